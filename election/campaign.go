@@ -1,0 +1,297 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// prepareLead is how long before an expiry a candidate that is about to take
+// over makes sure of a living connection.
+const prepareLead = time.Second
+
+// silence is how long a candidate hears nothing before it asks by itself:
+// two and a half renewals.
+func (t Timing) silence() time.Duration { return t.RenewInterval * 5 / 2 }
+
+// campaign is one candidacy: what is done until the lock is won. Its fields
+// are the state, next is the decision, and run.campaign the loop around it.
+type campaign struct {
+	timing Timing
+
+	unsure   bool      // nothing is written before a read has told how things are
+	wish     bool      // a read would be good, but nothing waits for it
+	retryAt  time.Time // no read before this
+	claimAt  time.Time // no write before this: the last may have landed
+	heard    time.Time // when the lock was last heard of, by any way
+	asked    bool      // silence has been answered by a read
+	prepared bool      // the connection was made sure of for this expiry
+	failed   bool      // the last request got no answer: its connection may be dead
+	blind    bool      // since the last read things may have happened unseen
+	retries  *backoff.ExponentialBackOff
+
+	victory victory // the takeover that is under way
+}
+
+// action is what a campaign does next.
+type action int
+
+const (
+	wait action = iota
+	readOnce
+	readFresh
+	claim
+)
+
+// news notes that the lock changed: all waiting starts anew.
+func (c *campaign) news(now time.Time) {
+	c.heard, c.asked, c.prepared = now, false, false
+}
+
+// next decides what to do now, or until when to wait. free is when the lock
+// may be taken, head start included; known says whether that is known. While
+// a request is on its way (busy) only a claim is worth deciding on.
+func (c *campaign) next(now, free time.Time, known, busy bool) (action, time.Time) {
+	later := now.Add(time.Hour)
+	at := func(t time.Time) bool {
+		if t.After(now) && t.Before(later) {
+			later = t
+		}
+		return !t.After(now)
+	}
+	if known && !c.unsure && at(latest(free, c.claimAt)) {
+		return claim, now
+	}
+	if busy {
+		return wait, later
+	}
+	if (c.unsure || c.wish) && at(c.retryAt) {
+		return readOnce, now
+	}
+	if !known {
+		return wait, later
+	}
+	quiet := c.heard.Add(c.timing.silence())
+	if !c.prepared && at(latest(free.Add(-prepareLead), quiet, c.retryAt)) {
+		return readFresh, now
+	}
+	if !c.asked && at(latest(quiet, c.retryAt)) {
+		return readFresh, now
+	}
+	return wait, later
+}
+
+func latest(first time.Time, more ...time.Time) time.Time {
+	for _, t := range more {
+		if t.After(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// victory is a takeover, from the first write on until one wins the lock.
+type victory struct {
+	freeing
+	life     time.Time // the last sign of life of the holder before
+	attempts []answer  // writes and the reads between them; the last one won
+}
+
+// campaign follows the holder and takes the lock when it is free. It returns
+// an error only when ctx has ended, after giving back what it won meanwhile.
+func (r *run) campaign(ctx context.Context) (victory, error) {
+	interval := r.config.Timing.RenewInterval
+	c := &campaign{timing: r.config.Timing, unsure: true, retries: retries(interval/10, interval)}
+	c.news(time.Now())
+	r.board.update(func(s *Status) { s.State = StateFollower })
+	for {
+		alarm := time.NewTimer(time.Until(r.proceed(c)))
+		won := false
+		select {
+		case <-ctx.Done():
+			alarm.Stop()
+			r.withdraw()
+			return victory{}, context.Cause(ctx)
+		case a := <-r.courier.answers:
+			r.courier.received()
+			won = r.answered(c, a)
+		case e := <-r.watcher.events:
+			r.heard(c, e)
+		case err := <-r.watcher.ended:
+			r.watchEnded(err)
+			c.wish, c.blind = c.wish || err != nil, c.blind || err != nil
+		case over := <-r.resign:
+			close(over) // the term ended while it was asked to
+		case <-alarm.C:
+		}
+		alarm.Stop()
+		if won {
+			return c.victory, nil
+		}
+	}
+}
+
+// proceed does what is due and returns when to look again at the latest.
+func (r *run) proceed(c *campaign) time.Time {
+	now := time.Now()
+	if r.judge.known && r.watcher.due(now) {
+		r.watcher.start(r.watching)
+	}
+	free, known := r.free()
+	if !known || free.at.After(now) {
+		c.victory = victory{} // another one was faster, or the holder lives
+	}
+	do, until := c.next(now, free.at, known, r.courier.busy)
+	switch {
+	case do == wait:
+	case !r.courier.busy:
+		r.act(c, do)
+		until = now.Add(time.Hour)
+	default:
+		until = now.Add(time.Hour)
+		if r.courier.flying.op == opRead {
+			r.courier.cancel() // the lock is free: that read comes too late
+		}
+	}
+	return r.watcher.earlier(until)
+}
+
+// free is when this candidate may take the lock: the judge's word, later by
+// the head start that others have and by the courtesy of who gave it up.
+func (r *run) free() (freeing, bool) {
+	free, known := r.judge.free()
+	if known {
+		free.at = latest(free.at.Add(r.config.headStart(free)), r.holdOff)
+	}
+	return free, known
+}
+
+// act sends the request that was decided on.
+func (r *run) act(c *campaign, do action) {
+	limit := r.config.Timing.AttemptTimeout
+	if do != claim {
+		c.wish = false
+		fresh := do == readFresh || c.failed
+		r.courier.send(r.requests, request{op: opRead, fresh: fresh, asOf: r.judge.newest.Version, limit: limit})
+		return
+	}
+	if len(c.victory.attempts) == 0 {
+		c.victory.freeing, _ = r.judge.free()
+		c.victory.life = r.judge.life(c.victory.cause)
+	}
+	base := r.judge.newest
+	record := creation(r.config.Candidate, r.config.Timing.LeaseDuration, time.Now())
+	if base.Version.Exists() {
+		record = acquisition(base.Record, r.config.Candidate, r.config.Timing.LeaseDuration, time.Now())
+	}
+	r.courier.send(r.requests, request{op: opAcquire, base: base.Version, record: record, limit: limit})
+}
+
+// answered takes in an answer and reports whether it won the lock.
+func (r *run) answered(c *campaign, a answer) bool {
+	now := time.Now()
+	if a.op == opRead && errors.Is(a.err, context.Canceled) {
+		return false
+	}
+	c.failed = a.err != nil && !a.conflict()
+	c.blind = c.blind || c.failed
+	if a.op == opAcquire || len(c.victory.attempts) > 0 {
+		c.victory.attempts = append(c.victory.attempts, a)
+	}
+	if a.op == opRead {
+		r.answeredRead(c, a, now)
+		return false
+	}
+	r.noteWrite(a)
+	if a.err == nil {
+		r.judge.observe(a.snapshot, now)
+		return true
+	}
+	// Somebody else wrote, or nobody knows whether this write landed.
+	c.unsure, c.retryAt = true, now
+	if c.failed {
+		c.retryAt = now.Add(c.retries.NextBackOff())
+		c.claimAt = a.sent.awake.Add(r.config.Timing.spacing())
+	}
+	return false
+}
+
+func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
+	r.note(opRead, a.err)
+	if a.err != nil {
+		c.wish = true
+		c.retryAt = now.Add(c.retries.NextBackOff())
+		return
+	}
+	c.retries.Reset()
+	c.unsure = false
+	news := r.judge.observeRead(a.snapshot, a.asOf, c.blind, now)
+	c.blind = false
+	if news {
+		c.news(now)
+		r.follow()
+	} else if a.fresh {
+		// One read answers for both, the silence and an expiry that is near.
+		free, known := r.free()
+		c.asked, c.prepared = true, known && !free.at.After(now.Add(prepareLead))
+	}
+	r.watcher.resume = a.snapshot.Version
+	if a.fresh {
+		r.watcher.start(r.watching) // the one before may be as good as dead
+	}
+}
+
+// heard takes in an event of the watch.
+func (r *run) heard(c *campaign, e Event) {
+	now := time.Now()
+	r.watcher.hear(e, now)
+	r.note(opWatch, nil)
+	c.heard = now
+	if e.Bookmark || !r.judge.observe(e.Snapshot, now) {
+		return
+	}
+	c.news(now)
+	r.follow()
+}
+
+// watchEnded notes that the watch is over.
+func (r *run) watchEnded(err error) {
+	r.watcher.end(err, time.Now())
+	if !errors.Is(err, ErrVersionExpired) {
+		r.note(opWatch, err)
+	}
+}
+
+// follow publishes who holds the lock, if that is somebody else than before.
+func (r *run) follow() {
+	holder, details := r.judge.holder()
+	before := r.board.read()
+	if before.Holder == holder && before.HolderZone == details.Zone {
+		return
+	}
+	t := r.board.publish(ChangeFollowing, nil, func(s *Status) { s.Holder, s.HolderZone = holder, details.Zone })
+	if before.Holder != holder {
+		r.log.Info("following", "holder", holder, "zone", details.Zone, "at", t.At)
+	}
+}
+
+// withdraw ends a candidacy. A write on its way may win the lock: it is waited
+// for, and the lock given back, since nobody will lead.
+func (r *run) withdraw() {
+	if r.courier.busy && r.courier.flying.op == opRead {
+		r.courier.cancel()
+	}
+	a, ok := r.courier.settle()
+	if !ok || a.op != opAcquire || a.conflict() {
+		return
+	}
+	if a.err == nil {
+		r.judge.observe(a.snapshot, time.Now())
+	}
+	_ = r.release(0) // what it could not do, it has noted
+}

@@ -1,0 +1,94 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Candidate says who campaigns.
+type Candidate struct {
+	// Identity is unique per process start, for a restarted process must not
+	// go on with its predecessor's term. Required.
+	Identity string
+	Zone     string // the failure domain it runs in; empty where unknown
+	// Node, Pod (name/uid) and Container are noted on the record, for people
+	// and for proof that a holder is dead. Optional.
+	Node      string
+	Pod       string
+	Container string
+}
+
+// Takeover is what a head start is decided by.
+type Takeover struct {
+	Cause        Cause
+	Previous     string // the last holder; empty where nobody is known
+	PreviousZone string // where it ran; empty where unknown
+	Candidate    Candidate
+}
+
+// Config holds what an [Elector] needs. Lock and Candidate.Identity are
+// required, the zero value of all else is ready to use.
+type Config struct {
+	Lock      Lock
+	Candidate Candidate
+	Timing    Timing
+
+	// WaitOnAbsent makes a candidate that finds no record wait for a whole
+	// LeaseDuration, since a record may have been deleted under a holder that
+	// still leads. It makes every first start slow by that much.
+	WaitOnAbsent bool
+	// StopAtLoss makes Run return the cause of a lost term, instead of
+	// campaigning again.
+	StopAtLoss bool
+	// HeadStart returns how long this candidate leaves a free lock to others.
+	// It only ever delays: negative counts as zero. It must return at once and
+	// be pure, for it may be called often. Nil means no delay.
+	HeadStart func(Takeover) time.Duration
+
+	// TracerProvider receives one span for each takeover that this candidate
+	// wins, MeterProvider the metrics. Nil means none, at no cost.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	// Logger gets one line for each transition and each new problem. The zero
+	// Logger means the one in Run's context, if there is one.
+	Logger logr.Logger
+}
+
+// ErrConfig is wrapped by every error about a Config that cannot work, but
+// for those about its timing, which wrap ErrTiming.
+var ErrConfig = errors.New("election config")
+
+// validate returns all that is wrong with c, whose defaults are filled in.
+func (c Config) validate() error {
+	var errs []error
+	switch {
+	case c.Lock == nil:
+		errs = append(errs, fmt.Errorf("%w: Lock is nil: give it one, such as locks/lease has", ErrConfig))
+	case c.Lock.Describe().Name == "":
+		errs = append(errs, fmt.Errorf("%w: the lock has no name", ErrConfig))
+	}
+	if c.Candidate.Identity == "" {
+		errs = append(errs, fmt.Errorf("%w: Candidate.Identity is empty: it must be unique per process start", ErrConfig))
+	}
+	return errors.Join(append(errs, c.Timing.Validate())...)
+}
+
+func (c Config) headStart(f freeing) time.Duration {
+	if c.HeadStart == nil {
+		return 0
+	}
+	return max(0, c.HeadStart(Takeover{
+		Cause:        f.cause,
+		Previous:     f.holder,
+		PreviousZone: f.details.Zone,
+		Candidate:    c.Candidate,
+	}))
+}

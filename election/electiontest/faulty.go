@@ -1,0 +1,182 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package electiontest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// Fault is how a [Faulty] lock fails. The zero Fault is none.
+type Fault struct {
+	// Hang makes calls do nothing until their context ends, as a network that
+	// swallows everything does, and watches fall silent.
+	Hang bool
+	// LoseAnswers makes writes land and then hang until their context ends.
+	LoseAnswers bool
+	// Mute makes watches fall silent; one that was muted never speaks again,
+	// like a connection whose peer is gone.
+	Mute bool
+	// Err makes calls fail with this error at once, and watches end with it.
+	Err error
+	// Delay is how long a call takes before it is made, and again after it.
+	Delay time.Duration
+}
+
+// Faulty is a lock that fails on demand, and counts what is asked of it. It is
+// safe for concurrent use.
+type Faulty struct {
+	lock election.Lock
+
+	mu     sync.Mutex
+	fault  Fault
+	change chan struct{} // closed when fault changes
+	calls  map[string]int
+}
+
+// NewFaulty returns a lock that works as lock does until Set is called.
+func NewFaulty(lock election.Lock) *Faulty {
+	return &Faulty{lock: lock, change: make(chan struct{}), calls: map[string]int{}}
+}
+
+// Set changes how the lock fails from now on.
+func (f *Faulty) Set(fault Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
+	close(f.change)
+	f.change = make(chan struct{})
+}
+
+// Calls returns how often "read", "write" and "watch" were called.
+func (f *Faulty) Calls(operation string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[operation]
+}
+
+func (f *Faulty) now() (Fault, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault, f.change
+}
+
+// enter counts a call and suffers what comes before it.
+func (f *Faulty) enter(ctx context.Context, operation string) error {
+	f.mu.Lock()
+	f.calls[operation]++
+	fault := f.fault
+	f.mu.Unlock()
+	if fault.Err != nil {
+		return fmt.Errorf("%s: %w: %w", operation, ErrInjected, fault.Err)
+	}
+	if fault.Hang {
+		return hang(ctx, operation)
+	}
+	return delay(ctx, operation, fault.Delay)
+}
+
+// leave suffers what comes after a call.
+func (f *Faulty) leave(ctx context.Context, operation string) error {
+	fault, _ := f.now()
+	if fault.Hang || fault.LoseAnswers && operation == "write" {
+		return hang(ctx, operation)
+	}
+	return delay(ctx, operation, fault.Delay)
+}
+
+func hang(ctx context.Context, operation string) error {
+	<-ctx.Done()
+	return fmt.Errorf("%s: %w: %w", operation, ErrInjected, ctx.Err())
+}
+
+func delay(ctx context.Context, operation string, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return hang(ctx, operation)
+	}
+}
+
+// Describe implements election.Lock.
+func (f *Faulty) Describe() election.Description { return f.lock.Describe() }
+
+// Read implements election.Lock.
+func (f *Faulty) Read(ctx context.Context) (election.Snapshot, error) {
+	if err := f.enter(ctx, "read"); err != nil {
+		return election.Snapshot{}, err
+	}
+	s, err := f.lock.Read(ctx)
+	if lost := f.leave(ctx, "read"); lost != nil {
+		return election.Snapshot{}, lost
+	}
+	return s, err
+}
+
+// Write implements election.Lock.
+func (f *Faulty) Write(ctx context.Context, base election.Version, record election.Record) (election.Snapshot, error) {
+	if err := f.enter(ctx, "write"); err != nil {
+		return election.Snapshot{}, err
+	}
+	s, err := f.lock.Write(ctx, base, record)
+	if lost := f.leave(ctx, "write"); lost != nil {
+		return election.Snapshot{}, lost
+	}
+	return s, err
+}
+
+// Watch implements election.Lock.
+func (f *Faulty) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	if err := f.enter(ctx, "watch"); err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	between, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- f.lock.Watch(inner, from, between) }()
+	for {
+		fault, change := f.now()
+		switch {
+		case fault.Hang, fault.Mute:
+			cancel()
+			<-ctx.Done()
+			return nil
+		case fault.Err != nil:
+			return fmt.Errorf("watch: %w: %w", ErrInjected, fault.Err)
+		}
+		select {
+		case e := <-between:
+			if !f.pass(ctx, e, events) {
+				return nil
+			}
+		case err := <-ended:
+			return err
+		case <-change:
+		}
+	}
+}
+
+// pass hands an event on, unless the watch was muted meanwhile.
+func (f *Faulty) pass(ctx context.Context, e election.Event, events chan<- election.Event) bool {
+	if fault, _ := f.now(); fault.Hang || fault.Mute {
+		<-ctx.Done()
+		return false
+	}
+	select {
+	case events <- e:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,174 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package electiontest helps to test what is built on package election: a lock
+// in memory, a wrapper that makes any lock fail, the suite that every lock must
+// pass, and a checker of who led when.
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// Memory is a lock in memory, with versions, deletion and watches like those
+// of an API server. It is safe for concurrent use. Its clocks are those of
+// its callers, so that it works under testing/synctest.
+type Memory struct {
+	name string
+
+	mu      sync.Mutex
+	number  uint64
+	uids    int
+	now     election.Snapshot
+	history []election.Event
+	expired uint64        // the newest version that no watch can go on from
+	changed chan struct{} // closed at the next change
+}
+
+// NewMemory returns a lock of that name without a record.
+func NewMemory(name string) *Memory {
+	return &Memory{name: name, changed: make(chan struct{})}
+}
+
+// Describe implements election.Lock.
+func (m *Memory) Describe() election.Description {
+	return election.Description{Kind: "Memory", Name: m.name}
+}
+
+// Read implements election.Lock.
+func (m *Memory) Read(ctx context.Context) (election.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return election.Snapshot{}, fmt.Errorf("reading %s: %w", m.name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.now.Version.Exists() {
+		return election.Snapshot{}, nil // as of an API server: no version either
+	}
+	return m.now, nil
+}
+
+// Write implements election.Lock.
+func (m *Memory) Write(ctx context.Context, base election.Version, record election.Record) (election.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return election.Snapshot{}, fmt.Errorf("writing %s: %w", m.name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	exists := m.now.Version.Exists()
+	if base.Exists() != exists || exists && base.Number != m.now.Version.Number {
+		return election.Snapshot{}, fmt.Errorf("writing %s at version %d: %w", m.name, base.Number, election.ErrConflict)
+	}
+	uid := m.now.Version.UID
+	if !exists {
+		m.uids++
+		uid = "uid-" + strconv.Itoa(m.uids)
+	}
+	m.put(election.Snapshot{Version: election.Version{UID: uid, Opaque: m}, Record: record})
+	return m.now, nil
+}
+
+// Delete removes the record, as somebody might do by hand. It reports whether
+// there was one.
+func (m *Memory) Delete() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.now.Version.Exists() {
+		return false
+	}
+	m.put(election.Snapshot{})
+	return true
+}
+
+// Expire makes every watch end that has not caught up, and fail that starts
+// from an older version, with ErrVersionExpired.
+func (m *Memory) Expire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expired = m.number
+	m.wake()
+}
+
+// Restore puts the lock back to its first version, with that record, as a
+// database restored from a backup does. Watches that run say nothing of it.
+func (m *Memory) Restore(record election.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.number, m.expired, m.history = 0, 0, nil
+	m.put(election.Snapshot{Version: election.Version{UID: "restored", Opaque: m}, Record: record})
+}
+
+// put stores s under the next version. The caller holds mu.
+func (m *Memory) put(s election.Snapshot) {
+	m.number++
+	s.Version.Number = m.number
+	m.now = s
+	m.history = append(m.history, election.Event{Snapshot: s})
+	m.wake()
+}
+
+func (m *Memory) wake() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// Watch implements election.Lock. It ends only with its context, or when the
+// history it needs has expired.
+func (m *Memory) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	after := from.Number
+	for first := true; ; first = false {
+		news, changed, err := m.since(after, first)
+		if err != nil {
+			return err
+		}
+		for _, e := range news {
+			select {
+			case events <- e:
+				after = e.Snapshot.Version.Number
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if len(news) > 0 {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// since returns what happened after a version, and a channel that is closed
+// when there is more.
+func (m *Memory) since(after uint64, first bool) ([]election.Event, <-chan struct{}, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if after == 0 && first {
+		if m.now.Version.Exists() {
+			return []election.Event{{Snapshot: m.now}}, m.changed, nil
+		}
+		after = m.number
+	}
+	if after < m.expired && after != 0 {
+		return nil, nil, fmt.Errorf("watching %s from version %d: %w", m.name, after, election.ErrVersionExpired)
+	}
+	var news []election.Event
+	for _, e := range m.history {
+		if e.Snapshot.Version.Number > after && e.Snapshot.Version.Number > m.expired {
+			news = append(news, e)
+		}
+	}
+	return news, m.changed, nil
+}
+
+// ErrInjected is what Faulty's calls fail with, wrapped, where no other error
+// was asked for.
+var ErrInjected = errors.New("injected fault")

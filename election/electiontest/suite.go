@@ -1,0 +1,300 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// Suite is what every lock must hold, for RunSuite.
+type Suite struct {
+	// New returns a lock that no other test uses, and that has no record.
+	New func(t *testing.T) election.Lock
+	// Delete removes the lock's record behind its back. Nil skips the laws
+	// about deletion.
+	Delete func(t *testing.T, lock election.Lock)
+}
+
+// suitePatience bounds each law, so that a lock that hangs fails.
+const suitePatience = 30 * time.Second
+
+// RunSuite runs every law as a subtest.
+func RunSuite(t *testing.T, s Suite) {
+	laws := map[string]func(*testing.T, context.Context, election.Lock){
+		"ReadOfNoRecordIsNoError":               readOfNoRecord,
+		"WhatIsWrittenIsRead":                   roundTrip,
+		"CreationOfWhatExistsIsAConflict":       createTwice,
+		"WriteAtAnOldVersionIsAConflict":        staleWrite,
+		"NumbersGrowAndTheUIDStays":             numbersGrow,
+		"OfConcurrentWritesExactlyOneLands":     oneWins,
+		"AnEndedContextIsAnErrorAndNoWrite":     endedContext,
+		"WatchFromZeroBeginsWithWhatIs":         watchFromZero,
+		"WatchGoesOnAfterItsVersion":            watchGoesOn,
+		"WatchEndsWithItsContext":               watchEnds,
+		"AReleasedRecordKeepsItsTraces":         released,
+		"DescribeNamesTheLock":                  describe,
+		"DetailsThatAreLeftOutAreGoneFromThere": detailsCleared,
+	}
+	if s.Delete != nil {
+		laws["NumbersGrowAcrossDeletion"] = func(t *testing.T, ctx context.Context, l election.Lock) { s.deletion(t, ctx, l) }
+		laws["WriteToADeletedRecordIsAConflict"] = func(t *testing.T, ctx context.Context, l election.Lock) { s.writeToDeleted(t, ctx, l) }
+	}
+	for name, law := range laws {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), suitePatience)
+			defer cancel()
+			law(t, ctx, s.New(t))
+		})
+	}
+}
+
+// suiteRecord is a record with every field set, as of term n.
+func suiteRecord(holder string, n int) election.Record {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC).Add(time.Duration(n) * time.Second)
+	return election.Record{
+		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: at, RenewTime: at, Transitions: int32(n),
+		Details: election.Details{
+			Holder: holder, Token: 1234567, Zone: "za", Node: "node-1", Pod: "pod-1/uid-1", Container: "containerd://1",
+			Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		},
+	}
+}
+
+func mustWrite(t *testing.T, ctx context.Context, l election.Lock, base election.Version, r election.Record) election.Snapshot {
+	t.Helper()
+	s, err := l.Write(ctx, base, r)
+	if err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	return s
+}
+
+func mustRead(t *testing.T, ctx context.Context, l election.Lock) election.Snapshot {
+	t.Helper()
+	s, err := l.Read(ctx)
+	if err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	return s
+}
+
+func readOfNoRecord(t *testing.T, ctx context.Context, l election.Lock) {
+	if s := mustRead(t, ctx, l); s.Version.Exists() {
+		t.Fatalf("a new lock has the record %+v", s.Record)
+	}
+}
+
+// sameRecord compares by value; times may differ in their location.
+func sameRecord(a, b election.Record) bool {
+	same := a.AcquireTime.Equal(b.AcquireTime) && a.RenewTime.Equal(b.RenewTime)
+	a.AcquireTime, a.RenewTime, b.AcquireTime, b.RenewTime = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return same && a == b
+}
+
+func roundTrip(t *testing.T, ctx context.Context, l election.Lock) {
+	want := suiteRecord("a", 1)
+	wrote := mustWrite(t, ctx, l, election.Version{}, want)
+	read := mustRead(t, ctx, l)
+	if !sameRecord(wrote.Record, want) || !sameRecord(read.Record, want) {
+		t.Fatalf("wrote %+v\ngot back %+v\nread %+v", want, wrote.Record, read.Record)
+	}
+	if wrote.Version.Number != read.Version.Number || wrote.Version.UID != read.Version.UID {
+		t.Fatalf("version of the write is %+v, of the read %+v", wrote.Version, read.Version)
+	}
+}
+
+func createTwice(t *testing.T, ctx context.Context, l election.Lock) {
+	first := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	if _, err := l.Write(ctx, election.Version{}, suiteRecord("b", 2)); !errors.Is(err, election.ErrConflict) {
+		t.Fatalf("second creation: %v, want ErrConflict", err)
+	}
+	if now := mustRead(t, ctx, l); now.Version.Number != first.Version.Number {
+		t.Fatal("the creation that conflicted was written")
+	}
+}
+
+func staleWrite(t *testing.T, ctx context.Context, l election.Lock) {
+	old := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	mustWrite(t, ctx, l, old.Version, suiteRecord("a", 2))
+	if _, err := l.Write(ctx, old.Version, suiteRecord("b", 3)); !errors.Is(err, election.ErrConflict) {
+		t.Fatalf("write at an old version: %v, want ErrConflict", err)
+	}
+	if now := mustRead(t, ctx, l); now.Record.Holder != "a" {
+		t.Fatal("the write that conflicted was written")
+	}
+}
+
+func numbersGrow(t *testing.T, ctx context.Context, l election.Lock) {
+	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	if s.Version.Number == 0 || s.Version.UID == "" {
+		t.Fatalf("a record has the version %+v", s.Version)
+	}
+	for n := 2; n < 5; n++ {
+		next := mustWrite(t, ctx, l, s.Version, suiteRecord("a", n))
+		if next.Version.Number <= s.Version.Number || next.Version.UID != s.Version.UID {
+			t.Fatalf("version %+v came after %+v", next.Version, s.Version)
+		}
+		s = next
+	}
+}
+
+func oneWins(t *testing.T, ctx context.Context, l election.Lock) {
+	base := mustWrite(t, ctx, l, election.Version{}, suiteRecord("", 1))
+	const writers = 8
+	errs := make([]error, writers)
+	var wait sync.WaitGroup
+	for i := range writers {
+		wait.Go(func() { _, errs[i] = l.Write(ctx, base.Version, suiteRecord("w", i+2)) })
+	}
+	wait.Wait()
+	landed := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			landed++
+		case !errors.Is(err, election.ErrConflict):
+			t.Errorf("concurrent write: %v, want nil or ErrConflict", err)
+		}
+	}
+	if landed != 1 {
+		t.Fatalf("%d of %d concurrent writes at one version landed", landed, writers)
+	}
+}
+
+func endedContext(t *testing.T, ctx context.Context, l election.Lock) {
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := l.Write(ended, election.Version{}, suiteRecord("a", 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Write with an ended context: %v, want context.Canceled", err)
+	}
+	if _, err := l.Read(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("Read with an ended context: %v, want context.Canceled", err)
+	}
+	if s := mustRead(t, ctx, l); s.Version.Exists() {
+		t.Error("a write with an ended context landed")
+	}
+}
+
+func released(t *testing.T, ctx context.Context, l election.Lock) {
+	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	r := suiteRecord("a", 2)
+	r.Holder, r.LeaseDuration, r.Details.Released = "", time.Second, r.Details.Token
+	mustWrite(t, ctx, l, s.Version, r)
+	if got := mustRead(t, ctx, l).Record; !sameRecord(got, r) {
+		t.Fatalf("released %+v\nread %+v", r, got)
+	}
+}
+
+func detailsCleared(t *testing.T, ctx context.Context, l election.Lock) {
+	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	r := suiteRecord("b", 2)
+	r.Details = election.Details{Holder: "b"}
+	mustWrite(t, ctx, l, s.Version, r)
+	if got := mustRead(t, ctx, l).Record.Details; got != r.Details {
+		t.Fatalf("details %+v, want %+v", got, r.Details)
+	}
+}
+
+func describe(t *testing.T, _ context.Context, l election.Lock) {
+	if d := l.Describe(); d.Name == "" || d.Kind == "" {
+		t.Fatalf("Describe returns %+v", d)
+	}
+}
+
+// watch starts a watch that the test's end stops and waits for.
+func watch(t *testing.T, ctx context.Context, l election.Lock, from election.Version) <-chan election.Event {
+	ctx, cancel := context.WithCancel(ctx)
+	events, ended := make(chan election.Event), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = l.Watch(ctx, from, events)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return events
+}
+
+// nextEvent returns the next event that is no bookmark.
+func nextEvent(t *testing.T, ctx context.Context, events <-chan election.Event) election.Event {
+	t.Helper()
+	for {
+		select {
+		case e := <-events:
+			if !e.Bookmark {
+				return e
+			}
+		case <-ctx.Done():
+			t.Fatal("the watch did not tell what happened")
+		}
+	}
+}
+
+func watchFromZero(t *testing.T, ctx context.Context, l election.Lock) {
+	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	if e := nextEvent(t, ctx, watch(t, ctx, l, election.Version{})); e.Snapshot.Version.Number != s.Version.Number {
+		t.Fatalf("watch from zero began with version %d, want %d", e.Snapshot.Version.Number, s.Version.Number)
+	}
+}
+
+func watchGoesOn(t *testing.T, ctx context.Context, l election.Lock) {
+	first := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	second := mustWrite(t, ctx, l, first.Version, suiteRecord("a", 2))
+	events := watch(t, ctx, l, first.Version)
+	if e := nextEvent(t, ctx, events); e.Snapshot.Version.Number != second.Version.Number || !sameRecord(e.Snapshot.Record, second.Record) {
+		t.Fatalf("watch after version %d began with %+v", first.Version.Number, e.Snapshot)
+	}
+	third := mustWrite(t, ctx, l, second.Version, suiteRecord("b", 3))
+	e := nextEvent(t, ctx, events)
+	if e.Snapshot.Version.Number != third.Version.Number {
+		t.Fatalf("then came version %d, want %d", e.Snapshot.Version.Number, third.Version.Number)
+	}
+	mustWrite(t, ctx, l, e.Snapshot.Version, suiteRecord("c", 4)) // what a watch tells can be written upon
+}
+
+func watchEnds(t *testing.T, ctx context.Context, l election.Lock) {
+	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	watching, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- l.Watch(watching, s.Version, make(chan election.Event)) }()
+	cancel()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		t.Fatal("the watch went on after its context had ended")
+	}
+}
+
+func (s Suite) deletion(t *testing.T, ctx context.Context, l election.Lock) {
+	before := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	events := watch(t, ctx, l, before.Version)
+	s.Delete(t, l)
+	gone := nextEvent(t, ctx, events).Snapshot
+	if gone.Version.Exists() || gone.Version.Number <= before.Version.Number {
+		t.Fatalf("the watch told of the deletion as %+v", gone)
+	}
+	if now := mustRead(t, ctx, l); now.Version.Exists() {
+		t.Fatal("the deleted record is still read")
+	}
+	again := mustWrite(t, ctx, l, gone.Version, suiteRecord("a", 2))
+	if again.Version.Number <= gone.Version.Number || again.Version.UID == before.Version.UID {
+		t.Fatalf("after the deletion of %+v came %+v", before.Version, again.Version)
+	}
+}
+
+func (s Suite) writeToDeleted(t *testing.T, ctx context.Context, l election.Lock) {
+	before := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+	s.Delete(t, l)
+	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 2)); !errors.Is(err, election.ErrConflict) {
+		t.Fatalf("write to a deleted record: %v, want ErrConflict", err)
+	}
+	mustWrite(t, ctx, l, election.Version{}, suiteRecord("b", 3))
+	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 4)); !errors.Is(err, election.ErrConflict) {
+		t.Fatalf("write to the successor of a deleted record: %v, want ErrConflict", err)
+	}
+}

@@ -1,0 +1,199 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr"
+)
+
+// ErrRunning: Run was called while an earlier call had not returned.
+var ErrRunning = errors.New("the elector is running already")
+
+// ErrNotLeading: there is no term to give up.
+var ErrNotLeading = errors.New("not leading")
+
+// Elector campaigns for a lock, leads, and campaigns again. All its methods
+// are safe for concurrent use.
+type Elector struct {
+	config    Config
+	clock     clock
+	telemetry *telemetry
+	board     board
+	running   atomic.Bool
+	resign    chan chan struct{}
+}
+
+// New checks config, fills in its defaults and returns an Elector that does
+// nothing yet. Its errors name all that is wrong, and what would be valid.
+func New(config Config) (*Elector, error) {
+	config.Timing = config.Timing.WithDefaults()
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	t, err := newTelemetry(config)
+	if err != nil {
+		return nil, err
+	}
+	e := &Elector{
+		config:    config,
+		clock:     clock{asleep: suspended},
+		telemetry: t,
+		resign:    make(chan chan struct{}),
+	}
+	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: StateIdle}
+	return e, nil
+}
+
+// Run campaigns for the lock, calls lead for each term that it wins, and
+// campaigns again, until ctx ends. It never calls lead twice at a time, and
+// returns only after lead has returned.
+//
+// The context of lead ends with the term, and context.Cause tells why:
+// [ErrLost], [ErrResigned] or [ErrStopped]. It carries the values of ctx and
+// the term. When trust in the term is lost, lead has StopGrace to return
+// before somebody else may lead. When the stop is wanted, the elector goes on
+// renewing for up to StopTimeout, and then releases the lock. If lead takes
+// longer, the lease is left to run out.
+//
+// When lead returns by itself, the lock is released and Run returns its error.
+// When ctx ends, Run returns nil, or what lead returned if that is not the
+// end of its context. A lost term is not an error, unless StopAtLoss is set.
+func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) error) error {
+	if !e.running.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer e.running.Store(false)
+	r := newRun(ctx, e, lead)
+	defer r.close()
+	for {
+		won, err := r.campaign(ctx)
+		if err != nil {
+			return nil // ctx has ended
+		}
+		again, err := r.lead(ctx, won)
+		if !again {
+			return err
+		}
+	}
+}
+
+// Status returns what the elector knows now.
+func (e *Elector) Status() Status { return e.board.read() }
+
+// Subscribe returns a channel of every transition from now on, in order, until
+// ctx ends; then it is closed. A slow reader delays nobody and misses nothing.
+func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.board.subscribe(ctx) }
+
+// Resign ends the term in good order: the work stops, the lock is released,
+// and this candidate leaves it to others for one RenewInterval. It returns
+// when the term is over, ErrNotLeading if there is none, or when ctx ends.
+func (e *Elector) Resign(ctx context.Context) error {
+	if s := e.Status().State; s != StateLeader && s != StateStopping {
+		return ErrNotLeading
+	}
+	over := make(chan struct{})
+	select {
+	case e.resign <- over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run is what one call of Run owns. Only its goroutine touches it.
+type run struct {
+	*Elector
+	work     func(context.Context, Term) error
+	log      logr.Logger
+	requests context.Context // outlives Run's own, for a release in good order
+	judge    judge
+	courier  *courier
+	watcher  *watcher
+	watching context.Context
+	unwatch  context.CancelFunc
+	problems map[operation]error
+	holdOff  time.Time // not before this is the lock taken again: it was given up
+}
+
+func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {
+	r := &run{
+		Elector:  e,
+		work:     work,
+		log:      e.config.Logger,
+		requests: context.WithoutCancel(ctx),
+		judge: judge{
+			identity:     e.config.Candidate.Identity,
+			lease:        e.config.Timing.LeaseDuration,
+			waitOnAbsent: e.config.WaitOnAbsent,
+		},
+		courier:  newCourier(e.config.Lock, e.clock),
+		watcher:  newWatcher(e.config.Lock, e.config.Timing.RenewInterval),
+		problems: map[operation]error{},
+	}
+	if r.log.GetSink() == nil {
+		r.log = logr.FromContextOrDiscard(ctx)
+	}
+	r.log = r.log.WithValues("lock", e.config.Lock.Describe().String(), "identity", e.config.Candidate.Identity)
+	r.watching, r.unwatch = context.WithCancel(r.requests)
+	return r
+}
+
+// close ends what Run started, and waits for it.
+func (r *run) close() {
+	r.unwatch()
+	r.watcher.stop()
+	r.courier.cancel()
+	r.courier.wait.Wait()
+	r.board.update(func(s *Status) { s.State = StateIdle })
+}
+
+// note records what came of an operation: a problem is published and logged
+// when it is new, and when it is gone.
+func (r *run) note(op operation, err error) {
+	before := r.problems[op]
+	if err == nil && before == nil || err != nil && before != nil && err.Error() == before.Error() {
+		return
+	}
+	if err == nil {
+		delete(r.problems, op)
+		r.log.Info("problem resolved", "operation", string(op))
+		r.board.publish(ChangeResolved, nil, func(s *Status) { s.Problem = r.problem() })
+		return
+	}
+	r.problems[op] = err
+	r.log.Error(err, "cannot use the lock", "operation", string(op))
+	r.board.publish(ChangeProblem, nil, func(s *Status) { s.Problem = r.problem() })
+}
+
+func (r *run) problem() error {
+	var all []error
+	for _, op := range []operation{opRead, opAcquire, opRenew, opRelease, opWatch} {
+		all = append(all, r.problems[op])
+	}
+	return errors.Join(all...)
+}
+
+// renewRetries returns the delays between renewals of which the answer was
+// lost. They are no closer than a second where that can matter to client-go
+// (see Timing.Exclusive), and no further apart than renewals are.
+func (t Timing) renewRetries() *backoff.ExponentialBackOff {
+	b := retries(t.spacing(), t.RenewInterval)
+	b.RandomizationFactor = 0
+	b.Reset()
+	return b
+}
+
+// spacing is the least time between two writes that may both have landed.
+func (t Timing) spacing() time.Duration { return min(t.RenewInterval, time.Second) }

@@ -1,0 +1,252 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+var errWork = errors.New("the work failed")
+
+func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
+	for _, want := range []error{nil, errWork} {
+		scenario(t, func(s *stage) {
+			a := s.start("a")
+			s.leads(a)
+			a.quit <- want
+			if err := <-a.done; !errors.Is(err, want) {
+				t.Errorf("Run: %v, want %v", err, want)
+			}
+			a.done <- nil
+			if r := s.record(); r.Holder != "" || r.Details.Released != r.Details.Token {
+				t.Errorf("the record is %+v", r)
+			}
+		})
+	}
+}
+
+func TestALostTermIsNoErrorAndIsCampaignedForAgain(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		a.link.Set(cut)
+		s.loses(a)
+		a.link.Set(electiontest.Fault{})
+		s.leads(a)
+	})
+}
+
+func TestStopAtLossReturnsTheCause(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.StopAtLoss = true })
+		s.leads(a)
+		a.link.Set(cut)
+		if err := <-a.done; !errors.Is(err, election.ErrLost) {
+			t.Errorf("Run: %v, want ErrLost", err)
+		}
+		a.done <- nil
+	})
+}
+
+func TestAResignedTermIsLeftToOthers(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		if err := b.Resign(s.t.Context()); !errors.Is(err, election.ErrNotLeading) {
+			t.Errorf("Resign of a follower: %v, want ErrNotLeading", err)
+		}
+		if err := a.Resign(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if cause := <-a.ended; !errors.Is(cause, election.ErrResigned) {
+			t.Errorf("cause is %v", cause)
+		}
+		term, took := s.leads(b)
+		s.want("b leads", took, 0)
+		if term.Cause != election.CauseReleased || term.Previous != "a" {
+			t.Errorf("the term is %+v", term)
+		}
+		b.cancel() // nobody else is there: a comes back
+		s.leads(a)
+	})
+}
+
+func TestAResignedTermIsTakenAgainWhereNobodyElseIs(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		if err := a.Resign(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, took := s.leads(a)
+		s.want("a leads again", took, interval)
+	})
+}
+
+func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
+	for name, fault := range map[string]electiontest.Fault{
+		"slow": {Delay: time.Second},
+		"lost": {LoseAnswers: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.candidate("a")
+				a.link.Set(fault)
+				s.run(a)
+				time.Sleep(3500 * time.Millisecond)
+				if r := s.record(); r.Holder != "a" {
+					t.Skipf("the holder is %q: no acquisition is on its way", r.Holder)
+				}
+				a.cancel()
+				a.link.Set(electiontest.Fault{})
+				if err := <-a.done; err != nil {
+					t.Errorf("Run: %v", err)
+				}
+				a.done <- nil
+				if r := s.record(); r.Holder != "" {
+					t.Errorf("the holder is %q", r.Holder)
+				}
+				_, took := s.leads(s.start("b"))
+				s.want("b leads", took, 0)
+			})
+		})
+	}
+}
+
+func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		e, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.Run(context.WithValue(t.Context(), key{}, "value"), func(ctx context.Context, term election.Term) error {
+			if got, ok := election.TermFromContext(ctx); !ok || got != term {
+				t.Errorf("the context has the term %+v, want %+v", got, term)
+			}
+			if ctx.Value(key{}) != "value" {
+				t.Error("the context has lost its values")
+			}
+			if err := e.Run(ctx, nil); !errors.Is(err, election.ErrRunning) {
+				t.Errorf("a second Run: %v, want ErrRunning", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(electiontest.Fault{Err: fmt.Errorf("get: %w", election.ErrForbidden)})
+		transitions := a.Subscribe(s.t.Context())
+		s.run(a)
+		time.Sleep(time.Minute)
+		if err := a.Status().Problem; !errors.Is(err, election.ErrForbidden) {
+			t.Errorf("the status' problem is %v", err)
+		}
+		a.link.Set(electiontest.Fault{})
+		s.leads(a)
+		if err := a.Status().Problem; err != nil {
+			t.Errorf("the status' problem is still %v", err)
+		}
+		var got []election.Change
+		for len(got) < 3 {
+			got = append(got, (<-transitions).Change)
+		}
+		want := []election.Change{election.ChangeProblem, election.ChangeResolved, election.ChangeLeading}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("transitions are %v, want %v", got, want)
+		}
+	})
+}
+
+func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.candidate("b", func(c *election.Config) { c.Lock = watchless{c.Lock} })
+		s.run(b)
+		time.Sleep(time.Minute)
+		s.idle(b)
+		if !errors.Is(b.Status().Problem, election.ErrForbidden) {
+			t.Errorf("the status' problem is %v", b.Status().Problem)
+		}
+		a.cancel()
+		_, took := s.leads(b)
+		if took > 6*time.Second {
+			t.Errorf("b leads %v after the release, reads should have told it sooner", took)
+		}
+	})
+}
+
+// watchless is a lock that nobody may watch.
+type watchless struct{ election.Lock }
+
+func (watchless) Watch(context.Context, election.Version, chan<- election.Event) error {
+	return fmt.Errorf("watch: %w", election.ErrForbidden)
+}
+
+func TestAnIdleFollowerAsksForNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(5 * time.Minute)
+		if n := b.link.Calls("read") + b.link.Calls("watch") + b.link.Calls("write"); n > 2 {
+			t.Errorf("%d requests in five minutes, want one read and one watch", n)
+		}
+		if n := a.link.Calls("write"); n > 151 { // the acquisition and 0.5 per second
+			t.Errorf("the leader wrote %d times in five minutes, want 151 at most", n)
+		}
+		if n := a.link.Calls("read") + a.link.Calls("watch"); n > 2 {
+			t.Errorf("the leader asked %d times in five minutes beside its renewals", n)
+		}
+	})
+}
+
+func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		a.link.Set(electiontest.Fault{Mute: true})
+		time.Sleep(time.Second)
+		a.link.Set(electiontest.Fault{})
+		time.Sleep(10 * time.Second)
+		s.write(func(r *election.Record) { r.Holder = "thief" })
+		_, took := s.loses(a)
+		s.want("the term ends", took, 0)
+	})
+}
+
+func TestSubscribersMissNothingHoweverSlow(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		transitions := a.Subscribe(s.t.Context())
+		s.run(a)
+		const terms = 5
+		for range terms {
+			s.leads(a)
+			_ = a.Resign(s.t.Context())
+		}
+		led := 0
+		for synctest.Wait(); led < terms; {
+			if (<-transitions).Change == election.ChangeLeading {
+				led++
+			}
+		}
+	})
+}

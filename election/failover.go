@@ -1,0 +1,134 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// traceparent is the key of the W3C header, which records carry too.
+const traceparent = "traceparent"
+
+// failover is the span of one takeover, made when it was won: only then is it
+// known to be one. Its phases follow each other without a gap.
+type failover struct {
+	telemetry *telemetry
+	ctx       context.Context
+	span      trace.Span
+	stamp     func(time.Time) time.Time
+	life      time.Time // where the span starts
+	ready     time.Time // where its last phase starts
+	cause     attribute.KeyValue
+}
+
+// failover begins the span of a takeover, with all its phases but the last.
+func (t *telemetry) failover(ctx context.Context, won victory, term Term) *failover {
+	first, last := won.attempts[0], won.attempts[len(won.attempts)-1]
+	f := &failover{
+		telemetry: t,
+		stamp:     monotonicStamps(),
+		life:      won.life,
+		ready:     time.Now(),
+		cause:     keyCause.String(string(won.cause)),
+	}
+	f.ctx, f.span = t.tracer.Start(ctx, "election.failover",
+		trace.WithNewRoot(),
+		trace.WithTimestamp(f.stamp(f.life)),
+		trace.WithLinks(links(won.details.Trace)...),
+		trace.WithAttributes(t.lock...),
+		trace.WithAttributes(t.failoverAttributes(won, term)...),
+	)
+	free := latest(won.at, won.life)
+	claimed := latest(first.sent.awake, free)
+	f.phase("election.silence", f.life, free)
+	f.phase("election.head_start", free, claimed)
+	acquire := f.phase("election.acquire", claimed, last.end)
+	for i, a := range won.attempts {
+		f.attempt(acquire, a, i)
+	}
+	f.phase("election.adopt", last.end, f.ready)
+	return f
+}
+
+func (t *telemetry) failoverAttributes(won victory, term Term) []attribute.KeyValue {
+	all := []attribute.KeyValue{
+		keyCause.String(string(won.cause)),
+		keyHolder.String(term.Holder),
+		keyToken.Int64(int64(term.Token)),
+		keyLeaseDuration.Float64(t.timing.LeaseDuration.Seconds()),
+	}
+	for key, value := range map[attribute.Key]string{keyHolderZone: term.Zone, keyPrevious: won.holder, keyPreviousZone: won.details.Zone} {
+		if value != "" {
+			all = append(all, key.String(value))
+		}
+	}
+	return all
+}
+
+// phase emits the span of one phase and returns a context inside it.
+func (f *failover) phase(name string, start, end time.Time) context.Context {
+	ctx, span := f.telemetry.tracer.Start(f.ctx, name, trace.WithTimestamp(f.stamp(start)),
+		trace.WithAttributes(keyDuration.Float64(end.Sub(start).Seconds())))
+	span.End(trace.WithTimestamp(f.stamp(end)))
+	return ctx
+}
+
+func (f *failover) attempt(ctx context.Context, a answer, resend int) {
+	_, span := f.telemetry.tracer.Start(ctx, "election.attempt",
+		trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithTimestamp(f.stamp(a.sent.awake)),
+		trace.WithAttributes(keyOperation.String(string(a.op)), keyResult.String(result(a.err))))
+	if resend > 0 {
+		span.SetAttributes(keyResendCount.Int(resend))
+	}
+	var status interface{ StatusCode() int }
+	if errors.As(a.err, &status) {
+		span.SetAttributes(keyResponseStatus.Int(status.StatusCode()))
+	}
+	if a.err != nil {
+		span.SetAttributes(keyErrorType.String(result(a.err)))
+		span.SetStatus(codes.Error, a.err.Error())
+	}
+	span.End(trace.WithTimestamp(f.stamp(a.end)))
+}
+
+// working ends the span: the work runs. It is the work's goroutine that calls.
+func (f *failover) working(now time.Time) {
+	f.phase("election.work_start", f.ready, now)
+	took := now.Sub(f.life)
+	f.span.SetAttributes(keyDuration.Float64(took.Seconds()))
+	f.span.End(trace.WithTimestamp(f.stamp(now)))
+	f.telemetry.failedOver(f.ctx, took, f.cause)
+}
+
+// traceparent identifies the span to other processes; empty without a tracer.
+func (f *failover) traceparent() string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(f.ctx, carrier)
+	return carrier[traceparent]
+}
+
+func links(parent string) []trace.Link {
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: parent})
+	if previous := trace.SpanContextFromContext(ctx); previous.IsValid() {
+		return []trace.Link{{SpanContext: previous}}
+	}
+	return nil
+}
+
+// monotonicStamps returns a function that turns readings of the clock into
+// wall clock times whose differences are those of the monotonic clock, even
+// if the wall clock was set in between.
+func monotonicStamps() func(time.Time) time.Time {
+	now := time.Now()
+	wall := now.Round(0)
+	return func(t time.Time) time.Time { return wall.Add(t.Sub(now)) }
+}

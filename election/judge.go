@@ -1,0 +1,208 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import "time"
+
+// Cause says how a lock came to be free for the next holder.
+type Cause string
+
+// The causes of a takeover.
+const (
+	// CauseExpired: the holder was silent for a whole lease.
+	CauseExpired Cause = "expired"
+	// CauseReleased: the holder gave the lock up.
+	CauseReleased Cause = "released"
+	// CauseAbsent: there was no record, and no trace of one.
+	CauseAbsent Cause = "absent"
+	// CauseDeleted: the record was deleted, and its lease ran out thereafter.
+	CauseDeleted Cause = "deleted"
+	// CauseCleared: somebody else than the holder emptied the record, and the
+	// lease ran out thereafter.
+	CauseCleared Cause = "cleared"
+	// CauseReclaimed: the record names the candidate itself, from a term that
+	// has ended or an acquisition whose answer was lost.
+	CauseReclaimed Cause = "reclaimed"
+)
+
+// judge is what a candidate knows about a lock and the rules it draws its
+// conclusions by. It is pure: it does no I/O, reads no clock and is told the
+// time. One goroutine owns it.
+type judge struct {
+	identity     string
+	lease        time.Duration // the candidate's own LeaseDuration
+	waitOnAbsent bool
+
+	known   bool     // something was seen
+	newest  Snapshot // the newest version seen, possibly of no record
+	renewal Record   // the last record seen to exist
+	exists  bool     // renewal is set
+	uid     string   // of renewal's object
+	prior   Record   // the record that was seen right before renewal, if any
+
+	seen      time.Time // first sight of renewal, or of there being nothing
+	lifeSeen  time.Time // first sight of the last renewal by a holder
+	startOver bool      // the history went back, see observeRead
+	gap       bool      // the record was found gone, and others may have come and gone
+}
+
+// freeing says when a lock is free to be taken, and why.
+type freeing struct {
+	at    time.Time
+	cause Cause
+	// holder is who held it last, with what is known about that term.
+	holder  string
+	details Details
+}
+
+// observe takes in a snapshot that was seen at now, by a watch or in the
+// answer to a write. It reports whether that was news: what is not newer than
+// the newest known is ignored, for a lagging server replays the past.
+func (j *judge) observe(s Snapshot, now time.Time) bool {
+	if j.known && s.Version.Number <= j.newest.Version.Number {
+		return false
+	}
+	j.take(s, now)
+	return true
+}
+
+// observeRead takes in the answer to a read that was sent when asOf was the
+// newest version. Reads are linearizable: an answer older than asOf means that
+// the lock's history itself went back, as when a database is restored from a
+// backup. It is believed, and every wait starts anew. A read that found
+// nothing has no version, and counts only if nothing was seen since; so it
+// does if blind says that things may have happened that nobody saw.
+func (j *judge) observeRead(s Snapshot, asOf Version, blind bool, now time.Time) bool {
+	switch {
+	case !s.Version.Exists():
+		if j.known && (j.newest.Version.Number != asOf.Number || !j.newest.Version.Exists() && !blind) {
+			return false
+		}
+		s.Version.Number = asOf.Number
+		j.take(s, now)
+		// Who led meanwhile, and may lead still, this candidate cannot know.
+		j.seen, j.gap = now, true
+		return true
+	case j.known && s.Version.Number < asOf.Number:
+		j.startOver = true
+	case j.known && s.Version.Number <= j.newest.Version.Number:
+		return false
+	}
+	j.take(s, now)
+	return true
+}
+
+func (j *judge) take(s Snapshot, now time.Time) {
+	j.known, j.newest = true, s
+	if !s.Version.Exists() {
+		return // deleted is not released (S4): what was seen goes on until it expires
+	}
+	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) {
+		j.renewal.Details = s.Record.Details
+		return
+	}
+	j.prior = j.renewal
+	j.renewal, j.exists, j.uid, j.startOver = s.Record, true, s.Version.UID, false
+	j.seen, j.gap = now, false
+	if s.Record.Holder != "" {
+		j.lifeSeen = now
+	}
+}
+
+// free returns when the lock may be taken (S3), and false while nothing is
+// known. It may lie in the past.
+func (j *judge) free() (freeing, bool) {
+	switch {
+	case !j.known:
+		return freeing{}, false
+	case !j.exists:
+		return j.freeAbsent(), true
+	case j.gap:
+		return j.freeing(j.seen.Add(max(j.lease, j.durationOf(j.renewal))), CauseDeleted), true
+	case j.renewal.Holder == j.identity, j.renewal.Holder == "" && j.renewal.Details.Holder == j.identity && !j.renewal.released():
+		return j.freeing(j.seen, CauseReclaimed), true
+	case j.renewal.Holder == "":
+		return j.freeEmpty(), true
+	case !j.newest.Version.Exists():
+		return j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseDeleted), true
+	}
+	return j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseExpired), true
+}
+
+func (j *judge) freeAbsent() freeing {
+	if j.waitOnAbsent {
+		return freeing{at: j.seen.Add(j.lease), cause: CauseAbsent}
+	}
+	return freeing{at: j.seen, cause: CauseAbsent}
+}
+
+// freeEmpty judges a record without holder. After a term of ours it counts as
+// given up only if that term's token is noted as released: a client-go
+// candidate that was paused can clear the lease of another (facts: release
+// checks the holder it remembers).
+func (j *judge) freeEmpty() freeing {
+	if j.renewal.released() || j.clearedItsOwn() {
+		return j.freeing(j.seen, CauseReleased)
+	}
+	wait := max(j.lease, j.durationOf(j.renewal), j.durationOf(j.prior))
+	return j.freeing(j.seen.Add(wait), CauseCleared)
+}
+
+// released reports whether an empty record was given up by the last holder of
+// ours that it knows, or never had one.
+func (r Record) released() bool {
+	d := r.Details
+	return r.Holder == "" && (d.Holder == "" || d.Token != 0 && d.Released == d.Token)
+}
+
+// clearedItsOwn reports whether the record before the empty one was held by a
+// candidate that is not ours, with the same traces of our last term standing
+// in it: then that candidate gave up its own term, not one of ours.
+func (j *judge) clearedItsOwn() bool {
+	was, is := j.prior.Details, j.renewal.Details
+	return j.prior.Holder != "" && j.prior.Holder != was.Holder &&
+		is.Token != 0 && is.Token == was.Token && is.Holder == was.Holder
+}
+
+// life is the last sign of life of the holder before a takeover.
+func (j *judge) life(c Cause) time.Time {
+	if c == CauseExpired || c == CauseDeleted || c == CauseCleared {
+		return j.lifeSeen
+	}
+	return j.seen
+}
+
+func (j *judge) freeing(at time.Time, cause Cause) freeing {
+	last := j.renewal
+	if last.Holder == "" {
+		last.Holder = last.Details.Holder
+		if j.prior.Holder != "" {
+			last.Holder = j.prior.Holder
+		}
+	}
+	f := freeing{at: at, cause: cause, holder: last.Holder}
+	if last.Details.Holder == last.Holder {
+		f.details = last.Details // believed only then (S11)
+	}
+	return f
+}
+
+// durationOf is the lease that a record asks for: the candidate's own where
+// there is none, or nonsense.
+func (j *judge) durationOf(r Record) time.Duration {
+	if r.LeaseDuration <= 0 {
+		return j.lease
+	}
+	return r.LeaseDuration
+}
+
+// holder returns the holder that the newest record names, with what is known
+// of it; empty if nobody holds the lock.
+func (j *judge) holder() (string, Details) {
+	r := j.newest.Record
+	if r.Details.Holder != r.Holder {
+		return r.Holder, Details{Holder: r.Holder}
+	}
+	return r.Holder, r.Details
+}

@@ -1,0 +1,346 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// leadership is one term, from its first acknowledged write to the return of
+// the work. The elector's goroutine owns it.
+type leadership struct {
+	term    Term
+	trust   *trust
+	trace   string // traceparent of the term, to be noted on the record
+	endWork context.CancelCauseFunc
+	done    chan error // gets what the work returned
+
+	phase    phase
+	cause    error // why the term ends; nil while it goes on
+	overrun  bool  // the work did not stop in time
+	stopBy   time.Time
+	resigned []chan struct{} // who waits for the end
+
+	sent    moment    // of the last renewal that extended the trust
+	renewAt time.Time // when to send the next
+	unsure  bool      // a read must tell how things are before the next write
+	failed  bool      // the last request got no answer
+	retries *backoff.ExponentialBackOff
+}
+
+// phase is how far a term has come.
+type phase int
+
+const (
+	leading  phase = iota
+	stopping       // in good order: renewals go on while the work stops
+	lost           // nothing is sent any more
+)
+
+// lead runs the work for a term and keeps the lock meanwhile. It returns
+// whether to campaign again, or else what Run returns.
+func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
+	l := r.begin(ctx, won)
+	stop := ctx.Done()
+	for {
+		alarm := time.NewTimer(time.Until(r.proceedLeading(l)))
+		select {
+		case <-stop:
+			stop = nil
+			r.stopWork(l, fmt.Errorf("%w: %w", ErrStopped, context.Cause(ctx)))
+		case over := <-r.resign:
+			l.resigned = append(l.resigned, over)
+			r.stopWork(l, ErrResigned)
+		case a := <-r.courier.answers:
+			r.courier.received()
+			r.answeredLeader(l, a)
+		case e := <-r.watcher.events:
+			r.heardLeading(l, e)
+		case err := <-r.watcher.ended:
+			r.watchEnded(err)
+		case <-alarm.C:
+		case err := <-l.done:
+			alarm.Stop()
+			return r.conclude(ctx, l, err)
+		}
+		alarm.Stop()
+	}
+}
+
+// begin starts the term that was won, and its work.
+func (r *run) begin(ctx context.Context, won victory) *leadership {
+	last := won.attempts[len(won.attempts)-1]
+	timing := r.config.Timing
+	l := &leadership{
+		sent:    last.sent,
+		renewAt: last.sent.awake.Add(timing.RenewInterval),
+		retries: timing.renewRetries(),
+		done:    make(chan error, 1),
+		term: Term{
+			Lock:     r.config.Lock.Describe(),
+			Holder:   r.config.Candidate.Identity,
+			Zone:     r.config.Candidate.Zone,
+			Token:    last.snapshot.Version.Number,
+			Began:    time.Now(),
+			Cause:    won.cause,
+			Previous: won.holder,
+		},
+	}
+	work, endWork := context.WithCancelCause(r.requests)
+	l.endWork = endWork
+	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, func() { endWork(r.ranOut()) })
+	l.term.trust = l.trust
+	failover := r.telemetry.failover(r.requests, won, l.term)
+	l.trace = failover.traceparent()
+
+	t := r.board.publish(ChangeLeading, nil, func(s *Status) {
+		s.State, s.Term, s.Holder, s.HolderZone = StateLeader, l.term, l.term.Holder, l.term.Zone
+	})
+	r.telemetry.leading(r.requests, true)
+	r.log.Info("leading", "token", l.term.Token, "cause", string(won.cause), "previous", won.holder, "at", t.At)
+	work = context.WithValue(work, termKey{}, l.term)
+	go func() {
+		failover.working(time.Now())
+		l.done <- r.work(work, l.term)
+	}()
+	return l
+}
+
+func (r *run) ranOut() error {
+	return &LostError{Reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline)}
+}
+
+// proceedLeading does what is due in a term and returns when to look again at
+// the latest. Trust is looked at first, and before anything is sent (S1).
+func (r *run) proceedLeading(l *leadership) time.Time {
+	now := time.Now()
+	left := l.trust.left()
+	if l.phase != lost && left <= 0 {
+		r.loseTerm(l, r.ranOut())
+	}
+	if !l.overrun && l.cause != nil && !now.Before(l.stopBy) {
+		r.overrun(l)
+	}
+	if r.watcher.due(now) || r.watchIsDeaf(l) {
+		r.watcher.resume = r.judge.newest.Version
+		r.watcher.start(r.watching)
+	}
+	until := r.watcher.earlier(now.Add(time.Hour))
+	if l.cause != nil && !l.overrun {
+		until = earliest(until, l.stopBy)
+	}
+	if l.phase == lost {
+		return until
+	}
+	until = earliest(until, now.Add(left))
+	if r.courier.busy || l.overrun {
+		return until
+	}
+	if now.Before(l.renewAt) {
+		return earliest(until, l.renewAt)
+	}
+	r.keep(l, left)
+	return until
+}
+
+// watchIsDeaf reports whether renewals get through of which the watch says
+// nothing: its connection is dead.
+func (r *run) watchIsDeaf(l *leadership) bool {
+	return r.watcher.running() && l.sent.awake.Sub(r.watcher.heard) > r.config.Timing.silence()
+}
+
+func earliest(first time.Time, more ...time.Time) time.Time {
+	for _, t := range more {
+		if t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// keep sends what keeps the lock: a renewal, or a new record where the one
+// there was has been deleted (S4); or first a read, where things are unclear.
+func (r *run) keep(l *leadership, left time.Duration) {
+	limit := min(r.config.Timing.AttemptTimeout, left)
+	base := r.judge.newest
+	if l.unsure {
+		r.courier.send(r.requests, request{op: opRead, fresh: l.failed, asOf: base.Version, limit: limit})
+		return
+	}
+	before := base.Record
+	if !base.Version.Exists() {
+		before = r.judge.renewal
+	}
+	record := renewal(before, r.config.Candidate, r.config.Timing.LeaseDuration, l.term.Token, l.trace, time.Now())
+	r.courier.send(r.requests, request{op: opRenew, fresh: l.failed, base: base.Version, record: record, limit: limit})
+}
+
+// answeredLeader takes in the answer to a renewal or a read.
+func (r *run) answeredLeader(l *leadership, a answer) {
+	if l.phase == lost {
+		return
+	}
+	now := time.Now()
+	l.failed = a.err != nil && !a.conflict()
+	if a.op == opRead {
+		r.note(opRead, a.err)
+	} else {
+		r.noteWrite(a)
+	}
+	switch {
+	case a.conflict():
+		l.unsure, l.renewAt = true, now
+	case a.err != nil:
+		l.renewAt = latest(a.sent.awake.Add(l.retries.NextBackOff()), now)
+	case a.op == opRead:
+		l.unsure = false
+		if r.judge.observeRead(a.snapshot, a.asOf, false, now) || !a.snapshot.Version.Exists() {
+			r.inspect(l)
+		}
+	default:
+		r.renewed(l, a, now)
+	}
+}
+
+// renewed takes in an acknowledged renewal. One that came so close to the one
+// before that a client-go candidate cannot tell them apart extends nothing.
+func (r *run) renewed(l *leadership, a answer, now time.Time) {
+	timing := r.config.Timing
+	l.retries.Reset()
+	r.judge.observe(a.snapshot, now)
+	if a.sent.since(l.sent) >= timing.spacing() {
+		l.sent = a.sent
+		l.trust.extend(a.sent, timing.RenewDeadline)
+	}
+	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
+}
+
+// heardLeading takes in an event of the watch during a term.
+func (r *run) heardLeading(l *leadership, e Event) {
+	now := time.Now()
+	r.watcher.hear(e, now)
+	r.note(opWatch, nil)
+	if !e.Bookmark && r.judge.observe(e.Snapshot, now) {
+		r.inspect(l)
+	}
+}
+
+// inspect holds the newest record against the term: another holder or a newer
+// token ends it (S7), so does a record that somebody emptied (S3); a deleted
+// one is made anew at once (S4).
+func (r *run) inspect(l *leadership) {
+	if l.phase == lost {
+		return
+	}
+	now := r.judge.newest
+	switch holder := now.Record.Holder; {
+	case !now.Version.Exists():
+		l.renewAt = time.Now()
+	case holder == "":
+		r.loseTerm(l, &LostError{Reason: "the record was emptied by somebody else"})
+	case holder != l.term.Holder:
+		r.loseTerm(l, &LostError{Reason: "somebody else took it", Holder: holder})
+	case now.Record.Details.Holder == holder && now.Record.Details.Token > l.term.Token:
+		r.loseTerm(l, &LostError{Reason: fmt.Sprintf("the record has the newer token %d", now.Record.Details.Token), Holder: holder})
+	}
+}
+
+// stopWork begins a stop in good order.
+func (r *run) stopWork(l *leadership, cause error) {
+	if l.phase == leading {
+		l.phase = stopping
+		r.endTerm(l, cause, r.config.Timing.StopTimeout)
+	}
+}
+
+// loseTerm ends a term that is not trusted any more. A stop in good order
+// that is under way becomes a loss, with its own time to stop.
+func (r *run) loseTerm(l *leadership, cause error) {
+	l.phase = lost
+	l.trust.end()
+	r.courier.cancel()
+	r.telemetry.leading(r.requests, false)
+	r.endTerm(l, cause, r.config.Timing.StopGrace)
+}
+
+func (r *run) endTerm(l *leadership, cause error, patience time.Duration) {
+	l.endWork(cause)
+	stopBy := time.Now().Add(patience)
+	if l.cause != nil {
+		l.stopBy = earliest(l.stopBy, stopBy)
+		return
+	}
+	l.cause, l.stopBy = cause, stopBy
+	r.board.publish(ChangeStopping, cause, func(s *Status) { s.State = StateStopping })
+	r.log.Info("stopping", "token", l.term.Token, "cause", cause.Error())
+}
+
+// overrun reports that the work did not stop in time. From now on nothing is
+// renewed, and nothing will be released (S5).
+func (r *run) overrun(l *leadership) {
+	l.overrun = true
+	r.telemetry.overrun(r.requests)
+	r.board.publish(ChangeOverrun, l.cause, func(*Status) {})
+	r.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)
+}
+
+// conclude ends a term whose work has returned.
+func (r *run) conclude(ctx context.Context, l *leadership, workErr error) (again bool, err error) {
+	byItself := l.cause == nil
+	if byItself {
+		r.endTerm(l, ErrReturned, 0)
+	}
+	defer func() {
+		for _, over := range l.resigned {
+			close(over)
+		}
+	}()
+	r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State = StateFollower })
+	r.giveUp(l)
+	l.trust.end()
+	r.telemetry.leading(r.requests, false)
+	switch {
+	case byItself:
+		return false, workErr
+	case ctx.Err() != nil:
+		return false, r.realError(workErr, l.cause)
+	case l.phase == lost && r.config.StopAtLoss:
+		return false, l.cause
+	}
+	if err := r.realError(workErr, l.cause); err != nil {
+		r.log.Error(err, "the work returned an error after its term")
+	}
+	return true, nil
+}
+
+// realError is what the work returned, unless that is the end of its context.
+func (r *run) realError(err, cause error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, cause) {
+		return nil
+	}
+	return err
+}
+
+// giveUp releases the lock after the work has returned, unless it took too
+// long or somebody else has it.
+func (r *run) giveUp(l *leadership) {
+	if a, ok := r.courier.settle(); ok {
+		r.answeredRelease(a)
+	}
+	if holder, _ := r.judge.holder(); l.overrun || r.courier.busy || holder != l.term.Holder {
+		return
+	}
+	if !r.release(l.term.Token) {
+		return
+	}
+	// Who gives a term up leaves the next one to others, if there are any.
+	r.holdOff = time.Now().Add(r.config.Timing.RenewInterval)
+	r.board.publish(ChangeReleased, l.cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })
+	r.log.Info("released", "token", l.term.Token)
+}

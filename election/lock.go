@@ -1,0 +1,165 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Lock is one shared record that at most one candidate may hold, with the four
+// operations an [Elector] needs. Implementations keep no copy of the record:
+// versions travel through the caller. All methods are safe for concurrent use
+// and return soon after their context ends. The package electiontest holds the
+// conformance suite that every Lock must pass.
+type Lock interface {
+	// Read returns the record as it is now. It is linearizable: it sees every
+	// write that was acknowledged before Read was called. That there is no
+	// record is no error but a Snapshot that does not exist.
+	Read(ctx context.Context) (Snapshot, error)
+
+	// Write puts record in the place of the one at base, or creates it where
+	// base does not exist, and returns what now stands. It fails with
+	// ErrConflict, having written nothing, if something else stands there by
+	// now. After any other error the write may have landed, or may yet land
+	// until the context ends.
+	Write(ctx context.Context, base Version, record Record) (Snapshot, error)
+
+	// Watch sends what happens to the record after the given version, in
+	// order, and blocks. From a zero Version it begins with the record as it
+	// is, if there is one. It returns nil when it ends by itself, as every
+	// watch does after a bounded time; ErrVersionExpired when the history
+	// since from is gone; else what went wrong. It does not close events.
+	// A watch may be late, silent or broken: nothing that must be true may
+	// rest on it.
+	Watch(ctx context.Context, from Version, events chan<- Event) error
+
+	// Describe says what lock this is. It does no I/O.
+	Describe() Description
+}
+
+// Description names a lock for people, telemetry and error messages.
+type Description struct {
+	Kind      string // what holds the record, such as "Lease"
+	Namespace string // empty where the lock has none
+	Name      string // never empty
+}
+
+// String returns "Kind namespace/name".
+func (d Description) String() string {
+	s := d.Name
+	if d.Namespace != "" {
+		s = d.Namespace + "/" + s
+	}
+	if d.Kind != "" {
+		s = d.Kind + " " + s
+	}
+	return s
+}
+
+// Version identifies one state of a lock's record. The zero Version is that of
+// a record of which nothing is known.
+type Version struct {
+	// Number orders the versions of a lock, also across deletion and
+	// creation: a later write has a larger number. It is the source of
+	// fencing tokens, and never zero where a record exists.
+	Number uint64
+	// UID changes when the record is deleted and made anew.
+	UID string
+	// Opaque belongs to the Lock, which gets it back in Write. It is nil
+	// exactly where the record does not exist.
+	Opaque any
+}
+
+// Exists reports whether a record stands at this version.
+func (v Version) Exists() bool { return v.Opaque != nil }
+
+// Snapshot is a lock's record at a version.
+type Snapshot struct {
+	Version Version
+	Record  Record // zero where Version does not exist
+}
+
+// Event is one thing that a watch saw: a new snapshot (one that does not exist
+// after a deletion), or a bookmark.
+type Event struct {
+	Snapshot Snapshot
+	// Bookmark says that nothing happened up to Snapshot.Version.Number,
+	// which is all that is set then.
+	Bookmark bool
+}
+
+// Record is what stands in a lock. Its first five fields are what client-go's
+// LeaderElectionRecord has; a lock may store times to the microsecond only.
+type Record struct {
+	Holder string // the holder's identity; empty where nobody holds the lock
+	// LeaseDuration is in whole seconds. Zero or negative means that the
+	// record holds none or nonsense: a reader's own counts then.
+	LeaseDuration time.Duration
+	// AcquireTime and RenewTime are wall clock times, for people to read. No
+	// decision rests on them, but that they differ from those before.
+	AcquireTime time.Time
+	RenewTime   time.Time
+	Transitions int32 // changes of holder, as far as the record remembers
+
+	Details Details
+}
+
+// Details is what a record says beyond the lease itself.
+type Details struct {
+	// Holder is the identity that the other fields were written by or for.
+	// They are believed only while it equals Record.Holder; other writers,
+	// such as client-go, leave them standing.
+	Holder string
+	// Token is the fencing token of Holder's term; zero until it is noted.
+	Token uint64
+	// Released is Token once Holder has given the lock up.
+	Released uint64
+
+	Zone      string
+	Node      string
+	Pod       string // name/uid
+	Container string
+	Trace     string // W3C traceparent of the term
+}
+
+// sameRenewal reports whether two records are the same renewal of the same
+// term: everything but the details is equal, times to the microsecond.
+func (r Record) sameRenewal(o Record) bool {
+	return r.Holder == o.Holder &&
+		r.LeaseDuration == o.LeaseDuration &&
+		r.AcquireTime.UnixMicro() == o.AcquireTime.UnixMicro() &&
+		r.RenewTime.UnixMicro() == o.RenewTime.UnixMicro() &&
+		r.Transitions == o.Transitions
+}
+
+// Errors that a [Lock] returns, to be told apart with errors.Is. Each is
+// wrapped in one that says what was tried and, where it can, what to do.
+var (
+	// ErrConflict: the record is not at the version the write was to replace.
+	ErrConflict = errors.New("the record was changed meanwhile")
+	// ErrVersionExpired: a watch cannot go on from that version; read anew.
+	ErrVersionExpired = errors.New("the version is too old to watch from")
+	// ErrForbidden: a permission is missing.
+	ErrForbidden = errors.New("permission missing")
+	// ErrNoAPI: the server does not know this kind of record at all.
+	ErrNoAPI = errors.New("API not served")
+)
+
+type freshKey struct{}
+
+// WithFreshConnection asks a Lock to serve the calls of this context on a
+// connection that is opened for it, because the ones at hand may be dead. The
+// wish travels in the context since it has to cross client libraries that know
+// nothing of it; a Lock without connections ignores it.
+func WithFreshConnection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, freshKey{}, true)
+}
+
+// WantsFreshConnection reports whether WithFreshConnection was called on ctx.
+func WantsFreshConnection(ctx context.Context) bool {
+	fresh, _ := ctx.Value(freshKey{}).(bool)
+	return fresh
+}

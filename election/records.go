@@ -1,0 +1,69 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import "time"
+
+// The records that an elector writes. All are pure: base is what they replace.
+
+// acquisition is the record that takes the lock. It replaces everything that
+// base says about another holder (S11).
+func acquisition(base Record, me Candidate, lease time.Duration, wall time.Time) Record {
+	r := Record{
+		Holder:        me.Identity,
+		LeaseDuration: lease,
+		AcquireTime:   wall,
+		Transitions:   base.Transitions + 1,
+		Details:       me.details(),
+	}
+	r.RenewTime = after(base.RenewTime, wall)
+	return r
+}
+
+// creation is the acquisition where there is no record.
+func creation(me Candidate, lease time.Duration, wall time.Time) Record {
+	r := acquisition(Record{}, me, lease, wall)
+	r.Transitions = 0
+	return r
+}
+
+// renewal is the record that goes on with a term, and notes what of it the
+// acquisition could not know.
+func renewal(base Record, me Candidate, lease time.Duration, token uint64, trace string, wall time.Time) Record {
+	r := base
+	r.Holder, r.LeaseDuration = me.Identity, lease
+	r.RenewTime = after(base.RenewTime, wall)
+	r.Details = me.details()
+	r.Details.Token, r.Details.Trace = token, trace
+	return r
+}
+
+// release is the record that gives a term up. Its lease of one second is what
+// client-go writes: the least that the API takes. Without a token nobody ever
+// led, and no trace of the holder is left.
+func release(base Record, token uint64, wall time.Time) Record {
+	r := base
+	r.Holder, r.LeaseDuration = "", time.Second
+	r.AcquireTime = wall
+	r.RenewTime = after(base.RenewTime, wall)
+	if token == 0 {
+		r.Details = Details{}
+		return r
+	}
+	r.Details.Token, r.Details.Released = token, token
+	return r
+}
+
+// after is wall, or just after before where the two would be the same: a
+// renewal is seen by its time being another.
+func after(before, wall time.Time) time.Time {
+	if before.UnixMicro() == wall.UnixMicro() {
+		return wall.Add(time.Microsecond)
+	}
+	return wall
+}
+
+func (c Candidate) details() Details {
+	return Details{Holder: c.Identity, Zone: c.Zone, Node: c.Node, Pod: c.Pod, Container: c.Container}
+}

@@ -1,0 +1,72 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"time"
+)
+
+// release gives the lock up, if this very candidate holds it: by
+// compare-and-swap on a version whose holder it is (S5). A zero token says
+// that nobody ever led. It tries for as long as the term could be trusted, and
+// reports whether it knows that the lock was released.
+func (r *run) release(token uint64) bool {
+	timing := r.config.Timing
+	deadline := time.Now().Add(timing.RenewDeadline)
+	delays := retries(timing.RenewInterval/10, timing.RenewInterval)
+	unsure := false
+	for fresh := false; time.Now().Before(deadline); {
+		base := r.judge.newest
+		ask := request{op: opRead, fresh: fresh, asOf: base.Version, limit: timing.AttemptTimeout}
+		if !unsure {
+			if holder, _ := r.judge.holder(); holder != r.config.Candidate.Identity {
+				// An earlier try may have landed without an answer.
+				return token != 0 && base.Record.Details.Released == token
+			}
+			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, time.Now())
+		}
+		a := r.courier.call(r.requests, ask)
+		if r.courier.busy {
+			return false // a lock that does not keep to its context
+		}
+		r.answeredRelease(a)
+		if a.op == opRelease && a.err == nil {
+			return true
+		}
+		unsure = a.op == opRelease || a.err != nil
+		fresh = a.err != nil && !a.conflict()
+		if fresh {
+			pause(r.requests, delays.NextBackOff())
+		}
+	}
+	return false
+}
+
+// answeredRelease takes in an answer at the end of a term.
+func (r *run) answeredRelease(a answer) {
+	now := time.Now()
+	if a.op == opRead {
+		r.note(opRead, a.err)
+	} else {
+		r.noteWrite(a)
+	}
+	switch {
+	case a.err != nil:
+	case a.op == opRead:
+		r.judge.observeRead(a.snapshot, a.asOf, false, now)
+	default:
+		r.judge.observe(a.snapshot, now)
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,685 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// The timing of all scenarios: 15 s / 10 s / 2 s.
+const (
+	lease    = election.LeaseDurationDefault
+	deadline = election.RenewDeadlineDefault
+	interval = election.RenewIntervalDefault
+)
+
+// stage is one lock, and the candidates for it, in a bubble of virtual time.
+type stage struct {
+	t       *testing.T
+	lock    *electiontest.Memory
+	history electiontest.History
+	seats   []*seat
+
+	restored bool // the history of the lock went back: tokens may not grow
+}
+
+// seat is one candidate.
+type seat struct {
+	*election.Elector
+	link     *electiontest.Faulty
+	cancel   context.CancelFunc
+	done     chan error
+	leading  chan election.Term // gets each term when its work begins
+	ended    chan error         // gets the cause of each term's end, as the work sees it
+	stopTime atomic.Int64       // how long the work takes to stop
+	quit     chan error         // makes the work return this
+}
+
+// scenario runs f in a bubble, and checks the history at its end.
+func scenario(t *testing.T, f func(s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t, lock: electiontest.NewMemory("lock")}
+		f(s)
+		for _, c := range s.seats {
+			c.link.Set(electiontest.Fault{})
+			c.cancel()
+		}
+		for _, c := range s.seats {
+			<-c.done
+		}
+		if err := s.history.Check(); err != nil && !s.restored {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *stage) candidate(identity string, change ...func(*election.Config)) *seat {
+	s.t.Helper()
+	c := &seat{
+		link:    electiontest.NewFaulty(s.lock),
+		done:    make(chan error, 1),
+		leading: make(chan election.Term, 100),
+		ended:   make(chan error, 100),
+		quit:    make(chan error),
+	}
+	config := election.Config{Lock: c.link, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}}
+	for _, f := range change {
+		f(&config)
+	}
+	var err error
+	if c.Elector, err = election.New(config); err != nil {
+		s.t.Fatal(err)
+	}
+	s.seats = append(s.seats, c)
+	return c
+}
+
+func (s *stage) run(c *seat) *seat {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	c.cancel = cancel
+	go func() { c.done <- c.Run(ctx, s.history.Lead(c.work)) }()
+	return c
+}
+
+// start makes a candidate and lets it campaign until all is quiet.
+func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
+	s.t.Helper()
+	c := s.run(s.candidate(identity, change...))
+	synctest.Wait()
+	return c
+}
+
+func (c *seat) work(ctx context.Context, term election.Term) error {
+	c.leading <- term
+	select {
+	case err := <-c.quit:
+		return err
+	case <-ctx.Done():
+	}
+	c.ended <- context.Cause(ctx)
+	time.Sleep(time.Duration(c.stopTime.Load()))
+	return ctx.Err()
+}
+
+// leads waits for c's next term and returns it with how long that took.
+func (s *stage) leads(c *seat) (election.Term, time.Duration) {
+	s.t.Helper()
+	start := time.Now()
+	select {
+	case term := <-c.leading:
+		return term, time.Since(start)
+	case <-time.After(time.Hour):
+		s.t.Fatal("no term within an hour")
+		return election.Term{}, 0
+	}
+}
+
+// loses waits for the end of c's term and returns its cause and when it came.
+func (s *stage) loses(c *seat) (error, time.Duration) {
+	s.t.Helper()
+	start := time.Now()
+	select {
+	case err := <-c.ended:
+		return err, time.Since(start)
+	case <-time.After(time.Hour):
+		s.t.Fatal("no end of the term within an hour")
+		return nil, 0
+	}
+}
+
+func (s *stage) idle(c *seat) {
+	s.t.Helper()
+	synctest.Wait()
+	select {
+	case term := <-c.leading:
+		s.t.Fatalf("%s leads with token %d", term.Holder, term.Token)
+	default:
+	}
+}
+
+func (s *stage) want(what string, got, want time.Duration) {
+	s.t.Helper()
+	if got != want {
+		s.t.Errorf("%s after %v, want %v", what, got, want)
+	}
+}
+
+// write puts a record there behind everybody's back, as another program would.
+func (s *stage) write(change func(*election.Record)) election.Snapshot {
+	s.t.Helper()
+	now, err := s.lock.Read(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	change(&now.Record)
+	if now, err = s.lock.Write(s.t.Context(), now.Version, now.Record); err != nil {
+		s.t.Fatal(err)
+	}
+	return now
+}
+
+func (s *stage) record() election.Record {
+	s.t.Helper()
+	now, err := s.lock.Read(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return now.Record
+}
+
+var cut = electiontest.Fault{Hang: true}
+
+func TestTheFirstCandidateLeadsAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		term, took := s.leads(s.start("a"))
+		s.want("leads", took, 0)
+		if term.Cause != election.CauseAbsent || term.Token == 0 || term.Holder != "a" {
+			t.Errorf("the term is %+v", term)
+		}
+	})
+}
+
+func TestAFollowerLeadsAsSoonAsTheLeaseHasExpired(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(interval*5 + time.Millisecond) // a's last renewal was a millisecond ago
+		a.link.Set(cut)
+		term, took := s.leads(b)
+		s.want("b leads", took, lease-time.Millisecond)
+		if term.Cause != election.CauseExpired || term.Previous != "a" {
+			t.Errorf("the term is %+v", term)
+		}
+	})
+}
+
+func TestAReleaseHandsOverAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		c := s.start("c")
+		a.cancel()
+		synctest.Wait()
+		if len(b.leading)+len(c.leading) != 1 {
+			t.Errorf("%d lead right after the release, want 1", len(b.leading)+len(c.leading))
+		}
+	})
+}
+
+func TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(electiontest.Fault{Delay: 300 * time.Millisecond}) // both ways
+		s.run(a)
+		s.leads(a) // 600 ms after the acquisition was sent
+		a.link.Set(cut)
+		cause, took := s.loses(a)
+		s.want("the term ends", took, deadline-600*time.Millisecond)
+		if !errors.Is(cause, election.ErrLost) {
+			t.Errorf("cause is %v", cause)
+		}
+	})
+}
+
+func TestS1AnAnswerThatNeverComesDoesNotKeepTheTerm(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		term, _ := s.leads(a)
+		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true})
+		_, took := s.loses(a)
+		s.want("the term ends", took, deadline)
+		if left := term.TrustedFor(); left > 0 {
+			t.Errorf("the term is trusted for another %v", left)
+		}
+	})
+}
+
+func TestS2SuspensionCountsForTheHolder(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var asleep atomic.Int64
+		a := s.candidate("a")
+		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		s.run(a)
+		a.stopTime.Store(int64(time.Millisecond))
+		term, _ := s.leads(a)
+		synctest.Wait()
+		writes := a.link.Calls("write")
+		asleep.Store(int64(deadline))
+		if left := term.TrustedFor(); left > 0 {
+			t.Errorf("right after a suspension of %v the term is trusted for %v", deadline, left)
+		}
+		cause, _ := s.loses(a)
+		if !errors.Is(cause, election.ErrLost) {
+			t.Errorf("cause is %v", cause)
+		}
+		if after := a.link.Calls("write"); after != writes {
+			t.Errorf("%d writes were sent between the suspension and the end of the term", after-writes)
+		}
+	})
+}
+
+func TestS3ANewcomerWaitsInFullFromItsFirstSight(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		a.link.Set(cut)
+		time.Sleep(14 * time.Second)
+		_, took := s.leads(s.start("b"))
+		s.want("b leads", took, lease)
+	})
+}
+
+func TestS3ALagBehindIsNotASignOfLife(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		a.link.Set(cut)
+		for range 7 { // labels and annotations change, the spec does not
+			time.Sleep(2 * time.Second)
+			s.write(func(r *election.Record) { r.Details.Container = time.Now().String() })
+		}
+		_, took := s.leads(b)
+		s.want("b leads", took, lease-14*time.Second)
+	})
+}
+
+func TestS3ANewSpecStartsTheWaitAnew(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		a.link.Set(cut)
+		time.Sleep(9 * time.Second)
+		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) })
+		_, took := s.leads(b)
+		s.want("b leads", took, lease)
+	})
+}
+
+func TestS3ASilentWatchIsDoubtedOnceByARead(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		b.link.Set(electiontest.Fault{Mute: true})
+		time.Sleep(time.Minute)
+		s.idle(b)
+		b.link.Set(electiontest.Fault{})
+		time.Sleep(2 * lease)
+		reads := b.link.Calls("read")
+		time.Sleep(5 * time.Minute)
+		if more := b.link.Calls("read") - reads; more != 0 {
+			t.Errorf("%d reads in five minutes on a watch that works", more)
+		}
+	})
+}
+
+func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		time.Sleep(interval + time.Millisecond) // the token is noted
+		a.link.Set(electiontest.Fault{Mute: true})
+		s.start("b")
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
+		synctest.Wait()
+		s.idle(s.seats[1])
+		cause, took := s.loses(a) // its next renewal conflicts
+		if !errors.Is(cause, election.ErrLost) || took > interval {
+			t.Errorf("a ended after %v with %v", took, cause)
+		}
+	})
+}
+
+func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		first, _ := s.leads(a)
+		time.Sleep(interval + time.Millisecond)
+		b := s.start("b")
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
+		_, took := s.loses(a)
+		s.want("a's term ends", took, 0)
+		second, took := s.leads(a)
+		s.want("a leads again", took, 0)
+		if second.Token <= first.Token || second.Cause != election.CauseReclaimed {
+			t.Errorf("after %+v came %+v", first, second)
+		}
+		s.idle(b)
+	})
+}
+
+func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		time.Sleep(interval + time.Millisecond)
+		a.link.Set(cut)
+		b := s.start("b", func(c *election.Config) {
+			c.HeadStart = func(o election.Takeover) time.Duration {
+				if o.Cause == election.CauseExpired {
+					return time.Minute // the foreigner comes first
+				}
+				return 0
+			}
+		})
+		time.Sleep(lease)
+		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
+		synctest.Wait()
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
+		term, took := s.leads(b)
+		s.want("b leads", took, 0)
+		if term.Cause != election.CauseReleased || term.Previous != "client-go" {
+			t.Errorf("the term is %+v", term)
+		}
+	})
+}
+
+func TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(interval + interval/2)
+		s.lock.Delete()
+		synctest.Wait()
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("right after the deletion the holder is %q", r.Holder)
+		}
+		time.Sleep(time.Minute)
+		s.idle(a) // no second term
+		s.idle(b)
+	})
+}
+
+func TestS4DeletedIsNotReleased(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(interval*2 + time.Millisecond)
+		a.link.Set(cut)
+		s.lock.Delete()
+		term, took := s.leads(b)
+		s.want("b leads", took, lease-time.Millisecond)
+		if term.Cause != election.CauseDeleted {
+			t.Errorf("cause is %q", term.Cause)
+		}
+	})
+}
+
+func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
+	scenario(t, func(s *stage) {
+		_, took := s.leads(s.start("a", func(c *election.Config) { c.WaitOnAbsent = true }))
+		s.want("a leads", took, lease)
+	})
+}
+
+func TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.stopTime.Store(int64(20 * time.Second))
+		s.leads(a)
+		b := s.start("b")
+		a.cancel()
+		_, took := s.leads(b)
+		s.want("b leads", took, 20*time.Second)
+	})
+}
+
+func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })
+		a.stopTime.Store(int64(7 * time.Second))
+		transitions := a.Subscribe(s.t.Context())
+		s.leads(a)
+		b := s.start("b")
+		synctest.Wait()
+		a.cancel()
+		time.Sleep(7*time.Second + time.Millisecond)
+		if err := <-a.done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		a.done <- nil
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("the holder is %q after an overrun", r.Holder)
+		}
+		s.idle(b)
+		var changes []election.Change
+		for len(changes) == 0 || changes[len(changes)-1] != election.ChangeStopped {
+			changes = append(changes, (<-transitions).Change)
+		}
+		if got := changes[len(changes)-2]; got != election.ChangeOverrun {
+			t.Errorf("changes are %v, want the overrun reported", changes)
+		}
+		s.leads(b)
+	})
+}
+
+func TestS5ALostTermIsReleasedIfTheWorkStoppedInTime(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		a.link.Set(cut)
+		s.loses(a)
+		a.link.Set(electiontest.Fault{})
+		_, took := s.leads(b)
+		if took >= lease-deadline {
+			t.Errorf("b leads %v after a had stopped: it waited for the lease", took)
+		}
+	})
+}
+
+func TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmed(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		s.run(a)
+		time.Sleep(time.Second)
+		landed := s.record()
+		if landed.Holder != "a" || len(a.leading) != 0 {
+			t.Fatalf("the holder is %q, and %d lead", landed.Holder, len(a.leading))
+		}
+		a.link.Set(electiontest.Fault{})
+		term, _ := s.leads(a)
+		if now := s.record(); now.RenewTime.Equal(landed.RenewTime) {
+			t.Errorf("a leads with token %d without having confirmed its acquisition", term.Token)
+		}
+	})
+}
+
+func TestS6ARenewalWhoseAnswerWasLostDoesNotEndTheTerm(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		for range 20 {
+			a.link.Set(electiontest.Fault{LoseAnswers: true})
+			time.Sleep(3 * time.Second)
+			a.link.Set(electiontest.Fault{})
+			time.Sleep(3 * time.Second)
+		}
+		if len(a.ended) != 0 {
+			t.Errorf("the term ended: %v", <-a.ended)
+		}
+	})
+}
+
+func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		s.write(func(r *election.Record) { r.Holder = "thief" })
+		cause, took := s.loses(a)
+		s.want("the term ends", took, 0)
+		var lost *election.LostError
+		if !errors.As(cause, &lost) || lost.Holder != "thief" {
+			t.Errorf("cause is %v", cause)
+		}
+		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
+		synctest.Wait()
+		if r := s.record(); r.Holder != "thief" {
+			t.Errorf("the holder is %q: another's lease was released", r.Holder)
+		}
+	})
+}
+
+func TestS7ANewerTokenEndsTheTermAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		s.write(func(r *election.Record) { r.Details.Token = 1 << 40 })
+		_, took := s.loses(a)
+		s.want("the term ends", took, 0)
+	})
+}
+
+func TestS8TokensGrowAcrossDeletionAndForTheSameHolder(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		for range 5 {
+			s.leads(a)
+			if err := a.Resign(s.t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.lock.Delete()
+		}
+		s.leads(a) // the checks of the history do the rest
+		if n := len(s.history.Terms()); n != 6 {
+			t.Errorf("%d terms", n)
+		}
+	})
+}
+
+func TestS8TheTokenIsNotedWithTheNextRenewal(t *testing.T) {
+	scenario(t, func(s *stage) {
+		term, _ := s.leads(s.start("a"))
+		if r := s.record(); r.Details.Token != 0 {
+			t.Errorf("the acquisition has token %d", r.Details.Token)
+		}
+		time.Sleep(interval + time.Millisecond)
+		if r := s.record(); r.Details.Token != term.Token {
+			t.Errorf("the record has token %d, the term %d", r.Details.Token, term.Token)
+		}
+	})
+}
+
+func TestS10AHeadStartOnlyDelays(t *testing.T) {
+	for _, head := range []time.Duration{-time.Hour, 0, 3 * time.Second} {
+		scenario(t, func(s *stage) {
+			a := s.start("a")
+			s.leads(a)
+			b := s.start("b", func(c *election.Config) {
+				c.HeadStart = func(o election.Takeover) time.Duration {
+					if o.Previous != "a" || o.PreviousZone != "z-a" || o.Candidate.Identity != "b" {
+						t.Errorf("head start is asked for %+v", o)
+					}
+					return head
+				}
+			})
+			a.link.Set(cut)
+			_, took := s.leads(b)
+			s.want("b leads", took, lease+max(0, head))
+		})
+	}
+}
+
+func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			r.Details = election.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: "old", Container: "old", Trace: "old"}
+		})
+		s.leads(s.start("a"))
+		if d := s.record().Details; d != (election.Details{Holder: "a", Zone: "z-a"}) {
+			t.Errorf("details are %+v", d)
+		}
+	})
+}
+
+func TestS11DetailsOfAnotherHolderAreNotBelieved(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			r.Holder, r.LeaseDuration = "client-go", lease
+			r.Details = election.Details{Holder: "x", Zone: "old"}
+		})
+		if got := s.start("a").Status(); got.Holder != "client-go" || got.HolderZone != "" {
+			t.Errorf("status is %+v", got)
+		}
+	})
+}
+
+func TestGarbageInTheRecordNeverMakesTwoLeaders(t *testing.T) {
+	future := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		record election.Record
+		wait   time.Duration
+	}{
+		"no holder":              {election.Record{LeaseDuration: lease}, 0},
+		"no duration":            {election.Record{Holder: "x"}, lease},
+		"negative duration":      {election.Record{Holder: "x", LeaseDuration: -time.Hour}, lease},
+		"hours":                  {election.Record{Holder: "x", LeaseDuration: 3 * time.Hour}, 3 * time.Hour},
+		"from the future":        {election.Record{Holder: "x", LeaseDuration: lease, AcquireTime: future, RenewTime: future}, lease},
+		"from before time":       {election.Record{Holder: "x", LeaseDuration: time.Second}, time.Second},
+		"unreleased, of another": {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y", Token: 3}}, lease},
+		"released, no token":     {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y"}}, lease},
+		"released, other token":  {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y", Token: 3, Released: 2}}, lease},
+		"released":               {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y", Token: 3, Released: 3}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				s.write(func(r *election.Record) { *r = test.record })
+				a := s.start("a")
+				select {
+				case <-a.leading:
+					s.want("a leads", 0, test.wait)
+				case <-time.After(4 * time.Hour):
+					t.Fatal("a never leads")
+				case <-func() chan struct{} {
+					c := make(chan struct{})
+					if test.wait > 0 {
+						time.AfterFunc(test.wait-1, func() { close(c) })
+					}
+					return c
+				}():
+					s.idle(a)
+					_, took := s.leads(a)
+					s.want("then a leads", took, 1)
+				}
+			})
+		})
+	}
+}
+
+func TestAHistoryThatWentBackIsBelievedAfterAFullWait(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		s.lock.Restore(election.Record{Holder: "old", LeaseDuration: lease})
+		cause, _ := s.loses(a)
+		if !errors.Is(cause, election.ErrLost) {
+			t.Errorf("a's term ended with %v", cause)
+		}
+		select {
+		case <-a.leading:
+		case <-b.leading:
+		case <-time.After(3 * lease):
+			t.Error("nobody leads after the restored lease has run out")
+		}
+		s.restored = true // and with it the promise about tokens
+	})
+}

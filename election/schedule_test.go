@@ -1,0 +1,95 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// faults are what the random schedules choose from.
+var faults = []electiontest.Fault{
+	{}, {}, {},
+	{Hang: true},
+	{Mute: true},
+	{LoseAnswers: true},
+	{LoseAnswers: true, Mute: true},
+	{Delay: 300 * time.Millisecond},
+	{Delay: 1500 * time.Millisecond},
+	{Err: errors.New("503")},
+}
+
+func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
+	schedules := 100
+	if testing.Short() {
+		schedules = 40
+	}
+	terms := 0
+	for seed := range schedules {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			scenario(t, func(s *stage) { terms += schedule(s, rand.New(rand.NewPCG(uint64(seed), 1))) })
+		})
+	}
+	t.Logf("%d terms in %d schedules", terms, schedules)
+	if terms < 3*schedules {
+		t.Errorf("the schedules do not test much: %d terms in %d of them", terms, schedules)
+	}
+}
+
+// schedule plays a random schedule, and returns how many terms there were.
+func schedule(s *stage, dice *rand.Rand) int {
+	start := func(n int) *seat {
+		c := s.candidate(fmt.Sprint("c", n), func(c *election.Config) { c.WaitOnAbsent = true })
+		c.stopTime.Store(dice.Int64N(int64(4800 * time.Millisecond)))
+		var asleep atomic.Int64
+		c.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		return s.run(c)
+	}
+	alive := []*seat{start(0), start(1), start(2)}
+	for range 40 {
+		time.Sleep(time.Duration(dice.Int64N(int64(12 * time.Second))))
+		i := dice.IntN(len(alive))
+		switch dice.IntN(10) {
+		case 0:
+			s.lock.Delete()
+		case 1:
+			s.lock.Expire()
+		case 2:
+			c := alive[i]
+			go func() { _ = c.Resign(s.t.Context()) }()
+		case 3: // a restart in good order
+			alive[i].cancel()
+			alive[i] = start(len(s.seats))
+		case 4: // a process that was never heard of again
+			alive[i].link.Set(cut)
+			alive[i] = start(len(s.seats))
+		default:
+			alive[i].link.Set(faults[dice.IntN(len(faults))])
+		}
+	}
+	mendAndLead(s, alive)
+	return len(s.history.Terms())
+}
+
+// mendAndLead ends all faults, and wants a leader within the promised bound.
+func mendAndLead(s *stage, alive []*seat) {
+	s.t.Helper()
+	for _, c := range alive {
+		c.link.Set(electiontest.Fault{})
+	}
+	time.Sleep(2*lease + 5*time.Second)
+	for _, c := range alive {
+		if c.Status().State == election.StateLeader {
+			return
+		}
+	}
+	s.t.Errorf("nobody leads %v after all was mended: the record is %+v", 2*lease+5*time.Second, s.record())
+}

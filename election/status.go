@@ -1,0 +1,158 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// State is what an elector is doing.
+type State string
+
+// The states of an [Elector].
+const (
+	StateIdle     State = "idle" // Run has not been called, or has returned
+	StateFollower State = "follower"
+	StateLeader   State = "leader"
+	// StateStopping: the work was told to stop and has not returned yet.
+	StateStopping State = "stopping"
+)
+
+// Status is a snapshot of what an elector knows.
+type Status struct {
+	Lock     Description
+	Identity string
+	State    State
+	// Holder and HolderZone are who holds the lock as far as this candidate
+	// has heard, which may be late; empty where nobody does or it is unknown.
+	Holder     string
+	HolderZone string
+	// Term is this candidate's own last term, and the zero Term before the
+	// first. Ask it whether it is still trusted.
+	Term Term
+	// Problem is what keeps the elector from reading, writing or watching the
+	// lock; nil while all is well.
+	Problem error
+}
+
+// Change names what happened in a [Transition].
+type Change string
+
+// The changes that subscribers are told of.
+const (
+	ChangeFollowing Change = "following" // another holder is known, or none
+	ChangeLeading   Change = "leading"   // a term began
+	ChangeStopping  Change = "stopping"  // the work's context ended
+	ChangeStopped   Change = "stopped"   // the work returned
+	ChangeReleased  Change = "released"  // the lock was given up
+	// ChangeOverrun: the work did not stop in time. The lease is left to run
+	// out, and never released for it.
+	ChangeOverrun  Change = "overrun"
+	ChangeProblem  Change = "problem"  // Status.Problem is new or another one
+	ChangeResolved Change = "resolved" // Status.Problem is gone
+)
+
+// Transition is one change of an elector, with the status right after it.
+type Transition struct {
+	Change Change
+	At     time.Time // wall clock
+	// Cause is why the term ended, for ChangeStopping up to ChangeOverrun.
+	Cause  error
+	Status Status
+}
+
+// board is where the loop publishes, and outsiders read and subscribe. The
+// mutex guards nothing but the fields: nobody is called under it.
+type board struct {
+	mu          sync.Mutex
+	status      Status
+	subscribers []*subscription
+}
+
+func (b *board) read() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.status
+}
+
+// publish changes the status and tells every subscriber.
+func (b *board) publish(c Change, cause error, change func(*Status)) Transition {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.status)
+	t := Transition{Change: c, At: time.Now(), Cause: cause, Status: b.status}
+	for _, s := range b.subscribers {
+		s.add(t)
+	}
+	return t
+}
+
+// update changes the status without a transition.
+func (b *board) update(change func(*Status)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.status)
+}
+
+func (b *board) subscribe(ctx context.Context) <-chan Transition {
+	s := &subscription{out: make(chan Transition), more: make(chan struct{}, 1)}
+	b.mu.Lock()
+	b.subscribers = append(b.subscribers, s)
+	b.mu.Unlock()
+	go func() {
+		s.relay(ctx)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.subscribers = slices.DeleteFunc(b.subscribers, func(o *subscription) bool { return o == s })
+	}()
+	return s.out
+}
+
+// subscription queues transitions, so that a slow reader never holds up the
+// elector and misses nothing.
+type subscription struct {
+	mu    sync.Mutex
+	queue []Transition
+	more  chan struct{}
+	out   chan Transition
+}
+
+func (s *subscription) add(t Transition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, t)
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+}
+
+func (s *subscription) takeAll() []Transition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.queue
+	s.queue = nil
+	return all
+}
+
+func (s *subscription) relay(ctx context.Context) {
+	defer close(s.out)
+	for {
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			return
+		}
+		for _, t := range s.takeAll() {
+			select {
+			case s.out <- t:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}

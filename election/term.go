@@ -1,0 +1,130 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Causes for which a term ends, as context.Cause of the work's context tells
+// them; each may be wrapped in an error with details.
+var (
+	// ErrLost: trust in the term ran out, or somebody else has the lock.
+	ErrLost = errors.New("leadership lost")
+	// ErrResigned: Resign was called.
+	ErrResigned = errors.New("leadership resigned")
+	// ErrStopped: the context given to Run ended.
+	ErrStopped = errors.New("elector stopped")
+	// ErrReturned: the work returned by itself.
+	ErrReturned = errors.New("work returned")
+)
+
+// LostError tells why a term was lost. It wraps [ErrLost].
+type LostError struct {
+	// Holder is who has the lock now, as far as is known: empty if nobody, or
+	// if trust ran out unseen.
+	Holder string
+	Reason string
+}
+
+func (e *LostError) Error() string {
+	if e.Holder == "" {
+		return fmt.Sprintf("%v: %s", ErrLost, e.Reason)
+	}
+	return fmt.Sprintf("%v: %s: the lock is held by %s", ErrLost, e.Reason, e.Holder)
+}
+
+// Unwrap returns ErrLost.
+func (e *LostError) Unwrap() error { return ErrLost }
+
+// Term is one candidate's time as the leader, from an acknowledged acquisition
+// on. It is a value, safe to copy, to keep beyond its end and to use from any
+// goroutine. The zero Term was never trusted.
+type Term struct {
+	Lock   Description
+	Holder string // the identity that leads
+	Zone   string // the holder's zone; empty where unknown
+	// Token is larger than that of every earlier term of the lock. Whatever
+	// the work writes to can refuse tokens smaller than the largest it saw.
+	Token uint64
+	// Began is when the acquisition was acknowledged, by the wall clock.
+	Began time.Time
+	// Cause says how the lock came to be free, and Previous who held it
+	// before; empty where nobody is known to have.
+	Cause    Cause
+	Previous string
+
+	trust *trust
+}
+
+// TrustedFor returns for how long this term is still trusted, unless a renewal
+// extends it; zero or less once it is not. It reads the boot-time clock, so
+// that it is right at once after the machine was suspended or the process
+// stopped. Between this check and what is done after it time passes: only a
+// receiver that compares tokens closes that gap.
+func (t Term) TrustedFor() time.Duration {
+	if t.trust == nil {
+		return 0
+	}
+	return t.trust.left()
+}
+
+// trust is how long a term may be acted on. The elector's goroutine extends
+// it, anyone reads it.
+type trust struct {
+	clock clock
+	start moment
+	until atomic.Int64 // nanoseconds after start; no more than that is trusted
+	timer *time.Timer  // ends the work when trust runs out, whatever hangs
+}
+
+// newTrust begins a trusted span that was confirmed by a request sent at
+// start. expired runs once, in a goroutine of its own, when it has run out.
+func newTrust(c clock, start moment, span time.Duration, expired func()) *trust {
+	t := &trust{clock: c, start: start}
+	t.until.Store(int64(span))
+	armed := make(chan struct{})
+	t.timer = time.AfterFunc(t.left(), func() {
+		<-armed
+		if left := t.left(); left > 0 {
+			t.timer.Reset(left)
+			return
+		}
+		expired()
+	})
+	close(armed)
+	return t
+}
+
+func (t *trust) left() time.Duration {
+	return time.Duration(t.until.Load()) - t.clock.now().since(t.start)
+}
+
+// extend sets the trust to a span from sent, the moment at which the request
+// was sent that has been acknowledged. Ended trust stays ended.
+func (t *trust) extend(sent moment, span time.Duration) {
+	before := t.until.Load()
+	if before > 0 {
+		t.until.CompareAndSwap(before, max(before, int64(sent.since(t.start)+span)))
+	}
+}
+
+// end takes all trust away, for good.
+func (t *trust) end() {
+	t.until.Store(0)
+	t.timer.Stop()
+}
+
+type termKey struct{}
+
+// TermFromContext returns the term that ctx, or a context it was made from,
+// was given to the work for.
+func TermFromContext(ctx context.Context) (Term, bool) {
+	term, ok := ctx.Value(termKey{}).(Term)
+	return term, ok
+}

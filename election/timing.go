@@ -1,0 +1,163 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Defaults of [Timing], chosen so that zonelect drops in beside client-go.
+const (
+	LeaseDurationDefault = 15 * time.Second
+	RenewDeadlineDefault = 10 * time.Second
+	RenewIntervalDefault = 2 * time.Second
+	MaxClockDriftDefault = 0.01
+	StopTimeoutDefault   = 30 * time.Second
+)
+
+// Timing holds the durations of an election. All candidates for a lock should
+// have the same. Zero fields get defaults; see [Timing.Validate] for the law
+// that the values must obey.
+type Timing struct {
+	// LeaseDuration is how long others must leave the lock alone after they
+	// first saw a renewal. Whole seconds, at least one: that is what the
+	// record can hold.
+	LeaseDuration time.Duration
+	// RenewDeadline is how long the holder trusts its term after it sent the
+	// last renewal that was acknowledged.
+	RenewDeadline time.Duration
+	// RenewInterval is the time from one renewal to the next.
+	RenewInterval time.Duration
+	// AttemptTimeout bounds each request; zero means RenewInterval.
+	AttemptTimeout time.Duration
+	// StopGrace is how long the work may take to stop once trust is lost;
+	// zero means all that the law leaves.
+	StopGrace time.Duration
+	// StopTimeout is how long the elector goes on renewing for work that was
+	// asked to stop in good order. After it the lease runs out.
+	StopTimeout time.Duration
+	// MaxClockDrift is how much the rates of any two machines' clocks may
+	// differ, as a fraction: 0.01 is 1 %.
+	MaxClockDrift float64
+	// Exclusive says that no client-go candidate shares the lock. They
+	// compare times in whole seconds, so that without Exclusive a
+	// RenewInterval below one second costs one second of the law.
+	Exclusive bool
+}
+
+// ErrTiming is wrapped by every error about a Timing that breaks the law.
+var ErrTiming = errors.New("timing breaks the law")
+
+// WithDefaults returns t with its zero fields filled in.
+func (t Timing) WithDefaults() Timing {
+	setDefault(&t.LeaseDuration, LeaseDurationDefault)
+	setDefault(&t.RenewDeadline, RenewDeadlineDefault)
+	setDefault(&t.RenewInterval, RenewIntervalDefault)
+	setDefault(&t.AttemptTimeout, t.RenewInterval)
+	setDefault(&t.StopTimeout, StopTimeoutDefault)
+	setDefault(&t.MaxClockDrift, MaxClockDriftDefault)
+	if t.StopGrace == 0 {
+		t.StopGrace = max(0, t.LeaseDuration-t.RenewDeadline-t.drift()-t.sharedSecond())
+	}
+	return t
+}
+
+// Validate returns nil or an error, wrapping ErrTiming, for each part of the
+// law that t breaks, with the numbers and what would be valid:
+//
+//	RenewInterval + AttemptTimeout      <= RenewDeadline
+//	RenewDeadline + StopGrace + drift   <= LeaseDuration
+//
+// where drift is LeaseDuration x MaxClockDrift, and one second more is needed
+// in the second line if RenewInterval is below one second and the lock is not
+// Exclusive. LeaseDuration is whole seconds. Call it on the result of
+// WithDefaults; New does both.
+func (t Timing) Validate() error {
+	return errors.Join(t.positive(), t.wholeSeconds(), t.renewalFits(), t.stopFits())
+}
+
+func (t Timing) positive() error {
+	var errs []error
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"LeaseDuration", t.LeaseDuration, 1},
+		{"RenewDeadline", t.RenewDeadline, 1},
+		{"RenewInterval", t.RenewInterval, time.Millisecond},
+		{"AttemptTimeout", t.AttemptTimeout, time.Millisecond},
+		{"StopGrace", t.StopGrace, 0},
+		{"StopTimeout", t.StopTimeout, 0},
+	} {
+		if d.value < d.least {
+			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at least %v", ErrTiming, d.name, d.value, d.least))
+		}
+	}
+	if t.MaxClockDrift < 0 || t.MaxClockDrift >= 1 {
+		errs = append(errs, fmt.Errorf("%w: MaxClockDrift is %v, must be a fraction from 0 to below 1, such as 0.01 for 1 %%", ErrTiming, t.MaxClockDrift))
+	}
+	return errors.Join(errs...)
+}
+
+func (t Timing) wholeSeconds() error {
+	if t.LeaseDuration%time.Second == 0 && t.LeaseDuration >= time.Second {
+		return nil
+	}
+	up := max(time.Second, t.LeaseDuration.Truncate(time.Second)+time.Second)
+	return fmt.Errorf("%w: LeaseDuration is %v, the record holds whole seconds only: use %v", ErrTiming, t.LeaseDuration, up)
+}
+
+func (t Timing) renewalFits() error {
+	over := t.RenewInterval + t.AttemptTimeout - t.RenewDeadline
+	if over <= 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: RenewInterval %v + AttemptTimeout %v is %v more than RenewDeadline %v, so that one lost request ends the term: use a RenewDeadline of at least %v",
+		ErrTiming, t.RenewInterval, t.AttemptTimeout, over, t.RenewDeadline, t.RenewInterval+t.AttemptTimeout)
+}
+
+func (t Timing) stopFits() error {
+	need := t.RenewDeadline + t.StopGrace + t.drift() + t.sharedSecond()
+	if need <= t.LeaseDuration {
+		return nil
+	}
+	shared := ""
+	if t.sharedSecond() > 0 {
+		shared = " + 1s (RenewInterval is below 1s and client-go candidates may share the lock: set Exclusive if none does)"
+	}
+	return fmt.Errorf("%w: RenewDeadline %v + StopGrace %v + drift %v%s is %v more than LeaseDuration %v, so that two could lead: use a LeaseDuration of at least %v",
+		ErrTiming, t.RenewDeadline, t.StopGrace, t.drift(), shared, need-t.LeaseDuration, t.LeaseDuration, t.leastLease())
+}
+
+// leastLease is the shortest lease that stopFits accepts. It solves
+// lease x (1 - MaxClockDrift) >= the rest, since the drift grows with it.
+func (t Timing) leastLease() time.Duration {
+	rest := float64(t.RenewDeadline + t.StopGrace + t.sharedSecond())
+	least := time.Duration(rest / (1 - t.MaxClockDrift)).Truncate(time.Second)
+	for t.LeaseDuration = least; t.RenewDeadline+t.StopGrace+t.drift()+t.sharedSecond() > t.LeaseDuration; {
+		t.LeaseDuration += time.Second
+	}
+	return t.LeaseDuration
+}
+
+func (t Timing) drift() time.Duration {
+	return time.Duration(float64(t.LeaseDuration) * t.MaxClockDrift)
+}
+
+func (t Timing) sharedSecond() time.Duration {
+	if t.RenewInterval < time.Second && !t.Exclusive {
+		return time.Second
+	}
+	return 0
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,113 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+func TestTheDefaultsAreTheLawfulOnesOfClientGo(t *testing.T) {
+	timing := election.Timing{}.WithDefaults()
+	if err := timing.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if timing.LeaseDuration != 15*time.Second || timing.RenewDeadline != 10*time.Second || timing.RenewInterval != 2*time.Second ||
+		timing.StopGrace != 4850*time.Millisecond || timing.AttemptTimeout != 2*time.Second {
+		t.Errorf("defaults are %+v", timing)
+	}
+}
+
+func TestTimingThatBreaksTheLawIsRefusedWithTheNumbers(t *testing.T) {
+	s, ms := time.Second, time.Millisecond
+	for name, test := range map[string]struct {
+		timing election.Timing
+		want   []string // what the error says
+	}{
+		"renewal does not fit": {
+			election.Timing{LeaseDuration: 15 * s, RenewDeadline: 3 * s, RenewInterval: 2 * s},
+			[]string{"RenewInterval 2s + AttemptTimeout 2s is 1s more than RenewDeadline 3s", "RenewDeadline of at least 4s"},
+		},
+		"stop does not fit": {
+			election.Timing{LeaseDuration: 16 * s, RenewDeadline: 15 * s, RenewInterval: 5 * s, StopGrace: 2 * s},
+			[]string{"RenewDeadline 15s + StopGrace 2s + drift 160ms is 1.16s more than LeaseDuration 16s", "LeaseDuration of at least 18s"},
+		},
+		"client-go's fourth fault": {
+			election.Timing{LeaseDuration: 16 * s, RenewDeadline: 16 * s, RenewInterval: 5 * s},
+			[]string{"drift 160ms is 160ms more than LeaseDuration 16s", "at least 17s"},
+		},
+		"shared second": {
+			election.Timing{LeaseDuration: 3 * s, RenewDeadline: 2500 * ms, RenewInterval: 500 * ms},
+			[]string{"+ 1s (RenewInterval is below 1s", "set Exclusive", "is 530ms more than LeaseDuration 3s", "at least 4s"},
+		},
+		"fraction of a second": {
+			election.Timing{LeaseDuration: 1900 * ms, RenewDeadline: 500 * ms, RenewInterval: 200 * ms},
+			[]string{"LeaseDuration is 1.9s", "use 2s"},
+		},
+		"below a second": {
+			election.Timing{LeaseDuration: 900 * ms, RenewDeadline: 500 * ms, RenewInterval: 200 * ms, Exclusive: true},
+			[]string{"LeaseDuration is 900ms", "use 1s"},
+		},
+		"negative":  {election.Timing{RenewInterval: -s}, []string{"RenewInterval is -1s"}},
+		"all drift": {election.Timing{MaxClockDrift: 1}, []string{"MaxClockDrift is 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := test.timing.WithDefaults().Validate()
+			if !errors.Is(err, election.ErrTiming) {
+				t.Fatalf("Validate: %v, want ErrTiming", err)
+			}
+			for _, part := range test.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not say %q:\n%v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestTheValueThatAnErrorProposesIsLawful(t *testing.T) {
+	for _, timing := range []election.Timing{
+		{LeaseDuration: time.Second, RenewDeadline: 15 * time.Second, RenewInterval: 5 * time.Second, StopGrace: 2 * time.Second},
+		{LeaseDuration: time.Second, RenewDeadline: 99 * time.Second, RenewInterval: 5 * time.Second},
+		{LeaseDuration: time.Second, RenewDeadline: 9 * time.Second, RenewInterval: time.Second / 2, MaxClockDrift: .3},
+	} {
+		timing = timing.WithDefaults()
+		_, proposal, found := strings.Cut(timing.Validate().Error(), "use a LeaseDuration of at least ")
+		lease, err := time.ParseDuration(proposal)
+		if !found || err != nil {
+			t.Fatalf("no proposal in %q: %v", proposal, err)
+		}
+		timing.LeaseDuration = lease
+		if err := timing.Validate(); err != nil {
+			t.Errorf("the proposal %v is refused: %v", lease, err)
+		}
+		timing.LeaseDuration -= time.Second
+		if timing.Validate() == nil {
+			t.Errorf("%v would have done, %v was proposed", timing.LeaseDuration, lease)
+		}
+	}
+}
+
+func TestASecondIsNotNeededOnAnExclusiveLock(t *testing.T) {
+	timing := election.Timing{LeaseDuration: time.Second, RenewDeadline: 800 * time.Millisecond, RenewInterval: 250 * time.Millisecond, Exclusive: true}
+	if err := timing.WithDefaults().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNewNamesAllThatIsMissing(t *testing.T) {
+	_, err := election.New(election.Config{Timing: election.Timing{LeaseDuration: time.Millisecond}})
+	if !errors.Is(err, election.ErrConfig) || !errors.Is(err, election.ErrTiming) {
+		t.Fatalf("New: %v, want ErrConfig and ErrTiming", err)
+	}
+	for _, part := range []string{"Lock is nil", "Identity is empty", "LeaseDuration"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q:\n%v", part, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// watcher keeps one watch on the lock, in a goroutine of its own.
+type watcher struct {
+	lock    Lock
+	events  chan Event // of the watch that runs; nil before the first
+	ended   chan error
+	began   time.Time
+	heard   time.Time // when the watch last said anything
+	resume  Version   // where the next watch goes on from
+	cancel  context.CancelFunc
+	again   time.Time // when to start the next; zero while one runs
+	backoff *backoff.ExponentialBackOff
+	wait    sync.WaitGroup
+}
+
+func newWatcher(lock Lock, interval time.Duration) *watcher {
+	return &watcher{lock: lock, cancel: func() {}, backoff: retries(interval/10, 15*interval)}
+}
+
+// start ends the watch that runs, if any, and begins another one.
+func (w *watcher) start(ctx context.Context) {
+	w.cancel()
+	ctx, cancel := context.WithCancel(ctx)
+	events, ended := make(chan Event), make(chan error, 1)
+	w.cancel, w.events, w.ended, w.again = cancel, events, ended, time.Time{}
+	w.began = time.Now()
+	w.heard = w.began
+	from := w.resume
+	w.wait.Go(func() { ended <- w.lock.Watch(ctx, from, events) })
+}
+
+// running reports whether a watch is under way.
+func (w *watcher) running() bool { return w.ended != nil }
+
+// due reports whether no watch runs and the next should start.
+func (w *watcher) due(now time.Time) bool { return !w.running() && !now.Before(w.again) }
+
+// earlier is t, or when the next watch is due if that comes first.
+func (w *watcher) earlier(t time.Time) time.Time {
+	if !w.running() && !w.again.IsZero() && w.again.Before(t) {
+		return w.again
+	}
+	return t
+}
+
+// hear notes an event's arrival.
+func (w *watcher) hear(e Event, now time.Time) {
+	w.heard = now
+	w.resume = e.Snapshot.Version
+	w.backoff.Reset()
+}
+
+// end notes that the watch is over, with err, and when to start the next: at
+// once after one that ended by itself and was not short, else after a while.
+func (w *watcher) end(err error, now time.Time) {
+	w.cancel()
+	w.ended, w.events, w.again = nil, nil, now
+	if errors.Is(err, ErrVersionExpired) {
+		w.resume = Version{}
+	}
+	if err != nil || now.Sub(w.began) < time.Second {
+		w.again = now.Add(w.backoff.NextBackOff())
+	}
+}
+
+// stop ends the watch and waits until its goroutine is gone.
+func (w *watcher) stop() {
+	w.cancel()
+	w.wait.Wait()
+}
+
+// retries returns delays that grow from first to most, without end.
+func retries(first, most time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first),
+		backoff.WithMaxInterval(most),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
