@@ -1,0 +1,107 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"strconv"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// The annotations that hold election.Details.
+const (
+	AnnotationHolder    = "zonelect.dev/holder"
+	AnnotationReleased  = "zonelect.dev/released"
+	AnnotationZone      = "zonelect.dev/zone"
+	AnnotationNode      = "zonelect.dev/node"
+	AnnotationPod       = "zonelect.dev/pod"
+	AnnotationContainer = "zonelect.dev/container"
+	AnnotationToken     = "zonelect.dev/token"
+	AnnotationTrace     = "zonelect.dev/trace"
+)
+
+// MaxText is the length in bytes above which a text in the details is taken
+// for garbage: it reads as absent, and [Check] refuses to write it.
+const MaxText = 1024
+
+// field ties one annotation to one field of the details. Exactly one of text
+// and number is set.
+type field struct {
+	key    string
+	text   *string
+	number *uint64
+}
+
+// fields lists every annotation of d. Reading and writing both walk this list,
+// so that neither can forget one.
+func fields(d *election.Details) []field {
+	return []field{
+		{key: AnnotationHolder, text: &d.Holder},
+		{key: AnnotationReleased, number: &d.Released},
+		{key: AnnotationZone, text: &d.Zone},
+		{key: AnnotationNode, text: &d.Node},
+		{key: AnnotationPod, text: &d.Pod},
+		{key: AnnotationContainer, text: &d.Container},
+		{key: AnnotationToken, number: &d.Token},
+		{key: AnnotationTrace, text: &d.Trace},
+	}
+}
+
+// decode sets the field from an annotation's value; garbage leaves it zero.
+func (f field) decode(value string) {
+	if f.number != nil {
+		*f.number = parseNumber(value)
+		return
+	}
+	if len(value) <= MaxText {
+		*f.text = value
+	}
+}
+
+// encode returns the annotation's value, empty for a zero field.
+func (f field) encode() string {
+	switch {
+	case f.text != nil:
+		return *f.text
+	case *f.number == 0:
+		return ""
+	default:
+		return strconv.FormatUint(*f.number, 10)
+	}
+}
+
+// parseNumber returns zero for anything but the canonical decimal form, so
+// that one number has one spelling.
+func parseNumber(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != s {
+		return 0
+	}
+	return n
+}
+
+func readDetails(annotations map[string]string) election.Details {
+	var d election.Details
+	for _, f := range fields(&d) {
+		f.decode(annotations[f.key])
+	}
+	return d
+}
+
+// writeDetails sets or deletes our annotations in place and returns the map,
+// which it makes if there is none and one is needed.
+func writeDetails(annotations map[string]string, d election.Details) map[string]string {
+	for _, f := range fields(&d) {
+		value := f.encode()
+		if value == "" {
+			delete(annotations, f.key)
+			continue
+		}
+		if annotations == nil {
+			annotations = make(map[string]string)
+		}
+		annotations[f.key] = value
+	}
+	return annotations
+}

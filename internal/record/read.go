@@ -1,0 +1,69 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// MaxDuration is the longest lease duration that is plausible. A longer one is
+// read as it is, since only its writer knows when it may be taken over; but it
+// blocks the lock for so long after a crash that a lock should warn of it.
+const MaxDuration = time.Hour
+
+// Snapshot returns what stands in lease, at its version. The snapshot keeps
+// the lease itself as its opaque version: the caller must not change it
+// afterwards. A nil lease gives the zero Snapshot, which does not exist.
+func Snapshot(lease *coordinationv1.Lease) election.Snapshot {
+	if lease == nil {
+		return election.Snapshot{}
+	}
+	return election.Snapshot{
+		Version: election.Version{
+			Number: Number(lease.ResourceVersion),
+			UID:    string(lease.UID),
+			Opaque: lease,
+		},
+		Record: Read(lease),
+	}
+}
+
+// Gone returns the snapshot of a record that was deleted at the given
+// resourceVersion: it does not exist, but its place in the order is known.
+func Gone(resourceVersion string) election.Snapshot {
+	return election.Snapshot{Version: election.Version{Number: Number(resourceVersion)}}
+}
+
+// Number returns a resourceVersion as a number, which orders the versions of
+// an object since Kubernetes promises that they are comparable integers. It is
+// zero for anything else.
+func Number(resourceVersion string) uint64 { return parseNumber(resourceVersion) }
+
+// Read returns the record that stands in lease. It never fails: an absent or
+// senseless value reads as zero, but see the package comment for two values
+// that are kept whatever they are.
+func Read(lease *coordinationv1.Lease) election.Record {
+	spec := lease.Spec
+	return election.Record{
+		Holder:        value(spec.HolderIdentity),
+		LeaseDuration: time.Duration(max(0, value(spec.LeaseDurationSeconds))) * time.Second,
+		AcquireTime:   value(spec.AcquireTime).Time,
+		RenewTime:     value(spec.RenewTime).Time,
+		Transitions:   max(0, value(spec.LeaseTransitions)),
+		Details:       readDetails(lease.Annotations),
+	}
+}
+
+func value[T string | int32 | metav1.MicroTime](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,230 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+var (
+	acquired = time.Date(2026, 7, 1, 10, 0, 0, 123456789, time.FixedZone("CEST", 7200))
+	renewed  = acquired.Add(2*time.Second + 3*time.Microsecond)
+)
+
+func held() election.Record {
+	return election.Record{
+		Holder: "pod-1_12345678_ab", LeaseDuration: 15 * time.Second,
+		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
+		Details: election.Details{
+			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
+			Pod: "pod-1/12345678-1234", Container: "manager", Trace: "00-aa-bb-01",
+		},
+	}
+}
+
+func released() election.Record {
+	return election.Record{
+		LeaseDuration: time.Second, AcquireTime: renewed, RenewTime: renewed, Transitions: 7,
+		Details: election.Details{Released: 4711, Token: 4711},
+	}
+}
+
+func asClientGo(r election.Record) coordinationv1.LeaseSpec {
+	return resourcelock.LeaderElectionRecordToLeaseSpec(&resourcelock.LeaderElectionRecord{
+		HolderIdentity:       r.Holder,
+		LeaseDurationSeconds: int(r.LeaseDuration / time.Second),
+		AcquireTime:          metav1.NewTime(r.AcquireTime),
+		RenewTime:            metav1.NewTime(r.RenewTime),
+		LeaderTransitions:    int(r.Transitions),
+	})
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatalf("marshal %T: %v", v, err)
+	}
+	return string(b)
+}
+
+func TestSpecIsByteForByteWhatClientGoWrites(t *testing.T) {
+	for name, tc := range map[string]struct {
+		record election.Record
+		golden string
+	}{
+		"held":     {held(), `{"holderIdentity":"pod-1_12345678_ab","leaseDurationSeconds":15,"acquireTime":"2026-07-01T08:00:00.123456Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
+		"released": {released(), `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2026-07-01T08:00:02.123459Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
+		"no times": {election.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaseTransitions":0}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := mustJSON(t, Write(nil, tc.record).Spec)
+			if want := mustJSON(t, asClientGo(tc.record)); got != want {
+				t.Errorf("spec differs from client-go's\n got %s\nwant %s", got, want)
+			}
+			if got != tc.golden {
+				t.Errorf("spec differs from the golden one\n got %s\nwant %s", got, tc.golden)
+			}
+		})
+	}
+}
+
+func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
+	for name, r := range map[string]election.Record{"held": held(), "released": released()} {
+		t.Run(name, func(t *testing.T) {
+			var lease coordinationv1.Lease
+			if err := json.Unmarshal([]byte(mustJSON(t, Write(nil, r))), &lease); err != nil {
+				t.Fatal(err)
+			}
+			got := Read(&lease)
+			if got.RenewTime.UnixMicro() != r.RenewTime.UnixMicro() || got.AcquireTime.UnixMicro() != r.AcquireTime.UnixMicro() {
+				t.Errorf("times %v, %v: want %v, %v", got.AcquireTime, got.RenewTime, r.AcquireTime, r.RenewTime)
+			}
+			got.RenewTime, got.AcquireTime = r.RenewTime, r.AcquireTime
+			if got != r {
+				t.Errorf("got %+v\nwant %+v", got, r)
+			}
+		})
+	}
+}
+
+// full is a Lease that others have written to as well.
+func full() *coordinationv1.Lease {
+	strategy, preferred := coordinationv1.OldestEmulationVersion, "other"
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "lock", Namespace: "ns", UID: "u1", ResourceVersion: "42",
+			Labels:          map[string]string{"team": "a"},
+			Annotations:     map[string]string{"theirs": "kept", "zonelect.dev/phase": "dual", AnnotationZone: "old", AnnotationTrace: "old", AnnotationReleased: "3"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: "p", UID: "pu"}},
+			Finalizers:      []string{"f/f"},
+		},
+		Spec: coordinationv1.LeaseSpec{Strategy: &strategy, PreferredHolder: &preferred},
+	}
+}
+
+func TestWhateverIsNotOursIsKept(t *testing.T) {
+	base := full()
+	r := held()
+	r.Details.Zone = ""
+	got := Write(base, r)
+	if !reflect.DeepEqual(base, full()) {
+		t.Errorf("the base was changed: %+v", base)
+	}
+	want := full()
+	want.Spec = asClientGo(r)
+	want.Spec.Strategy, want.Spec.PreferredHolder = full().Spec.Strategy, full().Spec.PreferredHolder
+	want.Annotations = map[string]string{
+		"theirs": "kept", "zonelect.dev/phase": "dual",
+		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
+		AnnotationPod: r.Details.Pod, AnnotationContainer: "manager", AnnotationTrace: "00-aa-bb-01",
+	}
+	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
+		t.Errorf("\n got %s\nwant %s", g, w)
+	}
+}
+
+func TestARecordWithoutDetailsLeavesNoAnnotation(t *testing.T) {
+	r := held()
+	r.Details = election.Details{}
+	if got := Write(nil, r).Annotations; got != nil {
+		t.Errorf("annotations %v, want none", got)
+	}
+}
+
+func TestGarbageReadsAsAbsent(t *testing.T) {
+	negative := int32(-5)
+	long := strings.Repeat("x", MaxText+1)
+	for name, lease := range map[string]*coordinationv1.Lease{
+		"nothing":             {},
+		"negative numbers":    {Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &negative, LeaseTransitions: &negative}},
+		"null times":          {Spec: coordinationv1.LeaseSpec{AcquireTime: &metav1.MicroTime{}, RenewTime: &metav1.MicroTime{}}},
+		"words for numbers":   annotated(AnnotationToken, "many", AnnotationReleased, "0x10"),
+		"signs and fractions": annotated(AnnotationToken, "+1", AnnotationReleased, "1.0"),
+		"too large a number":  annotated(AnnotationToken, "18446744073709551616"),
+		"leading zeros":       annotated(AnnotationToken, "007", AnnotationReleased, "00"),
+		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationTrace, long),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Read(lease); got != (election.Record{}) {
+				t.Errorf("read %+v, want nothing", got)
+			}
+		})
+	}
+}
+
+func annotated(pairs ...string) *coordinationv1.Lease {
+	lease := &coordinationv1.Lease{}
+	lease.Annotations = map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		lease.Annotations[pairs[i]] = pairs[i+1]
+	}
+	return lease
+}
+
+func TestAbsurdTimesAndLongDurationsAreKept(t *testing.T) {
+	far := metav1.NewMicroTime(time.Date(9999, 1, 1, 0, 0, 0, 1000, time.UTC))
+	seconds := int32(math.MaxInt32)
+	got := Read(&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &far, LeaseDurationSeconds: &seconds}})
+	if !got.RenewTime.Equal(far.Time) {
+		t.Errorf("renew time %v, want %v: or two renewals would look like one", got.RenewTime, far)
+	}
+	if want := math.MaxInt32 * time.Second; got.LeaseDuration != want {
+		t.Errorf("lease duration %v, want %v: or a live lease would be taken", got.LeaseDuration, want)
+	}
+}
+
+func TestSnapshotCarriesTheVersion(t *testing.T) {
+	lease := full()
+	s := Snapshot(lease)
+	if s.Version.Number != 42 || s.Version.UID != "u1" || s.Version.Opaque != any(lease) || !s.Version.Exists() {
+		t.Errorf("version %+v", s.Version)
+	}
+	if s := Snapshot(nil); s.Version.Exists() || s != (election.Snapshot{}) {
+		t.Errorf("snapshot of nothing: %+v", s)
+	}
+	if s := Gone("43"); s.Version.Exists() || s.Version.Number != 43 {
+		t.Errorf("snapshot of a deleted one: %+v", s)
+	}
+	if n := Number("not a number"); n != 0 {
+		t.Errorf("number %d, want 0", n)
+	}
+}
+
+func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
+	for name, change := range map[string]func(*election.Record){
+		"fraction of a second": func(r *election.Record) { r.LeaseDuration = 1900 * time.Millisecond },
+		"no duration":          func(r *election.Record) { r.LeaseDuration = 0 },
+		"negative duration":    func(r *election.Record) { r.LeaseDuration = -time.Second },
+		"duration too long":    func(r *election.Record) { r.LeaseDuration = (math.MaxInt32 + 1) * time.Second },
+		"negative transitions": func(r *election.Record) { r.Transitions = -1 },
+		"huge identity":        func(r *election.Record) { r.Holder = strings.Repeat("x", MaxText+1) },
+		"huge zone":            func(r *election.Record) { r.Details.Zone = strings.Repeat("x", MaxText+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := held()
+			change(&r)
+			if err := Check(r); !errors.Is(err, ErrUnwritable) {
+				t.Errorf("Check: %v, want ErrUnwritable", err)
+			}
+		})
+	}
+	for name, r := range map[string]election.Record{"held": held(), "released": released()} {
+		if err := Check(r); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// ErrUnwritable is wrapped by every error of [Check].
+var ErrUnwritable = errors.New("a Lease cannot hold this record")
+
+// Write returns a copy of base with r in the place of its record. The spec
+// fields of the record and our annotations are set, or deleted where r has
+// none; whatever else base holds is kept. base itself is not changed. A nil
+// base counts as an empty object. Call [Check] first: what a Lease cannot hold
+// is cut.
+func Write(base *coordinationv1.Lease, r election.Record) *coordinationv1.Lease {
+	lease := base.DeepCopy()
+	if lease == nil {
+		lease = &coordinationv1.Lease{}
+	}
+	seconds := int32(r.LeaseDuration / time.Second)
+	lease.Spec.HolderIdentity = &r.Holder
+	lease.Spec.LeaseDurationSeconds = &seconds
+	lease.Spec.AcquireTime = &metav1.MicroTime{Time: r.AcquireTime}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: r.RenewTime}
+	lease.Spec.LeaseTransitions = &r.Transitions
+	lease.Annotations = writeDetails(lease.Annotations, r.Details)
+	return lease
+}
+
+// Check returns nil if a Lease can hold r without loss, or an error that
+// wraps [ErrUnwritable] and says what does not fit. Publishing a duration that
+// was cut would give two leaders, so nothing is rounded.
+func Check(r election.Record) error {
+	var errs []error
+	if s := r.LeaseDuration / time.Second; r.LeaseDuration%time.Second != 0 || s < 1 || s > math.MaxInt32 {
+		errs = append(errs, fmt.Errorf("%w: its lease duration %v is not from 1s to %ds in whole seconds", ErrUnwritable, r.LeaseDuration, math.MaxInt32))
+	}
+	if r.Transitions < 0 {
+		errs = append(errs, fmt.Errorf("%w: its number of transitions %d is negative", ErrUnwritable, r.Transitions))
+	}
+	if len(r.Holder) > MaxText {
+		errs = append(errs, fmt.Errorf("%w: the holder's identity has %d bytes, at most %d are read back", ErrUnwritable, len(r.Holder), MaxText))
+	}
+	for _, f := range fields(&r.Details) {
+		if f.text != nil && len(*f.text) > MaxText {
+			errs = append(errs, fmt.Errorf("%w: %s has %d bytes, at most %d are read back", ErrUnwritable, f.key, len(*f.text), MaxText))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,108 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// DialIntervalDefault is the time after which another dial joins the race.
+const DialIntervalDefault = 200 * time.Millisecond
+
+// Options tune a Transport. The zero value is good for default timing.
+type Options struct {
+	// AttemptTimeout is how long one request may take as a whole. It bounds a
+	// race of dials here; the request itself is bounded by its own context
+	// alone, since a watch may last. Zero means
+	// election.RenewIntervalDefault.
+	AttemptTimeout time.Duration
+	// DialTimeout bounds each single dial with its TLS handshake. Zero means
+	// half of AttemptTimeout, which is also the most it can be: a second dial
+	// must have its chance.
+	DialTimeout time.Duration
+	// DialInterval is the time after which another dial joins those that have
+	// not answered. Zero means DialIntervalDefault. It is at most half of
+	// DialTimeout.
+	DialInterval time.Duration
+	// Servers are the URLs of the API server, nearest first. All have the
+	// same scheme and path and lead to the same cluster. Empty means the
+	// config's Host.
+	Servers []string
+}
+
+func (o Options) withDefaults() Options {
+	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, election.RenewIntervalDefault)
+	o.DialTimeout = min(cmp.Or(o.DialTimeout, o.AttemptTimeout/2), o.AttemptTimeout/2)
+	o.DialInterval = min(cmp.Or(o.DialInterval, DialIntervalDefault), o.DialTimeout/2)
+	return o
+}
+
+func (o Options) validate() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"AttemptTimeout", o.AttemptTimeout}, {"DialTimeout", o.DialTimeout}, {"DialInterval", o.DialInterval}} {
+		if d.value < 0 {
+			return fmt.Errorf("%s is %v: it must be positive, or zero for the default", d.name, d.value)
+		}
+	}
+	if o.AttemptTimeout > 0 && o.AttemptTimeout < 4*time.Millisecond {
+		return fmt.Errorf("AttemptTimeout is %v: use at least 4ms, which still has to hold two dials", o.AttemptTimeout)
+	}
+	return nil
+}
+
+// server is one address of the API server.
+type server struct {
+	url  *url.URL
+	addr string // host:port to dial
+	name string // that its certificate must have
+}
+
+// servers parses the addresses to dial, nearest first.
+func servers(cfg *rest.Config, urls []string) ([]server, error) {
+	if len(urls) == 0 {
+		urls = []string{cmp.Or(cfg.Host, "localhost")}
+	}
+	var list []server
+	for _, s := range urls {
+		u, _, err := rest.DefaultServerURL(s, "", schema.GroupVersion{}, defaultsToTLS(cfg))
+		if err != nil {
+			return nil, fmt.Errorf("API server address %q: %w", s, err)
+		}
+		if u.Scheme != "https" && u.Scheme != "http" {
+			return nil, fmt.Errorf("API server address %q: its scheme is %q, use https", s, u.Scheme)
+		}
+		if first := append(list, server{url: u})[0].url; u.Scheme != first.Scheme || path(u) != path(first) {
+			return nil, fmt.Errorf("API server addresses %q and %q must have the same scheme and path, since a request is made before it is known which of them answers", urls[0], s)
+		}
+		list = append(list, server{url: u, addr: hostPort(u), name: cmp.Or(cfg.ServerName, u.Hostname())})
+	}
+	return list, nil
+}
+
+// defaultsToTLS is client-go's rule for an address without a scheme.
+func defaultsToTLS(cfg *rest.Config) bool {
+	return len(cfg.CAFile)+len(cfg.CAData)+len(cfg.CertFile)+len(cfg.CertData) != 0 || cfg.Insecure
+}
+
+func path(u *url.URL) string { return strings.TrimSuffix(u.Path, "/") }
+
+func hostPort(u *url.URL) string {
+	port := "443"
+	if u.Scheme == "http" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
+}

@@ -1,0 +1,202 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// idleTimeout closes connections before a firewall on the way forgets them.
+const idleTimeout = 90 * time.Second
+
+// Transport is an http.RoundTripper with connections of its own. Use it as the
+// Transport of an http.Client without a Timeout, which would cut watches; the
+// context of each request bounds it. Safe for concurrent use.
+type Transport struct {
+	wrapped http.RoundTripper // pool, with authentication around it
+	pool    *pool
+}
+
+// New returns a Transport to the API server that cfg describes, with its
+// authentication. cfg is not changed; its Timeout, QPS and Burst have no
+// meaning here, and its Transport must be nil: a round tripper that was made
+// elsewhere has connections of its own. WrapTransport and Dial are honoured.
+func New(cfg *rest.Config, o Options) (*Transport, error) {
+	if cfg == nil {
+		return nil, errors.New("transport: the rest.Config is nil")
+	}
+	if cfg.Transport != nil {
+		return nil, errors.New("transport: rest.Config.Transport is set, but an election needs connections of its own: leave it nil, and use WrapTransport to see the requests")
+	}
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	list, err := servers(cfg, o.Servers)
+	if err != nil {
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	open := newConns()
+	auth, err := authentication(cfg, open)
+	if err != nil {
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	o = o.withDefaults()
+	p := &pool{open: open, proxy: auth.Proxy, dial: &dialer{
+		raw:     auth.DialHolder.Dial,
+		race:    race{interval: o.DialInterval, each: o.DialTimeout, total: o.AttemptTimeout},
+		servers: list,
+		auth:    auth,
+	}}
+	if p.tls, err = p.dial.tlsConfig(); err != nil {
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	if err := p.proxyAllows(list); err != nil {
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	p.current = p.generation()
+	wrapped, err := transport.HTTPWrappersForConfig(auth, p)
+	if err != nil {
+		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
+	}
+	return &Transport{wrapped: wrapped, pool: p}, nil
+}
+
+// authentication returns client-go's view of cfg. Our dialer goes in first, so
+// that exec plugins can put theirs around it, which closes connections when
+// the credentials change.
+func authentication(cfg *rest.Config, open *conns) (*transport.Config, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.NextProtos = []string{"http/1.1"}
+	dial := cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{KeepAlive: -1}).DialContext
+	}
+	cfg.Dial = open.dialer(dial)
+	auth, err := cfg.TransportConfig()
+	if err != nil {
+		return nil, fmt.Errorf("preparing authentication: %w", err)
+	}
+	if auth.Proxy == nil {
+		auth.Proxy = http.ProxyFromEnvironment
+	}
+	return auth, nil
+}
+
+// RoundTrip sends one request, as http.RoundTripper says.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.wrapped.RoundTrip(req)
+}
+
+// CloseConnections closes every connection at once, with whatever requests are
+// on them, and ends the dials under way. What the kernel has not delivered by
+// then is discarded. The Transport can be used on; it dials anew.
+func (t *Transport) CloseConnections() {
+	t.pool.open.closeAll()
+	t.pool.renew()
+}
+
+// pool is the round tripper below authentication. It uses one http.Transport
+// at a time; a new generation begins when no old connection may serve.
+type pool struct {
+	open  *conns
+	dial  *dialer
+	proxy func(*http.Request) (*url.URL, error)
+	tls   *tls.Config // for connections through a proxy
+
+	mu      sync.Mutex
+	current *http.Transport
+}
+
+// RoundTrip sends one request on an idle connection or a new one.
+func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
+	var t *http.Transport
+	if election.WantsFreshConnection(req.Context()) {
+		t = p.renew()
+	} else {
+		t = p.use()
+	}
+	resp, err := t.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+		// A client certificate belongs to the connection: a rotated one is
+		// sent by the next dial only.
+		p.retire(t)
+	}
+	return resp, err
+}
+
+func (p *pool) use() *http.Transport {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current
+}
+
+// renew begins a new generation and returns it. Connections of the old one
+// that are in use, such as a watch's, go on; they close when they are done.
+func (p *pool) renew() *http.Transport {
+	next := p.generation()
+	p.mu.Lock()
+	old := p.current
+	p.current = next
+	p.mu.Unlock()
+	old.CloseIdleConnections()
+	return next
+}
+
+// retire begins a new generation unless that was done since t.
+func (p *pool) retire(t *http.Transport) {
+	if p.use() == t {
+		p.renew()
+	}
+}
+
+func (p *pool) generation() *http.Transport {
+	http1 := new(http.Protocols)
+	http1.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:               p.proxy,
+		DialContext:         p.dial.plain,
+		DialTLSContext:      p.dial.tls,
+		TLSClientConfig:     p.tls,
+		TLSHandshakeTimeout: p.dial.race.each,
+		IdleConnTimeout:     idleTimeout,
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+		Protocols:           http1,
+		DisableCompression:  p.dial.auth.DisableCompression,
+	}
+}
+
+// proxyAllows refuses several servers behind a proxy, which would get the
+// first one's name from every request.
+func (p *pool) proxyAllows(list []server) error {
+	if len(list) < 2 {
+		return nil
+	}
+	for _, s := range list {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url.String(), nil)
+		if err != nil {
+			return fmt.Errorf("API server address %s: %w", s.url, err)
+		}
+		via, err := p.proxy(req)
+		if err != nil {
+			return fmt.Errorf("asking for the proxy to %s: %w", s.url, err)
+		}
+		if via != nil {
+			return fmt.Errorf("a proxy stands before %s, so that only one API server address can be used: give one, or list the addresses in NO_PROXY", s.url)
+		}
+	}
+	return nil
+}

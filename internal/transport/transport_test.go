@@ -1,0 +1,189 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
+
+func TestADialThatHangsIsOvertakenAndReset(t *testing.T) {
+	s := serve(t, true, 3, peer)
+	tr := mustNew(t, s.config(), patient())
+	mustGet(t, t.Context(), tr, s.URL)
+	for _, c := range s.held() {
+		wantReset(t, c)
+	}
+}
+
+func TestHTTP1IsSpokenThoughTheServerOffersHTTP2(t *testing.T) {
+	for _, secure := range []bool{true, false} {
+		s := serve(t, secure, 0, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+		if got := mustGet(t, t.Context(), mustNew(t, s.config(), patient()), s.URL); got != "HTTP/1.1" {
+			t.Errorf("secure %v: the server saw %s", secure, got)
+		}
+	}
+}
+
+func TestAConnectionIsUsedAgainWhileItAnswers(t *testing.T) {
+	s := serve(t, true, 0, peer)
+	tr := mustNew(t, s.config(), calm())
+	first := mustGet(t, t.Context(), tr, s.URL)
+	if second := mustGet(t, t.Context(), tr, s.URL); second != first {
+		t.Errorf("%s, then %s", first, second)
+	}
+}
+
+// hanging serves /hang by saying so and waiting for the client to go.
+func hanging(arrived chan<- struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			arrived <- struct{}{}
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler) // no answer, not even a late one
+		}
+		peer(w, r)
+	}
+}
+
+func TestAnAttemptThatEndsTakesItsConnectionWithIt(t *testing.T) {
+	for name, secure := range map[string]bool{"TLS": true, "plain": false} {
+		t.Run(name, func(t *testing.T) {
+			arrived := make(chan struct{})
+			s := serve(t, secure, 0, hanging(arrived))
+			tr := mustNew(t, s.config(), calm())
+			first := mustGet(t, t.Context(), tr, s.URL)
+
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-arrived; cancel() }()
+			if _, err := get(ctx, tr, s.URL+"/hang"); !errors.Is(err, context.Canceled) {
+				t.Fatalf("the attempt ended with %v", err)
+			}
+			if err := <-s.ended; !secure && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("its connection ended with %v, want a reset", err)
+			}
+			if again := mustGet(t, t.Context(), tr, s.URL); again == first {
+				t.Errorf("%s was used again", first)
+			}
+		})
+	}
+}
+
+func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
+	s := serve(t, true, 0, peer)
+	tr := mustNew(t, s.config(), calm())
+	first := mustGet(t, t.Context(), tr, s.URL)
+	fresh := mustGet(t, election.WithFreshConnection(t.Context()), tr, s.URL)
+	if fresh == first {
+		t.Errorf("%s served the request that wanted a fresh connection", first)
+	}
+	<-s.ended // the first is closed
+	if next := mustGet(t, t.Context(), tr, s.URL); next != fresh {
+		t.Errorf("the next request came from %s, want %s", next, fresh)
+	}
+}
+
+func TestARefusedCredentialMakesTheNextRequestDial(t *testing.T) {
+	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		peer(w, r)
+	})
+	tr := mustNew(t, s.config(), calm())
+	first := mustGet(t, t.Context(), tr, s.URL)
+	if second := mustGet(t, t.Context(), tr, s.URL); second == first {
+		t.Errorf("%s was used again", first)
+	}
+}
+
+func TestCloseConnectionsEndsRequestsAndDials(t *testing.T) {
+	t.Run("request", func(t *testing.T) {
+		arrived := make(chan struct{})
+		s := serve(t, false, 0, hanging(arrived))
+		tr := mustNew(t, s.config(), calm())
+		go func() { <-arrived; tr.CloseConnections() }()
+		if _, err := get(t.Context(), tr, s.URL+"/hang"); err == nil {
+			t.Error("the request went on")
+		}
+		if err := <-s.ended; !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("its connection ended with %v, want a reset", err)
+		}
+		mustGet(t, t.Context(), tr, s.URL)
+	})
+	t.Run("dial", func(t *testing.T) {
+		dialing := make(chan struct{}, 1000)
+		cfg := &rest.Config{Host: "https://nowhere.invalid", Proxy: noProxy}
+		cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dialing <- struct{}{}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		tr := mustNew(t, cfg, calm())
+		go func() { <-dialing; tr.CloseConnections() }()
+		if _, err := get(t.Context(), tr, cfg.Host); !errors.Is(err, errAborted) {
+			t.Errorf("the dial ended with %v", err)
+		}
+	})
+}
+
+func TestARequestGivesUpWhenNobodyAnswers(t *testing.T) {
+	s := serve(t, true, 1000, peer)
+	tr := mustNew(t, s.config(), Options{AttemptTimeout: 20 * time.Millisecond})
+	_, err := get(t.Context(), tr, s.URL)
+	var timeout interface{ Timeout() bool }
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("%v: want a timeout", err)
+	}
+	if !strings.Contains(err.Error(), s.listener.Addr().String()) {
+		t.Errorf("%v: does not say where to", err)
+	}
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	proxied := &rest.Config{Host: "https://a", Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "p:1"})}
+	for name, tc := range map[string]struct {
+		cfg  *rest.Config
+		o    Options
+		says string
+	}{
+		"no config":            {nil, Options{}, "nil"},
+		"a transport":          {&rest.Config{Transport: http.DefaultTransport}, Options{}, "WrapTransport"},
+		"negative timeout":     {&rest.Config{}, Options{DialTimeout: -1}, "DialTimeout"},
+		"tiny timeout":         {&rest.Config{}, Options{AttemptTimeout: 1}, "AttemptTimeout"},
+		"no address":           {&rest.Config{}, Options{Servers: []string{""}}, `""`},
+		"odd scheme":           {&rest.Config{Host: "ftp://a"}, Options{}, "https"},
+		"mixed schemes":        {&rest.Config{}, Options{Servers: []string{"https://a", "http://b"}}, "same scheme"},
+		"mixed paths":          {&rest.Config{}, Options{Servers: []string{"https://a/x", "https://b/y"}}, "same scheme and path"},
+		"servers behind proxy": {proxied, Options{Servers: []string{"https://a", "https://b"}}, "NO_PROXY"},
+		"no such CA":           {&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: "absent.pem"}}, Options{}, "absent.pem"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := New(tc.cfg, tc.o); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("New: %v, want an error that says %s", err, tc.says)
+			}
+		})
+	}
+}
+
+func TestDefaultsLeaveTimeForASecondDial(t *testing.T) {
+	for _, o := range []Options{{}, {AttemptTimeout: 100 * time.Millisecond}, {AttemptTimeout: time.Second, DialTimeout: time.Hour, DialInterval: time.Hour}} {
+		d := o.withDefaults()
+		if d.DialTimeout > d.AttemptTimeout/2 || d.DialInterval > d.DialTimeout/2 || d.DialInterval <= 0 {
+			t.Errorf("%+v became %+v", o, d)
+		}
+	}
+}

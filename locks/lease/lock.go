@@ -1,0 +1,113 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// Config says which Lease a Lock is and how to reach it.
+type Config struct {
+	// Client talks to the API group coordination.k8s.io/v1, such as
+	// clientset.CoordinationV1().RESTClient(). Required. An election should
+	// have connections of its own: operator.LeaseLock makes such a client.
+	Client rest.Interface
+	// Namespace and Name of the Lease. Required. The Lease need not exist;
+	// the namespace must.
+	Namespace, Name string
+	// CloseConnections, if set, closes every connection that Client uses. See
+	// [Lock.CloseConnections].
+	CloseConnections func()
+	// Logger gets warnings about what is odd but not wrong. The zero value
+	// drops them.
+	Logger logr.Logger
+}
+
+// Lock is an election.Lock on one Lease. It keeps nothing of what it read. All
+// methods are safe for concurrent use.
+type Lock struct {
+	config Config
+	warned atomic.Int64 // the lease duration that was last warned of
+}
+
+var _ election.Lock = (*Lock)(nil)
+
+// New returns the Lock that c describes, or an error that lists what is wrong
+// with c. It does no I/O.
+func New(c Config) (*Lock, error) {
+	err := errors.Join(
+		checkClient(c.Client),
+		checkName("namespace", c.Namespace, validation.IsDNS1123Label),
+		checkName("name", c.Name, validation.IsDNS1123Subdomain),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("lease lock %q in namespace %q: %w", c.Name, c.Namespace, err)
+	}
+	return &Lock{config: c}, nil
+}
+
+func checkClient(c rest.Interface) error {
+	if concrete, ok := c.(*rest.RESTClient); c == nil || ok && concrete == nil {
+		return errors.New("the client is nil: use a REST client for coordination.k8s.io/v1")
+	}
+	return nil
+}
+
+func checkName(what, name string, check func(string) []string) error {
+	if name == "" {
+		return fmt.Errorf("the %s is empty", what)
+	}
+	if faults := check(name); len(faults) > 0 {
+		return fmt.Errorf("the %s %q is not valid: %s", what, name, strings.Join(faults, "; "))
+	}
+	return nil
+}
+
+// Describe says what Lease this is. It does no I/O.
+func (l *Lock) Describe() election.Description {
+	return election.Description{Kind: "Lease", Namespace: l.config.Namespace, Name: l.config.Name}
+}
+
+// CloseConnections closes every connection at once, together with the requests
+// and watches on it, so that no write of a term that is over is delivered
+// later. The Lock can be used on; it dials anew. It does nothing where Config
+// has no such function: then the end of a request's context has to do.
+func (l *Lock) CloseConnections() {
+	if l.config.CloseConnections != nil {
+		l.config.CloseConnections()
+	}
+}
+
+// snapshot judges what the server sent. A Lease without a number for its
+// version is none: no real API server sends one.
+func (l *Lock) snapshot(lease *coordinationv1.Lease) (election.Snapshot, error) {
+	s := record.Snapshot(lease)
+	if s.Version.Number == 0 {
+		return election.Snapshot{}, fmt.Errorf("the answer is no Lease: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", lease.ResourceVersion)
+	}
+	l.warnOfLong(s.Record.LeaseDuration)
+	return s, nil
+}
+
+// warnOfLong warns of a lease that blocks the lock for long after a crash,
+// once per value as long as it stays the same.
+func (l *Lock) warnOfLong(d time.Duration) {
+	if d <= record.MaxDuration || l.warned.Swap(int64(d)) == int64(d) {
+		return
+	}
+	l.config.Logger.Info("the lease duration on record is unusually long: it is honoured, so that if its holder dies nobody leads for that time; remove the Lease's holderIdentity by hand if no holder is alive",
+		"lease", l.config.Namespace+"/"+l.config.Name, "leaseDuration", d)
+}

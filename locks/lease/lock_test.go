@@ -1,0 +1,296 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
+
+func mustNew(t *testing.T, c rest.Interface) *Lock {
+	t.Helper()
+	l, err := New(Config{Client: c, Namespace: "ns", Name: "lock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func recordOf(holder string, second int) election.Record {
+	at := time.Date(2026, 7, 1, 10, 0, second, 1000, time.UTC)
+	return election.Record{
+		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: at, RenewTime: at,
+		Details: election.Details{Holder: holder, Zone: "z1"},
+	}
+}
+
+func mustWrite(t *testing.T, l *Lock, base election.Version, r election.Record) election.Snapshot {
+	t.Helper()
+	s, err := l.Write(t.Context(), base, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	_, client := newAPIServer(t)
+	for name, tc := range map[string]struct {
+		config Config
+		says   string
+	}{
+		"no client":      {Config{Namespace: "ns", Name: "lock"}, "client is nil"},
+		"nil client":     {Config{Client: (*rest.RESTClient)(nil), Namespace: "ns", Name: "lock"}, "client is nil"},
+		"no namespace":   {Config{Client: client, Name: "lock"}, "namespace is empty"},
+		"no name":        {Config{Client: client, Namespace: "ns"}, "name is empty"},
+		"bad name":       {Config{Client: client, Namespace: "ns", Name: "My_Lock"}, "RFC 1123"},
+		"slash in name":  {Config{Client: client, Namespace: "ns", Name: "a/b"}, "RFC 1123"},
+		"long name":      {Config{Client: client, Namespace: "ns", Name: strings.Repeat("a", 254)}, "253"},
+		"bad namespace":  {Config{Client: client, Namespace: "a.b", Name: "lock"}, "dots"},
+		"several faults": {Config{Client: client}, "namespace is empty\nthe name is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := New(tc.config); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("New: %v, want an error that says %q", err, tc.says)
+			}
+		})
+	}
+	if got := mustNew(t, client).Describe().String(); got != "Lease ns/lock" {
+		t.Errorf("describes itself as %q", got)
+	}
+}
+
+func TestReadOfNoLeaseIsNoError(t *testing.T) {
+	_, client := newAPIServer(t)
+	s, err := mustNew(t, client).Read(t.Context())
+	if err != nil || s != (election.Snapshot{}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestReadIsLinearizable(t *testing.T) {
+	var query string
+	l := mustNew(t, clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query = r.URL.RawQuery
+		reply(w, http.StatusNotFound, notFound(path))
+	})))
+	if _, err := l.Read(t.Context()); err != nil || query != "" {
+		t.Errorf("query %q, error %v: a resourceVersion would allow an old answer", query, err)
+	}
+}
+
+func TestWhatOthersWroteIsKept(t *testing.T) {
+	a, client := newAPIServer(t)
+	l := mustNew(t, client)
+	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	a.mu.Lock()
+	meta, spec := a.objects[path]["metadata"].(object), a.objects[path]["spec"].(object)
+	meta["labels"] = object{"team": "x"}
+	meta["ownerReferences"] = []any{object{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pu"}}
+	meta["annotations"].(object)["theirs"] = "kept"
+	spec["strategy"], spec["preferredHolder"] = "OldestEmulationVersion", "b"
+	want := clone(a.objects[path])
+	a.mu.Unlock()
+
+	s, err := l.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Version.UID != first.Version.UID || s.Record != first.Record {
+		t.Errorf("read %+v, wrote %+v", s, first)
+	}
+	mustWrite(t, l, s.Version, recordOf("b", 2))
+	want["metadata"].(object)["resourceVersion"] = "102"
+	want["metadata"].(object)["annotations"].(object)["zonelect.dev/holder"] = "b"
+	want["spec"].(object)["holderIdentity"] = "b"
+	want["spec"].(object)["acquireTime"] = "2026-07-01T10:00:02.000001Z"
+	want["spec"].(object)["renewTime"] = "2026-07-01T10:00:02.000001Z"
+	if got := clone(a.objects[path]); !reflect.DeepEqual(got, want) {
+		t.Errorf("\n got %s\nwant %s", mustMarshal(got), mustMarshal(want))
+	}
+}
+
+func TestUpdateOfADeletedLeaseIsAConflict(t *testing.T) {
+	a, client := newAPIServer(t)
+	l := mustNew(t, client)
+	s := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	a.delete(path)
+	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 2)); !errors.Is(err, election.ErrConflict) {
+		t.Errorf("write to a deleted Lease: %v", err)
+	}
+	again := mustWrite(t, l, election.Version{}, recordOf("b", 3))
+	if again.Version.Number <= s.Version.Number || again.Version.UID == s.Version.UID {
+		t.Errorf("version %+v after %+v", again.Version, s.Version)
+	}
+	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 4)); !errors.Is(err, election.ErrConflict) {
+		t.Errorf("write to the successor of a deleted Lease: %v", err)
+	}
+}
+
+func TestAWriteCarriesUIDAndVersion(t *testing.T) {
+	a, client := newAPIServer(t)
+	l := mustNew(t, client)
+	s := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	var body object
+	spy := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		reply(w, http.StatusOK, a.objects[path])
+	}))
+	mustWrite(t, mustNew(t, spy), s.Version, recordOf("a", 2))
+	meta := body["metadata"].(object)
+	if meta["uid"] != s.Version.UID || meta["resourceVersion"] != "101" || body["kind"] != "Lease" {
+		t.Errorf("sent %s", mustMarshal(body))
+	}
+}
+
+func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
+	l := mustNew(t, clientOf(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })))
+	_, client := newAPIServer(t)
+	other, err := New(Config{Client: client, Namespace: "ns", Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := mustWrite(t, other, election.Version{}, recordOf("a", 1)).Version
+	fraction := recordOf("a", 1)
+	fraction.LeaseDuration = 1900 * time.Millisecond
+	for name, tc := range map[string]struct {
+		base   election.Version
+		record election.Record
+	}{
+		"another Lease's version": {foreign, recordOf("a", 1)},
+		"another lock's version":  {election.Version{Number: 1, Opaque: "x"}, recordOf("a", 1)},
+		"a record that is cut":    {election.Version{}, fraction},
+	} {
+		if _, err := l.Write(t.Context(), tc.base, tc.record); err == nil || errors.Is(err, election.ErrConflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestALostAnswerIsNotRepeated: the write lands, the answer is lost, and
+// nothing below the elector tries again.
+func TestALostAnswerIsNotRepeated(t *testing.T) {
+	a, _ := newAPIServer(t)
+	var mu sync.Mutex
+	requests := 0
+	l := mustNew(t, clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			a.ServeHTTP(w, r)
+			return
+		}
+		mu.Lock()
+		requests++
+		mu.Unlock()
+		a.ServeHTTP(discard{}, r)
+		panic(http.ErrAbortHandler)
+	})))
+	_, err := l.Write(t.Context(), election.Version{}, recordOf("a", 1))
+	var answered interface{ StatusCode() int }
+	if err == nil || errors.Is(err, election.ErrConflict) || errors.As(err, &answered) {
+		t.Errorf("write whose answer was lost: %v", err)
+	}
+	if mu.Lock(); requests != 1 {
+		t.Errorf("it was sent %d times", requests)
+	}
+	mu.Unlock()
+	if s, err := l.Read(t.Context()); err != nil || s.Record.Holder != "a" {
+		t.Errorf("the next read does not settle it: %+v, %v", s, err)
+	}
+}
+
+type discard struct{}
+
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) WriteHeader(int)             {}
+
+func TestAServerThatHangsIsLeftWithTheContext(t *testing.T) {
+	arrived := make(chan struct{})
+	l := mustNew(t, clientOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client left
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})))
+	for name, call := range map[string]func(context.Context) error{
+		"read": func(ctx context.Context) error { _, err := l.Read(ctx); return err },
+		"write": func(ctx context.Context) error {
+			_, err := l.Write(ctx, election.Version{}, recordOf("a", 1))
+			return err
+		},
+		"watch": func(ctx context.Context) error { return l.Watch(ctx, election.Version{}, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-arrived; cancel() }()
+			if err := call(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestALongDurationIsHonouredAndWarnedOfOnce(t *testing.T) {
+	a, client := newAPIServer(t)
+	var warnings []string
+	l, err := New(Config{Client: client, Namespace: "ns", Name: "lock", Logger: funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	for i, seconds := range []int{7200, 7200, 10800} {
+		a.mu.Lock()
+		a.objects[path]["spec"].(object)["leaseDurationSeconds"] = seconds
+		a.mu.Unlock()
+		s, err := l.Read(t.Context())
+		if want := time.Duration(seconds) * time.Second; err != nil || s.Record.LeaseDuration != want {
+			t.Errorf("duration %v, %v: want %v", s.Record.LeaseDuration, err, want)
+		}
+		if want := []int{1, 1, 2}[i]; len(warnings) != want {
+			t.Errorf("%d warnings, want %d: %v", len(warnings), want, warnings)
+		}
+	}
+}
+
+func TestAnAnswerThatIsNoLeaseIsAnError(t *testing.T) {
+	for name, body := range map[string]any{
+		"no version":      object{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": object{"name": "lock"}},
+		"no number":       object{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": object{"name": "lock", "resourceVersion": "abc"}},
+		"another kind":    object{"kind": "ConfigMap", "apiVersion": "v1", "metadata": object{"resourceVersion": "1"}},
+		"no JSON object":  "hello",
+		"a failed status": status(500, "InternalError", "etcd is gone", "", ""),
+	} {
+		l := mustNew(t, clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, body) })))
+		if s, err := l.Read(t.Context()); err == nil {
+			t.Errorf("%s: read %+v", name, s)
+		}
+	}
+}
+
+func TestCloseConnectionsIsPassedOn(t *testing.T) {
+	_, client := newAPIServer(t)
+	calls := 0
+	l := mustNew(t, client)
+	l.CloseConnections() // nothing to call is no fault
+	l.config.CloseConnections = func() { calls++ }
+	if l.CloseConnections(); calls != 1 {
+		t.Errorf("%d calls", calls)
+	}
+}

@@ -1,0 +1,193 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// watching runs a watch that ends with the test.
+func watching(t *testing.T, l *Lock, from election.Version) (<-chan election.Event, <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	events, ended := make(chan election.Event), make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended <- l.Watch(ctx, from, events)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return events, ended
+}
+
+func TestAWatchFromZeroBeginsWithTheLeaseAsItIs(t *testing.T) {
+	_, client := newAPIServer(t)
+	l := mustNew(t, client)
+	want := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	events, _ := watching(t, l, election.Version{})
+	if e := <-events; e.Bookmark || e.Snapshot.Record != want.Record || e.Snapshot.Version.Number != want.Version.Number {
+		t.Errorf("event %+v, want %+v", e, want)
+	}
+}
+
+func TestAWatchTellsWritesAndDeletionInOrder(t *testing.T) {
+	a, client := newAPIServer(t)
+	l := mustNew(t, client)
+	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	second := mustWrite(t, l, first.Version, recordOf("b", 2))
+	a.delete(path)
+	third := mustWrite(t, l, election.Version{}, recordOf("c", 3))
+
+	events, _ := watching(t, l, first.Version)
+	if e := <-events; e.Snapshot.Record != second.Record || !e.Snapshot.Version.Exists() {
+		t.Errorf("event %+v, want %+v", e, second)
+	}
+	if e := <-events; e.Bookmark || e.Snapshot != (election.Snapshot{Version: election.Version{Number: second.Version.Number + 1}}) {
+		t.Errorf("event %+v, want a deletion", e)
+	}
+	if e := <-events; e.Snapshot.Version.UID != third.Version.UID || e.Snapshot.Record != third.Record {
+		t.Errorf("event %+v, want %+v", e, third)
+	}
+	// What a watch gave can be written to.
+	mustWrite(t, l, third.Version, recordOf("d", 4))
+	e := <-events
+	mustWrite(t, l, e.Snapshot.Version, recordOf("e", 5))
+}
+
+// streaming serves a watch with lines, and then ends it as asked.
+func streaming(end func(w http.ResponseWriter, r *http.Request), lines ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for _, line := range lines {
+			fmt.Fprintln(w, line)
+			w.(http.Flusher).Flush()
+		}
+		end(w, r)
+	}
+}
+
+func quietly(http.ResponseWriter, *http.Request) {}
+
+func abruptly(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func lease(name, version string) string {
+	return fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":%q,"namespace":"ns","uid":"u","resourceVersion":%q},"spec":{"holderIdentity":"a"}}`, name, version)
+}
+
+func TestWhatAWatchSendsAndHowItEnds(t *testing.T) {
+	added := `{"type":"ADDED","object":` + lease("lock", "7") + `}`
+	for name, tc := range map[string]struct {
+		end   func(http.ResponseWriter, *http.Request)
+		lines []string
+		sends []string // kind of event and number
+		kind  error
+		says  string // of the error; empty for none
+	}{
+		"the server ends it":   {quietly, []string{added}, []string{"record 7"}, nil, ""},
+		"a bookmark":           {quietly, []string{`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"9"},"spec":{}}}`}, []string{"bookmark 9"}, nil, ""},
+		"a deletion":           {quietly, []string{added, `{"type":"DELETED","object":` + lease("lock", "8") + `}`}, []string{"record 7", "gone 8"}, nil, ""},
+		"another Lease":        {quietly, []string{`{"type":"MODIFIED","object":` + lease("other", "8") + `}`, added}, []string{"record 7"}, nil, ""},
+		"a kind of the future": {quietly, []string{`{"type":"RENAMED","object":` + lease("lock", "8") + `}`, added}, []string{"record 7"}, nil, ""},
+		"history is gone":      {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(410, "Expired", "too old resource version: 1 (5)", "", ""))) + `}`}, nil, election.ErrVersionExpired, "too old"},
+		"history is unwritten": {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"))) + `}`}, nil, election.ErrVersionExpired, "backup"},
+		"an error":             {quietly, []string{added, `{"type":"ERROR","object":` + string(mustMarshal(status(500, "InternalError", "etcd is gone", "", ""))) + `}`}, []string{"record 7"}, nil, "etcd is gone"},
+		"an odd error":         {quietly, []string{`{"type":"ERROR","object":{}}`}, nil, nil, "cannot be read"},
+		"an odd object":        {quietly, []string{`{"type":"ADDED","object":[]}`}, nil, nil, "ADDED"},
+		"no version":           {quietly, []string{`{"type":"ADDED","object":` + lease("lock", "") + `}`}, nil, nil, "resourceVersion"},
+		"no JSON":              {quietly, []string{`<html>`}, nil, nil, "stream of events"},
+		"the connection dies":  {abruptly, []string{added}, []string{"record 7"}, nil, "stream of events"},
+		"dies in an event":     {abruptly, []string{added, added[:20]}, []string{"record 7"}, nil, "stream of events"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := mustNew(t, clientOf(t, streaming(tc.end, tc.lines...)))
+			events, ended := watching(t, l, election.Version{Number: 5})
+			for _, want := range tc.sends {
+				if got := describe(<-events); got != want {
+					t.Errorf("event %q, want %q", got, want)
+				}
+			}
+			err := <-ended
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("ended with %v, want %q", err, tc.says)
+			}
+			if tc.kind != nil && !errors.Is(err, tc.kind) {
+				t.Errorf("ended with %v, want %v", err, tc.kind)
+			}
+		})
+	}
+}
+
+func describe(e election.Event) string {
+	number := strconv.FormatUint(e.Snapshot.Version.Number, 10)
+	switch {
+	case e.Bookmark:
+		return "bookmark " + number
+	case e.Snapshot.Version.Exists():
+		return "record " + number
+	default:
+		return "gone " + number
+	}
+}
+
+func TestAWatchAsksForOneLeaseAndABoundedTime(t *testing.T) {
+	for from, want := range map[uint64]string{0: "", 42: "42"} {
+		queries := make(chan url.Values, 1)
+		l := mustNew(t, clientOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			q.Set("path", r.URL.Path)
+			queries <- q
+		})))
+		if err := l.Watch(t.Context(), election.Version{Number: from}, nil); err != nil {
+			t.Fatal(err)
+		}
+		q := <-queries
+		seconds, err := strconv.Atoi(q.Get("timeoutSeconds"))
+		if err != nil || seconds < 300 || seconds > 600 {
+			t.Errorf("timeoutSeconds %q", q.Get("timeoutSeconds"))
+		}
+		if q.Get("resourceVersion") != want || q.Has("resourceVersion") != (want != "") {
+			t.Errorf("resourceVersion %q, want %q", q["resourceVersion"], want)
+		}
+		if q.Get("fieldSelector") != "metadata.name=lock" || q.Get("allowWatchBookmarks") != "true" || q.Get("path") != strings.TrimSuffix(path, "/lock") {
+			t.Errorf("query %v", q)
+		}
+	}
+}
+
+// TestAWatchEndsWithItsContext whether it waits for the server or for its
+// reader, and it takes its connection with it.
+func TestAWatchEndsWithItsContext(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"silent server": nil,
+		"deaf reader":   {`{"type":"ADDED","object":` + lease("lock", "7") + `}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			arrived, left := make(chan struct{}), make(chan struct{})
+			l := mustNew(t, clientOf(t, streaming(func(w http.ResponseWriter, r *http.Request) {
+				w.(http.Flusher).Flush()
+				close(arrived)
+				<-r.Context().Done()
+				close(left)
+			}, lines...)))
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- l.Watch(ctx, election.Version{}, make(chan election.Event)) }()
+			<-arrived
+			cancel()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("ended with %v", err)
+			}
+			<-left
+		})
+	}
+}

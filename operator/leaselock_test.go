@@ -1,0 +1,156 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+const leaseText = `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"},"spec":{"holderIdentity":"a"}}`
+
+// leaseServer answers every request with a Lease and notes the requests.
+type leaseServer struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+func serve(t *testing.T) *leaseServer {
+	t.Helper()
+	s := &leaseServer{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		s.mu.Lock()
+		s.seen = append(s.seen, r)
+		s.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, leaseText)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+func (s *leaseServer) config() *rest.Config {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return &rest.Config{
+		Host: s.URL, BearerToken: "t", UserAgent: "my-operator",
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+		ContentConfig:   rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"},
+		QPS:             0.0001, Burst: 1,
+	}
+}
+
+// slow has timeouts that no test reaches.
+var slow = election.Timing{LeaseDuration: time.Hour, RenewDeadline: 30 * time.Minute, RenewInterval: 10 * time.Minute}
+
+func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
+	s := serve(t)
+	lock, err := LeaseLock(s.config(), slow, "ns", "lock", LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.CloseConnections()
+	snapshot, err := lock.Read(t.Context())
+	if err != nil || snapshot.Record.Holder != "a" {
+		t.Fatalf("read %+v, %v", snapshot, err)
+	}
+	for range 20 { // a rate limit would take hours
+		if _, err := lock.Write(t.Context(), snapshot.Version, election.Record{Holder: "b", LeaseDuration: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.seen[len(s.seen)-1]
+	for name, got := range map[string][2]string{
+		"request":    {last.Method + " " + last.URL.Path, "PUT /apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"},
+		"protocol":   {last.Proto, "HTTP/1.1"},
+		"token":      {last.Header.Get("Authorization"), "Bearer t"},
+		"user agent": {last.UserAgent(), "my-operator"},
+		"content":    {last.Header.Get("Content-Type"), "application/json"},
+		"connection": {last.RemoteAddr, s.seen[0].RemoteAddr},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s is %q, want %q", name, got[0], got[1])
+		}
+	}
+}
+
+func TestServersReplaceTheHost(t *testing.T) {
+	s := serve(t)
+	cfg := s.config()
+	cfg.Host, cfg.UserAgent = "https://nowhere.invalid", ""
+	lock, err := LeaseLock(cfg, slow, "ns", "lock", LockOptions{Servers: []string{"https://127.0.0.1:1", s.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.CloseConnections()
+	if _, err := lock.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.seen[0].UserAgent(); !strings.Contains(got, "kubernetes") {
+		t.Errorf("user agent %q, want client-go's", got)
+	}
+	if cfg.Host != "https://nowhere.invalid" || cfg.APIPath != "" {
+		t.Errorf("the config was changed: %+v", cfg)
+	}
+}
+
+func TestCloseConnectionsOfALeaseLockEndsItsRequests(t *testing.T) {
+	arrived := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	lock, err := LeaseLock(&rest.Config{Host: s.URL}, slow, "ns", "lock", LockOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { <-arrived; lock.CloseConnections() }()
+	if _, err := lock.Read(context.Background()); err == nil {
+		t.Error("the request went on")
+	}
+}
+
+func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
+	good := &rest.Config{Host: "https://a"}
+	for name, tc := range map[string]struct {
+		cfg             *rest.Config
+		timing          election.Timing
+		namespace, name string
+		options         LockOptions
+		kind            error
+		says            string
+	}{
+		"no config":      {nil, slow, "ns", "lock", LockOptions{}, nil, "nil"},
+		"unlawful time":  {good, election.Timing{LeaseDuration: time.Second}, "ns", "lock", LockOptions{}, election.ErrTiming, "RenewDeadline"},
+		"no name":        {good, slow, "ns", "", LockOptions{}, nil, "name is empty"},
+		"no namespace":   {good, slow, "", "lock", LockOptions{}, nil, "namespace is empty"},
+		"mixed servers":  {good, slow, "ns", "lock", LockOptions{Servers: []string{"https://a", "http://b"}}, nil, "same scheme"},
+		"both passwords": {&rest.Config{Host: "https://a", BearerToken: "t", Username: "u"}, slow, "ns", "lock", LockOptions{}, nil, "authentication"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lock, err := LeaseLock(tc.cfg, tc.timing, tc.namespace, tc.name, tc.options)
+			if err == nil || lock != nil || !strings.Contains(err.Error(), tc.says) || tc.kind != nil && !errors.Is(err, tc.kind) {
+				t.Errorf("%v, want an error that says %q", err, tc.says)
+			}
+		})
+	}
+}

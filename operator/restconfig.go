@@ -1,0 +1,84 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// RESTConfig returns the way to the API server and the namespace to work in.
+// It takes the first of these that there is:
+//
+//  1. the kubeconfig at kubeconfigPath, if that is not empty;
+//  2. the kubeconfig files in the environment variable KUBECONFIG;
+//  3. the service account of the pod that this process runs in;
+//  4. the kubeconfig at ~/.kube/config.
+//
+// The namespace is that of the kubeconfig's current context ("default" where
+// it names none), or of the pod; it is empty in a pod that does not know its
+// own, which POD_NAMESPACE cures.
+func RESTConfig(kubeconfigPath string) (cfg *rest.Config, namespace string, err error) {
+	var inCluster error
+	if kubeconfigPath == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		cfg, inCluster = rest.InClusterConfig()
+		if inCluster == nil {
+			return cfg, podNamespace(""), nil
+		}
+	}
+	loader := kubeconfig(kubeconfigPath)
+	if cfg, err = loader.ClientConfig(); err != nil {
+		if inCluster != nil && !errors.Is(inCluster, rest.ErrNotInCluster) {
+			err = errors.Join(err, fmt.Errorf("as a pod: %w", inCluster))
+		}
+		return nil, "", fmt.Errorf("finding the way to the API server (%s): %w", tried(kubeconfigPath), err)
+	}
+	if namespace, _, err = loader.Namespace(); err != nil {
+		return nil, "", fmt.Errorf("reading the namespace (%s): %w", tried(kubeconfigPath), err)
+	}
+	return cfg, namespace, nil
+}
+
+// kubeconfig reads the file at path, or else the usual ones, when asked.
+func kubeconfig(path string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
+}
+
+// kubeconfigUser returns the user and the namespace of the current context.
+// Without a kubeconfig there is neither.
+func kubeconfigUser(path string) (user, namespace string, err error) {
+	loader := kubeconfig(path)
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return "", "", fmt.Errorf("reading the kubeconfig (%s): %w", tried(path), err)
+	}
+	if current, ok := raw.Contexts[raw.CurrentContext]; ok {
+		user = current.AuthInfo
+	}
+	namespace, _, err = loader.Namespace()
+	if clientcmd.IsEmptyConfig(err) {
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("reading the namespace (%s): %w", tried(path), err)
+	}
+	return user, namespace, nil
+}
+
+// tried says where was looked, for error messages.
+func tried(path string) string {
+	if path != "" {
+		return "kubeconfig " + path
+	}
+	if env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); env != "" {
+		return "KUBECONFIG=" + env
+	}
+	return "KUBECONFIG is not set, this is no pod with a service account, and ~/.kube/config"
+}

@@ -1,0 +1,81 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func other(server string) string {
+	return strings.ReplaceAll(kubeconfigText, "server.example", server)
+}
+
+// home puts a kubeconfig where ~/.kube/config is looked for.
+func home(t *testing.T, path string) {
+	old := clientcmd.RecommendedHomeFile
+	clientcmd.RecommendedHomeFile = path
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = old })
+}
+
+func TestTheWayToTheAPIIsTheFirstThatThereIs(t *testing.T) {
+	explicit, env, homely := writeFile(t, other("explicit")), writeFile(t, other("env")), writeFile(t, other("home"))
+	for name, tc := range map[string]struct{ path, env, inCluster, host string }{
+		"explicit":                      {explicit, env, "", "https://explicit:6443"},
+		"environment":                   {"", env, "", "https://env:6443"},
+		"home":                          {"", "", "", "https://home:6443"},
+		"pod without service account":   {"", "", "10.0.0.1", "https://home:6443"},
+		"the environment beats a pod's": {"", env, "10.0.0.1", "https://env:6443"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster, "KUBERNETES_SERVICE_PORT": tc.inCluster})
+			home(t, homely)
+			cfg, namespace, err := RESTConfig(tc.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.Host != tc.host || namespace != "team" || cfg.BearerToken != "t" {
+				t.Errorf("host %s, namespace %s, token %q", cfg.Host, namespace, cfg.BearerToken)
+			}
+		})
+	}
+}
+
+func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path, env, inCluster string
+		says                 string
+	}{
+		"explicit":    {"/absent/config", "", "", "kubeconfig /absent/config"},
+		"environment": {"", "/absent/env", "", "KUBECONFIG=/absent/env"},
+		"nothing":     {"", "", "", "~/.kube/config"},
+		"pod":         {"", "", "10.0.0.1", "as a pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster, "KUBERNETES_SERVICE_PORT": tc.inCluster})
+			home(t, "/absent/home")
+			if _, _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%v: want an error that says %q", err, tc.says)
+			}
+		})
+	}
+}
+
+func TestAPodsNamespaceIsFoundWhereItIs(t *testing.T) {
+	bare(t)
+	file := writeFile(t, " ns-file\n")
+	if got := podNamespace(file); got != "ns-file" {
+		t.Errorf("from the file: %q", got)
+	}
+	t.Setenv(envNamespace, "ns-env")
+	if got := podNamespace(file); got != "ns-env" {
+		t.Errorf("from the environment: %q", got)
+	}
+	t.Setenv(envNamespace, "")
+	if got := podNamespace("/absent"); got != "" {
+		t.Errorf("from nowhere: %q", got)
+	}
+}

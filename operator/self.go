@@ -1,0 +1,213 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// Self is who this process is. It is a value; fields that are not known are
+// empty, but for Identity.
+type Self struct {
+	// Identity is unique to this start of this process, and made for people
+	// to read: <pod name>_<start of the pod's UID>_<nonce>, or
+	// <host>_<user>_<nonce> outside a cluster.
+	Identity  string
+	PodName   string // empty outside a cluster
+	PodUID    string
+	Namespace string // of the pod, or of the kubeconfig's current context
+	Node      string
+	Container string
+	Zone      string
+}
+
+// Candidate returns s in the form in which election.Config takes it.
+func (s Self) Candidate() election.Candidate {
+	c := election.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node, Container: s.Container}
+	if s.PodName != "" {
+		c.Pod = s.PodName + "/" + s.PodUID
+	}
+	return c
+}
+
+// SelfOptions say what WhoAmI need not find out. Every field that is set wins
+// over the environment. The zero value finds out everything but the zone,
+// which needs Config or NODE_ZONE.
+type SelfOptions struct {
+	Identity  string // must be unique per process start; zero makes one up
+	PodName   string
+	PodUID    string
+	Namespace string
+	Node      string
+	Container string
+	Zone      string
+
+	// Config is the way to the API server, to read the node's zone label.
+	Config *rest.Config
+	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
+	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.
+	Kubeconfig string
+	// Logger is told what could not be found out, and how to change that. The
+	// zero value drops it.
+	Logger logr.Logger
+
+	namespaceFile string // for tests
+}
+
+// The environment of a pod, as WhoAmI reads it.
+const (
+	envPodName   = "POD_NAME"
+	envPodUID    = "POD_UID"
+	envNamespace = "POD_NAMESPACE"
+	envNode      = "NODE_NAME"
+	envContainer = "CONTAINER_NAME"
+	envZone      = "NODE_ZONE"
+	envInCluster = "KUBERNETES_SERVICE_HOST"
+
+	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+)
+
+// WhoAmI finds out who this process is. In a pod it reads environment
+// variables that the pod's template sets by the downward API:
+//
+//	POD_NAME        fieldRef metadata.name       (else the host name)
+//	POD_UID         fieldRef metadata.uid
+//	POD_NAMESPACE   fieldRef metadata.namespace  (else the service account's)
+//	NODE_NAME       fieldRef spec.nodeName
+//	CONTAINER_NAME  value: the container's name
+//	NODE_ZONE       optional: the zone, if it need not be looked up
+//
+// A process is in a pod if POD_NAME or KUBERNETES_SERVICE_HOST is set, or
+// PodName in o. Outside, the identity is made of the host's name and the
+// kubeconfig's user, and the namespace is the kubeconfig's; the log says so.
+//
+// The zone is the node's label, which needs the permission to get nodes. That
+// it cannot be read is no error: the zone is empty then, and the log says what
+// is missing. The request is bounded by ctx and by some seconds. WhoAmI fails
+// where no name can be found, or the kubeconfig cannot be read.
+func WhoAmI(ctx context.Context, o SelfOptions) (Self, error) {
+	s := Self{
+		Identity:  o.Identity,
+		PodName:   cmp.Or(o.PodName, os.Getenv(envPodName)),
+		PodUID:    cmp.Or(o.PodUID, os.Getenv(envPodUID)),
+		Namespace: o.Namespace,
+		Node:      cmp.Or(o.Node, os.Getenv(envNode)),
+		Container: cmp.Or(o.Container, os.Getenv(envContainer)),
+	}
+	find := s.outside
+	if s.PodName != "" || os.Getenv(envInCluster) != "" {
+		find = s.inPod
+	}
+	s, err := find(o)
+	if err != nil {
+		return Self{}, fmt.Errorf("finding out who this process is: %w", err)
+	}
+	s.Zone = zoneOf(ctx, o, s.Node)
+	o.Logger.V(1).Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace, "node", s.Node, "zone", s.Zone)
+	return s, nil
+}
+
+// inPod fills in what a pod knows of itself.
+func (s Self) inPod(o SelfOptions) (Self, error) {
+	if s.PodName == "" {
+		name, err := hostName()
+		if err != nil {
+			return s, fmt.Errorf("set POD_NAME by the downward API (fieldRef metadata.name): %w", err)
+		}
+		s.PodName = name
+		o.Logger.Info("POD_NAME is not set: taking the host name for the pod's, which is wrong with hostNetwork; set it by the downward API (fieldRef metadata.name)", "hostName", name)
+	}
+	if s.PodUID == "" {
+		o.Logger.Info("POD_UID is not set: nobody can prove from the record that this pod is gone; set it by the downward API (fieldRef metadata.uid)")
+	}
+	if s.Namespace = cmp.Or(s.Namespace, podNamespace(o.namespaceFile)); s.Namespace == "" {
+		o.Logger.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
+	}
+	return s.identified(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
+}
+
+// outside fills in what is known on a machine outside a cluster.
+func (s Self) outside(o SelfOptions) (Self, error) {
+	host, err := hostName()
+	if err != nil {
+		return s, err
+	}
+	user, namespace, err := kubeconfigUser(o.Kubeconfig)
+	if err != nil {
+		return s, err
+	}
+	s.Namespace = cmp.Or(s.Namespace, namespace)
+	o.Logger.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
+	return s.identified(host, user)
+}
+
+// identified sets the identity, if it is not given, from readable parts and a
+// nonce, for no name is unique to one start of a process.
+func (s Self) identified(parts ...string) (Self, error) {
+	if s.Identity != "" {
+		return s, nil
+	}
+	nonce := make([]byte, 4)
+	if _, err := rand.Read(nonce); err != nil {
+		return s, fmt.Errorf("making up an identity: %w", err)
+	}
+	for _, part := range append(parts, hex.EncodeToString(nonce)) {
+		if part = readable(part); part != "" {
+			s.Identity = strings.TrimPrefix(s.Identity+"_"+part, "_")
+		}
+	}
+	return s, nil
+}
+
+// partMost bounds a part of an identity; a pod's name fits.
+const partMost = 253
+
+// readable replaces what would make an identity hard to read or to split.
+func readable(part string) string {
+	part = strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, part)
+	return part[:min(partMost, len(part))]
+}
+
+func hostName() (string, error) {
+	if name := os.Getenv("HOSTNAME"); name != "" {
+		return name, nil
+	}
+	name, err := os.Hostname()
+	if err == nil && name == "" {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the host name: %w", err)
+	}
+	return name, nil
+}
+
+// podNamespace returns the namespace of this pod, or "" where it is not known.
+func podNamespace(file string) string {
+	if ns := os.Getenv(envNamespace); ns != "" {
+		return ns
+	}
+	raw, err := os.ReadFile(cmp.Or(file, namespaceFile))
+	if err != nil {
+		return "" // no service account is mounted
+	}
+	return strings.TrimSpace(string(raw))
+}

@@ -1,0 +1,57 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/transport"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// zonePatience bounds the lookup: an election without a zone is better than
+// one that has not begun.
+const zonePatience = 5 * time.Second
+
+// zoneOf returns the zone of this process, or "" after having logged why.
+func zoneOf(ctx context.Context, o SelfOptions, node string) string {
+	if z := cmp.Or(o.Zone, os.Getenv(envZone)); z != "" {
+		return z
+	}
+	z, err := lookup(ctx, o.Config, node)
+	if err != nil {
+		o.Logger.Info("going on without a zone: leadership will not be placed by zone; set NODE_ZONE or the zone in the configuration, or let it be looked up", "reason", err.Error())
+	}
+	return z
+}
+
+// lookup reads the node's zone on connections that are closed afterwards.
+func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) {
+	if node == "" {
+		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName)")
+	}
+	if cfg == nil {
+		return "", errors.New("there is no configuration to reach the API server with")
+	}
+	tr, err := transport.New(named(cfg), transport.Options{AttemptTimeout: zonePatience})
+	if err != nil {
+		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
+	}
+	defer tr.CloseConnections()
+	client, err := restClient(cfg, tr, "/api", corev1.SchemeGroupVersion)
+	if err != nil {
+		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, zonePatience)
+	defer cancel()
+	return zone.Lookup(ctx, client, node)
+}

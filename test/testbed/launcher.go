@@ -1,0 +1,158 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// drainTime is how long a program's output is read on after its end, should a
+// child of it still hold the pipe.
+const drainTime = 2 * time.Second
+
+// launcher starts programs, all from one OS thread: on Linux a program is
+// killed when the thread that started it ends, and that is wanted when the
+// test process ends, not before.
+type launcher struct {
+	jobs chan job
+	done chan struct{} // closed when the thread has ended
+	wg   sync.WaitGroup
+}
+
+// job asks the launcher to start a command.
+type job struct {
+	cmd   *exec.Cmd
+	reply chan error
+}
+
+// newLauncher starts the thread. It runs until close.
+func newLauncher() *launcher {
+	l := &launcher{jobs: make(chan job), done: make(chan struct{})}
+	go l.loop()
+	return l
+}
+
+// loop starts what it is asked to start. The thread is not unlocked: it ends
+// with this function.
+func (l *launcher) loop() {
+	defer close(l.done)
+	runtime.LockOSThread()
+	for j := range l.jobs {
+		j.reply <- j.cmd.Start()
+	}
+}
+
+// command is what a launcher starts.
+type command struct {
+	name   string // for errors
+	argv   []string
+	env    []string // on top of the environment of the test process
+	dir    string
+	stdout io.Writer
+	stderr string // file, appended to
+}
+
+// start starts a program. Its end is told by the returned task.
+func (l *launcher) start(c command) (*task, error) {
+	file, err := os.OpenFile(c.stderr, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
+	}
+	cmd := exec.Command(c.argv[0], c.argv[1:]...)
+	cmd.Dir, cmd.Env = c.dir, append(withoutProxies(os.Environ()), c.env...)
+	cmd.Stdout, cmd.Stderr = c.stdout, file
+	if c.stdout == nil {
+		cmd.Stdout = file
+	}
+	cmd.WaitDelay = drainTime
+	cmd.SysProcAttr = dieWithParent()
+	reply := make(chan error, 1)
+	l.jobs <- job{cmd: cmd, reply: reply}
+	if err := <-reply; err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s (%s): %w", c.name, c.argv[0], err), file.Close())
+	}
+	t := &task{name: c.name, log: c.stderr, process: cmd.Process, done: make(chan struct{})}
+	l.wg.Go(func() {
+		defer close(t.done)
+		defer file.Close()
+		t.err = cmd.Wait()
+	})
+	return t, nil
+}
+
+// close waits for all programs, which the caller has told to end, and for the
+// thread. Nothing may be started afterwards.
+func (l *launcher) close() {
+	l.wg.Wait()
+	close(l.jobs)
+	<-l.done
+}
+
+// withoutProxies leaves out the variables that would lead a program's traffic
+// past the testbed's network.
+func withoutProxies(environ []string) []string {
+	var kept []string
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		switch strings.ToUpper(name) {
+		case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY":
+		default:
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}
+
+// task is a running program, or one that has run.
+type task struct {
+	name    string
+	log     string
+	process *os.Process
+	done    chan struct{} // closed when the program has ended and is reaped
+	err     error         // how it ended; read it after done
+}
+
+// kill kills the program and waits until it is gone. It may be gone already.
+func (t *task) kill(ctx context.Context) error {
+	if err := t.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s (process %d): %w", t.name, t.process.Pid, err)
+	}
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the end of %s (process %d), which was killed: %w", t.name, t.process.Pid, ctx.Err())
+	}
+}
+
+// ended reports whether the program is gone.
+func (t *task) ended() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// logTail is how much of a log an error quotes.
+const logTail = 1500
+
+// tail returns the end of the program's log.
+func (t *task) tail() string {
+	data, err := os.ReadFile(t.log)
+	if err != nil {
+		return "(no log: " + err.Error() + ")"
+	}
+	return string(data[max(0, len(data)-logTail):])
+}

@@ -1,0 +1,154 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// roleVariable makes this test binary play a program that runs in a zone.
+const roleVariable = "ZONELECT_TESTBED_ROLE"
+
+// silence is how long a helper hears nothing before it says so.
+const silence = time.Second
+
+func TestMain(m *testing.M) {
+	roles := map[string]func(args []string) error{
+		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder,
+	}
+	if role, ok := roles[os.Getenv(roleVariable)]; ok {
+		if err := role(os.Args[1:]); err != nil {
+			fmt.Println("error:", err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// playBeat prints a line every 10 ms until SIGTERM, then says good-bye.
+func playBeat([]string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			fmt.Println("bye")
+			return nil
+		case <-ticker.C:
+			fmt.Println("beat", i)
+		}
+	}
+}
+
+// playServer (NAME, ADDRESS) greets each connection with its name and answers
+// each line by the same line.
+func playServer(args []string) error {
+	listener, err := listenConfig.Listen(context.Background(), "tcp", args[1])
+	if err != nil {
+		return err
+	}
+	fmt.Println("listening")
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go serveOne(conn, args[0])
+	}
+}
+
+// serveOne serves a connection until it breaks.
+func serveOne(conn net.Conn, name string) {
+	defer conn.Close()
+	if _, err := fmt.Fprintln(conn, name); err != nil {
+		return
+	}
+	for in := bufio.NewScanner(conn); in.Scan(); {
+		if _, err := fmt.Fprintln(conn, in.Text()); err != nil {
+			return
+		}
+	}
+}
+
+// playDialler (ADDRESS, COUNT) connects often and prints who answered, or how
+// it went wrong.
+func playDialler(args []string) error {
+	count, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	for range count {
+		fmt.Println(dialOnce(args[0]))
+	}
+	return nil
+}
+
+// dialOnce returns the greeting, or "silent", or the error.
+func dialOnce(addr string) string {
+	conn, err := net.DialTimeout("tcp", addr, silence)
+	if err != nil {
+		return outcome(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(silence))
+	name, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		return outcome(err)
+	}
+	return name[:len(name)-1]
+}
+
+// outcome names a failure: a timeout is silence.
+func outcome(err error) string {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return "silent"
+	}
+	return "broken: " + err.Error()
+}
+
+// playHolder (ADDRESS) keeps a connection and says what it hears on it: the
+// greeting, then each change between "answered" and "silent", then "broken".
+func playHolder(args []string) error {
+	conn, err := net.DialTimeout("tcp", args[0], silence)
+	if err != nil {
+		return err
+	}
+	in, last := bufio.NewReader(conn), ""
+	_ = conn.SetReadDeadline(time.Now().Add(silence))
+	name, err := in.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	fmt.Print(name)
+	for {
+		now := "answered"
+		if _, err := fmt.Fprintln(conn, "ping"); err != nil {
+			now = outcome(err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(silence))
+		if _, err := in.ReadString('\n'); err != nil {
+			now = outcome(err)
+		}
+		if now != last {
+			fmt.Println(now)
+		}
+		if last = now; now != "answered" && now != "silent" {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// host is the place outside of all zones, where the test process runs.
+const host = ""
+
+// pair is a direction of traffic: from a zone, or the host, to a zone.
+type pair struct{ from, to string }
+
+// network carries the traffic between the zones and the host. It is told the
+// state to be in, and knows itself how to get there. Calls come one at a time.
+type network interface {
+	// site says where a zone's parts listen, and how others name them.
+	site(zone string) site
+	// etcdURL is how programs in zone from reach the etcd member of zone to.
+	etcdURL(from, to string) string
+	// observe is the URL of a zone's apiserver for the host.
+	observe(zone string) string
+	// vip is the URL of the API for programs in a zone.
+	vip(zone string) string
+	// hosts are the names and addresses that the URLs above use, for the
+	// serving certificate.
+	hosts() []string
+	// inside turns a command line into one that runs in the zone, with the
+	// same process ID.
+	inside(zone string, argv []string) []string
+	// environ is what the zone's etcd needs in its environment.
+	environ(zone string) []string
+	// apply brings the network into a state. When it returns, nothing passes
+	// any more where the state says so. Repeating it is harmless.
+	apply(ctx context.Context, s state) error
+	// close takes the network down and waits until nothing is left of it.
+	close() error
+}
+
+// site is where the control plane of one zone listens (HOST:PORT each).
+type site struct {
+	etcd      string // for clients, plain HTTP
+	peer      string // for etcd's other members, TLS
+	peerURL   string // what the other members know the member by
+	apiserver string // TLS
+	shared    bool   // the ports are held with SO_REUSEPORT until close
+}
+
+// state is what the network shall be like. It is a value: it is cloned before
+// it is changed.
+type state struct {
+	dark    map[string]bool     // zones without power
+	severed map[pair]bool       // partitions between zones, both directions listed
+	vip     map[string][]string // for each zone, the zones whose apiservers its VIP picks from
+}
+
+// clone returns a copy that can be changed on its own.
+func (s state) clone() state {
+	c := state{dark: maps.Clone(s.dark), severed: maps.Clone(s.severed), vip: map[string][]string{}}
+	for zone, backends := range s.vip {
+		c.vip[zone] = slices.Clone(backends)
+	}
+	return c
+}
+
+// passes reports whether traffic between two places gets through.
+func (s state) passes(p pair) bool {
+	return !s.dark[p.from] && !s.dark[p.to] && !s.severed[p]
+}

@@ -1,0 +1,266 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait for something that must come.
+const patience = 60 * time.Second
+
+// bench is a network with an echo server where each zone's apiserver would be,
+// and no control plane.
+type bench struct {
+	t        *testing.T
+	network  network
+	launcher *launcher
+	dir      string
+	servers  map[string]*task
+	state    state
+}
+
+// helper is a program that runs in a zone of a bench.
+type helper struct {
+	t      *testing.T
+	task   *task
+	output *transcript
+	next   int
+}
+
+var benchZones = []string{"za", "zb", "zc"}
+
+// onEachNetwork runs a test on both networks, as far as they are possible here.
+func onEachNetwork(t *testing.T, test func(t *testing.T, kind Network)) {
+	for _, kind := range []Network{Links, Namespaces} {
+		t.Run(kind.String(), func(t *testing.T) {
+			if err := NamespacesPossible(); kind == Namespaces && err != nil {
+				t.Skip(err)
+			}
+			test(t, kind)
+		})
+	}
+}
+
+// newBench makes a bench on this network, in which everything passes.
+func newBench(t *testing.T, kind Network) *bench {
+	t.Helper()
+	b := &bench{t: t, launcher: newLauncher(), dir: t.TempDir(), servers: map[string]*task{}}
+	b.state = state{dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{}}
+	var err error
+	if kind == Namespaces {
+		b.network, err = newNamespaces(t.Context(), benchZones)
+	} else {
+		b.network, err = newLinks(benchZones)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.launcher.close()
+		if err := b.network.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, zone := range benchZones {
+		b.state.vip[zone] = benchZones
+		server := b.start(zone, "serve", zone, b.network.site(zone).apiserver)
+		server.expect("listening")
+		b.servers[zone] = server.task
+	}
+	b.apply()
+	return b
+}
+
+// apply brings the network into the bench's state.
+func (b *bench) apply() {
+	b.t.Helper()
+	if err := b.network.apply(b.t.Context(), b.state.clone()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// start runs a helper in a zone until the test ends.
+func (b *bench) start(zone, role string, args ...string) *helper {
+	b.t.Helper()
+	output := newTranscript()
+	task, err := b.launcher.start(command{
+		name: role, argv: b.network.inside(zone, append([]string{os.Args[0]}, args...)),
+		env: []string{roleVariable + "=" + role}, stdout: output, stderr: filepath.Join(b.dir, role+".log"),
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		if err := task.kill(context.Background()); err != nil {
+			b.t.Error(err)
+		}
+	})
+	return &helper{t: b.t, task: task, output: output}
+}
+
+// vip is the address of a zone's virtual IP.
+func (b *bench) vip(zone string) string { return hostOf(b.t, b.network.vip(zone)) }
+
+// hostOf returns the HOST:PORT of a URL.
+func hostOf(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// dials connects count times through the virtual IP of a zone and returns what
+// came of it.
+func (b *bench) dials(zone string, count string) []string {
+	b.t.Helper()
+	h := b.start(zone, "dial", b.vip(zone), count)
+	<-h.task.done
+	var outcomes []string
+	lines, _, _ := h.output.from(0)
+	for _, line := range lines {
+		outcomes = append(outcomes, line.Text)
+	}
+	return outcomes
+}
+
+// line waits for the helper's next line.
+func (h *helper) line() string {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
+	defer cancel()
+	for {
+		lines, _, news := h.output.from(h.next)
+		if len(lines) > 0 {
+			h.next++
+			return lines[0].Text
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			h.t.Fatal("the helper says nothing any more")
+		}
+	}
+}
+
+// expect waits for the helper's next line and compares it.
+func (h *helper) expect(want string) {
+	h.t.Helper()
+	if got := h.line(); got != want {
+		h.t.Fatalf("the helper says %q, want %q", got, want)
+	}
+}
+
+// kinds returns the sorted set of outcomes.
+func kinds(outcomes []string) string {
+	sorted := slices.Sorted(slices.Values(outcomes))
+	return strings.Join(slices.Compact(sorted), " ")
+}
+
+func TestVIPSpreadsNewConnections(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		b := newBench(t, kind)
+		for _, zone := range benchZones {
+			if got := kinds(b.dials(zone, "60")); got != "za zb zc" {
+				t.Errorf("60 connections from %s went to %q, want all three zones", zone, got)
+			}
+		}
+	})
+}
+
+func TestVIPSteersNewConnectionsOnly(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		b := newBench(t, kind)
+		b.state.vip["za"] = []string{"zb"}
+		b.apply()
+		held := b.start("za", "hold", b.vip("za"))
+		held.expect("zb")
+		held.expect("answered")
+		b.state.vip["za"] = []string{"zc"}
+		b.apply()
+		if got := kinds(b.dials("za", "20")); got != "zc" {
+			t.Errorf("new connections went to %q, want zc", got)
+		}
+		// The held connection is still zb's: it ends with zb's server.
+		if err := b.servers["zb"].kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := held.line(); !strings.HasPrefix(got, "broken") {
+			t.Errorf("the held connection says %q after the end of its server", got)
+		}
+	})
+}
+
+func TestCutIsSilent(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		b := newBench(t, kind)
+		b.state.vip["za"] = []string{"zb"}
+		b.apply()
+		held := b.start("za", "hold", b.vip("za"))
+		held.expect("zb")
+		held.expect("answered")
+		b.state.dark["zb"] = true
+		b.apply()
+		if err := b.servers["zb"].kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		held.expect("silent")
+		if got := kinds(b.dials("za", "2")); got != "silent" {
+			t.Errorf("new connections to a dead zone are %q, want silence", got)
+		}
+		if got := dialOnce(hostOf(t, b.network.observe("zb"))); got != "silent" {
+			t.Errorf("the host hears %q from a dead zone, want silence", got)
+		}
+		b.state.vip["za"] = []string{"za", "zc"}
+		b.apply()
+		if got := kinds(b.dials("za", "40")); got != "za zc" {
+			t.Errorf("without the dead backend connections went to %q", got)
+		}
+		if lines, _, _ := held.output.from(held.next); len(lines) > 0 {
+			t.Errorf("the held connection says %q, want silence all along", lines)
+		}
+		b.state.dark["zb"] = false
+		b.apply()
+		if got := held.line(); !strings.HasPrefix(got, "broken") {
+			t.Errorf("the held connection says %q once the dead zone is back, want a reset", got)
+		}
+	})
+}
+
+func TestPartitionFreezesAndHeals(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		b := newBench(t, kind)
+		b.state.vip["za"] = []string{"zb"}
+		b.apply()
+		held := b.start("za", "hold", b.vip("za"))
+		held.expect("zb")
+		held.expect("answered")
+		b.state.severed[pair{"za", "zb"}], b.state.severed[pair{"zb", "za"}] = true, true
+		b.apply()
+		held.expect("silent")
+		if got := kinds(b.dials("za", "1")); got != "silent" {
+			t.Errorf("a new connection across the partition is %q, want silence", got)
+		}
+		for _, zone := range benchZones {
+			if got := dialOnce(hostOf(t, b.network.observe(zone))); got != zone {
+				t.Errorf("the host hears %q from zone %s through the partition", got, zone)
+			}
+		}
+		if got := kinds(b.dials("zc", "40")); got != "za zb zc" {
+			t.Errorf("zone zc, on no side of the partition, reaches %q", got)
+		}
+		clear(b.state.severed)
+		b.apply()
+		held.expect("answered")
+	})
+}

@@ -1,0 +1,81 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// filter is the host's nftables table for a state, made anew as a whole:
+// partitions drop what the host forwards between two zones, a zone without
+// power gets and gives nothing at all. Dropping comes before routing, where
+// the host could still answer that it knows no way.
+func (n *namespaces) filter(s state) string {
+	table := n.slot.table()
+	var out strings.Builder
+	fmt.Fprintf(&out, "add table ip %[1]s\ndelete table ip %[1]s\nadd table ip %[1]s\n", table)
+	for _, hook := range []string{"prerouting", "forward", "output"} {
+		fmt.Fprintf(&out, "add chain ip %s %s { type filter hook %s priority -300; policy accept; }\n", table, hook, hook)
+	}
+	for _, zone := range slices.Sorted(maps.Keys(s.dark)) {
+		if !s.dark[zone] {
+			continue
+		}
+		for _, rule := range []string{"prerouting ip saddr", "prerouting ip daddr", "output ip daddr"} {
+			fmt.Fprintf(&out, "add rule ip %s %s %s.0/24 drop\n", table, rule, n.subnet(zone))
+		}
+	}
+	for p, cut := range s.severed {
+		if cut {
+			fmt.Fprintf(&out, "add rule ip %s forward ip saddr %s.0/24 ip daddr %s.0/24 drop\n", table, n.subnet(p.from), n.subnet(p.to))
+		}
+	}
+	return out.String()
+}
+
+// service is the virtual IP's nftables rules for these backends, in the style
+// of kube-proxy: the chain is emptied and filled in one go, connections that
+// are tracked already stay where they are. Without backends it drops.
+func (n *namespaces) service(backends []string) string {
+	const match = "ip daddr " + serviceIP + " tcp dport 443"
+	var out strings.Builder
+	out.WriteString("add table ip vip\n")
+	out.WriteString("add chain ip vip out { type nat hook output priority -100; policy accept; }\n")
+	out.WriteString("flush chain ip vip out\n")
+	for i, zone := range backends {
+		choose := ""
+		if rest := len(backends) - i; rest > 1 {
+			choose = fmt.Sprintf(" numgen random mod %d 0", rest)
+		}
+		fmt.Fprintf(&out, "add rule ip vip out %s%s dnat to %s\n", match, choose, n.site(zone).apiserver)
+	}
+	if len(backends) == 0 {
+		fmt.Fprintf(&out, "add rule ip vip out %s drop\n", match)
+	}
+	return out.String()
+}
+
+// run runs a command of the system with some input, and returns what it had to
+// say if it fails.
+func run(ctx context.Context, input, name string, args ...string) error {
+	_, err := output(ctx, input, name, args...)
+	return err
+}
+
+// output is run for a command whose output is wanted.
+func output(ctx context.Context, input, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,178 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// podResync is how soon a pod is looked at again whose status could not be set.
+const podResync = 2 * time.Second
+
+// runPods gives every pod of the node the status that a kubelet would, until
+// ctx ends.
+func (k *kubelet) runPods(ctx context.Context, client kubernetes.Interface) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, podResync,
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", NodeName(k.zone)).String()
+		}))
+	sync := func(object any) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			// What fails is tried again at the next resync.
+			_ = k.syncPod(ctx, pod.DeepCopy())
+		}
+	}
+	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    sync,
+		UpdateFunc: func(_, object any) { sync(object) },
+	})
+	if err != nil {
+		return // it fails only on an informer that has been stopped
+	}
+	factory.Start(ctx.Done())
+	<-ctx.Done()
+	factory.Shutdown()
+}
+
+// syncPod removes a pod that is to go, and has any other run and be Ready. A
+// pod that somebody has declared finished is left alone.
+func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) error {
+	pods := k.client.CoreV1().Pods(pod.Namespace)
+	if pod.DeletionTimestamp != nil {
+		err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+		})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil
+		}
+		return err
+	}
+	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if finished || k.podCurrent(pod) {
+		return nil
+	}
+	pod.Status = k.podStatus(pod)
+	_, err := pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// containerID is the ID of a pod's container since the zone's last start.
+func (k *kubelet) containerID(pod *corev1.Pod, container string) string {
+	return fmt.Sprintf("testbed://%s-%s-%d", pod.UID, container, k.boot)
+}
+
+// podCurrent reports whether a pod's status is what it should be.
+func (k *kubelet) podCurrent(pod *corev1.Pod) bool {
+	if len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
+		return false
+	}
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.ContainerID != k.containerID(pod, container.Name) {
+			return false
+		}
+	}
+	return pod.Status.Phase == corev1.PodRunning && podReady(pod)
+}
+
+// podReady reports whether a pod's status says that it is Ready.
+func podReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// podStatus is the status of a pod that runs and is Ready.
+func (k *kubelet) podStatus(pod *corev1.Pod) corev1.PodStatus {
+	now := metav1.Now()
+	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: pod.Status.StartTime}
+	if status.StartTime == nil {
+		status.StartTime = &now
+	}
+	for _, kind := range []corev1.PodConditionType{
+		corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
+	} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{
+			Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now,
+		})
+	}
+	started := true
+	for _, container := range pod.Spec.Containers {
+		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
+			Name: container.Name, Image: container.Image, ImageID: container.Image,
+			ContainerID: k.containerID(pod, container.Name), Ready: true, Started: &started,
+			RestartCount: int32(k.boot - 1),
+			State:        corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
+		})
+	}
+	return status
+}
+
+// PodManifest is the pod that AddPod creates, for those who want to add to it
+// first: one container, bound to the zone's node.
+func PodManifest(zone, name, namespace string, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
+		Spec: corev1.PodSpec{
+			NodeName:   NodeName(zone),
+			Containers: []corev1.Container{{Name: "main", Image: "testbed"}},
+		},
+	}
+}
+
+// AddPod creates a pod on a zone's node and returns it once it is Running and
+// Ready. The namespace must exist. No program runs for it: see StartProcess.
+// Pods that are created by other means behave the same, once they have the
+// node's name; a pod that is deleted goes at once while its zone has power.
+func (t *Testbed) AddPod(ctx context.Context, zone, name, namespace string, labels map[string]string) (*corev1.Pod, error) {
+	if err := t.hasKubelet(zone); err != nil {
+		return nil, fmt.Errorf("add pod %s/%s: %w", namespace, name, err)
+	}
+	client, err := kubernetes.NewForConfig(t.restConfig(zone))
+	if err != nil {
+		return nil, fmt.Errorf("add pod %s/%s: make a client: %w", namespace, name, err)
+	}
+	pods := client.CoreV1().Pods(namespace)
+	pod, err := pods.Create(ctx, PodManifest(zone, name, namespace, labels), metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("add pod %s/%s: %w", namespace, name, err)
+	}
+	uid := pod.UID
+	err = poll(ctx, fmt.Sprintf("wait until pod %s/%s is ready", namespace, name), func(ctx context.Context) error {
+		if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if pod.UID != uid || !podReady(pod) {
+			return fmt.Errorf("its phase is %s", pod.Status.Phase)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return pod, nil
+}
+
+// hasKubelet reports what keeps a zone from running pods.
+func (t *Testbed) hasKubelet(zone string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	z, err := t.poweredZone(zone)
+	if err == nil && z.kubelet == nil {
+		return fmt.Errorf("zone %s has no node: start the testbed with nodes", zone)
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ProcessSpec is a program to run in a zone.
+type ProcessSpec struct {
+	// Name is for logs and errors, and names the log file. Required.
+	Name string
+	// Path is the program's file. Required.
+	Path string
+	// Args are its arguments, without the program's name.
+	Args []string
+	// Env is added to the test process's environment, from which proxy
+	// settings are left out.
+	Env []string
+}
+
+// Process is a program that runs in a zone, or has run there. Its methods are
+// safe for concurrent use.
+type Process struct {
+	bed    *Testbed
+	zone   string
+	task   *task
+	output *transcript
+}
+
+// frozenTimeout bounds how long Pause waits for a program to stand still.
+const frozenTimeout = 5 * time.Second
+
+// StartProcess runs a program in a zone. It ends by itself, by its methods, by
+// CutPower of the zone, or at Close; on Linux also when the test process dies.
+// It fails for a zone without power.
+func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) {
+	if spec.Name == "" || spec.Path == "" || filepath.Base(spec.Name) != spec.Name {
+		return nil, fmt.Errorf("start a program in zone %s: name %q and path %q must be given, and the name must fit a file name", zone, spec.Name, spec.Path)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	z, err := t.poweredZone(zone)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	output := newTranscript()
+	started, err := t.launcher.start(command{
+		name: spec.Name, argv: t.network.inside(zone, append([]string{spec.Path}, spec.Args...)),
+		env: spec.Env, stdout: output, stderr: filepath.Join(t.dir, zone, spec.Name+".log"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	z.programs = append(z.programs, started)
+	t.background.Go(func() {
+		<-started.done
+		output.end()
+	})
+	return &Process{bed: t, zone: zone, task: started, output: output}, nil
+}
+
+// PID is the program's process ID.
+func (p *Process) PID() int { return p.task.process.Pid }
+
+// Zone is where the program runs.
+func (p *Process) Zone() string { return p.zone }
+
+// Log is the file that takes the program's standard error.
+func (p *Process) Log() string { return p.task.log }
+
+// Lines returns the program's standard output, line by line and all of it, from
+// its first line on whenever it is called. The channel is closed after the
+// last line, when ctx ends, or at Close of the testbed. Nothing is lost and the
+// program never waits, however slowly a channel is read; lines are kept in
+// memory until the testbed is gone.
+func (p *Process) Lines(ctx context.Context) <-chan Line {
+	lines := make(chan Line)
+	p.bed.mu.Lock()
+	defer p.bed.mu.Unlock()
+	if p.bed.closed {
+		close(lines)
+		return lines
+	}
+	p.bed.background.Go(func() { p.output.follow(ctx, p.bed.ctx, lines) })
+	return lines
+}
+
+// Output returns the lines that were printed so far.
+func (p *Process) Output() []Line {
+	lines, _, _ := p.output.from(0)
+	return lines
+}
+
+// Done returns a channel that is closed when the program has ended.
+func (p *Process) Done() <-chan struct{} { return p.task.done }
+
+// Wait waits for the program's end. It returns nil if the program ended with
+// status 0, an *exec.ExitError if it did not, or the error of ctx.
+func (p *Process) Wait(ctx context.Context) error {
+	select {
+	case <-p.task.done:
+		return p.task.err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the end of %s: %w", p.task.name, ctx.Err())
+	}
+}
+
+// Pause freezes the program (SIGSTOP). When it returns, the program stands
+// still; its connections stay open.
+func (p *Process) Pause() error {
+	if err := p.signal(stopSignal); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(p.bed.ctx, frozenTimeout)
+	defer cancel()
+	return poll(ctx, "wait until "+p.task.name+" stands still", func(context.Context) error {
+		if p.task.ended() || frozen(p.PID()) {
+			return nil
+		}
+		return fmt.Errorf("process %d still runs", p.PID())
+	})
+}
+
+// Resume lets a paused program go on (SIGCONT).
+func (p *Process) Resume() error { return p.signal(continueSignal) }
+
+// Terminate asks the program to end (SIGTERM).
+func (p *Process) Terminate() error { return p.signal(terminateSignal) }
+
+// Kill ends the program at once (SIGKILL); see Done. Killing a program that has
+// ended is no error.
+func (p *Process) Kill() error {
+	if p.task.ended() {
+		return nil
+	}
+	return p.signal(os.Kill)
+}
+
+// signal sends a signal to the program, never to another that got its ID.
+func (p *Process) signal(s os.Signal) error {
+	if err := p.task.process.Signal(s); err != nil {
+		return fmt.Errorf("send %s to %s (process %d): %w", s, p.task.name, p.PID(), err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startBeat starts a program that prints a line every 10 ms in a zone, and
+// waits for the first line.
+func startBeat(t *testing.T, bed *Testbed, zone string) *Process {
+	t.Helper()
+	program, err := bed.StartProcess(zone, ProcessSpec{
+		Name: "beat", Path: os.Args[0], Env: []string{roleVariable + "=beat"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := program.Lines(t.Context())
+	select {
+	case <-lines:
+	case <-time.After(patience):
+		t.Fatal("the program prints nothing")
+	}
+	return program
+}
+
+func TestProcess(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		bed := startBed(t, Config{
+			Zones: []string{"za"}, Network: kind, WithoutControllers: true, WithoutNodes: true,
+		})
+		program := startBeat(t, bed, "za")
+		if err := program.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		if !frozen(program.PID()) {
+			t.Error("the program is paused and moves")
+		}
+		if err := program.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		resumed := len(program.Output())
+		eventually(t, "wait for more lines", func(context.Context) error {
+			if len(program.Output()) <= resumed {
+				return context.DeadlineExceeded
+			}
+			return nil
+		})
+		if err := program.Terminate(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := program.Wait(ctx); err != nil {
+			t.Errorf("the program ended with %v, want a clean end", err)
+		}
+		var all []string
+		for line := range program.Lines(ctx) {
+			all = append(all, line.Text)
+		}
+		if all[0] != "beat 0" || all[len(all)-1] != "bye" || len(all) < resumed {
+			t.Errorf("of %d lines the first is %q and the last %q", len(all), all[0], all[len(all)-1])
+		}
+	})
+}
+
+func TestTranscriptKeepsEverything(t *testing.T) {
+	transcript := newTranscript()
+	long := strings.Repeat("x", 1<<20)
+	for _, piece := range []string{"o", "ne\ntwo\n", "\n", long, "\nrest"} {
+		if _, err := transcript.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	transcript.end()
+	out := make(chan Line)
+	go transcript.follow(t.Context(), t.Context(), out)
+	var texts []string
+	for line := range out {
+		texts = append(texts, line.Text)
+	}
+	if want := []string{"one", "two", "", long, "rest"}; !slices.Equal(texts, want) {
+		t.Errorf("got %d lines, want %d", len(texts), len(want))
+	}
+}

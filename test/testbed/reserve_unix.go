@@ -1,0 +1,64 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package testbed
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// reservation holds a port on loopback for a program that listens on it with
+// SO_REUSEPORT, so that nobody else gets it, also between two starts.
+type reservation struct {
+	addr string
+	held bool
+	fd   int
+}
+
+// reserve binds a free port without listening on it.
+func reserve() (*reservation, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket to reserve a port: %w", err)
+	}
+	unix.CloseOnExec(fd)
+	port, err := bind(fd)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	return &reservation{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), held: true, fd: fd}, nil
+}
+
+// bind gives the socket a free port, which it returns.
+func bind(fd int) (int, error) {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		return 0, fmt.Errorf("set SO_REUSEPORT: %w", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, fmt.Errorf("bind to loopback: %w", err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, fmt.Errorf("read the port: %w", err)
+	}
+	inet, ok := name.(*unix.SockaddrInet4)
+	if !ok {
+		return 0, fmt.Errorf("unexpected socket address %T", name)
+	}
+	return inet.Port, nil
+}
+
+// release gives the port back.
+func (r *reservation) release() error {
+	if err := unix.Close(r.fd); err != nil {
+		return fmt.Errorf("release %s: %w", r.addr, err)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// startBed starts a testbed and closes it with the test. It skips a heavy test
+// that is not wanted.
+func startBed(t *testing.T, config Config) *Testbed {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a real control plane: run without -short")
+	}
+	config.Progress = t.Output()
+	bed, err := Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bed.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return bed
+}
+
+// client makes a client with a bound on each request.
+func client(t *testing.T, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	config.Timeout = 3 * time.Second
+	made, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// write makes a ConfigMap, or finds that it is made, and reads it.
+func write(ctx context.Context, c kubernetes.Interface, name string) error {
+	maps := c.CoreV1().ConfigMaps("default")
+	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	_, err = maps.Get(ctx, name, metav1.GetOptions{})
+	return err
+}
+
+// eventually waits until ask returns nil.
+func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := poll(ctx, what, ask); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// backendsAre waits until a zone's virtual IP leads to these zones.
+func backendsAre(t *testing.T, bed *Testbed, zone string, want ...string) {
+	t.Helper()
+	eventually(t, "wait for backends", func(context.Context) error {
+		if got := bed.Backends(zone); !slices.Equal(got, want) {
+			return fmt.Errorf("the virtual IP of %s leads to %v, want %v", zone, got, want)
+		}
+		return nil
+	})
+}
+
+func TestOneZone(t *testing.T) {
+	bed := startBed(t, Config{Zones: []string{"za"}, Network: Links, WithoutControllers: true})
+	c := client(t, bed.RESTConfig("za"))
+	if err := write(t.Context(), c, "one"); err != nil {
+		t.Fatal(err)
+	}
+	version, err := c.Discovery().ServerVersion()
+	if err != nil || version.Major != "1" {
+		t.Errorf("the apiserver says it is %v (%v), want its true version", version, err)
+	}
+	pod, err := bed.AddPod(t.Context(), "za", "first", "default", map[string]string{"app": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.ContainerStatuses[0].ContainerID == "" {
+		t.Errorf("the pod's status is %v, want it to run in a container", pod.Status)
+	}
+	if err := c.CoreV1().Pods("default").Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "wait for the pod to go", func(ctx context.Context) error {
+		_, err := c.CoreV1().Pods("default").Get(ctx, "first", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("the pod is still there"), err)
+	})
+}
+
+func TestZoneDiesAndComesBack(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		bed := startBed(t, Config{Network: kind})
+		pod, err := bed.AddPod(t.Context(), "za", "candidate", "default", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		victim := startBeat(t, bed, "za")
+		if err := bed.CutPower(t.Context(), "za"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-victim.Done():
+		default:
+			t.Error("a program of the zone has outlived its power")
+		}
+		if got := bed.Backends("zb"); !slices.Equal(got, []string{"za", "zb", "zc"}) {
+			t.Errorf("right after the cut the virtual IP leads to %v, want the dead backend too", got)
+		}
+		for _, zone := range []string{"zb", "zc"} {
+			c := client(t, bed.RESTConfig(zone))
+			eventually(t, "write in zone "+zone, func(ctx context.Context) error { return write(ctx, c, "after-"+zone) })
+		}
+		if err := write(t.Context(), client(t, bed.RESTConfig("za")), "never"); err == nil {
+			t.Error("the dead zone's apiserver took a write")
+		}
+		if _, err := bed.StartProcess("za", ProcessSpec{Name: "x", Path: os.Args[0]}); err == nil {
+			t.Error("a program was started in a zone without power")
+		}
+		collects(t, bed, "zb")
+		backendsAre(t, bed, "zb", "zb", "zc")
+		if err := bed.Restore(t.Context(), "za"); err != nil {
+			t.Fatal(err)
+		}
+		backendsAre(t, bed, "zb", "za", "zb", "zc")
+		restored(t, bed, pod)
+	})
+}
+
+// restored checks what Restore has brought back in zone za.
+func restored(t *testing.T, bed *Testbed, before *corev1.Pod) {
+	t.Helper()
+	c := client(t, bed.RESTConfig("za"))
+	eventually(t, "write in zone za", func(ctx context.Context) error { return write(ctx, c, "again") })
+	eventually(t, "wait for the pod's new container", func(ctx context.Context) error {
+		pod, err := c.CoreV1().Pods("default").Get(ctx, before.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		old, now := before.Status.ContainerStatuses[0], pod.Status.ContainerStatuses[0]
+		if now.ContainerID == old.ContainerID || now.RestartCount == old.RestartCount {
+			return fmt.Errorf("container %s has restarted %d times", now.ContainerID, now.RestartCount)
+		}
+		return nil
+	})
+}
+
+func TestCutOffZone(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		bed := startBed(t, Config{Network: kind, WithoutControllers: true})
+		if err := bed.PartitionFromAll("zc"); err != nil {
+			t.Fatal(err)
+		}
+		cut := client(t, bed.RESTConfig("zc"))
+		eventually(t, "wait for zone zc to refuse writes", func(ctx context.Context) error {
+			if write(ctx, cut, "cut") == nil {
+				return errors.New("it still takes them")
+			}
+			return nil
+		})
+		living, err := bed.Living()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := client(t, living)
+		eventually(t, "write on the other side", func(ctx context.Context) error { return write(ctx, c, "whole") })
+		backendsAre(t, bed, "za", "za", "zb")
+		backendsAre(t, bed, "zc", "za", "zb", "zc")
+		if err := bed.Heal(); err != nil {
+			t.Fatal(err)
+		}
+		backendsAre(t, bed, "za", "za", "zb", "zc")
+		eventually(t, "write in zone zc", func(ctx context.Context) error { return write(ctx, cut, "healed") })
+	})
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		bed := startBed(t, Config{Zones: []string{"za", "zb"}, Network: kind})
+		program := startBeat(t, bed, "za")
+		if err := bed.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := bed.Close(); err != nil {
+			t.Errorf("closing again: %v", err)
+		}
+		<-program.Done()
+		if _, err := os.Stat(bed.Dir()); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the state directory %s is still there (%v)", bed.Dir(), err)
+		}
+		if n, ok := bed.network.(interface{ traces() string }); ok && n.traces() != "" {
+			t.Errorf("left behind: %s", n.traces())
+		}
+		if _, err := bed.StartProcess("za", ProcessSpec{Name: "late", Path: os.Args[0]}); err == nil {
+			t.Error("a program was started in a closed testbed")
+		}
+		if left := children(t); len(left) > 0 {
+			t.Errorf("processes left behind: %v", left)
+		}
+	})
+}
+
+// children lists this process's children, where the system tells.
+func children(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, file := range files {
+		// A thread may have ended since.
+		if data, err := os.ReadFile(file); err == nil && len(data) > 0 {
+			all = append(all, string(data))
+		}
+	}
+	return all
+}

@@ -1,0 +1,68 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// ErrNoZone says that a node was read and has no zone label.
+var ErrNoZone = errors.New("the node has no zone label")
+
+// metadataOnly asks for the labels alone: a node's status is large. A server
+// that cannot do that sends the whole node, which serves as well.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
+
+// Lookup returns the zone of a node: its label topology.kubernetes.io/zone, or
+// the older failure-domain.beta.kubernetes.io/zone. core is a client of the
+// core/v1 API, such as clientset.CoreV1().RESTClient(). It is one request
+// without retries, bounded by ctx alone.
+//
+// Errors wrap ErrNoZone, election.ErrForbidden where the permission to get the
+// node is missing, or what the client returned. A caller should go on without
+// a zone after any of them.
+func Lookup(ctx context.Context, core rest.Interface, node string) (string, error) {
+	if core == nil || node == "" {
+		return "", fmt.Errorf("looking up the zone of node %q: a client and the node's name are needed", node)
+	}
+	labels, err := labelsOf(ctx, core, node)
+	if apierrors.IsForbidden(err) {
+		return "", fmt.Errorf("looking up the zone: %w: needs verb \"get\" on node %q (grant it on nodes in a ClusterRole, or set the zone explicitly): %w", election.ErrForbidden, node, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
+	}
+	for _, label := range []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone} {
+		if z := labels[label]; z != "" {
+			return z, nil
+		}
+	}
+	return "", fmt.Errorf("looking up the zone of node %q: %w %s", node, ErrNoZone, corev1.LabelTopologyZone)
+}
+
+func labelsOf(ctx context.Context, core rest.Interface, node string) (map[string]string, error) {
+	answer := core.Get().Resource("nodes").Name(node).SetHeader("Accept", metadataOnly).MaxRetries(0).Do(ctx)
+	if err := answer.Error(); err != nil {
+		return nil, err
+	}
+	raw, err := answer.Raw()
+	if err != nil {
+		return nil, err
+	}
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return object.Labels, nil
+}
