@@ -66,6 +66,9 @@ type Config struct {
 // for those about its timing, which wrap ErrTiming.
 var ErrConfig = errors.New("election config")
 
+// maxIdentity is how many bytes an identity may have.
+const maxIdentity = 1024
+
 // validate returns all that is wrong with c, whose defaults are filled in.
 func (c Config) validate() error {
 	var errs []error
@@ -75,8 +78,11 @@ func (c Config) validate() error {
 	case c.Lock.Describe().Name == "":
 		errs = append(errs, fmt.Errorf("%w: the lock has no name", ErrConfig))
 	}
-	if c.Candidate.Identity == "" {
+	switch n := len(c.Candidate.Identity); {
+	case n == 0:
 		errs = append(errs, fmt.Errorf("%w: Candidate.Identity is empty: it must be unique per process start", ErrConfig))
+	case n > maxIdentity:
+		errs = append(errs, fmt.Errorf("%w: Candidate.Identity has %d bytes, use at most %d", ErrConfig, n, maxIdentity))
 	}
 	return errors.Join(append(errs, c.Timing.Validate())...)
 }

@@ -156,7 +156,7 @@ func (r *run) close() {
 	r.watcher.stop()
 	r.courier.cancel()
 	r.courier.wait.Wait()
-	r.board.update(func(s *Status) { s.State = StateIdle })
+	r.board.publish(ChangeEnded, nil, func(s *Status) { s.State = StateIdle })
 }
 
 // note records what came of an operation: a problem is published and logged

@@ -101,6 +101,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 
 	t := r.board.publish(ChangeLeading, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateLeader, l.term, l.term.Holder, l.term.Zone
+		s.LockUID = r.judge.newest.Version.UID
 	})
 	r.telemetry.leading(r.requests, true)
 	r.log.Info("leading", "token", l.term.Token, "cause", string(won.cause), "previous", won.holder, "at", t.At)

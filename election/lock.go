@@ -31,7 +31,8 @@ type Lock interface {
 	// order, and blocks. From a zero Version it begins with the record as it
 	// is, if there is one. It returns nil when it ends by itself, as every
 	// watch does after a bounded time; ErrVersionExpired when the history
-	// since from is gone; else what went wrong. It does not close events.
+	// since from is gone; else what went wrong, where the end of ctx may be an
+	// error or none. It does not close events.
 	// A watch may be late, silent or broken: nothing that must be true may
 	// rest on it.
 	Watch(ctx context.Context, from Version, events chan<- Event) error
@@ -110,8 +111,9 @@ type Record struct {
 // Details is what a record says beyond the lease itself.
 type Details struct {
 	// Holder is the identity that the other fields were written by or for.
-	// They are believed only while it equals Record.Holder; other writers,
-	// such as client-go, leave them standing.
+	// They are believed only while it equals Record.Holder, for other writers,
+	// such as client-go, leave them standing; in a record without holder, only
+	// Token and Released are, to tell whether that term was given up.
 	Holder string
 	// Token is the fencing token of Holder's term; zero until it is noted.
 	Token uint64

@@ -3,7 +3,10 @@
 
 package election
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // The records that an elector writes. All are pure: base is what they replace.
 
@@ -14,8 +17,11 @@ func acquisition(base Record, me Candidate, lease time.Duration, wall time.Time)
 		Holder:        me.Identity,
 		LeaseDuration: lease,
 		AcquireTime:   wall,
-		Transitions:   base.Transitions + 1,
+		Transitions:   base.Transitions,
 		Details:       me.details(),
+	}
+	if r.Transitions < math.MaxInt32 {
+		r.Transitions++
 	}
 	r.RenewTime = after(base.RenewTime, wall)
 	return r

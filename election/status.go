@@ -25,6 +25,7 @@ const (
 // Status is a snapshot of what an elector knows.
 type Status struct {
 	Lock     Description
+	LockUID  string // of the newest record known; empty before the first
 	Identity string
 	State    State
 	// Holder and HolderZone are who holds the lock as far as this candidate
@@ -54,6 +55,7 @@ const (
 	ChangeOverrun  Change = "overrun"
 	ChangeProblem  Change = "problem"  // Status.Problem is new or another one
 	ChangeResolved Change = "resolved" // Status.Problem is gone
+	ChangeEnded    Change = "ended"    // Run returns
 )
 
 // Transition is one change of an elector, with the status right after it.

@@ -76,10 +76,13 @@ func (t Timing) WithDefaults() Timing {
 // Exclusive. LeaseDuration is whole seconds. Call it on the result of
 // WithDefaults; New does both.
 func (t Timing) Validate() error {
-	return errors.Join(t.positive(), t.wholeSeconds(), t.renewalFits(), t.stopFits())
+	if err := t.inRange(); err != nil {
+		return err // the sums below would make no sense
+	}
+	return errors.Join(t.wholeSeconds(), t.renewalFits(), t.stopFits())
 }
 
-func (t Timing) positive() error {
+func (t Timing) inRange() error {
 	var errs []error
 	for _, d := range []struct {
 		name  string

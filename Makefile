@@ -1,0 +1,51 @@
+# Everything runs with Go alone; the power-loss tests also want root, nftables
+# and iproute2 for network namespaces, and use user-space links without.
+
+LINT_VERSION := v2.15.0
+BIN := $(CURDIR)/build/bin
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Cut a zone's power on a real control plane, beside client-go
+	go run ./test/demo
+
+.PHONY: test
+test: vet unit race e2e ## All tests: unit, race detector, real control plane
+
+.PHONY: unit
+unit: ## Unit tests of the library and of the test programs
+	go test ./...
+	cd test && go test -short ./...
+
+.PHONY: race
+race: ## The library's tests under the race detector
+	go test -race ./...
+	cd test && go test -race ./telemetry/...
+
+.PHONY: e2e
+e2e: ## Tests on a real control plane (the first build of it takes minutes)
+	cd test && go test -v -timeout 20m ./testbed/ ./e2e/
+
+.PHONY: vet
+vet: ## gofmt and go vet, all modules
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	go vet ./...
+	cd test && go vet ./...
+	cd test/controlplane && GOWORK=off go vet .
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Run the linter
+	$(BIN)/golangci-lint run ./...
+	cd test && $(BIN)/golangci-lint run ./...
+
+$(BIN)/golangci-lint:
+	GOBIN=$(BIN) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf build

@@ -1,0 +1,53 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// RecordEvents posts a Kubernetes Event on the Lease for each transition of an
+// elector whose lock is a Lock of this package, until transitions is closed:
+// give it the channel of Elector.Subscribe. The recorder's client must not be
+// the election's: an Event must never stand in the way of a renewal. Posting
+// needs the verbs create and patch on events, and is tried at best.
+func RecordEvents(recorder record.EventRecorder, transitions <-chan election.Transition) {
+	for t := range transitions {
+		kind, reason, text := wording(t)
+		if reason == "" {
+			continue
+		}
+		lock := t.Status.Lock
+		recorder.Eventf(&corev1.ObjectReference{
+			APIVersion: "coordination.k8s.io/v1",
+			Kind:       "Lease",
+			Namespace:  lock.Namespace,
+			Name:       lock.Name,
+			UID:        types.UID(t.Status.LockUID),
+		}, kind, reason, "%s %s", t.Status.Identity, text)
+	}
+}
+
+// wording puts a transition into an Event's words. No reason, no Event.
+func wording(t election.Transition) (kind, reason, text string) {
+	switch t.Change {
+	case election.ChangeLeading:
+		text = "became leader (" + string(t.Status.Term.Cause) + ")"
+		if t.Status.Term.Previous != "" {
+			text += " after " + t.Status.Term.Previous
+		}
+		return corev1.EventTypeNormal, "LeaderElection", text
+	case election.ChangeStopping:
+		return corev1.EventTypeNormal, "LeaderStopping", "stops leading: " + t.Cause.Error()
+	case election.ChangeReleased:
+		return corev1.EventTypeNormal, "LeaderReleased", "released the lock"
+	case election.ChangeOverrun:
+		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
+	}
+	return "", "", ""
+}

@@ -1,0 +1,37 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/record"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
+	status := election.Status{Identity: "a", Lock: election.Description{Kind: "Lease", Namespace: "ns", Name: "lock"}}
+	status.Term = election.Term{Cause: election.CauseExpired, Previous: "b"}
+	transitions := make(chan election.Transition, 10)
+	for _, change := range []election.Change{election.ChangeFollowing, election.ChangeProblem, election.ChangeLeading, election.ChangeStopping, election.ChangeOverrun, election.ChangeStopped, election.ChangeReleased} {
+		transitions <- election.Transition{Change: change, Cause: errors.New("why"), Status: status}
+	}
+	close(transitions)
+	recorder := record.NewFakeRecorder(10)
+	lease.RecordEvents(recorder, transitions)
+	close(recorder.Events)
+	want := []string{"LeaderElection a became leader (expired) after b", "LeaderStopping a stops leading: why", "LeaderOverrun", "LeaderReleased"}
+	for _, part := range want {
+		if got := <-recorder.Events; !strings.Contains(got, part) {
+			t.Errorf("event %q, want %q", got, part)
+		}
+	}
+	if extra, more := <-recorder.Events; more {
+		t.Errorf("another event: %q", extra)
+	}
+}

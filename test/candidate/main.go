@@ -1,0 +1,176 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command candidate campaigns for one lock and prints what happens, one JSON
+// object a line. Tests, demo and chaos are made of it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/stdr"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	stdlog "log"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/events"
+)
+
+// options are the flags.
+type options struct {
+	kubeconfig, namespace, lock string
+	servers                     []string
+	self                        operator.SelfOptions
+	mode                        string
+	timing                      election.Timing
+	stopDelay                   time.Duration
+	register, traces            string
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := pflag.NewFlagSet("candidate", pflag.ContinueOnError)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	f.StringSliceVar(&o.servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
+	f.StringVar(&o.namespace, "namespace", "default", "namespace of the lock")
+	f.StringVar(&o.lock, "lock", "", "name of the lock")
+	f.StringVar(&o.self.Identity, "identity", "", "unique per process start; made up by default")
+	f.StringVar(&o.self.PodName, "pod-name", "", "name of the pod")
+	f.StringVar(&o.self.PodUID, "pod-uid", "", "UID of the pod")
+	f.StringVar(&o.self.Node, "node-name", "", "name of the node")
+	f.StringVar(&o.self.Zone, "zone", "", "zone; the node's label by default")
+	f.StringVar(&o.mode, "mode", "lease", "lease is all that there is yet")
+	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
+	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
+	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
+	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
+	f.StringVar(&o.register, "register", "", "ConfigMap that the leader writes every 100ms")
+	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case o.lock == "":
+		return o, errors.New("--lock is missing: the name of the Lease to campaign for")
+	case o.mode != "lease":
+		return o, fmt.Errorf("--mode=%s: only lease is there yet", o.mode)
+	case f.NArg() > 0:
+		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
+	}
+	return o, o.timing.WithDefaults().Validate()
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "candidate:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := campaign(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "candidate:", err)
+		os.Exit(1)
+	}
+}
+
+func campaign(ctx context.Context, o options) error {
+	log := stdr.New(stdlog.New(os.Stderr, "", stdlog.LstdFlags|stdlog.Lmicroseconds))
+	cfg, _, err := operator.RESTConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if len(o.servers) > 0 {
+		cfg.Host = o.servers[0]
+	}
+	o.self.Config, o.self.Kubeconfig, o.self.Namespace, o.self.Logger = cfg, o.kubeconfig, o.namespace, log
+	self, err := operator.WhoAmI(ctx, o.self)
+	if err != nil {
+		return err
+	}
+	lock, err := operator.LeaseLock(cfg, o.timing, o.namespace, o.lock, operator.LockOptions{Servers: o.servers, Logger: log})
+	if err != nil {
+		return err
+	}
+	traces, closeTraces, err := tracing(o.traces)
+	if err != nil {
+		return err
+	}
+	defer closeTraces()
+	elector, err := election.New(election.Config{
+		Lock: lock, Candidate: self.Candidate(), Timing: o.timing, TracerProvider: traces, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	w, err := newWork(cfg, o, self.Identity)
+	if err != nil {
+		return err
+	}
+	w.printer.Print(events.Event{Event: "started"})
+	told := w.tell(elector)
+	defer told()
+	endEvents := postEvents(cfg, elector, log)
+	defer endEvents()
+	return elector.Run(ctx, w.lead)
+}
+
+// tracing returns a provider that appends each span to the file at once.
+func tracing(path string) (trace.TracerProvider, func(), error) {
+	if path == "" {
+		return nil, func() {}, nil
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open --traces: %w", err)
+	}
+	exporter, err := stdouttrace.New(stdouttrace.WithWriter(file))
+	if err != nil {
+		return nil, nil, fmt.Errorf("write --traces: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	return provider, func() {
+		_ = provider.Shutdown(context.Background())
+		_ = file.Close()
+	}, nil
+}
+
+// postEvents posts Kubernetes Events on the Lease, by a client of its own.
+func postEvents(cfg *rest.Config, elector *election.Elector, log logr.Logger) func() {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		log.Error(err, "no Events will be posted")
+		return func() {}
+	}
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"})
+	ctx, cancel := context.WithCancel(context.Background())
+	transitions := elector.Subscribe(ctx)
+	go lease.RecordEvents(recorder, transitions)
+	return func() {
+		cancel()
+		broadcaster.Shutdown()
+	}
+}
