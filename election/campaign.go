@@ -143,7 +143,7 @@ func (r *run) proceed(c *campaign) time.Time {
 		r.watcher.start(r.watching)
 	}
 	free, known := r.free()
-	if !known || free.at.After(now) {
+	if acquiring := r.courier.busy && r.courier.flying.op == opAcquire; !acquiring && (!known || free.at.After(now)) {
 		c.victory = victory{} // another one was faster, or the holder lives
 	}
 	do, until := c.next(now, free.at, known, r.courier.busy)
@@ -165,7 +165,7 @@ func (r *run) proceed(c *campaign) time.Time {
 // the head start that others have and by the courtesy of who gave it up.
 func (r *run) free() (freeing, bool) {
 	free, known := r.judge.free()
-	if known {
+	if known && free.cause != CauseReclaimed { // nobody else can have that
 		free.at = latest(free.at.Add(r.config.headStart(free)), r.holdOff)
 	}
 	return free, known
@@ -293,5 +293,5 @@ func (r *run) withdraw() {
 	if a.err == nil {
 		r.judge.observe(a.snapshot, time.Now())
 	}
-	_ = r.release(0) // what it could not do, it has noted
+	_ = r.release(0, "") // what it could not do, it has noted
 }

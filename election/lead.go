@@ -293,6 +293,9 @@ func (r *run) overrun(l *leadership) {
 
 // conclude ends a term whose work has returned.
 func (r *run) conclude(ctx context.Context, l *leadership, workErr error) (again bool, err error) {
+	if l.cause == nil && l.trust.left() <= 0 {
+		r.loseTerm(l, r.ranOut()) // the work heard of it before this loop did
+	}
 	byItself := l.cause == nil
 	if byItself {
 		r.endTerm(l, ErrReturned, 0)
@@ -303,9 +306,9 @@ func (r *run) conclude(ctx context.Context, l *leadership, workErr error) (again
 		}
 	}()
 	r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State = StateFollower })
-	r.giveUp(l)
-	l.trust.end()
 	r.telemetry.leading(r.requests, false)
+	l.trust.end()
+	r.giveUp(l)
 	switch {
 	case byItself:
 		return false, workErr
@@ -337,7 +340,7 @@ func (r *run) giveUp(l *leadership) {
 	if holder, _ := r.judge.holder(); l.overrun || r.courier.busy || holder != l.term.Holder {
 		return
 	}
-	if !r.release(l.term.Token) {
+	if !r.release(l.term.Token, l.trace) {
 		return
 	}
 	// Who gives a term up leaves the next one to others, if there are any.

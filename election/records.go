@@ -48,7 +48,7 @@ func renewal(base Record, me Candidate, lease time.Duration, token uint64, trace
 // release is the record that gives a term up. Its lease of one second is what
 // client-go writes: the least that the API takes. Without a token nobody ever
 // led, and no trace of the holder is left.
-func release(base Record, token uint64, wall time.Time) Record {
+func release(base Record, token uint64, trace string, wall time.Time) Record {
 	r := base
 	r.Holder, r.LeaseDuration = "", time.Second
 	r.AcquireTime = wall
@@ -57,7 +57,7 @@ func release(base Record, token uint64, wall time.Time) Record {
 		r.Details = Details{}
 		return r
 	}
-	r.Details.Token, r.Details.Released = token, token
+	r.Details.Token, r.Details.Released, r.Details.Trace = token, token, trace
 	return r
 }
 

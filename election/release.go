@@ -12,7 +12,7 @@ import (
 // compare-and-swap on a version whose holder it is (S5). A zero token says
 // that nobody ever led. It tries for as long as the term could be trusted, and
 // reports whether it knows that the lock was released.
-func (r *run) release(token uint64) bool {
+func (r *run) release(token uint64, trace string) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := retries(timing.RenewInterval/10, timing.RenewInterval)
@@ -25,7 +25,7 @@ func (r *run) release(token uint64) bool {
 				// An earlier try may have landed without an answer.
 				return token != 0 && base.Record.Details.Released == token
 			}
-			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, time.Now())
+			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, trace, time.Now())
 		}
 		a := r.courier.call(r.requests, ask)
 		if r.courier.busy {

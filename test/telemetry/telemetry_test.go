@@ -1,23 +1,585 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package telemetry_test holds what electors tell OpenTelemetry against its
+// SDK, which the root module does not depend on.
 package telemetry_test
 
 import (
-	_ "github.com/go-logr/logr/funcr"
-	_ "github.com/go-logr/stdr"
-	_ "github.com/spf13/pflag"
-	_ "github.com/zonelect/zonelect/election"
-	_ "github.com/zonelect/zonelect/election/electiontest"
-	_ "github.com/zonelect/zonelect/locks/lease"
-	_ "go.opentelemetry.io/otel/attribute"
-	_ "go.opentelemetry.io/otel/metric"
-	_ "go.opentelemetry.io/otel/sdk/metric"
-	_ "go.opentelemetry.io/otel/sdk/metric/metricdata"
-	_ "go.opentelemetry.io/otel/sdk/trace"
-	_ "go.opentelemetry.io/otel/sdk/trace/tracetest"
-	_ "go.opentelemetry.io/otel/trace"
-	_ "k8s.io/client-go/kubernetes"
-	_ "k8s.io/client-go/tools/leaderelection"
-	_ "k8s.io/client-go/tools/record"
+	"context"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
 )
+
+const (
+	lease    = election.LeaseDurationDefault
+	deadline = election.RenewDeadlineDefault
+	interval = election.RenewIntervalDefault
+	noted    = interval + time.Millisecond // by then the token and the trace stand on the record
+)
+
+var cut = electiontest.Fault{Hang: true}
+
+// stage is one lock, and the candidates for it, in a bubble of virtual time.
+type stage struct {
+	t     *testing.T
+	lock  *electiontest.Memory
+	seats []*seat
+}
+
+// seat is one candidate with providers of its own.
+type seat struct {
+	*election.Elector
+	t        *testing.T
+	link     *electiontest.Faulty
+	spans    *tracetest.SpanRecorder
+	reader   *sdkmetric.ManualReader
+	cancel   context.CancelFunc
+	over     chan struct{}
+	leading  chan election.Term
+	stopTime time.Duration // how long the work takes to stop
+}
+
+func scenario(t *testing.T, f func(s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t, lock: electiontest.NewMemory("lock")}
+		defer func() {
+			for _, c := range s.seats {
+				c.link.Set(electiontest.Fault{})
+				c.cancel()
+			}
+			for _, c := range s.seats {
+				<-c.over
+			}
+		}()
+		f(s)
+	})
+}
+
+// start makes a candidate and lets it campaign until all is quiet.
+func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
+	s.t.Helper()
+	c := &seat{
+		t:       s.t,
+		link:    electiontest.NewFaulty(s.lock),
+		spans:   tracetest.NewSpanRecorder(),
+		reader:  sdkmetric.NewManualReader(),
+		over:    make(chan struct{}),
+		leading: make(chan election.Term, 100),
+	}
+	config := election.Config{
+		Lock:      c.link,
+		Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity},
+		TracerProvider: sdktrace.NewTracerProvider(
+			sdktrace.WithResource(resource.Empty()), sdktrace.WithSpanProcessor(c.spans)),
+		MeterProvider: sdkmetric.NewMeterProvider(
+			sdkmetric.WithResource(resource.Empty()), sdkmetric.WithReader(c.reader)),
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	var err error
+	if c.Elector, err = election.New(config); err != nil {
+		s.t.Fatal(err)
+	}
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancel(s.t.Context())
+	s.seats = append(s.seats, c)
+	go func() {
+		defer close(c.over)
+		if err := c.Run(ctx, c.work); err != nil {
+			c.t.Errorf("Run: %v", err)
+		}
+	}()
+	synctest.Wait()
+	return c
+}
+
+func (c *seat) work(ctx context.Context, term election.Term) error {
+	c.leading <- term
+	<-ctx.Done()
+	time.Sleep(c.stopTime)
+	return ctx.Err()
+}
+
+// leads waits for c's next term.
+func (c *seat) leads() election.Term {
+	c.t.Helper()
+	select {
+	case term := <-c.leading:
+		synctest.Wait()
+		return term
+	case <-time.After(time.Hour):
+		c.t.Fatal("no term within an hour")
+		return election.Term{}
+	}
+}
+
+// named returns c's ended spans of that name, in the order of their ends.
+func (c *seat) named(name string) []sdktrace.ReadOnlySpan {
+	var all []sdktrace.ReadOnlySpan
+	for _, s := range c.spans.Ended() {
+		if s.Name() == name {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// failover returns c's only failover span.
+func (c *seat) failover() sdktrace.ReadOnlySpan {
+	c.t.Helper()
+	all := c.named("election.failover")
+	if len(all) != 1 {
+		c.t.Fatalf("%d failover spans, want 1", len(all))
+	}
+	return all[0]
+}
+
+func length(s sdktrace.ReadOnlySpan) time.Duration { return s.EndTime().Sub(s.StartTime()) }
+
+func attributes(s sdktrace.ReadOnlySpan) map[attribute.Key]attribute.Value {
+	all := map[attribute.Key]attribute.Value{}
+	for _, a := range s.Attributes() {
+		all[a.Key] = a.Value
+	}
+	return all
+}
+
+// phases checks that the five phases fill the span without a gap, and returns
+// how long each took.
+func (c *seat) phases(whole sdktrace.ReadOnlySpan) map[string]time.Duration {
+	c.t.Helper()
+	took := map[string]time.Duration{}
+	at, sum := whole.StartTime(), time.Duration(0)
+	for _, name := range []string{"silence", "head_start", "acquire", "adopt", "work_start"} {
+		all := c.named("election." + name)
+		if len(all) != 1 {
+			c.t.Fatalf("%d spans of %s, want 1", len(all), name)
+		}
+		p := all[0]
+		if p.Parent().SpanID() != whole.SpanContext().SpanID() {
+			c.t.Errorf("%s is no child of the failover", name)
+		}
+		if !p.StartTime().Equal(at) || length(p) < 0 {
+			c.t.Errorf("%s lasts from %v to %v, the phase before ended at %v", name, p.StartTime(), p.EndTime(), at)
+		}
+		if got := attributes(p)["election.duration"].AsFloat64(); got != length(p).Seconds() {
+			c.t.Errorf("%s says that it took %v s, but lasts %v", name, got, length(p))
+		}
+		at, sum = p.EndTime(), sum+length(p)
+		took[name] = length(p)
+	}
+	if !at.Equal(whole.EndTime()) || sum != length(whole) {
+		c.t.Errorf("the phases take %v and end at %v, the whole takes %v and ends at %v", sum, at, length(whole), whole.EndTime())
+	}
+	if got := attributes(whole)["election.duration"].AsFloat64(); got != length(whole).Seconds() {
+		c.t.Errorf("the failover says that it took %v s, but lasts %v", got, length(whole))
+	}
+	return took
+}
+
+func (s *stage) record() election.Record {
+	s.t.Helper()
+	now, err := s.lock.Read(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return now.Record
+}
+
+func (s *stage) want(what string, got, want any) {
+	s.t.Helper()
+	if got != want {
+		s.t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// metric returns what was collected under a name; nil if nothing was.
+func (c *seat) metric(name string) metricdata.Aggregation {
+	c.t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := c.reader.Collect(c.t.Context(), &all); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name == name {
+				return m.Data
+			}
+		}
+	}
+	return nil
+}
+
+// gauge returns the value of election.leader.
+func (c *seat) gauge() int64 {
+	c.t.Helper()
+	g, _ := c.metric("election.leader").(metricdata.Gauge[int64])
+	if len(g.DataPoints) != 1 {
+		c.t.Fatalf("election.leader has %d points, want 1", len(g.DataPoints))
+	}
+	return g.DataPoints[0].Value
+}
+
+// count returns the values of a counter by one attribute.
+func (c *seat) count(name string, by attribute.Key) map[string]int64 {
+	c.t.Helper()
+	sum, _ := c.metric(name).(metricdata.Sum[int64])
+	all := map[string]int64{}
+	for _, p := range sum.DataPoints {
+		v, _ := p.Attributes.Value(by)
+		all[v.AsString()] += p.Value
+	}
+	return all
+}
+
+func TestOneFailoverSpanPerTakeoverAndNoneByLosers(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, b, c := s.start("a"), s.start("b"), s.start("c")
+		a.leads()
+		spans := func() [3]int {
+			return [3]int{len(a.named("election.failover")), len(b.named("election.failover")), len(c.named("election.failover"))}
+		}
+		s.want("spans of a, b, c", spans(), [3]int{1, 0, 0})
+		time.Sleep(noted)
+		a.cancel()
+		<-a.over
+		synctest.Wait()
+		winner, loser := b, c
+		if len(c.leading) > 0 {
+			winner, loser = c, b
+		}
+		winner.leads()
+		winner.failover()
+		s.want("spans that the loser made of any kind", len(loser.spans.Started()), 0)
+		winner.link.Set(cut)
+		loser.leads()
+		loser.failover()
+		winner.failover()
+		for _, x := range s.seats {
+			s.want("spans left open", len(x.spans.Started())-len(x.spans.Ended()), 0)
+		}
+	})
+}
+
+func TestAfterAnExpiryItLastsALeaseFromTheLastRenewalSeen(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		began := time.Now()
+		b := s.start("b")
+		time.Sleep(5*interval + time.Millisecond)
+		a.link.Set(cut)
+		b.leads()
+		whole := b.failover()
+		s.want("the length", length(whole), lease)
+		if want := began.Add(5 * interval); !whole.StartTime().Equal(want) {
+			s.t.Errorf("it starts at %v, want the last renewal at %v", whole.StartTime(), want)
+		}
+		s.want("the silence", b.phases(whole)["silence"], lease)
+		s.want("a parent", whole.Parent().IsValid(), false)
+	})
+}
+
+func TestPhasesAddUpWithAHeadStartAndASlowNetwork(t *testing.T) {
+	for name, applies := range map[string]func(election.Cause) bool{
+		"head start after an expiry":       func(c election.Cause) bool { return c == election.CauseExpired },
+		"head start whatever the cause is": func(election.Cause) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.leads()
+				b := s.start("b", func(c *election.Config) {
+					c.HeadStart = func(o election.Takeover) time.Duration {
+						if applies(o.Cause) {
+							return 3 * time.Second
+						}
+						return 0
+					}
+				})
+				time.Sleep(noted)
+				a.link.Set(cut)
+				// Both ways: the watch tells b of its own write before the answer does.
+				b.link.Set(electiontest.Fault{Delay: 200 * time.Millisecond})
+				term := b.leads()
+				s.want("the term's cause", term.Cause, election.CauseExpired)
+				s.want("the term's predecessor", term.Previous, "a")
+				whole := b.failover()
+				took := b.phases(whole)
+				s.want("the silence", took["silence"], lease)
+				s.want("the head start", took["head_start"], 3*time.Second)
+				s.want("the acquisition", took["acquire"], 400*time.Millisecond)
+				s.want("the length", length(whole), lease+3400*time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestAfterAReleaseItLastsNoTime(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		b := s.start("b")
+		time.Sleep(noted)
+		released := time.Now()
+		a.cancel()
+		b.leads()
+		whole := b.failover()
+		s.want("the length", length(whole), time.Duration(0))
+		if !whole.StartTime().Equal(released) {
+			s.t.Errorf("it starts at %v, the release was at %v", whole.StartTime(), released)
+		}
+		b.phases(whole)
+		s.want("the cause", attributes(whole)["election.cause"].AsString(), string(election.CauseReleased))
+	})
+}
+
+// placed is a lock that says it is in a namespace.
+type placed struct{ election.Lock }
+
+func (placed) Describe() election.Description {
+	return election.Description{Kind: "Lease", Namespace: "team", Name: "lock"}
+}
+
+func TestTheFailoverSaysWhoTookOverFromWhom(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		b := s.start("b", func(c *election.Config) { c.Lock = placed{c.Lock} })
+		time.Sleep(noted)
+		a.link.Set(cut)
+		term := b.leads()
+		first, second := attributes(a.failover()), attributes(b.failover())
+		for key, want := range map[attribute.Key]any{
+			"election.lock.name":       "lock",
+			"election.lock.kind":       "Lease",
+			"k8s.namespace.name":       "team",
+			"election.cause":           "expired",
+			"election.holder":          "b",
+			"election.holder.zone":     "z-b",
+			"election.previous.holder": "a",
+			"election.previous.zone":   "z-a",
+			"election.token":           int64(term.Token),
+			"election.lease_duration":  lease.Seconds(),
+		} {
+			s.want(string(key), second[key].AsInterface(), want)
+		}
+		s.want("the cause of the first", first["election.cause"].AsString(), "absent")
+		for _, key := range []attribute.Key{"k8s.namespace.name", "election.previous.holder", "election.previous.zone"} {
+			if v, ok := first[key]; ok {
+				s.t.Errorf("the first takeover has %s = %q", key, v.AsString())
+			}
+		}
+	})
+}
+
+func TestTheSuccessorLinksToItsPredecessor(t *testing.T) {
+	for name, end := range map[string]func(*seat){
+		"after an expiry": func(c *seat) { c.link.Set(cut) },
+		"after a release": func(c *seat) { c.cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.leads()
+				b := s.start("b")
+				time.Sleep(noted)
+				before := a.failover()
+				s.want("links of the first", len(before.Links()), 0)
+				id := before.SpanContext()
+				s.want("the record's traceparent", s.record().Details.Trace,
+					"00-"+id.TraceID().String()+"-"+id.SpanID().String()+"-01")
+				end(a)
+				b.leads()
+				whole := b.failover()
+				if len(whole.Links()) != 1 {
+					s.t.Fatalf("%d links, want 1", len(whole.Links()))
+				}
+				to := whole.Links()[0].SpanContext
+				s.want("the linked trace", to.TraceID(), id.TraceID())
+				s.want("the linked span", to.SpanID(), id.SpanID())
+				if whole.SpanContext().TraceID() == id.TraceID() {
+					s.t.Error("the successor goes on in its predecessor's trace")
+				}
+			})
+		})
+	}
+}
+
+func TestAttemptsAreChildrenOfTheAcquisition(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		b := s.start("b")
+		time.Sleep(noted)
+		a.link.Set(cut)
+		time.Sleep(lease - time.Second)
+		b.link.Set(electiontest.Fault{LoseAnswers: true})
+		time.Sleep(2 * time.Second) // the acquisition has landed, its answer has not
+		s.want("the holder", s.record().Holder, "b")
+		b.link.Set(electiontest.Fault{})
+		b.leads()
+		took := b.phases(b.failover())
+		s.want("the silence", took["silence"], lease)
+		acquire := b.named("election.acquire")[0]
+		attempts := b.named("election.attempt")
+		if len(attempts) != 3 {
+			s.t.Fatalf("%d attempts, want a write, a read and a write", len(attempts))
+		}
+		for i, want := range [][2]string{{"acquire", "timeout"}, {"read", "ok"}, {"acquire", "ok"}} {
+			x, says := attempts[i], attributes(attempts[i])
+			s.want("the operation", says["election.operation"].AsString(), want[0])
+			s.want("the result", says["election.result"].AsString(), want[1])
+			s.want("the kind", x.SpanKind(), trace.SpanKindClient)
+			s.want("the parent", x.Parent().SpanID(), acquire.SpanContext().SpanID())
+			if x.StartTime().Before(acquire.StartTime()) || x.EndTime().After(acquire.EndTime()) {
+				s.t.Errorf("attempt %d is not within the acquisition", i)
+			}
+			_, resent := says["http.request.resend_count"]
+			s.want("whether it was resent", resent, i > 0)
+		}
+		s.want("the first attempt's length", length(attempts[0]), interval)
+		s.want("its error.type", attributes(attempts[0])["error.type"].AsString(), "timeout")
+		if _, failed := attributes(attempts[2])["error.type"]; failed {
+			s.t.Error("the attempt that won has an error.type")
+		}
+	})
+}
+
+func TestWithoutProvidersNothingIsNoted(t *testing.T) {
+	scenario(t, func(s *stage) {
+		none := func(c *election.Config) { c.TracerProvider, c.MeterProvider = nil, nil }
+		a := s.start("a", none)
+		a.leads()
+		b := s.start("b", none)
+		time.Sleep(noted)
+		if d := s.record().Details; d.Trace != "" || d.Token == 0 {
+			s.t.Errorf("details are %+v", d)
+		}
+		a.link.Set(cut)
+		b.leads()
+		time.Sleep(noted)
+		s.want("the traceparent", s.record().Details.Trace, "")
+	})
+}
+
+func TestTheLeaderGaugeIsOneWhileLeading(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		b := s.start("b")
+		s.want("a while it leads", a.gauge(), int64(1))
+		s.want("b while a leads", b.gauge(), int64(0))
+		time.Sleep(noted)
+		a.cancel()
+		b.leads()
+		s.want("a right after its release", a.gauge(), int64(0))
+		s.want("b while it leads", b.gauge(), int64(1))
+		b.link.Set(cut)
+		time.Sleep(deadline - time.Millisecond)
+		s.want("b while it is trusted", b.gauge(), int64(1))
+		time.Sleep(2 * time.Millisecond)
+		s.want("b right after its loss", b.gauge(), int64(0))
+	})
+}
+
+func TestTheLeaderGaugeFallsWhileAReleaseDoesNotGetThrough(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		b := s.start("b")
+		time.Sleep(noted)
+		a.link.Set(cut)
+		time.Sleep(deadline - time.Second)
+		a.cancel() // the work stops at once, the release hangs
+		b.leads()
+		s.want("a while b leads", a.gauge(), int64(0))
+	})
+}
+
+func TestRenewalsAreCountedByResult(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		time.Sleep(5*interval + time.Millisecond)
+		renewals := a.count("election.renewals", "election.result")
+		s.want("ok", renewals["ok"], int64(5))
+		s.want("results", len(renewals), 1)
+		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true})
+		time.Sleep(interval * 3 / 2) // one renewal has landed unanswered
+		a.link.Set(electiontest.Fault{})
+		time.Sleep(2 * interval)
+		renewals = a.count("election.renewals", "election.result")
+		if want := map[string]int64{"ok": 7, "timeout": 1, "conflict": 1}; !maps.Equal(renewals, want) {
+			s.t.Errorf("renewals are %v after one lost answer, want %v", renewals, want)
+		}
+	})
+}
+
+func TestFailoverDurationsAreCountedByCause(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		b := s.start("b")
+		time.Sleep(noted)
+		a.link.Set(cut)
+		b.leads()
+		a.link.Set(electiontest.Fault{})
+		time.Sleep(lease) // a hears of b again
+		if err := b.Resign(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		a.leads()
+		for c, want := range map[*seat]map[string]float64{
+			a: {"absent": 0, "released": 0},
+			b: {"expired": lease.Seconds()},
+		} {
+			h, _ := c.metric("election.failover.duration").(metricdata.Histogram[float64])
+			s.want("the number of causes", len(h.DataPoints), len(want))
+			for _, p := range h.DataPoints {
+				cause, _ := p.Attributes.Value("election.cause")
+				sum, ok := want[cause.AsString()]
+				if !ok || p.Count != 1 || p.Sum != sum {
+					s.t.Errorf("%s: %d in %v s, want 1 in %v s", cause.AsString(), p.Count, p.Sum, sum)
+				}
+			}
+		}
+	})
+}
+
+func TestAnOverrunIsCountedOnce(t *testing.T) {
+	for name, end := range map[string]func(*seat){
+		"of a stop": func(c *seat) { c.cancel() },
+		"of a loss": func(c *seat) { c.link.Set(cut) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })
+				a.stopTime = time.Minute
+				a.leads()
+				s.want("overruns before", len(a.count("election.stop.overruns", "")), 0)
+				end(a)
+				time.Sleep(50 * time.Second)
+				s.want("overruns", a.count("election.stop.overruns", "")[""], int64(1))
+				time.Sleep(30 * time.Second)
+				s.want("overruns in the end", a.count("election.stop.overruns", "")[""], int64(1))
+			})
+		})
+	}
+}
