@@ -29,7 +29,7 @@ race: ## The library's tests under the race detector
 
 .PHONY: e2e
 e2e: ## Tests on a real control plane (the first build of it takes minutes)
-	cd test && go test -v -timeout 20m ./testbed/ ./e2e/
+	cd test && go test -v -p 1 -timeout 25m ./testbed/ ./e2e/
 
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
