@@ -31,6 +31,10 @@ race: ## The library's tests under the race detector
 e2e: ## Tests on a real control plane (the first build of it takes minutes)
 	cd test && go test -v -p 1 -timeout 25m ./testbed/ ./e2e/
 
+.PHONY: bench
+bench: ## What a handover, a killed leader and idling cost, on a real apiserver
+	cd test && go test -v -timeout 10m ./bench/
+
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
