@@ -19,28 +19,16 @@ import (
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
+	"github.com/zonelect/zonelect/test/trial"
 )
 
-// bed starts a testbed that ends with the test.
+// bed starts one apiserver that ends with the test.
 func bed(t *testing.T) *testbed.Testbed {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real control plane: run without -short")
-	}
-	b, err := testbed.Start(t.Context(), testbed.Config{
+	return trial.Bed(t, testbed.Config{
 		Zones: []string{"za"}, Network: testbed.Links,
 		WithoutControllers: true, WithoutNodes: true,
-		Progress: t.Output(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
 }
 
 func patience(t *testing.T, d time.Duration) context.Context {

@@ -23,25 +23,6 @@ import (
 // lease is the LeaseDuration of all trials.
 const lease = election.LeaseDurationDefault
 
-// bed starts a testbed that ends with the test.
-func bed(t *testing.T, config testbed.Config) *testbed.Testbed {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real control plane: run without -short")
-	}
-	config.Progress = t.Output()
-	b, err := testbed.Start(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
-}
-
 func patience(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
@@ -58,7 +39,7 @@ func start(t *testing.T, b *testbed.Testbed, zone, lock, identity string, args .
 }
 
 func TestTheLeaseLockHoldsTheLawsOnARealAPIServer(t *testing.T) {
-	b := bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
+	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
 	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +72,7 @@ func network() testbed.Network {
 }
 
 func TestWhenTheLeadersZoneLosesPowerTheNextLeadsAsTheLeaseEnds(t *testing.T) {
-	b := bed(t, testbed.Config{Network: network(), WithoutControllers: true})
+	b := trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true})
 	ctx := patience(t, 2*time.Minute)
 	leader := start(t, b, "za", "lock", "leader")
 	if _, err := leader.Await(ctx, "leading", time.Time{}); err != nil {
@@ -146,7 +127,7 @@ func spansAgree(t *testing.T, winner *trial.Seat, last trial.Renewal, led time.T
 }
 
 func TestWhenAnotherZoneLosesPowerTheLeaderKeepsItsLease(t *testing.T) {
-	b := bed(t, testbed.Config{Network: network(), WithoutControllers: true})
+	b := trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true})
 	ctx := patience(t, 2*time.Minute)
 	must(t, b.SteerVIP("za", "zb")) // the leader's connections run to the zone that dies
 	leader := start(t, b, "za", "lock", "leader")

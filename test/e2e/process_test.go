@@ -16,7 +16,7 @@ import (
 var plain = testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true}
 
 func TestAPausedLeaderStopsItsWorkBeforeAllElse(t *testing.T) {
-	b := bed(t, plain)
+	b := trial.Bed(t, plain)
 	ctx := patience(t, 2*time.Minute)
 	old := start(t, b, "za", "lock", "old")
 	if _, err := old.Await(ctx, "leading", time.Time{}); err != nil {
@@ -57,7 +57,7 @@ func TestAPausedLeaderStopsItsWorkBeforeAllElse(t *testing.T) {
 }
 
 func TestClientGoAndZonelectOnOneLeaseNeverLeadTogether(t *testing.T) {
-	b := bed(t, plain)
+	b := trial.Bed(t, plain)
 	ctx := patience(t, 6*time.Minute)
 	timing := []string{"--lease-duration", "4s", "--renew-deadline", "2500ms", "--renew-interval", "1s"}
 	begin := func(kind trial.Kind, n int) *trial.Seat {
