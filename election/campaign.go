@@ -15,9 +15,10 @@ import (
 // over makes sure of a living connection.
 const prepareLead = time.Second
 
-// silence is how long a candidate hears nothing before it asks by itself:
-// two and a half renewals.
-func (t Timing) silence() time.Duration { return t.RenewInterval * 5 / 2 }
+// silence is how long a candidate hears nothing before it asks by itself: one
+// and a half renewals. A renewal that was lost on the way to it is then seen
+// half a RenewInterval late, which is all that the takeover is late by.
+func (t Timing) silence() time.Duration { return t.RenewInterval * 3 / 2 }
 
 // campaign is one candidacy: what is done until the lock is won. Its fields
 // are the state, next is the decision, and run.campaign the loop around it.

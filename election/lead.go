@@ -153,7 +153,7 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 // watchIsDeaf reports whether renewals get through of which the watch says
 // nothing: its connection is dead.
 func (r *run) watchIsDeaf(l *leadership) bool {
-	return r.watcher.running() && l.sent.awake.Sub(r.watcher.heard) > r.config.Timing.silence()
+	return r.watcher.running() && l.sent.awake.Sub(r.watcher.heard) > 2*r.config.Timing.RenewInterval
 }
 
 func earliest(first time.Time, more ...time.Time) time.Time {

@@ -327,6 +327,22 @@ func TestS3ASilentWatchIsDoubtedOnceByARead(t *testing.T) {
 	})
 }
 
+func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		const interval = election.RenewIntervalDefault
+		time.Sleep(4*interval - time.Millisecond)
+		b.link.Set(electiontest.Fault{Mute: true}) // its connection dies
+		time.Sleep(2 * time.Millisecond)           // the last renewal
+		a.link.Set(cut)
+		b.link.Set(electiontest.Fault{})
+		_, took := s.leads(b)
+		s.want("b leads", took, lease+interval/2-time.Millisecond)
+	})
+}
+
 func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
