@@ -33,6 +33,7 @@ type campaign struct {
 	asked    bool      // silence has been answered by a read
 	prepared bool      // the connection was made sure of for this expiry
 	failed   bool      // the last request got no answer: its connection may be dead
+	rewatch  bool      // the read on its way is to be followed by another watch
 	blind    bool      // since the last read things may have happened unseen
 	retries  *backoff.ExponentialBackOff
 
@@ -178,6 +179,9 @@ func (r *run) act(c *campaign, do action) {
 	if do != claim {
 		c.wish = false
 		fresh := do == readFresh || c.failed
+		// A read that only prepares for the expiry leaves its connection to the
+		// takeover; any other shows that the watch may be as good as dead.
+		c.rewatch = fresh && (!c.asked || c.failed)
 		r.courier.send(r.requests, request{op: opRead, fresh: fresh, asOf: r.judge.newest.Version, limit: limit})
 		return
 	}
@@ -242,8 +246,8 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 		c.asked, c.prepared = true, known && !free.at.After(now.Add(prepareLead))
 	}
 	r.watcher.resume = a.snapshot.Version
-	if a.fresh {
-		r.watcher.start(r.watching) // the one before may be as good as dead
+	if c.rewatch {
+		r.watcher.start(r.watching)
 	}
 }
 
