@@ -4,18 +4,17 @@
 package lease
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -40,6 +39,7 @@ type Config struct {
 // methods are safe for concurrent use.
 type Lock struct {
 	config Config
+	object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
 	warned atomic.Int64 // the lease duration that was last warned of
 }
 
@@ -48,32 +48,11 @@ var _ election.Lock = (*Lock)(nil)
 // New returns the Lock that c describes, or an error that lists what is wrong
 // with c. It does no I/O.
 func New(c Config) (*Lock, error) {
-	err := errors.Join(
-		checkClient(c.Client),
-		checkName("namespace", c.Namespace, validation.IsDNS1123Label),
-		checkName("name", c.Name, validation.IsDNS1123Subdomain),
-	)
-	if err != nil {
+	name := apierror.Object{Resource: apierror.Leases, Namespace: c.Namespace, Name: c.Name}
+	if err := rawapi.Check(c.Client, name); err != nil {
 		return nil, fmt.Errorf("lease lock %q in namespace %q: %w", c.Name, c.Namespace, err)
 	}
-	return &Lock{config: c}, nil
-}
-
-func checkClient(c rest.Interface) error {
-	if concrete, ok := c.(*rest.RESTClient); c == nil || ok && concrete == nil {
-		return errors.New("the client is nil: use a REST client for coordination.k8s.io/v1")
-	}
-	return nil
-}
-
-func checkName(what, name string, check func(string) []string) error {
-	if name == "" {
-		return fmt.Errorf("the %s is empty", what)
-	}
-	if faults := check(name); len(faults) > 0 {
-		return fmt.Errorf("the %s %q is not valid: %s", what, name, strings.Join(faults, "; "))
-	}
-	return nil
+	return &Lock{config: c, object: rawapi.New[coordinationv1.Lease](c.Client, name)}, nil
 }
 
 // Describe says what Lease this is. It does no I/O.
@@ -91,15 +70,11 @@ func (l *Lock) CloseConnections() {
 	}
 }
 
-// snapshot judges what the server sent. A Lease without a number for its
-// version is none: no real API server sends one.
-func (l *Lock) snapshot(lease *coordinationv1.Lease) (election.Snapshot, error) {
+// snapshot is what stands in lease.
+func (l *Lock) snapshot(lease *coordinationv1.Lease) election.Snapshot {
 	s := record.Snapshot(lease)
-	if s.Version.Number == 0 {
-		return election.Snapshot{}, fmt.Errorf("the answer is no Lease: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", lease.ResourceVersion)
-	}
 	l.warnOfLong(s.Record.LeaseDuration)
-	return s, nil
+	return s
 }
 
 // warnOfLong warns of a lease that blocks the lock for long after a crash,
@@ -108,6 +83,6 @@ func (l *Lock) warnOfLong(d time.Duration) {
 	if d <= record.MaxDuration || l.warned.Swap(int64(d)) == int64(d) {
 		return
 	}
-	l.config.Logger.Info("the lease duration on record is unusually long: it is honoured, so that if its holder dies nobody leads for that time; remove the Lease's holderIdentity by hand if no holder is alive",
+	l.config.Logger.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; remove the Lease's holderIdentity by hand if no holder is alive",
 		"lease", l.config.Namespace+"/"+l.config.Name, "leaseDuration", d)
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package lease
+package apierror
 
 import (
 	"context"
@@ -17,9 +17,19 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
+// The verbs of the API, as RBAC calls them.
+const (
+	Get    = "get"
+	List   = "list"
+	Create = "create"
+	Update = "update"
+	Delete = "delete"
+	Watch  = "watch"
+)
+
 // requestError is what went wrong with one request.
 type requestError struct {
-	what string // the lease and the verb
+	what string // the object and the verb
 	hint string // what to do; may be empty
 	kind error  // a sentinel of package election; may be nil
 	err  error
@@ -56,15 +66,19 @@ type statusError struct {
 // StatusCode returns the HTTP status that the server sent.
 func (e *statusError) StatusCode() int { return e.code }
 
-// explain wraps the error of a request with what was tried and what to do.
-func (l *Lock) explain(verb string, err error) error {
-	e := requestError{what: fmt.Sprintf("lease %s/%s: %s", l.config.Namespace, l.config.Name, verb), err: err}
+// Explain wraps the error of a request with what was tried and what to do.
+// It returns nil for nil.
+func (o Object) Explain(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := requestError{what: fmt.Sprintf("%s: %s", o, verb), err: err}
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return &e
 	}
 	status := answer.Status()
-	e.hint, e.kind = l.judge(verb, status, err)
+	e.hint, e.kind = o.judge(verb, status, err)
 	if status.Code == 0 {
 		return &e
 	}
@@ -72,23 +86,23 @@ func (l *Lock) explain(verb string, err error) error {
 }
 
 // judge says what an answer means: what to do, and which sentinel fits.
-func (l *Lock) judge(verb string, status metav1.Status, err error) (hint string, kind error) {
+func (o Object) judge(verb string, status metav1.Status, err error) (hint string, kind error) {
 	switch status.Code {
 	case http.StatusUnauthorized:
 		return "the server does not accept this client's credentials: is the token expired, or the kubeconfig that of another cluster?", nil
 	case http.StatusForbidden:
-		return l.judgeForbidden(verb, status)
+		return o.judgeForbidden(verb, status)
 	case http.StatusNotFound:
-		return l.judgeNotFound(status)
+		return o.judgeNotFound(status)
 	case http.StatusConflict:
 		return "", election.ErrConflict
 	case http.StatusTooManyRequests:
-		return "the server sheds load: a FlowSchema of its own keeps this Lease out of that", nil
+		return fmt.Sprintf("the server sheds load: a FlowSchema of its own keeps this %s out of that", o.Kind), nil
 	}
-	if verb == verbWatch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
+	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
 		return "", election.ErrVersionExpired
 	}
-	if verb == verbWatch && tooLarge(status) {
+	if verb == Watch && tooLarge(status) {
 		return "the server does not know that version: it lags behind, or was restored from a backup", election.ErrVersionExpired
 	}
 	return "", nil
@@ -96,43 +110,53 @@ func (l *Lock) judge(verb string, status metav1.Status, err error) (hint string,
 
 // judgeForbidden tells a missing permission, which comes with the words
 // "cannot" and the resource, from what admission refuses.
-func (l *Lock) judgeForbidden(verb string, status metav1.Status) (hint string, kind error) {
+func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, kind error) {
 	switch {
 	case hasCause(status, corev1.NamespaceTerminatingCause):
-		return fmt.Sprintf("namespace %q is being deleted", l.config.Namespace), nil
+		return fmt.Sprintf("namespace %q is being deleted", o.Namespace), nil
 	case strings.Contains(status.Message, " cannot impersonate "):
 		return "the client's configuration says to impersonate somebody", election.ErrForbidden
 	case strings.Contains(status.Message, " cannot ") || hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
-		return fmt.Sprintf("needs verb %q on leases.coordination.k8s.io in namespace %q (grant it in a Role and bind that to the service account)", verb, l.config.Namespace), election.ErrForbidden
+		return o.missing(verb), election.ErrForbidden
 	default:
 		return "refused by an admission rule (a quota, a policy, a webhook)", election.ErrForbidden
 	}
 }
 
+// missing says which permission to grant.
+func (o Object) missing(verb string) string {
+	if o.Namespace == "" {
+		return fmt.Sprintf("needs verb %q on %s (grant it in a ClusterRole and bind that to the service account)", verb, o.Resource)
+	}
+	return fmt.Sprintf("needs verb %q on %s in namespace %q (grant it in a Role and bind that to the service account)", verb, o.Resource, o.Namespace)
+}
+
 // judgeNotFound tells what it is that the server did not find. One that does
 // not know the API answers without saying which object is meant.
-func (l *Lock) judgeNotFound(status metav1.Status) (hint string, kind error) {
+func (o Object) judgeNotFound(status metav1.Status) (hint string, kind error) {
 	switch {
-	case isAbout(status, "namespaces", l.config.Namespace):
-		return fmt.Sprintf("namespace %q does not exist: create it, or set another", l.config.Namespace), nil
-	case isAbout(status, resource, l.config.Name):
-		return "the Lease does not exist", election.ErrConflict
+	case o.Namespace != "" && isAbout(status, "namespaces", o.Namespace):
+		return fmt.Sprintf("namespace %q does not exist: create it, or set another", o.Namespace), nil
+	case isAbout(status, o.Resource.Name, o.Name):
+		return fmt.Sprintf("the %s does not exist", o.Kind), election.ErrConflict
+	case o.Since != "":
+		return fmt.Sprintf("the server does not serve %s of %s: it is older than Kubernetes %s, has that API switched off, or is at another address", o.Resource.Name, o.GroupVersion(), o.Since), election.ErrNoAPI
 	default:
-		return "the server does not serve leases of coordination.k8s.io/v1: it is older than Kubernetes 1.14, has that API switched off, or is at another address", election.ErrNoAPI
+		return fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?", o.Resource.Name, o.GroupVersion()), election.ErrNoAPI
 	}
 }
 
-// absent reports whether err says that the Lease itself, and nothing else, was
-// not found.
-func (l *Lock) absent(err error) bool {
+// Absent reports whether err says that the object itself, and nothing else,
+// was not found. It knows the error of client-go and the explained one.
+func (o Object) Absent(err error) bool {
 	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && answer.Status().Code == http.StatusNotFound && isAbout(answer.Status(), resource, l.config.Name)
+	return errors.As(err, &answer) && answer.Status().Code == http.StatusNotFound && isAbout(answer.Status(), o.Resource.Name, o.Name)
 }
 
 // isAbout reports whether the server itself named this object. Where it sent
 // no status, client-go fills one in from the request, and marks it.
-func isAbout(status metav1.Status, kind, name string) bool {
-	return status.Details != nil && status.Details.Kind == kind && status.Details.Name == name &&
+func isAbout(status metav1.Status, resource, name string) bool {
+	return status.Details != nil && status.Details.Kind == resource && status.Details.Name == name &&
 		!hasCause(status, metav1.CauseTypeUnexpectedServerResponse)
 }
 

@@ -1,0 +1,72 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apierror
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+func TestErrorsNameTheObjectAndWhatToDo(t *testing.T) {
+	about := schema.GroupResource{Resource: "configmaps"}
+	missing := apierrors.NewForbidden(about, "lock", errors.New(`User "jane" cannot update resource`))
+	for name, tc := range map[string]struct {
+		object Object
+		err    error
+		kind   error
+		says   string
+	}{
+		"a permission in a namespace": {Object{ConfigMaps, "ns", "lock"}, missing, election.ErrForbidden, `configmap ns/lock: update: needs verb "update" on configmaps in namespace "ns" (grant it in a Role `},
+		"a permission without one":    {Object{Nodes, "", "n1"}, missing, election.ErrForbidden, `node n1: update: needs verb "update" on nodes (grant it in a ClusterRole `},
+		"a permission for all":        {Object{Pods, "ns", ""}, missing, election.ErrForbidden, `pods in namespace ns: update: `},
+		"a group":                     {Object{Leases, "ns", "lock"}, missing, election.ErrForbidden, `lease ns/lock: update: needs verb "update" on leases.coordination.k8s.io`},
+		"an object that is not there": {Object{ConfigMaps, "ns", "lock"}, apierrors.NewNotFound(about, "lock"), election.ErrConflict, "the ConfigMap does not exist"},
+		"an API that is not there":    {Object{Endpoints, "ns", "lock"}, &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404}}, election.ErrNoAPI, "the server does not serve endpoints of v1"},
+		"a conflict":                  {Object{ConfigMaps, "ns", "lock"}, apierrors.NewConflict(about, "lock", errors.New("changed")), election.ErrConflict, "configmap ns/lock: update: "},
+		"no answer":                   {Object{ConfigMaps, "ns", "lock"}, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, "configmap ns/lock: update: unexpected EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := tc.object.Explain(Update, tc.err)
+			if !errors.Is(got, tc.kind) || !errors.Is(got, tc.err) || !strings.Contains(got.Error(), tc.says) {
+				t.Errorf("%v\ndoes not say %q, or wrap %v and what it explains", got, tc.says, tc.kind)
+			}
+		})
+	}
+}
+
+func TestNoErrorStaysNone(t *testing.T) {
+	if err := (Object{ConfigMaps, "ns", "lock"}).Explain(Get, nil); err != nil {
+		t.Errorf("nil was explained as %v", err)
+	}
+}
+
+// TestAbsentIsTheObjectItself and not its namespace, or its API.
+func TestAbsentIsTheObjectItself(t *testing.T) {
+	object := Object{ConfigMaps, "ns", "lock"}
+	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "lock")
+	if !object.Absent(gone) || !object.Absent(object.Explain(Get, gone)) {
+		t.Error("the object's absence is not recognized")
+	}
+	for name, err := range map[string]error{
+		"nothing":       nil,
+		"a namespace":   apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns"),
+		"another":       apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "other"),
+		"no API":        &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404}},
+		"out of time":   context.DeadlineExceeded,
+		"another fault": apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "lock", nil),
+	} {
+		if object.Absent(err) {
+			t.Errorf("%s counts as the object's absence", name)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rawapi_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+)
+
+// request is what a server got.
+type request struct {
+	method, path string
+	body         map[string]any
+}
+
+// clientOf returns a client of the core group whose requests all get answer,
+// and what it sent.
+func clientOf(t *testing.T, code int, answer string) (*rest.RESTClient, <-chan request) {
+	t.Helper()
+	sent := make(chan request, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := request{method: r.Method, path: r.URL.Path}
+		if raw, _ := io.ReadAll(r.Body); len(raw) > 0 {
+			if err := json.Unmarshal(raw, &got.body); err != nil {
+				t.Errorf("sent %q: %v", raw, err)
+			}
+		}
+		sent <- got
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(code)
+		io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	cfg := &rest.Config{Host: s.URL, APIPath: "/api"}
+	cfg.GroupVersion = &corev1.SchemeGroupVersion
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	c, err := rest.RESTClientForConfigAndClient(cfg, s.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, sent
+}
+
+var name = apierror.Object{Resource: apierror.ConfigMaps, Namespace: "ns", Name: "lock"}
+
+const success = `{"kind":"Status","apiVersion":"v1","status":"Success"}`
+
+func TestADeleteCarriesItsPreconditions(t *testing.T) {
+	client, sent := clientOf(t, http.StatusOK, success)
+	o := rawapi.New[corev1.ConfigMap](client, name)
+	for version, want := range map[string]string{"7": "uid=u version=7", "": "uid=u version=<nil>"} {
+		if err := o.Delete(t.Context(), "u", version); err != nil {
+			t.Fatal(err)
+		}
+		r := <-sent
+		p, _ := r.body["preconditions"].(map[string]any)
+		got := strings.ReplaceAll("uid="+text(p["uid"])+" version="+text(p["resourceVersion"]), `"`, "")
+		if r.method != http.MethodDelete || r.path != "/api/v1/namespaces/ns/configmaps/lock" || got != want {
+			t.Errorf("sent %s %s with %s, want %s", r.method, r.path, got, want)
+		}
+	}
+}
+
+func text(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return "<nil>"
+}
+
+// TestAWriteByBareNameIsNotSent: what was judged must be what is written to.
+func TestAWriteByBareNameIsNotSent(t *testing.T) {
+	client, sent := clientOf(t, http.StatusOK, success)
+	o := rawapi.New[corev1.ConfigMap](client, name)
+	if err := o.Delete(t.Context(), "", "7"); err == nil {
+		t.Error("a delete without UID was accepted")
+	}
+	other := &corev1.ConfigMap{}
+	other.Namespace, other.Name, other.UID, other.ResourceVersion = "ns", "other", "u", "7"
+	bare := &corev1.ConfigMap{}
+	bare.Namespace, bare.Name = "ns", "lock"
+	for what, base := range map[string]*corev1.ConfigMap{"nothing": nil, "another object": other, "no version": bare} {
+		if _, err := o.Update(t.Context(), base); err == nil {
+			t.Errorf("an update of %s was accepted", what)
+		}
+	}
+	if len(sent) > 0 {
+		t.Errorf("%v was sent", <-sent)
+	}
+}
+
+func TestNothingIsSentTwice(t *testing.T) {
+	client, sent := clientOf(t, http.StatusTooManyRequests, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":429,"reason":"TooManyRequests"}`)
+	if _, err := rawapi.New[corev1.ConfigMap](client, name).Get(t.Context()); err == nil || !strings.Contains(err.Error(), "FlowSchema") {
+		t.Errorf("got %v", err)
+	}
+	if len(sent) != 1 {
+		t.Errorf("%d requests were sent, want one", len(sent))
+	}
+}
+
+func TestWhatHasNoNamespaceIsAskedForWithout(t *testing.T) {
+	client, sent := clientOf(t, http.StatusOK, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"u","resourceVersion":"7"}}`)
+	node, err := rawapi.New[corev1.Node](client, apierror.Object{Resource: apierror.Nodes, Name: "n1"}).Get(t.Context())
+	if err != nil || node.Name != "n1" {
+		t.Errorf("got %v, %v", node, err)
+	}
+	if r := <-sent; r.path != "/api/v1/nodes/n1" {
+		t.Errorf("asked for %s", r.path)
+	}
+}
+
+func TestCreateSetsTheName(t *testing.T) {
+	client, sent := clientOf(t, http.StatusCreated, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`)
+	made, err := rawapi.New[corev1.ConfigMap](client, name).Create(t.Context(), &corev1.ConfigMap{})
+	if err != nil || made.UID != "u" {
+		t.Errorf("got %v, %v", made, err)
+	}
+	r := <-sent
+	if meta := r.body["metadata"].(map[string]any); r.path != "/api/v1/namespaces/ns/configmaps" || meta["name"] != "lock" || meta["namespace"] != "ns" {
+		t.Errorf("sent %+v", r)
+	}
+}

@@ -1,0 +1,139 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rawapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+)
+
+// How long the server is asked to keep a watch, at random so that the watches
+// of many candidates do not end together; and how much later than that this
+// side ends it, should the server be gone.
+const (
+	watchLeast = 5 * time.Minute
+	watchMost  = 10 * time.Minute
+	watchSlack = 10 * time.Second
+)
+
+// Event is one event of a watch. Of a bookmark's object only the
+// resourceVersion is set; a deleted one is as it was last, at the
+// resourceVersion of the deletion.
+type Event[P any] struct {
+	Type   watch.EventType // Added, Modified, Deleted or Bookmark
+	Object P
+}
+
+// Watch passes what happens to the object after the resourceVersion from to
+// each, in order, and blocks. From zero it begins with the object as it is, if
+// there is one. It is one request, which ends by itself after five to ten
+// minutes, also if the server has fallen silent: nil then. An error of each,
+// whose context ends with the watch, ends it. It runs in the caller's goroutine
+// and starts none.
+func (o Object[T, P]) Watch(ctx context.Context, from uint64, each func(context.Context, Event[P]) error) error {
+	keep := watchLeast + rand.N(watchMost-watchLeast)
+	bounded, cancel := context.WithTimeout(ctx, keep+watchSlack)
+	defer cancel()
+
+	err := o.watch(bounded, from, keep, each)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return nil // it has lasted as long as a watch may
+	}
+	return o.name.Explain(apierror.Watch, err)
+}
+
+func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration, each func(context.Context, Event[P]) error) error {
+	req := o.request(http.MethodGet).
+		Param("watch", "true").
+		Param("allowWatchBookmarks", "true").
+		Param("fieldSelector", "metadata.name="+o.name.Name).
+		Param("timeoutSeconds", strconv.Itoa(int(keep.Seconds()))).
+		SetHeader("Accept", "application/json")
+	if from != 0 {
+		req.Param("resourceVersion", strconv.FormatUint(from, 10))
+	}
+	stream, err := req.Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	return o.follow(ctx, json.NewDecoder(stream), each)
+}
+
+// follow passes on the events of a stream until that ends.
+func (o Object[T, P]) follow(ctx context.Context, stream *json.Decoder, each func(context.Context, Event[P]) error) error {
+	for {
+		var raw metav1.WatchEvent
+		if err := stream.Decode(&raw); err != nil {
+			return endOf(ctx, err)
+		}
+		event, ok, err := o.event(raw)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := each(ctx, event); err != nil {
+			return err
+		}
+	}
+}
+
+// endOf returns what the end of a stream means: nil if the server ended it.
+func endOf(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return fmt.Errorf("reading the stream of events: %w", err)
+	}
+}
+
+// event decodes one event; ok is false for one that says nothing.
+func (o Object[T, P]) event(raw metav1.WatchEvent) (event Event[P], ok bool, err error) {
+	if raw.Type == string(watch.Error) {
+		return event, false, statusOf(raw.Object.Raw)
+	}
+	object := P(new(T))
+	if err := json.Unmarshal(raw.Object.Raw, object); err != nil {
+		return event, false, fmt.Errorf("reading an event %q: %w", raw.Type, err)
+	}
+	if err := o.checkAnswer(object); err != nil {
+		return event, false, err
+	}
+	event = Event[P]{Type: watch.EventType(raw.Type), Object: object}
+	switch event.Type {
+	case watch.Added, watch.Modified, watch.Deleted:
+		return event, object.GetName() == o.name.Name, nil
+	case watch.Bookmark:
+		return event, true, nil
+	default:
+		return event, false, nil
+	}
+}
+
+// statusOf returns the error that an ERROR event carries.
+func statusOf(raw []byte) error {
+	status := &metav1.Status{}
+	if err := json.Unmarshal(raw, status); err != nil || status.Code == 0 && status.Message == "" {
+		return fmt.Errorf("the server ended the watch with an error that cannot be read: %q", raw)
+	}
+	return apierrors.FromObject(status)
+}
