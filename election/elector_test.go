@@ -227,7 +227,7 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 		a.link.Set(electiontest.Fault{})
 		time.Sleep(10 * time.Second)
 		s.write(func(r *election.Record) { r.Holder = "thief" })
-		_, took := s.loses(a)
+		took, _ := s.loses(a)
 		s.want("the term ends", took, 0)
 	})
 }

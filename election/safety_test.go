@@ -124,16 +124,16 @@ func (s *stage) leads(c *seat) (election.Term, time.Duration) {
 	}
 }
 
-// loses waits for the end of c's term and returns its cause and when it came.
-func (s *stage) loses(c *seat) (error, time.Duration) {
+// loses waits for the end of c's term and returns how long that took and its cause.
+func (s *stage) loses(c *seat) (time.Duration, error) {
 	s.t.Helper()
 	start := time.Now()
 	select {
 	case err := <-c.ended:
-		return err, time.Since(start)
+		return time.Since(start), err
 	case <-time.After(time.Hour):
 		s.t.Fatal("no end of the term within an hour")
-		return nil, 0
+		return 0, nil
 	}
 }
 
@@ -225,7 +225,7 @@ func TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent(t *test
 		s.run(a)
 		s.leads(a) // 600 ms after the acquisition was sent
 		a.link.Set(cut)
-		cause, took := s.loses(a)
+		took, cause := s.loses(a)
 		s.want("the term ends", took, deadline-600*time.Millisecond)
 		if !errors.Is(cause, election.ErrLost) {
 			t.Errorf("cause is %v", cause)
@@ -238,7 +238,7 @@ func TestS1AnAnswerThatNeverComesDoesNotKeepTheTerm(t *testing.T) {
 		a := s.start("a")
 		term, _ := s.leads(a)
 		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true})
-		_, took := s.loses(a)
+		took, _ := s.loses(a)
 		s.want("the term ends", took, deadline)
 		if left := term.TrustedFor(); left > 0 {
 			t.Errorf("the term is trusted for another %v", left)
@@ -260,7 +260,7 @@ func TestS2SuspensionCountsForTheHolder(t *testing.T) {
 		if left := term.TrustedFor(); left > 0 {
 			t.Errorf("right after a suspension of %v the term is trusted for %v", deadline, left)
 		}
-		cause, _ := s.loses(a)
+		_, cause := s.loses(a)
 		if !errors.Is(cause, election.ErrLost) {
 			t.Errorf("cause is %v", cause)
 		}
@@ -353,7 +353,7 @@ func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
 		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
 		synctest.Wait()
 		s.idle(s.seats[1])
-		cause, took := s.loses(a) // its next renewal conflicts
+		took, cause := s.loses(a) // its next renewal conflicts
 		if !errors.Is(cause, election.ErrLost) || took > interval {
 			t.Errorf("a ended after %v with %v", took, cause)
 		}
@@ -367,7 +367,7 @@ func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
 		time.Sleep(interval + time.Millisecond)
 		b := s.start("b")
 		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
-		_, took := s.loses(a)
+		took, _ := s.loses(a)
 		s.want("a's term ends", took, 0)
 		second, took := s.leads(a)
 		s.want("a leads again", took, 0)
@@ -539,7 +539,7 @@ func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 		a := s.start("a")
 		s.leads(a)
 		s.write(func(r *election.Record) { r.Holder = "thief" })
-		cause, took := s.loses(a)
+		took, cause := s.loses(a)
 		s.want("the term ends", took, 0)
 		var lost *election.LostError
 		if !errors.As(cause, &lost) || lost.Holder != "thief" {
@@ -558,7 +558,7 @@ func TestS7ANewerTokenEndsTheTermAtOnce(t *testing.T) {
 		a := s.start("a")
 		s.leads(a)
 		s.write(func(r *election.Record) { r.Details.Token = 1 << 40 })
-		_, took := s.loses(a)
+		took, _ := s.loses(a)
 		s.want("the term ends", took, 0)
 	})
 }
@@ -686,7 +686,7 @@ func TestAHistoryThatWentBackIsBelievedAfterAFullWait(t *testing.T) {
 		b := s.start("b")
 		time.Sleep(time.Minute)
 		s.lock.Restore(election.Record{Holder: "old", LeaseDuration: lease})
-		cause, _ := s.loses(a)
+		_, cause := s.loses(a)
 		if !errors.Is(cause, election.ErrLost) {
 			t.Errorf("a's term ended with %v", cause)
 		}

@@ -49,7 +49,7 @@ func (c *conns) dialer(dial rawDial) rawDial {
 			_ = nc.Close()
 			return nil, fmt.Errorf("setting SO_LINGER on the connection to %s: %w", addr, err)
 		}
-		return c.add(nc, epoch)
+		return c.add(epoch, nc)
 	}
 }
 
@@ -68,7 +68,7 @@ func (c *conns) current() context.Context {
 	return c.epoch
 }
 
-func (c *conns) add(nc net.Conn, epoch context.Context) (net.Conn, error) {
+func (c *conns) add(epoch context.Context, nc net.Conn) (net.Conn, error) {
 	tracked := &conn{Conn: nc, owner: c}
 	c.mu.Lock()
 	defer c.mu.Unlock()
