@@ -72,8 +72,9 @@ func checkName(what, name string, check func(string) []string) error {
 	return nil
 }
 
-// Request begins a request that nothing of client-go delays or repeats. An
-// empty namespace means a resource that has none, or all namespaces.
+// Request begins a request that nothing of client-go delays or repeats: its
+// rate limiter (by default 5 requests a second) would make a renewal wait for
+// requests of others. An empty namespace means a resource that has none, or all namespaces.
 func Request(client rest.Interface, method string, resource apierror.Resource, namespace string) *rest.Request {
 	return client.Verb(method).
 		NamespaceIfScoped(namespace, namespace != "").

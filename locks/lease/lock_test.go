@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/zonelect/zonelect/election"
 )
@@ -73,6 +74,23 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 	if got := mustNew(t, client).Describe().String(); got != "Lease ns/lock" {
 		t.Errorf("describes itself as %q", got)
+	}
+}
+
+// limited is a client whose rate limiter lets nothing pass.
+type limited struct{ rest.Interface }
+
+func (c limited) Verb(verb string) *rest.Request {
+	return c.Interface.Verb(verb).Throttle(flowcontrol.NewFakeNeverRateLimiter())
+}
+
+func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
+	_, client := newAPIServer(t)
+	l := mustNew(t, limited{client})
+	s := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	mustWrite(t, l, s.Version, recordOf("a", 2))
+	if _, err := l.Read(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -247,7 +265,7 @@ func TestAServerThatHangsIsLeftWithTheContext(t *testing.T) {
 	}
 }
 
-func TestALongDurationIsHonouredAndWarnedOfOnce(t *testing.T) {
+func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 	a, client := newAPIServer(t)
 	var warnings []string
 	l, err := New(Config{Client: client, Namespace: "ns", Name: "lock", Logger: funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{})})
