@@ -13,10 +13,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// ErrRunning: Run was called while an earlier call had not returned.
+// ErrRunning says that Run was called while an earlier call had not returned.
 var ErrRunning = errors.New("the elector is running already")
 
-// ErrNotLeading: there is no term to give up.
+// ErrNotLeading says that there is no term to give up.
 var ErrNotLeading = errors.New("not leading")
 
 // Elector campaigns for a lock, leads, and campaigns again. All its methods

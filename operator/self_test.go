@@ -176,7 +176,7 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 		body, zone string
 		log        string
 	}{
-		"labelled":      {200, node, "z9", ""},
+		"labeled":       {200, node, "z9", ""},
 		"no label":      {200, bald, "", "the node has no zone label"},
 		"no permission": {403, forbidden, "", `needs verb \"get\" on node`},
 		"no answer":     {0, "", "", "going on without a zone"},

@@ -60,7 +60,7 @@ func (h *History) Terms() []election.Term {
 	return terms
 }
 
-// Check returns an error for every pair of neighbouring terms whose work
+// Check returns an error for every pair of neighboring terms whose work
 // overlapped, and for every token that did not grow.
 func (h *History) Check() error {
 	h.mu.Lock()

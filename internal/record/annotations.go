@@ -17,7 +17,7 @@ const (
 	AnnotationNode      = "zonelect.dev/node"
 	AnnotationPod       = "zonelect.dev/pod"
 	AnnotationContainer = "zonelect.dev/container"
-	AnnotationToken     = "zonelect.dev/token"
+	AnnotationToken     = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
 	AnnotationTrace     = "zonelect.dev/trace"
 )
 

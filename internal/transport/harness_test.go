@@ -77,7 +77,7 @@ type observed struct {
 func (o *observed) Read(b []byte) (int, error) {
 	n, err := o.Conn.Read(b)
 	var ne net.Error
-	if err != nil && !(errors.As(err, &ne) && ne.Timeout()) {
+	if timeout := errors.As(err, &ne) && ne.Timeout(); err != nil && !timeout {
 		o.once.Do(func() { o.ended <- err })
 	}
 	return n, err

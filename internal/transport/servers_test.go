@@ -42,14 +42,14 @@ func TestTheNearestServerIsAskedFirst(t *testing.T) {
 
 func TestARefusingServerIsLeftAtOnce(t *testing.T) {
 	near, far := serve(t, false, 0, named("near")), serve(t, false, 0, named("far"))
-	near.Server.Close()
+	near.Close()
 	o := calm()
 	o.Servers = []string{near.URL, far.URL}
 	tr := mustNew(t, near.config(), o)
 	if got := mustGet(t, t.Context(), tr, near.URL); got != "far" {
 		t.Errorf("%s answered", got)
 	}
-	far.Server.Close()
+	far.Close()
 	tr.CloseConnections()
 	_, err := get(t.Context(), tr, near.URL)
 	if err == nil {

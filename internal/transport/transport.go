@@ -34,7 +34,7 @@ type Transport struct {
 // New returns a Transport to the API server that cfg describes, with its
 // authentication. cfg is not changed; its Timeout, QPS and Burst have no
 // meaning here, and its Transport must be nil: a round tripper that was made
-// elsewhere has connections of its own. WrapTransport and Dial are honoured.
+// elsewhere has connections of its own. WrapTransport and Dial are honored.
 func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if cfg == nil {
 		return nil, errors.New("transport: the rest.Config is nil")

@@ -147,7 +147,7 @@ func (b builder) build(ctx context.Context) error {
 		return fmt.Errorf("make a file for the new program: %w", err)
 	}
 	fresh := file.Name()
-	defer os.Remove(fresh)
+	defer func() { _ = os.Remove(fresh) }() // it is gone where the build succeeded
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("make a file for the new program: %w", err)
 	}

@@ -30,7 +30,7 @@ func reserve() (*reservation, error) {
 	unix.CloseOnExec(fd)
 	port, err := bind(fd)
 	if err != nil {
-		unix.Close(fd)
+		_ = unix.Close(fd)
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
 	return &reservation{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), held: true, fd: fd}, nil
