@@ -2,7 +2,8 @@
 # and iproute2 for network namespaces, and use user-space links without.
 
 LINT_VERSION := v2.15.0
-BIN := $(CURDIR)/build/bin
+# The version is in the path, so that a new one is not mistaken for the old.
+LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 
 .DEFAULT_GOAL := help
 
@@ -43,12 +44,13 @@ vet: ## gofmt and go vet, all modules
 	cd test/controlplane && GOWORK=off go vet .
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## Run the linter
-	$(BIN)/golangci-lint run ./...
-	cd test && $(BIN)/golangci-lint run ./...
+lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
+	$(LINT) run ./...
+	cd test && $(LINT) run ./...
+	cd test/controlplane && GOWORK=off $(LINT) run .
 
-$(BIN)/golangci-lint:
-	GOBIN=$(BIN) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+$(LINT):
+	GOBIN=$(@D) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 
 .PHONY: clean
 clean: ## Remove what was built
