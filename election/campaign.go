@@ -37,6 +37,7 @@ type campaign struct {
 	blind    bool      // since the last read things may have happened unseen
 	retries  *backoff.ExponentialBackOff
 
+	barred  bool    // the lock's guardian does not let this candidate campaign
 	victory victory // the takeover that is under way
 }
 
@@ -66,7 +67,7 @@ func (c *campaign) next(now, free time.Time, known, busy bool) (action, time.Tim
 		}
 		return !t.After(now)
 	}
-	if known && !c.unsure && at(latest(free, c.claimAt)) {
+	if known && !c.barred && !c.unsure && at(latest(free, c.claimAt)) {
 		return claim, now
 	}
 	if busy {
@@ -105,7 +106,8 @@ type victory struct {
 }
 
 // campaign follows the holder and takes the lock when it is free. It returns
-// an error only when ctx has ended, after giving back what it won meanwhile.
+// an error only when ctx has ended or the guardian has left, after giving back
+// what it won meanwhile.
 func (r *run) campaign(ctx context.Context) (victory, error) {
 	interval := r.config.Timing.RenewInterval
 	c := &campaign{timing: r.config.Timing, unsure: true, retries: retries(interval/10, interval)}
@@ -127,6 +129,12 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 		case err := <-r.watcher.ended:
 			r.watchEnded(err)
 			c.wish, c.blind = c.wish || err != nil, c.blind || err != nil
+		case clearance := <-r.clearances:
+			r.cleared(clearance)
+		case err := <-r.left:
+			alarm.Stop()
+			r.withdraw()
+			return victory{}, abandoned(err)
 		case over := <-r.resign:
 			close(over) // the term ended while it was asked to
 		case <-alarm.C:
@@ -148,6 +156,7 @@ func (r *run) proceed(c *campaign) time.Time {
 	if acquiring := r.courier.busy && r.courier.flying.op == opAcquire; !acquiring && (!known || free.at.After(now)) {
 		c.victory = victory{} // another one was faster, or the holder lives
 	}
+	c.barred = !r.clearance.Granted
 	do, until := c.next(now, free.at, known, r.courier.busy)
 	switch {
 	case do == wait:

@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +57,7 @@ func New(config Config) (*Elector, error) {
 // returns only after lead has returned.
 //
 // The context of lead ends with the term, and context.Cause tells why:
-// [ErrLost], [ErrResigned] or [ErrStopped]. It carries the values of ctx and
+// [ErrLost], [ErrResigned], [ErrWithdrawn] or [ErrStopped]. It carries the values of ctx and
 // the term. When trust in the term is lost, lead has StopGrace to return
 // before somebody else may lead. When the stop is wanted, the elector goes on
 // renewing for up to StopTimeout, and then releases the lock. If lead takes
@@ -72,10 +73,14 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	defer e.running.Store(false)
 	r := newRun(ctx, e, lead)
 	defer r.close()
+	r.attend()
 	for {
 		won, err := r.campaign(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
-			return nil // ctx has ended
+			return err
 		}
 		again, err := r.lead(ctx, won)
 		if !again {
@@ -95,7 +100,7 @@ func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.bo
 // and this candidate leaves it to others for one RenewInterval. It returns
 // when the term is over, ErrNotLeading if there is none, or when ctx ends.
 func (e *Elector) Resign(ctx context.Context) error {
-	if s := e.Status().State; s != StateLeader && s != StateStopping {
+	if s := e.Status().State; s != StateLeader && s != StateAdopting && s != StateStopping {
 		return ErrNotLeading
 	}
 	over := make(chan struct{})
@@ -115,16 +120,22 @@ func (e *Elector) Resign(ctx context.Context) error {
 // run is what one call of Run owns. Only its goroutine touches it.
 type run struct {
 	*Elector
-	work     func(context.Context, Term) error
-	log      logr.Logger
-	requests context.Context // outlives Run's own, for a release in good order
-	judge    judge
-	courier  *courier
-	watcher  *watcher
-	watching context.Context
-	unwatch  context.CancelFunc
-	problems map[operation]error
-	holdOff  time.Time // not before this is the lock taken again: it was given up
+	work       func(context.Context, Term) error
+	log        logr.Logger
+	requests   context.Context // outlives Run's own, for a release in good order
+	judge      judge
+	courier    *courier
+	watcher    *watcher
+	watching   context.Context
+	unwatch    context.CancelFunc
+	problems   map[operation]error
+	guardian   Guardian       // nil if the lock is none
+	clearance  Clearance      // whether this candidate may campaign
+	clearances chan Clearance // nil without a guardian
+	left       chan error     // gets what the guardian's Attend returned
+	guarding   sync.WaitGroup
+
+	holdOff time.Time // not before this is the lock taken again: it was given up
 }
 
 func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {
@@ -152,10 +163,11 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 
 // close ends what Run started, and waits for it.
 func (r *run) close() {
-	r.unwatch()
+	r.unwatch() // the guardian, too
 	r.watcher.stop()
 	r.courier.cancel()
 	r.courier.wait.Wait()
+	r.guarding.Wait()
 	r.board.publish(ChangeEnded, nil, func(s *Status) { s.State = StateIdle })
 }
 

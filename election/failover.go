@@ -25,6 +25,7 @@ type failover struct {
 	span      trace.Span
 	stamp     func(time.Time) time.Time
 	life      time.Time // where the span starts
+	won       time.Time // where lock adoption starts
 	ready     time.Time // where its last phase starts
 	cause     attribute.KeyValue
 }
@@ -36,7 +37,7 @@ func (t *telemetry) failover(ctx context.Context, won victory, term Term) *failo
 		telemetry: t,
 		stamp:     monotonicStamps(),
 		life:      won.life,
-		ready:     time.Now(),
+		won:       last.end,
 		cause:     keyCause.String(string(won.cause)),
 	}
 	f.ctx, f.span = t.tracer.Start(ctx, "election.failover",
@@ -54,8 +55,13 @@ func (t *telemetry) failover(ctx context.Context, won victory, term Term) *failo
 	for i, a := range won.attempts {
 		f.attempt(acquire, a, i)
 	}
-	f.phase("election.adopt", last.end, f.ready)
 	return f
+}
+
+// adopted ends the phase in which the lock is held and nobody may work yet.
+func (f *failover) adopted(now time.Time) {
+	f.ready = now
+	f.phase("election.adopt", f.won, f.ready)
 }
 
 func (t *telemetry) failoverAttributes(won victory, term Term) []attribute.KeyValue {

@@ -18,8 +18,16 @@ type leadership struct {
 	term    Term
 	trust   *trust
 	trace   string // traceparent of the term, to be noted on the record
+	work    context.Context
 	endWork context.CancelCauseFunc
 	done    chan error // gets what the work returned
+	working bool       // the work has begun and not returned
+
+	failover *failover
+	adoption adoption
+	workErr  error
+	returned bool  // the work returned
+	fatal    error // what Run returns: the guardian has left
 
 	phase    phase
 	cause    error // why the term ends; nil while it goes on
@@ -49,6 +57,9 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 	l := r.begin(ctx, won)
 	stop := ctx.Done()
 	for {
+		if l.over() {
+			return r.conclude(ctx, l)
+		}
 		alarm := time.NewTimer(time.Until(r.proceedLeading(l)))
 		select {
 		case <-stop:
@@ -64,13 +75,29 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 			r.heardLeading(l, e)
 		case err := <-r.watcher.ended:
 			r.watchEnded(err)
+		case clearance := <-r.clearances:
+			r.cleared(clearance)
+			if !clearance.Granted {
+				r.stopWork(l, fmt.Errorf("%w: %s", ErrWithdrawn, clearance.Why))
+			}
+		case err := <-r.left:
+			l.fatal = abandoned(err)
+			r.loseTerm(l, fmt.Errorf("%w: %w", ErrLost, l.fatal))
+		case clearance := <-l.adoption.clearances:
+			r.clearedTerm(l, clearance)
+		case err := <-l.adoption.done:
+			r.unadopted(l, err)
 		case <-alarm.C:
-		case err := <-l.done:
-			alarm.Stop()
-			return r.conclude(ctx, l, err)
+		case l.workErr = <-l.done:
+			r.workReturned(l)
 		}
 		alarm.Stop()
 	}
+}
+
+// over reports whether a term has ended, and all that it started too.
+func (l *leadership) over() bool {
+	return l.cause != nil && !l.working && l.adoption.ended
 }
 
 // begin starts the term that was won, and its work.
@@ -92,25 +119,43 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 			Previous: won.holder,
 		},
 	}
-	work, endWork := context.WithCancelCause(r.requests)
-	l.endWork = endWork
-	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, func() { endWork(r.ranOut()) })
+	l.work, l.endWork = context.WithCancelCause(r.requests)
+	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
-	failover := r.telemetry.failover(r.requests, won, l.term)
-	l.trace = failover.traceparent()
+	l.failover = r.telemetry.failover(r.requests, won, l.term)
+	l.trace = l.failover.traceparent()
+	r.adopt(l)
+	return l
+}
 
+// startWork lets the work of a term begin.
+func (r *run) startWork(l *leadership) {
+	l.working = true
+	l.failover.adopted(time.Now())
 	t := r.board.publish(ChangeLeading, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateLeader, l.term, l.term.Holder, l.term.Zone
 		s.LockUID = r.judge.newest.Version.UID
 	})
 	r.telemetry.leading(r.requests, true)
-	r.log.Info("leading", "token", l.term.Token, "cause", string(won.cause), "previous", won.holder, "at", t.At)
-	work = context.WithValue(work, termKey{}, l.term)
+	r.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
+	work := context.WithValue(l.work, termKey{}, l.term)
 	go func() {
-		failover.working(time.Now())
+		l.failover.working(time.Now())
 		l.done <- r.work(work, l.term)
 	}()
-	return l
+}
+
+// workReturned takes in that the work has returned: by itself, if nobody asked
+// it to. The guardian's part ends with it.
+func (r *run) workReturned(l *leadership) {
+	l.working, l.returned = false, true
+	if l.cause == nil && l.trust.left() <= 0 {
+		r.loseTerm(l, r.ranOut()) // the work heard of it before this loop did
+	}
+	if l.cause == nil {
+		r.stopWork(l, ErrReturned)
+	}
+	l.adoption.end(l.cause)
 }
 
 func (r *run) ranOut() error {
@@ -257,6 +302,9 @@ func (r *run) stopWork(l *leadership, cause error) {
 	if l.phase == leading {
 		l.phase = stopping
 		r.endTerm(l, cause, r.config.Timing.StopTimeout)
+		if !l.working {
+			l.adoption.end(l.cause)
+		}
 	}
 }
 
@@ -265,6 +313,7 @@ func (r *run) stopWork(l *leadership, cause error) {
 func (r *run) loseTerm(l *leadership, cause error) {
 	l.phase = lost
 	l.trust.end()
+	l.adoption.end(cause)
 	r.courier.cancel()
 	r.telemetry.leading(r.requests, false)
 	r.endTerm(l, cause, r.config.Timing.StopGrace)
@@ -291,33 +340,31 @@ func (r *run) overrun(l *leadership) {
 	r.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)
 }
 
-// conclude ends a term whose work has returned.
-func (r *run) conclude(ctx context.Context, l *leadership, workErr error) (again bool, err error) {
-	if l.cause == nil && l.trust.left() <= 0 {
-		r.loseTerm(l, r.ranOut()) // the work heard of it before this loop did
-	}
-	byItself := l.cause == nil
-	if byItself {
-		r.endTerm(l, ErrReturned, 0)
-	}
+// conclude ends a term of which nothing runs any more.
+func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err error) {
 	defer func() {
 		for _, over := range l.resigned {
 			close(over)
 		}
 	}()
-	r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State = StateFollower })
+	if l.returned {
+		r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State = StateFollower })
+	}
+	r.waiting(r.clearance.Why)
 	r.telemetry.leading(r.requests, false)
 	l.trust.end()
 	r.giveUp(l)
 	switch {
-	case byItself:
-		return false, workErr
+	case l.fatal != nil:
+		return false, l.fatal
+	case errors.Is(l.cause, ErrReturned):
+		return false, l.workErr
 	case ctx.Err() != nil:
-		return false, r.realError(workErr, l.cause)
+		return false, r.realError(l.workErr, l.cause)
 	case l.phase == lost && r.config.StopAtLoss:
 		return false, l.cause
 	}
-	if err := r.realError(workErr, l.cause); err != nil {
+	if err := r.realError(l.workErr, l.cause); err != nil {
 		r.log.Error(err, "the work returned an error after its term")
 	}
 	return true, nil

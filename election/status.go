@@ -17,6 +17,9 @@ type State string
 const (
 	StateIdle     State = "idle" // Run has not been called, or has returned
 	StateFollower State = "follower"
+	// StateAdopting: the lock is held, and the work may not begin yet, because
+	// the lock's guardian does not allow it. Status.Waiting says why.
+	StateAdopting State = "adopting"
 	StateLeader   State = "leader"
 	// StateStopping: the work was told to stop and has not returned yet.
 	StateStopping State = "stopping"
@@ -35,6 +38,9 @@ type Status struct {
 	// Term is this candidate's own last term, and the zero Term before the
 	// first. Ask it whether it is still trusted.
 	Term Term
+	// Waiting says what the lock's guardian waits for before this candidate may
+	// campaign or lead; empty while it waits for nothing.
+	Waiting string
 	// Problem is what keeps the elector from reading, writing or watching the
 	// lock; nil while all is well.
 	Problem error
@@ -46,8 +52,10 @@ type Change string
 // The changes that subscribers are told of.
 const (
 	ChangeFollowing Change = "following" // another holder is known, or none
-	ChangeLeading   Change = "leading"   // a term began
-	ChangeStopping  Change = "stopping"  // the work's context ended
+	ChangeAdopting  Change = "adopting"  // the lock is held, the work may not begin yet
+	ChangeWaiting   Change = "waiting"   // Status.Waiting is another one, or gone
+	ChangeLeading   Change = "leading"   // a term's work begins
+	ChangeStopping  Change = "stopping"  // the term ends: the work's context ended
 	ChangeStopped   Change = "stopped"   // the work returned
 	ChangeReleased  Change = "released"  // the lock was given up
 	// ChangeOverrun: the work did not stop in time. The lease is left to run

@@ -1,0 +1,159 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Guardian is a Lock of which holding the record is not all that leading takes.
+// An [Elector] asks it before it campaigns, and again before it lets work begin.
+//
+// The locks of a migration are guardians: they keep programs out that know
+// nothing of the record.
+//
+// Both methods get a function clear to tell the elector by. It returns at once,
+// only the latest word counts, and one goroutine at a time may call it.
+type Guardian interface {
+	Lock
+
+	// Attend runs beside the elector as long as Run does, and says by clear
+	// whether this candidate may campaign, which it may not before. A term that
+	// is under way is given up in good order when the clearance is withdrawn.
+	// Attend returns soon after ctx ends; if it returns before, the term ends
+	// at once, and Run with the error.
+	Attend(ctx context.Context, clear func(Clearance)) error
+
+	// Adopt runs beside one term, from when the record is held until the work
+	// has returned, and says by clear when the work may begin. Renewals go on
+	// meanwhile. Granted once, it stays so: to end a term that works Adopt
+	// returns an error, and the work's context ends at once, with a cause that
+	// wraps both that error and ErrLost.
+	//
+	// After ctx has ended, whose cause is that of the term's end, Adopt may
+	// finish what must be done before the record is released, and returns soon.
+	// Where the cause is ErrLost it must not write any more.
+	Adopt(ctx context.Context, term Term, clear func(Clearance)) error
+}
+
+// Clearance is a guardian's word on whether to go on.
+type Clearance struct {
+	Granted bool
+	// Why says in words what is waited for, where it is not granted.
+	Why string
+}
+
+// ErrWithdrawn: the lock's guardian wants no leader of this kind any more.
+var ErrWithdrawn = errors.New("leadership withdrawn")
+
+// errLeft: a guardian that returns without an error still guards no more.
+var errLeft = errors.New("the lock's guardian has left")
+
+// attend starts the guardian, if there is one.
+func (r *run) attend() {
+	guardian, ok := r.config.Lock.(Guardian)
+	if !ok {
+		r.clearance.Granted = true
+		return
+	}
+	r.guardian = guardian
+	r.clearances = make(chan Clearance, 1)
+	r.left = make(chan error, 1)
+	clear := latestTo(r.clearances)
+	r.guarding.Go(func() { r.left <- guardian.Attend(r.watching, clear) })
+}
+
+// latestTo returns a function that puts a clearance into a channel with room
+// for one, in the place of one that has not been read. It never blocks.
+func latestTo(box chan Clearance) func(Clearance) {
+	return func(c Clearance) {
+		select {
+		case <-box:
+		default:
+		}
+		box <- c
+	}
+}
+
+// cleared takes in whether this candidate may campaign.
+func (r *run) cleared(c Clearance) {
+	r.clearance = c
+	r.waiting(c.Why)
+}
+
+// waiting publishes what is waited for, if that is something else than before.
+func (r *run) waiting(why string) {
+	if r.board.read().Waiting == why {
+		return
+	}
+	r.board.publish(ChangeWaiting, nil, func(s *Status) { s.Waiting = why })
+	if why != "" {
+		r.log.Info("waiting", "for", why)
+	}
+}
+
+// abandoned is the error of Run when its guardian has left.
+func abandoned(err error) error {
+	if err == nil {
+		err = errLeft
+	}
+	return fmt.Errorf("guard the lock: %w", err)
+}
+
+// adoption is a guardian's part in one term.
+type adoption struct {
+	clearances chan Clearance
+	done       chan error // gets what Adopt returned
+	end        context.CancelCauseFunc
+	ended      bool
+}
+
+// adopt has the guardian adopt the term, if there is one; else the work begins.
+func (r *run) adopt(l *leadership) {
+	if r.guardian == nil {
+		l.adoption.ended, l.adoption.end = true, func(error) {}
+		r.startWork(l)
+		return
+	}
+	ctx, end := context.WithCancelCause(context.WithValue(r.requests, termKey{}, l.term))
+	l.adoption = adoption{clearances: make(chan Clearance, 1), done: make(chan error, 1), end: end}
+	done, clear := l.adoption.done, latestTo(l.adoption.clearances)
+	r.board.publish(ChangeAdopting, nil, func(s *Status) {
+		s.State, s.Term, s.Holder, s.HolderZone = StateAdopting, l.term, l.term.Holder, l.term.Zone
+		s.LockUID = r.judge.newest.Version.UID
+	})
+	r.guarding.Go(func() { done <- r.guardian.Adopt(ctx, l.term, clear) })
+}
+
+// clearedTerm takes in whether the work of a term may begin.
+func (r *run) clearedTerm(l *leadership, c Clearance) {
+	switch {
+	case l.cause != nil || l.working:
+	case !c.Granted:
+		r.waiting(c.Why)
+	case l.trust.left() > 0:
+		r.waiting("")
+		r.startWork(l)
+	}
+}
+
+// unadopted takes in that Adopt has returned.
+func (r *run) unadopted(l *leadership, err error) {
+	l.adoption.ended = true
+	if l.cause != nil {
+		if err != nil && !errors.Is(err, l.cause) && !errors.Is(err, context.Canceled) {
+			r.log.Error(err, "the lock's guardian could not finish after the term")
+		}
+		return
+	}
+	if err == nil {
+		err = errLeft
+	}
+	if !errors.Is(err, ErrLost) {
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	r.loseTerm(l, err)
+}

@@ -1,0 +1,234 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// guarded is a lock with a guardian that does what the test tells it to.
+type guarded struct {
+	election.Lock
+	campaign chan election.Clearance // passed on by Attend
+	leave    chan error              // returned by Attend
+	work     chan election.Clearance // passed on by Adopt
+	fail     chan error              // returned by Adopt
+	adopted  chan context.Context    // gets the context of each Adopt
+	finish   time.Duration           // how long Adopt takes after its context
+}
+
+func guard(c *election.Config) *guarded {
+	g := &guarded{
+		Lock:     c.Lock,
+		campaign: make(chan election.Clearance),
+		leave:    make(chan error),
+		work:     make(chan election.Clearance),
+		fail:     make(chan error),
+		adopted:  make(chan context.Context, 100),
+	}
+	c.Lock = g
+	return g
+}
+
+func (g *guarded) Attend(ctx context.Context, clear func(election.Clearance)) error {
+	for {
+		select {
+		case c := <-g.campaign:
+			clear(c)
+		case err := <-g.leave:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (g *guarded) Adopt(ctx context.Context, _ election.Term, clear func(election.Clearance)) error {
+	g.adopted <- ctx
+	for {
+		select {
+		case c := <-g.work:
+			clear(c)
+		case err := <-g.fail:
+			return err
+		case <-ctx.Done():
+			time.Sleep(g.finish)
+			return ctx.Err()
+		}
+	}
+}
+
+var granted = election.Clearance{Granted: true}
+
+// guardedCandidate is a candidate that may campaign and, if leads is set, lead.
+func (s *stage) guardedCandidate(identity string, leads bool) (*seat, *guarded) {
+	s.t.Helper()
+	var g *guarded
+	c := s.start(identity, func(c *election.Config) { g = guard(c) })
+	g.campaign <- granted
+	if leads {
+		g.work <- granted
+		s.leads(c)
+	}
+	synctest.Wait()
+	return c, g
+}
+
+func TestACandidateDoesNotCampaignBeforeItsGuardianAllowsIt(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var g *guarded
+		c := s.start("a", func(c *election.Config) { g = guard(c) })
+		g.campaign <- election.Clearance{Why: "a reason"}
+		time.Sleep(time.Hour)
+		s.idle(c)
+		if n := c.link.Calls("write"); n != 0 {
+			t.Errorf("%d writes", n)
+		}
+		if got := c.Status(); got.Waiting != "a reason" || got.State != election.StateFollower {
+			t.Errorf("the status is %+v", got)
+		}
+		g.campaign <- granted
+		g.work <- granted
+		_, took := s.leads(c)
+		s.want("a leads", took, 0)
+	})
+}
+
+func TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", false)
+		b := s.start("b")
+		g.work <- election.Clearance{Why: "a legacy pod"}
+		time.Sleep(time.Hour)
+		s.idle(a)
+		s.idle(b)
+		if got := a.Status(); got.State != election.StateAdopting || got.Waiting != "a legacy pod" || got.Holder != "a" {
+			t.Errorf("the status is %+v", got)
+		}
+		g.work <- granted
+		_, took := s.leads(a)
+		s.want("a leads", took, 0)
+		if got := a.Status(); got.State != election.StateLeader || got.Waiting != "" {
+			t.Errorf("the status is %+v", got)
+		}
+	})
+}
+
+func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", true)
+		taken := errors.New("taken by a legacy pod")
+		g.fail <- taken
+		took, cause := s.loses(a)
+		s.want("the term ends", took, 0)
+		if !errors.Is(cause, taken) || !errors.Is(cause, election.ErrLost) {
+			t.Errorf("the cause is %v", cause)
+		}
+	})
+}
+
+func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", true)
+		a.stopTime.Store(int64(20 * time.Second)) // longer than any trust
+		g.campaign <- election.Clearance{Why: "rolled back"}
+		_, cause := s.loses(a)
+		if !errors.Is(cause, election.ErrWithdrawn) {
+			t.Errorf("the cause is %v", cause)
+		}
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		if r := s.record(); r.Holder != "" {
+			t.Errorf("%s holds the lock", r.Holder)
+		}
+		time.Sleep(time.Hour)
+		s.idle(a)
+	})
+}
+
+func TestTheLockIsReleasedOnlyAfterTheGuardianHasFinished(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", true)
+		adopted := <-g.adopted
+		a.stopTime.Store(int64(5 * time.Second))
+		g.finish = 20 * time.Second
+		a.cancel()
+		s.loses(a)
+		time.Sleep(4 * time.Second)
+		if adopted.Err() != nil {
+			t.Error("the guardian was told to go before the work had returned")
+		}
+		time.Sleep(2 * time.Second)
+		if !errors.Is(context.Cause(adopted), election.ErrStopped) {
+			t.Errorf("the guardian's cause is %v", context.Cause(adopted))
+		}
+		time.Sleep(18 * time.Second)
+		if r := s.record(); r.Holder != "a" {
+			t.Error("released while the guardian was at work")
+		}
+		time.Sleep(2 * time.Second)
+		if r := s.record(); r.Holder != "" {
+			t.Error("never released")
+		}
+	})
+}
+
+func TestAGuardianIsToldAtOnceThatTheTermIsLost(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, g := s.guardedCandidate("a", true)
+		adopted := <-g.adopted
+		a.stopTime.Store(int64(time.Second))
+		a.link.Set(cut)
+		s.loses(a)
+		synctest.Wait()
+		if !errors.Is(context.Cause(adopted), election.ErrLost) {
+			t.Errorf("the guardian's cause is %v", context.Cause(adopted))
+		}
+	})
+}
+
+func TestAGuardianThatLeavesEndsTheTermAndRun(t *testing.T) {
+	scenario(t, func(s *stage) {
+		gone := errors.New("the own pod is gone")
+		a, g := s.guardedCandidate("a", true)
+		g.leave <- gone
+		took, cause := s.loses(a)
+		s.want("the term ends", took, 0)
+		if !errors.Is(cause, gone) {
+			t.Errorf("the cause is %v", cause)
+		}
+		err := <-a.done
+		if !errors.Is(err, gone) {
+			t.Errorf("Run returned %v", err)
+		}
+		a.done <- nil // for the end of the scenario
+
+		b, g := s.guardedCandidate("b", false)
+		g.leave <- nil
+		if err := <-b.done; err == nil {
+			t.Error("Run returned nil without its guardian")
+		}
+		b.done <- nil
+	})
+}
+
+func TestATermThatWaitsIsGivenUpOnRequest(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, _ := s.guardedCandidate("a", false)
+		if err := a.Resign(s.t.Context()); err != nil {
+			t.Error(err)
+		}
+		if r := s.record(); r.Holder != "" {
+			t.Errorf("%s holds the lock", r.Holder)
+		}
+	})
+}
+
+var _ election.Guardian = (*guarded)(nil)
