@@ -46,7 +46,7 @@ type Clearance struct {
 	Why string
 }
 
-// ErrWithdrawn: the lock's guardian wants no leader of this kind any more.
+// ErrWithdrawn says that the lock's guardian wants no leader of this kind any more.
 var ErrWithdrawn = errors.New("leadership withdrawn")
 
 // errLeft: a guardian that returns without an error still guards no more.
