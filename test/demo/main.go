@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zonelect/zonelect/election"
@@ -28,17 +29,23 @@ const lease = election.LeaseDurationDefault
 var zones = []string{"za", "zb", "zc"}
 
 func main() {
+	network := pflag.String("network", "auto", "auto, namespaces (needs root) or links")
+	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(ctx, *network); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) (err error) {
+func run(ctx context.Context, network string) (err error) {
+	config := testbed.Config{Zones: zones, Progress: os.Stdout}
+	if config.Network, err = testbed.ParseNetwork(network); err != nil {
+		return err
+	}
 	fmt.Println("Starting etcd, kube-apiserver and kube-controller-manager in three zones (the first build takes minutes).")
-	bed, err := testbed.Start(ctx, testbed.Config{Zones: zones, Progress: os.Stdout})
+	bed, err := testbed.Start(ctx, config)
 	if err != nil {
 		return err
 	}

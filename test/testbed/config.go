@@ -53,6 +53,16 @@ func (n Network) String() string {
 	}
 }
 
+// ParseNetwork returns the network of that name, as String returns it.
+func ParseNetwork(name string) (Network, error) {
+	for _, n := range []Network{Auto, Namespaces, Links} {
+		if n.String() == name {
+			return n, nil
+		}
+	}
+	return Auto, fmt.Errorf("unknown network %q: use %v, %v or %v", name, Auto, Namespaces, Links)
+}
+
 // Config is what a testbed is made of. The zero value is three stacked zones
 // on the best network there is.
 type Config struct {
