@@ -1,0 +1,80 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package register is the ConfigMap that the leader of the test programs keeps
+// writing. It is written blindly, so that two leaders at a time show.
+package register
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Interval is how often a leader writes the register.
+const Interval = 100 * time.Millisecond
+
+// requestTimeout bounds one write.
+const requestTimeout = time.Second
+
+// Register is one ConfigMap, or none. It is safe for concurrent use.
+type Register struct {
+	maps typedcorev1.ConfigMapInterface
+	name string
+}
+
+// New returns the register of that name, by connections of its own. An empty
+// name gives one that is not written.
+func New(cfg *rest.Config, namespace, name string) (*Register, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Timeout = requestTimeout
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for the register: %w", err)
+	}
+	return &Register{maps: client.CoreV1().ConfigMaps(namespace), name: name}, nil
+}
+
+// Keep writes the register every Interval until ctx ends: the term's token, its
+// holder, and a number that counts from 1. It tells failed of each write that
+// did not work while ctx went on.
+func (r *Register) Keep(ctx context.Context, token uint64, identity string, failed func(error)) {
+	if r.name == "" {
+		<-ctx.Done()
+		return
+	}
+	tick := time.NewTicker(Interval)
+	defer tick.Stop()
+	for sequence := 1; ; sequence++ {
+		if err := r.write(ctx, token, identity, sequence); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *Register) write(ctx context.Context, token uint64, identity string, sequence int) error {
+	data := map[string]string{"token": fmt.Sprint(token), "identity": identity, "sequence": fmt.Sprint(sequence)}
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return fmt.Errorf("write the register: %w", err)
+	}
+	_, err = r.maps.Patch(ctx, r.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = r.maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: r.name}, Data: data}, metav1.CreateOptions{})
+	}
+	return err
+}
