@@ -29,7 +29,30 @@ type Kind string
 const (
 	Zonelect Kind = "candidate"
 	ClientGo Kind = "peer"
+	Legacy   Kind = "legacy"
 )
+
+// built holds the programs that this test process has built already: its sources
+// do not change, and linking takes longer than an election.
+type built struct {
+	mu    sync.Mutex
+	paths map[Kind]string
+}
+
+var programs = built{paths: map[Kind]string{}}
+
+func (b *built) build(ctx context.Context, kind Kind) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if path, ok := b.paths[kind]; ok {
+		return path, nil
+	}
+	path, err := testbed.BuildProgram(ctx, "./test/"+string(kind))
+	if err == nil {
+		b.paths[kind] = path
+	}
+	return path, err
+}
 
 // Seat is one candidate in a zone.
 type Seat struct {
@@ -42,17 +65,21 @@ type Seat struct {
 	more   chan struct{} // closed when there is another event
 }
 
-// Start builds the program, if need be, and runs it in the zone.
+// Start builds the program, if need be, and runs it in the zone. A legacy
+// program's pod is the one that has the identity for its name.
 func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, identity string, args ...string) (*Seat, error) {
-	path, err := testbed.BuildProgram(ctx, "./test/"+string(kind))
+	path, err := programs.build(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
 	s := &Seat{Identity: identity, Zone: zone, Kind: kind, more: make(chan struct{})}
 	all := []string{"--kubeconfig", bed.Kubeconfig(zone), "--lock", lock, "--identity", identity}
-	if kind == Zonelect {
+	switch kind {
+	case Zonelect:
 		s.Traces = filepath.Join(bed.Dir(), identity+".spans")
 		all = append(all, "--zone", zone, "--traces", s.Traces)
+	case Legacy:
+		all = append(all, "--pod-name", identity)
 	}
 	s.Process, err = bed.StartProcess(zone, testbed.ProcessSpec{Name: identity, Path: path, Args: append(all, args...)})
 	if err != nil {
