@@ -307,5 +307,5 @@ func (r *run) withdraw() {
 	if a.err == nil {
 		r.judge.observe(a.snapshot, time.Now())
 	}
-	_ = r.release(0, "") // what it could not do, it has noted
+	_ = r.release(0, "", a.err != nil) // what it could not do, it has noted
 }

@@ -95,8 +95,9 @@ func TestAResignedTermIsTakenAgainWhereNobodyElseIs(t *testing.T) {
 
 func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 	for name, fault := range map[string]electiontest.Fault{
-		"slow": {Delay: 600 * time.Millisecond}, // reads until 1.2s, its write lands at 1.8s
-		"lost": {LoseAnswers: true},
+		"slow":                     {Delay: 600 * time.Millisecond}, // reads until 1.2s, its write lands at 1.8s
+		"lost":                     {LoseAnswers: true},
+		"lost, and no watch tells": {LoseAnswers: true, Mute: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {

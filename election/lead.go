@@ -387,7 +387,7 @@ func (r *run) giveUp(l *leadership) {
 	if holder, _ := r.judge.holder(); l.overrun || r.courier.busy || holder != l.term.Holder {
 		return
 	}
-	if !r.release(l.term.Token, l.trace) {
+	if !r.release(l.term.Token, l.trace, false) {
 		return
 	}
 	// Who gives a term up leaves the next one to others, if there are any.

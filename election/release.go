@@ -10,14 +10,14 @@ import (
 
 // release gives the lock up, if this very candidate holds it: by
 // compare-and-swap on a version whose holder it is (S5). A zero token says
-// that nobody ever led. It tries for as long as the term could be trusted, and
-// reports whether it knows that the lock was released.
-func (r *run) release(token uint64, trace string) bool {
+// that nobody ever led. Where it is unsure who holds the lock, it reads first.
+// It tries for as long as the term could be trusted, and reports whether it
+// knows that the lock was released.
+func (r *run) release(token uint64, trace string, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := retries(timing.RenewInterval/10, timing.RenewInterval)
-	unsure := false
-	for fresh := false; time.Now().Before(deadline); {
+	for fresh := unsure; time.Now().Before(deadline); {
 		base := r.judge.newest
 		ask := request{op: opRead, fresh: fresh, asOf: base.Version, limit: timing.AttemptTimeout}
 		if !unsure {
