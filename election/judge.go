@@ -33,6 +33,7 @@ type judge struct {
 	identity     string
 	lease        time.Duration // the candidate's own LeaseDuration
 	waitOnAbsent bool
+	token        uint64 // of the candidate's last term
 
 	known   bool     // something was seen
 	newest  Snapshot // the newest version seen, possibly of no record
@@ -120,7 +121,7 @@ func (j *judge) free() (freeing, bool) {
 		return j.freeAbsent(), true
 	case j.gap:
 		return j.freeing(j.seen.Add(max(j.lease, j.durationOf(j.renewal))), CauseDeleted), true
-	case j.renewal.Holder == j.identity, j.renewal.Holder == "" && j.renewal.Details.Holder == j.identity && !j.renewal.released():
+	case j.own():
 		return j.freeing(j.seen, CauseReclaimed), true
 	case j.renewal.Holder == "":
 		return j.freeEmpty(), true
@@ -128,6 +129,25 @@ func (j *judge) free() (freeing, bool) {
 		return j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseDeleted), true
 	}
 	return j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseExpired), true
+}
+
+// own reports whether the record is of a term of this candidate's that was not
+// given up: it holds the lock, or somebody emptied it.
+func (j *judge) own() bool {
+	r := j.renewal
+	return !j.twin() && (r.Holder == j.identity || r.Holder == "" && r.Details.Holder == j.identity && !r.released())
+}
+
+// twin reports whether the record is of a newer term under the same identity:
+// another process has it too, against S9.
+func (j *judge) twin() bool {
+	d := j.renewal.Details
+	return d.Holder == j.identity && d.Token > j.token
+}
+
+// holds reports whether the newest version is held by this very candidate.
+func (j *judge) holds() bool {
+	return j.newest.Record.Holder == j.identity && !j.twin()
 }
 
 func (j *judge) freeAbsent() freeing {

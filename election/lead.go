@@ -122,6 +122,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	l.work, l.endWork = context.WithCancelCause(r.requests)
 	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
+	r.judge.token = l.term.Token
 	l.failover = r.telemetry.failover(r.requests, won, l.term)
 	l.trace = l.failover.traceparent()
 	r.adopt(l)
@@ -292,7 +293,7 @@ func (r *run) inspect(l *leadership) {
 		r.loseTerm(l, &LostError{Reason: "the record was emptied by somebody else"})
 	case holder != l.term.Holder:
 		r.loseTerm(l, &LostError{Reason: "somebody else took it", Holder: holder})
-	case now.Record.Details.Holder == holder && now.Record.Details.Token > l.term.Token:
+	case r.judge.twin():
 		r.loseTerm(l, &LostError{Reason: fmt.Sprintf("the record has the newer token %d", now.Record.Details.Token), Holder: holder})
 	}
 }
@@ -384,7 +385,7 @@ func (r *run) giveUp(l *leadership) {
 	if a, ok := r.courier.settle(); ok {
 		r.answeredRelease(a)
 	}
-	if holder, _ := r.judge.holder(); l.overrun || r.courier.busy || holder != l.term.Holder {
+	if l.overrun || r.courier.busy || !r.judge.holds() {
 		return
 	}
 	if !r.release(l.term.Token, l.trace, false) {

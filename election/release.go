@@ -21,7 +21,7 @@ func (r *run) release(token uint64, trace string, unsure bool) bool {
 		base := r.judge.newest
 		ask := request{op: opRead, fresh: fresh, asOf: base.Version, limit: timing.AttemptTimeout}
 		if !unsure {
-			if holder, _ := r.judge.holder(); holder != r.config.Candidate.Identity {
+			if !r.judge.holds() {
 				// An earlier try may have landed without an answer.
 				return token != 0 && base.Record.Details.Released == token
 			}

@@ -563,6 +563,26 @@ func TestS7ANewerTokenEndsTheTermAtOnce(t *testing.T) {
 	})
 }
 
+func TestS5ATermOfAnotherProcessBySameNameIsNotReleasedNorReclaimed(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		time.Sleep(interval + time.Millisecond)
+		twin := s.write(func(r *election.Record) { r.Details.Token, r.RenewTime = 1<<40, r.RenewTime.Add(time.Second) })
+		s.loses(a)
+		synctest.Wait()
+		if now := s.record(); now != twin.Record {
+			t.Errorf("the twin's record %+v became %+v", twin.Record, now)
+		}
+		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
+		term, took := s.leads(a)
+		s.want("a leads", took, lease)
+		if term.Cause != election.CauseExpired {
+			t.Errorf("the term is %+v", term)
+		}
+	})
+}
+
 func TestS8TokensGrowAcrossDeletionAndForTheSameHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
