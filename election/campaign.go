@@ -223,7 +223,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	}
 	r.noteWrite(a)
 	if a.err == nil {
-		r.judge.observe(a.snapshot, now)
+		r.observe(a.snapshot, now)
 		return true
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
@@ -244,7 +244,7 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	}
 	c.retries.Reset()
 	c.unsure = false
-	news := r.judge.observeRead(a.snapshot, a.asOf, c.blind, now)
+	news := r.observeRead(a, c.blind, now)
 	c.blind = false
 	if news {
 		c.news(now)
@@ -266,7 +266,7 @@ func (r *run) heard(c *campaign, e Event) {
 	r.watcher.hear(e, now)
 	r.note(opWatch, nil)
 	c.heard = now
-	if e.Bookmark || !r.judge.observe(e.Snapshot, now) {
+	if e.Bookmark || !r.observe(e.Snapshot, now) {
 		return
 	}
 	c.news(now)
@@ -305,7 +305,7 @@ func (r *run) withdraw() {
 		return
 	}
 	if a.err == nil {
-		r.judge.observe(a.snapshot, time.Now())
+		r.observe(a.snapshot, time.Now())
 	}
 	_ = r.release(0, "", a.err != nil) // what it could not do, it has noted
 }

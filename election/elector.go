@@ -172,6 +172,21 @@ func (r *run) close() {
 	r.board.publish(ChangeEnded, nil, func(s *Status) { s.State = StateIdle })
 }
 
+// observe has the judge take in a snapshot, see [judge.observe].
+func (r *run) observe(s Snapshot, now time.Time) bool {
+	news := r.judge.observe(s, now)
+	r.board.update(func(s *Status) { s.LockUID = r.judge.uid })
+	return news
+}
+
+// observeRead has the judge take in the answer to a read, see
+// [judge.observeRead].
+func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
+	news := r.judge.observeRead(a.snapshot, a.asOf, blind, now)
+	r.board.update(func(s *Status) { s.LockUID = r.judge.uid })
+	return news
+}
+
 // note records what came of an operation: a problem is published and logged
 // when it is new, and when it is gone.
 func (r *run) note(op operation, err error) {

@@ -175,6 +175,37 @@ func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
+func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
+	scenario(t, func(s *stage) {
+		uid := func(c *seat) {
+			t.Helper()
+			synctest.Wait()
+			now, err := s.lock.Read(s.t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.Status().LockUID; got != now.Version.UID {
+				t.Errorf("the UID is %q, in the status %q", now.Version.UID, got)
+			}
+		}
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		transitions := a.Subscribe(s.t.Context())
+		for range 2 {
+			uid(a)
+			uid(b)
+			s.lock.Delete() // a makes it anew
+		}
+		uid(a)
+		uid(b)
+		s.write(func(r *election.Record) { r.Holder = "thief" })
+		if stopping := <-transitions; stopping.Status.LockUID != b.Status().LockUID {
+			t.Errorf("%s is told of UID %q, the record's is %q", stopping.Change, stopping.Status.LockUID, b.Status().LockUID)
+		}
+	})
+}
+
 func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -123,7 +123,6 @@ func (r *run) adopt(l *leadership) {
 	done, clear := l.adoption.done, latestTo(l.adoption.clearances)
 	r.board.publish(ChangeAdopting, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateAdopting, l.term, l.term.Holder, l.term.Zone
-		s.LockUID = r.judge.newest.Version.UID
 	})
 	r.guarding.Go(func() { done <- r.guardian.Adopt(ctx, l.term, clear) })
 }

@@ -135,7 +135,6 @@ func (r *run) startWork(l *leadership) {
 	l.failover.adopted(time.Now())
 	t := r.board.publish(ChangeLeading, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateLeader, l.term, l.term.Holder, l.term.Zone
-		s.LockUID = r.judge.newest.Version.UID
 	})
 	r.telemetry.leading(r.requests, true)
 	r.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
@@ -247,7 +246,7 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 		l.renewAt = latest(a.sent.awake.Add(l.retries.NextBackOff()), now)
 	case a.op == opRead:
 		l.unsure = false
-		if r.judge.observeRead(a.snapshot, a.asOf, false, now) || !a.snapshot.Version.Exists() {
+		if r.observeRead(a, false, now) || !a.snapshot.Version.Exists() {
 			r.inspect(l)
 		}
 	default:
@@ -260,7 +259,7 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 func (r *run) renewed(l *leadership, a answer, now time.Time) {
 	timing := r.config.Timing
 	l.retries.Reset()
-	r.judge.observe(a.snapshot, now)
+	r.observe(a.snapshot, now)
 	if a.sent.since(l.sent) >= timing.spacing() {
 		l.sent = a.sent
 		l.trust.extend(a.sent, timing.RenewDeadline)
@@ -273,7 +272,7 @@ func (r *run) heardLeading(l *leadership, e Event) {
 	now := time.Now()
 	r.watcher.hear(e, now)
 	r.note(opWatch, nil)
-	if !e.Bookmark && r.judge.observe(e.Snapshot, now) {
+	if !e.Bookmark && r.observe(e.Snapshot, now) {
 		r.inspect(l)
 	}
 }

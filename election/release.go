@@ -55,9 +55,9 @@ func (r *run) answeredRelease(a answer) {
 	switch {
 	case a.err != nil:
 	case a.op == opRead:
-		r.judge.observeRead(a.snapshot, a.asOf, false, now)
+		r.observeRead(a, false, now)
 	default:
-		r.judge.observe(a.snapshot, now)
+		r.observe(a.snapshot, now)
 	}
 }
 
