@@ -246,6 +246,7 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	c.unsure = false
 	news := r.observeRead(a, c.blind, now)
 	c.blind = false
+	r.settle()
 	if news {
 		c.news(now)
 		r.follow()

@@ -19,7 +19,17 @@ const (
 	opRenew   operation = "renew"
 	opRelease operation = "release"
 	opWatch   operation = "watch"
+	opWrite   operation = "write" // any of acquire, renew and release
 )
+
+// kind is what can be wrong with an operation: all writes are one, for where
+// one of them works the others do.
+func (o operation) kind() operation {
+	if o == opAcquire || o == opRenew || o == opRelease {
+		return opWrite
+	}
+	return o
+}
 
 // request is one call of the lock.
 type request struct {

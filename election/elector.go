@@ -128,11 +128,11 @@ type run struct {
 	watcher    *watcher
 	watching   context.Context
 	unwatch    context.CancelFunc
-	problems   map[operation]error
-	guardian   Guardian       // nil if the lock is none
-	clearance  Clearance      // whether this candidate may campaign
-	clearances chan Clearance // nil without a guardian
-	left       chan error     // gets what the guardian's Attend returned
+	problems   map[operation]error // by kind
+	guardian   Guardian            // nil if the lock is none
+	clearance  Clearance           // whether this candidate may campaign
+	clearances chan Clearance      // nil without a guardian
+	left       chan error          // gets what the guardian's Attend returned
 	guarding   sync.WaitGroup
 
 	holdOff time.Time // not before this is the lock taken again: it was given up
@@ -190,24 +190,35 @@ func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
 // note records what came of an operation: a problem is published and logged
 // when it is new, and when it is gone.
 func (r *run) note(op operation, err error) {
-	before := r.problems[op]
+	before := r.problems[op.kind()]
 	if err == nil && before == nil || err != nil && before != nil && err.Error() == before.Error() {
 		return
 	}
 	if err == nil {
-		delete(r.problems, op)
+		delete(r.problems, op.kind())
 		r.log.Info("problem resolved", "operation", string(op))
 		r.board.publish(ChangeResolved, nil, func(s *Status) { s.Problem = r.problem() })
 		return
 	}
-	r.problems[op] = err
+	r.problems[op.kind()] = err
 	r.log.Error(err, "cannot use the lock", "operation", string(op))
 	r.board.publish(ChangeProblem, nil, func(s *Status) { s.Problem = r.problem() })
 }
 
+// settle forgets a write whose answer was lost, once it is seen that another
+// holds the lock: that one was settled, and there is none to come. What the
+// server refused, it would refuse again.
+func (r *run) settle() {
+	holder, _ := r.judge.holder()
+	lost := r.problems[opWrite]
+	if holder != "" && holder != r.config.Candidate.Identity && !errors.Is(lost, ErrForbidden) && !errors.Is(lost, ErrNoAPI) {
+		r.note(opWrite, nil)
+	}
+}
+
 func (r *run) problem() error {
 	var all []error
-	for _, op := range []operation{opRead, opAcquire, opRenew, opRelease, opWatch} {
+	for _, op := range []operation{opRead, opWrite, opWatch} {
 		all = append(all, r.problems[op])
 	}
 	return errors.Join(all...)

@@ -175,6 +175,67 @@ func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
+func TestNoProblemOutlivesItsCause(t *testing.T) {
+	for name, fault := range map[string]electiontest.Fault{
+		"a permission": {Err: fmt.Errorf("update: %w", election.ErrForbidden)},
+		"answers":      {LoseAnswers: true},
+		"everything":   cut,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				s.leads(a)
+				a.link.Set(fault)
+				s.loses(a)
+				time.Sleep(time.Minute)
+				if a.Status().Problem == nil {
+					t.Error("the status knows of no problem")
+				}
+				a.link.Set(electiontest.Fault{})
+				s.leads(a)
+				time.Sleep(interval + time.Millisecond) // a renewal
+				if err := a.Status().Problem; err != nil {
+					t.Errorf("the status' problem is still %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAnswerThatWasLostIsNoProblemOnceAnotherLeads(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		go a.Resign(s.t.Context())
+		s.leads(b)
+		time.Sleep(3 * interval)
+		if err := a.Status().Problem; err != nil {
+			t.Errorf("a's problem is still %v", err)
+		}
+	})
+}
+
+func TestARefusedWriteStaysAProblemWhileAnotherLeads(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Lock = readOnly{c.Lock} })
+		time.Sleep(time.Second)
+		s.leads(s.start("b"))
+		time.Sleep(time.Minute)
+		if err := a.Status().Problem; !errors.Is(err, election.ErrForbidden) {
+			t.Errorf("a's problem is %v", err)
+		}
+	})
+}
+
+// readOnly is a lock that nobody may write.
+type readOnly struct{ election.Lock }
+
+func (readOnly) Write(context.Context, election.Version, election.Record) (election.Snapshot, error) {
+	return election.Snapshot{}, fmt.Errorf("create: %w", election.ErrForbidden)
+}
+
 func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 	scenario(t, func(s *stage) {
 		uid := func(c *seat) {
