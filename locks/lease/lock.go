@@ -83,6 +83,6 @@ func (l *Lock) warnOfLong(d time.Duration) {
 	if d <= record.MaxDuration || l.warned.Swap(int64(d)) == int64(d) {
 		return
 	}
-	l.config.Logger.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; remove the Lease's holderIdentity by hand if no holder is alive",
+	l.config.Logger.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; if no holder is alive, remove the Lease's holderIdentity and its annotation zonelect.dev/holder by hand",
 		"lease", l.config.Namespace+"/"+l.config.Name, "leaseDuration", d)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
@@ -284,6 +285,9 @@ func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 		if want := []int{1, 1, 2}[i]; len(warnings) != want {
 			t.Errorf("%d warnings, want %d: %v", len(warnings), want, warnings)
 		}
+	}
+	if hint := "remove the Lease's holderIdentity and its annotation " + record.AnnotationHolder; !strings.Contains(warnings[0], hint) {
+		t.Errorf("%s\ndoes not say: %s", warnings[0], hint)
 	}
 }
 
