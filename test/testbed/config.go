@@ -78,6 +78,9 @@ type Config struct {
 	WithoutControllers bool
 	// WithoutNodes leaves nodes and kubelets out; AddPod then fails.
 	WithoutNodes bool
+	// APIServerFlags are given to every apiserver, after the testbed's own:
+	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
+	APIServerFlags []string
 	// Dir takes state and logs; it is made if need be, and stays after Close,
 	// but must not hold an earlier testbed's state. Default: a temporary
 	// directory that Close removes.
@@ -97,7 +100,7 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Zones) == 0 {
 		c.Zones = []string{"za", "zb", "zc"}
 	}
-	c.Zones = slices.Clone(c.Zones)
+	c.Zones, c.APIServerFlags = slices.Clone(c.Zones), slices.Clone(c.APIServerFlags)
 	if len(c.Zones) > maxZones {
 		return c, fmt.Errorf("%d zones asked for: use at most %d", len(c.Zones), maxZones)
 	}

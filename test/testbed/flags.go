@@ -66,7 +66,7 @@ func (t *Testbed) apiserverFlags(zone string) []string {
 	if place.shared {
 		flags = append(flags, "--permit-port-sharing")
 	}
-	return flags
+	return append(flags, t.config.APIServerFlags...)
 }
 
 // members are the URLs of the etcd members that a zone's apiserver talks to.
