@@ -1,0 +1,186 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bench_test
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
+)
+
+// elector is what both implementations can do.
+type elector struct {
+	run     func(ctx context.Context) error // until ctx ends; it releases the lock then
+	follows func(leader string) bool        // reports whether it waits for that leader
+}
+
+// kind makes an elector, on connections of its own, for the Lease
+// default/lock. Its work is leading, which returns when its context ends.
+type kind func(cfg *rest.Config, timing election.Timing, lock, identity string, leading func(work context.Context)) (elector, error)
+
+func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
+	lock, err := operator.LeaseLock(cfg, timing, "default", name, operator.LockOptions{})
+	if err != nil {
+		return elector{}, err
+	}
+	e, err := election.New(election.Config{
+		Lock: lock, Candidate: election.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
+	})
+	if err != nil {
+		return elector{}, err
+	}
+	return elector{
+		run: func(ctx context.Context) error {
+			defer lock.CloseConnections()
+			return e.Run(ctx, func(work context.Context, _ election.Term) error {
+				leading(work)
+				return nil
+			})
+		},
+		follows: func(leader string) bool {
+			s := e.Status()
+			return s.State == election.StateFollower && s.Holder == leader
+		},
+	}, nil
+}
+
+// clientGo is client-go's elector with controller-runtime's settings.
+func clientGo(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS = 0                            // client-go's default
+	cfg.Timeout = 5 * time.Second          // half of RenewDeadline
+	cfg.Dial = new(net.Dialer).DialContext // or all electors would share one connection
+	timing = timing.WithDefaults()
+	hc, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return elector{}, err
+	}
+	client, err := kubernetes.NewForConfigAndClient(cfg, hc)
+	if err != nil {
+		return elector{}, err
+	}
+	e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: "default", Name: name},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline, RetryPeriod: timing.RenewInterval,
+		ReleaseOnCancel: true,
+		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: leading, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		return elector{}, err
+	}
+	return elector{
+		run: func(ctx context.Context) error {
+			defer utilnet.CloseIdleConnectionsFor(hc.Transport)
+			e.Run(logr.NewContext(ctx, logr.Discard()))
+			return nil
+		},
+		follows: func(leader string) bool { return e.GetLeader() == leader },
+	}, nil
+}
+
+// wire is one candidate's way to the API. It counts the requests, and can be
+// cut.
+type wire struct {
+	next http.RoundTripper
+	down chan struct{}
+	cut  func() // from now on nothing passes, and nothing fails either
+
+	mu   sync.Mutex
+	sent requests
+}
+
+func newWire() *wire {
+	w := &wire{down: make(chan struct{}), sent: requests{}}
+	w.cut = sync.OnceFunc(func() { close(w.down) })
+	return w
+}
+
+// config is cfg with w on the way.
+func (w *wire) config(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		w.next = next
+		return w
+	})
+	return cfg
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	w.sent[asked(req)]++
+	w.mu.Unlock()
+	select {
+	case <-w.down:
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	default:
+		return w.next.RoundTrip(req)
+	}
+}
+
+// WrappedRoundTripper lets the idle connections below be closed.
+func (w *wire) WrappedRoundTripper() http.RoundTripper { return w.next }
+
+// soFar returns what was sent until now.
+func (w *wire) soFar() requests {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.sent)
+}
+
+// requests counts requests by method and path.
+type requests map[string]int
+
+// asked is a request's method and path; that of a watch is "WATCH".
+func asked(req *http.Request) string {
+	if req.URL.Query().Has("watch") {
+		return "WATCH " + req.URL.Path
+	}
+	return req.Method + " " + req.URL.Path
+}
+
+// with counts the requests with that method, or all if it is empty.
+func (r requests) with(method string) int {
+	n := 0
+	for key, count := range r {
+		if method == "" || strings.HasPrefix(key, method+" ") {
+			n += count
+		}
+	}
+	return n
+}
+
+// since returns what is new in r.
+func (r requests) since(before requests) requests {
+	more := requests{}
+	for key, count := range r {
+		if count > before[key] {
+			more[key] = count - before[key]
+		}
+	}
+	return more
+}
