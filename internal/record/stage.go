@@ -1,0 +1,93 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"slices"
+	"strconv"
+)
+
+// The annotations that hold a [Stage].
+const (
+	AnnotationPhase     = "zonelect.dev/phase"
+	AnnotationPhaseStep = "zonelect.dev/phase-step"
+)
+
+// Phase is how far the move off a legacy lock has come. Empty means that none
+// is on record.
+type Phase string
+
+// The phases, in the order in which a migration goes through them.
+const (
+	PhaseLegacy Phase = "legacy" // only the legacy lock counts
+	PhaseDual   Phase = "dual"   // the Lease counts, and the legacy lock is held with it
+	PhaseSealed Phase = "sealed" // the Lease alone counts, what is left of the legacy lock keeps legacy pods out
+	PhaseClean  Phase = "clean"  // the legacy lock is gone for good
+)
+
+var phases = []Phase{PhaseLegacy, PhaseDual, PhaseSealed, PhaseClean}
+
+// Stage is a phase with its place in the order of changes. The same stage is
+// kept on several objects; where they disagree, [Stage.Later] counts.
+type Stage struct {
+	Phase Phase
+	// Step grows with each change of phase, in whichever direction.
+	Step uint64
+}
+
+// ReadStage returns the stage that stands in an object's annotations, or the
+// zero Stage if there is none. A phase or a step that makes no sense reads as
+// none at all; a phase without a step has step zero.
+func ReadStage(annotations map[string]string) Stage {
+	s := Stage{Phase: Phase(annotations[AnnotationPhase])}
+	if !slices.Contains(phases, s.Phase) {
+		return Stage{}
+	}
+	if step, given := annotations[AnnotationPhaseStep]; given {
+		if s.Step = parseNumber(step); s.Step == 0 {
+			return Stage{}
+		}
+	}
+	return s
+}
+
+// WriteStage sets the annotations of s in place, or deletes them for the zero
+// Stage, and returns the map, which it makes if there is none and one is
+// needed.
+func WriteStage(annotations map[string]string, s Stage) map[string]string {
+	if annotations == nil && s != (Stage{}) {
+		annotations = make(map[string]string)
+	}
+	set(annotations, AnnotationPhase, string(s.Phase))
+	step := ""
+	if s.Step != 0 {
+		step = strconv.FormatUint(s.Step, 10)
+	}
+	set(annotations, AnnotationPhaseStep, step)
+	return annotations
+}
+
+func set(annotations map[string]string, key, value string) {
+	if value == "" {
+		delete(annotations, key)
+		return
+	}
+	annotations[key] = value
+}
+
+// Later returns the stage of the two that was set last. Of two different ones
+// with the same step, which no zonelect program writes, it is the one that
+// comes first in a migration: it asks for more care.
+func (s Stage) Later(other Stage) Stage {
+	switch {
+	case s.Phase == "":
+		return other
+	case other.Phase == "" || s.Step > other.Step:
+		return s
+	case s.Step == other.Step && slices.Index(phases, s.Phase) < slices.Index(phases, other.Phase):
+		return s
+	default:
+		return other
+	}
+}
