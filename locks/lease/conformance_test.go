@@ -19,6 +19,6 @@ func TestALeaseHoldsTheLawsOfEveryLock(t *testing.T) {
 			servers[l] = a
 			return l
 		},
-		Delete: func(_ *testing.T, l election.Lock) { servers[l].delete(path) },
+		Delete: func(_ *testing.T, l election.Lock) { servers[l].Delete(path) },
 	})
 }

@@ -118,14 +118,14 @@ func TestWhatOthersWroteIsKept(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
 	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
-	a.mu.Lock()
-	meta, spec := a.objects[path]["metadata"].(object), a.objects[path]["spec"].(object)
+	a.Mu.Lock()
+	meta, spec := a.Objects[path]["metadata"].(object), a.Objects[path]["spec"].(object)
 	meta["labels"] = object{"team": "x"}
 	meta["ownerReferences"] = []any{object{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pu"}}
 	meta["annotations"].(object)["theirs"] = "kept"
 	spec["strategy"], spec["preferredHolder"] = "OldestEmulationVersion", "b"
-	want := clone(a.objects[path])
-	a.mu.Unlock()
+	want := clone(a.Objects[path])
+	a.Mu.Unlock()
 
 	s, err := l.Read(t.Context())
 	if err != nil {
@@ -140,7 +140,7 @@ func TestWhatOthersWroteIsKept(t *testing.T) {
 	want["spec"].(object)["holderIdentity"] = "b"
 	want["spec"].(object)["acquireTime"] = "2026-07-01T10:00:02.000001Z"
 	want["spec"].(object)["renewTime"] = "2026-07-01T10:00:02.000001Z"
-	if got := clone(a.objects[path]); !reflect.DeepEqual(got, want) {
+	if got := clone(a.Objects[path]); !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %s\nwant %s", mustMarshal(got), mustMarshal(want))
 	}
 }
@@ -149,7 +149,7 @@ func TestUpdateOfADeletedLeaseIsAConflict(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
 	s := mustWrite(t, l, election.Version{}, recordOf("a", 1))
-	a.delete(path)
+	a.Delete(path)
 	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 2)); !errors.Is(err, election.ErrConflict) {
 		t.Errorf("write to a deleted Lease: %v", err)
 	}
@@ -171,7 +171,7 @@ func TestAWriteCarriesUIDAndVersion(t *testing.T) {
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
 		}
-		reply(w, http.StatusOK, a.objects[path])
+		reply(w, http.StatusOK, a.Objects[path])
 	}))
 	mustWrite(t, mustNew(t, spy), s.Version, recordOf("a", 2))
 	meta := body["metadata"].(object)
@@ -275,9 +275,9 @@ func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 	}
 	mustWrite(t, l, election.Version{}, recordOf("a", 1))
 	for i, seconds := range []int{7200, 7200, 10800} {
-		a.mu.Lock()
-		a.objects[path]["spec"].(object)["leaseDurationSeconds"] = seconds
-		a.mu.Unlock()
+		a.Mu.Lock()
+		a.Objects[path]["spec"].(object)["leaseDurationSeconds"] = seconds
+		a.Mu.Unlock()
 		s, err := l.Read(t.Context())
 		if want := time.Duration(seconds) * time.Second; err != nil || s.Record.LeaseDuration != want {
 			t.Errorf("duration %v, %v: want %v", s.Record.LeaseDuration, err, want)

@@ -45,7 +45,7 @@ func TestAWatchTellsWritesAndDeletionInOrder(t *testing.T) {
 	l := mustNew(t, client)
 	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
 	second := mustWrite(t, l, first.Version, recordOf("b", 2))
-	a.delete(path)
+	a.Delete(path)
 	third := mustWrite(t, l, election.Version{}, recordOf("c", 3))
 
 	events, _ := watching(t, l, first.Version)

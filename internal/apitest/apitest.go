@@ -1,0 +1,272 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apitest is an API server in memory, for the tests of locks.
+package apitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// Object is an object of the API as raw JSON, so that no type of this
+// repository decides what is kept.
+type Object = map[string]any
+
+// Server speaks as much of the API's wire format as a lock hears: GET, POST,
+// PUT, DELETE and watches of single objects. It counts resourceVersions across
+// all objects, from 101 on.
+type Server struct {
+	Mu      sync.Mutex        // guards Objects
+	Objects map[string]Object // by path
+
+	number  int
+	history []change
+	changed chan struct{}
+}
+
+type change struct {
+	kind, path string
+	number     int
+	object     Object
+}
+
+// NewServer returns a server without objects.
+func NewServer() *Server {
+	return &Server{number: 100, Objects: map[string]Object{}, changed: make(chan struct{})}
+}
+
+// Client returns a client of h for one group and version. Both end with the
+// test.
+func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClient {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	cfg := &rest.Config{Host: s.URL, APIPath: "/apis"}
+	if gv.Group == "" {
+		cfg.APIPath = "/api"
+	}
+	cfg.GroupVersion = &gv
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	c, err := rest.RESTClientForConfigAndClient(cfg, s.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ServeHTTP serves the API.
+func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	switch {
+	case q.Get("watch") == "true":
+		name := strings.TrimPrefix(q.Get("fieldSelector"), "metadata.name=")
+		a.watch(w, r, r.URL.Path+"/"+name, q.Get("resourceVersion"))
+	case r.Method == http.MethodGet:
+		a.answer(w, func() (int, any) { return a.get(r.URL.Path) })
+	default:
+		var o Object
+		if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+			Reply(w, http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", ""))
+			return
+		}
+		a.answer(w, func() (int, any) { return a.write(r.Method, r.URL.Path, o) })
+	}
+}
+
+func (a *Server) answer(w http.ResponseWriter, do func() (int, any)) {
+	a.Mu.Lock()
+	code, body := do()
+	raw := Marshal(body)
+	a.Mu.Unlock()
+	Reply(w, code, json.RawMessage(raw))
+}
+
+func (a *Server) get(path string) (int, any) {
+	if o, ok := a.Objects[path]; ok {
+		return http.StatusOK, o
+	}
+	return http.StatusNotFound, NotFound(path)
+}
+
+func (a *Server) write(method, path string, o Object) (int, any) {
+	if method == http.MethodPost {
+		path += "/" + o["metadata"].(Object)["name"].(string)
+	}
+	old, exists := a.Objects[path]
+	conflict := func(reason, message string) (int, any) {
+		return http.StatusConflict, Status(http.StatusConflict, reason, message, resourceOf(path), last(path))
+	}
+	switch {
+	case method == http.MethodPost && exists:
+		return conflict("AlreadyExists", "already exists")
+	case method == http.MethodPut && !exists:
+		// The real one answers a PUT with a UID so, too: the UID is a
+		// precondition.
+		return conflict("Conflict", "Precondition failed: UID in precondition")
+	case method == http.MethodDelete && !exists:
+		return http.StatusNotFound, NotFound(path)
+	case exists && !meets(old, o, method):
+		return conflict("Conflict", "the object has been modified")
+	}
+	return a.store(method, path, o)
+}
+
+// store does what write has found to be in order.
+func (a *Server) store(method, path string, o Object) (int, any) {
+	switch method {
+	case http.MethodDelete:
+		a.put("DELETED", path, Clone(a.Objects[path]))
+		return http.StatusOK, Object{"kind": "Status", "apiVersion": "v1", "status": "Success"}
+	case http.MethodPost:
+		o["metadata"].(Object)["uid"] = fmt.Sprintf("uid-%d", a.number)
+		a.put("ADDED", path, o)
+		return http.StatusCreated, o
+	default:
+		a.put("MODIFIED", path, o)
+		return http.StatusOK, o
+	}
+}
+
+// meets reports whether old has the UID and the resourceVersion that an update
+// or the preconditions of a deletion want.
+func meets(old, sent Object, method string) bool {
+	wants, _ := sent["metadata"].(Object)
+	if method == http.MethodDelete {
+		wants, _ = sent["preconditions"].(Object)
+	}
+	for _, key := range []string{"uid", "resourceVersion"} {
+		want, given := wants[key]
+		if (given || method == http.MethodPut) && want != old["metadata"].(Object)[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// put stores o under the next resourceVersion. The caller holds Mu.
+func (a *Server) put(kind, path string, o Object) {
+	a.number++
+	o["metadata"].(Object)["resourceVersion"] = strconv.Itoa(a.number)
+	if kind == "DELETED" {
+		delete(a.Objects, path)
+	} else {
+		a.Objects[path] = o
+	}
+	a.history = append(a.history, change{kind, path, a.number, Clone(o)})
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// Change changes an object behind the lock's back.
+func (a *Server) Change(path string, do func(o Object)) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	o := Clone(a.Objects[path])
+	do(o)
+	a.put("MODIFIED", path, o)
+}
+
+// Delete removes an object behind the lock's back.
+func (a *Server) Delete(path string) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if o, ok := a.Objects[path]; ok {
+		a.put("DELETED", path, Clone(o))
+	}
+}
+
+func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from string) {
+	after, _ := strconv.Atoi(from)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	for first := true; ; first = false {
+		a.Mu.Lock()
+		if o, ok := a.Objects[path]; first && after == 0 {
+			if ok {
+				send(w, "ADDED", Clone(o))
+			}
+			after = a.number
+		}
+		for _, c := range a.history {
+			if c.number > after && c.path == path {
+				send(w, c.kind, c.object)
+			}
+		}
+		after = a.number
+		changed := a.changed
+		a.Mu.Unlock()
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// send writes one event of a watch.
+func send(w http.ResponseWriter, kind string, o any) {
+	fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", kind, Marshal(o))
+	w.(http.Flusher).Flush()
+}
+
+// Reply answers a request with body as JSON.
+func Reply(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(Marshal(body))
+}
+
+// Status is an error as the API server words it.
+func Status(code int, reason, message, kind, name string, causes ...string) Object {
+	o := Object{"kind": "Status", "apiVersion": "v1", "metadata": Object{}, "status": "Failure", "message": message, "reason": reason, "code": code}
+	if kind != "" || len(causes) > 0 {
+		list := []any{}
+		for _, c := range causes {
+			list = append(list, Object{"reason": c})
+		}
+		o["details"] = Object{"kind": kind, "name": name, "causes": list}
+	}
+	return o
+}
+
+// NotFound is the error for an object that does not exist.
+func NotFound(path string) Object {
+	return Status(404, "NotFound", fmt.Sprintf("%s %q not found", resourceOf(path), last(path)), resourceOf(path), last(path))
+}
+
+// resourceOf returns the resource of an object's path.
+func resourceOf(path string) string {
+	parts := strings.Split(path, "/")
+	return parts[len(parts)-2]
+}
+
+func last(path string) string { return path[strings.LastIndex(path, "/")+1:] }
+
+// Clone returns a deep copy.
+func Clone(o Object) Object {
+	var c Object
+	if err := json.Unmarshal(Marshal(o), &c); err != nil {
+		panic(err) // it was JSON
+	}
+	return c
+}
+
+// Marshal returns v as JSON; v is of maps, slices and strings only.
+func Marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
