@@ -4,8 +4,15 @@
 package ownerref
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -31,9 +38,9 @@ func (o Owner) String() string { return o.Name + "/" + string(o.UID) }
 // Kind is what a ConfigMap turned out to be.
 type Kind string
 
-// The kinds of ConfigMap that stand in a legacy lock's place.
+// What may stand in a legacy lock's place.
 const (
-	Absent  Kind = "absent"  // there is none
+	Absent  Kind = "absent"  // nothing
 	Legacy  Kind = "legacy"  // a leader-for-life lock
 	Shield  Kind = "shield"  // ours; its owners are presences
 	Sealed  Kind = "sealed"  // ours, for good: it has no owner
@@ -48,47 +55,82 @@ type Record struct {
 	// UID is that of the ConfigMap; empty for an Absent one.
 	UID types.UID
 	// Number orders the versions of the ConfigMap, also across deletion and
-	// creation. Of an Absent one it is known only after a watch saw the
-	// deletion, else zero.
+	// creation. Of an Absent one it is known only where a watch saw the
+	// deletion, else it is zero.
 	Number uint64
 	// Why says of a Foreign one what it is and what to do.
 	Why string
 
-	object *corev1.ConfigMap
+	object *corev1.ConfigMap // as it was read
 }
 
-// ShieldState is what a shield says. It is a value: its methods return changed
-// copies.
-type ShieldState struct {
-	// Presences own the shield. A sealed one has none.
-	Presences []Owner
-	// Armed says that no legacy pod was left after the shield was up: only
-	// under an armed shield may a candidate lead.
-	Armed bool
-	Stage record.Stage
-	// Seen are legacy owners that candidates met, at most MaxSeen, oldest
-	// first.
-	Seen []Owner
+// Recognize says what a ConfigMap is; nil is Absent. It is pure. The Record
+// keeps cm, which must not be changed afterwards.
+//
+// A Legacy lock is one without data whose only owner is a Pod, whatever its
+// annotations say: that is how leader-for-life reads it. A Shield is owned by
+// Leases alone. Somebody may have stripped it of its owners or of its
+// annotations, but not of both, and stripped of its annotations it must not
+// hold data. Whatever carries client-go's election record is Foreign: another
+// kind of elector leads by it.
+func Recognize(cm *corev1.ConfigMap) Record {
+	if cm == nil {
+		return Record{Kind: Absent}
+	}
+	r := Record{UID: cm.UID, Number: record.Number(cm.ResourceVersion), object: cm}
+	if r.Why = foreign(cm); r.Why != "" {
+		r.Kind = Foreign
+		return r
+	}
+	owners := cm.OwnerReferences
+	if len(owners) == 1 && isPod(owners[0]) {
+		r.Kind, r.Owner = Legacy, ownerOf(owners[0])
+		return r
+	}
+	r.Kind, r.Shield = Shield, readShield(cm)
+	if sealing(r.Shield.Stage) && len(owners) == 0 {
+		r.Kind = Sealed
+	}
+	return r
 }
 
-// MaxSeen bounds ShieldState.Seen.
-const MaxSeen = 100
+// foreign says why a ConfigMap is neither a leader-for-life lock nor ours, or
+// returns "".
+func foreign(cm *corev1.ConfigMap) string {
+	owners := cm.OwnerReferences
+	data := len(cm.Data)+len(cm.BinaryData) > 0
+	_, elected := cm.Annotations[resourcelock.LeaderElectionRecordAnnotationKey]
+	byPod := len(owners) == 1 && isPod(owners[0])
+	switch {
+	case elected:
+		return "it holds an election record of client-go: if that is the operator's old lock, set the legacy kind to configmap; if not, give the lock another name"
+	case !byPod && slices.ContainsFunc(owners, isNoPresence):
+		return fmt.Sprintf("its owners are %s, where a leader-for-life lock has one Pod and a shield has Leases: remove the owner references that do not belong there, or the ConfigMap if nothing uses it", list(owners))
+	case data && (byPod || !marked(cm)):
+		return "it holds data, which no lock does: give the lock another name, or remove the ConfigMap if nothing uses it"
+	case len(owners) == 0 && !marked(cm):
+		return "it has no owner, and nothing says that it is a shield: remove the ConfigMap if nothing uses it, or give the lock another name"
+	}
+	return ""
+}
 
-// Recognize says what a ConfigMap is; nil is Absent.
-func Recognize(cm *corev1.ConfigMap) Record { return Record{} }
+func isPod(ref metav1.OwnerReference) bool {
+	return ref.Kind == Pod && ref.APIVersion == corev1.SchemeGroupVersion.String() && ref.UID != ""
+}
 
-// With returns s with p among its presences.
-func (s ShieldState) With(p Owner) ShieldState { return s }
+func isNoPresence(ref metav1.OwnerReference) bool {
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	return ref.Kind != Lease || group != coordinationv1.GroupName || ref.UID == ""
+}
 
-// Without returns s without p among its presences.
-func (s ShieldState) Without(p Owner) ShieldState { return s }
+func ownerOf(ref metav1.OwnerReference) Owner {
+	return Owner{Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
+}
 
-// Has reports whether p is among the presences.
-func (s ShieldState) Has(p Owner) bool { return false }
-
-// Remember returns s with the legacy owner pod among those seen.
-func (s ShieldState) Remember(pod Owner) ShieldState { return s }
-
-// Forget returns s without pod among those seen. A pod that is gone may be
-// forgotten, for its UID never comes back.
-func (s ShieldState) Forget(pod Owner) ShieldState { return s }
+func list(refs []metav1.OwnerReference) string {
+	var texts []string
+	for _, ref := range refs {
+		texts = append(texts, fmt.Sprintf("%s %s (%s)", ref.Kind, ref.Name, ref.APIVersion))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,184 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownerref
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// The annotations of a shield, besides those of its stage. Each of them marks
+// a ConfigMap as ours.
+const (
+	// AnnotationArmed is the UID of the ConfigMap once it is armed, so that a
+	// copy of it that somebody restores is not.
+	AnnotationArmed = "zonelect.dev/armed"
+	// AnnotationSeen lists ShieldState.Seen as name/uid, with commas between.
+	AnnotationSeen = "zonelect.dev/seen"
+)
+
+const unarmed = "false"
+
+// MaxSeen bounds ShieldState.Seen.
+const MaxSeen = 100
+
+// ShieldState is what a shield says. It is a value: its methods return changed
+// copies and leave what they are called on as it is.
+type ShieldState struct {
+	// Presences own the shield. A sealed one has none.
+	Presences []Owner
+	// Armed says that no legacy pod was left after this very ConfigMap was
+	// up: no candidate may lead under one that is not, sealed or not.
+	Armed bool
+	Stage record.Stage
+	// Seen are legacy owners that candidates met, at most MaxSeen, the oldest
+	// first.
+	Seen []Owner
+}
+
+// With returns s with p among its presences.
+func (s ShieldState) With(p Owner) ShieldState {
+	s.Presences = with(s.Presences, p)
+	return s
+}
+
+// Without returns s without p among its presences.
+func (s ShieldState) Without(p Owner) ShieldState {
+	s.Presences = without(s.Presences, p)
+	return s
+}
+
+// Has reports whether p is among the presences.
+func (s ShieldState) Has(p Owner) bool { return has(s.Presences, p) }
+
+// Remember returns s with the legacy pod among those seen. Of more than
+// MaxSeen the oldest is dropped.
+func (s ShieldState) Remember(pod Owner) ShieldState {
+	s.Seen = latest(with(s.Seen, pod))
+	return s
+}
+
+// Forget returns s without pod among those seen. One that is gone may be
+// forgotten, for its UID never comes back.
+func (s ShieldState) Forget(pod Owner) ShieldState {
+	s.Seen = without(s.Seen, pod)
+	return s
+}
+
+func has(owners []Owner, o Owner) bool {
+	return slices.ContainsFunc(owners, func(other Owner) bool { return other.UID == o.UID })
+}
+
+func with(owners []Owner, o Owner) []Owner {
+	if has(owners, o) {
+		return owners
+	}
+	return append(slices.Clone(owners), o)
+}
+
+func without(owners []Owner, o Owner) []Owner {
+	return slices.DeleteFunc(slices.Clone(owners), func(other Owner) bool { return other.UID == o.UID })
+}
+
+func latest(seen []Owner) []Owner { return seen[max(0, len(seen)-MaxSeen):] }
+
+// sealing reports whether a shield of that stage needs no owner.
+func sealing(s record.Stage) bool {
+	return s.Phase == record.PhaseSealed || s.Phase == record.PhaseClean
+}
+
+// marked reports whether any annotation says that a ConfigMap is ours.
+func marked(cm *corev1.ConfigMap) bool {
+	_, armed := cm.Annotations[AnnotationArmed]
+	_, seen := cm.Annotations[AnnotationSeen]
+	return armed || seen || record.ReadStage(cm.Annotations) != record.Stage{}
+}
+
+// readShield reads what a shield says. What makes no sense reads as absent.
+func readShield(cm *corev1.ConfigMap) ShieldState {
+	s := ShieldState{
+		Armed: cm.UID != "" && cm.Annotations[AnnotationArmed] == string(cm.UID),
+		Stage: record.ReadStage(cm.Annotations),
+	}
+	for _, ref := range cm.OwnerReferences {
+		s.Presences = append(s.Presences, ownerOf(ref))
+	}
+	for pod := range strings.SplitSeq(cm.Annotations[AnnotationSeen], ",") {
+		if name, uid, _ := strings.Cut(pod, "/"); name != "" && uid != "" {
+			s.Seen = append(s.Seen, Owner{Kind: Pod, Name: name, UID: types.UID(uid)})
+		}
+	}
+	s.Seen = latest(s.Seen)
+	return s
+}
+
+// written returns a copy of cm that says s. Whatever else stands on it is
+// kept, also on the owner references that stay.
+func (s ShieldState) written(cm *corev1.ConfigMap) *corev1.ConfigMap {
+	cm = cm.DeepCopy()
+	cm.OwnerReferences = s.references(cm.OwnerReferences)
+	cm.Annotations = record.WriteStage(cm.Annotations, s.Stage)
+	if cm.Annotations == nil {
+		cm.Annotations = map[string]string{}
+	}
+	cm.Annotations[AnnotationArmed] = unarmed
+	if s.Armed {
+		cm.Annotations[AnnotationArmed] = string(cm.UID)
+	}
+	delete(cm.Annotations, AnnotationSeen)
+	if len(s.Seen) > 0 {
+		var texts []string
+		for _, pod := range s.Seen {
+			texts = append(texts, pod.String())
+		}
+		cm.Annotations[AnnotationSeen] = strings.Join(texts, ",")
+	}
+	return cm
+}
+
+func (s ShieldState) references(old []metav1.OwnerReference) []metav1.OwnerReference {
+	var refs []metav1.OwnerReference
+	for _, p := range s.Presences {
+		same := func(ref metav1.OwnerReference) bool { return ref.UID == p.UID }
+		if i := slices.IndexFunc(old, same); i >= 0 {
+			refs = append(refs, old[i])
+			continue
+		}
+		refs = append(refs, metav1.OwnerReference{
+			APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: Lease, Name: p.Name, UID: p.UID,
+		})
+	}
+	return refs
+}
+
+// check says what about s must not stand on any shield.
+func (s ShieldState) check() error {
+	var errs []error
+	if len(s.Presences) == 0 && !sealing(s.Stage) {
+		errs = append(errs, fmt.Errorf("in phase %q a shield without presences would keep legacy pods out for ever: remove it instead", s.Stage.Phase))
+	}
+	for _, p := range s.Presences {
+		if p.Kind != Lease || p.Name == "" || p.UID == "" {
+			errs = append(errs, fmt.Errorf("%s %s is no presence: it must be a Lease with a name and a UID", p.Kind, p))
+		}
+	}
+	for _, pod := range s.Seen {
+		if pod.Name == "" || pod.UID == "" || strings.ContainsAny(pod.String(), ",") || strings.Contains(pod.Name, "/") {
+			errs = append(errs, fmt.Errorf("%s %s cannot be remembered: it needs the name and the UID of a pod", pod.Kind, pod))
+		}
+	}
+	if len(s.Seen) > MaxSeen {
+		errs = append(errs, fmt.Errorf("%d legacy owners are too many to remember, at most %d are", len(s.Seen), MaxSeen))
+	}
+	return errors.Join(errs...)
+}
