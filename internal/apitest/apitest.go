@@ -24,11 +24,16 @@ import (
 type Object = map[string]any
 
 // Server speaks as much of the API's wire format as a lock hears: GET, POST,
-// PUT, DELETE and watches of single objects. It counts resourceVersions across
+// PUT, DELETE, lists, and watches of single objects. It counts resourceVersions across
 // all objects, from 101 on.
 type Server struct {
 	Mu      sync.Mutex        // guards Objects
 	Objects map[string]Object // by path
+
+	// Before, if set, sees every request before it is served: the verb, as
+	// RBAC calls it, and the path. With a code other than zero it answers it.
+	// It is called by one goroutine at a time.
+	Before func(verb, path string) (code int, body Object)
 
 	number  int
 	history []change
@@ -52,13 +57,18 @@ func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClie
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	cfg := &rest.Config{Host: s.URL, APIPath: "/apis"}
+	return newClient(t, s.URL, s.Client(), gv)
+}
+
+func newClient(t *testing.T, url string, client *http.Client, gv schema.GroupVersion) *rest.RESTClient {
+	t.Helper()
+	cfg := &rest.Config{Host: url, APIPath: "/apis"}
 	if gv.Group == "" {
 		cfg.APIPath = "/api"
 	}
 	cfg.GroupVersion = &gv
 	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	c, err := rest.RESTClientForConfigAndClient(cfg, s.Client())
+	c, err := rest.RESTClientForConfigAndClient(cfg, client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +78,16 @@ func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClie
 // ServeHTTP serves the API.
 func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
+	if code, body := a.before(r); code != 0 {
+		Reply(w, code, body)
+		return
+	}
 	switch {
 	case q.Get("watch") == "true":
 		name := strings.TrimPrefix(q.Get("fieldSelector"), "metadata.name=")
 		a.watch(w, r, r.URL.Path+"/"+name, q.Get("resourceVersion"))
+	case r.Method == http.MethodGet && isList(r.URL.Path):
+		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q.Get("labelSelector")) })
 	case r.Method == http.MethodGet:
 		a.answer(w, func() (int, any) { return a.get(r.URL.Path) })
 	default:
@@ -82,6 +98,15 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.answer(w, func() (int, any) { return a.write(r.Method, r.URL.Path, o) })
 	}
+}
+
+func (a *Server) before(r *http.Request) (int, Object) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if a.Before == nil {
+		return 0, nil
+	}
+	return a.Before(verbOf(r), r.URL.Path)
 }
 
 func (a *Server) answer(w http.ResponseWriter, do func() (int, any)) {
@@ -253,8 +278,8 @@ func resourceOf(path string) string {
 
 func last(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// Clone returns a deep copy.
-func Clone(o Object) Object {
+// Clone returns a deep copy, or the JSON form of a typed object.
+func Clone(o any) Object {
 	var c Object
 	if err := json.Unmarshal(Marshal(o), &c); err != nil {
 		panic(err) // it was JSON
@@ -262,7 +287,7 @@ func Clone(o Object) Object {
 	return c
 }
 
-// Marshal returns v as JSON; v is of maps, slices and strings only.
+// Marshal returns v as JSON. It panics if v has none.
 func Marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

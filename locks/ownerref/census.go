@@ -5,6 +5,7 @@ package ownerref
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -62,5 +63,5 @@ func NewCensus(c CensusConfig) (*Census, error) { return &Census{c}, nil }
 
 // Take is one live count.
 func (c *Census) Take(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
-	return Count{}, errUnwritten
+	return Count{}, errors.New("not written yet")
 }

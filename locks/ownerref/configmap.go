@@ -6,53 +6,152 @@ package ownerref
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // Config says which ConfigMap is the legacy lock and how to reach it.
 type Config struct {
-	// Core talks to the core group, v1. Required.
+	// Core talks to the core group, v1, such as
+	// clientset.CoreV1().RESTClient(). Required.
 	Core rest.Interface
-	// Namespace and Name of the ConfigMap. Required. It need not exist.
+	// Namespace and Name of the ConfigMap. Required. It need not exist; the
+	// namespace must.
 	Namespace, Name string
-	// Logger gets warnings. The zero value drops them.
+	// Logger is told of every change that was made. The zero value drops it.
 	Logger logr.Logger
 }
 
 // ConfigMap is the object in the legacy lock's place. It keeps nothing of what
-// it read. All methods are safe for concurrent use.
+// it read: versions travel through the caller, in a [Record]. All methods are
+// safe for concurrent use; each makes one request at most, without retries.
 type ConfigMap struct {
-	config Config
+	object rawapi.Object[corev1.ConfigMap, *corev1.ConfigMap]
+	log    logr.Logger
 }
-
-var errUnwritten = errors.New("not written yet")
 
 // New returns the ConfigMap that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
-func New(c Config) (*ConfigMap, error) { return &ConfigMap{c}, nil }
+func New(c Config) (*ConfigMap, error) {
+	name := apierror.Object{Resource: apierror.ConfigMaps, Namespace: c.Namespace, Name: c.Name}
+	if err := rawapi.Check(c.Core, name); err != nil {
+		return nil, fmt.Errorf("leader-for-life lock %q in namespace %q: %w", c.Name, c.Namespace, err)
+	}
+	return &ConfigMap{rawapi.New[corev1.ConfigMap](c.Core, name), c.Logger.WithValues("configMap", c.Namespace+"/"+c.Name)}, nil
+}
 
 // Read returns what stands there now. It is linearizable. That there is none
 // is no error but an Absent record.
-func (m *ConfigMap) Read(ctx context.Context) (Record, error) { return Record{}, errUnwritten }
+func (m *ConfigMap) Read(ctx context.Context) (Record, error) {
+	cm, err := m.object.Get(ctx)
+	if m.object.Name().Absent(err) {
+		return Recognize(nil), nil
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return Recognize(cm), nil
+}
 
 // Watch passes what happens to the ConfigMap after the version from to each,
-// in order, and blocks. Of a bookmark only the record's Number is set.
+// in order and without leaving anything out, and blocks. From zero it begins
+// with the ConfigMap as it is, if there is one. Of a bookmark only the record's
+// Number is set. It returns nil when it ends by itself, as it does after five
+// to ten minutes, and what each returns, if that is an error; an error that
+// wraps election.ErrVersionExpired says that the history since from is gone.
 func (m *ConfigMap) Watch(ctx context.Context, from uint64, each func(ctx context.Context, r Record, bookmark bool) error) error {
-	return errUnwritten
+	return m.object.Watch(ctx, from, func(ctx context.Context, e rawapi.Event[*corev1.ConfigMap]) error {
+		switch number := record.Number(e.Object.ResourceVersion); e.Type {
+		case watch.Deleted:
+			return each(ctx, Record{Kind: Absent, Number: number}, false)
+		case watch.Bookmark:
+			return each(ctx, Record{Number: number}, true)
+		default:
+			return each(ctx, Recognize(e.Object), false)
+		}
+	})
 }
 
-// PutUp creates the shield, unarmed.
+// PutUp creates the shield and returns it. It fails with an error that wraps
+// election.ErrConflict if anything stands there. An armed state is refused:
+// only what stands can be armed.
 func (m *ConfigMap) PutUp(ctx context.Context, s ShieldState) (Record, error) {
-	return Record{}, errUnwritten
+	if err := s.checkNew(); err != nil {
+		return Record{}, m.object.Name().Explain(apierror.Create, err)
+	}
+	cm, err := m.object.Create(ctx, s.written(&corev1.ConfigMap{}))
+	if err != nil {
+		return Record{}, err
+	}
+	m.log.Info("the shield is up: leader-for-life programs wait at it", "phase", s.Stage.Phase)
+	return Recognize(cm), nil
 }
 
-// Change puts s in the place of what a Shield or Sealed one says, if it still
-// is at the version of base.
+func (s ShieldState) checkNew() error {
+	if s.Armed {
+		return errors.New("a shield that is not up yet cannot be armed")
+	}
+	return s.check()
+}
+
+// Change puts s in the place of what base says, and returns what now stands.
+// Whatever else is on the ConfigMap is kept. It fails with an error that wraps
+// election.ErrConflict if the ConfigMap is not at the version of base any more.
+//
+// Nothing is sent if base is neither a Shield nor Sealed; if s has no presences
+// but is not sealed; or if s takes the last presence from a base that is not
+// armed (M9).
 func (m *ConfigMap) Change(ctx context.Context, base Record, s ShieldState) (Record, error) {
-	return Record{}, errUnwritten
+	if err := base.checkChange(s); err != nil {
+		return Record{}, m.object.Name().Explain(apierror.Update, err)
+	}
+	cm, err := m.object.Update(ctx, s.written(base.object))
+	if err != nil {
+		return Record{}, err
+	}
+	m.log.V(1).Info("the shield was changed", "phase", s.Stage.Phase, "armed", s.Armed, "presences", len(s.Presences))
+	return Recognize(cm), nil
 }
 
-// Remove deletes the ConfigMap if it still is at the version of base.
-func (m *ConfigMap) Remove(ctx context.Context, base Record) error { return errUnwritten }
+func (r Record) checkChange(s ShieldState) error {
+	switch {
+	case r.Kind != Shield && r.Kind != Sealed:
+		return fmt.Errorf("what is to be changed is no shield: %w", r.is())
+	case r.object == nil:
+		return errors.New("the version to replace was not read from this ConfigMap")
+	case r.Kind == Shield && len(s.Presences) == 0 && !r.Shield.Armed:
+		return errors.New("only an armed shield can be sealed")
+	default:
+		return s.check()
+	}
+}
+
+// Remove deletes the ConfigMap if it still is at the version of base, which
+// must be Legacy, a Shield or Sealed. It fails with an error that wraps
+// election.ErrConflict if it was changed or is gone meanwhile.
+func (m *ConfigMap) Remove(ctx context.Context, base Record) error {
+	if base.Kind == Absent || base.Kind == Foreign || base.object == nil {
+		return m.object.Name().Explain(apierror.Delete, fmt.Errorf("what is to be removed is not ours: %w", base.is()))
+	}
+	if err := m.object.Delete(ctx, base.UID, base.object.ResourceVersion); err != nil {
+		return err
+	}
+	m.log.Info("the ConfigMap was removed", "was", base.Kind, "owner", base.Owner.Name)
+	return nil
+}
+
+// is says what a record is, for errors.
+func (r Record) is() error {
+	if r.Why != "" {
+		return fmt.Errorf("it is %s: %s", r.Kind, r.Why)
+	}
+	return fmt.Errorf("it is %s", r.Kind)
+}

@@ -1,0 +1,91 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// isList reports whether a path is that of all objects of a resource.
+func isList(path string) bool {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	rest := parts[min(2, len(parts)):] // after api/v1
+	if parts[0] == "apis" {
+		rest = parts[min(3, len(parts)):] // after apis/group/v1
+	}
+	if len(rest) > 2 && rest[0] == "namespaces" {
+		rest = rest[2:]
+	}
+	return len(rest) == 1
+}
+
+// list answers with the objects below path that have the labels of selector,
+// by name.
+func (a *Server) list(path, selector string) (int, any) {
+	wanted, err := labels.Parse(selector)
+	if err != nil {
+		return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
+	}
+	items := []any{}
+	for _, name := range slices.Sorted(maps.Keys(a.Objects)) {
+		if below, ok := strings.CutPrefix(name, path+"/"); ok && !strings.Contains(below, "/") && wanted.Matches(labelsOf(a.Objects[name])) {
+			items = append(items, a.Objects[name])
+		}
+	}
+	return http.StatusOK, Object{"metadata": Object{"resourceVersion": strconv.Itoa(a.number)}, "items": items}
+}
+
+func labelsOf(o Object) labels.Set {
+	set := labels.Set{}
+	all, _ := o["metadata"].(Object)["labels"].(Object)
+	for key, value := range all {
+		set[key], _ = value.(string)
+	}
+	return set
+}
+
+// verbOf returns what RBAC calls a request.
+func verbOf(r *http.Request) string {
+	switch {
+	case r.URL.Query().Get("watch") == "true":
+		return "watch"
+	case r.Method == http.MethodPost:
+		return "create"
+	case r.Method == http.MethodPut:
+		return "update"
+	case r.Method == http.MethodDelete:
+		return "delete"
+	case isList(r.URL.Path):
+		return "list"
+	default:
+		return "get"
+	}
+}
+
+// Forbidden is the answer to a request that RBAC does not allow.
+func Forbidden(verb, path string) (int, Object) {
+	resource := last(path)
+	if !isList(path) {
+		resource = resourceOf(path)
+	}
+	return http.StatusForbidden, Status(http.StatusForbidden, "Forbidden", resource+` is forbidden: User "jane" cannot `+verb+" resource", resource, "")
+}
+
+// Put creates or replaces an object behind the client's back, as it is given
+// but for its resourceVersion.
+func (a *Server) Put(path string, o any) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	kind := "ADDED"
+	if _, exists := a.Objects[path]; exists {
+		kind = "MODIFIED"
+	}
+	a.put(kind, path, Clone(o))
+}
