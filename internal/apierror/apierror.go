@@ -108,6 +108,10 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	return "", nil
 }
 
+// ownerRefs is how the admission plugin OwnerReferencesPermissionEnforcement
+// begins its message.
+const ownerRefs = "cannot set an ownerRef on a resource you can't delete"
+
 // judgeForbidden tells a missing permission, which comes with the words
 // "cannot" and the resource, from what admission refuses.
 func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, kind error) {
@@ -116,6 +120,8 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 		return fmt.Sprintf("namespace %q is being deleted", o.Namespace), nil
 	case strings.Contains(status.Message, " cannot impersonate "):
 		return "the client's configuration says to impersonate somebody", election.ErrForbidden
+	case strings.Contains(status.Message, ownerRefs):
+		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), election.ErrForbidden
 	case strings.Contains(status.Message, " cannot ") || hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
 		return o.missing(verb), election.ErrForbidden
 	default:

@@ -29,6 +29,7 @@ func TestErrorsNameTheObjectAndWhatToDo(t *testing.T) {
 		"a permission in a namespace": {Object{ConfigMaps, "ns", "lock"}, missing, election.ErrForbidden, `configmap ns/lock: update: needs verb "update" on configmaps in namespace "ns" (grant it in a Role `},
 		"a permission without one":    {Object{Nodes, "", "n1"}, missing, election.ErrForbidden, `node n1: update: needs verb "update" on nodes (grant it in a ClusterRole `},
 		"a permission for all":        {Object{Pods, "ns", ""}, missing, election.ErrForbidden, `pods in namespace ns: update: `},
+		"a permission to own":         {Object{Leases, "ns", "lock"}, apierrors.NewForbidden(about, "lock", errors.New("cannot set an ownerRef on a resource you can't delete: , <nil>")), election.ErrForbidden, `needs verb "delete" on leases`},
 		"a group":                     {Object{Leases, "ns", "lock"}, missing, election.ErrForbidden, `lease ns/lock: update: needs verb "update" on leases.coordination.k8s.io`},
 		"an object that is not there": {Object{ConfigMaps, "ns", "lock"}, apierrors.NewNotFound(about, "lock"), election.ErrConflict, "the ConfigMap does not exist"},
 		"an API that is not there":    {Object{Endpoints, "ns", "lock"}, &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404}}, election.ErrNoAPI, "the server does not serve endpoints of v1"},

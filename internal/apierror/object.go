@@ -20,13 +20,18 @@ type Resource struct {
 	Since   string // the first Kubernetes that serves it, such as "1.14"; empty for all
 }
 
-// The resources that locks stand on.
+// The resources that locks stand on, and those that say who may hold one.
 var (
 	Leases     = Resource{Group: "coordination.k8s.io", Version: "v1", Name: "leases", Kind: "Lease", Since: "1.14"}
 	ConfigMaps = Resource{Version: "v1", Name: "configmaps", Kind: "ConfigMap"}
 	Endpoints  = Resource{Version: "v1", Name: "endpoints", Kind: "Endpoints"}
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
+
+	DaemonSets   = Resource{Group: "apps", Version: "v1", Name: "daemonsets", Kind: "DaemonSet", Since: "1.9"}
+	Deployments  = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}
+	ReplicaSets  = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Since: "1.9"}
+	StatefulSets = Resource{Group: "apps", Version: "v1", Name: "statefulsets", Kind: "StatefulSet", Since: "1.9"}
 )
 
 // String returns the resource with its group, such as

@@ -1,0 +1,57 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rawapi_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/rawapi"
+)
+
+// TestAListIsLiveAndComplete: a list at a resourceVersion may come from a
+// cache, and one with a limit may be the first part only.
+func TestAListIsLiveAndComplete(t *testing.T) {
+	server := apitest.NewServer()
+	for name, app := range map[string]string{"a": "x", "b": "x", "c": "y"} {
+		pod := &corev1.Pod{}
+		pod.Name, pod.Labels = name, map[string]string{"app": app}
+		server.Put("/api/v1/namespaces/ns/pods/"+name, pod)
+	}
+	query := ""
+	client := apitest.Wire(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query = r.URL.RawQuery
+		server.ServeHTTP(w, r)
+	}), corev1.SchemeGroupVersion)
+
+	pods, err := rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", "app=x")
+	if err != nil || len(pods.Items) != 2 || pods.Items[0].Name != "a" {
+		t.Errorf("got %v, %v", pods, err)
+	}
+	if strings.Contains(query, "resourceVersion") || strings.Contains(query, "limit") {
+		t.Errorf("asked for %s", query)
+	}
+	server.Before = apitest.Forbidden
+	if _, err = rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", ""); !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestWhatIsNoListIsNotAnEmptyOne: nothing may follow from nobody being there
+// if that was not said.
+func TestWhatIsNoListIsNotAnEmptyOne(t *testing.T) {
+	for _, answer := range []string{`{}`, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`} {
+		client, _ := clientOf(t, http.StatusOK, answer)
+		if pods, err := rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", ""); err == nil {
+			t.Errorf("%s was taken for %v", answer, pods)
+		}
+	}
+}
