@@ -4,14 +4,25 @@
 // Package presence keeps the presence objects of candidates: one small Lease
 // for each, owned by its pod so that it goes with it, written at the start and
 // on change, never renewed.
+//
+// It needs the verbs get, list, create and update on leases in the lock's
+// namespace; where the API server has the admission plugin
+// OwnerReferencesPermissionEnforcement, as OpenShift's has, delete as well.
 package presence
 
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
 // Pod is the pod that a presence belongs to.
@@ -38,13 +49,79 @@ type Object struct {
 	UID  types.UID
 }
 
-// Ensure makes the presence object be as o says and returns it with its name
-// and UID.
+// attempts bounds how often Ensure begins anew because others wrote the same
+// object meanwhile.
+const attempts = 3
+
+// Ensure makes the presence stand as o says and returns it with its name and
+// UID. It creates it, or updates it where it says something else, or writes
+// nothing where all is as it should be. What others have put on it is kept.
+//
+// A Lease of its name that does not belong to the very pod, by UID, is left
+// alone: that is an error. client must be one for coordination.k8s.io/v1.
 func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object) (Object, error) {
-	return Object{}, errors.New("not written yet")
+	o.Name = nameOf(o.Lock, o.Pod)
+	name := apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name}
+	if err := errors.Join(rawapi.Check(client, name), o.check()); err != nil {
+		return Object{}, fmt.Errorf("presence of pod %s at lock %q: %w", o.Pod.Name, o.Lock, err)
+	}
+	object := rawapi.New[coordinationv1.Lease](client, name)
+	var lease *coordinationv1.Lease
+	err := election.ErrConflict
+	for i := 0; i < attempts && errors.Is(err, election.ErrConflict); i++ {
+		lease, err = ensure(ctx, object, o)
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("presence of pod %s: %w", o.Pod.Name, err)
+	}
+	o.UID = lease.UID
+	return o, nil
 }
 
-// List returns the presences of a lock.
+func (o Object) check() error {
+	if o.Lock == "" || o.Pod.Name == "" || o.Pod.UID == "" {
+		return errors.New("a presence needs a lock, and a pod with its name and its UID")
+	}
+	return nil
+}
+
+func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease], o Object) (*coordinationv1.Lease, error) {
+	lease, err := object.Get(ctx)
+	if object.Name().Absent(err) {
+		return object.Create(ctx, o.written(&coordinationv1.Lease{}))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if owner := podOf(lease); owner.UID != o.Pod.UID {
+		return nil, fmt.Errorf("%s stands in its place and belongs to %s, not to this pod (%s): remove it", object.Name(), owner.orNobody(), o.Pod.UID)
+	}
+	wanted := o.written(lease)
+	if equality.Semantic.DeepEqual(wanted, lease) {
+		return lease, nil
+	}
+	return object.Update(ctx, wanted)
+}
+
+func (p Pod) orNobody() string {
+	if p.UID == "" {
+		return "no pod, or several"
+	}
+	return fmt.Sprintf("pod %s (%s)", p.Name, p.UID)
+}
+
+// List returns the presences of a lock, by name, with one linearizable request.
+// What does not belong to exactly one pod is none.
 func List(ctx context.Context, client rest.Interface, namespace, lock string) ([]Object, error) {
-	return nil, errors.New("not written yet")
+	list, err := rawapi.List[coordinationv1.LeaseList](ctx, client, apierror.Leases, namespace, Label+"="+labelOf(lock))
+	if err != nil {
+		return nil, fmt.Errorf("presences at lock %s: %w", lock, err)
+	}
+	var all []Object
+	for i := range list.Items {
+		if o := read(&list.Items[i], lock); o.Pod.UID != "" {
+			all = append(all, o)
+		}
+	}
+	return all, nil
 }

@@ -1,0 +1,121 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package presence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// Label marks a presence. Its value is the lock's name, or, where that is too
+// long for a label, its beginning and a hash.
+const Label = "zonelect.dev/lock"
+
+// The annotations of a presence, besides the zone and the node, which are
+// those of a lock's record. The identity is the Lease's holder, so that people
+// see it where they list Leases.
+const (
+	annotationVersion = "zonelect.dev/version"
+	annotationMode    = "zonelect.dev/mode"
+	annotationWaiting = "zonelect.dev/waiting"
+)
+
+// annotations ties the texts of o to their keys.
+func (o *Object) annotations() map[string]*string {
+	return map[string]*string{
+		record.AnnotationZone: &o.Zone,
+		record.AnnotationNode: &o.Node,
+		annotationVersion:     &o.Version,
+		annotationMode:        &o.Mode,
+		annotationWaiting:     &o.Waiting,
+	}
+}
+
+// written returns a copy of lease that says o.
+func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	lease = lease.DeepCopy()
+	if lease.Labels == nil {
+		lease.Labels = map[string]string{}
+	}
+	lease.Labels[Label] = labelOf(o.Lock)
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	for key, text := range o.annotations() {
+		if *text == "" {
+			delete(lease.Annotations, key)
+			continue
+		}
+		lease.Annotations[key] = strings.ToValidUTF8((*text)[:min(len(*text), record.MaxText)], "")
+	}
+	if len(lease.OwnerReferences) == 0 {
+		lease.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: o.Pod.Name, UID: o.Pod.UID,
+		}}
+	}
+	lease.Spec.HolderIdentity = &o.Identity
+	return lease
+}
+
+// read returns what a presence says.
+func read(lease *coordinationv1.Lease, lock string) Object {
+	o := Object{Lock: lock, Pod: podOf(lease), Name: lease.Name, UID: lease.UID}
+	if lease.Spec.HolderIdentity != nil {
+		o.Identity = *lease.Spec.HolderIdentity
+	}
+	for key, text := range o.annotations() {
+		*text = lease.Annotations[key]
+	}
+	return o
+}
+
+// podOf returns the pod that a presence belongs to, or none: it has exactly
+// one owner.
+func podOf(lease *coordinationv1.Lease) Pod {
+	if len(lease.OwnerReferences) != 1 {
+		return Pod{}
+	}
+	ref := lease.OwnerReferences[0]
+	if ref.Kind != "Pod" || ref.APIVersion != corev1.SchemeGroupVersion.String() {
+		return Pod{}
+	}
+	return Pod{Name: ref.Name, UID: ref.UID}
+}
+
+// nameOf returns the name of a pod's presence. No pod has it: it holds a hash
+// of a UID that was given after the pod had its name. That matters, for
+// leader-for-life takes an owner of its own pod's name for itself, whatever
+// its kind.
+func nameOf(lock string, pod Pod) string {
+	return shortened(lock+"."+pod.Name, validation.DNS1123SubdomainMaxLength, ".", hash(lock+"/"+string(pod.UID)))
+}
+
+// labelOf returns the value of the label for a lock.
+func labelOf(lock string) string {
+	if len(lock) <= validation.LabelValueMaxLength {
+		return lock
+	}
+	return shortened(lock, validation.LabelValueMaxLength, "-", hash(lock))
+}
+
+// shortened returns text + sep + end in at most so many bytes, by cutting text
+// where a name may end.
+func shortened(text string, most int, sep, end string) string {
+	text = text[:min(len(text), most-len(sep)-len(end))]
+	return strings.TrimRight(text, "-.") + sep + end
+}
+
+// hash returns ten digits that stand for text.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:5])
+}
