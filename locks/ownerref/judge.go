@@ -4,6 +4,7 @@
 package ownerref
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,16 +13,17 @@ import (
 // PodState is what became of a legacy pod.
 type PodState string
 
-// The states of a legacy pod.
+// The states of a legacy pod. Whether it may lead does not follow from its
+// state alone.
 const (
-	Alive        PodState = "alive"
+	Alive        PodState = "alive" // or not started yet
 	Terminating  PodState = "terminating"
-	Gone         PodState = "gone"
+	Gone         PodState = "gone"      // the object with that UID does not exist
 	Completed    PodState = "completed" // Succeeded or Failed
 	Evicted      PodState = "evicted"
 	Preempted    PodState = "preempted"
-	Unreachable  PodState = "unreachable"
-	OutOfService PodState = "out of service"
+	Unreachable  PodState = "unreachable"    // its node is silent, not ready or gone
+	OutOfService PodState = "out of service" // its node has the taint of that name
 )
 
 // Verdict is the judgement of one legacy pod.
@@ -29,30 +31,226 @@ type Verdict struct {
 	State PodState
 	// MayLead says that nothing proves that its process has ended.
 	MayLead bool
-	// Presumed says that MayLead is false only because its node has been
-	// silent for so long or was declared out of service (M11).
+	// Presumed says that nothing proves it, and yet MayLead is false: its node
+	// has been silent for the grace, or was declared out of service (M11).
 	Presumed bool
-	Why      string
+	Why      string // the reason, in words
 }
 
-// NodeSight is what one candidate has seen of a pod's node.
-type NodeSight struct {
-	// Known says that the node or its heartbeats could be read; without it
-	// nothing else is set.
-	Known bool
-	// Exists and Ready are as the Node object says.
-	Exists, Ready bool
-	// OutOfService: the Node has the taint of that name.
+// Sight is what one candidate has seen of a pod and of its node, with its own
+// eyes and by its own clock. The zero Sight has seen nothing.
+type Sight struct {
+	// HeartKnown says that the node's heartbeats, the Lease that its kubelet
+	// renews, could be read. Then Beats says that it was seen to change, and
+	// SilentFor for how long it has stayed as it is.
+	HeartKnown bool
+	Beats      bool
+	SilentFor  time.Duration
+	// OthersBeat says that of all nodes at least half were seen to beat just
+	// now, so that not the way to the API, or the API itself, is at fault.
+	OthersBeat bool
+
+	// NodeKnown says that the Node could be read. Then Exists and Ready say
+	// what it says, and OutOfService that it has the taint.
+	NodeKnown    bool
+	Exists       bool
+	Ready        bool
 	OutOfService bool
-	// Beats: its heart was seen to beat.
-	Beats bool
-	// SilentFor is how long no heartbeat was seen.
-	SilentFor time.Duration
-	// Silent: SilentFor is long enough, and nothing else speaks against
-	// counting its pods as gone.
-	Silent bool
+
+	// FinishedFor is how long the pod has been seen as Succeeded or Failed.
+	FinishedFor time.Duration
+	// Grace is M11's; zero or less turns that rule off.
+	Grace time.Duration
 }
+
+// What a kubelet promises, unless it is configured otherwise: it renews its
+// Lease every ten seconds, and is believed for forty.
+const (
+	heartbeat = 10 * time.Second
+	missed    = heartbeat + heartbeat/2
+	believed  = 40 * time.Second
+)
+
+// killSlack is how much longer than its grace period a pod's end may take.
+const killSlack = 10 * time.Second
 
 // Judge says whether the pod that owner names may still lead. A nil pod does
-// not exist.
-func Judge(owner Owner, pod *corev1.Pod, node NodeSight) Verdict { return Verdict{MayLead: true} }
+// not exist. It is pure.
+//
+// A pod has ended if its object is gone, or if it is Succeeded or Failed, its
+// kubelet is alive to say so, and nothing of it runs any more. The kubelet
+// matters, for the pod collector writes Failed, too, where a node is dead or
+// cut off. A kubelet before Kubernetes 1.24 writes Failed before it has killed
+// an evicted pod, and may leave the containers out: then the pod's grace period
+// must have passed as well.
+//
+// A pod that has not ended may lead, whatever it looks like: one that is
+// terminating still runs, and a container that has terminated is started again.
+// The exception is M11's: its node has been silent for the grace, or was
+// declared out of service by somebody who should know and shows no sign of
+// life.
+func Judge(owner Owner, pod *corev1.Pod, s Sight) Verdict {
+	switch {
+	case pod == nil:
+		return Verdict{State: Gone, Why: "the pod does not exist any more"}
+	case pod.UID != owner.UID:
+		return Verdict{State: Gone, Why: "the pod does not exist any more; another has its name"}
+	}
+	if pod.Spec.NodeName == "" {
+		s = Sight{} // it has no node
+	}
+	v := Verdict{State: stateOf(pod, s), MayLead: true}
+	if !finished(pod) {
+		v.Why = whyAlive(pod, v.State)
+	} else if v.Why = unproven(pod, s); v.Why == "" {
+		return Verdict{State: finishedState(pod), Why: "it has ended, and its kubelet is there to say so"}
+	}
+	switch {
+	case s.outOfService():
+		v.Why = "its node was declared out of service and shows no sign of life"
+	case s.silent():
+		v.Why = fmt.Sprintf("its node has been silent for %v: it counts as gone, though it may run on where the API cannot be reached", s.SilentFor.Round(time.Second))
+	default:
+		return v
+	}
+	v.MayLead, v.Presumed = false, true
+	return v
+}
+
+// outOfService reports whether the node counts as off because it was declared
+// so. Like the pod collector, it does not believe that of a node that is Ready;
+// nor of one that beats.
+func (s Sight) outOfService() bool {
+	declared := s.Grace > 0 && s.NodeKnown && s.OutOfService
+	seenAlive := s.Ready || s.HeartKnown && s.Beats
+	return declared && (!seenAlive || s.HeartKnown && s.SilentFor >= missed)
+}
+
+// silent reports whether M11's rule applies to the node.
+func (s Sight) silent() bool {
+	return s.Grace > 0 && s.HeartKnown && s.SilentFor >= s.Grace && s.OthersBeat
+}
+
+// lives reports whether the kubelet is there to say what its pods do.
+func (s Sight) lives() bool {
+	if s.HeartKnown {
+		return s.Beats && s.SilentFor < believed
+	}
+	return s.NodeKnown && s.Exists && s.Ready
+}
+
+// unproven says why a pod that is Succeeded or Failed may run all the same, or
+// returns "".
+func unproven(pod *corev1.Pod, s Sight) string {
+	phase := pod.Status.Phase
+	switch {
+	case pod.Spec.NodeName == "":
+		return "" // no kubelet ever had it
+	case runs(pod):
+		return fmt.Sprintf("it is %s, but a container of it still runs", phase)
+	case !s.HeartKnown && !s.NodeKnown:
+		return fmt.Sprintf("it is %s, but neither its node nor that node's heartbeats may be read (verb get on nodes, or on leases in namespace %s), so that nobody knows whether its kubelet says so: remove the pod, or grant one of them", phase, corev1.NamespaceNodeLease)
+	case !s.lives():
+		return fmt.Sprintf("it is %s, but its kubelet was not seen to be alive, and others write that, too", phase)
+	case !reported(pod) && s.FinishedFor < gracePeriod(pod)+killSlack:
+		return fmt.Sprintf("it is %s, but its kubelet does not say what its containers do, and may not have killed them yet", phase)
+	}
+	return ""
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func statuses(pod *corev1.Pod) [][]corev1.ContainerStatus {
+	return [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses}
+}
+
+// runs reports whether any container's status says that it runs.
+func runs(pod *corev1.Pod) bool {
+	for _, kind := range statuses(pod) {
+		for _, container := range kind {
+			if container.State.Running != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reported reports whether the kubelet says of every container that it has
+// ended.
+func reported(pod *corev1.Pod) bool {
+	ended := 0
+	for _, container := range pod.Status.ContainerStatuses {
+		if container.State.Terminated != nil {
+			ended++
+		}
+	}
+	return ended >= len(pod.Spec.Containers)
+}
+
+func gracePeriod(pod *corev1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+}
+
+// stateOf returns the state of a pod that exists.
+func stateOf(pod *corev1.Pod, s Sight) PodState {
+	switch {
+	case s.outOfService():
+		return OutOfService
+	case s.silent(), s.NodeKnown && !(s.Exists && s.Ready):
+		return Unreachable
+	case finished(pod):
+		return finishedState(pod)
+	case disrupted(pod, corev1.PodReasonPreemptionByScheduler):
+		return Preempted
+	case pod.DeletionTimestamp != nil:
+		return Terminating
+	default:
+		return Alive
+	}
+}
+
+// The reasons that a kubelet gives for a pod's end.
+const (
+	reasonEvicted   = "Evicted"
+	reasonPreempted = "Preempting" // for the sake of a critical pod
+)
+
+func finishedState(pod *corev1.Pod) PodState {
+	switch {
+	case pod.Status.Reason == reasonEvicted:
+		return Evicted
+	case pod.Status.Reason == reasonPreempted, disrupted(pod, corev1.PodReasonPreemptionByScheduler):
+		return Preempted
+	default:
+		return Completed
+	}
+}
+
+// disrupted reports whether a pod is a disruption's target for that reason.
+func disrupted(pod *corev1.Pod, reason string) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+func whyAlive(pod *corev1.Pod, state PodState) string {
+	switch {
+	case state == Unreachable:
+		return "its node is not ready or gone, which does not say that the pod has ended"
+	case pod.Spec.NodeName == "":
+		return "it is not scheduled yet and will start"
+	case pod.DeletionTimestamp != nil:
+		return "it is terminating, and runs until its object is gone"
+	default:
+		return "it is there"
+	}
+}
