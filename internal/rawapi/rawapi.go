@@ -49,15 +49,16 @@ func New[T any, P Type[T]](client rest.Interface, name apierror.Object) Object[T
 // have a namespace. It does no I/O.
 func Check(client rest.Interface, name apierror.Object) error {
 	return errors.Join(
-		checkClient(client, name),
+		CheckClient(client, name.Resource),
 		checkName("namespace", name.Namespace, validation.IsDNS1123Label),
 		checkName("name", name.Name, validation.IsDNS1123Subdomain),
 	)
 }
 
-func checkClient(c rest.Interface, name apierror.Object) error {
+// CheckClient says what is wrong with a client for a resource.
+func CheckClient(c rest.Interface, resource apierror.Resource) error {
 	if concrete, ok := c.(*rest.RESTClient); c == nil || ok && concrete == nil {
-		return fmt.Errorf("the client is nil: use a REST client for %s", name.GroupVersion())
+		return fmt.Errorf("the client is nil: use a REST client for %s", resource.GroupVersion())
 	}
 	return nil
 }

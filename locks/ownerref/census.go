@@ -6,10 +6,18 @@ package ownerref
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
 // CensusConfig says how to find the legacy pods of an operator.
@@ -21,32 +29,51 @@ type CensusConfig struct {
 	Namespace string
 	// Lock is the name of the lock's Lease. Required.
 	Lock string
-	// Self is the own pod. Required.
+	// Self is the own pod, with its UID. Required.
 	Self Owner
 	// Selector is a label selector for the operator's pods, old and new. Empty
 	// means that of the Deployment, StatefulSet or DaemonSet that the own pod
 	// belongs to.
 	Selector string
-	// LegacyGrace is M11's: how long a pod's node must be silent before the
-	// pod counts as gone. Zero or less: never.
+	// LegacyGrace is M11's: for how long a pod's node must have been silent
+	// before the pod counts as gone; at least GraceLeast. Zero or less: never.
 	LegacyGrace time.Duration
-	// Logger gets warnings. The zero value drops them.
+	// Logger is told when a pod counts as gone by M11. The zero value drops it.
 	Logger logr.Logger
 }
 
-// Census counts the legacy pods that may still lead.
+// GraceLeast is the least LegacyGrace: one heartbeat may be lost.
+const GraceLeast = 2 * heartbeat
+
+// gap is how long after a count the next one must come for M11's silence to go
+// on.
+const gap = 10 * time.Second
+
+// ErrSelector says that the operator's legacy pods cannot be told: no selector
+// is given or can be found, or a legacy owner does not match it. Trying again
+// does not help.
+var ErrSelector = errors.New("the operator's pods cannot be told")
+
+// Census counts the legacy pods that may still lead. It remembers what it saw
+// of their nodes from one count to the next. Its method is for one goroutine at
+// a time.
 type Census struct {
-	config CensusConfig
+	config   CensusConfig
+	selector string // once it is found
+	gone     map[types.UID]bool
+	presumed map[types.UID]bool // those that were logged
+	sights   sights
+	last     time.Time
 }
 
 // Count is what one census found.
 type Count struct {
-	// Standing are the legacy pods that may still lead.
+	// Standing are the legacy pods that may still lead, by name.
 	Standing []Standing
-	// Presumed are the legacy pods that may not lead only because their nodes
-	// have been silent for so long (M11).
+	// Presumed are the legacy pods that count as gone by M11 alone.
 	Presumed []Standing
-	// Note says why M11's rule could not be applied, where it might have been.
+	// Note says in words why M11's rule could not be applied, where that would
+	// matter.
 	Note string
 }
 
@@ -59,9 +86,148 @@ type Standing struct {
 
 // NewCensus returns the census that c describes, or an error that lists what
 // is wrong with c. It does no I/O.
-func NewCensus(c CensusConfig) (*Census, error) { return &Census{c}, nil }
+func NewCensus(c CensusConfig) (*Census, error) {
+	errs := []error{
+		rawapi.Check(c.Core, apierror.Object{Resource: apierror.Pods, Namespace: c.Namespace, Name: c.Self.Name}),
+		rawapi.CheckClient(c.Coordination, apierror.Leases),
+	}
+	if c.Self.UID == "" {
+		errs = append(errs, errors.New("the UID of the own pod is empty"))
+	}
+	if c.Lock == "" {
+		errs = append(errs, errors.New("the lock's name is empty"))
+	}
+	if c.Selector == "" {
+		errs = append(errs, rawapi.CheckClient(c.Apps, apierror.Deployments))
+	} else if parsed, err := labels.Parse(c.Selector); err != nil || parsed.Empty() {
+		errs = append(errs, fmt.Errorf("the label selector %q selects no or all pods: %w", c.Selector, errors.Join(ErrSelector, err)))
+	}
+	if c.LegacyGrace > 0 && c.LegacyGrace < GraceLeast {
+		errs = append(errs, fmt.Errorf("the legacy grace is %v, at least %v are needed: a node that lives is silent for %v", c.LegacyGrace, GraceLeast, heartbeat))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("census of legacy pods: %w", err)
+	}
+	return &Census{config: c, selector: c.Selector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
+}
 
-// Take is one live count.
+// Take is one live count. Legacy are the pods that the selector matches and
+// that have no presence at the lock; and owner, the one that owns the
+// ConfigMap, and those that were seen before, whether they have or not. All are
+// told by their UIDs; a zero owner is none. One that exists and does not match
+// the selector is an error that wraps ErrSelector (M4).
+//
+// Call it every second or two while waiting: for M11's silence to go on, the
+// next count must come within ten seconds, and none may fail.
 func (c *Census) Take(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
-	return Count{}, errors.New("not written yet")
+	if c.last.IsZero() || time.Since(c.last) > gap {
+		c.sights = sights{}
+	}
+	count, err := c.take(ctx, owner, seen)
+	if err != nil {
+		c.last = time.Time{}
+		return Count{}, fmt.Errorf("counting the legacy pods of lock %s: %w", c.config.Lock, err)
+	}
+	c.last = time.Now()
+	return count, nil
+}
+
+func (c *Census) take(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
+	pods, err := c.legacy(ctx, append([]Owner{owner}, seen...))
+	if err != nil {
+		return Count{}, err
+	}
+	var count Count
+	for _, pod := range pods {
+		sight, note, err := c.look(ctx, pod)
+		if err != nil {
+			return Count{}, err
+		}
+		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName}
+		switch p.Verdict = Judge(p.Pod, pod, sight); {
+		case p.Verdict.MayLead:
+			count.Standing = append(count.Standing, p)
+			if count.Note == "" {
+				count.Note = note
+			}
+		case p.Verdict.Presumed:
+			count.Presumed = append(count.Presumed, p)
+			c.warn(p)
+		}
+	}
+	return count, nil
+}
+
+// warn says once per pod that M11 counts it as gone.
+func (c *Census) warn(p Standing) {
+	if c.presumed[p.Pod.UID] {
+		return
+	}
+	c.presumed[p.Pod.UID] = true
+	c.config.Logger.Info("a legacy pod counts as gone, though nothing proves that it has ended: if it runs on, there are two leaders",
+		"pod", p.Pod.Name, "uid", p.Pod.UID, "node", p.Node, "state", p.Verdict.State, "because", p.Verdict.Why)
+}
+
+// legacy returns the legacy pods, those among owners included.
+func (c *Census) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, error) {
+	selector, err := c.findSelector(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := rawapi.List[corev1.PodList](ctx, c.config.Core, apierror.Pods, c.config.Namespace, selector)
+	if err != nil {
+		return nil, err
+	}
+	presences, err := presence.List(ctx, c.config.Coordination, c.config.Namespace, c.config.Lock)
+	if err != nil {
+		return nil, err
+	}
+	candidates := map[types.UID]bool{c.config.Self.UID: true}
+	for _, p := range presences {
+		candidates[p.Pod.UID] = true
+	}
+	for _, o := range owners {
+		delete(candidates, o.UID)
+	}
+	var legacy []*corev1.Pod
+	listed := map[types.UID]bool{"": true}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		listed[pod.UID] = true
+		if !candidates[pod.UID] {
+			legacy = append(legacy, pod)
+		}
+	}
+	for _, o := range owners {
+		if err := c.makeSureGone(ctx, o, listed, selector); err != nil {
+			return nil, err
+		}
+	}
+	return legacy, nil
+}
+
+// makeSureGone returns an error if a legacy owner exists that was not listed.
+func (c *Census) makeSureGone(ctx context.Context, o Owner, listed map[types.UID]bool, selector string) error {
+	if listed[o.UID] || c.gone[o.UID] {
+		return nil
+	}
+	pod, err := c.pod(ctx, o)
+	if err != nil {
+		return err
+	}
+	if pod != nil {
+		return fmt.Errorf("%w: pod %s is or was the legacy leader, but the selector %q does not match it: set one that matches the operator's old pods and new ones", ErrSelector, o, selector)
+	}
+	c.gone[o.UID] = true // a UID never comes back
+	return nil
+}
+
+// pod returns the pod with the name and the UID of o, or nil.
+func (c *Census) pod(ctx context.Context, o Owner) (*corev1.Pod, error) {
+	name := apierror.Object{Resource: apierror.Pods, Namespace: c.config.Namespace, Name: o.Name}
+	pod, err := rawapi.New[corev1.Pod](c.config.Core, name).Get(ctx)
+	if name.Absent(err) || err == nil && pod.UID != o.UID {
+		return nil, nil
+	}
+	return pod, err
 }

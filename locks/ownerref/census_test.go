@@ -1,0 +1,264 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownerref
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+func TestACensusSaysWhatIsWrongWithIt(t *testing.T) {
+	fine := newWorld(t).census(0).config
+	for name, tc := range map[string]struct {
+		change func(*CensusConfig)
+		says   string
+	}{
+		"no client":          {func(c *CensusConfig) { c.Core = nil }, "REST client for v1"},
+		"no leases":          {func(c *CensusConfig) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
+		"no way to find":     {func(c *CensusConfig) { c.Selector, c.Apps = "", nil }, "REST client for apps/v1"},
+		"no pod":             {func(c *CensusConfig) { c.Self.Name = "" }, "name is empty"},
+		"a pod by name only": {func(c *CensusConfig) { c.Self.UID = "" }, "UID of the own pod"},
+		"no lock":            {func(c *CensusConfig) { c.Lock = "" }, "lock's name"},
+		"no namespace":       {func(c *CensusConfig) { c.Namespace = "" }, "namespace is empty"},
+		"no selector":        {func(c *CensusConfig) { c.Selector = "a=b=c" }, "a=b=c"},
+		"one for everything": {func(c *CensusConfig) { c.Selector = " " }, "no or all pods"},
+		"a hasty grace":      {func(c *CensusConfig) { c.LegacyGrace = 19 * time.Second }, "at least 20s"},
+	} {
+		config := fine
+		tc.change(&config)
+		if _, err := NewCensus(config); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want words like %q", name, err, tc.says)
+		}
+	}
+}
+
+func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
+	w := newWorld(t)
+	c := w.census(0)
+	if got := text(w.take(c)); got != "[] []" {
+		t.Errorf("with nobody else: %s", got)
+	}
+	w.candidate("b")
+	w.node("n1", corev1.ConditionTrue)
+	w.pod("old-1", "n1")
+	w.pod("old-2", "n1", terminating)
+	w.pod("pending", "", phase(corev1.PodPending, ""), containers())
+	w.pod("stranger", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} })
+	got := w.take(c)
+	if text(got) != "[old-1 old-2 pending] []" {
+		t.Errorf("counted %s", text(got))
+	}
+	if p := got.Standing[1]; p.Pod != podOf("old-2") || p.Node != "n1" || p.Verdict.State != Terminating {
+		t.Errorf("says of one %+v", p)
+	}
+	// A candidate whose presence is gone cannot be told from a legacy pod.
+	w.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + w.present(podOf("b")).Name)
+	if got := text(w.take(c)); got != "[b old-1 old-2 pending] []" {
+		t.Errorf("without its presence: %s", got)
+	}
+}
+
+// TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the
+// name of a candidate that went before it.
+func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
+	w := newWorld(t)
+	w.candidate("op-0")
+	w.pod("op-0", "n1", uid("successor"))
+	w.pod("self", "n1", uid("another-self"))
+	if got := text(w.take(w.census(0))); got != "[op-0 self] []" {
+		t.Errorf("counted %s", got)
+	}
+}
+
+func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
+	strange := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} }
+	for name, tc := range map[string]struct {
+		set   func(*world)
+		want  string
+		wrong string
+	}{
+		"gone":                  {func(*world) {}, "[] []", ""},
+		"another has its name":  {func(w *world) { w.pod("old", "n1", uid("another")) }, "[old] []", ""},
+		"... and no label":      {func(w *world) { w.pod("old", "n1", uid("another"), strange) }, "[] []", ""},
+		"terminating":           {func(w *world) { w.pod("old", "n1", terminating) }, "[old] []", ""},
+		"selected by no one":    {func(w *world) { w.pod("old", "n1", strange) }, "", `selector "app=op" does not match`},
+		"... not even at last":  {func(w *world) { w.pod("old", "n1", strange, terminating) }, "", `pod old/uid-old is or was`},
+		"it has a presence now": {func(w *world) { w.candidate("old") }, "[old] []", ""},
+	} {
+		for _, how := range []string{"owner", "seen"} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				w := newWorld(t)
+				tc.set(w)
+				owner, seen := podOf("old"), []Owner(nil)
+				if how == "seen" {
+					owner, seen = Owner{}, []Owner{podOf("old")}
+				}
+				got, err := w.census(0).Take(t.Context(), owner, seen)
+				if tc.wrong != "" {
+					if !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.wrong) {
+						t.Errorf("got %v, want words like %q", err, tc.wrong)
+					}
+				} else if err != nil || text(got) != tc.want {
+					t.Errorf("counted %s, %v, want %s", text(got), err, tc.want)
+				}
+			})
+		}
+	}
+	// The own pod held the lock before this program ran in it.
+	w := newWorld(t)
+	if got := text(w.take(w.census(0), podOf("self"))); got != "[self] []" {
+		t.Errorf("counted %s", got)
+	}
+}
+
+// TestOneThatIsGoneIsNotAskedForAgain: its UID never comes back.
+func TestOneThatIsGoneIsNotAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	c := w.census(0)
+	for range 3 {
+		w.take(c, podOf("old"))
+	}
+	if n := strings.Count(strings.Join(w.sent, "\n"), "get "+podsPath+"old"); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}
+	discovering := func(c *CensusConfig) { c.Selector = "" }
+	owned := func(apiVersion, kind, name string) func(*world) {
+		return func(w *world) {
+			w.pod("self", "n0", func(p *corev1.Pod) { p.OwnerReferences = controlledBy(apiVersion, kind, name) })
+		}
+	}
+	replicaSet := func(owners []metav1.OwnerReference) func(*world) {
+		return func(w *world) {
+			rs := &appsv1.ReplicaSet{}
+			rs.Name, rs.UID, rs.OwnerReferences = "rs", "uid-rs", owners
+			rs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op", "hash": "1"}}
+			if owners == nil {
+				rs.Spec.Selector = selector
+			}
+			w.Put(appsPath+"replicasets/rs", rs)
+		}
+	}
+	deployment := func(uid string, selector *metav1.LabelSelector) func(*world) {
+		return func(w *world) {
+			d := &appsv1.Deployment{}
+			d.Name, d.UID, d.Spec.Selector = "d", podOf("d").UID, selector
+			if uid != "" {
+				d.UID = podOf(uid).UID
+			}
+			w.Put(appsPath+"deployments/d", d)
+		}
+	}
+	statefulSet := func(w *world) {
+		s := &appsv1.StatefulSet{}
+		s.Name, s.UID, s.Spec.Selector = "s", "uid-s", selector
+		w.Put(appsPath+"statefulsets/s", s)
+	}
+	daemonSet := func(w *world) {
+		s := &appsv1.DaemonSet{}
+		s.Name, s.UID, s.Spec.Selector = "s", "uid-s", selector
+		w.Put(appsPath+"daemonsets/s", s)
+	}
+	byRS := owned("apps/v1", "ReplicaSet", "rs")
+	ofD := replicaSet(controlledBy("apps/v1", "Deployment", "d"))
+	for name, tc := range map[string]struct {
+		set  []func(*world)
+		says string // of the error; empty for none
+	}{
+		"Deployment":              {[]func(*world){byRS, ofD, deployment("", selector)}, ""},
+		"Deployment of old":       {[]func(*world){owned("extensions/v1beta1", "ReplicaSet", "rs"), replicaSet(controlledBy("extensions/v1beta1", "Deployment", "d")), deployment("", selector)}, ""},
+		"ReplicaSet":              {[]func(*world){byRS, replicaSet(nil)}, ""},
+		"StatefulSet":             {[]func(*world){owned("apps/v1", "StatefulSet", "s"), statefulSet}, ""},
+		"DaemonSet":               {[]func(*world){owned("apps/v1", "DaemonSet", "s"), daemonSet}, ""},
+		"nobody":                  {nil, "has no controller: set a label selector"},
+		"a Job":                   {[]func(*world){owned("batch/v1", "Job", "j")}, "belongs to Job j (batch/v1)"},
+		"a StatefulSet of others": {[]func(*world){owned("apps.kruise.io/v1beta1", "StatefulSet", "s"), statefulSet}, "StatefulSet s (apps.kruise.io/v1beta1)"},
+		"another in apps":         {[]func(*world){owned("apps/v1", "Gang", "g")}, "Gang g"},
+		"a Rollout":               {[]func(*world){byRS, replicaSet(controlledBy("argoproj.io/v1alpha1", "Rollout", "r"))}, "Rollout r"},
+		"one that selects all":    {[]func(*world){byRS, ofD, deployment("", &metav1.LabelSelector{})}, "not one for the operator's pods alone"},
+		"one that selects none":   {[]func(*world){byRS, ofD, deployment("", nil)}, "not one for the operator's pods alone"},
+		"one that selects others": {[]func(*world){byRS, ofD, deployment("", &metav1.LabelSelector{MatchLabels: map[string]string{"app": "else"}})}, "not one for the operator's pods alone"},
+		"one that makes no sense": {[]func(*world){byRS, ofD, deployment("", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}})}, "makes no sense"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.pod("old", "n1")
+			w.pod("stranger", "n1", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "else"} })
+			for _, set := range tc.set {
+				set(w)
+			}
+			c := w.census(0, discovering)
+			got, err := c.Take(t.Context(), Owner{}, nil)
+			if tc.says != "" {
+				if !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("counted %s, %v, want words like %q", text(got), err, tc.says)
+				}
+				return
+			}
+			if err != nil || text(got) != "[old] []" {
+				t.Errorf("counted %s, %v", text(got), err)
+			}
+			w.sent = nil
+			if w.take(c); strings.Contains(strings.Join(w.sent, " "), "/apps/") {
+				t.Errorf("it was asked for again: %q", w.sent)
+			}
+		})
+	}
+	// What is not there, or is another, may be so for a moment only.
+	for name, tc := range map[string]struct {
+		set  func(*world)
+		says string
+	}{
+		"the own pod is gone":     {func(w *world) { w.Delete(podsPath + "self") }, "own pod self/uid-self does not exist"},
+		"the own pod is another":  {func(w *world) { w.pod("self", "n0", uid("another")) }, "own pod self/uid-self does not exist"},
+		"no ReplicaSet":           {byRS, "replicaset ns/rs: get: the ReplicaSet does not exist"},
+		"a Deployment made anew":  {func(w *world) { byRS(w); ofD(w); deployment("another", selector)(w) }, "deployment ns/d is another"},
+		"the API may not be read": {func(w *world) { byRS(w); w.refuse = refusing(403, "get", "/replicasets/") }, `needs verb "get" on replicasets.apps in namespace "ns"`},
+	} {
+		w := newWorld(t)
+		tc.set(w)
+		_, err := w.census(0, discovering).Take(t.Context(), Owner{}, nil)
+		if err == nil || errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want words like %q", name, err, tc.says)
+		}
+	}
+}
+
+// refusing answers what has this verb, and this in its path, with a code.
+func refusing(code int, verb, in string) func(verb, path string) int {
+	return func(v, path string) int {
+		if v == verb && strings.Contains(path, in) {
+			return code
+		}
+		return 0
+	}
+}
+
+func TestACountThatMayNotBeTakenNamesThePermission(t *testing.T) {
+	for name, tc := range map[string]struct{ verb, in, says string }{
+		"pods":      {"list", "/pods", `needs verb "list" on pods in namespace "ns"`},
+		"one pod":   {"get", "/pods/", `needs verb "get" on pods in namespace "ns"`},
+		"presences": {"list", "/ns/leases", `needs verb "list" on leases.coordination.k8s.io in namespace "ns"`},
+	} {
+		w := newWorld(t)
+		w.refuse = refusing(403, tc.verb, tc.in)
+		_, err := w.census(0).Take(t.Context(), podOf("old"), nil)
+		if !errors.Is(err, election.ErrForbidden) || !strings.Contains(fmt.Sprint(err), tc.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,320 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownerref
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// silent runs f in a bubble of virtual time, in which a census with M11's
+// default grace has met pod "old" on node n1, whose heart has just stopped. The
+// hearts of n2 to n4 beat.
+func silent(t *testing.T, f func(w *world, c *Census)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.beat("n1", "n2", "n3", "n4")
+		w.pod("old", "n1")
+		time.Sleep(3 * time.Second)
+		w.silence("n1")
+		f(w, w.census(time.Minute))
+	})
+}
+
+const standing, presumed = "[old] []", "[] [old]"
+
+func TestAPodOfASilentNodeCountsAsGoneAfterTheGraceOnly(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		if got := text(w.take(c)); got != standing {
+			t.Errorf("at first sight: %s", got)
+		}
+		if got := w.takeFor(c, 59*time.Second); text(got) != standing || got.Note != "" {
+			t.Errorf("after 59 s: %s, %q", text(got), got.Note)
+		}
+		got := w.takeFor(c, time.Second)
+		if text(got) != presumed || got.Presumed[0].Verdict.State != Unreachable {
+			t.Errorf("after 60 s: %s", text(got))
+		}
+		if got := text(w.takeFor(c, 5*time.Minute)); got != presumed {
+			t.Errorf("after 6 minutes: %s", got)
+		}
+	})
+}
+
+// TestTheSilenceRunsFromTheOwnFirstSight, for what was before it nobody knows.
+func TestTheSilenceRunsFromTheOwnFirstSight(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		time.Sleep(time.Hour)
+		w.take(c)
+		if got := text(w.takeFor(c, 59*time.Second)); got != standing {
+			t.Errorf("after 59 s: %s", got)
+		}
+		if got := text(w.takeFor(c, time.Second)); got != presumed {
+			t.Errorf("after 60 s: %s", got)
+		}
+	})
+}
+
+func TestAHeartbeatEndsTheSilence(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		w.takeFor(c, 50*time.Second)
+		w.pulse("n1")
+		if got := text(w.takeFor(c, 59*time.Second)); got != standing {
+			t.Errorf("59 s after the heartbeat: %s", got)
+		}
+		if got := text(w.takeFor(c, 2*time.Second)); got != presumed {
+			t.Errorf("61 s after it: %s", got)
+		}
+		w.beat("n1")
+		if got := text(w.takeFor(c, time.Second)); got != standing {
+			t.Errorf("now that it beats again: %s", got)
+		}
+	})
+}
+
+// TestTheSilenceStartsAnewAfterEveryGap: what keeps this candidate from the
+// API may keep the node from it.
+func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
+	fail := func(verb, in string) func(*world, *Census) {
+		return func(w *world, c *Census) {
+			time.Sleep(time.Second)
+			w.refuse = refusing(500, verb, in)
+			if _, err := c.Take(w.t.Context(), Owner{}, nil); err == nil {
+				w.t.Errorf("%s of %s failed unnoticed", verb, in)
+			}
+			w.refuse = nil
+		}
+	}
+	for name, happens := range map[string]func(*world, *Census){
+		"no count for eleven seconds": func(*world, *Census) { time.Sleep(11 * time.Second) },
+		"the heartbeat is not read":   fail("get", "/kube-node-lease/"),
+		"the node is not read":        fail("get", "/nodes/"),
+		"the pods are not read":       fail("list", "/pods"),
+		"the presences are not read":  fail("list", "/ns/leases"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			silent(t, func(w *world, c *Census) {
+				w.takeFor(c, 50*time.Second)
+				happens(w, c)
+				if got := text(w.takeFor(c, 59*time.Second)); got != standing {
+					t.Errorf("59 s after the gap: %s", got)
+				}
+				if got := text(w.takeFor(c, 2*time.Second)); got != presumed {
+					t.Errorf("61 s after it: %s", got)
+				}
+			})
+		})
+	}
+	silent(t, func(w *world, c *Census) {
+		for range 9 {
+			w.take(c)
+			time.Sleep(9 * time.Second)
+		}
+		if got := text(w.take(c)); got != presumed {
+			t.Errorf("counting every nine seconds is a gap: %s", got)
+		}
+	})
+}
+
+// TestWhereMostNodesAreSilentTheRuleDoesNotApply: then it is not the node.
+func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
+	t.Run("most from the beginning", func(t *testing.T) {
+		silent(t, func(w *world, c *Census) {
+			w.silence("n2", "n3")
+			got := w.takeFor(c, 10*time.Minute)
+			if text(got) != standing || !strings.Contains(got.Note, "of 4 nodes only 1") {
+				t.Errorf("counted %s, %q", text(got), got.Note)
+			}
+			w.beat("n2")
+			if got := text(w.takeFor(c, 20*time.Second)); got != presumed {
+				t.Errorf("now that half of them beat: %s", got)
+			}
+		})
+	})
+	t.Run("most in the middle", func(t *testing.T) {
+		silent(t, func(w *world, c *Census) {
+			w.takeFor(c, 35*time.Second)
+			w.silence("n2", "n3", "n4")
+			if got := w.takeFor(c, 10*time.Minute); text(got) != standing || !strings.Contains(got.Note, "of 4 nodes only 0") {
+				t.Errorf("counted %s, %q", text(got), got.Note)
+			}
+		})
+	})
+	t.Run("the only one", func(t *testing.T) {
+		silent(t, func(w *world, c *Census) {
+			w.silence("n2", "n3", "n4")
+			for _, name := range []string{"n2", "n3", "n4"} {
+				w.Delete(heartsPath + name)
+			}
+			if got := text(w.takeFor(c, 10*time.Minute)); got != standing {
+				t.Errorf("counted %s", got)
+			}
+		})
+	})
+	t.Run("some are new", func(t *testing.T) {
+		silent(t, func(w *world, c *Census) {
+			w.takeFor(c, 58*time.Second)
+			for _, name := range []string{"m1", "m2", "m3"} {
+				w.pulse(name)
+			}
+			time.Sleep(4 * time.Second) // until they are listed
+			if got := text(w.take(c)); got != standing {
+				t.Errorf("three of seven were seen to beat: %s", got)
+			}
+		})
+	})
+}
+
+func TestWhereHeartbeatsMayNotBeReadTheRuleDoesNotApply(t *testing.T) {
+	for name, tc := range map[string]struct{ verb, says string }{
+		"of the node": {"get", `needs verb "get" on leases.coordination.k8s.io in namespace "kube-node-lease"`},
+		"of others":   {"list", `needs verb "list" on leases.coordination.k8s.io in namespace "kube-node-lease"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			silent(t, func(w *world, c *Census) {
+				w.refuse = refusing(403, tc.verb, "/kube-node-lease/")
+				got := w.takeFor(c, 10*time.Minute)
+				if text(got) != standing || !strings.Contains(got.Note, tc.says) {
+					t.Errorf("counted %s, %q", text(got), got.Note)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutGraceNothingIsPresumed(t *testing.T) {
+	silent(t, func(w *world, _ *Census) {
+		w.node("n1", corev1.ConditionUnknown, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
+		for _, grace := range []time.Duration{0, -1} {
+			if got := w.takeFor(w.census(grace), 10*time.Minute); text(got) != standing || got.Note != "" {
+				t.Errorf("with %v: %s, %q", grace, text(got), got.Note)
+			}
+		}
+	})
+}
+
+// TestWithoutTheNodesOwnWordItsHeartbeatsDo: nodes are cluster-wide, and many
+// operators may not read them.
+func TestWithoutTheNodesOwnWordItsHeartbeatsDo(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		w.refuse = refusing(403, "get", "/nodes/")
+		w.take(c)
+		if got := text(w.takeFor(c, time.Minute)); got != presumed {
+			t.Errorf("counted %s", got)
+		}
+	})
+}
+
+func TestANodeOutOfServiceIsBelievedAtOnce(t *testing.T) {
+	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
+	silent(t, func(w *world, c *Census) {
+		w.node("n1", corev1.ConditionUnknown, taint)
+		if got := w.take(c); text(got) != presumed || got.Presumed[0].Verdict.State != OutOfService {
+			t.Errorf("counted %s", text(got))
+		}
+	})
+	silent(t, func(w *world, c *Census) {
+		w.takeFor(c, 20*time.Second)
+		w.node("n1", corev1.ConditionTrue, taint) // nobody has noticed yet
+		time.Sleep(time.Second)
+		if got := text(w.take(c)); got != presumed {
+			t.Errorf("silent for 20 s, then declared: %s", got)
+		}
+	})
+	silent(t, func(w *world, c *Census) {
+		w.beat("n1")
+		w.node("n1", corev1.ConditionTrue, taint)
+		if got := text(w.takeFor(c, 10*time.Minute)); got != standing {
+			t.Errorf("declared, but it beats and is Ready: %s", got)
+		}
+	})
+}
+
+func TestANodeWithoutHeartbeatsIsSilentOnlyIfItIsNotReady(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set  func(*world)
+		want string
+	}{
+		"node gone":            {func(w *world) { w.Delete(nodesPath + "n1") }, presumed},
+		"node not ready":       {func(w *world) { w.node("n1", corev1.ConditionUnknown) }, presumed},
+		"node ready":           {func(*world) {}, standing},
+		"node may not be read": {func(w *world) { w.refuse = refusing(403, "get", "/nodes/") }, standing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			silent(t, func(w *world, c *Census) {
+				w.takeFor(c, 10*time.Second)
+				w.Delete(heartsPath + "n1")
+				tc.set(w)
+				if got := text(w.takeFor(c, 59*time.Second)); got != standing {
+					t.Errorf("after 59 s: %s", got)
+				}
+				if got := text(w.takeFor(c, 3*time.Second)); got != tc.want {
+					t.Errorf("after 62 s: %s, want %s", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAFinishedPodCountsOnceItsKubeletWasSeenAlive, and if that does not say
+// what its containers do, after their grace period.
+func TestAFinishedPodCountsOnceItsKubeletWasSeenAlive(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		w.pod("old", "n2", phase(corev1.PodFailed, "Evicted"), containers(ended))
+		if got := text(w.take(c)); got != standing {
+			t.Errorf("before a heartbeat was seen: %s", got)
+		}
+		if got := text(w.takeFor(c, heartbeat)); got != "[] []" {
+			t.Errorf("after it: %s", got)
+		}
+		w.pod("old", "n2", phase(corev1.PodFailed, "Evicted"), containers())
+		w.pod("older", "n2", phase(corev1.PodFailed, "Evicted"), containers())
+		if got := text(w.takeFor(c, 30*time.Second)); got != "[older] []" {
+			t.Errorf("30 s after it was first seen: %s", got)
+		}
+		if got := text(w.takeFor(c, 11*time.Second)); got != "[] []" {
+			t.Errorf("41 s after it: %s", got)
+		}
+		w.pod("old", "n1", phase(corev1.PodFailed, ""), containers(ended))
+		if got := text(w.takeFor(c, 50*time.Second)); got != standing {
+			t.Errorf("on a dead node: %s", got)
+		}
+	})
+}
+
+// TestANodeThatBeatsCostsOneReadASecond: a rollout may stand still for hours.
+func TestANodeThatBeatsCostsOneReadASecond(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		w.pod("old", "n2")
+		w.pod("older", "n2")
+		w.takeFor(c, 20*time.Second)
+		w.sent = nil
+		for range 10 {
+			time.Sleep(500 * time.Millisecond)
+			w.take(c)
+		}
+		if n := strings.Count(strings.Join(w.sent, "\n"), "/kube-node-lease/"); n != 5 || len(w.sent) != 25 {
+			t.Errorf("%d requests, %d of them for heartbeats: %q", len(w.sent), n, w.sent)
+		}
+	})
+}
+
+func TestWhatIsPresumedIsLoggedOnce(t *testing.T) {
+	silent(t, func(w *world, _ *Census) {
+		var lines []string
+		log := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		c := w.census(time.Minute, func(c *CensusConfig) { c.Logger = log })
+		w.takeFor(c, 10*time.Minute)
+		if len(lines) != 1 || !strings.Contains(lines[0], `"pod"="old"`) || !strings.Contains(lines[0], "two leaders") {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownerref
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/presence"
+)
+
+const (
+	podsPath   = "/api/v1/namespaces/ns/pods/"
+	nodesPath  = "/api/v1/nodes/"
+	heartsPath = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
+	appsPath   = "/apis/apps/v1/namespaces/ns/"
+)
+
+// world is a cluster with nodes whose hearts beat every ten seconds. The own
+// pod is "self", and the operator's pods have the label app=op.
+type world struct {
+	*apitest.Server
+	t    *testing.T
+	sent []string
+	// refuse answers requests: by verb and path, with a code or zero.
+	refuse func(verb, path string) int
+
+	stop map[string]func()
+	wait sync.WaitGroup
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{Server: apitest.NewServer(), t: t, stop: map[string]func(){}}
+	w.Before = func(verb, path string) (int, apitest.Object) {
+		w.sent = append(w.sent, verb+" "+path)
+		switch code := w.refusal(verb, path); code {
+		case 0:
+			return 0, nil
+		case 403:
+			return apitest.Forbidden(verb, path)
+		default:
+			return code, apitest.Status(code, "InternalError", "out of order", "", "")
+		}
+	}
+	w.candidate("self")
+	return w
+}
+
+func (w *world) refusal(verb, path string) int {
+	if w.refuse == nil {
+		return 0
+	}
+	return w.refuse(verb, path)
+}
+
+// pod puts a pod there that runs on a node.
+func (w *world) pod(name, node string, changes ...func(*corev1.Pod)) {
+	pod := podWith(changes...)
+	pod.Name, pod.Spec.NodeName = name, node
+	if pod.UID == "uid-p" {
+		pod.UID = podOf(name).UID
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{"app": "op"}
+	}
+	w.Put(podsPath+name, pod)
+}
+
+// candidate puts a pod there that has a presence, and returns that.
+func (w *world) candidate(name string) presence.Object {
+	w.pod(name, "n0")
+	return w.present(podOf(name))
+}
+
+func (w *world) present(pod Owner) presence.Object {
+	client := apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion)
+	o, err := presence.Ensure(w.t.Context(), client, "ns", presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// node puts a node there, Ready or not.
+func (w *world) node(name string, ready corev1.ConditionStatus, taints ...corev1.Taint) {
+	node := &corev1.Node{}
+	node.Name, node.UID, node.Spec.Taints = name, types.UID("uid-"+name), taints
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+	w.Put(nodesPath+name, node)
+}
+
+// beat has the hearts of nodes, which are Ready, beat from now on.
+func (w *world) beat(names ...string) {
+	for _, name := range names {
+		ctx, cancel := context.WithCancel(context.Background())
+		w.node(name, corev1.ConditionTrue)
+		w.pulse(name)
+		done := make(chan struct{})
+		w.wait.Go(func() {
+			defer close(done)
+			for tick := time.NewTicker(heartbeat); ; {
+				select {
+				case <-tick.C:
+					w.pulse(name)
+				case <-ctx.Done():
+					tick.Stop()
+					return
+				}
+			}
+		})
+		w.stop[name] = func() { cancel(); <-done }
+	}
+}
+
+func (w *world) pulse(name string) {
+	lease := &coordinationv1.Lease{}
+	lease.Name, lease.UID = name, types.UID("uid-heart-"+name)
+	w.Put(heartsPath+name, lease)
+}
+
+// silence stops the hearts of nodes.
+func (w *world) silence(names ...string) {
+	for _, name := range names {
+		w.stop[name]()
+		delete(w.stop, name)
+	}
+}
+
+// end stops all hearts: a bubble wants to be left empty.
+func (w *world) end() {
+	for name := range w.stop {
+		w.silence(name)
+	}
+	w.wait.Wait()
+}
+
+// census returns a census of the pods with app=op.
+func (w *world) census(grace time.Duration, changes ...func(*CensusConfig)) *Census {
+	w.t.Helper()
+	config := CensusConfig{
+		Core:         apitest.Wire(w.t, w, corev1.SchemeGroupVersion),
+		Apps:         apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
+		Coordination: apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
+		Namespace:    "ns", Lock: "lock", Self: podOf("self"),
+		Selector: "app=op", LegacyGrace: grace,
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	c, err := NewCensus(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// take counts, which must work.
+func (w *world) take(c *Census, owners ...Owner) Count {
+	w.t.Helper()
+	count, err := c.Take(w.t.Context(), Owner{}, owners)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return count
+}
+
+// takeFor counts every second for so long, and returns the last count.
+func (w *world) takeFor(c *Census, d time.Duration) Count {
+	w.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(time.Second)
+		w.take(c)
+	}
+	return w.take(c)
+}
+
+// text names the pods of a count: those standing, and those presumed gone.
+func text(c Count) string {
+	names := func(all []Standing) (names []string) {
+		for _, p := range all {
+			names = append(names, p.Pod.Name)
+		}
+		return names
+	}
+	return fmt.Sprint(names(c.Standing), names(c.Presumed))
+}
+
+// controlledBy makes a pod or another object belong to a controller.
+func controlledBy(apiVersion, kind, name string) []metav1.OwnerReference {
+	yes := true
+	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}}
+}
