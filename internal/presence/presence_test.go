@@ -141,8 +141,8 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 				t.Errorf("sent %v", *sent)
 			}
 			for _, o := range listed(t, client) {
-				if o.Pod.UID == "uid-a" {
-					t.Errorf("it counts as the pod's: %+v", o)
+				if o.Pod.UID != "another" {
+					t.Errorf("it counts as a presence: %+v", o)
 				}
 			}
 		})

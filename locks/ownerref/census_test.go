@@ -67,6 +67,10 @@ func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	if got := text(w.take(c)); got != "[b old-1 old-2 pending] []" {
 		t.Errorf("without its presence: %s", got)
 	}
+	w.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + w.present(podOf("self")).Name)
+	if got := text(w.take(c)); got != "[b old-1 old-2 pending] []" {
+		t.Errorf("without the own presence: %s", got)
+	}
 }
 
 // TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the

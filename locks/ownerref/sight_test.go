@@ -95,10 +95,16 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 	}
 	for name, happens := range map[string]func(*world, *Census){
 		"no count for eleven seconds": func(*world, *Census) { time.Sleep(11 * time.Second) },
-		"the heartbeat is not read":   fail("get", "/kube-node-lease/"),
-		"the node is not read":        fail("get", "/nodes/"),
-		"the pods are not read":       fail("list", "/pods"),
-		"the presences are not read":  fail("list", "/ns/leases"),
+		"the heartbeat may not be read for a moment": func(w *world, c *Census) {
+			w.refuse = refusing(403, "get", "/kube-node-lease/")
+			time.Sleep(time.Second)
+			w.take(c)
+			w.refuse = nil
+		},
+		"the heartbeat is not read":  fail("get", "/kube-node-lease/"),
+		"the node is not read":       fail("get", "/nodes/"),
+		"the pods are not read":      fail("list", "/pods"),
+		"the presences are not read": fail("list", "/ns/leases"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			silent(t, func(w *world, c *Census) {
@@ -155,6 +161,18 @@ func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 				w.Delete(heartsPath + name)
 			}
 			if got := text(w.takeFor(c, 10*time.Minute)); got != standing {
+				t.Errorf("counted %s", got)
+			}
+		})
+	})
+	t.Run("most since they were last listed", func(t *testing.T) {
+		silent(t, func(w *world, _ *Census) {
+			c := w.census(GraceLeast)
+			w.takeFor(c, 10*time.Second) // from a third of the grace on they are listed
+			w.beat("n1")
+			w.takeFor(c, 30*time.Second)
+			w.silence("n1", "n2", "n3", "n4")
+			if got := text(w.takeFor(c, 25*time.Second)); got != standing {
 				t.Errorf("counted %s", got)
 			}
 		})
@@ -262,6 +280,35 @@ func TestANodeWithoutHeartbeatsIsSilentOnlyIfItIsNotReady(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTheSilenceOfANodeWithoutHeartbeatsBeginsWhenItIsNotReady(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		w.Delete(heartsPath + "n1")
+		w.takeFor(c, 5*time.Minute)
+		w.node("n1", corev1.ConditionUnknown)
+		w.takeFor(c, time.Second)
+		if got := text(w.takeFor(c, 59*time.Second)); got != standing {
+			t.Errorf("after 59 s: %s", got)
+		}
+		if got := text(w.takeFor(c, 2*time.Second)); got != presumed {
+			t.Errorf("after 61 s: %s", got)
+		}
+	})
+}
+
+// TestTheEndOfHeartbeatsIsNone: a node is removed, and the pod collector writes
+// Failed.
+func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
+	silent(t, func(w *world, c *Census) {
+		w.take(c)
+		w.Delete(heartsPath + "n1")
+		w.Delete(nodesPath + "n1")
+		w.pod("old", "n1", phase(corev1.PodFailed, ""), containers(ended), disruption("DeletionByPodGC"))
+		if got := text(w.takeFor(c, 30*time.Second)); got != standing {
+			t.Errorf("counted %s", got)
+		}
+	})
 }
 
 // TestAFinishedPodCountsOnceItsKubeletWasSeenAlive, and if that does not say
