@@ -4,21 +4,12 @@
 package operator
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/go-logr/logr"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
@@ -43,62 +34,13 @@ type LockOptions struct {
 //
 // It does no I/O but reading the files that cfg names.
 func LeaseLock(cfg *rest.Config, timing election.Timing, namespace, name string, o LockOptions) (*lease.Lock, error) {
-	fail := func(err error) (*lease.Lock, error) {
+	w, err := newWay(cfg, timing, o)
+	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
 	}
-	if cfg == nil {
-		return fail(errors.New("the rest.Config is nil"))
-	}
-	timing = timing.WithDefaults()
-	if err := timing.Validate(); err != nil {
-		return fail(err)
-	}
-	cfg = named(cfg)
-	if len(o.Servers) > 0 {
-		cfg.Host = o.Servers[0]
-	}
-	tr, err := transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Servers: o.Servers})
+	lock, err := lease.New(w.lease(namespace, name))
 	if err != nil {
-		return fail(err)
-	}
-	client, err := restClient(cfg, tr, "/apis", coordinationv1.SchemeGroupVersion)
-	if err != nil {
-		return fail(err)
-	}
-	lock, err := lease.New(lease.Config{
-		Client: client, Namespace: namespace, Name: name,
-		CloseConnections: tr.CloseConnections,
-		Logger:           o.Logger,
-	})
-	if err != nil {
-		return fail(err)
+		return nil, fmt.Errorf("making the lock: %w", err)
 	}
 	return lock, nil
-}
-
-// restClient returns a client of one API group that speaks JSON on tr, without
-// a rate limit.
-func restClient(cfg *rest.Config, tr http.RoundTripper, path string, gv schema.GroupVersion) (*rest.RESTClient, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // errors
-	if err := coordinationv1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("preparing a client of %s: %w", gv, err)
-	}
-	cfg = rest.CopyConfig(cfg)
-	cfg.APIPath, cfg.GroupVersion = path, &gv
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, ""
-	cfg.QPS, cfg.RateLimiter = -1, nil
-	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: tr})
-	if err != nil {
-		return nil, fmt.Errorf("preparing a client of %s: %w", gv, err)
-	}
-	return client, nil
-}
-
-// named returns cfg with the user agent that client-go would send.
-func named(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
-	return cfg
 }

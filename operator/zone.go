@@ -47,7 +47,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) 
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
 	defer tr.CloseConnections()
-	client, err := restClient(cfg, tr, "/api", corev1.SchemeGroupVersion)
+	client, err := restClient(cfg, tr, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}

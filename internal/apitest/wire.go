@@ -37,6 +37,7 @@ func (t wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-a.began:
 	case <-ctx.Done():
 		cancel()
+		_ = pr.Close() // nobody will read the answer
 		return nil, context.Cause(r.Context())
 	}
 	context.AfterFunc(ctx, func() { pw.CloseWithError(context.Cause(ctx)) })

@@ -30,6 +30,7 @@ const (
 	internal   = module + "/internal"
 	apierror   = internal + "/apierror"
 	rawapi     = internal + "/rawapi"
+	presence   = internal + "/presence"
 	record     = internal + "/record"
 	locks      = module + "/locks"
 	zone       = module + "/zone"
@@ -56,7 +57,7 @@ var house = map[string]row{
 	"locks/lease":           onTheAPI,
 	"locks/ownerref":        onTheAPI,
 	"locks/annotation":      onTheAPI,
-	"locks/multilock":       {allowed: []string{election, locks, logr}},
+	"locks/multilock":       {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, logr, backoff}},
 	"zone": {
 		allowed: []string{election},
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},

@@ -6,12 +6,18 @@ package record
 import (
 	"slices"
 	"strconv"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/election"
 )
 
 // The annotations that hold a [Stage].
 const (
 	AnnotationPhase     = "zonelect.dev/phase"
 	AnnotationPhaseStep = "zonelect.dev/phase-step"
+	// AnnotationLegacy names the legacy lock that is held with a Lease.
+	AnnotationLegacy = "zonelect.dev/legacy"
 )
 
 // Phase is how far the move off a legacy lock has come. Empty means that none
@@ -50,6 +56,22 @@ func ReadStage(annotations map[string]string) Stage {
 		}
 	}
 	return s
+}
+
+// StageOf returns the stage that stands on the Lease of a version, or the zero
+// Stage if that does not exist.
+func StageOf(v election.Version) Stage { return ReadStage(leaseOf(v).Annotations) }
+
+// HolderOf returns who holds the Lease of a version; empty if nobody does, or
+// if it does not exist.
+func HolderOf(v election.Version) string { return value(leaseOf(v).Spec.HolderIdentity) }
+
+// leaseOf returns the Lease of a version, or an empty one.
+func leaseOf(v election.Version) *coordinationv1.Lease {
+	if lease, ok := v.Opaque.(*coordinationv1.Lease); ok && lease != nil {
+		return lease
+	}
+	return &coordinationv1.Lease{}
 }
 
 // WriteStage sets the annotations of s in place, or deletes them for the zero

@@ -30,6 +30,9 @@ type Config struct {
 	// CloseConnections, if set, closes every connection that Client uses. See
 	// [Lock.CloseConnections].
 	CloseConnections func()
+	// Annotate, if set, changes the annotations of each Lease that is written,
+	// nil if there are none, and returns them. It must be pure.
+	Annotate func(annotations map[string]string) map[string]string
 	// Logger gets warnings about what is odd but not wrong. The zero value
 	// drops them.
 	Logger logr.Logger

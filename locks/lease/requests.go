@@ -41,6 +41,9 @@ func (l *Lock) Write(ctx context.Context, base election.Version, r election.Reco
 	if err != nil {
 		return election.Snapshot{}, l.object.Name().Explain(verb, err)
 	}
+	if l.config.Annotate != nil {
+		lease.Annotations = l.config.Annotate(lease.Annotations)
+	}
 	lease, err = send(ctx, lease)
 	if err != nil {
 		return election.Snapshot{}, err

@@ -30,6 +30,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/events"
 )
@@ -39,7 +40,8 @@ type options struct {
 	kubeconfig, namespace, lock string
 	servers                     []string
 	self                        operator.SelfOptions
-	mode                        string
+	mode, legacyKind            string
+	shield                      operator.ShieldOptions
 	timing                      election.Timing
 	stopDelay                   time.Duration
 	register, traces            string
@@ -57,7 +59,11 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.self.PodUID, "pod-uid", "", "UID of the pod")
 	f.StringVar(&o.self.Node, "node-name", "", "name of the node")
 	f.StringVar(&o.self.Zone, "zone", "", "zone; the node's label by default")
-	f.StringVar(&o.mode, "mode", "lease", "lease is all that there is yet")
+	f.StringVar(&o.mode, "mode", "lease", "auto, dual or lease; the others than lease need a pod")
+	f.StringVar(&o.legacyKind, "legacy-kind", "ownerref", "the legacy lock's kind: ownerref")
+	f.StringVar(&o.shield.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
+	f.StringVar(&o.shield.Selector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
+	f.DurationVar(&o.shield.LegacyGrace, "legacy-grace", operator.LegacyGraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
@@ -70,8 +76,10 @@ func parse(args []string) (options, error) {
 	switch {
 	case o.lock == "":
 		return o, errors.New("--lock is missing: the name of the Lease to campaign for")
-	case o.mode != "lease":
-		return o, fmt.Errorf("--mode=%s: only lease is there yet", o.mode)
+	case o.mode != "lease" && o.mode != string(multilock.Auto) && o.mode != string(multilock.Dual):
+		return o, fmt.Errorf("--mode=%s: use auto, dual or lease", o.mode)
+	case o.legacyKind != "ownerref":
+		return o, fmt.Errorf("--legacy-kind=%s: only ownerref is there yet", o.legacyKind)
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}
@@ -109,7 +117,7 @@ func campaign(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	lock, err := operator.LeaseLock(cfg, o.timing, o.namespace, o.lock, operator.LockOptions{Servers: o.servers, Logger: log})
+	lock, err := o.newLock(cfg, self, log)
 	if err != nil {
 		return err
 	}
@@ -134,6 +142,16 @@ func campaign(ctx context.Context, o options) error {
 	endEvents := postEvents(cfg, elector, log)
 	defer endEvents()
 	return elector.Run(ctx, w.lead)
+}
+
+// newLock returns the lock of the mode.
+func (o options) newLock(cfg *rest.Config, self operator.Self, log logr.Logger) (election.Lock, error) {
+	way := operator.LockOptions{Servers: o.servers, Logger: log}
+	if o.mode == "lease" {
+		return operator.LeaseOnlyLock(cfg, o.timing, o.namespace, o.lock, way)
+	}
+	o.shield.Mode, o.shield.LockOptions = multilock.Mode(o.mode), way
+	return operator.ShieldLock(cfg, o.timing, self, o.namespace, o.lock, o.shield)
 }
 
 // tracing returns a provider that appends each span to the file at once.

@@ -1,0 +1,10 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package multilock makes one lock out of a Lease, which alone decides among
+// candidates, and the lock of the programs that are being replaced, so that
+// both kinds can run side by side and never lead together.
+//
+// [Shield] is for leader-for-life ConfigMaps. Its rules, M1 to M12, are in
+// docs/design.md; rules.go holds them as code, apart from all I/O.
+package multilock

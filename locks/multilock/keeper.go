@@ -1,0 +1,368 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+const (
+	// pollInterval is how often a holder that waits for legacy pods counts them.
+	pollInterval = 500 * time.Millisecond
+	// deafAfter is how long a watch may be silent while this candidate leads:
+	// an API server sends a bookmark about every minute.
+	deafAfter = 90 * time.Second
+)
+
+// keeper keeps the shield for one call of Attend. Its goroutine owns the
+// situation; requests run beside it, one at a time, and so does the watch.
+type keeper struct {
+	situation
+	shield *Shield
+	clear  func(election.Clearance)
+	said   election.Clearance
+
+	term     *tenure
+	finished <-chan struct{} // the term's, until it has been noticed
+	waiting  string
+
+	busy    bool
+	making  bool              // a shield is being put up
+	early   []ownerref.Record // what the watch showed meanwhile
+	results chan result
+	retries *backoff.ExponentialBackOff
+	retryAt time.Time
+	failing action // what failed last, and has not succeeded since
+	trouble string // why
+
+	watch    watch
+	presence *attendance
+	wait     sync.WaitGroup
+}
+
+// result is what came of an action.
+type result struct {
+	do       action
+	sent     time.Time
+	asOf     uint64
+	record   ownerref.Record
+	standing []ownerref.Standing
+	of       ownerref.Record // what was counted for
+	err      error
+}
+
+func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
+	return &keeper{
+		shield: s,
+		situation: situation{
+			fixed: s.config.Mode == Dual,
+			poll:  pollInterval, recheck: s.config.Timing.RenewInterval,
+		},
+		clear:   clear,
+		results: make(chan result, 1),
+		retries: backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(s.config.Timing.RenewInterval/10),
+			backoff.WithMaxInterval(s.config.Timing.RenewInterval),
+			backoff.WithMaxElapsedTime(0)),
+		presence: newAttendance(s),
+	}
+}
+
+// run keeps the shield until ctx ends or the own pod is gone.
+func (k *keeper) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		k.wait.Wait()
+		if k.term != nil {
+			k.term.done <- err
+		}
+	}()
+	k.settle = k.shield.settle(ctx)
+	k.wait.Go(func() { k.presence.keep(ctx) })
+	for {
+		alarm := time.NewTimer(time.Until(k.proceed(ctx)))
+		select {
+		case <-ctx.Done():
+			alarm.Stop()
+			return context.Cause(ctx)
+		case err := <-k.presence.gone:
+			alarm.Stop()
+			return err
+		case me := <-k.presence.exists:
+			k.me = me
+		case <-k.shield.news:
+			k.stage = k.stage.Later(k.shield.latest())
+		case t := <-k.shield.tenures:
+			k.begin(t)
+		case <-k.finished:
+			k.finish()
+		case r := <-k.results:
+			k.busy, k.making = false, false
+			k.done(r)
+			for _, early := range k.early {
+				k.end(k.take(early, time.Now()))
+			}
+			k.early = nil
+		case e := <-k.watch.events:
+			k.saw(e)
+		case err := <-k.watch.ended:
+			k.watchEnded(err)
+		case <-k.shield.doubted:
+			k.watch.stop()
+		case <-alarm.C:
+		}
+		alarm.Stop()
+	}
+}
+
+// proceed does what is due, and returns when to look again at the latest.
+func (k *keeper) proceed(ctx context.Context) time.Time {
+	now := time.Now()
+	k.shield.learn(k.stage)
+	k.tell()
+	later := now.Add(time.Hour)
+	if k.duty == leading && k.watch.running() && now.Sub(k.watch.heard) > deafAfter {
+		k.watch.stop()
+	}
+	if k.duty == leading {
+		later = k.watch.heard.Add(deafAfter + time.Millisecond)
+	}
+	if k.busy {
+		return later
+	}
+	if now.Before(k.retryAt) {
+		return k.retryAt
+	}
+	s := k.next(now)
+	switch {
+	case k.watch.expired:
+		s = step{do: read} // where the next watch goes on from
+	case k.known && !k.watch.running():
+		k.startWatch(ctx)
+	}
+	k.await(cmp.Or(s.why, k.trouble))
+	switch s.do {
+	case idle:
+		if !s.until.IsZero() && s.until.Before(later) {
+			return s.until
+		}
+		return later
+	case grant:
+		k.lead()
+		k.term.clear(election.Clearance{Granted: true})
+		k.shield.log().Info("no legacy pod may lead: the work may begin", "configMap", k.shield.config.LegacyName)
+	case leave:
+		k.leave(context.Cause(k.term.ctx))
+	default:
+		k.act(ctx, s.do)
+		return later
+	}
+	return now
+}
+
+// tell says whether this candidate may campaign, if that has changed.
+func (k *keeper) tell() {
+	c := k.clearance()
+	if !c.Granted && k.presence.problem() != nil {
+		c.Why = k.presence.problem().Error()
+	}
+	if c != k.said {
+		k.said = c
+		k.clear(c)
+	}
+}
+
+// await publishes what a holder waits for.
+func (k *keeper) await(why string) {
+	if why == k.waiting {
+		return
+	}
+	k.waiting = why
+	k.presence.say(why)
+	switch {
+	case k.duty == adopting:
+		k.term.clear(election.Clearance{Why: why})
+	case why != "" && k.duty == leading:
+		k.shield.log().Info("leading beside the shield", "waitingFor", why)
+	}
+}
+
+// begin takes up a term that was won.
+func (k *keeper) begin(t *tenure) {
+	k.term, k.finished = t, t.ctx.Done()
+	k.situation.begin(time.Now())
+	k.retryAt = time.Time{}
+	k.retries.Reset()
+	k.watch.stop() // its connection may have run to where the last leader died
+}
+
+// finish takes in that the term's context has ended.
+func (k *keeper) finish() {
+	k.finished = nil
+	cause := context.Cause(k.term.ctx)
+	if errors.Is(cause, election.ErrLost) {
+		k.leave(cause)
+		return
+	}
+	k.duty = leaving
+	k.retryAt = time.Time{}
+}
+
+// end ends the term with err, if that is one.
+func (k *keeper) end(err error) {
+	if err != nil {
+		k.leave(err)
+	}
+}
+
+// leave lays the term down, with what Adopt returns.
+func (k *keeper) leave(err error) {
+	if k.term == nil {
+		return
+	}
+	k.term.done <- err
+	k.term, k.finished = nil, nil
+	k.failing, k.trouble = idle, ""
+	k.situation.end()
+	k.await("")
+}
+
+// act makes the requests of an action in a goroutine.
+func (k *keeper) act(ctx context.Context, do action) {
+	limit := k.shield.config.Timing.AttemptTimeout
+	if do == count || do == unseal {
+		limit *= 3 // lists of several kinds
+	}
+	if k.duty != member && do != read && do != join {
+		// What only the holder may do ends with the term, and with its trust.
+		ctx = k.term.ctx
+		if k.duty == leaving {
+			ctx = context.WithoutCancel(ctx)
+		}
+		limit = min(limit, k.term.term.TrustedFor())
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	k.busy, k.making = true, do == putUp
+	job := k.job(do)
+	k.wait.Go(func() {
+		defer cancel()
+		k.results <- job(ctx)
+	})
+}
+
+// job returns what performs an action on the situation as it is now.
+func (k *keeper) job(do action) func(context.Context) result {
+	base, me, stage, seen := k.record, k.me, k.stage, k.seen()
+	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
+	change := func(s ownerref.ShieldState) func(context.Context) result {
+		s.Stage = s.Stage.Later(stage)
+		return func(ctx context.Context) result {
+			r.record, r.err = k.shield.configMap.Change(ctx, base, s)
+			return r
+		}
+	}
+	shield := base.Shield
+	switch do {
+	case join:
+		return change(shield.With(me))
+	case arm:
+		shield.Armed = true
+		return change(shield)
+	case seal:
+		shield.Presences = nil
+		return change(shield)
+	}
+	return func(ctx context.Context) result {
+		switch do {
+		case read:
+			r.record, r.err = k.shield.configMap.Read(ctx)
+		case putUp:
+			r.record, r.err = k.shield.configMap.PutUp(ctx, ownerref.ShieldState{Presences: []ownerref.Owner{me}, Stage: stage, Seen: seen})
+		case remove:
+			r.err = k.shield.configMap.Remove(ctx, base)
+		case count:
+			var c ownerref.Count
+			c, r.err = k.shield.census.Take(ctx, base.Owner, seen)
+			r.standing = c.Standing
+		case unseal:
+			r.record, r.err = k.unseal(ctx, base, me, stage)
+		}
+		return r
+	}
+}
+
+// unseal gives a sealed ConfigMap back to the presences of all candidates.
+func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.Owner, stage record.Stage) (ownerref.Record, error) {
+	all, err := k.presence.list(ctx)
+	if err != nil {
+		return ownerref.Record{}, err
+	}
+	s := base.Shield.With(me)
+	for _, o := range all {
+		s = s.With(o)
+	}
+	s.Stage, s.Armed = stage, true
+	return k.shield.configMap.Change(ctx, base, s)
+}
+
+// done takes in what came of an action.
+func (k *keeper) done(r result) {
+	if r.err != nil {
+		k.failed(r)
+		return
+	}
+	if r.do == k.failing || k.failing == idle {
+		k.failing, k.trouble = idle, ""
+		k.retries.Reset()
+	}
+	var lost error
+	switch r.do {
+	case read:
+		lost = k.takeRead(r.record, r.asOf, r.sent, time.Now())
+		if k.watch.expired {
+			k.watch = watch{}
+		}
+	case count:
+		k.census = census{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.standing}
+	case remove:
+		// The version of the deletion is not known: read it.
+		k.adopt(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
+	default:
+		if r.do == putUp && k.ours != nil {
+			k.ours[r.record.UID] = true
+		}
+		lost = k.answer(r.record, time.Now())
+	}
+	k.end(lost)
+}
+
+// failed takes in that an action did not succeed: what stands now is read
+// before the next. A leader whose shield cannot be made anew stops (M8).
+func (k *keeper) failed(r result) {
+	conflict := errors.Is(r.err, election.ErrConflict)
+	k.known = k.known && r.do == count // all else may have changed the record, or been too late
+	k.readAt = time.Time{}
+	if !conflict {
+		k.retryAt = time.Now().Add(k.retries.NextBackOff())
+		if k.trouble != r.err.Error() {
+			k.shield.log().Error(r.err, "cannot keep the shield", "action", r.do.String())
+		}
+		k.failing, k.trouble = r.do, r.err.Error()
+	}
+	if r.do == putUp && k.duty == leading && !conflict {
+		k.end(fmt.Errorf("%w: the ConfigMap is gone and could not be made anew: %w", ErrLegacy, r.err))
+	}
+}

@@ -1,0 +1,117 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// LeaseOnly is an election.Lock on a Lease alone, for programs that take no
+// part in a migration. It is an [election.Guardian] that does not campaign
+// where a legacy lock counts too (M12): while the phase on the Lease is legacy
+// or dual, or where a leader-for-life ConfigMap of the lock's name exists at
+// the start. Its methods are safe for concurrent use.
+type LeaseOnly struct {
+	*phased
+	config    lease.Config
+	configMap *ownerref.ConfigMap
+}
+
+var _ election.Guardian = (*LeaseOnly)(nil)
+
+// recheckLegacy is how often a candidate that found a legacy ConfigMap looks
+// whether it is gone.
+const recheckLegacy = 10 * time.Second
+
+// NewLeaseOnly returns a lock on the Lease that c describes. core talks to the
+// core group, v1, to look for the ConfigMap; where that is not permitted, it is
+// not looked for, and the log says so. It does no I/O.
+func NewLeaseOnly(c lease.Config, core rest.Interface) (*LeaseOnly, error) {
+	l := &LeaseOnly{config: c}
+	var errs [2]error
+	l.phased, errs[0] = newPhased(c, "")
+	l.configMap, errs[1] = ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name, Logger: c.Logger})
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Attend says whether this candidate may campaign, as election.Guardian says.
+func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) error {
+	said := election.Clearance{}
+	for {
+		c := mayMix(l.latest())
+		if !said.Granted && c.Granted {
+			c = l.look(ctx)
+		}
+		if c != said {
+			said = c
+			clear(c)
+		}
+		var again <-chan time.Time
+		if !c.Granted {
+			again = time.After(recheckLegacy)
+		}
+		select {
+		case <-l.news:
+		case <-again:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// ErrPhase says that the phase on record keeps this kind of candidate out.
+var ErrPhase = errors.New("not in this phase")
+
+// Write writes the Lease, but does not take it for a new holder at a version
+// whose phase forbids that: the answer to the first read may have come before
+// Attend could withdraw its clearance.
+func (l *LeaseOnly) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	c := mayMix(record.StageOf(base))
+	if !c.Granted && r.Holder != "" && r.Holder != record.HolderOf(base) {
+		return election.Snapshot{}, fmt.Errorf("%w: %s", ErrPhase, c.Why)
+	}
+	return l.phased.Write(ctx, base, r)
+}
+
+// mayMix says whether a candidate that knows the Lease alone may campaign.
+func mayMix(stage record.Stage) election.Clearance {
+	if stage.Phase == record.PhaseLegacy || stage.Phase == record.PhaseDual {
+		return election.Clearance{Why: fmt.Sprintf("the phase on the Lease is %s, and this candidate knows the Lease alone: run it in mode auto", stage.Phase)}
+	}
+	return election.Clearance{Granted: true}
+}
+
+// look looks for a legacy ConfigMap.
+func (l *LeaseOnly) look(ctx context.Context) election.Clearance {
+	r, err := l.configMap.Read(ctx)
+	switch {
+	case errors.Is(err, election.ErrForbidden):
+		l.config.Logger.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
+	case err != nil:
+		return election.Clearance{Why: err.Error()}
+	case r.Kind == ownerref.Legacy:
+		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Namespace, l.config.Name, r.Owner.Name)}
+	}
+	return election.Clearance{Granted: true}
+}
+
+// Adopt lets the work begin at once.
+func (l *LeaseOnly) Adopt(ctx context.Context, _ election.Term, clear func(election.Clearance)) error {
+	clear(election.Clearance{Granted: true})
+	<-ctx.Done()
+	return context.Cause(ctx)
+}

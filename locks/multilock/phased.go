@@ -1,0 +1,123 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"sync"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// phased is a Lease that carries the phase of a migration. It remembers the
+// latest change of it that was seen, and notes it on a Lease that is made anew.
+type phased struct {
+	lease  *lease.Lock
+	legacy string // what to note about the legacy lock; empty for nothing
+
+	mu      sync.Mutex
+	stage   record.Stage
+	news    chan struct{} // stage has changed
+	doubted chan struct{} // the connections at hand may be dead
+}
+
+func newPhased(c lease.Config, legacy string) (*phased, error) {
+	p := &phased{legacy: legacy, news: make(chan struct{}, 1), doubted: make(chan struct{}, 1)}
+	c.Annotate = p.annotate
+	var err error
+	p.lease, err = lease.New(c)
+	return p, err
+}
+
+// Describe says what Lease this is. It does no I/O.
+func (p *phased) Describe() election.Description { return p.lease.Describe() }
+
+// CloseConnections closes every connection, as [lease.Lock.CloseConnections]
+// does.
+func (p *phased) CloseConnections() { p.lease.CloseConnections() }
+
+// Read reads the Lease.
+func (p *phased) Read(ctx context.Context) (election.Snapshot, error) {
+	p.doubt(ctx)
+	now, err := p.lease.Read(ctx)
+	p.heard(now)
+	return now, err
+}
+
+// Write writes the Lease, and nothing else.
+func (p *phased) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	p.doubt(ctx)
+	now, err := p.lease.Write(ctx, base, r)
+	p.heard(now)
+	return now, err
+}
+
+// Watch watches the Lease.
+func (p *phased) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- p.lease.Watch(ctx, from, seen) }()
+	for {
+		select {
+		case e := <-seen:
+			p.heard(e.Snapshot)
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// annotate notes the phase on a Lease that is to be written: dual where no
+// other was ever set and a legacy lock is held too.
+func (p *phased) annotate(annotations map[string]string) map[string]string {
+	stage := record.ReadStage(annotations).Later(p.latest())
+	if stage.Phase == "" && p.legacy != "" {
+		stage = record.Stage{Phase: record.PhaseDual, Step: 1}
+	}
+	annotations = record.WriteStage(annotations, stage)
+	if p.legacy != "" {
+		annotations[record.AnnotationLegacy] = "configmap/" + p.legacy
+	}
+	return annotations
+}
+
+// heard takes in the phase that a Lease says.
+func (p *phased) heard(now election.Snapshot) { p.learn(record.StageOf(now.Version)) }
+
+// learn takes in a phase, and wakes whoever waits for news of it.
+func (p *phased) learn(stage record.Stage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if later := p.stage.Later(stage); later != p.stage {
+		p.stage = later
+		signal(p.news)
+	}
+}
+
+func (p *phased) latest() record.Stage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stage
+}
+
+// doubt tells that the elector doubts its connections.
+func (p *phased) doubt(ctx context.Context) {
+	if election.WantsFreshConnection(ctx) {
+		signal(p.doubted)
+	}
+}
+
+func signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,376 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// ErrLegacy says that the legacy side of the lock was lost: a legacy pod has
+// taken it, or it is not what this candidate put there.
+var ErrLegacy = errors.New("the legacy lock was lost")
+
+// ErrPodGone says that the own pod does not exist any more, so that nothing
+// that this process does is accounted for.
+var ErrPodGone = errors.New("the own pod is gone")
+
+// duty is what a candidate has to do about the shield.
+type duty int
+
+const (
+	member   duty = iota // no term: it keeps its presence among the owners (M2)
+	adopting             // it holds the Lease and may not lead yet
+	leading
+	leaving // the work has returned, the Lease is still held
+)
+
+// action is one request, or several that belong together.
+type action int
+
+const (
+	idle action = iota
+	read
+	join
+	putUp
+	count
+	arm
+	remove
+	seal
+	unseal
+	grant // no request: the work may begin
+	leave // no request: the term is over
+)
+
+var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", "remove", "seal", "unseal", "grant", "leave"}
+
+func (a action) String() string { return actionNames[a] }
+
+// step is what to do next, and what is waited for until then.
+type step struct {
+	do  action
+	why string
+	// until is when to look again, if not at the next event; zero for never.
+	until time.Time
+}
+
+// situation is what one candidate knows, and the rules by which it goes on. It
+// is pure: it does no I/O and reads no clock.
+type situation struct {
+	stage  record.Stage         // the latest change of phase that was seen on either object
+	me     ownerref.Owner       // the own presence; zero until it exists
+	record ownerref.Record      // what stands in the legacy lock's place, as far as is known
+	met    bool                 // record was read at least once
+	known  bool                 // record was read
+	owners ownerref.ShieldState // its Seen are the legacy owners that were met
+	readAt time.Time            // when the newest read of record was sent
+
+	fixed bool // it does not follow the phase beyond dual
+
+	duty    duty
+	since   time.Time          // when the duty as a holder began
+	inside  bool               // the own presence was seen among the owners
+	settle  time.Duration      // how long an old garbage collector is waited for (M7)
+	settled time.Time          // nobody leads before a read after this
+	ours    map[types.UID]bool // ConfigMaps that this term leads under, or made
+	floor   uint64             // the version that M6 read: events count from there
+	shown   types.UID          // the ConfigMap that the watch showed last
+	gap     bool               // the watch has missed events since
+	census  census
+	poll    time.Duration // how often a holder that waits counts
+	recheck time.Duration // how often a leader under an unarmed shield counts
+}
+
+// census is what the newest count found, and of which version of the record.
+type census struct {
+	at       time.Time // zero if none was taken in this term
+	of       uint64
+	uid      types.UID
+	standing []ownerref.Standing
+}
+
+// clearance says whether a candidate may campaign (M1, M10).
+func (s *situation) clearance() election.Clearance {
+	switch {
+	case s.me == ownerref.Owner{}:
+		return election.Clearance{Why: "the own presence object does not exist yet"}
+	case !s.met:
+		return election.Clearance{Why: "the legacy ConfigMap has not been read yet"}
+	case s.stage.Phase == record.PhaseLegacy:
+		return election.Clearance{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
+	}
+	if s.fixed && (s.stage.Phase == record.PhaseSealed || s.stage.Phase == record.PhaseClean) {
+		return election.Clearance{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", s.stage.Phase)}
+	}
+	return election.Clearance{Granted: true}
+}
+
+// begin takes up a term: what is known from before must be read anew.
+func (s *situation) begin(now time.Time) {
+	s.duty, s.since, s.census = adopting, now, census{}
+}
+
+// lead is the moment from which the work may run.
+func (s *situation) lead() {
+	s.duty = leading
+	s.shown = s.record.UID
+	s.ours = map[types.UID]bool{s.record.UID: true}
+}
+
+// end lays a term down.
+func (s *situation) end() { s.duty, s.ours = member, nil }
+
+// next decides what to do.
+func (s *situation) next(now time.Time) step {
+	switch {
+	case s.me == ownerref.Owner{}:
+		return step{why: "the own presence object does not exist yet"}
+	case !s.known:
+		return step{do: read}
+	case s.duty == member:
+		return s.asMember()
+	case s.duty == leaving:
+		return s.asLeaving()
+	case s.readAt.Before(s.since):
+		return step{do: read} // M6: live, after the Lease was won
+	}
+	switch s.stage.Phase {
+	case record.PhaseLegacy:
+		return step{why: "the phase on record is legacy"}
+	case record.PhaseClean:
+		return s.cleaned()
+	}
+	switch s.record.Kind {
+	case ownerref.Shield:
+		return s.underShield(now)
+	case ownerref.Sealed:
+		return s.underSeal(now)
+	case ownerref.Foreign:
+		return step{why: s.record.Why, until: now.Add(s.recheck)}
+	case ownerref.Absent:
+		if s.duty == leading {
+			return step{do: putUp} // M8: at once
+		}
+	}
+	return s.withoutShield(now)
+}
+
+// asMember keeps the own presence among the shield's owners (M2).
+func (s *situation) asMember() step {
+	if s.record.Kind == ownerref.Shield && !s.record.Shield.Has(s.me) && s.stage.Phase != record.PhaseLegacy {
+		return step{do: join}
+	}
+	return step{}
+}
+
+// asLeaving gives the legacy lock back where the phase says so (M10).
+func (s *situation) asLeaving() step {
+	if s.stage.Phase == record.PhaseLegacy && s.isOurs() {
+		return step{do: remove}
+	}
+	return step{do: leave}
+}
+
+func (s *situation) isOurs() bool {
+	return s.record.Kind == ownerref.Shield || s.record.Kind == ownerref.Sealed
+}
+
+// cleaned is the end of a migration: nothing stands in the legacy lock's place.
+func (s *situation) cleaned() step {
+	switch {
+	case s.isOurs():
+		return step{do: remove}
+	case s.record.Kind == ownerref.Legacy:
+		return step{why: fmt.Sprintf("the phase on record is clean, and yet legacy pod %s holds the lock: roll back to phase dual, or remove that pod", s.record.Owner.Name)}
+	}
+	return s.granted()
+}
+
+func (s *situation) granted() step {
+	if s.duty == adopting {
+		return step{do: grant}
+	}
+	return step{}
+}
+
+// withoutShield is before the shield is up: no legacy pod may be left (M4).
+func (s *situation) withoutShield(now time.Time) step {
+	switch left, due := s.counted(); {
+	case !left:
+		return step{do: count}
+	case len(s.census.standing) > 0:
+		return s.await(now, due.Add(s.poll))
+	case s.record.Kind == ownerref.Legacy:
+		return step{do: remove}
+	}
+	return step{do: putUp}
+}
+
+// counted reports whether the newest count is of the record as it stands, and
+// when it was taken.
+func (s *situation) counted() (bool, time.Time) {
+	c := s.census
+	return !c.at.IsZero() && c.of == s.record.Number && c.uid == s.record.UID, c.at
+}
+
+// await counts again when it is time, and says what is waited for.
+func (s *situation) await(now, again time.Time) step {
+	why := waitingFor(s.census.standing)
+	if now.Before(again) {
+		return step{why: why, until: again}
+	}
+	return step{do: count, why: why}
+}
+
+// waitingFor names the legacy pods that may still lead.
+func waitingFor(standing []ownerref.Standing) string {
+	const most = 3
+	var names []string
+	for _, p := range standing[:min(most, len(standing))] {
+		names = append(names, fmt.Sprintf("%s (%s)", p.Pod.Name, p.Verdict.State))
+	}
+	if more := len(standing) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return "legacy pods that may still lead: " + strings.Join(names, ", ")
+}
+
+// underShield arms it (M5), seals it where the phase says so (M9), and lets
+// the work begin under an armed one that has the own presence in it (M6, M7).
+func (s *situation) underShield(now time.Time) step {
+	shield := s.record.Shield
+	switch {
+	case !shield.Has(s.me):
+		return step{do: join}
+	case !shield.Armed:
+		return s.unarmed(now)
+	case s.stage.Phase == record.PhaseSealed:
+		return step{do: seal}
+	case s.duty == adopting && now.Before(s.settled):
+		return step{why: "the garbage collector may not have seen this candidate's presence yet", until: s.settled}
+	case s.duty == adopting && s.readAt.Before(s.settled):
+		return step{do: read}
+	}
+	return s.granted()
+}
+
+// unarmed lists the legacy pods after the shield is up, at the version that is
+// then armed (M5).
+func (s *situation) unarmed(now time.Time) step {
+	switch fresh, at := s.counted(); {
+	case !fresh:
+		return step{do: count}
+	case len(s.census.standing) == 0:
+		return step{do: arm}
+	case s.duty == leading:
+		return s.await(now, at.Add(s.recheck))
+	}
+	return step{do: remove}
+}
+
+// underSeal gives the shield back to the presences where the phase says so
+// (M10).
+func (s *situation) underSeal(now time.Time) step {
+	if s.stage.Phase == record.PhaseDual {
+		return step{do: unseal}
+	}
+	return s.granted()
+}
+
+// take takes in an event of the watch. It returns the error that ends the term,
+// if that was lost: while leading every event counts, not only the newest (M8).
+func (s *situation) take(r ownerref.Record, now time.Time) error {
+	s.shown = r.UID
+	return s.answer(r, now)
+}
+
+// answer takes in what an own write left there.
+func (s *situation) answer(r ownerref.Record, now time.Time) error {
+	if !s.known || r.Number > s.record.Number {
+		s.adopt(r, now)
+	}
+	if r.Number <= s.floor {
+		return nil
+	}
+	return s.lost(r)
+}
+
+// takeRead takes in the answer to a read that was sent at that time, when asOf
+// was the newest version known.
+func (s *situation) takeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
+	s.readAt = sent
+	if r.Kind == ownerref.Absent {
+		r.Number = asOf
+	}
+	if s.known && s.record.Number > asOf && s.record.Number > r.Number {
+		return nil // a watch has seen more meanwhile
+	}
+	s.adopt(r, now)
+	if s.duty == adopting {
+		s.floor = r.Number
+	}
+	if err := s.lost(r); err != nil {
+		return err
+	}
+	gap := s.gap
+	s.gap = false
+	if gap && s.duty == leading && s.stage.Phase != record.PhaseClean && r.UID != s.shown {
+		return fmt.Errorf("%w: the watch missed events, and the ConfigMap is not the one that it showed last: a legacy pod may have held it meanwhile", ErrLegacy)
+	}
+	s.shown = r.UID
+	return nil
+}
+
+// adopt makes r the newest. A legacy owner that was met once is remembered: it
+// must be gone before this candidate leads (M4).
+func (s *situation) adopt(r ownerref.Record, now time.Time) {
+	s.record, s.known, s.met = r, true, true
+	if inside := r.Shield.Has(s.me); inside != s.inside {
+		// Each process settles by itself: whoever put the presence in may not
+		// have lived to (M7).
+		s.inside, s.settled = inside, now.Add(s.settle)
+	}
+	s.stage = s.stage.Later(r.Shield.Stage)
+	if r.Kind == ownerref.Legacy {
+		s.owners = s.owners.Remember(r.Owner)
+	}
+}
+
+// seen are the legacy owners that must be gone too (M4).
+func (s *situation) seen() []ownerref.Owner {
+	all := s.record.Shield
+	for _, o := range s.owners.Seen {
+		all = all.Remember(o)
+	}
+	return all.Seen
+}
+
+// lost says whether a record that was seen ends a term that leads.
+func (s *situation) lost(r ownerref.Record) error {
+	if s.duty != leading {
+		return nil
+	}
+	switch r.Kind {
+	case ownerref.Legacy:
+		return fmt.Errorf("%w: legacy pod %s has made the ConfigMap its own", ErrLegacy, r.Owner)
+	case ownerref.Foreign:
+		if s.stage.Phase == record.PhaseClean {
+			return nil
+		}
+		return fmt.Errorf("%w: %s", ErrLegacy, r.Why)
+	case ownerref.Shield, ownerref.Sealed:
+		if !s.ours[r.UID] {
+			return fmt.Errorf("%w: the ConfigMap was deleted, and somebody else made it anew", ErrLegacy)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+var (
+	start  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	me     = ownerref.Owner{Kind: ownerref.Lease, Name: "lock.me", UID: "me"}
+	other  = ownerref.Owner{Kind: ownerref.Lease, Name: "lock.other", UID: "other"}
+	legacy = ownerref.Owner{Kind: ownerref.Pod, Name: "old", UID: "old"}
+)
+
+func absent(number uint64) ownerref.Record {
+	return ownerref.Record{Kind: ownerref.Absent, Number: number}
+}
+
+func ownedBy(pod ownerref.Owner, number uint64) ownerref.Record {
+	return ownerref.Record{Kind: ownerref.Legacy, Owner: pod, UID: "legacy", Number: number}
+}
+
+func shield(number uint64, armed bool, presences ...ownerref.Owner) ownerref.Record {
+	return ownerref.Record{Kind: ownerref.Shield, UID: "shield", Number: number,
+		Shield: ownerref.ShieldState{Presences: presences, Armed: armed}}
+}
+
+func sealed(number, step uint64) ownerref.Record {
+	return ownerref.Record{Kind: ownerref.Sealed, UID: "shield", Number: number,
+		Shield: ownerref.ShieldState{Armed: true, Stage: record.Stage{Phase: record.PhaseSealed, Step: step}}}
+}
+
+// holder is a candidate that holds the Lease, may not lead yet, and has read r
+// since.
+func holder(r ownerref.Record) *situation {
+	s := &situation{me: me, poll: time.Second, recheck: time.Minute}
+	s.begin(start)
+	_ = s.takeRead(r, 0, start, start)
+	return s
+}
+
+// leader is one that leads under an armed shield at version 10.
+func leader() *situation {
+	s := holder(shield(10, true, me))
+	s.lead()
+	return s
+}
+
+// counts takes a census of the record as it stands.
+func (s *situation) counts(standing ...ownerref.Owner) {
+	s.census = census{at: start, of: s.record.Number, uid: s.record.UID}
+	for _, o := range standing {
+		s.census.standing = append(s.census.standing, ownerref.Standing{Pod: o, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}})
+	}
+}
+
+func (s *situation) wants(t *testing.T, law string, want action) step {
+	t.Helper()
+	got := s.next(start)
+	if got.do != want {
+		t.Errorf("%s: it would %v, want %v", law, got.do, want)
+	}
+	return got
+}
+
+func TestM1WithoutAPresenceNothingIsDone(t *testing.T) {
+	s := holder(shield(1, true))
+	s.me = ownerref.Owner{}
+	s.wants(t, "no presence", idle)
+	if c := s.clearance(); c.Granted {
+		t.Error("it may campaign without a presence")
+	}
+}
+
+func TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners(t *testing.T) {
+	for name, d := range map[string]duty{"member": member, "adopting": adopting} {
+		s := holder(shield(1, true, other))
+		s.duty = d
+		s.wants(t, name, join)
+		s = holder(shield(1, false, other))
+		s.duty = d
+		s.wants(t, name+", unarmed", join)
+	}
+	s := leader()
+	if err := s.take(shield(11, true, other), start); err != nil {
+		t.Errorf("the term ends: %v", err)
+	}
+	s.wants(t, "leading", join)
+}
+
+func TestM3AMemberOnlyJoins(t *testing.T) {
+	for name, r := range map[string]ownerref.Record{
+		"absent": absent(1), "legacy": ownedBy(legacy, 1), "unarmed": shield(1, false, me),
+		"armed": shield(1, true, me), "sealed": sealed(1, 1),
+	} {
+		for _, phase := range []record.Phase{"", record.PhaseLegacy, record.PhaseDual, record.PhaseSealed, record.PhaseClean} {
+			s := holder(r)
+			s.duty, s.stage = member, record.Stage{Phase: phase, Step: 9}
+			s.counts()
+			s.wants(t, name+" in phase "+string(phase), idle)
+		}
+	}
+}
+
+func TestM4TheShieldGoesUpOnlyWhenNoLegacyPodIsLeft(t *testing.T) {
+	for name, r := range map[string]ownerref.Record{"absent": absent(1), "legacy": ownedBy(legacy, 1)} {
+		s := holder(r)
+		s.wants(t, name+", uncounted", count)
+		s.counts(legacy)
+		if got := s.wants(t, name+", one left", idle); !strings.Contains(got.why, legacy.Name) || !got.until.Equal(start.Add(s.poll)) {
+			t.Errorf("it says %q, until %v", got.why, got.until)
+		}
+	}
+	s := holder(ownedBy(legacy, 1))
+	s.counts()
+	s.wants(t, "its owner is gone", remove)
+	_ = s.take(absent(2), start)
+	s.wants(t, "counted before the removal", count)
+	s.counts()
+	s.wants(t, "none left", putUp)
+}
+
+func TestM4LegacyOwnersThatWereMetAreCountedToo(t *testing.T) {
+	s := holder(ownedBy(legacy, 1))
+	_ = s.take(absent(2), start)
+	if seen := s.seen(); len(seen) != 1 || seen[0].UID != legacy.UID {
+		t.Errorf("it counts %v", seen)
+	}
+}
+
+func TestM5TheShieldIsArmedByACountThatCameAfterIt(t *testing.T) {
+	s := holder(absent(1))
+	s.counts()
+	_ = s.take(shield(2, false, me), start)
+	s.wants(t, "counted before it was up", count)
+	s.counts()
+	_ = s.take(shield(3, false, me, other), start)
+	s.wants(t, "counted for an earlier version", count)
+	s.counts()
+	s.wants(t, "none left", arm)
+	s.counts(legacy)
+	s.wants(t, "one slipped through", remove)
+}
+
+func TestM5ALeaderKeepsAnUnarmedShieldUp(t *testing.T) {
+	s := leader()
+	_ = s.take(absent(11), start)
+	s.ours["shield"] = true
+	_ = s.take(shield(12, false, me), start)
+	s.counts(legacy)
+	if got := s.wants(t, "one left", idle); got.why == "" {
+		t.Error("it does not say why")
+	}
+}
+
+func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing.T) {
+	s := &situation{me: me, record: shield(1, true, me), known: true}
+	s.readAt = start.Add(-time.Second)
+	s.begin(start)
+	s.wants(t, "read before the Lease was won", read)
+	_ = s.takeRead(shield(1, true, me), 1, start, start)
+	s.wants(t, "read since", grant)
+	s = holder(sealed(1, 1))
+	s.wants(t, "sealed", grant)
+	for name, r := range map[string]ownerref.Record{
+		"unarmed": shield(1, false, me), "without the own presence": shield(1, true, other), "absent": absent(1),
+		"legacy": ownedBy(legacy, 1), "foreign": {Kind: ownerref.Foreign, Number: 1},
+	} {
+		s := holder(r)
+		s.counts()
+		if got := s.next(start); got.do == grant {
+			t.Errorf("%s: the work may begin", name)
+		}
+	}
+}
+
+func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
+	s := holder(shield(1, true, me))
+	s.settled = start.Add(5 * time.Second)
+	if got := s.wants(t, "too early", idle); !got.until.Equal(s.settled) {
+		t.Errorf("it looks again at %v", got.until)
+	}
+	if got := s.next(s.settled); got.do != read {
+		t.Errorf("settled, unread: %v", got.do)
+	}
+	_ = s.takeRead(shield(1, true, me), 1, s.settled, s.settled)
+	if got := s.next(s.settled); got.do != grant {
+		t.Errorf("settled and read: %v", got.do)
+	}
+}
+
+func TestM8EveryEventCountsWhileLeading(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []ownerref.Record
+		ends   bool
+	}{
+		"a legacy pod takes it":                {[]ownerref.Record{ownedBy(legacy, 11)}, true},
+		"a legacy pod had it for a moment":     {[]ownerref.Record{absent(13), ownedBy(legacy, 12)}, true},
+		"an event from before the term":        {[]ownerref.Record{ownedBy(legacy, 9)}, false},
+		"it vanished":                          {[]ownerref.Record{absent(11)}, false},
+		"somebody else made it anew":           {[]ownerref.Record{{Kind: ownerref.Shield, UID: "another", Number: 12, Shield: ownerref.ShieldState{Presences: []ownerref.Owner{me}, Armed: true}}}, true},
+		"somebody else made it anew, sealed":   {[]ownerref.Record{{Kind: ownerref.Sealed, UID: "another", Number: 12}}, true},
+		"it was turned into something else":    {[]ownerref.Record{{Kind: ownerref.Foreign, Number: 11}}, true},
+		"another candidate joined":             {[]ownerref.Record{shield(11, true, me, other)}, false},
+		"the own presence was taken from it":   {[]ownerref.Record{shield(11, true, other)}, false},
+		"it was disarmed by somebody's hand":   {[]ownerref.Record{shield(11, false, me)}, false},
+		"it vanished after a gap in the watch": {[]ownerref.Record{absent(0)}, false},
+	} {
+		s := leader()
+		var err error
+		for _, r := range c.events {
+			err = errors.Join(err, s.take(r, start))
+		}
+		if (err != nil) != c.ends || err != nil && !errors.Is(err, ErrLegacy) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	s := leader()
+	_ = s.take(absent(11), start)
+	s.wants(t, "it vanished", putUp)
+}
+
+func TestM9OnlyAnArmedShieldIsSealed(t *testing.T) {
+	want := record.Stage{Phase: record.PhaseSealed, Step: 2}
+	s := holder(shield(1, true, me))
+	s.stage = want
+	s.wants(t, "armed", seal)
+	s = holder(shield(1, false, me))
+	s.stage = want
+	s.wants(t, "unarmed, uncounted", count)
+	s.counts(legacy)
+	s.wants(t, "unarmed, one left", remove)
+	s = holder(absent(1))
+	s.stage = want
+	s.wants(t, "absent", count)
+}
+
+func TestM9TheLaterPhaseOfLeaseAndConfigMapCounts(t *testing.T) {
+	s := holder(sealed(1, 2)) // the Lease was deleted, and knows no phase any more
+	if s.stage.Phase != record.PhaseSealed {
+		t.Errorf("the phase is %q", s.stage.Phase)
+	}
+	s.stage = s.stage.Later(record.Stage{Phase: record.PhaseDual, Step: 1})
+	s.wants(t, "an older phase on the Lease", grant)
+}
+
+func TestM10TheLeaderGivesASealedShieldBackToThePresences(t *testing.T) {
+	s := leader()
+	_ = s.take(sealed(11, 2), start)
+	s.wants(t, "sealed", idle)
+	s.stage = record.Stage{Phase: record.PhaseDual, Step: 3}
+	s.wants(t, "rolled back", unseal)
+}
+
+func TestM10InPhaseLegacyTheShieldGoesWithItsLeader(t *testing.T) {
+	s := leader()
+	s.stage = record.Stage{Phase: record.PhaseLegacy, Step: 3}
+	if s.clearance().Granted {
+		t.Error("it may campaign")
+	}
+	s.wants(t, "while the work stops", idle)
+	s.duty = leaving
+	s.wants(t, "the work has stopped", remove)
+	_ = s.take(absent(11), start)
+	s.wants(t, "removed", leave)
+}
+
+func TestM10CleanRemovesTheConfigMapAndNothingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		r    ownerref.Record
+		want action
+	}{
+		"shield":  {shield(1, true, me), remove},
+		"sealed":  {sealed(1, 1), remove},
+		"absent":  {absent(1), grant},
+		"foreign": {ownerref.Record{Kind: ownerref.Foreign, Number: 1}, grant},
+		"legacy":  {ownedBy(legacy, 1), idle},
+	} {
+		s := holder(c.r)
+		s.stage = record.Stage{Phase: record.PhaseClean, Step: 5}
+		s.wants(t, name, c.want)
+	}
+}
+
+func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
+	s := holder(ownerref.Record{Kind: ownerref.Foreign, Number: 1, Why: "it holds data"})
+	s.counts()
+	if got := s.wants(t, "foreign", idle); got.why != "it holds data" {
+		t.Errorf("it says %q", got.why)
+	}
+}
+
+func TestACandidateInModeDualDoesNotCampaignBeyondIt(t *testing.T) {
+	s := holder(sealed(1, 1))
+	s.fixed = true
+	if s.clearance().Granted {
+		t.Error("it may campaign")
+	}
+}
+
+func TestAHistoryThatWentBackIsReadOnce(t *testing.T) {
+	s := holder(shield(10, true, me))
+	_ = s.takeRead(shield(5, true, me), 10, start.Add(time.Second), start)
+	if s.record.Number != 5 || !s.readAt.Equal(start.Add(time.Second)) {
+		t.Errorf("it believes version %d, read at %v", s.record.Number, s.readAt)
+	}
+}
+
+func TestAnAnswerThatAWatchOvertookIsNotBelieved(t *testing.T) {
+	s := holder(shield(10, true, me))
+	_ = s.take(absent(12), start)
+	_ = s.takeRead(shield(11, true, me), 10, start, start)
+	if s.record.Kind != ownerref.Absent {
+		t.Errorf("it believes %v", s.record.Kind)
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// watch is the keeper's watch on the ConfigMap, in a goroutine of its own.
+type watch struct {
+	events  chan sighting
+	ended   chan error // nil while none runs
+	heard   time.Time
+	from    uint64 // where the next goes on from; zero means from the newest version known
+	expired bool   // events were missed: a read must tell how things are
+	stopped bool
+	cancel  context.CancelFunc
+}
+
+// sighting is one event of the watch.
+type sighting struct {
+	record   ownerref.Record
+	bookmark bool
+}
+
+func (w *watch) running() bool { return w.ended != nil }
+
+// stop ends the watch that runs, if one does; the keeper hears of its end.
+func (w *watch) stop() {
+	if w.running() {
+		w.stopped = true
+		w.cancel()
+	}
+}
+
+// startWatch watches on from where the last watch ended, so that no event is
+// missed, or from the newest version that is known.
+func (k *keeper) startWatch(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	events, ended := make(chan sighting), make(chan error, 1)
+	from := cmp.Or(k.watch.from, k.record.Number)
+	k.watch = watch{events: events, ended: ended, heard: time.Now(), from: from, cancel: cancel}
+	k.wait.Go(func() {
+		ended <- k.shield.configMap.Watch(ctx, from, func(ctx context.Context, r ownerref.Record, bookmark bool) error {
+			select {
+			case events <- sighting{r, bookmark}:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+}
+
+// saw takes in an event of the watch.
+func (k *keeper) saw(s sighting) {
+	k.watch.heard, k.watch.from = time.Now(), s.record.Number
+	switch {
+	case s.bookmark:
+	case k.making && s.record.Kind == ownerref.Shield:
+		k.early = append(k.early, s.record) // perhaps what is being made: the answer tells
+	default:
+		k.end(k.take(s.record, time.Now()))
+	}
+}
+
+// watchEnded takes in that the watch is over.
+func (k *keeper) watchEnded(err error) {
+	k.watch.cancel()
+	if err != nil && !k.watch.stopped && !errors.Is(err, election.ErrVersionExpired) {
+		k.retryAt = time.Now().Add(k.retries.NextBackOff())
+	}
+	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: errors.Is(err, election.ErrVersionExpired)}
+	k.gap = k.gap || k.watch.expired
+}

@@ -1,0 +1,95 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/transport"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// way is a lock's own way to the API server: clients of several API groups on
+// the same connections.
+type way struct {
+	transport                *transport.Transport
+	coordination, core, apps *rest.RESTClient
+	options                  LockOptions
+}
+
+func newWay(cfg *rest.Config, timing election.Timing, o LockOptions) (*way, error) {
+	if cfg == nil {
+		return nil, errors.New("the rest.Config is nil")
+	}
+	timing = timing.WithDefaults()
+	if err := timing.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = named(cfg)
+	if len(o.Servers) > 0 {
+		cfg.Host = o.Servers[0]
+	}
+	w := &way{options: o}
+	var err error
+	w.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Servers: o.Servers})
+	if err != nil {
+		return nil, err
+	}
+	var errs [3]error
+	w.coordination, errs[0] = restClient(cfg, w.transport, "/apis", coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme)
+	w.core, errs[1] = restClient(cfg, w.transport, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
+	w.apps, errs[2] = restClient(cfg, w.transport, "/apis", appsv1.SchemeGroupVersion, appsv1.AddToScheme)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// lease returns what a lock on that Lease needs.
+func (w *way) lease(namespace, name string) lease.Config {
+	return lease.Config{
+		Client: w.coordination, Namespace: namespace, Name: name,
+		CloseConnections: w.transport.CloseConnections, Logger: w.options.Logger,
+	}
+}
+
+// restClient returns a client of one API group that speaks JSON on tr, without
+// a rate limit.
+func restClient(cfg *rest.Config, tr http.RoundTripper, path string, gv schema.GroupVersion, add func(*runtime.Scheme) error) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // errors
+	if err := add(scheme); err != nil {
+		return nil, fmt.Errorf("preparing a client of %s: %w", gv, err)
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.APIPath, cfg.GroupVersion = path, &gv
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, ""
+	cfg.QPS, cfg.RateLimiter = -1, nil
+	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: tr})
+	if err != nil {
+		return nil, fmt.Errorf("preparing a client of %s: %w", gv, err)
+	}
+	return client, nil
+}
+
+// named returns cfg with the user agent that client-go would send.
+func named(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
+	return cfg
+}
