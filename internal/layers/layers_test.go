@@ -55,7 +55,7 @@ var house = map[string]row{
 	"election":              {allowed: []string{otel, backoff, logr}},
 	"election/electiontest": {allowed: []string{election}},
 	"locks/lease":           onTheAPI,
-	"locks/ownerref":        onTheAPI,
+	"locks/ownerref":        {allowed: append([]string{presence}, onTheAPI.allowed...)},
 	"locks/annotation":      onTheAPI,
 	"locks/multilock":       {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, logr, backoff}},
 	"zone": {

@@ -54,13 +54,13 @@ type keeper struct {
 
 // result is what came of an action.
 type result struct {
-	do       action
-	sent     time.Time
-	asOf     uint64
-	record   ownerref.Record
-	standing []ownerref.Standing
-	of       ownerref.Record // what was counted for
-	err      error
+	do      action
+	sent    time.Time
+	asOf    uint64
+	record  ownerref.Record
+	counted ownerref.Count
+	of      ownerref.Record // what was counted for
+	err     error
 }
 
 func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
@@ -265,7 +265,7 @@ func (k *keeper) act(ctx context.Context, do action) {
 
 // job returns what performs an action on the situation as it is now.
 func (k *keeper) job(do action) func(context.Context) result {
-	base, me, stage, seen := k.record, k.me, k.stage, k.seen()
+	base, me, stage, seen, presumed := k.record, k.me, k.stage, k.seen(), k.presumed
 	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
 	change := func(s ownerref.ShieldState) func(context.Context) result {
 		s.Stage = s.Stage.Later(stage)
@@ -279,7 +279,10 @@ func (k *keeper) job(do action) func(context.Context) result {
 	case join:
 		return change(shield.With(me))
 	case arm:
-		shield.Armed = true
+		shield.Armed, shield.Presumed = true, k.census.presumes()
+		return change(shield)
+	case forget:
+		shield.Presumed = k.census.left(shield.Presumed)
 		return change(shield)
 	case seal:
 		shield.Presences = nil
@@ -290,13 +293,11 @@ func (k *keeper) job(do action) func(context.Context) result {
 		case read:
 			r.record, r.err = k.shield.configMap.Read(ctx)
 		case putUp:
-			r.record, r.err = k.shield.configMap.PutUp(ctx, ownerref.ShieldState{Presences: []ownerref.Owner{me}, Stage: stage, Seen: seen})
+			r.record, r.err = k.shield.configMap.PutUp(ctx, ownerref.ShieldState{Presences: []ownerref.Owner{me}, Stage: stage, Seen: seen, Presumed: presumed})
 		case remove:
 			r.err = k.shield.configMap.Remove(ctx, base)
 		case count:
-			var c ownerref.Count
-			c, r.err = k.shield.census.Take(ctx, base.Owner, seen)
-			r.standing = c.Standing
+			r.counted, r.err = k.shield.census.Take(ctx, base.Owner, seen)
 		case unseal:
 			r.record, r.err = k.unseal(ctx, base, me, stage)
 		}
@@ -314,7 +315,7 @@ func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.O
 	for _, o := range all {
 		s = s.With(o)
 	}
-	s.Stage, s.Armed = stage, true
+	s.Stage = stage
 	return k.shield.configMap.Change(ctx, base, s)
 }
 
@@ -336,7 +337,7 @@ func (k *keeper) done(r result) {
 			k.watch = watch{}
 		}
 	case count:
-		k.census = census{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.standing}
+		lost = k.counts(census{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed})
 	case remove:
 		// The version of the deletion is not known: read it.
 		k.adopt(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())

@@ -6,6 +6,7 @@ package multilock
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,11 +48,12 @@ const (
 	remove
 	seal
 	unseal
+	forget
 	grant // no request: the work may begin
 	leave // no request: the term is over
 )
 
-var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", "remove", "seal", "unseal", "grant", "leave"}
+var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", "remove", "seal", "unseal", "forget", "grant", "leave"}
 
 func (a action) String() string { return actionNames[a] }
 
@@ -66,13 +68,14 @@ type step struct {
 // situation is what one candidate knows, and the rules by which it goes on. It
 // is pure: it does no I/O and reads no clock.
 type situation struct {
-	stage  record.Stage         // the latest change of phase that was seen on either object
-	me     ownerref.Owner       // the own presence; zero until it exists
-	record ownerref.Record      // what stands in the legacy lock's place, as far as is known
-	met    bool                 // record was read at least once
-	known  bool                 // record was read
-	owners ownerref.ShieldState // its Seen are the legacy owners that were met
-	readAt time.Time            // when the newest read of record was sent
+	stage    record.Stage         // the latest change of phase that was seen on either object
+	me       ownerref.Owner       // the own presence; zero until it exists
+	record   ownerref.Record      // what stands in the legacy lock's place, as far as is known
+	presumed []ownerref.Owner     // by the last shield that was seen
+	met      bool                 // record was read at least once
+	known    bool                 // record was read
+	owners   ownerref.ShieldState // its Seen are the legacy owners that were met
+	readAt   time.Time            // when the newest read of record was sent
 
 	fixed bool // it does not follow the phase beyond dual
 
@@ -96,6 +99,40 @@ type census struct {
 	of       uint64
 	uid      types.UID
 	standing []ownerref.Standing
+	presumed []ownerref.Standing
+}
+
+// heard returns a pod that was presumed gone and is not; nil if there is none.
+func (c census) heard(presumed []ownerref.Owner) *ownerref.Standing {
+	for _, p := range presumed {
+		for _, s := range c.standing {
+			if s.Pod.UID == p.UID && s.Heard {
+				return &s
+			}
+		}
+	}
+	return nil
+}
+
+// left returns those that were presumed gone and still exist.
+func (c census) left(presumed []ownerref.Owner) []ownerref.Owner {
+	var left []ownerref.Owner
+	for _, p := range presumed {
+		same := func(s ownerref.Standing) bool { return s.Pod.UID == p.UID }
+		if slices.ContainsFunc(c.standing, same) || slices.ContainsFunc(c.presumed, same) {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// presumes returns the pods in spite of which a shield is armed after c.
+func (c census) presumes() []ownerref.Owner {
+	var all []ownerref.Owner
+	for _, p := range c.presumed {
+		all = append(all, p.Pod)
+	}
+	return all
 }
 
 // clearance says whether a candidate may campaign (M1, M10).
@@ -253,14 +290,45 @@ func (s *situation) underShield(now time.Time) step {
 		return step{do: join}
 	case !shield.Armed:
 		return s.unarmed(now)
-	case s.stage.Phase == record.PhaseSealed:
+	case len(shield.Presumed) > 0 && s.duty == adopting && s.census.at.IsZero():
+		return step{do: count}
+	case s.census.heard(shield.Presumed) != nil:
+		return step{do: remove}
+	case s.stage.Phase == record.PhaseSealed && len(shield.Presumed) == 0:
 		return step{do: seal}
 	case s.duty == adopting && now.Before(s.settled):
 		return step{why: "the garbage collector may not have seen this candidate's presence yet", until: s.settled}
 	case s.duty == adopting && s.readAt.Before(s.settled):
 		return step{do: read}
+	case s.duty == leading && len(shield.Presumed) > 0:
+		return s.presuming(now)
 	}
 	return s.granted()
+}
+
+// presuming watches over legacy pods that were presumed gone (M11): one that
+// is gone indeed is forgotten, and while one is left nothing is sealed.
+func (s *situation) presuming(now time.Time) step {
+	presumed := s.record.Shield.Presumed
+	why := fmt.Sprintf("%d legacy pods that are presumed gone, and may not be", len(presumed))
+	switch again := s.census.at.Add(s.recheck); {
+	case !now.Before(again):
+		return step{do: count, why: why}
+	case len(s.census.left(presumed)) < len(presumed):
+		return step{do: forget, why: why}
+	default:
+		return step{why: why, until: again}
+	}
+}
+
+// counts takes in a census. It returns the error that ends the term, if a
+// legacy pod that was presumed gone is not.
+func (s *situation) counts(c census) error {
+	s.census = c
+	if p := c.heard(s.record.Shield.Presumed); p != nil && s.duty == leading {
+		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard of again", ErrLegacy, p.Pod)
+	}
+	return nil
 }
 
 // unarmed lists the legacy pods after the shield is up, at the version that is
@@ -280,8 +348,11 @@ func (s *situation) unarmed(now time.Time) step {
 // underSeal gives the shield back to the presences where the phase says so
 // (M10).
 func (s *situation) underSeal(now time.Time) step {
-	if s.stage.Phase == record.PhaseDual {
+	switch {
+	case s.stage.Phase == record.PhaseDual:
 		return step{do: unseal}
+	case !s.record.Shield.Armed: // somebody's copy of a sealed one
+		return s.unarmed(now)
 	}
 	return s.granted()
 }
@@ -340,6 +411,9 @@ func (s *situation) adopt(r ownerref.Record, now time.Time) {
 		s.inside, s.settled = inside, now.Add(s.settle)
 	}
 	s.stage = s.stage.Later(r.Shield.Stage)
+	if r.Kind == ownerref.Shield {
+		s.presumed = r.Shield.Presumed
+	}
 	if r.Kind == ownerref.Legacy {
 		s.owners = s.owners.Remember(r.Owner)
 	}

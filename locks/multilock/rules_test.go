@@ -55,7 +55,7 @@ func leader() *situation {
 }
 
 // counts takes a census of the record as it stands.
-func (s *situation) counts(standing ...ownerref.Owner) {
+func (s *situation) tallies(standing ...ownerref.Owner) {
 	s.census = census{at: start, of: s.record.Number, uid: s.record.UID}
 	for _, o := range standing {
 		s.census.standing = append(s.census.standing, ownerref.Standing{Pod: o, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}})
@@ -104,7 +104,7 @@ func TestM3AMemberOnlyJoins(t *testing.T) {
 		for _, phase := range []record.Phase{"", record.PhaseLegacy, record.PhaseDual, record.PhaseSealed, record.PhaseClean} {
 			s := holder(r)
 			s.duty, s.stage = member, record.Stage{Phase: phase, Step: 9}
-			s.counts()
+			s.tallies()
 			s.wants(t, name+" in phase "+string(phase), idle)
 		}
 	}
@@ -114,17 +114,17 @@ func TestM4TheShieldGoesUpOnlyWhenNoLegacyPodIsLeft(t *testing.T) {
 	for name, r := range map[string]ownerref.Record{"absent": absent(1), "legacy": ownedBy(legacy, 1)} {
 		s := holder(r)
 		s.wants(t, name+", uncounted", count)
-		s.counts(legacy)
+		s.tallies(legacy)
 		if got := s.wants(t, name+", one left", idle); !strings.Contains(got.why, legacy.Name) || !got.until.Equal(start.Add(s.poll)) {
 			t.Errorf("it says %q, until %v", got.why, got.until)
 		}
 	}
 	s := holder(ownedBy(legacy, 1))
-	s.counts()
+	s.tallies()
 	s.wants(t, "its owner is gone", remove)
 	_ = s.take(absent(2), start)
 	s.wants(t, "counted before the removal", count)
-	s.counts()
+	s.tallies()
 	s.wants(t, "none left", putUp)
 }
 
@@ -138,15 +138,15 @@ func TestM4LegacyOwnersThatWereMetAreCountedToo(t *testing.T) {
 
 func TestM5TheShieldIsArmedByACountThatCameAfterIt(t *testing.T) {
 	s := holder(absent(1))
-	s.counts()
+	s.tallies()
 	_ = s.take(shield(2, false, me), start)
 	s.wants(t, "counted before it was up", count)
-	s.counts()
+	s.tallies()
 	_ = s.take(shield(3, false, me, other), start)
 	s.wants(t, "counted for an earlier version", count)
-	s.counts()
+	s.tallies()
 	s.wants(t, "none left", arm)
-	s.counts(legacy)
+	s.tallies(legacy)
 	s.wants(t, "one slipped through", remove)
 }
 
@@ -155,7 +155,7 @@ func TestM5ALeaderKeepsAnUnarmedShieldUp(t *testing.T) {
 	_ = s.take(absent(11), start)
 	s.ours["shield"] = true
 	_ = s.take(shield(12, false, me), start)
-	s.counts(legacy)
+	s.tallies(legacy)
 	if got := s.wants(t, "one left", idle); got.why == "" {
 		t.Error("it does not say why")
 	}
@@ -175,7 +175,7 @@ func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing
 		"legacy": ownedBy(legacy, 1), "foreign": {Kind: ownerref.Foreign, Number: 1},
 	} {
 		s := holder(r)
-		s.counts()
+		s.tallies()
 		if got := s.next(start); got.do == grant {
 			t.Errorf("%s: the work may begin", name)
 		}
@@ -236,7 +236,7 @@ func TestM9OnlyAnArmedShieldIsSealed(t *testing.T) {
 	s = holder(shield(1, false, me))
 	s.stage = want
 	s.wants(t, "unarmed, uncounted", count)
-	s.counts(legacy)
+	s.tallies(legacy)
 	s.wants(t, "unarmed, one left", remove)
 	s = holder(absent(1))
 	s.stage = want
@@ -290,9 +290,72 @@ func TestM10CleanRemovesTheConfigMapAndNothingElse(t *testing.T) {
 	}
 }
 
+// presuming is a leader under a shield that was armed in spite of the legacy
+// pod.
+func presuming() *situation {
+	r := shield(10, true, me)
+	r.Shield.Presumed = []ownerref.Owner{legacy}
+	s := holder(r)
+	s.tallies()
+	s.lead()
+	return s
+}
+
+func unreachable(heard bool) []ownerref.Standing {
+	return []ownerref.Standing{{Pod: legacy, Heard: heard, Verdict: ownerref.Verdict{State: ownerref.Unreachable, MayLead: true}}}
+}
+
+func TestM11APodThatWasPresumedGoneAndIsHeardOfEndsTheTermAndTheShield(t *testing.T) {
+	s := presuming()
+	if err := s.counts(census{at: start, standing: unreachable(false)}); err != nil {
+		t.Errorf("unheard: %v", err)
+	}
+	if err := s.counts(census{at: start, standing: unreachable(true)}); !errors.Is(err, ErrLegacy) {
+		t.Errorf("heard: %v", err)
+	}
+	s.duty = adopting
+	s.wants(t, "the next holder", remove)
+}
+
+func TestM11ALeaderWatchesOverPodsThatArePresumedGone(t *testing.T) {
+	s := presuming()
+	s.census = census{at: start, presumed: unreachable(false)}
+	if got := s.wants(t, "just counted", idle); got.until.IsZero() || got.why == "" {
+		t.Errorf("it looks again at %v, and says %q", got.until, got.why)
+	}
+	if got := s.next(start.Add(s.recheck)); got.do != count {
+		t.Errorf("later it would %v", got.do)
+	}
+	s.census = census{at: start}
+	s.wants(t, "it is gone indeed", forget)
+}
+
+func TestM11NothingIsSealedWhileAPodIsPresumedGone(t *testing.T) {
+	s := presuming()
+	s.stage = record.Stage{Phase: record.PhaseSealed, Step: 2}
+	s.census = census{at: start, presumed: unreachable(false)}
+	s.wants(t, "presumed", idle)
+}
+
+func TestM11AHolderCountsBeforeItLeadsBesidePodsThatArePresumedGone(t *testing.T) {
+	s := presuming()
+	s.begin(start)
+	_ = s.takeRead(s.record, 10, start, start)
+	s.wants(t, "uncounted", count)
+}
+
+func TestASealThatWasRestoredFromACopyIsArmedAnew(t *testing.T) {
+	r := sealed(1, 1)
+	r.Shield.Armed = false
+	s := holder(r)
+	s.wants(t, "restored", count)
+	s.tallies()
+	s.wants(t, "none left", arm)
+}
+
 func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 	s := holder(ownerref.Record{Kind: ownerref.Foreign, Number: 1, Why: "it holds data"})
-	s.counts()
+	s.tallies()
 	if got := s.wants(t, "foreign", idle); got.why != "it holds data" {
 		t.Errorf("it says %q", got.why)
 	}

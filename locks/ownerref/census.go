@@ -82,6 +82,9 @@ type Standing struct {
 	Pod     Owner
 	Node    string
 	Verdict Verdict
+	// Heard says that its node was seen to beat since this census began to
+	// look.
+	Heard bool
 }
 
 // NewCensus returns the census that c describes, or an error that lists what
@@ -143,7 +146,7 @@ func (c *Census) take(ctx context.Context, owner Owner, seen []Owner) (Count, er
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName}
+		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName, Heard: sight.HeartKnown && sight.Beats}
 		switch p.Verdict = Judge(p.Pod, pod, sight); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)

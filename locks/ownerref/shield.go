@@ -25,6 +25,8 @@ const (
 	AnnotationArmed = "zonelect.dev/armed"
 	// AnnotationSeen lists ShieldState.Seen as name/uid, with commas between.
 	AnnotationSeen = "zonelect.dev/seen"
+	// AnnotationPresumed lists ShieldState.Presumed in the same way.
+	AnnotationPresumed = "zonelect.dev/presumed"
 )
 
 const unarmed = "false"
@@ -44,6 +46,10 @@ type ShieldState struct {
 	// Seen are legacy owners that candidates met, at most MaxSeen, the oldest
 	// first.
 	Seen []Owner
+	// Presumed are legacy pods in spite of which the shield was armed, because
+	// their nodes had been silent for so long (M11), at most MaxSeen. If one is
+	// heard of again, whoever leads must stop.
+	Presumed []Owner
 }
 
 // With returns s with p among its presences.
@@ -101,7 +107,8 @@ func sealing(s record.Stage) bool {
 func marked(cm *corev1.ConfigMap) bool {
 	_, armed := cm.Annotations[AnnotationArmed]
 	_, seen := cm.Annotations[AnnotationSeen]
-	return armed || seen || record.ReadStage(cm.Annotations) != record.Stage{}
+	_, presumed := cm.Annotations[AnnotationPresumed]
+	return armed || seen || presumed || record.ReadStage(cm.Annotations) != record.Stage{}
 }
 
 // readShield reads what a shield says. What makes no sense reads as absent.
@@ -113,13 +120,30 @@ func readShield(cm *corev1.ConfigMap) ShieldState {
 	for _, ref := range cm.OwnerReferences {
 		s.Presences = append(s.Presences, ownerOf(ref))
 	}
-	for pod := range strings.SplitSeq(cm.Annotations[AnnotationSeen], ",") {
+	s.Seen = readPods(cm.Annotations[AnnotationSeen])
+	s.Presumed = readPods(cm.Annotations[AnnotationPresumed])
+	return s
+}
+
+func readPods(list string) []Owner {
+	var all []Owner
+	for pod := range strings.SplitSeq(list, ",") {
 		if name, uid, _ := strings.Cut(pod, "/"); name != "" && uid != "" {
-			s.Seen = append(s.Seen, Owner{Kind: Pod, Name: name, UID: types.UID(uid)})
+			all = append(all, Owner{Kind: Pod, Name: name, UID: types.UID(uid)})
 		}
 	}
-	s.Seen = latest(s.Seen)
-	return s
+	return latest(all)
+}
+
+func writePods(annotations map[string]string, key string, pods []Owner) {
+	delete(annotations, key)
+	var texts []string
+	for _, pod := range pods {
+		texts = append(texts, pod.String())
+	}
+	if len(texts) > 0 {
+		annotations[key] = strings.Join(texts, ",")
+	}
 }
 
 // written returns a copy of cm that says s. Whatever else stands on it is
@@ -135,14 +159,8 @@ func (s ShieldState) written(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	if s.Armed {
 		cm.Annotations[AnnotationArmed] = string(cm.UID)
 	}
-	delete(cm.Annotations, AnnotationSeen)
-	if len(s.Seen) > 0 {
-		var texts []string
-		for _, pod := range s.Seen {
-			texts = append(texts, pod.String())
-		}
-		cm.Annotations[AnnotationSeen] = strings.Join(texts, ",")
-	}
+	writePods(cm.Annotations, AnnotationSeen, s.Seen)
+	writePods(cm.Annotations, AnnotationPresumed, s.Presumed)
 	return cm
 }
 
@@ -172,13 +190,13 @@ func (s ShieldState) check() error {
 			errs = append(errs, fmt.Errorf("%s %s is no presence: it must be a Lease with a name and a UID", p.Kind, p))
 		}
 	}
-	for _, pod := range s.Seen {
+	for _, pod := range slices.Concat(s.Seen, s.Presumed) {
 		if pod.Name == "" || pod.UID == "" || strings.ContainsAny(pod.String(), ",") || strings.Contains(pod.Name, "/") {
 			errs = append(errs, fmt.Errorf("%s %s cannot be remembered: it needs the name and the UID of a pod", pod.Kind, pod))
 		}
 	}
-	if len(s.Seen) > MaxSeen {
-		errs = append(errs, fmt.Errorf("%d legacy owners are too many to remember, at most %d are", len(s.Seen), MaxSeen))
+	if most := max(len(s.Seen), len(s.Presumed)); most > MaxSeen {
+		errs = append(errs, fmt.Errorf("%d legacy owners are too many to remember, at most %d are", most, MaxSeen))
 	}
 	return errors.Join(errs...)
 }
