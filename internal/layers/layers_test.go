@@ -29,6 +29,7 @@ const (
 	election   = module + "/election"
 	internal   = module + "/internal"
 	apierror   = internal + "/apierror"
+	apitest    = internal + "/apitest"
 	rawapi     = internal + "/rawapi"
 	presence   = internal + "/presence"
 	record     = internal + "/record"
@@ -62,10 +63,11 @@ var house = map[string]row{
 		allowed: []string{election},
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
-	"operator": {allowed: []string{election, locks, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}},
+	"operator":          {allowed: []string{election, locks, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}, denied: []string{apitest}},
+	"internal/presence": {allowed: []string{election, kubernetes, apierror, rawapi, record}},
 	"internal": {
 		allowed: []string{election, internal, kubernetes, otel, backoff, logr},
-		denied:  []string{operator, locks, zone, migrate},
+		denied:  []string{operator, locks, zone, migrate, apitest},
 	},
 }
 
@@ -194,6 +196,9 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"locks/lease/lock.go", "k8s.io/client-go/rest", true},
 		{"locks/lease/lock.go", record, true},
 		{"locks/ownerref/lock.go", rawapi, true},
+		{"locks/ownerref/census.go", presence, true},
+		{"locks/ownerref/census.go", apitest, false},
+		{"locks/lease/lock.go", presence, false},
 		{"locks/annotation/lock.go", apierror, true},
 		{"locks/annotation/lock.go", locks + "/lease", false},
 		{"locks/lease/lock.go", internal + "/transport", false},
@@ -210,6 +215,10 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"internal/transport/dial.go", locks + "/lease", false},
 		{"internal/transport/dial.go", zone, false},
 		{"internal/transport/dial.go", migrate, false},
+		{"internal/presence/presence.go", rawapi, true},
+		{"internal/presence/presence.go", locks + "/ownerref", false},
+		{"internal/rawapi/rawapi.go", apitest, false},
+		{"operator/self.go", apitest, false},
 		{"newcomer/new.go", "time", false},
 		{"root.go", "time", false},
 	} {

@@ -202,7 +202,7 @@ func stateOf(pod *corev1.Pod, s Sight) PodState {
 	switch {
 	case s.outOfService():
 		return OutOfService
-	case s.silent(), s.NodeKnown && !(s.Exists && s.Ready):
+	case s.silent(), s.NodeKnown && (!s.Exists || !s.Ready):
 		return Unreachable
 	case finished(pod):
 		return finishedState(pod)
