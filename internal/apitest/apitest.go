@@ -241,7 +241,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from string
 
 // send writes one event of a watch.
 func send(w http.ResponseWriter, kind string, o any) {
-	fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", kind, Marshal(o))
+	_, _ = fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", kind, Marshal(o))
 	w.(http.Flusher).Flush()
 }
 
