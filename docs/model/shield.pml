@@ -1,0 +1,582 @@
+/* Copyright The zonelect Authors.
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The shield of ../design.md as a Spin model: legacy leader-for-life programs,
+ * candidates and the garbage collector around one ConfigMap (CM) and one Lease.
+ * README.md says what is assumed; test/model holds the cases and runs them.
+ *
+ * A slot is a pod's name. Sets of slots are bit masks, slots count from 1.
+ * A compare-and-swap is exact: bit i of fcm says that what i knows of the CM is
+ * its newest version; every write of others clears it. A request that depends
+ * on more than the CM (a list of pods, the Lease) is decided in one step and
+ * lands in a later one. Any step may be delayed for any time.
+ */
+
+/* ---- the rules of design.md: 1 is as written, 0 is switched off ---- */
+#ifndef M1OWN
+#define M1OWN 1     /* the presence is owned by its pod */
+#endif
+#ifndef M1NAME
+#define M1NAME 1    /* its name never equals a pod's name */
+#endif
+#ifndef M1UID
+#define M1UID 1     /* a name that is taken is checked by owner UID */
+#endif
+#ifndef M2
+#define M2 1        /* each candidate puts itself among the owners */
+#endif
+#ifndef M3
+#define M3 1        /* only the Lease's holder puts up, takes over, arms, takes down */
+#endif
+#ifndef M4LIST
+#define M4LIST 1    /* goes up only when no legacy pod is left */
+#endif
+#ifndef M4UID
+#define M4UID 1     /* the list matches pods and presences by UID */
+#endif
+#ifndef M4TERM
+#define M4TERM 1    /* a terminating pod is not gone */
+#endif
+#ifndef M4CONT
+#define M4CONT 1    /* a terminated container is not dead */
+#endif
+#ifndef M4FIN
+#define M4FIN 1     /* finished counts as gone if its kubelet says so; 0 any Failed does; 2 none does */
+#endif
+#ifndef M4MEM
+#define M4MEM 1     /* legacy owners seen are remembered in the shield */
+#endif
+#ifndef M4NEW
+#define M4NEW 1     /* a legacy CM is deleted and made anew; 0 updated, the UID stays */
+#endif
+#ifndef M5LIST
+#define M5LIST 1    /* arm only after a list that follows the shield; 0 with no list */
+#endif
+#ifndef M5CAS
+#define M5CAS 1     /* arm by compare-and-swap on the version read before the list */
+#endif
+#ifndef M5DOWN
+#define M5DOWN 1    /* a legacy pod left: who does not lead takes the shield down */
+#endif
+#ifndef M6ARMED
+#define M6ARMED 1   /* lead only under an armed (or sealed) shield */
+#endif
+#ifndef M6OWN
+#define M6OWN 1     /* ... with the own presence in it */
+#endif
+#ifndef M6FRESH
+#define M6FRESH 1   /* ... read after the Lease was won */
+#endif
+#ifndef M7
+#define M7 2        /* settle and read again after the own presence first went in: 1 wrote it, 2 each process anew */
+#endif
+#ifndef M8LOOK
+#define M8LOOK 1    /* a legacy CM ends the term */
+#endif
+#ifndef M8EVENTS
+#define M8EVENTS 1  /* every event counts, not the latest state alone */
+#endif
+#ifndef M8AGAIN
+#define M8AGAIN 1   /* a vanished CM is made again */
+#endif
+#ifndef M8BARE
+#define M8BARE 1    /* ... unarmed */
+#endif
+#ifndef M8GAP
+#define M8GAP 1     /* after a gap: 1 a CM of another UID ends the term; 2 an absent one too; 0 neither */
+#endif
+#ifndef M8POD
+#define M8POD 1     /* own pod gone: stop */
+#endif
+#ifndef M9ARMED
+#define M9ARMED 1   /* only an armed shield is sealed, by the leader */
+#endif
+#ifndef M9BARE
+#define M9BARE 1    /* a sealed CM has no owners */
+#endif
+#ifndef M9LATER
+#define M9LATER 1   /* the later phase of CM and Lease counts; 0 the Lease's */
+#endif
+#ifndef M9WATCH
+#define M9WATCH 1   /* sealed leaders keep M8's watch */
+#endif
+#ifndef M10
+#define M10 1       /* candidates go only after the leader has unsealed; 0 any time */
+#endif
+#ifndef M10LEASE
+#define M10LEASE 1  /* the phase goes back on the Lease first, then on the CM; 0 the CM first */
+#endif
+#ifndef M11
+#define M11 1       /* pods of silent nodes count as gone */
+#endif
+#ifndef M11GAP
+#define M11GAP 1    /* silence counts only while the candidate reads the API */
+#endif
+#ifndef M12
+#define M12 1       /* mode lease keeps away from phase dual and from a legacy CM */
+#endif
+
+/* ---- the world: 0 is off ---- */
+#ifndef NSLOT
+#define NSLOT 3
+#endif
+#define LEG 1       /* legacy pod */
+#define DUAL 2      /* candidate in mode auto or dual */
+#define LONE 3      /* candidate in mode lease */
+#ifndef K1
+#define K1 LEG
+#endif
+#ifndef K2
+#define K2 LEG
+#endif
+#ifndef K3
+#define K3 DUAL
+#endif
+#ifndef K4
+#define K4 0
+#endif
+#ifndef V
+#define V 0         /* legacy: 0 original, 1 stale, 2 notready */
+#endif
+#ifndef GCV
+#define GCV 0       /* collector deletes with: 0 UID and resourceVersion, 1 UID, 2 nothing */
+#endif
+#ifndef STS
+#define STS 0       /* a new pod has its predecessor's name */
+#endif
+#ifndef E_CRASH
+#define E_CRASH 1   /* processes crash; containers restart */
+#endif
+#ifndef E_TERM
+#define E_TERM 1    /* pods are deleted gracefully; new ones follow */
+#endif
+#ifndef E_PART
+#define E_PART 1    /* pods are cut off the API: 1 any, 2 candidates */
+#endif
+#ifndef E_NR
+#define E_NR 0      /* nodes of legacy pods fall silent: 1 while cut off only, 2 at any time */
+#endif
+#ifndef E_POWER
+#define E_POWER 0   /* nodes of legacy pods lose power, and may stay so */
+#endif
+#ifndef E_FIN
+#define E_FIN 0     /* legacy pods finish, for good */
+#endif
+#ifndef E_FAILED
+#define E_FAILED 0  /* the pod collector writes Failed on a pod of a silent node */
+#endif
+#ifndef E_FORCE
+#define E_FORCE 0   /* pod objects are deleted, processes go on: 1 of candidates, 2 of any */
+#endif
+#ifndef E_CMDEL
+#define E_CMDEL 0   /* a human deletes the CM: 1; 2 and a leader that is connected makes it again before anyone else */
+#endif
+#ifndef E_LEASEDEL
+#define E_LEASEDEL 0 /* a human deletes the Lease */
+#endif
+#ifndef E_GAP
+#define E_GAP 0     /* watches lose events */
+#endif
+#ifndef E_SEAL
+#define E_SEAL 0    /* the phase is advanced to sealed */
+#endif
+#ifndef E_ROLL
+#define E_ROLL 0    /* the phase is rolled back from sealed */
+#endif
+#ifndef E_LD
+#define E_LD 0      /* new pods may be of the other version: 1 legacy <-> dual, 2 legacy -> dual, 3 dual -> legacy */
+#endif
+#ifndef E_DS
+#define E_DS 0      /* dual <-> lease, to lease only once sealed */
+#endif
+#ifndef SEALED
+#define SEALED 0    /* starts sealed */
+#endif
+#ifndef PHASE
+#define PHASE 0     /* the Lease's phase at the start: 0 none, 1 dual */
+#endif
+#ifndef CALM
+#define CALM 1      /* faults may end for good; then the model must not get stuck */
+#endif
+#ifndef CHECK
+#define CHECK 1     /* 0 none, 1 no overlap with a candidate, 2 none that an up-to-date candidate goes on with */
+#endif
+#ifndef STUCKCHECK
+#define STUCKCHECK 1
+#endif
+
+/* where a process is */
+#define START 0
+#define RUN 1
+#define L_WAIT 2
+#define L_POD 3
+#define L_DEL 4
+#define L_LEADS 5
+#define CRE 6
+#define DEL 7
+#define ARM 8
+#define RET 9
+#define ROLL 10
+
+/* what the CM is */
+#define ABSENT 0
+#define LEGACY 1
+#define SHIELD 2
+
+byte pc[NSLOT+1];
+#if V>0
+byte ro[NSLOT+1];        /* stale, notready: the owner's pod (a name) that it judges; 0 none */
+#endif
+#if M4MEM
+byte mem[NSLOT+1], pend; /* legacy owners seen: by i, and as noted in the shield */
+#endif
+byte kl, kd, ks;         /* kinds of the slots */
+byte podx, alive, term, part, nr, off, fin, failed;
+byte prs, prst;          /* presence objects: of the slot's pod, of its predecessor */
+byte own, ownst;         /* which of them own the shield */
+byte lead, fcm, rdy;
+byte stl, knows;         /* must settle; this process has seen its presence among the owners */
+byte evl, gap, same;     /* leaders: a legacy CM in the watch; events lost; the CM's UID is known */
+byte blind;
+byte cx, co, lh, lp;     /* the CM and its owner's name; the Lease's holder and phase: 1 dual, 2 sealed */
+bit cg;                  /* the owner's UID is gone */
+bit seal, arm, dropped;
+bit gst, gfr, gsame;     /* the collector is about to delete; same version; same UID */
+bit calm;
+byte j;
+
+#define BIT(i) (1<<(i))
+#define IN(m,i) (((m)>>(i))&1)
+#define ADD(m,i) m = m | BIT(i)
+#define CUT(m,i) m = m & (255-BIT(i))
+#define UP(i) (IN(alive,i) && !IN(part,i))
+#define HOLDS(i) (lh==i || !M3)
+
+/* What counts as gone, though the pod object is there. */
+#define FINISHED ((M4FIN==1 -> (fin & (255-(nr|off))) : (M4FIN==0 -> (fin|failed) : 0)))
+#define SILENT(i) ((M11 -> ((nr|off) | (IN(blind,i) -> 255 : 0)) : 0))
+#define PROVEN(i) (FINISHED | SILENT(i) | (M4TERM -> 0 : term) | (M4CONT -> 0 : 255-alive))
+#define LISTED (podx & (255-ks) & (255-(M4UID -> prs : prs|prst)))
+#define NONELEFT(i) ((LISTED & (255-BIT(i)) & (255-PROVEN(i)))==0)
+#define OWNERGONE(i) (cg || IN(PROVEN(i),co))
+#if M4MEM
+#define FORGOTTEN(i) ((mem[i] & (255-PROVEN(i)))==0)
+#define LEARN(i) mem[i] = mem[i] | (pend & (255-BIT(i)))
+#define UNNOTED(i) (mem[i] & (255-pend))
+#else
+#define FORGOTTEN(i) 1
+#define LEARN(i) skip
+#define UNNOTED(i) 0
+#endif
+
+#define MINE(i) (IN(prs,i) || (!M1UID && IN(prst,i)))
+#define OWNIN(i) (IN(own,i) || (!M1UID && IN(ownst,i)))
+#define SEALEDBY(i) (seal && (M9LATER || lp==2))
+#define GOOD(i) (cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || SEALEDBY(i)))
+#define WATCHES (M9WATCH || lp<2)
+
+#define GCELIG ((cx==LEGACY && cg) || (cx==SHIELD && !(seal && M9BARE) && (own|ownst)==0))
+#define MIXED ((lead & kl) && (lead & (kd|ks)))
+#define KNOWING (lead & kd & fcm & (255-evl) & (255-gap) & podx)
+#define STUCK (lead==0 && ((cx==SHIELD && alive) || (!(alive & kl) && (alive & kd & podx))))
+
+#if CHECK==1
+#define CHECKED assert(!MIXED)
+#else
+#define CHECKED skip
+#endif
+
+inline setrdy(i) { if :: GOOD(i) -> ADD(rdy,i) :: else -> CUT(rdy,i) fi;
+	if :: M7==2 && GCV && !IN(knows,i) && OWNIN(i) -> ADD(stl,i); ADD(knows,i) :: else fi }
+inline wrote(i) { fcm = BIT(i); gfr=0; setrdy(i) }
+inline unlease(i) {
+	CUT(lead,i); CUT(evl,i); CUT(gap,i); CUT(rdy,i);
+	if :: lh==i -> lh=0 :: else fi
+}
+inline delcm() {
+	if
+	:: cx -> cx=ABSENT; co=0; cg=0; seal=0; arm=0; own=0; ownst=0; gsame=0; gfr=0; fcm=0; same=0;
+#if M4MEM
+		pend=0;
+#endif
+	:: else
+	fi
+}
+inline putup(i) {   /* what a shield written by i holds */
+	cx=SHIELD; co=0; cg=0; own=(IN(prs,i) -> BIT(i) : 0); ownst=(!M1UID && IN(prst,i) -> BIT(i) : 0); seal=0;
+	arm=(!M8BARE && IN(lead,i) -> 1 : 0);
+#if M4MEM
+	pend=mem[i];
+#endif
+	if :: M7 && GCV && !IN(lead,i) -> ADD(stl,i) :: else fi;
+	same=BIT(i); dropped=0; wrote(i)
+}
+inline stops(i) {   /* the process is gone */
+	unlease(i); pc[i]=START; CUT(fcm,i); CUT(stl,i); CUT(knows,i); CUT(same,i);
+#if V>0
+	ro[i]=0;
+#endif
+#if M4MEM
+	mem[i]=0;
+#endif
+}
+inline dies(i) { CUT(alive,i); stops(i) }
+inline podgone(i) {
+	CUT(podx,i); CUT(term,i); CUT(fin,i); CUT(failed,i); CUT(nr,i); CUT(off,i);
+	if :: cx==LEGACY && co==i && !cg -> cg=1; co=(STS -> i : 0) :: else fi;
+	if :: IN(prs,i) -> CUT(prs,i); ADD(prst,i) :: else fi;
+	if :: IN(own,i) -> CUT(own,i); ADD(ownst,i) :: else fi;
+#if V>0 && !STS
+	j=0; do :: j<NSLOT -> j++; if :: ro[j]==i -> ro[j]=0 :: else fi :: else -> break od; j=0;
+#endif
+#if M4MEM
+	CUT(pend,i);
+	j=0; do :: j<NSLOT -> j++; CUT(mem[j],i) :: else -> break od; j=0
+#endif
+}
+
+proctype Slot(byte i) {
+	do
+	/* ================= legacy ================= */
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==START ->
+		if
+		:: (cx==LEGACY && co==i) || (!M1NAME && cx==SHIELD && IN(own|ownst,i)) ->
+			ADD(lead,i); pc[i]=L_LEADS; printf("STEP L%d starts: the CM's owner has its name: LEADS\n",i); CHECKED
+		:: else -> pc[i]=L_WAIT; printf("STEP L%d starts, waits\n",i);
+#if V==1
+			if :: cx==LEGACY -> ro[i]=co; printf("STEP L%d remembers the owner pod %d\n",i,co) :: else fi
+#endif
+		fi }
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_WAIT && !cx && !(dropped && (lead & kd & (255-part))) ->
+		cx=LEGACY; cg=1-IN(podx,i); co=(cg && !STS -> 0 : i); fcm=0; gfr=0; evl = evl | (lead & kd); dropped=0;
+		ADD(lead,i); pc[i]=L_LEADS;
+#if V>0
+		ro[i]=0;
+#endif
+		printf("STEP L%d creates the CM: LEADS\n",i); CHECKED }
+#if V==1
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_WAIT && cx && ro[i] && IN(term,ro[i]) ->
+		pc[i]=L_DEL; printf("STEP L%d finds its stale owner, pod %d, terminating\n",i,ro[i]) }
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_DEL ->
+		pc[i]=L_WAIT; printf("STEP L%d deletes the CM by name (kind %d)\n",i,cx); delcm() }
+#endif
+#if V==2
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_WAIT && cx==LEGACY && co && IN(podx & (nr|off),co) ->
+		ro[i]=co; pc[i]=L_POD; printf("STEP L%d finds the node of the owner, pod %d, not ready\n",i,co) }
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_POD ->
+		if
+		:: IN(podx,ro[i]) -> ADD(term,ro[i]); pc[i]=L_DEL; printf("STEP L%d deletes pod %d\n",i,ro[i])
+		:: else -> dies(i); printf("STEP L%d: that pod is gone: exits\n",i)
+		fi }
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_DEL ->
+		ro[i]=0; pc[i]=L_WAIT; printf("STEP L%d deletes the CM by name (kind %d)\n",i,cx); delcm() }
+#endif
+
+	/* ================= candidate: presence and view ================= */
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==START && IN(podx,i) && (!IN(prst,i) || !M1UID) ->
+		if :: !IN(prst,i) -> ADD(prs,i) :: else fi;
+		pc[i]=RUN; printf("STEP D%d starts: has its presence\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(podx,i) && !IN(prs|prst,i) ->
+		ADD(prs,i); printf("STEP D%d makes its presence again\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && (!IN(fcm,i) || IN(evl,i)) ->
+		printf("STEP D%d reads the CM: kind %d owner %d gone %d armed %d sealed %d\n",i,cx,co,cg,arm,seal);
+		if
+		:: WATCHES && IN(lead,i) && ((cx==LEGACY && M8LOOK) || (IN(evl,i) && M8EVENTS) ||
+			(IN(gap,i) && !IN(same,i) && ((cx && M8GAP) || M8GAP==2))) ->
+			unlease(i); printf("STEP D%d ends its term\n",i)
+		:: else
+		fi;
+		ADD(fcm,i); CUT(evl,i); CUT(gap,i); ADD(same,i); setrdy(i);
+#if M4MEM
+		if :: cx==LEGACY && !cg && co!=i -> mem[i] = mem[i] | BIT(co) :: else fi;
+		if :: cx==SHIELD -> LEARN(i) :: else fi
+#endif
+	}
+	/* ================= candidate: the shield ================= */
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && !cx &&
+			((IN(lead,i) && M8AGAIN && WATCHES) || (HOLDS(i) && !IN(lead,i) && (NONELEFT(i) || !M4LIST) && FORGOTTEN(i))) ->
+		pc[i]=CRE; CUT(blind,i); printf("STEP D%d (leads %d) sends: create the shield\n",i,IN(lead,i)) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==CRE ->
+		pc[i]=RUN;
+		if :: !cx -> putup(i); printf("STEP D%d: the shield is up, unarmed\n",i) :: else -> printf("STEP D%d: exists already\n",i) fi }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && cx==LEGACY && HOLDS(i) && OWNERGONE(i) && (NONELEFT(i) || !M4LIST) && FORGOTTEN(i) ->
+		pc[i]=DEL; CUT(blind,i); printf("STEP D%d: the owner is gone, none left; takes the legacy CM over\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==DEL ->
+		if
+		:: IN(fcm,i) && M4NEW -> delcm(); ADD(fcm,i); pc[i]=CRE; printf("STEP D%d deletes the legacy CM (UID, version)\n",i)
+		:: IN(fcm,i) && !M4NEW -> putup(i); pc[i]=RUN; printf("STEP D%d updates the legacy CM to an unarmed shield\n",i)
+		:: else -> pc[i]=RUN; printf("STEP D%d: conflict\n",i)
+		fi }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && cx==SHIELD && !SEALEDBY(i) && MINE(i) && ((!OWNIN(i) && M2) || UNNOTED(i)) ->
+		if
+		:: !OWNIN(i) && M2 -> own = own | (prs & BIT(i)); ownst = ownst | (prst & BIT(i)); seal=0;
+			if :: M7 && GCV && !IN(lead,i) -> ADD(stl,i) :: else fi
+		:: else
+		fi;
+#if M4MEM
+		pend = pend | mem[i];
+#endif
+		wrote(i); printf("STEP D%d puts itself among the shield's owners\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && HOLDS(i) && IN(fcm,i) && cx==SHIELD && !arm && !SEALEDBY(i) && OWNIN(i) &&
+			((NONELEFT(i) && FORGOTTEN(i)) || !M5LIST || (M5DOWN && !IN(lead,i))) ->
+		if
+		:: (NONELEFT(i) && FORGOTTEN(i)) || !M5LIST -> pc[i]=ARM; printf("STEP D%d lists: no legacy pod left; sends: arm\n",i)
+		:: else -> pc[i]=RET; printf("STEP D%d lists: a legacy pod is left; sends: take down\n",i)
+		fi;
+		CUT(blind,i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==ARM ->
+		pc[i]=RUN;
+		if
+		:: (IN(fcm,i) || !M5CAS) && cx==SHIELD -> arm=1; wrote(i); printf("STEP D%d: the shield is ARMED\n",i)
+		:: else -> printf("STEP D%d: conflict\n",i)
+		fi }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RET ->
+		pc[i]=RUN;
+		if
+		:: IN(fcm,i) && cx==SHIELD && !arm -> delcm(); ADD(fcm,i); ADD(same,i); printf("STEP D%d takes the shield down\n",i)
+		:: else -> printf("STEP D%d: conflict\n",i)
+		fi }
+	/* the collector's delete that was under way is over by now; read again */
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(stl,i) && !gst ->
+		CUT(stl,i); CUT(fcm,i); CUT(rdy,i); printf("STEP D%d has settled\n",i) }
+
+	/* ================= candidate: phases ================= */
+#if E_SEAL || SEALED
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && !seal && ((IN(lead,i) && arm) || !M9ARMED) &&
+			((E_SEAL && !calm) || lp==2) ->
+		seal=1; if :: M9BARE -> own=0; ownst=0 :: else fi; wrote(i); printf("STEP D%d seals the CM\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && seal && lp<2 && M9LATER ->
+		lp=2; printf("STEP D%d notes phase sealed on the Lease\n",i) }
+#endif
+#if E_ROLL
+	:: d_step { !calm && IN(kd,i) && UP(i) && pc[i]==RUN && IN(lead,i) && IN(fcm,i) && cx==SHIELD && seal && lp==2 ->
+		if
+		:: M10LEASE -> lp=1; pc[i]=ROLL; printf("STEP D%d rolls back: phase dual on the Lease\n",i)
+		:: else -> seal=0; own=(prs & BIT(i)); wrote(i); pc[i]=ROLL; printf("STEP D%d rolls back: the shield has owners again\n",i)
+		fi }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==ROLL ->
+		pc[i]=RUN;
+		if
+		:: M10LEASE && IN(fcm,i) && cx==SHIELD && seal -> seal=0; own=(prs & BIT(i)); wrote(i); printf("STEP D%d: the shield has owners again\n",i)
+		:: !M10LEASE && lh==i -> lp=1; printf("STEP D%d: phase dual on the Lease\n",i)
+		:: else
+		fi }
+#endif
+
+	/* ================= candidate: the Lease ================= */
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==0 && (IN(podx,i) || !M8POD) ->
+		lh=i; if :: lp==0 -> lp=1 :: else fi; if :: M6FRESH -> CUT(fcm,i); CUT(rdy,i) :: else fi; printf("STEP D%d takes the Lease\n",i) }
+	:: d_step { IN(kd,i) && IN(alive,i) && pc[i]==RUN && lh==i && IN(rdy,i) && !IN(stl,i) && !IN(lead,i) ->
+		ADD(lead,i); printf("STEP D%d has Lease and shield: LEADS\n",i); CHECKED }
+	:: d_step { IN(kd,i) && UP(i) && M8POD && lh==i && !IN(podx,i) -> unlease(i); printf("STEP D%d finds its pod gone: stops\n",i) }
+#if E_LEASEDEL
+	:: d_step { IN(kd,i) && UP(i) && lh==i && lp==0 -> lp=1; printf("STEP D%d makes the Lease anew\n",i) }
+#endif
+	:: d_step { IN(ks,i) && UP(i) && pc[i]==START && (!M12 || !(cx==LEGACY || (cx==SHIELD && !seal && lp<2 && M9LATER))) ->
+		pc[i]=RUN; printf("STEP S%d reads the CM: kind %d sealed %d; will campaign\n",i,cx,seal) }
+	:: d_step { IN(ks,i) && UP(i) && pc[i]==RUN && lh==0 ->
+		if
+		:: M12 && lp==1 -> pc[i]=START
+		:: else -> lh=i; ADD(lead,i); printf("STEP S%d takes the Lease: LEADS\n",i); CHECKED
+		fi }
+	:: d_step { !IN(kl,i) && lh==i && (!calm || IN(part,i)) -> unlease(i); printf("STEP %d gives the Lease up, or is over its deadline\n",i) }
+
+	/* ================= what happens to the pod ================= */
+#if E_CRASH
+	:: d_step { !calm && IN(alive,i) -> dies(i); printf("STEP process %d crashes\n",i) }
+#endif
+	:: d_step { !IN(alive,i) && IN(podx,i) && !IN(term|fin|failed|off,i) -> ADD(alive,i); printf("STEP container %d restarts\n",i) }
+#if E_TERM
+	:: d_step { !calm && IN(podx,i) && !IN(term,i) -> ADD(term,i); printf("STEP pod %d gets a deletionTimestamp\n",i) }
+	:: d_step { !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) ->
+		ADD(podx,i); ADD(alive,i); CUT(part,i); printf("STEP new pod %d\n",i) }
+#endif
+#if E_LD
+	:: d_step { !calm && !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) && !IN(ks,i) &&
+			((IN(kl,i) && E_LD<3) || (IN(kd,i) && E_LD!=2 && ((lp<2 && !seal) || !M10))) ->
+		if :: IN(kl,i) -> CUT(kl,i); ADD(kd,i) :: else -> CUT(kd,i); ADD(kl,i) fi;
+		ADD(podx,i); ADD(alive,i); CUT(part,i); printf("STEP new pod %d, candidate now %d\n",i,IN(kd,i)) }
+#endif
+#if E_DS
+	:: d_step { !calm && !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) && !IN(kl,i) && (IN(ks,i) || lp==2) ->
+		if :: IN(ks,i) -> CUT(ks,i); ADD(kd,i) :: else -> CUT(kd,i); ADD(ks,i) fi;
+		ADD(podx,i); ADD(alive,i); CUT(part,i); printf("STEP new pod %d, mode lease now %d\n",i,IN(ks,i)) }
+#endif
+	:: d_step { IN(alive,i) && IN(term,i) && !IN(nr & part,i) -> dies(i); printf("STEP process %d is stopped\n",i) }
+	:: d_step { !IN(alive,i) && IN(podx,i) && IN(term,i) && !IN(nr|off,i) -> podgone(i); printf("STEP pod %d is gone\n",i) }
+#if E_PART
+	:: d_step { !calm && IN(alive & podx,i) && !IN(part,i) && (E_PART==1 || !IN(kl,i)) ->
+		ADD(part,i); if :: E_NR && IN(kl,i) -> ADD(nr,i) :: else fi; if :: !M11GAP && IN(kd,i) -> ADD(blind,i) :: else fi;
+		printf("STEP pod %d is cut off\n",i) }
+	:: d_step { IN(part,i) -> CUT(part,i); CUT(nr,i); printf("STEP pod %d is connected again\n",i) }
+#endif
+#if E_NR==2
+	:: d_step { !calm && IN(podx & kl,i) && !IN(nr,i) -> ADD(nr,i); printf("STEP the node of %d falls silent\n",i) }
+	:: d_step { IN(nr,i) && !IN(part,i) -> CUT(nr,i); printf("STEP the node of %d is heard again\n",i) }
+#endif
+#if E_POWER
+	:: d_step { !calm && IN(podx & kl,i) && !IN(off,i) -> dies(i); ADD(off,i); printf("STEP the node of %d loses power\n",i) }
+	:: d_step { !calm && IN(off,i) -> CUT(off,i); printf("STEP the node of %d is back\n",i) }
+#endif
+#if E_FIN
+	:: d_step { !calm && IN(podx & kl,i) && !IN(fin|off,i) -> dies(i); ADD(fin,i); printf("STEP pod %d finishes\n",i) }
+#endif
+#if E_FAILED
+	:: d_step { !calm && IN(podx & kl,i) && IN(nr|off,i) && !IN(failed,i) -> ADD(failed,i); printf("STEP pod %d is marked Failed\n",i) }
+	:: d_step { IN(failed,i) && !IN(nr|off,i) -> dies(i); CUT(failed,i); ADD(fin,i); printf("STEP the kubelet stops pod %d\n",i) }
+#endif
+#if E_FORCE
+	:: d_step { !calm && IN(alive & podx,i) && (E_FORCE==2 || !IN(kl,i)) -> podgone(i); printf("STEP pod %d is force-deleted, its process goes on\n",i) }
+	:: d_step { IN(alive,i) && !IN(podx,i) -> dies(i); printf("STEP process %d, without a pod, ends\n",i) }
+#endif
+	od
+}
+
+proctype World() {
+	do
+	:: d_step { !gst && GCELIG -> gst=1; gfr=1; gsame=1; printf("STEP GC: the CM (kind %d) has no owner left\n",cx) }
+	:: d_step { gst ->
+		if
+		:: cx && (GCV==2 || (GCV==1 && gsame) || gfr) -> printf("STEP GC deletes the CM (kind %d)\n",cx); delcm()
+		:: else -> printf("STEP GC: conflict\n")
+		fi;
+		gst=0; gfr=0; gsame=0 }
+	:: d_step { M1OWN && prst -> 
+		printf("STEP GC deletes presences %d\n",prst); prst=0; ownst=0 }
+#if E_CMDEL
+	:: d_step { !calm && cx -> delcm(); dropped=(E_CMDEL==2); printf("STEP a human deletes the CM\n") }
+#endif
+#if E_LEASEDEL
+	:: d_step { !calm && lp -> lp=0; printf("STEP a human deletes the Lease\n") }
+#endif
+#if E_GAP
+	:: d_step { !calm && (lead & kd) -> gap=(lead & kd); evl=0; fcm = fcm & (255-gap); printf("STEP the leader's watch has a gap\n") }
+#endif
+#if CHECK==2
+	:: d_step { KNOWING && (lead & kl) -> printf("STEP a candidate that knows all there is to know leads beside a legacy program\n"); assert(!MIXED) }
+#endif
+#if CALM
+	:: d_step { !calm -> calm=1; printf("STEP no more faults\n") }
+#if STUCKCHECK
+	:: calm && timeout -> assert(!STUCK); break
+#endif
+#endif
+	od
+}
+
+init {
+	atomic {
+		kl = (K1==LEG -> 2 : 0) | (K2==LEG -> 4 : 0) | (K3==LEG -> 8 : 0) | (K4==LEG -> 16 : 0);
+		kd = (K1==DUAL -> 2 : 0) | (K2==DUAL -> 4 : 0) | (K3==DUAL -> 8 : 0) | (K4==DUAL -> 16 : 0);
+		ks = (K1==LONE -> 2 : 0) | (K2==LONE -> 4 : 0) | (K3==LONE -> 8 : 0) | (K4==LONE -> 16 : 0);
+		podx = kl|kd|ks; alive = podx; lp=PHASE;
+		if :: SEALED -> cx=SHIELD; seal=1; arm=1; lp=2 :: else fi;
+		j=0; do :: j<NSLOT -> j++; run Slot(j) :: else -> break od; j=0;
+		run World()
+	}
+}
+
+#ifdef LIVE
+/* Faults over, every path leads to a leader again and again, or to rest with one. */
+ltl live { []<> (!calm || !STUCK) }
+#endif
