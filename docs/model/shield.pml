@@ -83,7 +83,7 @@
 #define M8BARE 1    /* ... unarmed */
 #endif
 #ifndef M8GAP
-#define M8GAP 1     /* after a gap: 1 a CM of another UID ends the term; 2 an absent one too; 0 neither */
+#define M8GAP 2     /* after a gap: 1 a CM whose UID this one did not make ends the term; 2 any that the unbroken watch had not shown, or none; 0 nothing */
 #endif
 #ifndef M8POD
 #define M8POD 1     /* own pod gone: stop */
@@ -166,10 +166,10 @@
 #define E_FAILED 0  /* the pod collector writes Failed on a pod of a silent node */
 #endif
 #ifndef E_FORCE
-#define E_FORCE 0   /* pod objects are deleted, processes go on: 1 of candidates, 2 of any */
+#define E_FORCE 0   /* pod objects are deleted, processes go on: 1 of candidates, 2 of any; 3 of candidates, and the leader, if connected, acts before the collector */
 #endif
 #ifndef E_CMDEL
-#define E_CMDEL 0   /* a human deletes the CM: 1; 2 and a leader that is connected makes it again before anyone else */
+#define E_CMDEL 0   /* a human deletes the CM: 1 at any time; 2 the Lease's holder, if connected, acts before a legacy program; 3 while the Lease is free */
 #endif
 #ifndef E_LEASEDEL
 #define E_LEASEDEL 0 /* a human deletes the Lease */
@@ -236,8 +236,8 @@ byte prs, prst;          /* presence objects: of the slot's pod, of its predeces
 byte own, ownst;         /* which of them own the shield */
 byte lead, fcm, rdy;
 byte stl, knows;         /* must settle; this process has seen its presence among the owners */
-byte evl, gap, same;     /* leaders: a legacy CM in the watch; events lost; the CM's UID is known */
-byte blind;
+byte evl, gap, same;     /* the Lease's holder: a legacy CM in its watch; events lost; the CM's UID is known */
+byte said, blind;        /* containers last reported terminated; nodes that looked silent while cut off */
 byte cx, co, lh, lp;     /* the CM and its owner's name; the Lease's holder and phase: 1 dual, 2 sealed */
 bit cg;                  /* the owner's UID is gone */
 bit seal, arm, dropped;
@@ -255,7 +255,7 @@ byte j;
 /* What counts as gone, though the pod object is there. */
 #define FINISHED ((M4FIN==1 -> (fin & (255-(nr|off))) : (M4FIN==0 -> (fin|failed) : 0)))
 #define SILENT(i) ((M11 -> ((nr|off) | (IN(blind,i) -> 255 : 0)) : 0))
-#define PROVEN(i) (FINISHED | SILENT(i) | (M4TERM -> 0 : term) | (M4CONT -> 0 : 255-alive))
+#define PROVEN(i) (FINISHED | SILENT(i) | (M4TERM -> 0 : term) | said)
 #define LISTED (podx & (255-ks) & (255-(M4UID -> prs : prs|prst)))
 #define NONELEFT(i) ((LISTED & (255-BIT(i)) & (255-PROVEN(i)))==0)
 #define OWNERGONE(i) (cg || IN(PROVEN(i),co))
@@ -286,12 +286,13 @@ byte j;
 #define CHECKED skip
 #endif
 
-inline setrdy(i) { if :: GOOD(i) -> ADD(rdy,i) :: else -> CUT(rdy,i) fi;
+inline setrdy(i) { if :: GOOD(i) && (lh==i || !M6FRESH) -> ADD(rdy,i) :: else -> CUT(rdy,i) fi;
+	if :: lh==i && (OWNIN(i) || SEALEDBY(i) || !M8AGAIN) -> dropped=0 :: else fi;
 	if :: M7==2 && GCV && !IN(knows,i) && OWNIN(i) -> ADD(stl,i); ADD(knows,i) :: else fi }
 inline wrote(i) { fcm = BIT(i); gfr=0; setrdy(i) }
 inline unlease(i) {
-	CUT(lead,i); CUT(evl,i); CUT(gap,i); CUT(rdy,i);
-	if :: lh==i -> lh=0 :: else fi
+	CUT(lead,i); CUT(evl,i); CUT(gap,i);
+	if :: lh==i -> lh=0; dropped=0; if :: M6FRESH -> CUT(rdy,i) :: else fi :: else fi
 }
 inline delcm() {
 	if
@@ -309,10 +310,10 @@ inline putup(i) {   /* what a shield written by i holds */
 	pend=mem[i];
 #endif
 	if :: M7 && GCV && !IN(lead,i) -> ADD(stl,i) :: else fi;
-	same=BIT(i); dropped=0; wrote(i)
+	same=(M8GAP==1 -> BIT(i) : 0); wrote(i)
 }
 inline stops(i) {   /* the process is gone */
-	unlease(i); pc[i]=START; CUT(fcm,i); CUT(stl,i); CUT(knows,i); CUT(same,i);
+	unlease(i); pc[i]=START; CUT(rdy,i); CUT(fcm,i); CUT(stl,i); CUT(knows,i); CUT(same,i);
 #if V>0
 	ro[i]=0;
 #endif
@@ -320,9 +321,9 @@ inline stops(i) {   /* the process is gone */
 	mem[i]=0;
 #endif
 }
-inline dies(i) { CUT(alive,i); stops(i) }
+inline dies(i) { CUT(alive,i); if :: M4CONT -> skip :: else -> ADD(said,i) fi; stops(i) }
 inline podgone(i) {
-	CUT(podx,i); CUT(term,i); CUT(fin,i); CUT(failed,i); CUT(nr,i); CUT(off,i);
+	CUT(podx,i); CUT(term,i); CUT(fin,i); CUT(failed,i); CUT(nr,i); CUT(off,i); CUT(said,i);
 	if :: cx==LEGACY && co==i && !cg -> cg=1; co=(STS -> i : 0) :: else fi;
 	if :: IN(prs,i) -> CUT(prs,i); ADD(prst,i) :: else fi;
 	if :: IN(own,i) -> CUT(own,i); ADD(ownst,i) :: else fi;
@@ -347,8 +348,8 @@ proctype Slot(byte i) {
 			if :: cx==LEGACY -> ro[i]=co; printf("STEP L%d remembers the owner pod %d\n",i,co) :: else fi
 #endif
 		fi }
-	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_WAIT && !cx && !(dropped && (lead & kd & (255-part))) ->
-		cx=LEGACY; cg=1-IN(podx,i); co=(cg && !STS -> 0 : i); fcm=0; gfr=0; evl = evl | (lead & kd); dropped=0;
+	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_WAIT && !cx && !(dropped && IN(kd & alive & (255-part),lh)) ->
+		cx=LEGACY; cg=1-IN(podx,i); co=(cg && !STS -> 0 : i); fcm=0; gfr=0; evl = evl | (kd & BIT(lh));
 		ADD(lead,i); pc[i]=L_LEADS;
 #if V>0
 		ro[i]=0;
@@ -378,11 +379,11 @@ proctype Slot(byte i) {
 		pc[i]=RUN; printf("STEP D%d starts: has its presence\n",i) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(podx,i) && !IN(prs|prst,i) ->
 		ADD(prs,i); printf("STEP D%d makes its presence again\n",i) }
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && (!IN(fcm,i) || IN(evl,i)) ->
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && (!IN(fcm,i) || IN(evl,i) || (E_GAP && cx && !IN(same,i))) ->
 		printf("STEP D%d reads the CM: kind %d owner %d gone %d armed %d sealed %d\n",i,cx,co,cg,arm,seal);
 		if
 		:: WATCHES && IN(lead,i) && ((cx==LEGACY && M8LOOK) || (IN(evl,i) && M8EVENTS) ||
-			(IN(gap,i) && !IN(same,i) && ((cx && M8GAP) || M8GAP==2))) ->
+			(IN(gap,i) && !IN(same,i) && ((cx && M8GAP==1) || M8GAP==2))) ->
 			unlease(i); printf("STEP D%d ends its term\n",i)
 		:: else
 		fi;
@@ -403,7 +404,7 @@ proctype Slot(byte i) {
 		pc[i]=DEL; CUT(blind,i); printf("STEP D%d: the owner is gone, none left; takes the legacy CM over\n",i) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==DEL ->
 		if
-		:: IN(fcm,i) && M4NEW -> delcm(); ADD(fcm,i); pc[i]=CRE; printf("STEP D%d deletes the legacy CM (UID, version)\n",i)
+		:: IN(fcm,i) && M4NEW -> delcm(); ADD(fcm,i); CUT(rdy,i); pc[i]=CRE; printf("STEP D%d deletes the legacy CM (UID, version)\n",i)
 		:: IN(fcm,i) && !M4NEW -> putup(i); pc[i]=RUN; printf("STEP D%d updates the legacy CM to an unarmed shield\n",i)
 		:: else -> pc[i]=RUN; printf("STEP D%d: conflict\n",i)
 		fi }
@@ -433,7 +434,7 @@ proctype Slot(byte i) {
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RET ->
 		pc[i]=RUN;
 		if
-		:: IN(fcm,i) && cx==SHIELD && !arm -> delcm(); ADD(fcm,i); ADD(same,i); printf("STEP D%d takes the shield down\n",i)
+		:: IN(fcm,i) && cx==SHIELD && !arm -> delcm(); ADD(fcm,i); ADD(same,i); CUT(rdy,i); printf("STEP D%d takes the shield down\n",i)
 		:: else -> printf("STEP D%d: conflict\n",i)
 		fi }
 	/* the collector's delete that was under way is over by now; read again */
@@ -502,6 +503,7 @@ proctype Slot(byte i) {
 		if :: IN(ks,i) -> CUT(ks,i); ADD(kd,i) :: else -> CUT(kd,i); ADD(ks,i) fi;
 		ADD(podx,i); ADD(alive,i); CUT(part,i); printf("STEP new pod %d, mode lease now %d\n",i,IN(ks,i)) }
 #endif
+	:: d_step { IN(said & alive & (255-nr),i) -> CUT(said,i); printf("STEP the kubelet reports container %d running\n",i) }
 	:: d_step { IN(alive,i) && IN(term,i) && !IN(nr & part,i) -> dies(i); printf("STEP process %d is stopped\n",i) }
 	:: d_step { !IN(alive,i) && IN(podx,i) && IN(term,i) && !IN(nr|off,i) -> podgone(i); printf("STEP pod %d is gone\n",i) }
 #if E_PART
@@ -526,7 +528,7 @@ proctype Slot(byte i) {
 	:: d_step { IN(failed,i) && !IN(nr|off,i) -> dies(i); CUT(failed,i); ADD(fin,i); printf("STEP the kubelet stops pod %d\n",i) }
 #endif
 #if E_FORCE
-	:: d_step { !calm && IN(alive & podx,i) && (E_FORCE==2 || !IN(kl,i)) -> podgone(i); printf("STEP pod %d is force-deleted, its process goes on\n",i) }
+	:: d_step { !calm && IN(alive & podx,i) && (E_FORCE==2 || IN(kd,i)) -> podgone(i); printf("STEP pod %d is force-deleted, its process goes on\n",i) }
 	:: d_step { IN(alive,i) && !IN(podx,i) -> dies(i); printf("STEP process %d, without a pod, ends\n",i) }
 #endif
 	od
@@ -541,16 +543,16 @@ proctype World() {
 		:: else -> printf("STEP GC: conflict\n")
 		fi;
 		gst=0; gfr=0; gsame=0 }
-	:: d_step { M1OWN && prst -> 
+	:: d_step { M1OWN && prst && !(E_FORCE==3 && M8POD && IN(prst & alive & (255-part),lh)) ->
 		printf("STEP GC deletes presences %d\n",prst); prst=0; ownst=0 }
 #if E_CMDEL
-	:: d_step { !calm && cx -> delcm(); dropped=(E_CMDEL==2); printf("STEP a human deletes the CM\n") }
+	:: d_step { !calm && cx && (E_CMDEL<3 || !lh) -> delcm(); dropped=(E_CMDEL==2 && lh); printf("STEP a human deletes the CM\n") }
 #endif
 #if E_LEASEDEL
 	:: d_step { !calm && lp -> lp=0; printf("STEP a human deletes the Lease\n") }
 #endif
 #if E_GAP
-	:: d_step { !calm && (lead & kd) -> gap=(lead & kd); evl=0; fcm = fcm & (255-gap); printf("STEP the leader's watch has a gap\n") }
+	:: d_step { !calm && (kd & BIT(lh)) -> gap=(kd & BIT(lh)); evl=0; fcm = fcm & (255-gap); printf("STEP the leader's watch has a gap\n") }
 #endif
 #if CHECK==2
 	:: d_step { KNOWING && (lead & kl) -> printf("STEP a candidate that knows all there is to know leads beside a legacy program\n"); assert(!MIXED) }
