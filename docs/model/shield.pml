@@ -106,8 +106,11 @@
 #ifndef M10LEASE
 #define M10LEASE 1  /* the phase goes back on the Lease first, then on the CM; 0 the CM first */
 #endif
+#ifndef M10TOUCH
+#define M10TOUCH 1  /* who takes the Lease in phase dual beside a sealed CM writes the CM before it leads */
+#endif
 #ifndef M11
-#define M11 1       /* pods of silent nodes count as gone */
+#define M11 2       /* pods of silent nodes count as gone: 1 once and for all; 2 until the node is heard again; 0 never */
 #endif
 #ifndef M11GAP
 #define M11GAP 1    /* silence counts only while the candidate reads the API */
@@ -168,6 +171,9 @@
 #ifndef E_FORCE
 #define E_FORCE 0   /* pod objects are deleted, processes go on: 1 of candidates, 2 of any; 3 of candidates, and the leader, if connected, acts before the collector */
 #endif
+#ifndef E_STRAY
+#define E_STRAY 0   /* a dead legacy program's delete lands late */
+#endif
 #ifndef E_CMDEL
 #define E_CMDEL 0   /* a human deletes the CM: 1 at any time; 2 the Lease's holder, if connected, acts before a legacy program; 3 while the Lease is free */
 #endif
@@ -201,8 +207,8 @@
 #ifndef CHECK
 #define CHECK 1     /* 0 none, 1 no overlap with a candidate, 2 none that an up-to-date candidate goes on with */
 #endif
-#ifndef STUCKCHECK
-#define STUCKCHECK 1
+#ifndef REACH
+#define REACH 0     /* to see that the model gets there: 1 a candidate leads, 2 one in mode lease, 3 a legacy pod in slot 2 */
 #endif
 
 /* where a process is */
@@ -217,6 +223,7 @@
 #define ARM 8
 #define RET 9
 #define ROLL 10
+#define SEAL 11
 
 /* what the CM is */
 #define ABSENT 0
@@ -230,6 +237,12 @@ byte ro[NSLOT+1];        /* stale, notready: the owner's pod (a name) that it ju
 #if M4MEM
 byte mem[NSLOT+1], pend; /* legacy owners seen: by i, and as noted in the shield */
 #endif
+#if M11==2 && (E_NR || E_POWER)
+byte judged[NSLOT+1];    /* what i, about to arm, counts as gone for its silence */
+#define JUDGED(x) x
+#else
+#define JUDGED(x) skip;
+#endif
 byte kl, kd, ks;         /* kinds of the slots */
 byte podx, alive, term, part, nr, off, fin, failed;
 byte prs, prst;          /* presence objects: of the slot's pod, of its predecessor */
@@ -240,7 +253,8 @@ byte evl, gap, same;     /* the Lease's holder: a legacy CM in its watch; events
 byte said, blind;        /* containers last reported terminated; nodes that looked silent while cut off */
 byte cx, co, lh, lp;     /* the CM and its owner's name; the Lease's holder and phase: 1 dual, 2 sealed */
 bit cg;                  /* the owner's UID is gone */
-bit seal, arm, dropped;
+byte silent;             /* legacy pods that the armed shield counts as gone for their silence */
+bit seal, arm, dropped, stray;
 bit gst, gfr, gsame;     /* the collector is about to delete; same version; same UID */
 bit calm;
 byte j;
@@ -272,12 +286,14 @@ byte j;
 #define MINE(i) (IN(prs,i) || (!M1UID && IN(prst,i)))
 #define OWNIN(i) (IN(own,i) || (!M1UID && IN(ownst,i)))
 #define SEALEDBY(i) (seal && (M9LATER || lp==2))
-#define GOOD(i) (cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || SEALEDBY(i)))
+#define GOOD(i) (cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || (SEALEDBY(i) && (lp==2 || !M10TOUCH))))
+#define RETURNED (silent & podx & (255-(nr|off)) & (255-FINISHED))
+#define REFUSES (cx==LEGACY || (cx==SHIELD && !seal && lp<2 && M9LATER))
 #define WATCHES (M9WATCH || lp<2)
 
 #define GCELIG ((cx==LEGACY && cg) || (cx==SHIELD && !(seal && M9BARE) && (own|ownst)==0))
 #define MIXED ((lead & kl) && (lead & (kd|ks)))
-#define KNOWING (lead & kd & fcm & (255-evl) & (255-gap) & podx)
+#define KNOWING ((RETURNED -> 0 : 255) & lead & kd & fcm & (255-evl) & (255-gap) & podx)
 #define STUCK (lead==0 && ((cx==SHIELD && alive) || (!(alive & kl) && (alive & kd & podx))))
 
 #if CHECK==1
@@ -296,7 +312,7 @@ inline unlease(i) {
 }
 inline delcm() {
 	if
-	:: cx -> cx=ABSENT; co=0; cg=0; seal=0; arm=0; own=0; ownst=0; gsame=0; gfr=0; fcm=0; same=0;
+	:: cx -> cx=ABSENT; co=0; cg=0; seal=0; arm=0; silent=0; own=0; ownst=0; gsame=0; gfr=0; fcm=0; same=0;
 #if M4MEM
 		pend=0;
 #endif
@@ -309,11 +325,12 @@ inline putup(i) {   /* what a shield written by i holds */
 #if M4MEM
 	pend=mem[i];
 #endif
+	if :: IN(lead,i) -> JUDGED(silent=judged[i] & podx;) :: else -> skip fi;
 	if :: M7 && GCV && !IN(lead,i) -> ADD(stl,i) :: else fi;
 	same=(M8GAP==1 -> BIT(i) : 0); wrote(i)
 }
 inline stops(i) {   /* the process is gone */
-	unlease(i); pc[i]=START; CUT(rdy,i); CUT(fcm,i); CUT(stl,i); CUT(knows,i); CUT(same,i);
+	unlease(i); pc[i]=START; JUDGED(judged[i]=0;) CUT(rdy,i); CUT(fcm,i); CUT(stl,i); CUT(knows,i); CUT(same,i);
 #if V>0
 	ro[i]=0;
 #endif
@@ -321,12 +338,16 @@ inline stops(i) {   /* the process is gone */
 	mem[i]=0;
 #endif
 }
-inline dies(i) { CUT(alive,i); if :: M4CONT -> skip :: else -> ADD(said,i) fi; stops(i) }
+inline dies(i) { CUT(alive,i); if :: E_STRAY && IN(kl,i) && pc[i]==L_DEL -> stray=1 :: else fi; if :: M4CONT -> skip :: else -> ADD(said,i) fi; stops(i) }
 inline podgone(i) {
 	CUT(podx,i); CUT(term,i); CUT(fin,i); CUT(failed,i); CUT(nr,i); CUT(off,i); CUT(said,i);
 	if :: cx==LEGACY && co==i && !cg -> cg=1; co=(STS -> i : 0) :: else fi;
+	CUT(silent,i);
 	if :: IN(prs,i) -> CUT(prs,i); ADD(prst,i) :: else fi;
 	if :: IN(own,i) -> CUT(own,i); ADD(ownst,i) :: else fi;
+#if M11==2 && (E_NR || E_POWER)
+	j=0; do :: j<NSLOT -> j++; CUT(judged[j],i) :: else -> break od; j=0;
+#endif
 #if V>0 && !STS
 	j=0; do :: j<NSLOT -> j++; if :: ro[j]==i -> ro[j]=0 :: else fi :: else -> break od; j=0;
 #endif
@@ -388,6 +409,7 @@ proctype Slot(byte i) {
 		:: else
 		fi;
 		ADD(fcm,i); CUT(evl,i); CUT(gap,i); ADD(same,i); setrdy(i);
+		if :: cx==SHIELD -> JUDGED(judged[i]=(lh==i -> silent : 0);) :: else -> skip fi;
 #if M4MEM
 		if :: cx==LEGACY && !cg && co!=i -> mem[i] = mem[i] | BIT(co) :: else fi;
 		if :: cx==SHIELD -> LEARN(i) :: else fi
@@ -421,20 +443,23 @@ proctype Slot(byte i) {
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && HOLDS(i) && IN(fcm,i) && cx==SHIELD && !arm && !SEALEDBY(i) && OWNIN(i) &&
 			((NONELEFT(i) && FORGOTTEN(i)) || !M5LIST || (M5DOWN && !IN(lead,i))) ->
 		if
-		:: (NONELEFT(i) && FORGOTTEN(i)) || !M5LIST -> pc[i]=ARM; printf("STEP D%d lists: no legacy pod left; sends: arm\n",i)
+		:: (NONELEFT(i) && FORGOTTEN(i)) || !M5LIST -> pc[i]=ARM; JUDGED(judged[i]=LISTED & SILENT(i) & (255-BIT(i));) printf("STEP D%d lists: no legacy pod left; sends: arm\n",i)
 		:: else -> pc[i]=RET; printf("STEP D%d lists: a legacy pod is left; sends: take down\n",i)
 		fi;
 		CUT(blind,i) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==ARM ->
 		pc[i]=RUN;
 		if
-		:: (IN(fcm,i) || !M5CAS) && cx==SHIELD -> arm=1; wrote(i); printf("STEP D%d: the shield is ARMED\n",i)
+		:: (IN(fcm,i) || !M5CAS) && cx==SHIELD -> arm=1; JUDGED(silent=judged[i];) wrote(i); printf("STEP D%d: the shield is ARMED\n",i)
 		:: else -> printf("STEP D%d: conflict\n",i)
 		fi }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && RETURNED ->
+		printf("STEP D%d hears again of a node that it took for dead\n",i);
+		if :: IN(lead,i) -> unlease(i); printf("STEP D%d ends its term\n",i) :: else -> pc[i]=RET fi }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RET ->
 		pc[i]=RUN;
 		if
-		:: IN(fcm,i) && cx==SHIELD && !arm -> delcm(); ADD(fcm,i); ADD(same,i); CUT(rdy,i); printf("STEP D%d takes the shield down\n",i)
+		:: IN(fcm,i) && cx==SHIELD && (!arm || silent) -> delcm(); ADD(fcm,i); ADD(same,i); CUT(rdy,i); printf("STEP D%d takes the shield down\n",i)
 		:: else -> printf("STEP D%d: conflict\n",i)
 		fi }
 	/* the collector's delete that was under way is over by now; read again */
@@ -443,11 +468,13 @@ proctype Slot(byte i) {
 
 	/* ================= candidate: phases ================= */
 #if E_SEAL || SEALED
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && !seal && ((IN(lead,i) && arm) || !M9ARMED) &&
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && !seal && ((IN(lead,i) && arm && !silent) || !M9ARMED) &&
 			((E_SEAL && !calm) || lp==2) ->
 		seal=1; if :: M9BARE -> own=0; ownst=0 :: else fi; wrote(i); printf("STEP D%d seals the CM\n",i) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && seal && lp<2 && M9LATER ->
-		lp=2; printf("STEP D%d notes phase sealed on the Lease\n",i) }
+		if :: M10TOUCH && !IN(lead,i) -> wrote(i); printf("STEP D%d writes the sealed CM\n",i) :: else fi; pc[i]=SEAL }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==SEAL ->
+		pc[i]=RUN; if :: lh==i -> lp=2; setrdy(i); printf("STEP D%d notes phase sealed on the Lease\n",i) :: else fi }
 #endif
 #if E_ROLL
 	:: d_step { !calm && IN(kd,i) && UP(i) && pc[i]==RUN && IN(lead,i) && IN(fcm,i) && cx==SHIELD && seal && lp==2 ->
@@ -473,7 +500,7 @@ proctype Slot(byte i) {
 #if E_LEASEDEL
 	:: d_step { IN(kd,i) && UP(i) && lh==i && lp==0 -> lp=1; printf("STEP D%d makes the Lease anew\n",i) }
 #endif
-	:: d_step { IN(ks,i) && UP(i) && pc[i]==START && (!M12 || !(cx==LEGACY || (cx==SHIELD && !seal && lp<2 && M9LATER))) ->
+	:: d_step { IN(ks,i) && UP(i) && pc[i]==START && !(M12 && REFUSES) ->
 		pc[i]=RUN; printf("STEP S%d reads the CM: kind %d sealed %d; will campaign\n",i,cx,seal) }
 	:: d_step { IN(ks,i) && UP(i) && pc[i]==RUN && lh==0 ->
 		if
@@ -545,6 +572,16 @@ proctype World() {
 		gst=0; gfr=0; gsame=0 }
 	:: d_step { M1OWN && prst && !(E_FORCE==3 && M8POD && IN(prst & alive & (255-part),lh)) ->
 		printf("STEP GC deletes presences %d\n",prst); prst=0; ownst=0 }
+#if REACH==1
+	:: d_step { lead & kd -> assert(0) }
+#elif REACH==2
+	:: d_step { lead & ks -> assert(0) }
+#elif REACH==3
+	:: d_step { lead & kl & 4 -> assert(0) }
+#endif
+#if E_STRAY
+	:: d_step { stray -> stray=0; printf("STEP a dead legacy program's delete lands (kind %d)\n",cx); delcm() }
+#endif
 #if E_CMDEL
 	:: d_step { !calm && cx && (E_CMDEL<3 || !lh) -> delcm(); dropped=(E_CMDEL==2 && lh); printf("STEP a human deletes the CM\n") }
 #endif
@@ -555,13 +592,11 @@ proctype World() {
 	:: d_step { !calm && (kd & BIT(lh)) -> gap=(kd & BIT(lh)); evl=0; fcm = fcm & (255-gap); printf("STEP the leader's watch has a gap\n") }
 #endif
 #if CHECK==2
-	:: d_step { KNOWING && (lead & kl) -> printf("STEP a candidate that knows all there is to know leads beside a legacy program\n"); assert(!MIXED) }
+	:: d_step { KNOWING && (lead & kl & (M11 -> 255-nr : 255)) -> printf("STEP a candidate that knows all there is to know leads beside a legacy program\n"); assert(!MIXED) }
 #endif
 #if CALM
 	:: d_step { !calm -> calm=1; printf("STEP no more faults\n") }
-#if STUCKCHECK
 	:: calm && timeout -> assert(!STUCK); break
-#endif
 #endif
 	od
 }
