@@ -240,8 +240,10 @@ byte mem[NSLOT+1], pend; /* legacy owners seen: by i, and as noted in the shield
 #if M11==2 && (E_NR || E_POWER)
 byte judged[NSLOT+1];    /* what i, about to arm, counts as gone for its silence */
 #define JUDGED(x) x
+#define DOOMED(i) judged[i]
 #else
 #define JUDGED(x) skip;
+#define DOOMED(i) 0
 #endif
 byte kl, kd, ks;         /* kinds of the slots */
 byte podx, alive, term, part, nr, off, fin, failed;
@@ -287,13 +289,13 @@ byte j;
 #define OWNIN(i) (IN(own,i) || (!M1UID && IN(ownst,i)))
 #define SEALEDBY(i) (seal && (M9LATER || lp==2))
 #define GOOD(i) (cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || (SEALEDBY(i) && (lp==2 || !M10TOUCH))))
-#define RETURNED (silent & podx & (255-(nr|off)) & (255-FINISHED))
+#define BACK(m) ((m) & podx & (255-(nr|off)) & (255-FINISHED))
 #define REFUSES (cx==LEGACY || (cx==SHIELD && !seal && lp<2 && M9LATER))
 #define WATCHES (M9WATCH || lp<2)
 
 #define GCELIG ((cx==LEGACY && cg) || (cx==SHIELD && !(seal && M9BARE) && (own|ownst)==0))
 #define MIXED ((lead & kl) && (lead & (kd|ks)))
-#define KNOWING ((RETURNED -> 0 : 255) & lead & kd & fcm & (255-evl) & (255-gap) & podx)
+#define KNOWING ((BACK(silent|DOOMED(lh)) -> 0 : 255) & lead & kd & fcm & (255-evl) & (255-gap) & podx)
 #define STUCK (lead==0 && ((cx==SHIELD && alive) || (!(alive & kl) && (alive & kd & podx))))
 
 #if CHECK==1
@@ -453,7 +455,8 @@ proctype Slot(byte i) {
 		:: (IN(fcm,i) || !M5CAS) && cx==SHIELD -> arm=1; JUDGED(silent=judged[i];) wrote(i); printf("STEP D%d: the shield is ARMED\n",i)
 		:: else -> printf("STEP D%d: conflict\n",i)
 		fi }
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && RETURNED ->
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i &&
+			((IN(lead,i) && BACK(silent|DOOMED(i))) || (IN(fcm,i) && cx==SHIELD && BACK(silent))) ->
 		printf("STEP D%d hears again of a node that it took for dead\n",i);
 		if :: IN(lead,i) -> unlease(i); printf("STEP D%d ends its term\n",i) :: else -> pc[i]=RET fi }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RET ->
@@ -500,7 +503,7 @@ proctype Slot(byte i) {
 #if E_LEASEDEL
 	:: d_step { IN(kd,i) && UP(i) && lh==i && lp==0 -> lp=1; printf("STEP D%d makes the Lease anew\n",i) }
 #endif
-	:: d_step { IN(ks,i) && UP(i) && pc[i]==START && !(M12 && REFUSES) ->
+	:: d_step { IN(ks,i) && UP(i) && pc[i]==START && !(M12 && (lp==1 || REFUSES)) ->
 		pc[i]=RUN; printf("STEP S%d reads the CM: kind %d sealed %d; will campaign\n",i,cx,seal) }
 	:: d_step { IN(ks,i) && UP(i) && pc[i]==RUN && lh==0 ->
 		if

@@ -1,0 +1,240 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command model runs Spin over docs/model/shield.pml: with all rules on nothing
+// may be found, with a rule switched off something must be, and known limits
+// must still show. It wants spin and a C compiler on PATH.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.model, "model", "docs/model/shield.pml", "the model")
+	flag.BoolVar(&o.long, "long", false, "the large populations too")
+	flag.BoolVar(&o.trace, "trace", false, "print each shortest counterexample")
+	flag.IntVar(&o.parallel, "parallel", 2, "searches at a time")
+	flag.IntVar(&o.memory, "memory", 4000, "megabytes that one search may take")
+	only := flag.String("run", "", "regular expression: only cases whose name or rule matches")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := check(ctx, o, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "model:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	model            string
+	long, trace      bool
+	parallel, memory int
+}
+
+// A result is what a search found; took leaves the compiler out.
+type result struct {
+	found  string
+	states string
+	took   time.Duration
+	steps  []string
+	err    error
+}
+
+// check runs the cases and prints a row for each, in their order.
+func check(ctx context.Context, o options, only string) error {
+	pattern, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	for _, tool := range []string{"spin", "cc"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%w (Debian packages spin and gcc)", err)
+		}
+	}
+	var cases []run
+	for _, r := range runs(o.long) {
+		if pattern.MatchString(r.name) || pattern.MatchString(r.rule) {
+			cases = append(cases, r)
+		}
+	}
+
+	results := make([]result, len(cases))
+	done := make([]chan struct{}, len(cases))
+	for i := range done {
+		done[i] = make(chan struct{})
+	}
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range o.parallel {
+		workers.Go(func() {
+			for i := range next {
+				results[i] = o.search(ctx, cases[i])
+				close(done[i])
+			}
+		})
+	}
+	go func() {
+		defer close(next)
+		for i := range cases {
+			next <- i
+		}
+	}()
+
+	const row = "%-42s %-40s %-9s %-9s %10s %7s%s\n"
+	fmt.Printf(row, "case", "rules off", "expected", "found", "states", "time", "")
+	wrong := 0
+	start := time.Now()
+	for i, c := range cases {
+		<-done[i]
+		r, mark := results[i], ""
+		if r.err != nil {
+			r.found, mark = "error", "  WRONG: "+r.err.Error()
+		} else if r.found != c.expect {
+			mark = "  WRONG"
+		}
+		if mark != "" {
+			wrong++
+		}
+		fmt.Printf(row, c.name, c.rule, c.expect, r.found, r.states, fmt.Sprintf("%.1fs", r.took.Seconds()), mark)
+		if o.trace || (mark != "" && r.err == nil) {
+			for n, step := range r.steps {
+				fmt.Printf("    %3d. %s\n", n+1, step)
+			}
+		}
+	}
+	workers.Wait()
+	fmt.Printf("%d cases, %d wrong, %.0fs\n", len(cases), wrong, time.Since(start).Seconds())
+	if wrong > 0 {
+		return fmt.Errorf("%d of %d cases are not as expected", wrong, len(cases))
+	}
+	return nil
+}
+
+// search generates, compiles and runs the verifier of one case.
+func (o options) search(ctx context.Context, c run) result {
+	dir, err := os.MkdirTemp("", "shield-")
+	if err != nil {
+		return result{err: err}
+	}
+	defer os.RemoveAll(dir)
+	text, err := os.ReadFile(o.model)
+	if err != nil {
+		return result{err: err}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "shield.pml"), text, 0o644); err != nil {
+		return result{err: err}
+	}
+
+	spin := make([]string, 0, len(c.macros)+3)
+	for _, m := range c.macros {
+		spin = append(spin, "-D"+m)
+	}
+	// Breadth first finds the shortest counterexample; a circle needs depth first.
+	cflags := []string{"-DSAFETY", "-DBFS", "-DHC4"}
+	args := []string{"-E", "-c1"}
+	if c.live {
+		spin = append(spin, "-DLIVE")
+		cflags = []string{"-DCOLLAPSE"}
+		args = []string{"-a", "-m5000000", "-c1"}
+	}
+	if out, err := command(ctx, dir, "spin", append(spin, "-a", "shield.pml")...); err != nil {
+		return result{err: fmt.Errorf("spin: %w: %s", err, out)}
+	}
+	cflags = append(cflags, "-O2", "-w", "-DNOREDUCE", "-DMEMLIM="+strconv.Itoa(o.memory), "-o", "pan", "pan.c")
+	if out, err := command(ctx, dir, "cc", cflags...); err != nil {
+		return result{err: fmt.Errorf("cc: %w: %s", err, out)}
+	}
+	start := time.Now()
+	out, err := command(ctx, dir, "./pan", args...)
+	r := judge(out, c)
+	r.took = time.Since(start)
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	if r.found != nothing && r.err == nil {
+		replay, _ := command(ctx, dir, "spin", append(spin, "-t", "shield.pml")...)
+		r.steps = steps(replay)
+	}
+	return r
+}
+
+func command(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}
+
+var (
+	statesOf = regexp.MustCompile(`(\S+) states, stored`)
+	errorsOf = regexp.MustCompile(`errors: (\d+)`)
+)
+
+// judge reads the verifier's report.
+func judge(out string, c run) result {
+	var r result
+	if m := statesOf.FindStringSubmatch(out); m != nil {
+		r.states = m[1]
+	}
+	m := errorsOf.FindStringSubmatch(out)
+	switch {
+	case m == nil:
+		r.err = errors.New("the verifier did not finish: " + lastLine(out))
+	case strings.Contains(out, "max search depth too small"):
+		r.err = errors.New("the search was cut at its depth")
+	case m[1] == "0" && strings.Contains(out, "Search not completed"):
+		r.err = errors.New("the search was not completed: " + lastLine(out))
+	case m[1] == "0":
+		r.found = nothing
+	case strings.Contains(out, "acceptance cycle"):
+		r.found = circle
+	case strings.Contains(out, "(lead==0)"):
+		r.found = deadEnd
+	case strings.Contains(out, "lead&kl"):
+		r.found = overlap
+		if strings.Contains(strings.Join(c.macros, " "), "CHECK=2") {
+			r.found = lasting
+		}
+	case strings.Contains(out, "assertion violated 0"):
+		r.found = reached
+	default:
+		r.err = errors.New("an error that is not the model's: " + lastLine(out))
+	}
+	return r
+}
+
+// steps are the lines that the model prints in a replay.
+func steps(replay string) []string {
+	var out []string
+	for line := range strings.Lines(replay) {
+		if _, step, ok := strings.Cut(line, "STEP "); ok {
+			out = append(out, strings.TrimSpace(step))
+		} else if strings.Contains(line, "START OF CYCLE") {
+			out = append(out, "(from here on for ever)")
+		}
+	}
+	return out
+}
+
+func lastLine(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return lines[len(lines)-1]
+}
