@@ -74,7 +74,7 @@
 #define M8LOOK 1    /* a legacy CM ends the term */
 #endif
 #ifndef M8EVENTS
-#define M8EVENTS 1  /* every event counts, not the latest state alone */
+#define M8EVENTS 1  /* every event since M6's read counts: 2 since the term began; 0 the latest state alone */
 #endif
 #ifndef M8AGAIN
 #define M8AGAIN 1   /* a vanished CM is made again */
@@ -171,6 +171,9 @@
 #ifndef E_FORCE
 #define E_FORCE 0   /* pod objects are deleted, processes go on: 1 of candidates, 2 of any; 3 of candidates, and the leader, if connected, acts before the collector */
 #endif
+#ifndef E_INPLACE
+#define E_INPLACE 0 /* a pod's container may be of the other version when it restarts */
+#endif
 #ifndef E_STRAY
 #define E_STRAY 0   /* a dead legacy program's delete lands late */
 #endif
@@ -224,6 +227,7 @@
 #define RET 9
 #define ROLL 10
 #define SEAL 11
+#define SEND 12
 
 /* what the CM is */
 #define ABSENT 0
@@ -372,7 +376,7 @@ proctype Slot(byte i) {
 #endif
 		fi }
 	:: d_step { IN(kl,i) && UP(i) && pc[i]==L_WAIT && !cx && !(dropped && IN(kd & alive & (255-part),lh)) ->
-		cx=LEGACY; cg=1-IN(podx,i); co=(cg && !STS -> 0 : i); fcm=0; gfr=0; evl = evl | (kd & BIT(lh));
+		cx=LEGACY; cg=1-IN(podx,i); co=(cg && !STS -> 0 : i); fcm=0; gfr=0; evl = evl | (kd & BIT(lh) & (M8EVENTS==2 -> lead : 255));
 		ADD(lead,i); pc[i]=L_LEADS;
 #if V>0
 		ro[i]=0;
@@ -473,7 +477,13 @@ proctype Slot(byte i) {
 #if E_SEAL || SEALED
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && !seal && ((IN(lead,i) && arm && !silent) || !M9ARMED) &&
 			((E_SEAL && !calm) || lp==2) ->
-		seal=1; if :: M9BARE -> own=0; ownst=0 :: else fi; wrote(i); printf("STEP D%d seals the CM\n",i) }
+		pc[i]=SEND; printf("STEP D%d sends: seal\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==SEND ->
+		pc[i]=RUN;
+		if
+		:: IN(fcm,i) -> seal=1; if :: M9BARE -> own=0; ownst=0 :: else fi; wrote(i); printf("STEP D%d: the CM is SEALED\n",i)
+		:: else -> printf("STEP D%d: conflict\n",i)
+		fi }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && seal && lp<2 && M9LATER ->
 		if :: M10TOUCH && !IN(lead,i) -> wrote(i); printf("STEP D%d writes the sealed CM\n",i) :: else fi; pc[i]=SEAL }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==SEAL ->
@@ -517,6 +527,11 @@ proctype Slot(byte i) {
 	:: d_step { !calm && IN(alive,i) -> dies(i); printf("STEP process %d crashes\n",i) }
 #endif
 	:: d_step { !IN(alive,i) && IN(podx,i) && !IN(term|fin|failed|off,i) -> ADD(alive,i); printf("STEP container %d restarts\n",i) }
+#if E_INPLACE
+	:: d_step { !calm && !IN(alive,i) && IN(podx,i) && !IN(term|fin|failed|off,i) && !IN(ks,i) ->
+		if :: IN(kl,i) -> CUT(kl,i); ADD(kd,i) :: else -> CUT(kd,i); ADD(kl,i) fi;
+		ADD(alive,i); printf("STEP container %d restarts, candidate now %d\n",i,IN(kd,i)) }
+#endif
 #if E_TERM
 	:: d_step { !calm && IN(podx,i) && !IN(term,i) -> ADD(term,i); printf("STEP pod %d gets a deletionTimestamp\n",i) }
 	:: d_step { !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) ->

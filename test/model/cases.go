@@ -121,6 +121,7 @@ var limits = []world{
 	{name: "dead legacy program's delete lands late", macros: lld + "E_PART=0 V=1 E_STRAY=1", expect: overlap},
 	{name: "mode lease before phase dual ever was", macros: lds + "E_PART=0", expect: overlap},
 	{name: "Lease deleted in a rollback, mode lease", macros: lds + "E_PART=0 SEALED=1 E_ROLL=1 E_LEASEDEL=1", expect: overlap},
+	{name: "images changed in place", macros: ld + "E_PART=0 E_INPLACE=1", expect: deadEnd},
 	{name: "silent for ever, M11 off", macros: lld + "E_PART=0 E_POWER=1 M11=0", expect: deadEnd},
 
 	{name: "a candidate leads", macros: lld + "REACH=1", expect: reached},
@@ -153,6 +154,7 @@ var variants = []variant{
 	{"M8 a legacy CM is ignored", "M8LOOK=0 M8EVENTS=0", "LLD stale, CM deleted, known", lasting, false},
 	{"M8 the latest state alone", "M8EVENTS=0", "LLD stale, CM deleted, known", lasting, false},
 	{"M8 not made again", "M8AGAIN=0", "LDD CM deleted, leader first", overlap, false},
+	{"M8 events before the term ignored", "M8EVENTS=2", "LLD stale, CM deleted, known", lasting, false},
 	{"M8 made again armed", "M8BARE=0", "LLD stale, CM deleted, known", lasting, false},
 	{"M8 gaps ignored", "M8GAP=0", "LLD CM deleted, watch gaps, known", lasting, false},
 	{"M8 goes on without its pod", "M8POD=0", "LLD candidate force-deleted, leader first", overlap, false},

@@ -112,10 +112,8 @@ func check(ctx context.Context, o options, only string) error {
 			wrong++
 		}
 		fmt.Printf(row, c.name, c.rule, c.expect, r.found, r.states, fmt.Sprintf("%.1fs", r.took.Seconds()), mark)
-		if o.trace || (mark != "" && r.err == nil) {
-			for n, step := range r.steps {
-				fmt.Printf("    %3d. %s\n", n+1, step)
-			}
+		if o.trace || mark != "" {
+			printSteps(r.steps)
 		}
 	}
 	workers.Wait()
@@ -125,6 +123,20 @@ func check(ctx context.Context, o options, only string) error {
 	}
 	return nil
 }
+
+// printSteps prints a counterexample; of one that was not searched for the
+// shortest way, the end.
+func printSteps(all []string) {
+	from := max(0, len(all)-maxSteps)
+	if from > 0 {
+		fmt.Printf("    ... %d steps\n", from)
+	}
+	for n, step := range all[from:] {
+		fmt.Printf("    %3d. %s\n", from+n+1, step)
+	}
+}
+
+const maxSteps = 60
 
 // search generates, compiles and runs the verifier of one case.
 func (o options) search(ctx context.Context, c run) result {
@@ -146,7 +158,7 @@ func (o options) search(ctx context.Context, c run) result {
 		spin = append(spin, "-D"+m)
 	}
 	// Breadth first finds the shortest counterexample; a circle needs depth first.
-	cflags := []string{"-DSAFETY", "-DBFS", "-DHC4"}
+	cflags := []string{"-DSAFETY", "-DBFS"}
 	args := []string{"-E", "-c1"}
 	if c.live {
 		spin = append(spin, "-DLIVE")
@@ -156,7 +168,7 @@ func (o options) search(ctx context.Context, c run) result {
 	if out, err := command(ctx, dir, "spin", append(spin, "-a", "shield.pml")...); err != nil {
 		return result{err: fmt.Errorf("spin: %w: %s", err, out)}
 	}
-	cflags = append(cflags, "-O2", "-w", "-DNOREDUCE", "-DMEMLIM="+strconv.Itoa(o.memory), "-o", "pan", "pan.c")
+	cflags = append(cflags, "-O1", "-w", "-DNOREDUCE", "-DMEMLIM="+strconv.Itoa(o.memory), "-o", "pan", "pan.c")
 	if out, err := command(ctx, dir, "cc", cflags...); err != nil {
 		return result{err: fmt.Errorf("cc: %w: %s", err, out)}
 	}
