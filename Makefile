@@ -36,6 +36,14 @@ e2e: ## Tests on a real control plane (the first build of it takes minutes)
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
 	cd test && go test -v -count=1 -timeout 25m ./bench/
 
+.PHONY: model
+model: ## Check the migration's protocol with Spin (spin and gcc on PATH)
+	go run ./test/model
+
+.PHONY: model-long
+model-long: ## The same with larger populations (half an hour, 6 GB)
+	go run ./test/model -long -memory 6000
+
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"

@@ -53,7 +53,6 @@ var worlds = []world{
 	{name: "LDD original", macros: ldd + "E_PART=0"},
 	{name: "LDD notready", macros: ldd + "V=2 E_NR=2 E_PART=0 M11=0"},
 	{name: "LDD original, partitions", macros: ldd, long: true},
-	{name: "LDD stale, partitions", macros: ldd + "V=1", long: true},
 	{name: "LDD notready, partitions", macros: ldd + "V=2 E_NR=1 M11=0", long: true},
 	{name: "LLDD stale", macros: lld + "NSLOT=4 K4=DUAL E_PART=0 E_CRASH=0 V=1", long: true},
 
@@ -100,6 +99,8 @@ var worlds = []world{
 	{name: "LLD candidate force-deleted, leader first", macros: lld + "E_PART=0 E_FORCE=3"},
 	{name: "LLD stale, late delete, known", macros: lld + "E_PART=0 V=1 E_STRAY=1 CHECK=2"},
 	{name: "LLD silent nodes, known", macros: lld + "E_PART=0 E_NR=2 CHECK=2"},
+	{name: "LDD silent nodes, known", macros: ldd + "E_PART=0 E_NR=2 CHECK=2", long: true},
+	{name: "LLD silent nodes, seal, known", macros: lld + "E_PART=0 E_NR=2 E_SEAL=1 E_ROLL=1 CHECK=2", long: true},
 	{name: "LLD stale, silent nodes, known", macros: lld + "E_PART=0 V=1 E_NR=2 CHECK=2", long: true},
 	{name: "LLD notready, silent nodes, known", macros: lld + "E_PART=0 V=2 E_NR=2 CHECK=2", long: true},
 
