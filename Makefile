@@ -41,7 +41,7 @@ model: ## Check the migration's protocol with Spin (spin and gcc on PATH)
 	go run ./test/model
 
 .PHONY: model-long
-model-long: ## The same with larger populations (half an hour, 6 GB)
+model-long: ## The same with larger populations (ten minutes)
 	go run ./test/model -long -memory 6000
 
 .PHONY: vet

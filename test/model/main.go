@@ -144,7 +144,7 @@ func (o options) search(ctx context.Context, c run) result {
 	if err != nil {
 		return result{err: err}
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	text, err := os.ReadFile(o.model)
 	if err != nil {
 		return result{err: err}
