@@ -34,6 +34,9 @@
 #ifndef M4UID
 #define M4UID 1     /* the list matches pods and presences by UID */
 #endif
+#ifndef M4SAME
+#define M4SAME 1    /* pods of a candidate's own revision are no legacy pods, presence or not */
+#endif
 #ifndef M4TERM
 #define M4TERM 1    /* a terminating pod is not gone */
 #endif
@@ -160,7 +163,10 @@
 #define E_NR 0      /* nodes of legacy pods fall silent: 1 while cut off only, 2 at any time */
 #endif
 #ifndef E_POWER
-#define E_POWER 0   /* nodes of legacy pods lose power, and may stay so */
+#define E_POWER 0   /* nodes lose power, and may stay so: 1 those of legacy pods, 2 any */
+#endif
+#ifndef E_HELD
+#define E_HELD 0    /* a candidate's pod never starts: no image, no room */
 #endif
 #ifndef E_FIN
 #define E_FIN 0     /* legacy pods finish, for good */
@@ -250,7 +256,7 @@ byte judged[NSLOT+1];    /* what i, about to arm, counts as gone for its silence
 #define DOOMED(i) 0
 #endif
 byte kl, kd, ks;         /* kinds of the slots */
-byte podx, alive, term, part, nr, off, fin, failed;
+byte podx, alive, term, part, nr, off, fin, failed, held;
 byte prs, prst;          /* presence objects: of the slot's pod, of its predecessor */
 byte own, ownst;         /* which of them own the shield */
 byte lead, fcm, rdy;
@@ -276,7 +282,7 @@ byte j;
 #define FINISHED ((M4FIN==1 -> (fin & (255-(nr|off))) : (M4FIN==0 -> (fin|failed) : 0)))
 #define SILENT(i) ((M11 -> ((nr|off) | (IN(blind,i) -> 255 : 0)) : 0))
 #define PROVEN(i) (FINISHED | SILENT(i) | (M4TERM -> 0 : term) | said)
-#define LISTED (podx & (255-ks) & (255-(M4UID -> prs : prs|prst)))
+#define LISTED (podx & (255-ks) & (M4SAME -> 255-kd : 255) & (255-(M4UID -> prs : prs|prst)))
 #define NONELEFT(i) ((LISTED & (255-BIT(i)) & (255-PROVEN(i)))==0)
 #define OWNERGONE(i) (cg || IN(PROVEN(i),co))
 #if M4MEM
@@ -346,7 +352,7 @@ inline stops(i) {   /* the process is gone */
 }
 inline dies(i) { CUT(alive,i); if :: E_STRAY && IN(kl,i) && pc[i]==L_DEL -> stray=1 :: else fi; if :: M4CONT -> skip :: else -> ADD(said,i) fi; stops(i) }
 inline podgone(i) {
-	CUT(podx,i); CUT(term,i); CUT(fin,i); CUT(failed,i); CUT(nr,i); CUT(off,i); CUT(said,i);
+	CUT(podx,i); CUT(term,i); CUT(fin,i); CUT(failed,i); CUT(nr,i); CUT(off,i); CUT(held,i); CUT(said,i);
 	if :: cx==LEGACY && co==i && !cg -> cg=1; co=(STS -> i : 0) :: else fi;
 	CUT(silent,i);
 	if :: IN(prs,i) -> CUT(prs,i); ADD(prst,i) :: else fi;
@@ -526,7 +532,7 @@ proctype Slot(byte i) {
 #if E_CRASH
 	:: d_step { !calm && IN(alive,i) -> dies(i); printf("STEP process %d crashes\n",i) }
 #endif
-	:: d_step { !IN(alive,i) && IN(podx,i) && !IN(term|fin|failed|off,i) -> ADD(alive,i); printf("STEP container %d restarts\n",i) }
+	:: d_step { !IN(alive,i) && IN(podx,i) && !IN(term|fin|failed|off|held,i) -> ADD(alive,i); printf("STEP container %d restarts\n",i) }
 #if E_INPLACE
 	:: d_step { !calm && !IN(alive,i) && IN(podx,i) && !IN(term|fin|failed|off,i) && !IN(ks,i) ->
 		if :: IN(kl,i) -> CUT(kl,i); ADD(kd,i) :: else -> CUT(kd,i); ADD(kl,i) fi;
@@ -562,8 +568,11 @@ proctype Slot(byte i) {
 	:: d_step { IN(nr,i) && !IN(part,i) -> CUT(nr,i); printf("STEP the node of %d is heard again\n",i) }
 #endif
 #if E_POWER
-	:: d_step { !calm && IN(podx & kl,i) && !IN(off,i) -> dies(i); ADD(off,i); printf("STEP the node of %d loses power\n",i) }
+	:: d_step { !calm && IN(podx,i) && (E_POWER==2 || IN(kl,i)) && !IN(off,i) -> dies(i); ADD(off,i); printf("STEP the node of %d loses power\n",i) }
 	:: d_step { !calm && IN(off,i) -> CUT(off,i); printf("STEP the node of %d is back\n",i) }
+#endif
+#if E_HELD
+	:: d_step { !calm && IN(podx & kd,i) && pc[i]==START && !IN(prs|held,i) -> dies(i); ADD(held,i); printf("STEP pod %d never starts\n",i) }
 #endif
 #if E_FIN
 	:: d_step { !calm && IN(podx & kl,i) && !IN(fin|off,i) -> dies(i); ADD(fin,i); printf("STEP pod %d finishes\n",i) }

@@ -83,6 +83,7 @@ var worlds = []world{
 	{name: "LLD stale, power loss", macros: lld + "E_PART=0 E_POWER=1 V=1", long: true},
 	{name: "LLD power loss, candidate cut off", macros: lld + "E_PART=2 E_POWER=1", long: true},
 	{name: "LLD candidate cut off", macros: lld + "E_PART=2"},
+	{name: "LD there, a candidate never starts", macros: ld + "E_LD=2 E_HELD=1"},
 
 	// Seal and roll back, mode lease.
 	{name: "LD seal, roll back, back", macros: ld + "E_SEAL=1 E_ROLL=1 E_DS=1 E_LD=1"},
@@ -129,6 +130,7 @@ var limits = []world{
 	{name: "mode lease before phase dual ever was", macros: lds + "E_PART=0", expect: overlap},
 	{name: "Lease deleted in a rollback, mode lease", macros: lds + "E_PART=0 SEALED=1 E_ROLL=1 E_LEASEDEL=1", expect: overlap},
 	{name: "images changed in place", macros: ld + "E_PART=0 E_INPLACE=1", expect: deadEnd},
+	{name: "a candidate's node silent for ever", macros: ld + "E_PART=0 E_LD=3 E_POWER=2", expect: deadEnd},
 	{name: "silent for ever, M11 off", macros: lld + "E_PART=0 E_POWER=1 M11=0", expect: deadEnd},
 
 	{name: "a candidate leads", macros: lld + "REACH=1", expect: reached},
@@ -175,6 +177,7 @@ var variants = []variant{
 	{"M12 off", "M12=0", "LDS phase dual", overlap, false},
 
 	// As first written: what the model found.
+	{"M4 any pod without a presence is legacy", "M4SAME=0", "LD there, a candidate never starts", deadEnd, false},
 	{"M7 once written, not in each process", "M7=1", "LD, UID collector", overlap, false},
 	{"M8 after a gap: only a foreign UID", "M8GAP=1", "LLD CM deleted, watch gaps, known", lasting, false},
 	{"M10 the CM first, then the Lease", "M10LEASE=0", "LDS sealed, roll back", overlap, false},
