@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -194,10 +196,17 @@ func (c *Census) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, err
 	}
 	var legacy []*corev1.Pod
 	listed := map[types.UID]bool{"": true}
+	self := &corev1.Pod{}
+	for i := range pods.Items {
+		if pods.Items[i].UID == c.config.Self.UID {
+			self = &pods.Items[i]
+		}
+	}
+	met := func(pod *corev1.Pod) bool { return has(owners, Owner{UID: pod.UID}) }
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		listed[pod.UID] = true
-		if !candidates[pod.UID] {
+		if !candidates[pod.UID] && (met(pod) || !willBeCandidate(pod, self)) {
 			legacy = append(legacy, pod)
 		}
 	}
@@ -207,6 +216,40 @@ func (c *Census) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, err
 		}
 	}
 	return legacy, nil
+}
+
+// willBeCandidate reports whether a pod without a presence has none only
+// because it never started: it is of the own pod's revision, and no container
+// of it was ever seen to run. Without this, one that cannot start, for want of
+// an image or of room, would keep everybody from leading. The revision alone is
+// not enough: under an image tag that moves, older pods of it run older code.
+func willBeCandidate(pod, self *corev1.Pod) bool {
+	revision := revisionOf(pod)
+	return revision != "" && revision == revisionOf(self) && pod.Status.Phase == corev1.PodPending && !everRan(pod)
+}
+
+// revisionOf names the template that a pod was made from; empty where that is
+// not known.
+func revisionOf(pod *corev1.Pod) string {
+	ref := metav1.GetControllerOf(pod)
+	switch {
+	case ref == nil:
+		return ""
+	case ref.Kind == apierror.ReplicaSets.Kind:
+		return string(ref.UID)
+	case pod.Labels[appsv1.ControllerRevisionHashLabelKey] != "":
+		return string(ref.UID) + "/" + pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+	}
+	return ""
+}
+
+func everRan(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // makeSureGone returns an error if a legacy owner exists that was not listed.

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
@@ -75,6 +76,43 @@ func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 
 // TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the
 // name of a candidate that went before it.
+func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
+	isController := true
+	of := func(kind, uid, hash string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Labels = map[string]string{"app": "op", "controller-revision-hash": hash}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: uid, UID: types.UID(uid), Controller: &isController}}
+		}
+	}
+	waiting := containers(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}})
+	crashed := func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{LastTerminationState: ended}
+	}
+	pending := phase(corev1.PodPending, "")
+	for name, c := range map[string]struct {
+		own, pod func(*corev1.Pod)
+		state    []func(*corev1.Pod)
+		legacy   bool
+	}{
+		"the same ReplicaSet, no image":      {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), []func(*corev1.Pod){pending, waiting}, false},
+		"the same ReplicaSet, no node":       {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), []func(*corev1.Pod){pending, containers()}, false},
+		"the same ReplicaSet, and it ran":    {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), []func(*corev1.Pod){pending, crashed}, true},
+		"the same ReplicaSet, and it runs":   {of("ReplicaSet", "new", ""), of("ReplicaSet", "new", ""), nil, true},
+		"another ReplicaSet":                 {of("ReplicaSet", "new", ""), of("ReplicaSet", "old", ""), []func(*corev1.Pod){pending, waiting}, true},
+		"the same revision of a StatefulSet": {of("StatefulSet", "set", "r2"), of("StatefulSet", "set", "r2"), []func(*corev1.Pod){pending, waiting}, false},
+		"another revision of a StatefulSet":  {of("StatefulSet", "set", "r2"), of("StatefulSet", "set", "r1"), []func(*corev1.Pod){pending, waiting}, true},
+		"no controller":                      {func(*corev1.Pod) {}, func(*corev1.Pod) {}, []func(*corev1.Pod){pending, waiting}, true},
+	} {
+		w := newWorld(t)
+		w.node("n1", corev1.ConditionTrue)
+		w.pod("self", "n1", append([]func(*corev1.Pod){func(p *corev1.Pod) { p.UID = podOf("self").UID }}, c.own)...)
+		w.pod("p", "n1", append([]func(*corev1.Pod){c.pod}, c.state...)...)
+		if got := len(w.take(w.census(0)).Standing); got != map[bool]int{true: 1}[c.legacy] {
+			t.Errorf("%s: %d pods stand", name, got)
+		}
+	}
+}
+
 func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
 	w := newWorld(t)
 	w.candidate("op-0")
