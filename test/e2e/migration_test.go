@@ -224,3 +224,67 @@ func (m *migration) checkOverlaps(t *testing.T) {
 		t.Errorf("%d terms only: %+v", len(spans), spans)
 	}
 }
+
+// seatIn starts a candidate in a pod of the zone, all of whose connections run
+// to the apiserver of another.
+func (m *migration) seatIn(t *testing.T, zone, apiserver, name string, args ...string) *trial.Seat {
+	t.Helper()
+	must(t, m.SteerVIP(zone, apiserver))
+	pod, err := m.AddPod(m.ctx, zone, name, "default", map[string]string{"app": m.lock})
+	must(t, err)
+	all := append([]string{"--mode", "auto", "--pod-name", name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName, "--selector", "app=" + m.lock}, args...)
+	s, err := trial.Start(m.ctx, m.Testbed, trial.Zonelect, zone, m.lock, name, all...)
+	must(t, err)
+	return s
+}
+
+func newMigration(t *testing.T) *migration {
+	t.Helper()
+	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: network()})
+	client, err := kubernetes.NewForConfig(b.RESTConfig("zc"))
+	must(t, err)
+	return &migration{past: &past{b, patience(t, 4*time.Minute), client}, lock: "op", variant: "original", ended: map[*trial.Seat]time.Time{}}
+}
+
+func TestInPhaseDualAZonesLossIsFollowedAsTheLeaseEnds(t *testing.T) {
+	m := newMigration(t)
+	leader := m.seatIn(t, "za", "za", "op-za")
+	m.await(t, leader, "leading")
+	follower := m.seatIn(t, "zb", "za", "op-zb")
+	m.await(t, follower, "following")
+	m.awaitConfigMap(t, "of both", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 2 })
+	must(t, m.SteerVIP("zb"))
+	before := m.configMap(t)
+	observer, err := trial.Observe(m.ctx, m.RESTConfig("zc"), m.lock)
+	must(t, err)
+	s := &stage{Testbed: m.Testbed, ctx: m.ctx, leader: leader, observer: observer}
+	if lag := s.takeover(t, follower, s.lose(t, "za")); lag > 2*time.Second {
+		t.Errorf("the follower led %v after the lease had ended, want 2s at most", lag)
+	}
+	if after := m.configMap(t); after.ResourceVersion != before.ResourceVersion {
+		t.Error("the failover wrote the ConfigMap")
+	}
+}
+
+func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
+	const grace = 30 * time.Second
+	m := newMigration(t)
+	must(t, m.SteerVIP("za", "za"))
+	old := m.start(t, trial.Legacy, "za", "old")
+	m.await(t, old, "leading")
+	var fresh []*trial.Seat
+	for _, zone := range threeZones[1:] {
+		fresh = append(fresh, m.seatIn(t, zone, zone, "op-"+zone, "--legacy-grace", grace.String()))
+	}
+	time.Sleep(25 * time.Second) // two heartbeats, so that they were seen to beat
+	cut := time.Now()
+	must(t, m.CutPower(m.ctx, "za"))
+	leader, e, err := trial.AwaitAny(m.ctx, fresh, "leading", time.Time{})
+	must(t, err)
+	after := e.Time.Sub(cut)
+	t.Logf("%s leads %v after the legacy leader's node lost power", leader.Identity, after)
+	const heartbeat = 10 * time.Second
+	if after < grace-heartbeat || after > grace+5*time.Second {
+		t.Errorf("it leads %v after the power was lost, want about %v", after, grace)
+	}
+}
