@@ -81,7 +81,9 @@ func parseNumber(s string) uint64 {
 	return n
 }
 
-func readDetails(annotations map[string]string) election.Details {
+// ReadDetails returns the details that stand in an object's annotations. It
+// never fails: what makes no sense reads as absent.
+func ReadDetails(annotations map[string]string) election.Details {
 	var d election.Details
 	for _, f := range fields(&d) {
 		f.decode(annotations[f.key])
@@ -89,9 +91,9 @@ func readDetails(annotations map[string]string) election.Details {
 	return d
 }
 
-// writeDetails sets or deletes our annotations in place and returns the map,
+// WriteDetails sets or deletes our annotations in place and returns the map,
 // which it makes if there is none and one is needed.
-func writeDetails(annotations map[string]string, d election.Details) map[string]string {
+func WriteDetails(annotations map[string]string, d election.Details) map[string]string {
 	for _, f := range fields(&d) {
 		value := f.encode()
 		if value == "" {

@@ -15,4 +15,7 @@
 // however absurd, for a candidate tells one renewal from the next by them. And
 // a lease duration is kept however long, for cutting it short would give two
 // leaders; see [MaxDuration].
+//
+// Locks on other objects keep the details in the same annotations, by
+// [ReadDetails] and [WriteDetails].
 package record

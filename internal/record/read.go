@@ -56,7 +56,7 @@ func Read(lease *coordinationv1.Lease) election.Record {
 		AcquireTime:   value(spec.AcquireTime).Time,
 		RenewTime:     value(spec.RenewTime).Time,
 		Transitions:   max(0, value(spec.LeaseTransitions)),
-		Details:       readDetails(lease.Annotations),
+		Details:       ReadDetails(lease.Annotations),
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrUnwritable is wrapped by every error of [Check].
-var ErrUnwritable = errors.New("a Lease cannot hold this record")
+var ErrUnwritable = errors.New("a lock cannot hold this record")
 
 // Write returns a copy of base with r in the place of its record. The spec
 // fields of the record and our annotations are set, or deleted where r has
@@ -34,12 +34,12 @@ func Write(base *coordinationv1.Lease, r election.Record) *coordinationv1.Lease 
 	lease.Spec.AcquireTime = &metav1.MicroTime{Time: r.AcquireTime}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: r.RenewTime}
 	lease.Spec.LeaseTransitions = &r.Transitions
-	lease.Annotations = writeDetails(lease.Annotations, r.Details)
+	lease.Annotations = WriteDetails(lease.Annotations, r.Details)
 	return lease
 }
 
-// Check returns nil if a Lease can hold r without loss, or an error that
-// wraps [ErrUnwritable] and says what does not fit. Publishing a duration that
+// Check returns nil if a lock can hold r without loss, or an error that wraps
+// [ErrUnwritable] and says what does not fit. Publishing a duration that
 // was cut would give two leaders, so nothing is rounded.
 func Check(r election.Record) error {
 	var errs []error

@@ -5,8 +5,6 @@ package lease
 
 import (
 	"fmt"
-	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -43,7 +41,7 @@ type Config struct {
 type Lock struct {
 	config Config
 	object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
-	warned atomic.Int64 // the lease duration that was last warned of
+	long   record.LongWarning
 }
 
 var _ election.Lock = (*Lock)(nil)
@@ -76,16 +74,6 @@ func (l *Lock) CloseConnections() {
 // snapshot is what stands in lease.
 func (l *Lock) snapshot(lease *coordinationv1.Lease) election.Snapshot {
 	s := record.Snapshot(lease)
-	l.warnOfLong(s.Record.LeaseDuration)
+	l.long.See(l.config.Logger, l.Describe(), s.Record.LeaseDuration)
 	return s
-}
-
-// warnOfLong warns of a lease that blocks the lock for long after a crash,
-// once per value as long as it stays the same.
-func (l *Lock) warnOfLong(d time.Duration) {
-	if d <= record.MaxDuration || l.warned.Swap(int64(d)) == int64(d) {
-		return
-	}
-	l.config.Logger.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; if no holder is alive, remove the Lease's holderIdentity and its annotation zonelect.dev/holder by hand",
-		"lease", l.config.Namespace+"/"+l.config.Name, "leaseDuration", d)
 }

@@ -1,0 +1,166 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// Kind is what kind of object holds the annotation, as client-go named the
+// lock.
+type Kind string
+
+// The kinds of objects.
+const (
+	ConfigMaps Kind = "configmaps"
+	Endpoints  Kind = "endpoints"
+)
+
+// Config says which object a Lock is on and how to reach it.
+type Config struct {
+	// Client talks to the core API in version v1, such as
+	// clientset.CoreV1().RESTClient(). Required. An election should have
+	// connections of its own.
+	Client rest.Interface
+	// Kind of the object. Required.
+	Kind Kind
+	// Namespace and Name of the object. Required. It need not exist; the
+	// namespace must.
+	Namespace, Name string
+	// CloseConnections, if set, closes every connection that Client uses. See
+	// [Lock.CloseConnections].
+	CloseConnections func()
+	// Logger gets warnings about what is odd but not wrong. The zero value
+	// drops them.
+	Logger logr.Logger
+}
+
+// Lock is an election.Lock on the annotation of one object. It keeps nothing of
+// what it read. All methods are safe for concurrent use.
+type Lock struct {
+	config Config
+	name   apierror.Object
+	store  store
+	long   record.LongWarning
+}
+
+var _ election.Lock = (*Lock)(nil)
+
+// New returns the Lock that c describes, or an error that lists what is wrong
+// with c. It does no I/O.
+func New(c Config) (*Lock, error) {
+	kind, known := stores[c.Kind]
+	if !known {
+		return nil, fmt.Errorf("annotation lock %q in namespace %q: the kind is %q: set %q or %q", c.Name, c.Namespace, c.Kind, ConfigMaps, Endpoints)
+	}
+	name := apierror.Object{Resource: kind.resource, Namespace: c.Namespace, Name: c.Name}
+	if err := rawapi.Check(c.Client, name); err != nil {
+		return nil, fmt.Errorf("%s lock %q in namespace %q: %w", c.Kind, c.Name, c.Namespace, err)
+	}
+	return &Lock{config: c, name: name, store: kind.make(c.Client, name)}, nil
+}
+
+// Describe says what object this is. It does no I/O.
+func (l *Lock) Describe() election.Description {
+	return election.Description{Kind: l.name.Kind, Namespace: l.name.Namespace, Name: l.name.Name}
+}
+
+// CloseConnections closes every connection at once, together with the requests
+// and watches on it, so that no write of a term that is over is delivered
+// later. The Lock can be used on; it dials anew. It does nothing where Config
+// has no such function: then the end of a request's context has to do.
+func (l *Lock) CloseConnections() {
+	if l.config.CloseConnections != nil {
+		l.config.CloseConnections()
+	}
+}
+
+// Read gets the object with one linearizable request. One that does not exist
+// gives the zero Snapshot and no error; one without record exists, and has no
+// holder. See [ErrNoRecord] and [ErrOtherLock] for what cannot be a lock.
+func (l *Lock) Read(ctx context.Context) (election.Snapshot, error) {
+	object, err := l.store.get(ctx)
+	if l.name.Absent(err) {
+		return election.Snapshot{}, nil
+	}
+	if err != nil {
+		return election.Snapshot{}, err
+	}
+	s, err := l.snapshot(object)
+	return s, l.name.Explain(apierror.Get, err)
+}
+
+// Write puts r on the object if that is still at base (UID and
+// resourceVersion), or creates the object where base does not exist. base must
+// come from a Lock on the same object. A record that the annotations cannot
+// hold without loss is refused before anything is sent; see election.Lock for
+// the other errors.
+func (l *Lock) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	object, err := l.store.put(ctx, base.Opaque, r)
+	if err != nil {
+		return election.Snapshot{}, err
+	}
+	s, err := l.snapshot(object)
+	return s, l.name.Explain(apierror.Update, err)
+}
+
+// Watch sends what happens to the object after from, as election.Lock says. It
+// is one request, which ends by itself after five to ten minutes, also if the
+// server has fallen silent. It runs in the caller's goroutine and starts none.
+// It ends with an error where Read would give one.
+func (l *Lock) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	return l.store.watch(ctx, from.Number, func(ctx context.Context, kind watch.EventType, object metav1.Object) error {
+		event, err := l.event(kind, object)
+		if err != nil {
+			return err
+		}
+		select {
+		case events <- event:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// event translates one event.
+func (l *Lock) event(kind watch.EventType, object metav1.Object) (election.Event, error) {
+	switch kind {
+	case watch.Deleted:
+		return election.Event{Snapshot: record.Gone(object.GetResourceVersion())}, nil
+	case watch.Bookmark:
+		return election.Event{Snapshot: record.Gone(object.GetResourceVersion()), Bookmark: true}, nil
+	default:
+		s, err := l.snapshot(object)
+		return election.Event{Snapshot: s}, err
+	}
+}
+
+// snapshot is what stands on object.
+func (l *Lock) snapshot(object metav1.Object) (election.Snapshot, error) {
+	r, err := read(object)
+	if err != nil {
+		return election.Snapshot{}, err
+	}
+	l.long.See(l.config.Logger, l.Describe(), r.LeaseDuration)
+	return election.Snapshot{
+		Version: election.Version{
+			Number: record.Number(object.GetResourceVersion()),
+			UID:    string(object.GetUID()),
+			Opaque: object,
+		},
+		Record: r,
+	}, nil
+}

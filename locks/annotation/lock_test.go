@@ -1,0 +1,268 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+type object = apitest.Object
+
+func pathOf(kind Kind) string { return "/api/v1/namespaces/ns/" + string(kind) + "/lock" }
+
+func forEachKind(t *testing.T, do func(t *testing.T, kind Kind)) {
+	for _, kind := range []Kind{ConfigMaps, Endpoints} {
+		t.Run(string(kind), func(t *testing.T) { do(t, kind) })
+	}
+}
+
+func mustNew(t *testing.T, kind Kind, h http.Handler) *Lock {
+	t.Helper()
+	l, err := New(Config{Client: apitest.Client(t, h, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func newLock(t *testing.T, kind Kind) (*Lock, *apitest.Server) {
+	server := apitest.NewServer()
+	return mustNew(t, kind, server), server
+}
+
+func mustWrite(t *testing.T, l *Lock, base election.Version, r election.Record) election.Snapshot {
+	t.Helper()
+	s, err := l.Write(t.Context(), base, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustRead(t *testing.T, l *Lock) election.Snapshot {
+	t.Helper()
+	s, err := l.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// annotationsOf returns the annotations of an object, to read or to change.
+func annotationsOf(o object) object { return o["metadata"].(object)["annotations"].(object) }
+
+func TestNewSaysWhatIsWrong(t *testing.T) {
+	client := apitest.Client(t, apitest.NewServer(), corev1.SchemeGroupVersion)
+	for name, tc := range map[string]struct {
+		config Config
+		says   string
+	}{
+		"no kind":      {Config{Client: client, Namespace: "ns", Name: "lock"}, `set "configmaps" or "endpoints"`},
+		"another kind": {Config{Client: client, Kind: "leases", Namespace: "ns", Name: "lock"}, `set "configmaps" or "endpoints"`},
+		"no client":    {Config{Kind: ConfigMaps, Namespace: "ns", Name: "lock"}, "use a REST client for v1"},
+		"nil client":   {Config{Client: (*rest.RESTClient)(nil), Kind: ConfigMaps, Namespace: "ns", Name: "lock"}, "client is nil"},
+		"no namespace": {Config{Client: client, Kind: Endpoints, Name: "lock"}, "namespace is empty"},
+		"bad name":     {Config{Client: client, Kind: Endpoints, Namespace: "ns", Name: "My_Lock"}, "RFC 1123"},
+	} {
+		if _, err := New(tc.config); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want an error that says %q", name, err, tc.says)
+		}
+	}
+	for kind, want := range map[Kind]string{ConfigMaps: "ConfigMap ns/lock", Endpoints: "Endpoints ns/lock"} {
+		if l, _ := newLock(t, kind); l.Describe().String() != want {
+			t.Errorf("describes itself as %q, want %q", l.Describe(), want)
+		}
+	}
+}
+
+// payload is what makes an object more than a lock.
+var payload = map[Kind]object{
+	ConfigMaps: {"kind": "ConfigMap", "apiVersion": "v1", "data": object{"k": "v"}, "binaryData": object{"b": "AAE="}, "immutable": true},
+	Endpoints:  {"kind": "Endpoints", "apiVersion": "v1", "subsets": []any{object{"addresses": []any{object{"ip": "192.0.2.1"}}, "ports": []any{object{"port": 80.}}}}},
+}
+
+// others is an object of others on which there is no record.
+func others(kind Kind) object {
+	o := apitest.Clone(payload[kind])
+	o["metadata"] = object{
+		"name": "lock", "namespace": "ns", "uid": "u1", "resourceVersion": "50",
+		"labels":          object{"team": "x"},
+		"annotations":     object{"theirs": "kept"},
+		"finalizers":      []any{"f/f"},
+		"ownerReferences": []any{object{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "du"}},
+	}
+	return o
+}
+
+func TestAnObjectWithoutRecordIsAFreeLockAndWhatIsOnItIsKept(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind Kind) {
+		l, server := newLock(t, kind)
+		server.Objects[pathOf(kind)] = others(kind)
+		free := mustRead(t, l)
+		if !free.Version.Exists() || free.Record != (election.Record{}) || free.Version.UID != "u1" || free.Version.Number != 50 {
+			t.Fatalf("read %+v, want a free lock", free)
+		}
+		mustWrite(t, l, free.Version, held())
+
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		got := apitest.Clone(server.Objects[pathOf(kind)])
+		want := others(kind)
+		want["metadata"].(object)["resourceVersion"] = "101"
+		for key, value := range written(t, held()).Annotations {
+			annotationsOf(want)[key] = value
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("\n got %s\nwant %s", apitest.Marshal(got), apitest.Marshal(want))
+		}
+	})
+}
+
+// TestALegacyElectorAndThisLockTakeTurns: it writes nothing but its record.
+func TestALegacyElectorAndThisLockTakeTurns(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind Kind) {
+		l, server := newLock(t, kind)
+		mustWrite(t, l, election.Version{}, held())
+		server.Change(pathOf(kind), func(o object) {
+			annotationsOf(o)[AnnotationRecord] = `{"holderIdentity":"legacy","leaseDurationSeconds":15,"acquireTime":"2026-07-01T09:00:00Z","renewTime":"2026-07-01T09:00:02Z","leaderTransitions":8}`
+		})
+		theirs := mustRead(t, l)
+		if r := theirs.Record; r.Holder != "legacy" || r.Transitions != 8 || r.Details != held().Details || r.RenewTime.Nanosecond() != 0 {
+			t.Errorf("read %+v", r)
+		}
+		ours := held()
+		ours.Holder, ours.Details = "b", election.Details{Holder: "b"}
+		if s := mustWrite(t, l, theirs.Version, ours); !same(s.Record, ours) {
+			t.Errorf("\n got %+v\nwant %+v", s.Record, ours)
+		}
+	})
+}
+
+func TestWhatIsNoLockOfThisKindIsNeitherReadNorWatched(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind Kind) {
+		for name, tc := range map[string]struct {
+			change func(o object)
+			want   error
+		}{
+			"a broken record": {func(o object) { annotationsOf(o)[AnnotationRecord] = "broken" }, ErrNoRecord},
+			"a leader for life": {func(o object) {
+				o["metadata"].(object)["ownerReferences"] = []any{object{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pu"}}
+			}, ErrOtherLock},
+		} {
+			l, server := newLock(t, kind)
+			o := others(kind)
+			tc.change(o)
+			server.Objects[pathOf(kind)] = o
+			if s, err := l.Read(t.Context()); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), " ns/lock: get: ") || s.Version.Exists() {
+				t.Errorf("%s: read %+v, %v", name, s, err)
+			}
+			if err := watchOnce(t, l); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), " ns/lock: watch: ") {
+				t.Errorf("%s: watch: %v", name, err)
+			}
+			if _, err := l.Write(t.Context(), election.Version{}, held()); !errors.Is(err, election.ErrConflict) {
+				t.Errorf("%s: write: %v", name, err)
+			}
+			if got := apitest.Clone(server.Objects[pathOf(kind)]); !reflect.DeepEqual(got, o) {
+				t.Errorf("%s: it is now %s", name, apitest.Marshal(got))
+			}
+		}
+	})
+}
+
+// watchOnce watches until the first event and returns how that ended.
+func watchOnce(t *testing.T, l *Lock) error {
+	ctx, cancel := context.WithCancel(t.Context())
+	events, ended := make(chan election.Event), make(chan error)
+	go func() { ended <- l.Watch(ctx, election.Version{}, events) }()
+	defer cancel()
+	select {
+	case <-events:
+		cancel()
+		return <-ended
+	case err := <-ended:
+		return err
+	}
+}
+
+func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
+	l := mustNew(t, ConfigMaps, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }))
+	endpoints, _ := newLock(t, Endpoints)
+	foreign := mustWrite(t, endpoints, election.Version{}, held()).Version
+	cut := held()
+	cut.LeaseDuration = 1900 * time.Millisecond
+	for name, tc := range map[string]struct {
+		base   election.Version
+		record election.Record
+	}{
+		"a version of another kind": {foreign, held()},
+		"another lock's version":    {election.Version{Number: 1, Opaque: "x"}, held()},
+		"one without UID":           {election.Version{Number: 1, Opaque: annotated()}, held()},
+		"a record that is cut":      {election.Version{}, cut},
+	} {
+		if _, err := l.Write(t.Context(), tc.base, tc.record); err == nil || errors.Is(err, election.ErrConflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestErrorsNameTheObjectAndTheSentinel(t *testing.T) {
+	refusing := func(resource string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			apitest.Reply(w, http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `User "jane" cannot do it`, resource, "lock"))
+		}
+	}
+	forEachKind(t, func(t *testing.T, kind Kind) {
+		l := mustNew(t, kind, refusing(string(kind)))
+		for verb, call := range map[string]func(context.Context) error{
+			"get":    func(ctx context.Context) error { _, err := l.Read(ctx); return err },
+			"create": func(ctx context.Context) error { _, err := l.Write(ctx, election.Version{}, held()); return err },
+			"watch":  func(ctx context.Context) error { return l.Watch(ctx, election.Version{}, nil) },
+		} {
+			err := call(t.Context())
+			if !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on `+string(kind)+` in namespace "ns"`) {
+				t.Errorf("%s: %v", verb, err)
+			}
+		}
+	})
+}
+
+func TestALongDurationIsHonoredAndWarnedOf(t *testing.T) {
+	server := apitest.NewServer()
+	var warnings []string
+	l, err := New(Config{
+		Client: apitest.Client(t, server, corev1.SchemeGroupVersion), Kind: ConfigMaps, Namespace: "ns", Name: "lock",
+		Logger: funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := held()
+	r.LeaseDuration = 2 * time.Hour
+	if s := mustWrite(t, l, election.Version{}, r); s.Record.LeaseDuration != r.LeaseDuration || len(warnings) != 1 {
+		t.Errorf("duration %v, warnings %q", s.Record.LeaseDuration, warnings)
+	}
+}
+
+func TestCloseConnectionsIsPassedOn(t *testing.T) {
+	l, _ := newLock(t, ConfigMaps)
+	calls := 0
+	l.CloseConnections() // nothing to call is no fault
+	l.config.CloseConnections = func() { calls++ }
+	if l.CloseConnections(); calls != 1 {
+		t.Errorf("%d calls", calls)
+	}
+}

@@ -1,0 +1,136 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// AnnotationRecord is the annotation that holds the record.
+const AnnotationRecord = "control-plane.alpha.kubernetes.io/leader"
+
+// The annotations that hold the record's times to the microsecond.
+const (
+	AnnotationAcquired = "zonelect.dev/acquired"
+	AnnotationRenewed  = "zonelect.dev/renewed"
+)
+
+// annotationPhase marks the ConfigMap that shields a leader-for-life lock.
+const annotationPhase = "zonelect.dev/phase"
+
+// What an object holds instead of a record. See the package comment.
+var (
+	// ErrNoRecord: the annotation cannot be read.
+	ErrNoRecord = errors.New("the annotation " + AnnotationRecord + " holds no record of a leader election")
+	// ErrOtherLock: the object is a lock of another kind.
+	ErrOtherLock = errors.New("the object is a lock of another kind")
+)
+
+// wire is the record as client-go writes it. The order of its fields counts.
+type wire struct {
+	HolderIdentity       string      `json:"holderIdentity"`
+	LeaseDurationSeconds int64       `json:"leaseDurationSeconds"`
+	AcquireTime          metav1.Time `json:"acquireTime"`
+	RenewTime            metav1.Time `json:"renewTime"`
+	LeaderTransitions    int64       `json:"leaderTransitions"`
+}
+
+// read returns the record that stands on an object. Without the annotation it
+// is empty but for the details.
+func read(object metav1.Object) (election.Record, error) {
+	annotations := object.GetAnnotations()
+	r := election.Record{Details: record.ReadDetails(annotations)}
+	value, found := annotations[AnnotationRecord]
+	if !found {
+		return r, otherLock(object)
+	}
+	var w wire
+	if err := json.Unmarshal([]byte(value), &w); err != nil {
+		return election.Record{}, fmt.Errorf("%w: nobody can take the lock until it is mended; remove the annotation if no leader is alive: %w", ErrNoRecord, err)
+	}
+	r.Holder = w.HolderIdentity
+	r.LeaseDuration = time.Duration(min(max(0, w.LeaseDurationSeconds), math.MaxInt64/int64(time.Second))) * time.Second
+	r.AcquireTime = precise(w.AcquireTime.Time, annotations[AnnotationAcquired])
+	r.RenewTime = precise(w.RenewTime.Time, annotations[AnnotationRenewed])
+	r.Transitions = int32(min(max(0, w.LeaderTransitions), math.MaxInt32))
+	return r, nil
+}
+
+// precise returns the time that the annotation gives if it lies in the second
+// that the record has, else that second.
+func precise(second time.Time, annotation string) time.Time {
+	t, err := time.Parse(metav1.RFC3339Micro, annotation)
+	if err != nil || t.Unix() != second.Unix() {
+		return second
+	}
+	return t
+}
+
+// otherLock recognizes an object without record that is a lock nevertheless.
+func otherLock(object metav1.Object) error {
+	owners := object.GetOwnerReferences()
+	if len(owners) == 1 && owners[0].Kind == "Pod" {
+		return fmt.Errorf("%w: it has no record but one owner, the pod %s, which is how a leader-for-life lock names its leader: use the ownerref lock to move off it, or another name", ErrOtherLock, owners[0].Name)
+	}
+	_, phase := object.GetAnnotations()[annotationPhase]
+	for _, owner := range owners {
+		phase = phase || owner.Kind == "Lease"
+	}
+	if phase {
+		return fmt.Errorf("%w: it shields a leader-for-life lock that zonelect has moved to a Lease: use the Lease of that name", ErrOtherLock)
+	}
+	return nil
+}
+
+// write puts r on an object in place of the record there, and keeps the rest.
+// Call check first.
+func write(object metav1.Object, r election.Record) error {
+	value, err := json.Marshal(wire{
+		HolderIdentity:       r.Holder,
+		LeaseDurationSeconds: int64(r.LeaseDuration / time.Second),
+		AcquireTime:          metav1.Time{Time: r.AcquireTime},
+		RenewTime:            metav1.Time{Time: r.RenewTime},
+		LeaderTransitions:    int64(r.Transitions),
+	})
+	if err != nil {
+		return fmt.Errorf("writing the record: %w", err)
+	}
+	annotations := record.WriteDetails(object.GetAnnotations(), r.Details)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationRecord] = string(value)
+	annotate(annotations, AnnotationAcquired, r.AcquireTime)
+	annotate(annotations, AnnotationRenewed, r.RenewTime)
+	object.SetAnnotations(annotations)
+	return nil
+}
+
+func annotate(annotations map[string]string, key string, t time.Time) {
+	if t.IsZero() {
+		delete(annotations, key)
+		return
+	}
+	annotations[key] = t.UTC().Format(metav1.RFC3339Micro)
+}
+
+// check returns nil if the annotations can hold r without loss.
+func check(r election.Record) error {
+	errs := []error{record.Check(r)}
+	for what, t := range map[string]time.Time{"acquire": r.AcquireTime, "renew": r.RenewTime} {
+		if year := t.UTC().Year(); year < 0 || year > 9999 {
+			errs = append(errs, fmt.Errorf("%w: its %s time is in the year %d, which RFC 3339 cannot say", record.ErrUnwritable, what, year))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,286 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+var (
+	acquired = time.Date(2026, 7, 1, 10, 0, 0, 123456000, time.FixedZone("CEST", 7200))
+	renewed  = acquired.Add(2*time.Second + 3*time.Microsecond)
+)
+
+func held() election.Record {
+	return election.Record{
+		Holder: "pod-1_12345678_ab", LeaseDuration: 15 * time.Second,
+		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
+		Details: election.Details{Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1", Pod: "pod-1/12345678-1234"},
+	}
+}
+
+func released() election.Record {
+	return election.Record{
+		LeaseDuration: time.Second, AcquireTime: renewed, RenewTime: renewed, Transitions: 7,
+		Details: election.Details{Holder: "a", Released: 4711, Token: 4711},
+	}
+}
+
+// written returns an object with r on it.
+func written(t *testing.T, r election.Record) *corev1.ConfigMap {
+	t.Helper()
+	object := &corev1.ConfigMap{}
+	if err := write(object, r); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func annotated(pairs ...string) *corev1.ConfigMap {
+	object := &corev1.ConfigMap{}
+	object.Annotations = map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		object.Annotations[pairs[i]] = pairs[i+1]
+	}
+	return object
+}
+
+func mustReadRecord(t *testing.T, object metav1.Object) election.Record {
+	t.Helper()
+	r, err := read(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// same compares by value; times may differ in their location.
+func same(a, b election.Record) bool {
+	times := a.AcquireTime.Equal(b.AcquireTime) && a.RenewTime.Equal(b.RenewTime)
+	a.AcquireTime, a.RenewTime, b.AcquireTime, b.RenewTime = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	return times && a == b
+}
+
+func TestTheRecordIsByteForByteWhatClientGoWrote(t *testing.T) {
+	for name, tc := range map[string]struct {
+		record election.Record
+		golden string
+	}{
+		"held":      {held(), `{"holderIdentity":"pod-1_12345678_ab","leaseDurationSeconds":15,"acquireTime":"2026-07-01T08:00:00Z","renewTime":"2026-07-01T08:00:02Z","leaderTransitions":7}`},
+		"released":  {released(), `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2026-07-01T08:00:02Z","renewTime":"2026-07-01T08:00:02Z","leaderTransitions":7}`},
+		"no times":  {election.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
+		"odd signs": {election.Record{Holder: `<a>&"b"`, LeaseDuration: time.Second}, `{"holderIdentity":"\u003ca\u003e\u0026\"b\"","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := written(t, tc.record).Annotations[AnnotationRecord]
+			if got != tc.golden {
+				t.Errorf("\n got %s\nwant %s", got, tc.golden)
+			}
+			today, err := json.Marshal(resourcelock.LeaderElectionRecord{
+				HolderIdentity:       tc.record.Holder,
+				LeaseDurationSeconds: int(tc.record.LeaseDuration / time.Second),
+				AcquireTime:          metav1.NewTime(tc.record.AcquireTime),
+				RenewTime:            metav1.NewTime(tc.record.RenewTime),
+				LeaderTransitions:    int(tc.record.Transitions),
+			})
+			// Today's type has two fields more, which no legacy elector wrote.
+			want := strings.Replace(string(today), `,"strategy":"","preferredHolder":""`, "", 1)
+			if err != nil || got != want {
+				t.Errorf("\n got %s\nwant %s as client-go's type says (%v)", got, want, err)
+			}
+		})
+	}
+}
+
+// TestWhatLegacyElectorsWroteIsRead as they read it. The literals are what
+// client-go's electors leave, and what people do to them.
+func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
+	second := time.Date(2021, 11, 3, 9, 15, 4, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		value string
+		want  election.Record
+	}{
+		"a leader": {
+			`{"holderIdentity":"operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11","leaseDurationSeconds":15,"acquireTime":"2021-11-03T09:15:04Z","renewTime":"2021-11-03T09:15:06Z","leaderTransitions":3}`,
+			election.Record{Holder: "operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11", LeaseDuration: 15 * time.Second, AcquireTime: second, RenewTime: second.Add(2 * time.Second), Transitions: 3},
+		},
+		"given up": {
+			`{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2021-11-03T09:15:04Z","renewTime":"2021-11-03T09:15:04Z","leaderTransitions":3}`,
+			election.Record{LeaseDuration: time.Second, AcquireTime: second, RenewTime: second, Transitions: 3},
+		},
+		"given up, as older ones did": {
+			`{"holderIdentity":"","leaseDurationSeconds":0,"acquireTime":null,"renewTime":null,"leaderTransitions":3}`,
+			election.Record{Transitions: 3},
+		},
+		"a time in another zone": {
+			`{"holderIdentity":"a","leaseDurationSeconds":30,"acquireTime":"2021-11-03T10:15:04+01:00","renewTime":"2021-11-03T10:15:04.25+01:00","leaderTransitions":0}`,
+			election.Record{Holder: "a", LeaseDuration: 30 * time.Second, AcquireTime: second, RenewTime: second.Add(250 * time.Millisecond)},
+		},
+		"fields of the future": {
+			`{"strategy":"x","holderIdentity":"a","leaseDurationSeconds":15,"preferredHolder":"b"}`,
+			election.Record{Holder: "a", LeaseDuration: 15 * time.Second},
+		},
+		"numbers out of range": {
+			`{"holderIdentity":"a","leaseDurationSeconds":-15,"leaderTransitions":-1}`,
+			election.Record{Holder: "a"},
+		},
+		"numbers that are too large": {
+			`{"holderIdentity":"a","leaseDurationSeconds":9223372036854775807,"leaderTransitions":9223372036854775807}`,
+			election.Record{Holder: "a", LeaseDuration: math.MaxInt64 / time.Second * time.Second, Transitions: math.MaxInt32},
+		},
+		"nothing": {`null`, election.Record{}},
+		"empty":   {`{}`, election.Record{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mustReadRecord(t, annotated(AnnotationRecord, tc.value)); !same(got, tc.want) {
+				t.Errorf("\n got %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestWhatIsNoRecordIsAnError: client-go does not take such a lock either.
+func TestWhatIsNoRecordIsAnError(t *testing.T) {
+	for name, value := range map[string]string{
+		"an empty text":      "",
+		"words":              "pod-1",
+		"half a record":      `{"holderIdentity":"a"`,
+		"two records":        `{"holderIdentity":"a"}{}`,
+		"a list":             `[]`,
+		"a number as holder": `{"holderIdentity":1}`,
+		"a fraction":         `{"holderIdentity":"a","leaseDurationSeconds":1.5}`,
+		"a number too large": `{"holderIdentity":"a","leaderTransitions":9223372036854775808}`,
+		"an odd time":        `{"holderIdentity":"a","renewTime":"yesterday"}`,
+		"a time as number":   `{"holderIdentity":"a","renewTime":1635930904}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := read(annotated(AnnotationRecord, value))
+			if !errors.Is(err, ErrNoRecord) || !strings.Contains(err.Error(), AnnotationRecord) {
+				t.Errorf("read %+v, %v: want an error that names the annotation", r, err)
+			}
+		})
+	}
+}
+
+func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
+	for name, r := range map[string]election.Record{"held": held(), "released": released(), "no times": {Holder: "a", LeaseDuration: time.Second}} {
+		if got := mustReadRecord(t, written(t, r)); !same(got, r) {
+			t.Errorf("%s:\n got %+v\nwant %+v", name, got, r)
+		}
+	}
+}
+
+// TestRenewalsWithinASecondDiffer for readers of ours; the elector makes them
+// differ by a microsecond at least.
+func TestRenewalsWithinASecondDiffer(t *testing.T) {
+	r := held()
+	object := written(t, r)
+	before := object.Annotations[AnnotationRecord]
+	r.RenewTime = r.RenewTime.Add(time.Microsecond)
+	if err := write(object, r); err != nil {
+		t.Fatal(err)
+	}
+	if object.Annotations[AnnotationRecord] != before {
+		t.Errorf("the record changed within a second: %s", object.Annotations[AnnotationRecord])
+	}
+	if got := mustReadRecord(t, object).RenewTime; !got.Equal(r.RenewTime) {
+		t.Errorf("renewed at %v, want %v", got, r.RenewTime)
+	}
+}
+
+// TestMicrosecondsThatALegacyElectorLeftStandingAreNotBelieved: it renews the
+// record, and knows nothing of them.
+func TestMicrosecondsThatALegacyElectorLeftStandingAreNotBelieved(t *testing.T) {
+	object := written(t, held())
+	object.Annotations[AnnotationRecord] = strings.ReplaceAll(object.Annotations[AnnotationRecord], "08:00:0", "08:00:1")
+	r := mustReadRecord(t, object)
+	if want := acquired.Truncate(time.Second).Add(10 * time.Second); !r.AcquireTime.Equal(want) {
+		t.Errorf("acquired at %v, want %v", r.AcquireTime, want)
+	}
+	if want := renewed.Truncate(time.Second).Add(10 * time.Second); !r.RenewTime.Equal(want) {
+		t.Errorf("renewed at %v, want %v", r.RenewTime, want)
+	}
+	for _, garbage := range []string{"", "soon", "2026-07-01T08:00:12Z", "2026-07-01T08:00:13.000001Z", "2026-07-01T08:00:11.999999Z"} {
+		object.Annotations[AnnotationRenewed] = garbage
+		if got := mustReadRecord(t, object).RenewTime; !got.Equal(r.RenewTime) {
+			t.Errorf("with %q: renewed at %v, want %v", garbage, got, r.RenewTime)
+		}
+	}
+}
+
+func owned(kind, name string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: kind, Name: name, UID: "u"}
+}
+
+// TestALockOfAnotherKindIsNotTaken, for its leader would not notice.
+func TestALockOfAnotherKindIsNotTaken(t *testing.T) {
+	for name, tc := range map[string]struct {
+		owners      []metav1.OwnerReference
+		annotations map[string]string
+		says        string // of the error; empty for none
+	}{
+		"nothing":                 {},
+		"leader for life":         {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, says: "the pod operator-0"},
+		"one of ours by a pod":    {owners: []metav1.OwnerReference{owned("Pod", "operator-0")}, annotations: map[string]string{AnnotationRecord: "{}"}},
+		"two pods":                {owners: []metav1.OwnerReference{owned("Pod", "a"), owned("Pod", "b")}},
+		"a deployment":            {owners: []metav1.OwnerReference{owned("Deployment", "operator")}},
+		"a shield":                {owners: []metav1.OwnerReference{owned("Lease", "lock.a"), owned("Lease", "lock.b")}, says: "shields"},
+		"a shield of one":         {owners: []metav1.OwnerReference{owned("Lease", "lock.a")}, says: "shields"},
+		"a sealed shield":         {annotations: map[string]string{annotationPhase: "sealed"}, says: "shields"},
+		"annotations of somebody": {annotations: map[string]string{"theirs": "kept"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := &corev1.ConfigMap{}
+			object.OwnerReferences, object.Annotations = tc.owners, tc.annotations
+			_, err := read(object)
+			if tc.says == "" && err != nil {
+				t.Errorf("read: %v", err)
+			}
+			if tc.says != "" && (!errors.Is(err, ErrOtherLock) || !strings.Contains(err.Error(), tc.says)) {
+				t.Errorf("read: %v, want an error that says %q", err, tc.says)
+			}
+		})
+	}
+}
+
+// TestARecordThatWasRemovedIsNotReleased: the traces of our term stand on, so
+// that the elector can tell it from one that was given up.
+func TestARecordThatWasRemovedIsNotReleased(t *testing.T) {
+	object := written(t, held())
+	delete(object.Annotations, AnnotationRecord)
+	want := election.Record{Details: held().Details}
+	if got := mustReadRecord(t, object); !same(got, want) {
+		t.Errorf("\n got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
+	for name, change := range map[string]func(*election.Record){
+		"fraction of a second": func(r *election.Record) { r.LeaseDuration = 1900 * time.Millisecond },
+		"huge identity":        func(r *election.Record) { r.Holder = strings.Repeat("x", record.MaxText+1) },
+		"a year of five signs": func(r *election.Record) { r.RenewTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"a year below zero":    func(r *election.Record) { r.AcquireTime = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		r := held()
+		change(&r)
+		if err := check(r); !errors.Is(err, record.ErrUnwritable) {
+			t.Errorf("%s: %v, want ErrUnwritable", name, err)
+		}
+	}
+	if err := errors.Join(check(held()), check(released()), check(election.Record{LeaseDuration: time.Second})); err != nil {
+		t.Error(err)
+	}
+}
