@@ -5,16 +5,10 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -35,31 +29,6 @@ func start(t *testing.T, b *testbed.Testbed, zone, lock, identity string, args .
 		t.Fatal(err)
 	}
 	return s
-}
-
-func TestTheLeaseLockHoldsTheLawsOnARealAPIServer(t *testing.T) {
-	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := 0
-	electiontest.RunSuite(t, electiontest.Suite{
-		New: func(t *testing.T) election.Lock {
-			names++
-			lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", fmt.Sprint("lock-", names), operator.LockOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(lock.CloseConnections)
-			return lock
-		},
-		Delete: func(t *testing.T, l election.Lock) {
-			if err := client.CoordinationV1().Leases("default").Delete(t.Context(), l.Describe().Name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		},
-	})
 }
 
 func must(t *testing.T, err error) {

@@ -1,0 +1,67 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/testbed"
+	"github.com/zonelect/zonelect/test/trial"
+)
+
+// deleter deletes an object by its bare name.
+type deleter func(ctx context.Context, name string, options metav1.DeleteOptions) error
+
+func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
+	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
+	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	onAnnotation := func(kind annotation.Kind) func(t *testing.T, name string) election.Lock {
+		return func(t *testing.T, name string) election.Lock {
+			lock, err := annotation.New(annotation.Config{Client: client.CoreV1().RESTClient(), Kind: kind, Namespace: "default", Name: name})
+			must(t, err)
+			return lock
+		}
+	}
+	for kind, tc := range map[string]struct {
+		lock   func(t *testing.T, name string) election.Lock
+		delete deleter
+	}{
+		"lease": {
+			func(t *testing.T, name string) election.Lock {
+				lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
+				must(t, err)
+				t.Cleanup(lock.CloseConnections)
+				return lock
+			},
+			client.CoordinationV1().Leases("default").Delete,
+		},
+		"configmaps": {onAnnotation(annotation.ConfigMaps), client.CoreV1().ConfigMaps("default").Delete},
+		"endpoints":  {onAnnotation(annotation.Endpoints), client.CoreV1().Endpoints("default").Delete}, //nolint:staticcheck // deprecated, but what the old lock stands on
+	} {
+		t.Run(kind, func(t *testing.T) {
+			names := 0
+			electiontest.RunSuite(t, electiontest.Suite{
+				New: func(t *testing.T) election.Lock {
+					names++
+					return tc.lock(t, fmt.Sprint("lock-", names))
+				},
+				Delete: func(t *testing.T, l election.Lock) {
+					must(t, tc.delete(t.Context(), l.Describe().Name, metav1.DeleteOptions{}))
+				},
+			})
+		})
+	}
+}
