@@ -279,7 +279,7 @@ func (r *run) heardLeading(l *leadership, e Event) {
 
 // inspect holds the newest record against the term: another holder or a newer
 // token ends it (S7), so does a record that somebody emptied (S3); a deleted
-// one is made anew at once (S4).
+// one is made anew at once (S4), and so is one of which a part is gone.
 func (r *run) inspect(l *leadership) {
 	if l.phase == lost {
 		return
@@ -294,6 +294,8 @@ func (r *run) inspect(l *leadership) {
 		r.loseTerm(l, &LostError{Reason: "somebody else took it", Holder: holder})
 	case r.judge.twin():
 		r.loseTerm(l, &LostError{Reason: fmt.Sprintf("the record has the newer token %d", now.Record.Details.Token), Holder: holder})
+	case now.Partial:
+		l.renewAt = time.Now()
 	}
 }
 

@@ -81,6 +81,9 @@ func (v Version) Exists() bool { return v.Opaque != nil }
 type Snapshot struct {
 	Version Version
 	Record  Record // zero where Version does not exist
+	// Partial says that the record stands, but part of what keeps others out is
+	// gone: its holder renews at once. A lock on one object never sets it.
+	Partial bool
 }
 
 // Event is one thing that a watch saw: a new snapshot (one that does not exist

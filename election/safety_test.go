@@ -421,6 +421,40 @@ func TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm(t *testing.T) {
 	})
 }
 
+// partial says of every record by others that a part of it is gone.
+type partial struct{ *electiontest.Memory }
+
+func (p partial) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	between, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- p.Memory.Watch(ctx, from, between) }()
+	for {
+		select {
+		case e := <-between:
+			e.Snapshot.Partial = e.Snapshot.Record.Details.Zone == "harmed"
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+func TestS4TheHolderMendsAPartialRecordAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Lock = partial{s.lock} })
+		s.leads(a)
+		time.Sleep(interval + interval/2)
+		s.write(func(r *election.Record) { r.Details.Zone = "harmed" })
+		synctest.Wait()
+		if r := s.record(); r.Holder != "a" || r.Details.Zone != "z-a" {
+			t.Errorf("right after it was harmed the record is %+v", r)
+		}
+		s.idle(a)
+	})
+}
+
 func TestS4DeletedIsNotReleased(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

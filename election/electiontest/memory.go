@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/zonelect/zonelect/election"
 )
@@ -20,10 +21,11 @@ import (
 // of an API server. It is safe for concurrent use. Its clocks are those of
 // its callers, so that it works under testing/synctest.
 type Memory struct {
-	name string
+	name  string
+	count *atomic.Uint64 // of versions; shared with the locks beside it
 
 	mu      sync.Mutex
-	number  uint64
+	number  uint64 // of the newest version
 	uids    int
 	now     election.Snapshot
 	history []election.Event
@@ -33,7 +35,13 @@ type Memory struct {
 
 // NewMemory returns a lock of that name without a record.
 func NewMemory(name string) *Memory {
-	return &Memory{name: name, changed: make(chan struct{})}
+	return &Memory{name: name, count: &atomic.Uint64{}, changed: make(chan struct{})}
+}
+
+// Beside returns another lock whose versions are counted together with m's, as
+// those of the objects in one database are.
+func (m *Memory) Beside(name string) *Memory {
+	return &Memory{name: name, count: m.count, changed: make(chan struct{})}
 }
 
 // Describe implements election.Lock.
@@ -100,13 +108,14 @@ func (m *Memory) Expire() {
 func (m *Memory) Restore(record election.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.number, m.expired, m.history = 0, 0, nil
+	m.count.Store(0)
+	m.expired, m.history = 0, nil
 	m.put(election.Snapshot{Version: election.Version{UID: "restored", Opaque: m}, Record: record})
 }
 
 // put stores s under the next version. The caller holds mu.
 func (m *Memory) put(s election.Snapshot) {
-	m.number++
+	m.number = m.count.Add(1)
 	s.Version.Number = m.number
 	m.now = s
 	m.history = append(m.history, election.Event{Snapshot: s})

@@ -14,6 +14,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -35,31 +36,42 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 			return lock
 		}
 	}
+	onLease := func(t *testing.T, name string) election.Lock {
+		lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
+		must(t, err)
+		t.Cleanup(lock.CloseConnections)
+		return lock
+	}
+	twin := func(kind annotation.Kind) func(t *testing.T, name string) election.Lock {
+		return func(t *testing.T, name string) election.Lock {
+			lock, err := multilock.NewTwin(multilock.TwinConfig{Governing: onLease(t, name), Legacy: onAnnotation(kind)(t, name)})
+			must(t, err)
+			return lock
+		}
+	}
+	leases, configMaps := client.CoordinationV1().Leases("default").Delete, client.CoreV1().ConfigMaps("default").Delete
+	endpoints := client.CoreV1().Endpoints("default").Delete //nolint:staticcheck // deprecated, but what the old lock stands on
+	names := 0
 	for kind, tc := range map[string]struct {
 		lock   func(t *testing.T, name string) election.Lock
-		delete deleter
+		delete []deleter
 	}{
-		"lease": {
-			func(t *testing.T, name string) election.Lock {
-				lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
-				must(t, err)
-				t.Cleanup(lock.CloseConnections)
-				return lock
-			},
-			client.CoordinationV1().Leases("default").Delete,
-		},
-		"configmaps": {onAnnotation(annotation.ConfigMaps), client.CoreV1().ConfigMaps("default").Delete},
-		"endpoints":  {onAnnotation(annotation.Endpoints), client.CoreV1().Endpoints("default").Delete}, //nolint:staticcheck // deprecated, but what the old lock stands on
+		"lease":             {onLease, []deleter{leases}},
+		"configmaps":        {onAnnotation(annotation.ConfigMaps), []deleter{configMaps}},
+		"endpoints":         {onAnnotation(annotation.Endpoints), []deleter{endpoints}},
+		"twin of configmap": {twin(annotation.ConfigMaps), []deleter{configMaps, leases}},
+		"twin of endpoints": {twin(annotation.Endpoints), []deleter{leases, endpoints}},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			names := 0
 			electiontest.RunSuite(t, electiontest.Suite{
 				New: func(t *testing.T) election.Lock {
 					names++
 					return tc.lock(t, fmt.Sprint("lock-", names))
 				},
 				Delete: func(t *testing.T, l election.Lock) {
-					must(t, tc.delete(t.Context(), l.Describe().Name, metav1.DeleteOptions{}))
+					for _, remove := range tc.delete {
+						must(t, remove(t.Context(), l.Describe().Name, metav1.DeleteOptions{}))
+					}
 				},
 			})
 		})

@@ -1,0 +1,660 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
+	for _, kind := range []annotation.Kind{annotation.ConfigMaps, annotation.Endpoints} {
+		t.Run(string(kind), func(t *testing.T) {
+			servers := map[election.Lock]*apitest.Server{}
+			electiontest.RunSuite(t, electiontest.Suite{
+				New: func(t *testing.T) election.Lock {
+					server := apitest.NewServer()
+					twin := realTwin(t, server, kind)
+					servers[twin] = server
+					return twin
+				},
+				Delete: func(_ *testing.T, l election.Lock) {
+					servers[l].Delete("/api/v1/namespaces/ns/" + string(kind) + "/lock")
+					servers[l].Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock")
+				},
+			})
+		})
+	}
+}
+
+// realTwin is a Twin of the locks that it is for.
+func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Twin {
+	t.Helper()
+	governing, err := lease.New(lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := annotation.New(annotation.Config{Client: apitest.Client(t, server, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	twin, err := NewTwin(TwinConfig{Governing: governing, Legacy: old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return twin
+}
+
+func TestNewTwinWantsBothLocks(t *testing.T) {
+	lock := electiontest.NewMemory("lock")
+	for _, c := range []TwinConfig{{}, {Governing: lock}, {Legacy: lock}} {
+		if _, err := NewTwin(c); err == nil || !strings.Contains(err.Error(), "nil") {
+			t.Errorf("NewTwin(%+v): %v", c, err)
+		}
+	}
+}
+
+// pair is two locks in one memory, and Twins of them.
+type pair struct {
+	t                 *testing.T
+	governing, legacy *electiontest.Memory
+}
+
+func newPair(t *testing.T) *pair {
+	governing := electiontest.NewMemory("governing")
+	return &pair{t: t, governing: governing, legacy: governing.Beside("legacy")}
+}
+
+// twin returns a Twin whose ways to both locks can fail.
+func (p *pair) twin() (twin *Twin, governing, legacy *electiontest.Faulty) {
+	p.t.Helper()
+	governing, legacy = electiontest.NewFaulty(p.governing), electiontest.NewFaulty(p.legacy)
+	twin, err := NewTwin(TwinConfig{Governing: governing, Legacy: legacy})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return twin, governing, legacy
+}
+
+// put writes a record into one of the locks, whatever is there.
+func (p *pair) put(lock *electiontest.Memory, r election.Record) election.Snapshot {
+	p.t.Helper()
+	now := p.read(lock)
+	s, err := lock.Write(p.t.Context(), now.Version, r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
+func (p *pair) read(lock election.Lock) election.Snapshot {
+	p.t.Helper()
+	s, err := lock.Read(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
+var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+// ours is a renewal by a candidate of this library.
+func ours(holder string, second int) election.Record {
+	at := noon.Add(time.Duration(second)*time.Second + time.Microsecond)
+	return election.Record{
+		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: noon, RenewTime: at,
+		Details: election.Details{Holder: holder, Token: 7},
+	}
+}
+
+// theirs is a renewal by a legacy elector, which has left standing what a
+// candidate of ours once wrote.
+func theirs(holder string, second int) election.Record {
+	at := noon.Add(time.Duration(second) * time.Second)
+	return election.Record{
+		Holder: holder, LeaseDuration: 30 * time.Second, AcquireTime: noon, RenewTime: at,
+		Details: election.Details{Holder: "long gone", Token: 3},
+	}
+}
+
+func given(r election.Record) election.Record {
+	r.Holder, r.LeaseDuration, r.Details.Released = "", time.Second, r.Details.Token
+	return r
+}
+
+func cleared(r election.Record) election.Record {
+	r.Holder, r.LeaseDuration = "", time.Second
+	return r
+}
+
+// TestWhatTwoRecordsReadAs is the table of what stands for both.
+func TestWhatTwoRecordsReadAs(t *testing.T) {
+	both := UnknownHolder + " (legacy: L, governing: Z)"
+	for name, tc := range map[string]struct {
+		governing, legacy *election.Record
+		holder            string
+		lease             time.Duration
+		renewed           time.Time
+		released          bool // of an empty one: the elector takes it for given up
+		partial           bool
+	}{
+		"the same renewal":                      {governing: of(ours("Z", 2)), legacy: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime},
+		"half a renewal of ours is none":        {governing: of(ours("Z", 2)), legacy: of(ours("Z", 4)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime},
+		"the Lease alone renewed":               {governing: of(ours("Z", 4)), legacy: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 4).RenewTime},
+		"client-go's MultiLock":                 {governing: of(ours("L", 2)), legacy: of(theirs("L", 2)), holder: "L", lease: 15 * time.Second, renewed: ours("", 2).RenewTime},
+		"half a renewal of theirs may be one":   {governing: of(ours("L", 2)), legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
+		"different holders":                     {governing: of(ours("Z", 2)), legacy: of(theirs("L", 4)), holder: both, lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
+		"different holders with an older clock": {governing: of(ours("Z", 8)), legacy: of(theirs("L", 4)), holder: both, lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
+		"no Lease":                              {legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime, partial: true},
+		"no legacy object":                      {governing: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
+		"a free Lease":                          {governing: of(given(ours("Z", 2))), legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime, partial: true},
+		"a free legacy object":                  {governing: of(ours("Z", 2)), legacy: of(cleared(theirs("L", 4))), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
+		"an object without a record":            {governing: of(ours("Z", 2)), legacy: &election.Record{}, holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
+		"both given up":                         {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime, released: true},
+		"both cleared by somebody":              {governing: of(cleared(ours("Z", 2))), legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
+		"the legacy object alone cleared":       {governing: &election.Record{}, legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
+		"a free legacy object alone":            {legacy: &election.Record{}, released: true},
+		"a free Lease alone":                    {governing: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t)
+			if tc.governing != nil {
+				p.put(p.governing, *tc.governing)
+			}
+			if tc.legacy != nil {
+				p.put(p.legacy, *tc.legacy)
+			}
+			twin, _, _ := p.twin()
+			s := p.read(twin)
+			r := s.Record
+			if !s.Version.Exists() || r.Holder != tc.holder || r.LeaseDuration != tc.lease || !r.RenewTime.Equal(tc.renewed) || s.Partial != tc.partial {
+				t.Errorf("read %+v\nwant holder %q for %v, renewed at %v, partial %v", s, tc.holder, tc.lease, tc.renewed, tc.partial)
+			}
+			if tc.holder == "" && isReleased(r) != tc.released {
+				t.Errorf("given up: %v, want %v: %+v", isReleased(r), tc.released, r)
+			}
+		})
+	}
+}
+
+func of(r election.Record) *election.Record { return &r }
+
+// TestOfTwoHoldersEveryRenewalIsSeen, on either side, whoever's clock is ahead.
+func TestOfTwoHoldersEveryRenewalIsSeen(t *testing.T) {
+	p := newPair(t)
+	twin, _, _ := p.twin()
+	seen := map[election.Record]bool{}
+	look := func(what string, second int) {
+		t.Helper()
+		r := p.read(twin).Record
+		if seen[r] {
+			t.Errorf("the renewal of %s at second %d does not show: %+v", what, second, r)
+		}
+		seen[r] = true
+	}
+	p.put(p.governing, ours("Z", 100))
+	for second := range 5 {
+		p.put(p.legacy, theirs("L", second))
+		look("L", second)
+	}
+	for second := range 5 {
+		p.put(p.governing, ours("Z", 101+second))
+		look("Z", 101+second)
+		p.put(p.legacy, theirs("L", 10+second))
+		look("L", 10+second)
+	}
+}
+
+func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
+	p := newPair(t)
+	twin, governing, legacy := p.twin()
+	base := election.Version{}
+	for second := range 3 {
+		s, err := twin.Write(t.Context(), base, ours("a", second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := p.read(p.legacy).Version.Number, p.read(p.governing).Version.Number
+		if first >= second || s.Version.Number != second {
+			t.Errorf("legacy at %d, governing at %d, both at %d", first, second, s.Version.Number)
+		}
+		base = s.Version
+	}
+	writes := governing.Calls("write")
+	legacy.Set(electiontest.Fault{Err: errors.New("no")})
+	if _, err := twin.Write(t.Context(), base, ours("a", 9)); err == nil || governing.Calls("write") != writes {
+		t.Errorf("after a legacy write that failed with %v the governing lock was written", err)
+	}
+}
+
+// TestHalfAWriteIsAnErrorAndNoRenewal, and what stands then can be written.
+func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
+	p := newPair(t)
+	twin, governing, _ := p.twin()
+	whole, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	governing.Set(electiontest.Fault{Err: errors.New("no")})
+	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 3)); err == nil || errors.Is(err, election.ErrConflict) {
+		t.Errorf("half a write ended with %v", err)
+	}
+	governing.Set(electiontest.Fault{})
+	half := p.read(twin)
+	if half.Record != whole.Record || half.Version.Number <= whole.Version.Number {
+		t.Errorf("read %+v\nwant the renewal as before: %+v", half, whole)
+	}
+	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 5)); !errors.Is(err, election.ErrConflict) {
+		t.Errorf("a write at the version before half a write: %v", err)
+	}
+	again, err := twin.Write(t.Context(), half.Version, ours("a", 5))
+	if err != nil || again.Record != ours("a", 5) {
+		t.Errorf("wrote %+v, %v", again, err)
+	}
+}
+
+// TestAConflictAfterHalfAWriteIsNoConflict: that would say that nothing was
+// written.
+func TestAConflictAfterHalfAWriteIsNoConflict(t *testing.T) {
+	p := newPair(t)
+	twin, _, _ := p.twin()
+	s, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.put(p.governing, theirs("b", 2))
+	if _, err := twin.Write(t.Context(), s.Version, ours("a", 3)); err == nil || errors.Is(err, election.ErrConflict) {
+		t.Errorf("ended with %v", err)
+	}
+	if got := p.read(twin).Record.Holder; !strings.HasPrefix(got, UnknownHolder) {
+		t.Errorf("then the holder is %q", got)
+	}
+}
+
+func TestAVersionOfAnotherLockIsNotWrittenUpon(t *testing.T) {
+	p := newPair(t)
+	twin, _, legacy := p.twin()
+	foreign := p.put(p.governing, ours("a", 1)).Version
+	if _, err := twin.Write(t.Context(), foreign, ours("a", 2)); err == nil || errors.Is(err, election.ErrConflict) || legacy.Calls("write") != 0 {
+		t.Errorf("ended with %v after %d writes", err, legacy.Calls("write"))
+	}
+}
+
+// listen collects what a watch tells, until the test ends.
+func listen(t *testing.T, twin *Twin, from election.Version) (told func() []election.Event) {
+	ctx, cancel := context.WithCancel(t.Context())
+	events, ended := make(chan election.Event), make(chan struct{})
+	var mu sync.Mutex
+	var all []election.Event
+	go func() {
+		defer close(ended)
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			_ = twin.Watch(ctx, from, events)
+		}()
+		for {
+			select {
+			case e := <-events:
+				mu.Lock()
+				all = append(all, e)
+				mu.Unlock()
+			case <-watched:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return func() []election.Event {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		list := all
+		all = nil
+		return list
+	}
+}
+
+func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		twin, _, _ := p.twin()
+		first, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := listen(t, twin, first.Version)
+		if events := told(); len(events) > 0 {
+			t.Fatalf("told of nothing new: %+v", events)
+		}
+		p.put(p.legacy, ours("b", 3))
+		time.Sleep(twinSettle / 2)
+		if events := told(); len(events) > 0 {
+			t.Fatalf("told half a write at once: %+v", events)
+		}
+		whole := p.put(p.governing, ours("b", 3))
+		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "b" || events[0].Snapshot.Version.Number != whole.Version.Number {
+			t.Fatalf("told %+v, want the whole of it", events)
+		}
+		p.put(p.legacy, given(ours("b", 4)))
+		time.Sleep(twinSettle / 2)
+		if events := told(); len(events) > 0 {
+			t.Fatalf("told half a release at once: %+v", events)
+		}
+		p.put(p.governing, given(ours("b", 4)))
+		if events := told(); len(events) != 1 || events[0].Snapshot.Record != given(ours("b", 4)) {
+			t.Fatalf("told %+v, want the release", events)
+		}
+		p.put(p.legacy, ours("c", 5))
+		time.Sleep(twinSettle)
+		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "c" || !events[0].Snapshot.Partial {
+			t.Fatalf("told %+v, want half a write after %v", events, twinSettle)
+		}
+	})
+}
+
+func TestAWatchTellsAtOnceWhatALegacyElectorWrote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		twin, _, _ := p.twin()
+		first, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := listen(t, twin, first.Version)
+		told()
+		p.put(p.legacy, theirs("L", 2))
+		if events := told(); len(events) != 1 || !strings.Contains(events[0].Snapshot.Record.Holder, "legacy: L") {
+			t.Fatalf("told %+v", events)
+		}
+		p.legacy.Delete()
+		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "a" || !events[0].Snapshot.Partial {
+			t.Fatalf("told %+v, want that the Lease's holder is the one left", events)
+		}
+		p.governing.Delete()
+		if events := told(); len(events) != 1 || events[0].Snapshot.Version.Exists() {
+			t.Fatalf("told %+v, want that nothing is left", events)
+		}
+	})
+}
+
+// TestAWatchTellsNothingOfOneSideAlone while it does not know the other.
+func TestAWatchTellsNothingOfOneSideAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.put(p.legacy, theirs("L", 1))
+		twin, _, _ := p.twin()
+		told := listen(t, twin, election.Version{})
+		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "L" {
+			t.Fatalf("began with %+v", events)
+		}
+		p.legacy.Delete()
+		other, _, _ := p.twin()
+		told = listen(t, other, election.Version{})
+		if events := told(); len(events) > 0 {
+			t.Fatalf("without a record it began with %+v", events)
+		}
+		p.put(p.governing, given(ours("Z", 2)))
+		p.put(p.legacy, theirs("L", 3))
+		if events := told(); len(events) == 0 || events[len(events)-1].Snapshot.Record.Holder != "L" {
+			t.Fatalf("told %+v", events)
+		}
+	})
+}
+
+// TestAWatchWhoseOtherHalfIsBehindTakesNothingBack: what was written or read
+// counts, though the watch has not come so far.
+func TestAWatchWhoseOtherHalfIsBehindTakesNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		p.put(p.legacy, theirs("L", 1))
+		p.put(p.governing, theirs("L", 1))
+		twin, _, legacy := p.twin()
+		before := p.read(twin)
+		told := listen(t, twin, before.Version)
+		told()
+		legacy.Set(electiontest.Fault{Mute: true})
+		won, err := twin.Write(t.Context(), before.Version, ours("Z", 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := twin.Write(t.Context(), won.Version, ours("Z", 5)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * twinSettle)
+		for _, e := range told() {
+			if holder := e.Snapshot.Record.Holder; holder != "Z" {
+				t.Errorf("told of the holder %q", holder)
+			}
+		}
+	})
+}
+
+func TestAWatchGoesOnAfterAReadThatKnewOfADeletionFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		legacy := &lagging{Lock: p.legacy}
+		twin, err := NewTwin(TwinConfig{Governing: p.governing, Legacy: legacy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := listen(t, twin, first.Version)
+		legacy.lag.Store(int64(time.Minute))
+		p.legacy.Delete()
+		p.put(p.governing, ours("a", 3))
+		p.read(twin)
+		time.Sleep(time.Hour)
+		told()
+		p.put(p.governing, ours("a", 5))
+		time.Sleep(twinSettle)
+		if events := told(); len(events) != 1 || events[0].Snapshot.Record != ours("a", 5) {
+			t.Errorf("told %+v, want the last renewal", events)
+		}
+	})
+}
+
+func TestWhatALaggingServerReplaysIsNotTold(t *testing.T) {
+	p := newPair(t)
+	old := p.put(p.legacy, ours("a", 1))
+	p.put(p.governing, ours("a", 1))
+	now := p.put(p.legacy, ours("b", 2))
+	w := &twinWatch{state: twinState{legacy: now}, told: true}
+	if w.heard(election.Event{Snapshot: old}, &w.state.legacy, &w.state.at.legacy); !w.told || w.state.legacy != now {
+		t.Errorf("the past counts: %+v", w.state.legacy)
+	}
+}
+
+// TestAReadIsOfOneMoment: between its two requests others write.
+func TestAReadIsOfOneMoment(t *testing.T) {
+	p := newPair(t)
+	p.put(p.legacy, ours("a", 1))
+	p.put(p.governing, ours("a", 1))
+	late := &interrupted{Memory: p.legacy, before: func() {
+		p.put(p.legacy, ours("b", 2))
+		p.put(p.governing, ours("b", 2))
+		p.put(p.legacy, theirs("L", 9))
+	}}
+	twin, err := NewTwin(TwinConfig{Governing: p.governing, Legacy: late})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.read(twin).Record.Holder; !strings.Contains(got, "legacy: L, governing: b") {
+		t.Errorf("read %q, which never stood there", got)
+	}
+}
+
+// interrupted calls before once, right before its first read.
+type interrupted struct {
+	*electiontest.Memory
+	before func()
+}
+
+func (i *interrupted) Read(ctx context.Context) (election.Snapshot, error) {
+	if i.before != nil {
+		i.before()
+		i.before = nil
+	}
+	return i.Memory.Read(ctx)
+}
+
+// TestADeletionThatOnlyAReadToldOfIsNews, though no version came after it.
+func TestADeletionThatOnlyAReadToldOfIsNews(t *testing.T) {
+	for name, gone := range map[string]func(*pair){
+		"legacy":    func(p *pair) { p.legacy.Delete() },
+		"governing": func(p *pair) { p.governing.Delete() },
+	} {
+		p := newPair(t)
+		twin, _, _ := p.twin()
+		s, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone(p)
+		half := p.read(twin)
+		if half.Version.Number <= s.Version.Number || !half.Partial || half.Record.Holder != "a" {
+			t.Errorf("%s gone: read %+v after %+v", name, half, s)
+		}
+		if again := p.read(twin); again.Version.Number != half.Version.Number {
+			t.Errorf("%s gone: read it at %d, and again at %d", name, half.Version.Number, again.Version.Number)
+		}
+		if whole, err := twin.Write(t.Context(), half.Version, ours("a", 3)); err != nil || whole.Partial || whole.Version.Number <= half.Version.Number {
+			t.Errorf("%s gone: wrote %+v, %v", name, whole, err)
+		}
+	}
+}
+
+func TestAHistoryThatWentBackIsRead(t *testing.T) {
+	p := newPair(t)
+	twin, _, _ := p.twin()
+	base := election.Version{}
+	for second := range 5 {
+		s, err := twin.Write(t.Context(), base, ours("a", second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		base = s.Version
+	}
+	p.governing.Restore(ours("b", 1))
+	p.put(p.legacy, ours("b", 1))
+	p.legacy.Restore(ours("b", 1))
+	if s := p.read(twin); s.Record.Holder != "b" || s.Version.Number >= base.Number {
+		t.Errorf("read %+v after version %d", s, base.Number)
+	}
+}
+
+// TestEachStateHasANumberOfItsOwn, and a later one a larger, however reads,
+// writes, two watches at different speeds and the deeds of others fall together.
+func TestEachStateHasANumberOfItsOwn(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) { numberStates(t, seed) })
+	}
+}
+
+func numberStates(t *testing.T, seed uint64) {
+	dice := rand.New(rand.NewPCG(seed, 1))
+	p := newPair(t)
+	governing, legacy := &lagging{Lock: p.governing}, &lagging{Lock: p.legacy}
+	twin, err := NewTwin(TwinConfig{Governing: governing, Legacy: legacy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := listen(t, twin, election.Version{})
+	states := map[uint64]twinPlace{}
+	note := func(s election.Snapshot) {
+		t.Helper()
+		state, ok := s.Version.Opaque.(*twinState)
+		if !ok {
+			return
+		}
+		before, known := states[s.Version.Number]
+		if known && before != state.at {
+			t.Errorf("seed %d: number %d is that of %v and of %v", seed, s.Version.Number, before, state.at)
+		}
+		states[s.Version.Number] = state.at
+	}
+	var last uint64
+	for second := range 60 {
+		switch dice.IntN(8) {
+		case 0:
+			p.put(p.legacy, theirs("L", second))
+		case 1:
+			p.put(p.governing, ours("Z", second))
+		case 2:
+			p.legacy.Delete()
+		case 3:
+			p.governing.Delete()
+		case 4:
+			governing.lag.Store(dice.Int64N(3) * int64(time.Second))
+			legacy.lag.Store(dice.Int64N(3) * int64(time.Second))
+		default:
+			s := p.read(twin)
+			note(s)
+			s, err := twin.Write(t.Context(), s.Version, ours("a", second))
+			if now := p.read(p.governing).Version.Number; err != nil || s.Version.Number != now {
+				t.Errorf("seed %d: wrote at %d, %v: the token is %d", seed, s.Version.Number, err, now)
+			}
+		}
+		if dice.IntN(2) == 0 {
+			time.Sleep(time.Duration(dice.IntN(3000)) * time.Millisecond)
+		}
+		for _, e := range told() {
+			if n := e.Snapshot.Version.Number; n < last {
+				t.Errorf("seed %d: told %d after %d", seed, n, last)
+			}
+			last = e.Snapshot.Version.Number
+			note(e.Snapshot)
+		}
+	}
+	// In the end everything is told.
+	p.put(p.legacy, theirs("L", 99))
+	time.Sleep(time.Hour)
+	events := told()
+	if len(events) == 0 || !strings.Contains(events[len(events)-1].Snapshot.Record.Holder, "L") {
+		t.Errorf("seed %d: last told %+v", seed, events)
+	}
+}
+
+// lagging is a lock whose watch is behind.
+type lagging struct {
+	election.Lock
+	lag atomic.Int64
+}
+
+func (l *lagging) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	between, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- l.Lock.Watch(ctx, from, between) }()
+	for {
+		select {
+		case e := <-between:
+			time.Sleep(time.Duration(l.lag.Load()))
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return <-ended
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}

@@ -1,0 +1,519 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+const (
+	twinLease    = election.LeaseDurationDefault
+	twinDeadline = election.RenewDeadlineDefault
+	twinInterval = election.RenewIntervalDefault
+)
+
+// twinStage is both locks, candidates and legacy electors, in virtual time.
+type twinStage struct {
+	*pair
+	history electiontest.History
+	stop    []func()
+}
+
+// twinSeat is one candidate.
+type twinSeat struct {
+	*election.Elector
+	governing, legacy *electiontest.Faulty
+	readOnly          atomic.Bool // the governing lock may not be written
+	cancel            func()
+	leading           chan election.Term
+	ended             chan error
+}
+
+// guardedLock is a lock that a seat may not write at times.
+type guardedLock struct {
+	election.Lock
+	seat *twinSeat
+}
+
+func (g guardedLock) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	if g.seat.readOnly.Load() {
+		return election.Snapshot{}, election.ErrForbidden
+	}
+	return g.Lock.Write(ctx, base, r)
+}
+
+func twinScenario(t *testing.T, f func(s *twinStage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &twinStage{pair: newPair(t)}
+		f(s)
+		for _, stop := range s.stop {
+			stop()
+		}
+		if err := s.history.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *twinStage) start(identity string) *twinSeat {
+	s.t.Helper()
+	_, governing, legacy := s.twin()
+	c := &twinSeat{governing: governing, legacy: legacy, leading: make(chan election.Term, 100), ended: make(chan error, 100)}
+	twin, err := NewTwin(TwinConfig{Governing: guardedLock{governing, c}, Legacy: legacy})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: election.Candidate{Identity: identity}}); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.Run(ctx, s.history.Lead(func(ctx context.Context, term election.Term) error {
+			c.leading <- term
+			<-ctx.Done()
+			c.ended <- context.Cause(ctx)
+			return nil
+		}))
+	}()
+	c.cancel = func() { cancel(); <-done }
+	s.stop = append(s.stop, func() { c.fail(electiontest.Fault{}, electiontest.Fault{}); c.cancel() })
+	synctest.Wait()
+	return c
+}
+
+func (c *twinSeat) fail(governing, legacy electiontest.Fault) {
+	c.governing.Set(governing)
+	c.legacy.Set(legacy)
+}
+
+// leads waits for c's next term and returns it, with how long that took.
+func (s *twinStage) leads(c *twinSeat) (election.Term, time.Duration) {
+	s.t.Helper()
+	start := time.Now()
+	select {
+	case term := <-c.leading:
+		return term, time.Since(start)
+	case <-time.After(time.Hour):
+		s.t.Fatal("no term within an hour")
+		return election.Term{}, 0
+	}
+}
+
+// loses waits for the end of c's term and returns how long that took and its cause.
+func (s *twinStage) loses(c *twinSeat) (time.Duration, error) {
+	s.t.Helper()
+	start := time.Now()
+	select {
+	case err := <-c.ended:
+		return time.Since(start), err
+	case <-time.After(time.Hour):
+		s.t.Fatal("no end of the term within an hour")
+		return 0, nil
+	}
+}
+
+// leadsOn wants that nothing has ended c's term.
+func (s *twinStage) leadsOn(c *twinSeat) {
+	s.t.Helper()
+	select {
+	case err := <-c.ended:
+		s.t.Errorf("the term ended: %v", err)
+	default:
+	}
+}
+
+// holders returns who holds either lock.
+func (s *twinStage) holders() string {
+	s.t.Helper()
+	return s.read(s.legacy).Record.Holder + ", " + s.read(s.governing).Record.Holder
+}
+
+// oldElector campaigns as client-go did up to 0.26: on the legacy lock alone,
+// or on both as a MultiLock. It judges an expiry by its own LeaseDuration, and
+// takes a renewal for one only if the whole seconds differ.
+type oldElector struct {
+	s        *twinStage
+	identity string
+	multi    bool
+
+	seen   [2]election.Record
+	seenAt time.Time
+	base   [2]election.Version
+	holder string // of what was read or written last
+}
+
+// old starts an elector of the old kind. stop ends it without a release.
+func (s *twinStage) old(identity string, multi bool) (stop func()) {
+	e := &oldElector{s: s, identity: identity, multi: multi}
+	dice := rand.New(rand.NewPCG(uint64(len(s.stop)), 3))
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if e.attempt() {
+				e.lead(ctx)
+				*e = oldElector{s: s, identity: identity, multi: multi}
+			}
+			nap(ctx, twinInterval+time.Duration(dice.Int64N(int64(time.Second))))
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	s.stop = append(s.stop, stop)
+	return stop
+}
+
+func nap(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// lead works until no attempt has worked for a RenewDeadline, or ctx ends.
+func (e *oldElector) lead(ctx context.Context) {
+	work := e.s.history.Lead(func(context.Context, election.Term) error {
+		for last := time.Now(); time.Since(last) < twinDeadline && ctx.Err() == nil; {
+			nap(ctx, twinInterval)
+			if ctx.Err() == nil && e.attempt() {
+				last = time.Now()
+			}
+		}
+		return nil
+	})
+	_ = work(ctx, election.Term{Holder: e.identity, Token: e.base[0].Number})
+}
+
+func (e *oldElector) locks() []*electiontest.Memory {
+	if e.multi {
+		return []*electiontest.Memory{e.s.legacy, e.s.governing}
+	}
+	return []*electiontest.Memory{e.s.legacy}
+}
+
+// attempt reads, and takes or renews what is not another's.
+func (e *oldElector) attempt() bool {
+	var now [2]election.Record
+	exists := false
+	for i, lock := range e.locks() {
+		s, _ := lock.Read(context.Background())
+		now[i], e.base[i] = inSeconds(s.Record), s.Version
+		exists = exists || s.Version.Exists()
+	}
+	if now != e.seen {
+		e.seen, e.seenAt, e.holder = now, time.Now(), now[0].Holder
+		if e.multi && e.base[1].Exists() && now[0].Holder != now[1].Holder {
+			e.holder = UnknownHolder
+		}
+	}
+	if exists && e.holder != "" && e.holder != e.identity && time.Since(e.seenAt) < twinLease {
+		return false
+	}
+	at := time.Now().Truncate(time.Second)
+	for i, lock := range e.locks() {
+		r, _ := lock.Read(context.Background())
+		record := r.Record // the details are left standing
+		record.Holder, record.LeaseDuration, record.AcquireTime, record.RenewTime = e.identity, twinLease, at, at
+		s, err := lock.Write(context.Background(), e.base[i], record)
+		if err != nil {
+			return false
+		}
+		e.base[i] = s.Version
+	}
+	e.holder, e.seenAt = e.identity, time.Now()
+	return true
+}
+
+func inSeconds(r election.Record) election.Record {
+	r.Details = election.Details{}
+	r.AcquireTime, r.RenewTime = time.Unix(r.AcquireTime.Unix(), 0), time.Unix(r.RenewTime.Unix(), 0)
+	return r
+}
+
+func TestACandidateHoldsBothLocksAndGivesBothUp(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		if got := s.holders(); got != "a, a" {
+			t.Errorf("held by %q", got)
+		}
+		a.cancel()
+		if term, took := s.leads(b); took != 0 || term.Cause != election.CauseReleased {
+			t.Errorf("b leads after %v because it is %v", took, term.Cause)
+		}
+		time.Sleep(time.Minute)
+		if got := s.holders(); got != "b, b" {
+			t.Errorf("held by %q", got)
+		}
+	})
+}
+
+func TestACandidateWaitsForALegacyLeadersLastRenewalToExpire(t *testing.T) {
+	for name, multi := range map[string]bool{"alone": false, "MultiLock": true} {
+		t.Run(name, func(t *testing.T) {
+			twinScenario(t, func(s *twinStage) {
+				stop := s.old("L", multi)
+				time.Sleep(time.Minute)
+				a := s.start("a")
+				time.Sleep(time.Minute)
+				if len(a.leading) > 0 {
+					t.Fatal("the candidate leads beside the legacy leader")
+				}
+				last := s.read(s.legacy).Record.RenewTime
+				stop()
+				if term, _ := s.leads(a); time.Since(last) > twinLease+time.Second || term.Cause != election.CauseExpired || term.Previous != "L" {
+					t.Errorf("%v after the last renewal came %+v", time.Since(last), term)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatALegacyLeaderGaveUpIsTakenAtOnce(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		s.put(s.legacy, theirs("L", 1))
+		a := s.start("a")
+		time.Sleep(time.Second)
+		s.put(s.legacy, cleared(theirs("L", 2)))
+		if term, took := s.leads(a); took != 0 || term.Cause != election.CauseReleased {
+			t.Errorf("a leads after %v because it is %v", took, term.Cause)
+		}
+	})
+}
+
+func TestLegacyElectorsLeaveACandidatesLockAlone(t *testing.T) {
+	for name, multi := range map[string]bool{"alone": false, "MultiLock": true} {
+		t.Run(name, func(t *testing.T) {
+			twinScenario(t, func(s *twinStage) {
+				a := s.start("a")
+				s.leads(a)
+				s.old("L", multi)
+				time.Sleep(5 * time.Minute)
+				s.leadsOn(a)
+				a.fail(twinCut, twinCut)
+				start := time.Now()
+				for !strings.HasPrefix(s.holders(), "L") {
+					time.Sleep(time.Second)
+				}
+				if took := time.Since(start); took < twinLease-twinInterval || took > twinLease+2*twinInterval {
+					t.Errorf("the legacy elector took a dead candidate's lock after %v", took)
+				}
+			})
+		})
+	}
+}
+
+var twinCut = electiontest.Fault{Hang: true}
+
+// TestLosingEitherSideEndsTheTermAtOnce, and the cause says who took it.
+func TestLosingEitherSideEndsTheTermAtOnce(t *testing.T) {
+	for name, side := range map[string]func(*pair) *electiontest.Memory{
+		"legacy: L, governing: a": func(p *pair) *electiontest.Memory { return p.legacy },
+		"legacy: a, governing: L": func(p *pair) *electiontest.Memory { return p.governing },
+	} {
+		t.Run(name, func(t *testing.T) {
+			twinScenario(t, func(s *twinStage) {
+				a := s.start("a")
+				s.leads(a)
+				time.Sleep(twinInterval / 2)
+				s.put(side(s.pair), theirs("L", 1))
+				took, err := s.loses(a)
+				var lost *election.LostError
+				if took != 0 || !errors.As(err, &lost) || !strings.Contains(lost.Holder, name) {
+					t.Errorf("lost after %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// TestALeaderMendsWhatIsGoneAtOnce: whoever does not know of the other side
+// would take it.
+func TestALeaderMendsWhatIsGoneAtOnce(t *testing.T) {
+	for name, harm := range map[string]func(s *twinStage){
+		"the legacy object is deleted": func(s *twinStage) { s.legacy.Delete() },
+		"the Lease is deleted":         func(s *twinStage) { s.governing.Delete() },
+		"the legacy record is cleared": func(s *twinStage) { s.put(s.legacy, cleared(theirs("", 1))) },
+		"the record is removed":        func(s *twinStage) { s.put(s.legacy, election.Record{}) },
+		"the Lease is cleared":         func(s *twinStage) { s.put(s.governing, cleared(theirs("", 1))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			twinScenario(t, func(s *twinStage) {
+				a := s.start("a")
+				s.leads(a)
+				time.Sleep(3 * twinInterval / 2)
+				harm(s)
+				synctest.Wait()
+				if got := s.holders(); got != "a, a" {
+					t.Errorf("right after that it is held by %q", got)
+				}
+				time.Sleep(time.Minute)
+				s.leadsOn(a)
+			})
+		})
+	}
+}
+
+// TestALeaderMendsBothWithinASecondOrTwo: what was begun for the one may find
+// the other gone.
+func TestALeaderMendsBothWithinASecondOrTwo(t *testing.T) {
+	for name, harm := range map[string]func(s *twinStage){
+		"the Lease first":         func(s *twinStage) { s.governing.Delete(); s.legacy.Delete() },
+		"the legacy object first": func(s *twinStage) { s.legacy.Delete(); s.governing.Delete() },
+		"with a pause":            func(s *twinStage) { s.legacy.Delete(); synctest.Wait(); s.governing.Delete() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			twinScenario(t, func(s *twinStage) {
+				a := s.start("a")
+				s.leads(a)
+				time.Sleep(3 * twinInterval / 2)
+				harm(s)
+				synctest.Wait()
+				if got := s.holders(); !strings.HasPrefix(got, "a, ") {
+					t.Errorf("right after that it is held by %q: a legacy elector could take it", got)
+				}
+				time.Sleep(twinInterval)
+				if got := s.holders(); got != "a, a" {
+					t.Errorf("then it is held by %q", got)
+				}
+				time.Sleep(time.Minute)
+				s.leadsOn(a)
+			})
+		})
+	}
+}
+
+// TestHalfRenewalsNeitherKeepATermNorBlockOthers: a holder that reaches the
+// legacy object alone must stop, and another one take over.
+func TestHalfRenewalsNeitherKeepATermNorBlockOthers(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		a.readOnly.Store(true)
+		if took, _ := s.loses(a); took > twinDeadline || took < twinDeadline-twinInterval {
+			t.Errorf("the term ended after %v", took)
+		}
+		if _, took := s.leads(b); took > twinLease-twinDeadline+2*twinInterval {
+			t.Errorf("the next led %v after that", took)
+		}
+	})
+}
+
+// TestALegacyObjectThatIsDeletedIsNotReleased, not even beside a free Lease.
+func TestALegacyObjectThatIsDeletedIsNotReleased(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		s.put(s.governing, given(ours("Z", 0)))
+		stop := s.old("L", false)
+		time.Sleep(time.Minute)
+		a := s.start("a")
+		time.Sleep(time.Second)
+		s.legacy.Delete()
+		time.Sleep(time.Minute)
+		if len(a.leading) > 0 {
+			t.Error("the candidate leads beside the legacy leader")
+		}
+		stop()
+		s.legacy.Delete()
+		if _, took := s.leads(a); took < twinLease-twinInterval {
+			t.Errorf("took over %v after the deletion", took)
+		}
+	})
+}
+
+var twinFaults = []electiontest.Fault{
+	{}, {}, {}, {}, {Hang: true}, {Mute: true}, {LoseAnswers: true},
+	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},
+}
+
+// TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind: candidates and legacy
+// electors of both kinds, with faults on either way.
+func TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind(t *testing.T) {
+	schedules := 100
+	if testing.Short() {
+		schedules = 30
+	}
+	var mu sync.Mutex
+	terms, old := 0, 0
+	for seed := range schedules {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			twinScenario(t, func(s *twinStage) {
+				twinSchedule(s, rand.New(rand.NewPCG(uint64(seed), 2)))
+				mu.Lock()
+				defer mu.Unlock()
+				for _, term := range s.history.Terms() {
+					terms++
+					if strings.HasPrefix(term.Holder, "L") {
+						old++
+					}
+				}
+			})
+		})
+	}
+	t.Logf("%d terms in %d schedules, %d of legacy electors", terms, schedules, old)
+	if terms < 5*schedules || old < schedules || terms-old < schedules {
+		t.Error("the schedules do not test much")
+	}
+}
+
+func twinSchedule(s *twinStage, dice *rand.Rand) {
+	started := 0
+	start := func() *twinSeat { started++; return s.start(fmt.Sprint("c", started)) }
+	startOld := func() func() { started++; return s.old(fmt.Sprint("L", started), dice.IntN(2) == 0) }
+	alive := []*twinSeat{start(), start()}
+	old := []func(){startOld(), startOld()}
+	for range 40 {
+		time.Sleep(time.Duration(dice.Int64N(int64(15 * time.Second))))
+		i := dice.IntN(len(alive))
+		switch dice.IntN(8) {
+		case 0:
+			old[i]()
+			old[i] = startOld()
+		case 1:
+			alive[i].cancel()
+			alive[i] = start()
+		case 2: // a process that was never heard of again
+			alive[i].fail(twinCut, twinCut)
+			alive[i] = start()
+		case 3: // all of ours for a while, so that legacy electors come to lead
+			for _, c := range alive {
+				c.fail(twinCut, twinCut)
+			}
+			time.Sleep(2 * twinLease)
+		default:
+			alive[i].fail(twinFaults[dice.IntN(len(twinFaults))], twinFaults[dice.IntN(len(twinFaults))])
+		}
+	}
+	for _, stop := range old {
+		stop()
+	}
+	for _, c := range alive {
+		c.fail(electiontest.Fault{}, electiontest.Fault{})
+	}
+	time.Sleep(3*twinLease + 5*time.Second)
+	for _, c := range alive {
+		if c.Status().State == election.StateLeader {
+			return
+		}
+	}
+	s.t.Errorf("nobody leads after all was mended: held by %q", s.holders())
+}

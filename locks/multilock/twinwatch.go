@@ -1,0 +1,117 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// twinSettle is how long a watch keeps half of a write to itself, at most: the
+// other half is on its way.
+const twinSettle = time.Second
+
+// Watch merges the watches of both locks, and ends as soon as one of them does.
+// It tells of states of both only, in order. Half of a write of ours it tells
+// after a second, if the other half is still missing then. From a version that
+// does not exist it reads both first.
+func (t *Twin) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	state, known := from.Opaque.(*twinState)
+	if !known {
+		var err error
+		if state, _, err = t.read(ctx); err != nil {
+			return err
+		}
+	}
+	w := &twinWatch{twin: t, state: *state, told: known || !state.exists()}
+	return w.run(ctx, events)
+}
+
+// twinWatch is one watch on both locks.
+type twinWatch struct {
+	twin  *Twin
+	state twinState
+	told  bool      // there is nothing to tell
+	since time.Time // when it was first torn and untold; zero if it is whole
+	alive bool      // a side's watch said that nothing happened
+}
+
+func (w *twinWatch) run(ctx context.Context, events chan<- election.Event) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var sides sync.WaitGroup
+	defer sides.Wait()
+	defer cancel()
+	ended := make(chan error, 2)
+	follow := func(lock election.Lock, from election.Version) <-chan election.Event {
+		news := make(chan election.Event)
+		sides.Go(func() { ended <- lock.Watch(ctx, from, news) })
+		return news
+	}
+	governing := follow(w.twin.governing, w.state.governing.Version)
+	legacy := follow(w.twin.legacy, w.state.legacy.Version)
+	for {
+		event, out, settle := w.next(events)
+		timer := time.NewTimer(settle)
+		select {
+		case e := <-governing:
+			w.heard(e, &w.state.governing, &w.state.at.governing)
+		case e := <-legacy:
+			w.heard(e, &w.state.legacy, &w.state.at.legacy)
+		case out <- event:
+			w.told, w.alive, w.since = true, false, time.Time{}
+		case <-timer.C:
+		case err := <-ended:
+			timer.Stop()
+			return err
+		}
+		timer.Stop()
+	}
+}
+
+// heard takes in an event of one side. What is not newer than what is known is
+// the past of a lagging server.
+func (w *twinWatch) heard(e election.Event, side *election.Snapshot, mark *twinMark) {
+	if e.Bookmark {
+		w.alive = true
+		return
+	}
+	if e.Snapshot.Version.Number <= side.Version.Number {
+		return
+	}
+	*side, *mark = e.Snapshot, markOf(e.Snapshot.Version)
+	w.told = false
+	switch {
+	case !w.state.isTorn():
+		w.since = time.Time{}
+	case w.since.IsZero():
+		w.since = time.Now()
+	}
+}
+
+// next returns the event to send, and a nil channel if there is none to send
+// yet; then settle is when to ask again at the latest.
+func (w *twinWatch) next(events chan<- election.Event) (e election.Event, out chan<- election.Event, settle time.Duration) {
+	settle = time.Hour
+	if w.told && !w.alive {
+		return e, nil, settle
+	}
+	if !w.told && !w.since.IsZero() {
+		if left := time.Until(w.since.Add(twinSettle)); left > 0 {
+			return e, nil, left
+		}
+	}
+	state := w.state
+	number, newest := w.twin.known.watched(&state)
+	if !newest {
+		return e, nil, settle // one side's watch is behind what was read or written
+	}
+	e.Snapshot = state.snapshot(number)
+	if w.told {
+		e = election.Event{Snapshot: election.Snapshot{Version: e.Snapshot.Version}, Bookmark: true}
+	}
+	return e, events, settle
+}
