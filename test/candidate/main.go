@@ -29,6 +29,7 @@ import (
 	stdlog "log"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/operator"
@@ -60,7 +61,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.self.Node, "node-name", "", "name of the node")
 	f.StringVar(&o.self.Zone, "zone", "", "zone; the node's label by default")
 	f.StringVar(&o.mode, "mode", "lease", "auto, dual or lease; the others than lease need a pod")
-	f.StringVar(&o.legacyKind, "legacy-kind", "ownerref", "the legacy lock's kind: ownerref")
+	f.StringVar(&o.legacyKind, "legacy-kind", "ownerref", "the legacy lock's kind: ownerref, configmap or endpoints")
 	f.StringVar(&o.shield.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
 	f.StringVar(&o.shield.Selector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
 	f.DurationVar(&o.shield.LegacyGrace, "legacy-grace", operator.LegacyGraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
@@ -78,8 +79,10 @@ func parse(args []string) (options, error) {
 		return o, errors.New("--lock is missing: the name of the Lease to campaign for")
 	case o.mode != "lease" && o.mode != string(multilock.Auto) && o.mode != string(multilock.Dual):
 		return o, fmt.Errorf("--mode=%s: use auto, dual or lease", o.mode)
-	case o.legacyKind != "ownerref":
-		return o, fmt.Errorf("--legacy-kind=%s: only ownerref is there yet", o.legacyKind)
+	case o.legacyKind != "ownerref" && recordKinds[o.legacyKind] == "":
+		return o, fmt.Errorf("--legacy-kind=%s: use ownerref, configmap or endpoints", o.legacyKind)
+	case o.legacyKind != "ownerref" && o.mode == string(multilock.Auto):
+		return o, fmt.Errorf("--legacy-kind=%s follows no phases yet: use --mode=dual", o.legacyKind)
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}
@@ -144,11 +147,17 @@ func campaign(ctx context.Context, o options) error {
 	return elector.Run(ctx, w.lead)
 }
 
+// recordKinds are the objects that client-go's old locks put their record on.
+var recordKinds = map[string]annotation.Kind{"configmap": annotation.ConfigMaps, "endpoints": annotation.Endpoints}
+
 // newLock returns the lock of the mode.
 func (o options) newLock(cfg *rest.Config, self operator.Self, log logr.Logger) (election.Lock, error) {
 	way := operator.LockOptions{Servers: o.servers, Logger: log}
 	if o.mode == "lease" {
 		return operator.LeaseOnlyLock(cfg, o.timing, o.namespace, o.lock, way)
+	}
+	if kind := recordKinds[o.legacyKind]; kind != "" {
+		return operator.TwinLock(cfg, o.timing, o.namespace, o.lock, operator.TwinOptions{Kind: kind, LegacyName: o.shield.LegacyName, LockOptions: way})
 	}
 	o.shield.Mode, o.shield.LockOptions = multilock.Mode(o.mode), way
 	return operator.ShieldLock(cfg, o.timing, self, o.namespace, o.lock, o.shield)
