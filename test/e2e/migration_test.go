@@ -288,3 +288,55 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
 		t.Errorf("it leads %v after the power was lost, want about %v", after, grace)
 	}
 }
+
+// Electors of client-go's old annotation locks and candidates that hold such a
+// lock with the Lease take turns.
+func TestCandidatesAndOldElectorsNeverLeadTogether(t *testing.T) {
+	b := trial.Bed(t, plain)
+	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	must(t, err)
+	p := &past{b, patience(t, 4*time.Minute), client}
+	var all sync.WaitGroup
+	for _, kind := range []string{"configmap", "endpoints"} {
+		all.Go(func() {
+			t.Run(kind, func(t *testing.T) {
+				m := &migration{past: p, lock: "turns-" + kind, ended: map[*trial.Seat]time.Time{}}
+				m.takeTurns(t, kind)
+				m.checkOverlaps(t)
+			})
+		})
+	}
+	all.Wait()
+}
+
+func (m *migration) takeTurns(t *testing.T, kind string) {
+	t.Helper()
+	begin := func(program trial.Kind, n int) *trial.Seat {
+		args := []string{"--kind", kind, "--lease-duration", "5s", "--renew-deadline", "3s", "--retry-period", "1s"}
+		if program == trial.Zonelect {
+			args = []string{"--mode", "dual", "--legacy-kind", kind, "--lease-duration", "5s", "--renew-deadline", "3s", "--renew-interval", "1s"}
+		}
+		s, err := trial.Start(m.ctx, m.Testbed, program, "za", m.lock, fmt.Sprintf("%s-%s-%d", m.lock, program, n), args...)
+		must(t, err)
+		m.seats = append(m.seats, s)
+		return s
+	}
+	seats := []*trial.Seat{begin(trial.Legacy, 0)}
+	m.await(t, seats[0], "leading")
+	seats = append(seats, begin(trial.Zonelect, 1), begin(trial.Legacy, 2), begin(trial.Zonelect, 3))
+	since := time.Time{}
+	won := map[trial.Kind]int{}
+	for round := range 8 {
+		leader, e, err := trial.AwaitAny(m.ctx, seats, "leading", since)
+		must(t, err)
+		won[leader.Kind]++
+		time.Sleep(time.Second)
+		since = m.kill(t, leader)
+		m.ended[leader] = since
+		t.Logf("round %d: %s led from %s", round, leader.Identity, e.Time.Format("05.000"))
+		seats = append(others(seats, leader), begin(leader.Kind, 4+round))
+	}
+	if won[trial.Legacy] == 0 || won[trial.Zonelect] == 0 {
+		t.Errorf("only one kind ever led: %v", won)
+	}
+}
