@@ -6,8 +6,7 @@
 // on change, never renewed.
 //
 // It needs the verbs get, list, create and update on leases in the lock's
-// namespace; where the API server has the admission plugin
-// OwnerReferencesPermissionEnforcement, as OpenShift's has, delete as well.
+// namespace.
 package presence
 
 import (

@@ -349,3 +349,17 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnersTakeThePermissionToDelete where the API server has the admission
+// plugin that OpenShift's has.
+func TestOwnersTakeThePermissionToDelete(t *testing.T) {
+	server, m, _ := newMap(t)
+	r := up(t, m, "a")
+	server.Before = func(string, string) (int, apitest.Object) {
+		return http.StatusForbidden, apitest.Status(403, "Forbidden", `configmaps "lock" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>`, "configmaps", "lock")
+	}
+	_, err := m.Change(t.Context(), r, r.Shield.With(presenceOf("b")))
+	if !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
+		t.Errorf("got %v", err)
+	}
+}
