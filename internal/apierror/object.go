@@ -27,11 +27,14 @@ var (
 	Endpoints  = Resource{Version: "v1", Name: "endpoints", Kind: "Endpoints"}
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
+	Events     = Resource{Version: "v1", Name: "events", Kind: "Event"}
 
 	DaemonSets   = Resource{Group: "apps", Version: "v1", Name: "daemonsets", Kind: "DaemonSet", Since: "1.9"}
 	Deployments  = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}
 	ReplicaSets  = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Since: "1.9"}
 	StatefulSets = Resource{Group: "apps", Version: "v1", Name: "statefulsets", Kind: "StatefulSet", Since: "1.9"}
+
+	AccessReviews = Resource{Group: "authorization.k8s.io", Version: "v1", Name: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview", Since: "1.6"}
 )
 
 // String returns the resource with its group, such as

@@ -59,6 +59,7 @@ var house = map[string]row{
 	"locks/ownerref":        {allowed: append([]string{presence}, onTheAPI.allowed...)},
 	"locks/annotation":      onTheAPI,
 	"locks/multilock":       {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, logr, backoff}},
+	"migrate":               {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, logr}},
 	"zone": {
 		allowed: []string{election},
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},

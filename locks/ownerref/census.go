@@ -31,7 +31,8 @@ type CensusConfig struct {
 	Namespace string
 	// Lock is the name of the lock's Lease. Required.
 	Lock string
-	// Self is the own pod, with its UID. Required.
+	// Self is the own pod, with its UID. It never counts as legacy. Required of
+	// whoever campaigns; one who only looks may leave it out if Selector is set.
 	Self Owner
 	// Selector is a label selector for the operator's pods, old and new. Empty
 	// means that of the Deployment, StatefulSet or DaemonSet that the own pod
@@ -92,11 +93,13 @@ type Standing struct {
 // NewCensus returns the census that c describes, or an error that lists what
 // is wrong with c. It does no I/O.
 func NewCensus(c CensusConfig) (*Census, error) {
-	errs := []error{
-		rawapi.Check(c.Core, apierror.Object{Resource: apierror.Pods, Namespace: c.Namespace, Name: c.Self.Name}),
-		rawapi.CheckClient(c.Coordination, apierror.Leases),
+	outside := c.Self == Owner{} && c.Selector != ""
+	pod := apierror.Object{Resource: apierror.Pods, Namespace: c.Namespace, Name: c.Self.Name}
+	if outside {
+		pod.Name = c.Lock
 	}
-	if c.Self.UID == "" {
+	errs := []error{rawapi.Check(c.Core, pod), rawapi.CheckClient(c.Coordination, apierror.Leases)}
+	if c.Self.UID == "" && !outside {
 		errs = append(errs, errors.New("the UID of the own pod is empty"))
 	}
 	if c.Lock == "" {

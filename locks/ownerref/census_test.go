@@ -74,8 +74,6 @@ func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	}
 }
 
-// TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the
-// name of a candidate that went before it.
 func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 	isController := true
 	of := func(kind, uid, hash string) func(*corev1.Pod) {
@@ -113,6 +111,22 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 	}
 }
 
+// TestOneWhoOnlyLooksNeedsNoPodOfItsOwn: a tool is no candidate.
+func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", corev1.ConditionTrue)
+	w.pod("old", "n1")
+	c := w.census(0, func(c *CensusConfig) { c.Self = Owner{} })
+	if got := text(w.take(c)); got != "[old] []" {
+		t.Errorf("counted %s", got)
+	}
+	if _, err := NewCensus(CensusConfig{Core: c.config.Core, Apps: c.config.Apps, Coordination: c.config.Coordination, Namespace: "ns", Lock: "lock"}); err == nil {
+		t.Error("without a selector nobody knows whose pods to count")
+	}
+}
+
+// TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the
+// name of a candidate that went before it.
 func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
 	w := newWorld(t)
 	w.candidate("op-0")
