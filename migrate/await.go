@@ -1,0 +1,123 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	lookInterval = 500 * time.Millisecond
+	// leaseLeast and leaseMost bound how long the Lease is watched for a
+	// renewal, whatever it says: a released one says a second.
+	leaseLeast = 15 * time.Second
+	leaseMost  = time.Minute
+)
+
+// NotFollowedError says that the candidates had not followed the phase when the
+// time was over. The phase stays as it is: they may follow yet.
+type NotFollowedError struct {
+	Phase Phase
+	Why   []string // what keeps them
+	Err   error    // the cause of the context's end
+}
+
+func (e *NotFollowedError) Error() string {
+	return fmt.Sprintf("the candidates have not followed to phase %q: %s: %v", e.Phase, strings.Join(e.Why, "; "), e.Err)
+}
+
+// Unwrap returns why it was waited no longer.
+func (e *NotFollowedError) Unwrap() error { return e.Err }
+
+// Await waits until the candidates have followed the phase on record: the
+// ConfigMap is an armed shield (dual), sealed, gone (clean), or given back and
+// nobody holds the Lease (legacy). It returns what it saw last, and a
+// *NotFollowedError that says what keeps them if ctx ends before. If tell is
+// not nil, it is told that whenever it has changed, by this goroutine.
+func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report, error) {
+	var p pulse
+	var last Report
+	var why []string
+	o := &observer{Migration: m}
+	for {
+		r, err := o.look(ctx)
+		if err == nil {
+			last = r
+			p.see(r)
+			now := r.unfollowed(p.silent(r))
+			if now == nil {
+				return r, nil
+			}
+			if tell != nil && !slices.Equal(now, why) {
+				tell(now)
+			}
+			why = now
+		} else if ctx.Err() == nil {
+			why = []string{err.Error()} // perhaps it passes
+		}
+		if err := pause(ctx, lookInterval); err != nil {
+			return last, &NotFollowedError{Phase: last.Phase, Why: why, Err: err}
+		}
+	}
+}
+
+// pulse is when the Lease was last seen to change hands or to be renewed. The
+// zero value has seen nothing.
+type pulse struct {
+	seen  renewal
+	since time.Time
+	beats bool // it was seen to change
+}
+
+type renewal struct {
+	uid, holder string
+	renewed     time.Time
+}
+
+// see takes in what was read just now.
+func (p *pulse) see(r Report) {
+	now := renewal{r.read.Version.UID, r.Lease.Holder, r.Lease.Renewed}
+	if p.since.IsZero() || now != p.seen {
+		p.beats = !p.since.IsZero() && now.holder != ""
+		p.seen, p.since = now, time.Now()
+	}
+}
+
+// silent reports whether the Lease has not been renewed for as long as it says.
+func (p *pulse) silent(r Report) bool { return time.Since(p.since) >= patienceFor(r) }
+
+func patienceFor(r Report) time.Duration {
+	said := time.Duration(r.Lease.DurationSeconds) * time.Second
+	return min(max(said, leaseLeast), leaseMost)
+}
+
+// isRenewed waits until somebody renews the Lease, or does not within its
+// duration. It needs no clock but its own.
+func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
+	var p pulse
+	o := &observer{Migration: m}
+	for p.see(r); !p.beats && !p.silent(r); p.see(r) {
+		if err := pause(ctx, lookInterval); err != nil {
+			return false, err
+		}
+		if _, err := o.readLease(ctx, &r); err != nil {
+			return false, err
+		}
+	}
+	return p.beats, nil
+}
+
+// pause waits, and returns the cause of ctx's end if that comes first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,27 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migrate moves a lock from a leader-for-life ConfigMap to a Lease, and
+// back, while the programs that hold it run.
+//
+// The phase of a migration stands on the Lease, and running candidates of
+// package multilock follow it. This package changes it and nothing else: each
+// step is one compare-and-swap of that annotation, and the candidates do the
+// work.
+//
+//	legacy --advance--> dual --advance--> sealed --clean--> clean
+//	       <-rollback--      <-rollback--
+//	                    <------------------rollback-------
+//
+// A step is refused with a [RefusedError], which lists what is in its way,
+// unless all checks pass or the caller has acknowledged those that fail and may
+// be. Breaking off at any time is safe: nothing here holds anything.
+//
+// # Permissions
+//
+// In the lock's namespace: get, list and update on leases, get on configmaps,
+// get and list on pods; get on replicasets, deployments, statefulsets and
+// daemonsets where Config has no Selector, and list on replicasets to clean up.
+// Better with: get on nodes and on leases in kube-node-lease, without which a
+// pod that has failed counts as one that may lead; create on events.
+package migrate

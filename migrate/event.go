@@ -1,0 +1,46 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+)
+
+// The reasons of Events.
+const (
+	reasonAdvanced   = "MigrationAdvanced"
+	reasonRolledBack = "MigrationRolledBack"
+)
+
+// tell posts an Event on the Lease, at best.
+func (m *Migration) tell(ctx context.Context, lease types.UID, out Outcome) {
+	reason := reasonAdvanced
+	if s := stepTo(out.From, out.To); s != nil && s.By == ByRollback {
+		reason = reasonRolledBack
+	}
+	now := metav1.Now()
+	name := fmt.Sprintf("%s.%x", m.config.Lock, time.Now().UnixNano())
+	_, err := rawapi.New[corev1.Event](m.config.Core, m.object(apierror.Events, name)).Create(ctx, &corev1.Event{
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: apierror.Leases.Kind,
+			Namespace: m.config.Namespace, Name: m.config.Lock, UID: lease,
+		},
+		Reason: reason, Type: corev1.EventTypeNormal, Source: corev1.EventSource{Component: m.config.User},
+		Message:        fmt.Sprintf("%s took the migration from phase %s to %s (step %d)", m.config.User, out.From, out.To, out.Step),
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	})
+	if err != nil {
+		m.config.Logger.Info("the Event that tells of the step could not be posted", "cause", err.Error())
+	}
+}

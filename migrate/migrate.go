@@ -1,0 +1,90 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// Phase is how far a migration has come. Empty means that none is on record.
+type Phase = record.Phase
+
+// The phases, in the order in which a migration goes through them.
+const (
+	Legacy = record.PhaseLegacy // only the ConfigMap counts: candidates stay back
+	Dual   = record.PhaseDual   // the Lease counts, and a shield holds the ConfigMap's place
+	Sealed = record.PhaseSealed // the same, but the shield has no owner: it stays whatever pods go
+	Clean  = record.PhaseClean  // the ConfigMap is gone for good
+)
+
+// Config says which lock is migrated and how to reach it.
+type Config struct {
+	// Core, Coordination, Apps and Authorization talk to the core group,
+	// coordination.k8s.io, apps and authorization.k8s.io, all v1, such as
+	// clientset.CoreV1().RESTClient(). Required.
+	Core, Coordination, Apps, Authorization rest.Interface
+	// Namespace and Lock name the Lease. Required.
+	Namespace, Lock string
+	// LegacyName is the name of the ConfigMap. Empty means what the Lease says,
+	// or else the Lease's own.
+	LegacyName string
+	// Selector is a label selector for the operator's pods, old and new. Empty
+	// means that of the workload of a candidate or of the legacy leader.
+	Selector string
+	// User is who takes the steps, for the Events. Empty means "zonelect".
+	User string
+	// Logger is told what could not be done and does not matter much. The zero
+	// value drops it.
+	Logger logr.Logger
+}
+
+// Migration looks at the migration of one lock and takes its steps. It keeps
+// nothing between calls; its methods are safe for concurrent use.
+type Migration struct {
+	config Config
+	lease  rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
+}
+
+// New returns the migration that c describes, or an error that lists what is
+// wrong with c. It does no I/O.
+func New(c Config) (*Migration, error) {
+	if c.User == "" {
+		c.User = "zonelect"
+	}
+	m := &Migration{config: c}
+	name := m.object(apierror.Leases, c.Lock)
+	errs := []error{
+		rawapi.Check(c.Coordination, name),
+		rawapi.CheckClient(c.Core, apierror.ConfigMaps),
+		rawapi.CheckClient(c.Apps, apierror.Deployments),
+		rawapi.CheckClient(c.Authorization, apierror.AccessReviews),
+	}
+	if c.LegacyName != "" {
+		errs = append(errs, rawapi.Check(c.Core, m.object(apierror.ConfigMaps, c.LegacyName)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("migration of lock %q in namespace %q: %w", c.Lock, c.Namespace, err)
+	}
+	m.lease = rawapi.New[coordinationv1.Lease](c.Coordination, name)
+	return m, nil
+}
+
+// object names an object in the lock's namespace.
+func (m *Migration) object(resource apierror.Resource, name string) apierror.Object {
+	return apierror.Object{Resource: resource, Namespace: m.config.Namespace, Name: name}
+}
+
+func (m *Migration) configMap(name string) rawapi.Object[corev1.ConfigMap, *corev1.ConfigMap] {
+	return rawapi.New[corev1.ConfigMap](m.config.Core, m.object(apierror.ConfigMaps, name))
+}

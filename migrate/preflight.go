@@ -1,0 +1,280 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// The names of checks.
+const (
+	CheckPermissions = "permissions" // of whoever takes the step
+	CheckAPI         = "api"         // what the API server and its collector can do
+	CheckOrder       = "order"       // one step at a time
+	CheckConfigMap   = "configmap"   // it is something that candidates can deal with
+	CheckCandidates  = "candidates"  // there are some, in mode auto
+	CheckLeader      = "leader"      // one of them holds the Lease and is alive
+	CheckArmed       = "armed"       // the shield is, so that it can be sealed
+	CheckPresumed    = "presumed"    // no legacy pod is presumed gone
+	CheckLegacyPods  = "legacy-pods" // none is left, or, on the way back, one is there
+	CheckWorkload    = "workload"    // no older version is scaled up
+	CheckNoWayBack   = "no-way-back" // nothing can bring legacy pods back: never known
+)
+
+// Check is one condition of a step.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	ToDo   string `json:"toDo,omitempty"` // of one that has failed
+	// Acknowledgeable says that a caller who knows better may go on all the
+	// same, with the check's name in Options.Acknowledge.
+	Acknowledgeable bool `json:"acknowledgeable,omitempty"`
+}
+
+// Checks are the conditions of a step.
+type Checks []Check
+
+// Failed returns those that have failed and are not acknowledged.
+func (c Checks) Failed(acknowledged ...string) Checks {
+	var failed Checks
+	for _, check := range c {
+		if !check.OK && !(check.Acknowledgeable && slices.Contains(acknowledged, check.Name)) {
+			failed = append(failed, check)
+		}
+	}
+	return failed
+}
+
+// Preflight checks whether a step from the current phase to another is safe.
+// It takes until the leader's next renewal, some seconds, and where legacy pods
+// have finished up to twelve more, until their kubelets have been heard of.
+func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
+	p, err := m.prepare(ctx, to)
+	if err != nil || len(p.fixed.Failed()) > 0 {
+		return p.fixed, err
+	}
+	_, checks, err := p.judge(ctx)
+	return checks, err
+}
+
+// preflight is what is found out once for a step.
+type preflight struct {
+	*observer
+	to        Phase
+	fixed     Checks // permissions and API
+	minor     int
+	alive     bool // somebody was seen to renew the Lease
+	revisions revisions
+}
+
+// kubeletPatience is how long a kubelet is listened for, to learn whether what
+// a finished pod says is true: it beats every ten seconds.
+const kubeletPatience = 12 * time.Second
+
+func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
+	p := &preflight{observer: &observer{Migration: m}, to: to}
+	p.fixed = Checks{m.permissions(ctx, to)}
+	if len(p.fixed.Failed()) > 0 && !p.fixed[0].Acknowledgeable {
+		return p, nil // the rest may not be looked at
+	}
+	r, err := p.look(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.fixed = append(p.fixed, m.api(ctx))
+	if !order(r, to).OK {
+		return p, nil
+	}
+	if r.Phase != Legacy {
+		if p.alive, err = m.isRenewed(ctx, r); err != nil {
+			return p, err
+		}
+	}
+	if to == Clean {
+		if p.revisions, err = p.readRevisions(ctx, r); err != nil {
+			return p, err
+		}
+	}
+	finished := func(pod LegacyPod) bool {
+		return pod.State == ownerref.Completed || pod.State == ownerref.Evicted || pod.State == ownerref.Preempted
+	}
+	for end := time.Now().Add(kubeletPatience); slices.ContainsFunc(r.LegacyPods, finished) && time.Now().Before(end); {
+		if err := pause(ctx, time.Second); err != nil {
+			return p, err
+		}
+		if r, err = p.look(ctx); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// judge looks anew and draws the conclusions.
+func (p *preflight) judge(ctx context.Context) (Report, Checks, error) {
+	r, err := p.look(ctx)
+	if err != nil {
+		return r, p.fixed, err
+	}
+	checks := append(slices.Clone(p.fixed), order(r, p.to))
+	if !checks[len(checks)-1].OK {
+		return r, checks, nil // the rest would be about another step
+	}
+	checks = append(checks, configMap(r, p.to), candidates(r, p.to))
+	if r.Phase != Legacy {
+		checks = append(checks, leader(r, p.to, p.alive))
+	}
+	switch p.to {
+	case Sealed:
+		checks = append(checks, armed(r), presumed(r))
+	case Clean:
+		checks = append(checks, p.revisions.scaledUp(), p.revisions.noWayBack())
+	}
+	if check, asked := legacyPods(r, p.to); asked {
+		checks = append(checks, check)
+	}
+	return r, checks, nil
+}
+
+func order(r Report, to Phase) Check {
+	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("from phase %s to %s", r.Phase, to), OK: stepTo(r.Phase, to) != nil}
+	switch {
+	case c.OK:
+	case r.Phase == "":
+		c.Detail, c.ToDo = "no phase is on record", forward[""].Does
+	case r.Phase == to:
+		c.Detail = fmt.Sprintf("the phase is %s already", to)
+		c.ToDo = "nothing"
+	default:
+		c.ToDo = "take one step at a time: legacy, dual, sealed, clean; back: clean or sealed to dual, dual to legacy"
+	}
+	return c
+}
+
+func configMap(r Report, to Phase) Check {
+	cm := r.ConfigMap
+	c := Check{Name: CheckConfigMap, OK: true, Detail: fmt.Sprintf("%s is %s", cm.Name, cmp.Or(string(cm.Kind), "not known"))}
+	switch {
+	case cm.Kind == "":
+		c.OK, c.ToDo = false, "grant the verb get on configmaps"
+	case cm.Kind == ownerref.Foreign && to != Legacy:
+		c.OK, c.ToDo = false, cm.Why
+	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):
+		c.OK, c.Detail = false, fmt.Sprintf("%s is the lock of legacy pod %s, though the phase is %s", cm.Name, cm.Owner, r.Phase)
+		c.ToDo = "remove that pod, wait until the ConfigMap has gone with it, and try again"
+	case cm.Kind != ownerref.Sealed && to == Clean && cm.Kind != ownerref.Absent:
+		c.OK, c.ToDo = false, "wait until the candidates have sealed it"
+	}
+	return c
+}
+
+func candidates(r Report, to Phase) Check {
+	running := r.running()
+	var auto, other []string
+	for _, c := range running {
+		if c.Mode == string(multilock.Auto) {
+			auto = append(auto, c.Pod)
+		} else {
+			other = append(other, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))
+		}
+	}
+	c := Check{Name: CheckCandidates, OK: true, Detail: fmt.Sprintf("%d with a presence at the lock", len(running))}
+	switch {
+	case len(running) == 0:
+		c.OK, c.ToDo = false, "run the operator's version that takes part in the migration: nobody else follows the phase"
+		if to == Legacy {
+			c.ToDo = "nothing: with no candidate's pod left the shield goes by itself, and legacy pods lead"
+		}
+	case to == Legacy || to == Dual || len(other) == 0:
+	case len(auto) == 0:
+		c.OK, c.Detail = false, "all stay in phase dual: "+strings.Join(other, ", ")
+		c.ToDo = "run them in mode auto"
+	default:
+		c.OK, c.Acknowledgeable = false, true
+		c.Detail = "some stay in phase dual and would not campaign any more: " + strings.Join(other, ", ")
+		c.ToDo = "run them in mode auto"
+	}
+	return c
+}
+
+// leader checks that the holder of the Lease, who does the work (M3), lives and
+// takes part.
+func leader(r Report, to Phase, alive bool) Check {
+	h := r.holder()
+	c := Check{Name: CheckLeader, OK: true}
+	switch {
+	case !r.Lease.Exists:
+		c.OK, c.Detail, c.ToDo = false, "the Lease does not exist", "start a candidate, or find out why none may write it"
+	case !alive:
+		c.OK, c.Detail = false, fmt.Sprintf("nobody was seen to hold and renew the Lease; its last holder is %q", r.Lease.Holder)
+		c.ToDo = "find out why no candidate leads: it is the leader who does what the phase says"
+	case h == nil:
+		c.OK, c.Detail = false, fmt.Sprintf("%q holds the Lease and does not take part in the migration", r.Lease.Holder)
+		c.ToDo = "stop it, so that a candidate takes over"
+		c.Acknowledgeable = to == Dual && r.Lease.Ours // it stops by itself then
+	default:
+		c.Detail = fmt.Sprintf("%s in zone %q renews the Lease", h.Pod, h.Zone)
+	}
+	return c
+}
+
+func armed(r Report) Check {
+	c := Check{Name: CheckArmed, OK: r.ConfigMap.Kind == ownerref.Shield && r.ConfigMap.Armed, Detail: "the shield is up and armed"}
+	if !c.OK {
+		c.Detail = "there is no armed shield, which says that no legacy pod was left"
+		c.ToDo = "wait until a candidate leads: then it is armed"
+		if h := r.holder(); h != nil && h.Waiting != "" {
+			c.ToDo = h.Pod + " waits: " + h.Waiting
+		}
+	}
+	return c
+}
+
+func presumed(r Report) Check {
+	all := r.ConfigMap.Presumed
+	c := Check{Name: CheckPresumed, OK: len(all) == 0, Detail: "no legacy pod is presumed gone"}
+	if !c.OK {
+		c.Detail = "legacy pods count as gone though nothing proves it: " + strings.Join(all, ", ")
+		c.ToDo = "make sure that their nodes are off, and remove the pods, or the nodes"
+	}
+	return c
+}
+
+// legacyPods checks that none is left on the way forward, and that there is one
+// to lead on the way back. asked is false where they do not matter.
+func legacyPods(r Report, to Phase) (check Check, asked bool) {
+	var names []string
+	for _, p := range r.LegacyPods {
+		names = append(names, fmt.Sprintf("%s (%s: %s)", p.Pod, p.State, p.Why))
+	}
+	c := Check{Name: CheckLegacyPods, OK: r.Counted && len(names) == 0, Detail: "none", Acknowledgeable: true}
+	if len(names) > 0 {
+		c.Detail = strings.Join(names, ", ")
+	}
+	switch {
+	case !r.Counted:
+		c.Detail, c.ToDo = "they could not be counted", strings.Join(r.Problems, "; ")
+	case to == Legacy:
+		c.OK = len(names) > 0
+		c.ToDo = "roll the operator back to its old version, as far as that goes: without a legacy pod nobody leads"
+	case r.Phase == Sealed && to == Dual:
+		return c, false
+	case r.Phase == Legacy:
+		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these are gone: " + c.Detail}, true
+	default:
+		c.ToDo = "finish the rollout, so that none is left; a pod of this library in mode lease cannot be told from one"
+	}
+	if c.OK {
+		c.ToDo, c.Acknowledgeable = "", false
+	}
+	return c, true
+}

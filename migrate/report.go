@@ -1,0 +1,153 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Report is what stands on the cluster. It was put together from several reads,
+// so that its parts may be some milliseconds apart; the Lease is the oldest.
+type Report struct {
+	Namespace string `json:"namespace"`
+	Lock      string `json:"lock"`
+	// Phase is the one that counts: the later of the Lease's and the
+	// ConfigMap's.
+	Phase Phase  `json:"phase,omitempty"`
+	Step  uint64 `json:"step,omitempty"`
+
+	Lease      LeaseReport     `json:"lease"`
+	ConfigMap  ConfigMapReport `json:"configMap"`
+	Candidates []Candidate     `json:"candidates"`
+	// LegacyPods are those without a presence at the lock that may still lead.
+	// They are not known where Counted is false.
+	LegacyPods []LegacyPod `json:"legacyPods"`
+	Counted    bool        `json:"counted"`
+
+	// Problems keep the lock from working, or this report from being complete.
+	// Warnings are what may become a problem. Both say what to do.
+	Problems []string `json:"problems,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+
+	read election.Snapshot // the Lease
+}
+
+// LeaseReport is what the Lease says.
+type LeaseReport struct {
+	Exists bool   `json:"exists"`
+	Phase  Phase  `json:"phase,omitempty"`
+	Step   uint64 `json:"step,omitempty"`
+	// Holder is empty if nobody holds it. Zone, Node, Pod ("name/uid") and
+	// Token are the holder's, if it is one that says so.
+	Holder string `json:"holder,omitempty"`
+	Zone   string `json:"zone,omitempty"`
+	Node   string `json:"node,omitempty"`
+	Pod    string `json:"pod,omitempty"`
+	Token  uint64 `json:"token,omitempty"`
+	// Ours says that a zonelect program wrote the holder.
+	Ours            bool      `json:"ours"`
+	Since           time.Time `json:"since,omitzero"`
+	Renewed         time.Time `json:"renewed,omitzero"`
+	DurationSeconds int64     `json:"durationSeconds,omitempty"`
+	Transitions     int32     `json:"transitions"`
+	// Expired says that it has a holder that has not renewed it in time, by
+	// the clock of this machine, which may be wrong. Candidates wait in full,
+	// by their own.
+	Expired bool `json:"expired"`
+}
+
+// ConfigMapReport is what stands in the legacy lock's place.
+type ConfigMapReport struct {
+	Name string `json:"name"`
+	// Kind is empty if it could not be read.
+	Kind  ownerref.Kind `json:"kind,omitempty"`
+	Phase Phase         `json:"phase,omitempty"`
+	Step  uint64        `json:"step,omitempty"`
+	// Owner is the pod that owns a leader-for-life lock, as "name/uid".
+	Owner string `json:"owner,omitempty"`
+	// Armed, Presences (names of Leases) and Presumed (pods, as "name/uid") are
+	// a shield's. Presumed are legacy pods that count as gone though nothing
+	// proves it.
+	Armed     bool     `json:"armed"`
+	Presences []string `json:"presences,omitempty"`
+	Presumed  []string `json:"presumed,omitempty"`
+	// Why says of a foreign one what it is and what to do.
+	Why string `json:"why,omitempty"`
+	// Elected is who holds the record that client-go's electors had before
+	// Leases, on the ConfigMap or on the Endpoints of that name.
+	Elected []Elected `json:"elected,omitempty"`
+
+	shield ownerref.Record
+}
+
+// Elected is an election record of client-go outside of a Lease.
+type Elected struct {
+	Resource string    `json:"resource"` // configmaps or endpoints
+	Holder   string    `json:"holder,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Renewed  time.Time `json:"renewed,omitzero"`
+	Error    string    `json:"error,omitempty"` // what about it cannot be read
+}
+
+// Candidate is a program that takes part in the migration: one with a presence
+// object. A candidate in mode lease has none.
+type Candidate struct {
+	Identity string `json:"identity"`
+	Presence string `json:"presence"` // the name of that object
+	Pod      string `json:"pod"`
+	UID      string `json:"uid"`
+	Node     string `json:"node,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Mode     string `json:"mode,omitempty"`
+	// Waiting is what it waits for before it may lead, in words.
+	Waiting string `json:"waiting,omitempty"`
+	// Exists says that its pod does, and Ready what that says.
+	Exists bool `json:"exists"`
+	Ready  bool `json:"ready"`
+	// Holds says that it holds the Lease, and Shields that it is among the
+	// shield's owners.
+	Holds   bool `json:"holds"`
+	Shields bool `json:"shields"`
+
+	pod *corev1.Pod
+}
+
+// LegacyPod is one that may still lead by the ConfigMap.
+type LegacyPod struct {
+	Pod   string            `json:"pod"`
+	UID   string            `json:"uid"`
+	Node  string            `json:"node,omitempty"`
+	State ownerref.PodState `json:"state"`
+	Why   string            `json:"why"`
+}
+
+// running returns the candidates whose pods exist.
+func (r *Report) running() []Candidate {
+	var all []Candidate
+	for _, c := range r.Candidates {
+		if c.Exists {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// holder returns the candidate that holds the Lease; nil if none does.
+func (r *Report) holder() *Candidate {
+	for i := range r.Candidates {
+		if r.Candidates[i].Holds {
+			return &r.Candidates[i]
+		}
+	}
+	return nil
+}
+
+func (r *Report) stage() record.Stage { return record.Stage{Phase: r.Phase, Step: r.Step} }

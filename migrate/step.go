@@ -1,0 +1,158 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// Options say how a step is taken. The zero value takes the next one.
+type Options struct {
+	// To is the phase to go to. Empty means the next in the direction.
+	To Phase
+	// DryRun checks everything and writes nothing.
+	DryRun bool
+	// Acknowledge has the names of checks that may fail, because the caller
+	// knows better. It counts for those alone that are Acknowledgeable.
+	Acknowledge []string
+}
+
+// Outcome is a step that was taken, or in a dry run could be.
+type Outcome struct {
+	From   Phase  `json:"from"`
+	To     Phase  `json:"to"`
+	Step   uint64 `json:"step"` // the number that the phase now has
+	DryRun bool   `json:"dryRun,omitempty"`
+	Checks Checks `json:"checks"`
+}
+
+// RefusedError says that a step was not taken, for nothing was written.
+type RefusedError struct {
+	From, To Phase
+	Checks   Checks // all
+	Failed   Checks // those that are in the way
+}
+
+func (e *RefusedError) Error() string {
+	var reasons []string
+	for _, c := range e.Failed {
+		reasons = append(reasons, fmt.Sprintf("%s: %s (%s)", c.Name, c.Detail, c.ToDo))
+	}
+	return fmt.Sprintf("from phase %q to %q: refused: %s", e.From, e.To, strings.Join(reasons, "; "))
+}
+
+// Advance goes on to the next phase, up to sealed. It returns when the phase is
+// written: Await waits for the candidates. It returns a *RefusedError, and an
+// Outcome with the checks, if that is not safe.
+func (m *Migration) Advance(ctx context.Context, o Options) (Outcome, error) {
+	return m.move(ctx, ByAdvance, o)
+}
+
+// Rollback goes back to the phase before, as Advance goes on: from sealed or
+// clean to dual, from dual to legacy.
+func (m *Migration) Rollback(ctx context.Context, o Options) (Outcome, error) {
+	return m.move(ctx, ByRollback, o)
+}
+
+// Clean has the sealed ConfigMap removed, as Advance goes on. It must be
+// acknowledged that nothing can bring legacy pods back (CheckNoWayBack).
+func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
+	return m.move(ctx, ByClean, o)
+}
+
+// attempts bounds how often a step is judged anew because the Lease was written
+// meanwhile, as its holder does every other second.
+const attempts = 10
+
+func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, error) {
+	r, err := m.Inspect(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{From: r.Phase, To: o.To, DryRun: o.DryRun}
+	step := stepBy(r.Phase, by)
+	if step == nil || o.To != "" && o.To != step.To {
+		return out, refused(&out, Checks{noSuchStep(r, by, step, o.To)}, o)
+	}
+	out.To = step.To
+	p, err := m.prepare(ctx, out.To)
+	if err == nil {
+		err = refused(&out, p.fixed, o)
+	}
+	if err != nil {
+		return out, err
+	}
+	return p.take(ctx, out, r.stage(), o)
+}
+
+// noSuchStep is the check that fails where that step does not begin.
+func noSuchStep(r Report, by string, step *Step, to Phase) Check {
+	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("there is no %s from phase %q", by, r.Phase), ToDo: "see the plan"}
+	switch {
+	case to == r.Phase && to != "":
+		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"
+	case step != nil:
+		c.Detail, c.ToDo = fmt.Sprintf("%s does not lead from phase %s to %s", by, r.Phase, to), "go to "+string(step.To)
+	case r.Phase == "":
+		c.ToDo = forward[""].Does
+	}
+	return c
+}
+
+// refused notes the checks, and returns an error if they fail.
+func refused(out *Outcome, checks Checks, o Options) error {
+	out.Checks = checks
+	if failed := checks.Failed(o.Acknowledge...); len(failed) > 0 {
+		return &RefusedError{out.From, out.To, checks, failed}
+	}
+	return nil
+}
+
+// take judges the step and writes it, at the version of the Lease that was
+// judged.
+func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o Options) (Outcome, error) {
+	err := election.ErrConflict
+	for i := 0; i < attempts && errors.Is(err, election.ErrConflict); i++ {
+		r, checks, looked := p.judge(ctx)
+		if looked != nil {
+			return out, looked
+		}
+		if r.stage() != from {
+			return out, fmt.Errorf("%w: the phase was %s (step %d), and somebody has made it %s (step %d)", election.ErrConflict, from.Phase, from.Step, r.Phase, r.Step)
+		}
+		if err := refused(&out, checks, o); err != nil {
+			return out, err
+		}
+		out.Step = from.Step + 1
+		if o.DryRun {
+			return out, nil
+		}
+		if err = p.write(ctx, r, record.Stage{Phase: out.To, Step: out.Step}); err == nil {
+			p.tell(ctx, types.UID(r.read.Version.UID), out)
+		}
+	}
+	return out, err
+}
+
+// write puts a stage on the Lease that was read, and changes nothing else.
+func (m *Migration) write(ctx context.Context, r Report, stage record.Stage) error {
+	read, ok := r.read.Version.Opaque.(*coordinationv1.Lease)
+	if !ok {
+		return m.lease.Name().Explain("update", errors.New("it does not exist: start a candidate"))
+	}
+	changed := read.DeepCopy()
+	changed.Annotations = record.WriteStage(maps.Clone(changed.Annotations), stage)
+	_, err := m.lease.Update(ctx, changed)
+	return err
+}
