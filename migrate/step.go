@@ -49,7 +49,11 @@ func (e *RefusedError) Error() string {
 	for _, c := range e.Failed {
 		reasons = append(reasons, fmt.Sprintf("%s: %s (%s)", c.Name, c.Detail, c.ToDo))
 	}
-	return fmt.Sprintf("from phase %q to %q: refused: %s", e.From, e.To, strings.Join(reasons, "; "))
+	to := ""
+	if e.To != "" {
+		to = fmt.Sprintf(" to %s", e.To)
+	}
+	return fmt.Sprintf("refused from phase %q%s: %s", e.From, to, strings.Join(reasons, "; "))
 }
 
 // Advance goes on to the next phase, up to sealed. It returns when the phase is

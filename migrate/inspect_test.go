@@ -1,0 +1,208 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/migrate"
+)
+
+// says checks that of these texts one has each word in it.
+func mention(t *testing.T, what string, texts []string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(strings.Join(texts, "\n"), word) {
+			t.Errorf("the %s are %q, without %q", what, texts, word)
+		}
+	}
+	if len(words) == 0 && len(texts) > 0 {
+		t.Errorf("the %s are %q, want none", what, texts)
+	}
+}
+
+func TestAReportSaysWhoLeadsAndWhoCould(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.joins("b")
+		time.Sleep(time.Minute)
+		r := s.report()
+		if l := r.Lease; !l.Exists || l.Phase != migrate.Dual || l.Step != 1 || l.Holder != "a" || l.Zone != "z-a" || !l.Ours || l.Token == 0 || l.Expired || l.DurationSeconds != 15 || time.Since(l.Since) < time.Minute || time.Since(l.Renewed) > 2*time.Second {
+			s.t.Errorf("the Lease: %+v", l)
+		}
+		if c := r.ConfigMap; c.Name != "lock" || c.Kind != ownerref.Shield || !c.Armed || len(c.Presences) != 2 || c.Phase != migrate.Dual {
+			s.t.Errorf("the ConfigMap: %+v", c)
+		}
+		if len(r.Candidates) != 2 || !r.Counted || len(r.LegacyPods) != 0 {
+			s.t.Fatalf("the candidates: %+v", r)
+		}
+		if a, b := r.Candidates[0], r.Candidates[1]; a.Identity != "a" || a.Pod != "a" || a.UID != "uid-a" || a.Zone != "z-a" || a.Version != "v2" || a.Mode != "auto" || !a.Exists || !a.Ready || !a.Holds || !a.Shields || b.Holds || !b.Shields {
+			s.t.Errorf("the candidates: %+v", r.Candidates)
+		}
+		mention(s.t, "problems", r.Problems)
+		mention(s.t, "warnings", r.Warnings)
+	})
+}
+
+func TestAReportSaysWhatIsOdd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do       func(s *stage)
+		problems []string
+		warnings []string
+	}{
+		"nothing there": {func(*stage) {}, nil, nil},
+		"one candidate": {func(s *stage) { s.joins("a") }, nil, []string{"one candidate only"}},
+		"one zone": {func(s *stage) {
+			for _, name := range []string{"a", "b"} {
+				s.joins(name, func(c *multilock.ShieldConfig) { c.Candidate.Zone = "z" })
+			}
+		}, nil, []string{"all 2 candidates are in zone z"}},
+		"no zone": {func(s *stage) {
+			s.joins("a")
+			s.joins("b", func(c *multilock.ShieldConfig) { c.Candidate.Zone = "" })
+		}, nil, []string{"zone is not known"}},
+		"a fixed mode": {func(s *stage) {
+			s.joins("a")
+			s.joins("b", func(c *multilock.ShieldConfig) { c.Mode = multilock.Dual })
+		}, nil, []string{"b (dual)"}},
+		"waiting": {func(s *stage) {
+			s.runs("old")
+			s.joins("a")
+			s.joins("b")
+		}, nil, []string{"a holds the Lease and waits: legacy pods that may still lead"}},
+		"not ready": {func(s *stage) {
+			s.joins("a")
+			s.joins("b")
+			s.runs("b", func(p *corev1.Pod) { p.Status.Conditions = nil })
+		}, nil, []string{"candidate b is not Ready"}},
+		"a presence without a pod": {func(s *stage) {
+			s.joins("a")
+			s.leaves(s.joins("b"))
+		}, nil, []string{"left over: its pod b", "one candidate only"}},
+		"no leader": {func(s *stage) {
+			s.poses("a", "auto")
+			s.poses("b", "auto")
+			s.lies("", "dual")
+		}, []string{"nobody holds the Lease"}, []string{"in zone z1"}},
+		"a silent leader": {func(s *stage) {
+			s.poses("a", "auto")
+			s.lies("a", "dual")
+			time.Sleep(16 * time.Second)
+		}, []string{"a holds the Lease, but has not renewed it"}, []string{"one candidate"}},
+		"a stranger leads": {func(s *stage) {
+			s.poses("a", "auto")
+			s.lies("theirs", "dual")
+		}, nil, []string{"theirs holds the Lease and has no presence"}},
+		"nobody follows": {func(s *stage) { s.lies("a", "dual") }, []string{"no candidate with a presence runs"}, []string{"a holds"}},
+		"phases disagree": {func(s *stage) {
+			s.joins("a")
+			s.joins("b")
+			for _, c := range s.seats {
+				c.cancel()
+				<-c.done
+			}
+			s.phase("sealed", "2")
+		}, []string{"nobody holds"}, []string{"phase sealed (step 2), the ConfigMap dual (step 1)"}},
+		"a legacy leader after the seal": {func(s *stage) {
+			s.joins("a")
+			s.goes(s.Advance, migrate.Sealed)
+			s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+			s.runs("old")
+			s.holds("old")
+		}, []string{"legacy pod old/uid-old holds the ConfigMap, though the phase is clean"}, []string{"one candidate"}},
+		"a stranger's ConfigMap": {func(s *stage) {
+			s.server.Put(mapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", UID: "u"}, Data: map[string]string{"a": "b"}})
+		}, []string{"it holds data"}, nil},
+		"client-go on the ConfigMap": {func(s *stage) {
+			s.server.Put(mapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", UID: "u", Annotations: map[string]string{
+				"control-plane.alpha.kubernetes.io/leader": "no JSON",
+			}}})
+		}, []string{"cannot be read", "election record of client-go"}, nil},
+		"client-go on the Endpoints": {func(s *stage) {
+			s.server.Put("/api/v1/namespaces/ns/endpoints/lock", apitest.Object{"metadata": apitest.Object{"name": "lock", "uid": "u", "annotations": apitest.Object{
+				"control-plane.alpha.kubernetes.io/leader": `{"holderIdentity":"them","leaseDurationSeconds":15}`,
+			}}})
+		}, nil, []string{`of "them"`}},
+		"what may not be read": {func(s *stage) {
+			s.joins("a")
+			s.joins("b")
+			s.denied = []string{"get configmaps", "list pods", "get endpoints"}
+		}, []string{`needs verb "get" on configmaps`, `needs verb "list" on pods`}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				tc.do(s)
+				r := s.report()
+				mention(s.t, "problems", r.Problems, tc.problems...)
+				mention(s.t, "warnings", r.Warnings, tc.warnings...)
+			})
+		})
+	}
+}
+
+// TestWhatAnEarlierHolderSaidIsNotBelieved: client-go leaves it standing.
+func TestWhatAnEarlierHolderSaidIsNotBelieved(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.lies("a", "dual")
+		s.server.Change(leasePath, func(o apitest.Object) { o["spec"].(apitest.Object)["holderIdentity"] = "theirs" })
+		if l := s.report().Lease; l.Ours || l.Zone != "" || l.Token != 0 || l.Holder != "theirs" {
+			s.t.Errorf("the Lease: %+v", l)
+		}
+	})
+}
+
+// TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader: without a
+// selector.
+func TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.config.Selector = ""
+		m, err := migrate.New(s.config)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.Migration = m
+		if r := s.report(); r.Counted || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "give a selector") {
+			s.t.Errorf("with nobody there: %+v", r)
+		}
+		yes := true
+		s.server.Put("/apis/apps/v1/namespaces/ns/statefulsets/op", apitest.Object{
+			"metadata": apitest.Object{"name": "op", "uid": "uid-op"},
+			"spec":     apitest.Object{"selector": apitest.Object{"matchLabels": apitest.Object{"app": "op"}}},
+		})
+		owned := func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "op", UID: "uid-op", Controller: &yes}}
+		}
+		s.runs("old", owned)
+		s.runs("old-2", owned)
+		s.holds("old")
+		if r := s.report(); len(r.LegacyPods) != 2 || len(r.Problems) != 0 {
+			s.t.Errorf("from the legacy leader: %+v", r)
+		}
+		s.vanishes("old")
+		s.poses("a", "auto")
+		s.runs("a", owned)
+		if r := s.report(); len(r.LegacyPods) != 1 || len(r.Problems) != 0 {
+			s.t.Errorf("from a candidate: %+v", r)
+		}
+	})
+}
+
+// TestTheLeaseSaysWhichConfigMapItIsFor: then nobody else need say it.
+func TestTheLeaseSaysWhichConfigMapItIsFor(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a", func(c *multilock.ShieldConfig) { c.LegacyName = "old-lock" })
+		if c := s.report().ConfigMap; c.Name != "old-lock" || c.Kind != ownerref.Shield {
+			s.t.Errorf("the ConfigMap: %+v", c)
+		}
+		s.goes(s.Advance, migrate.Sealed)
+	})
+}

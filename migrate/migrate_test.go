@@ -1,0 +1,240 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/migrate"
+)
+
+// TestThereAndBackAgain takes every step with running candidates.
+func TestThereAndBackAgain(t *testing.T) {
+	scenario(t, func(s *stage) {
+		t := s.t
+		s.runs("old")
+		s.holds("old")
+		s.joins("a")
+		s.joins("b")
+		if r := s.report(); r.Phase != migrate.Dual || r.ConfigMap.Kind != ownerref.Legacy || len(r.LegacyPods) != 1 {
+			t.Errorf("at first there is %+v", r)
+		}
+		s.refuses(s.Advance, migrate.Options{}, migrate.CheckArmed, migrate.CheckLegacyPods)
+		s.vanishes("old")
+		s.follows(migrate.Dual)
+		term := s.leading()
+		if len(term) != 1 {
+			t.Fatalf("%v lead", term)
+		}
+
+		s.goes(s.Advance, migrate.Sealed)
+		s.goes(s.Rollback, migrate.Dual)
+		if r := s.report(); len(r.ConfigMap.Presences) != 2 {
+			t.Errorf("given back to %v", r.ConfigMap.Presences)
+		}
+		if now := s.leading(); len(now) != 1 || now[0] != term[0] {
+			t.Errorf("%v led, now %v do", term, now)
+		}
+
+		s.runs("old-2")
+		s.goes(s.Rollback, migrate.Legacy)
+		if now := s.leading(); len(now) != 0 {
+			t.Errorf("in phase legacy %v lead", now)
+		}
+		s.holds("old-2")
+		if r := s.report(); r.ConfigMap.Owner != "old-2/uid-old-2" || len(r.Problems) != 0 {
+			t.Errorf("the legacy lock is back: %+v", r)
+		}
+		if _, err := s.Advance(t.Context(), migrate.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		s.vanishes("old-2")
+		s.follows(migrate.Dual)
+
+		s.goes(s.Advance, migrate.Sealed)
+		s.refuses(s.Clean, migrate.Options{}, migrate.CheckNoWayBack)
+		s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+		if now := s.leading(); len(now) != 1 {
+			t.Errorf("at the end %v lead", now)
+		}
+		s.goes(s.Rollback, migrate.Dual)
+		if r := s.report(); r.Step != 8 {
+			t.Errorf("seven changes of phase after the first: step %d", r.Step)
+		}
+	})
+}
+
+// TestAStepWritesOneAnnotationAndAnEvent: candidates do all else. That the spec
+// stays, the stage sees to.
+func TestAStepWritesOneAnnotationAndAnEvent(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		if _, err := s.Advance(s.t.Context(), migrate.Options{}); err != nil {
+			s.t.Fatal(err)
+		}
+		if len(s.wrote) != 2 || s.wrote[0] != "PUT "+leasePath || s.wrote[1] != "POST "+strings.TrimSuffix(eventsPath, "/") {
+			s.t.Errorf("wrote %v", s.wrote)
+		}
+		s.follows(migrate.Sealed)
+		for path, o := range s.server.Objects {
+			if !strings.HasPrefix(path, eventsPath) {
+				continue
+			}
+			of := o["involvedObject"].(apitest.Object)
+			if o["reason"] != "MigrationAdvanced" || of["kind"] != "Lease" || of["uid"] != s.server.Objects[leasePath]["metadata"].(apitest.Object)["uid"] ||
+				!strings.Contains(o["message"].(string), "jane") || !strings.Contains(o["message"].(string), "from phase dual to sealed") {
+				s.t.Errorf("the Event is %v", o)
+			}
+		}
+	})
+}
+
+func TestAnEventThatMayNotBePostedStopsNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.denied = []string{"create events"}
+		s.goes(s.Advance, migrate.Sealed)
+	})
+}
+
+func TestADryRunWritesNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		out, err := s.Advance(s.t.Context(), migrate.Options{DryRun: true})
+		if err != nil || out.To != migrate.Sealed || out.Step != 2 || !out.DryRun || len(out.Checks) == 0 || len(s.wrote) != 0 || s.report().Phase != migrate.Dual {
+			s.t.Errorf("got %+v, %v; wrote %v", out, err, s.wrote)
+		}
+	})
+}
+
+// TestTheLeadersRenewalsDoNotStopAStep: they change the Lease all the time.
+func TestTheLeadersRenewalsDoNotStopAStep(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		n := 0
+		s.before = func() {
+			if n++; n < 4 {
+				s.server.Change(leasePath, func(apitest.Object) {})
+			}
+		}
+		s.goes(s.Advance, migrate.Sealed)
+		if n != 5 { // four attempts and the Event
+			s.t.Errorf("%d writes", n)
+		}
+	})
+}
+
+func TestTwoWhoTakeAStepTogetherTakeOne(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.before = func() { s.before = nil; s.phase("sealed", "2") }
+		_, err := s.Advance(s.t.Context(), migrate.Options{})
+		if !errors.Is(err, election.ErrConflict) || !strings.Contains(err.Error(), "sealed (step 2)") {
+			s.t.Errorf("got %v", err)
+		}
+		if r := s.report(); r.Step != 2 {
+			s.t.Errorf("step %d", r.Step)
+		}
+	})
+}
+
+// TestWhatChangesMeanwhileIsJudgedAnew: a legacy pod starts at the last moment.
+func TestWhatChangesMeanwhileIsJudgedAnew(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.before = func() {
+			s.before = nil
+			s.runs("old")
+			s.server.Change(leasePath, func(apitest.Object) {})
+		}
+		s.refuses(s.Advance, migrate.Options{}, migrate.CheckLegacyPods)
+	})
+}
+
+func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.runs("old")
+		s.joins("a")
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		defer cancel()
+		var told []string
+		r, err := s.Await(ctx, func(why []string) { told = append(told, strings.Join(why, "; ")) })
+		var late *migrate.NotFollowedError
+		if !errors.As(err, &late) || !errors.Is(err, context.DeadlineExceeded) || late.Phase != migrate.Dual || r.Phase != migrate.Dual ||
+			!strings.Contains(err.Error(), "a waits: legacy pods that may still lead: old (unreachable)") {
+			s.t.Errorf("got %v", err)
+		}
+		if len(told) == 0 || len(told) > 3 || !strings.Contains(told[len(told)-1], "old (unreachable)") {
+			s.t.Errorf("it told %q", told)
+		}
+	})
+	scenario(t, func(s *stage) {
+		s.poses("a", "auto")
+		s.lies("a", "sealed")
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), "nobody holds the Lease") {
+			s.t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestAShieldWithoutAHolderInPhaseLegacyIsAProblem: its leader died before it
+// had taken it down, and nobody else may.
+func TestAShieldWithoutAHolderInPhaseLegacyIsAProblem(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.joins("a")
+		s.leaves(a)
+		s.poses("b", "auto")
+		s.phase("legacy", "2")
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), "the pods of all candidates are gone") {
+			s.t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestThePlanSaysWhatTheNextStepDoesAndWhetherItCouldBeTaken(t *testing.T) {
+	scenario(t, func(s *stage) {
+		p, err := s.Plan(s.t.Context())
+		if err != nil || p.Next == nil || p.Next.By != "" || p.Back != nil || !strings.Contains(p.Next.Does, "mode auto") {
+			s.t.Errorf("with nothing there: %+v, %v", p, err)
+		}
+		s.joins("a")
+		for _, phase := range []migrate.Phase{migrate.Dual, migrate.Sealed, migrate.Clean} {
+			p, err := s.Plan(s.t.Context())
+			if err != nil || p.Report.Phase != phase || p.Back == nil || p.Back.By != migrate.ByRollback || (p.Next == nil) != (phase == migrate.Clean) || (len(p.Checks) == 0) != (phase == migrate.Clean) {
+				s.t.Errorf("%s: %+v, %v", phase, p, err)
+			}
+			for _, step := range []*migrate.Step{p.Next, p.Back} {
+				if step != nil && (step.Does == "" || step.Verify == "" || step.Return == "" || step.From != phase) {
+					s.t.Errorf("%s: a step without words: %+v", phase, step)
+				}
+			}
+			switch phase {
+			case migrate.Dual:
+				s.goes(s.Advance, migrate.Sealed)
+			case migrate.Sealed:
+				s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+			}
+		}
+	})
+}
+
+func TestAConfigSaysWhatIsWrongWithIt(t *testing.T) {
+	_, err := migrate.New(migrate.Config{LegacyName: "A"})
+	for _, word := range []string{"namespace is empty", "name is empty", "coordination.k8s.io/v1", "apps/v1", "authorization.k8s.io/v1", `"A" is not valid`} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%v does not say %q", err, word)
+		}
+	}
+}

@@ -1,0 +1,343 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/migrate"
+)
+
+// all acknowledges every check there is.
+var all = []string{
+	migrate.CheckPermissions, migrate.CheckAPI, migrate.CheckOrder, migrate.CheckConfigMap, migrate.CheckCandidates, migrate.CheckLeader,
+	migrate.CheckArmed, migrate.CheckPresumed, migrate.CheckLegacyPods, migrate.CheckWorkload, migrate.CheckNoWayBack,
+}
+
+func TestWithoutAPhaseOnRecordThereIsNoStep(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.runs("old")
+		s.holds("old")
+		for _, by := range []mover{s.Advance, s.Rollback, s.Clean} {
+			failed := s.refuses(by, migrate.Options{Acknowledge: all}, migrate.CheckOrder)
+			if !strings.Contains(failed[0].ToDo, "mode auto") {
+				s.t.Errorf("it says to do %q", failed[0].ToDo)
+			}
+		}
+	})
+}
+
+func TestStepsAreTakenOneAtATime(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		for _, o := range []struct {
+			by mover
+			to migrate.Phase
+		}{{s.Advance, migrate.Clean}, {s.Advance, migrate.Dual}, {s.Advance, migrate.Legacy}, {s.Rollback, migrate.Dual}, {s.Clean, ""}, {s.Clean, migrate.Clean}} {
+			s.refuses(o.by, migrate.Options{To: o.to, Acknowledge: all}, migrate.CheckOrder)
+		}
+		if checks, err := s.Preflight(s.t.Context(), migrate.Clean); err != nil || len(checks.Failed(all...)) != 1 {
+			s.t.Errorf("preflight: %+v, %v", checks, err)
+		}
+		s.goes(s.Advance, migrate.Sealed)
+		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckOrder)
+	})
+}
+
+// TestMissingPermissionsAreAllNamedAtOnce: before anything else is looked at.
+func TestMissingPermissionsAreAllNamedAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.denied = []string{"update leases", "list pods"}
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckPermissions)
+		for _, word := range []string{"verb update on leases.coordination.k8s.io in namespace ns", "verb list on pods"} {
+			if !strings.Contains(failed[0].Detail, word) {
+				s.t.Errorf("%q does not say %q", failed[0].Detail, word)
+			}
+		}
+		s.denied = []string{"list replicasets"}
+		s.goes(s.Advance, migrate.Sealed)
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckPermissions)
+		s.denied = []string{"create selfsubjectaccessreviews"}
+		s.refuses(s.Rollback, migrate.Options{}, migrate.CheckPermissions)
+		s.goes(s.Rollback, migrate.Dual, migrate.CheckPermissions)
+	})
+}
+
+// TestNothingIsDoneWhereNobodyWouldDoIt: the leader does what the phase says.
+func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
+	t.Run("no candidate", func(t *testing.T) {
+		scenario(t, func(s *stage) {
+			s.lies("a", "sealed")
+			start := time.Now()
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckCandidates, migrate.CheckLeader)
+			if took := time.Since(start); took < 15*time.Second || took > 20*time.Second {
+				s.t.Errorf("listened for a renewal for %v", took)
+			}
+		})
+	})
+	t.Run("a dead leader", func(t *testing.T) {
+		scenario(t, func(s *stage) {
+			s.poses("a", "auto")
+			s.lies("a", "sealed")
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckLeader)
+		})
+	})
+	t.Run("a deleted Lease", func(t *testing.T) {
+		scenario(t, func(s *stage) {
+			a := s.joins("a")
+			s.goes(s.Advance, migrate.Sealed)
+			s.leaves(a)
+			s.server.Delete(leasePath)
+			failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckCandidates, migrate.CheckLeader)
+			if !strings.Contains(failed[1].Detail, "does not exist") {
+				s.t.Errorf("it says %q", failed[1].Detail)
+			}
+		})
+	})
+	t.Run("a leader that takes no part", func(t *testing.T) {
+		scenario(t, func(s *stage) {
+			a := s.joins("a")
+			s.goes(s.Advance, migrate.Sealed)
+			plain := s.joinsPlain("plain")
+			s.leaves(a)
+			s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckCandidates, migrate.CheckLeader)
+			s.joins("b")
+			s.refuses(s.Rollback, migrate.Options{}, migrate.CheckLeader)
+			s.goes(s.Rollback, migrate.Dual, migrate.CheckLeader) // it stops by itself (M12)
+			if now := s.leading(); !slices.Equal(now, []string{"b"}) {
+				s.t.Errorf("%v lead", now)
+			}
+			_ = plain
+		})
+	})
+	t.Run("a client-go leader", func(t *testing.T) {
+		scenario(t, func(s *stage) {
+			s.poses("a", "auto")
+			s.lies("theirs", "sealed")
+			s.server.Change(leasePath, func(o apitest.Object) {
+				o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/holder"] = "a"
+			})
+			defer s.renews()()
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckLeader)
+		})
+	})
+}
+
+// renews renews the Lease every two seconds, until the function is called.
+func (s *stage) renews() func() {
+	return s.every(2*time.Second, func() {
+		s.server.Change(leasePath, func(o apitest.Object) {
+			o["spec"].(apitest.Object)["renewTime"] = metav1.NowMicro()
+		})
+	})
+}
+
+// every does something now and every so often, until the function is called.
+func (s *stage) every(d time.Duration, do func()) func() {
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			do()
+			select {
+			case <-time.After(d):
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() { close(end); <-done }
+}
+
+func TestCandidatesThatDoNotGoBeyondDualAreNotLeftBehind(t *testing.T) {
+	dual := func(c *multilock.ShieldConfig) { c.Mode = multilock.Dual }
+	scenario(t, func(s *stage) {
+		s.joins("a", dual)
+		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckCandidates)
+		s.joins("b")
+		s.refuses(s.Advance, migrate.Options{}, migrate.CheckCandidates)
+	})
+	scenario(t, func(s *stage) {
+		s.joins("b")
+		s.joins("a", dual)
+		s.goes(s.Advance, migrate.Sealed, migrate.CheckCandidates)
+	})
+}
+
+func TestOnlyAnArmedShieldIsSealed(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.runs("old")
+		s.holds("old")
+		s.joins("a")
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckArmed)
+		if !strings.Contains(failed[0].ToDo, "a waits: legacy pods that may still lead: old") {
+			s.t.Errorf("it says to do %q", failed[0].ToDo)
+		}
+	})
+}
+
+// TestNothingIsSealedWhileALegacyPodIsPresumedGone: behind a partition it may
+// lead (M11).
+func TestNothingIsSealedWhileALegacyPodIsPresumedGone(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.joins("a")
+		s.leaves(a)
+		s.poses("b", "auto")
+		s.lies("b", "dual")
+		defer s.renews()()
+		s.says("zonelect.dev/presumed", "old/uid-old")
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckPresumed)
+		if !strings.Contains(failed[0].Detail, "old/uid-old") {
+			s.t.Errorf("it says %q", failed[0].Detail)
+		}
+	})
+}
+
+func TestNothingIsSealedOrCleanedUnderLegacyPodsUnlessThatIsAcknowledged(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.runs("old")
+		failed := s.refuses(s.Advance, migrate.Options{}, migrate.CheckLegacyPods)
+		if !strings.Contains(failed[0].Detail, "old (") {
+			s.t.Errorf("it says %q", failed[0].Detail)
+		}
+		s.goes(s.Advance, migrate.Sealed, migrate.CheckLegacyPods)
+		s.refuses(s.Clean, migrate.Options{}, migrate.CheckNoWayBack, migrate.CheckLegacyPods)
+	})
+}
+
+// TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard: it takes a heartbeat.
+func TestAFinishedPodIsNoLegacyPodOnceItsKubeletWasHeard(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.runs("old", func(p *corev1.Pod) {
+			p.Status = corev1.PodStatus{Phase: corev1.PodSucceeded}
+		})
+		s.refuses(s.Advance, migrate.Options{}, migrate.CheckLegacyPods)
+		s.server.Put("/api/v1/nodes/node", &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "n"},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		})
+		stop := s.every(10*time.Second, func() {
+			s.server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "heart"}})
+		})
+		defer stop()
+		s.goes(s.Advance, migrate.Sealed)
+	})
+}
+
+func TestAStrangersConfigMapIsNoGround(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.poses("a", "auto")
+		s.lies("", "legacy")
+		s.server.Put(mapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}, Data: map[string]string{"a": "b"}})
+		failed := s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		if !strings.Contains(failed[0].ToDo, "give the lock another name") {
+			s.t.Errorf("it says to do %q", failed[0].ToDo)
+		}
+	})
+}
+
+func TestAConfigMapThatMayNotBeReadIsNoGround(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.poses("a", "auto")
+		s.lies("", "legacy")
+		s.denied = []string{"get configmaps", "create selfsubjectaccessreviews"}
+		s.refuses(s.Advance, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+	})
+}
+
+// TestTheWayBackNeedsSomebodyToLead: a legacy pod, unless that is acknowledged.
+func TestTheWayBackNeedsSomebodyToLead(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.refuses(s.Rollback, migrate.Options{}, migrate.CheckLegacyPods)
+		s.goes(s.Rollback, migrate.Legacy, migrate.CheckLegacyPods)
+	})
+}
+
+func TestCleanAsksWhetherAnythingBringsLegacyPodsBack(t *testing.T) {
+	yes := true
+	owned := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}}
+	}
+	set := func(s *stage, name, of string, replicas int32) {
+		s.server.Put(setsPath+name, &appsv1.ReplicaSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name), OwnerReferences: owned("Deployment", of)},
+			Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas},
+		})
+	}
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.server.Change(podsPath+"a", func(o apitest.Object) {
+			o["metadata"].(apitest.Object)["ownerReferences"] = apitest.Clone(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owned("ReplicaSet", "new")}})["metadata"].(apitest.Object)["ownerReferences"]
+		})
+		s.goes(s.Advance, migrate.Sealed)
+		set(s, "new", "op", 1)
+		set(s, "older", "op", 0)
+		set(s, "strange", "other", 3)
+		failed := s.refuses(s.Clean, migrate.Options{}, migrate.CheckNoWayBack)
+		if !strings.Contains(failed[0].Detail, "1 older ReplicaSets: older") {
+			s.t.Errorf("it says %q", failed[0].Detail)
+		}
+		set(s, "old", "op", 2)
+		failed = s.refuses(s.Clean, migrate.Options{}, migrate.CheckWorkload, migrate.CheckNoWayBack)
+		if !strings.HasSuffix(failed[0].Detail, ": old") {
+			s.t.Errorf("it says %q", failed[0].Detail)
+		}
+		s.goes(s.Clean, migrate.Clean, migrate.CheckWorkload, migrate.CheckNoWayBack)
+	})
+}
+
+func TestOnlyWhatIsSealedIsCleaned(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.joins("a")
+		s.leaves(a)
+		s.poses("b", "auto")
+		s.lies("b", "sealed")
+		s.phase("sealed", "2")
+		defer s.renews()()
+		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+	})
+}
+
+// TestFromCleanThereIsNoWayBackUnderALegacyLeader: no candidate would see it.
+func TestFromCleanThereIsNoWayBackUnderALegacyLeader(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.goes(s.Advance, migrate.Sealed)
+		s.goes(s.Clean, migrate.Clean, migrate.CheckNoWayBack)
+		s.runs("old")
+		s.holds("old")
+		s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		s.vanishes("old")
+		s.goes(s.Rollback, migrate.Dual)
+	})
+}
+
+func TestAnOldCollectorIsTold(t *testing.T) {
+	for version, word := range map[string]string{"36": "Kubernetes 1.36", "34+": "may not compare resourceVersions", "x": "not known"} {
+		scenario(t, func(s *stage) {
+			s.joins("a")
+			s.version = version
+			checks, err := s.Preflight(s.t.Context(), migrate.Sealed)
+			i := slices.IndexFunc(checks, func(c migrate.Check) bool { return c.Name == migrate.CheckAPI })
+			if err != nil || !checks[i].OK || !strings.Contains(checks[i].Detail, word) {
+				s.t.Errorf("version %s: %+v, %v", version, checks[i], err)
+			}
+		})
+	}
+}
