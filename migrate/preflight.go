@@ -48,7 +48,8 @@ type Checks []Check
 func (c Checks) Failed(acknowledged ...string) Checks {
 	var failed Checks
 	for _, check := range c {
-		if !check.OK && !(check.Acknowledgeable && slices.Contains(acknowledged, check.Name)) {
+		waived := check.Acknowledgeable && slices.Contains(acknowledged, check.Name)
+		if !check.OK && !waived {
 			failed = append(failed, check)
 		}
 	}
@@ -72,8 +73,7 @@ type preflight struct {
 	*observer
 	to        Phase
 	fixed     Checks // permissions and API
-	minor     int
-	alive     bool // somebody was seen to renew the Lease
+	alive     bool   // somebody was seen to renew the Lease
 	revisions revisions
 }
 
