@@ -31,8 +31,9 @@ type CensusConfig struct {
 	Namespace string
 	// Lock is the name of the lock's Lease. Required.
 	Lock string
-	// Self is the own pod, with its UID. It never counts as legacy. Required of
-	// whoever campaigns; one who only looks may leave it out if Selector is set.
+	// Self is the own pod, with its UID. It never counts as legacy, unless it is
+	// a legacy owner. Required of whoever campaigns. One who only looks gives any
+	// pod of the operator to start from, or none if Selector is set.
 	Self Owner
 	// Selector is a label selector for the operator's pods, old and new. Empty
 	// means that of the Deployment, StatefulSet or DaemonSet that the own pod
@@ -199,13 +200,13 @@ func (c *Census) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, err
 	}
 	var legacy []*corev1.Pod
 	listed := map[types.UID]bool{"": true}
+	met := func(pod *corev1.Pod) bool { return has(owners, Owner{UID: pod.UID}) }
 	self := &corev1.Pod{}
 	for i := range pods.Items {
-		if pods.Items[i].UID == c.config.Self.UID {
-			self = &pods.Items[i]
+		if pod := &pods.Items[i]; pod.UID == c.config.Self.UID && !met(pod) {
+			self = pod
 		}
 	}
-	met := func(pod *corev1.Pod) bool { return has(owners, Owner{UID: pod.UID}) }
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		listed[pod.UID] = true

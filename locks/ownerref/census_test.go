@@ -125,6 +125,19 @@ func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestALegacyOwnersRevisionIsLegacy: one who only looks may start from its pod.
+func TestALegacyOwnersRevisionIsLegacy(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", corev1.ConditionTrue)
+	of := func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "old") }
+	w.pod("old-1", "n1", of)
+	w.pod("old-2", "n1", of, phase(corev1.PodPending, ""), containers())
+	c := w.census(0, func(c *CensusConfig) { c.Self = podOf("old-1") })
+	if got := text(w.take(c, podOf("old-1"))); got != "[old-1 old-2] []" {
+		t.Errorf("counted %s", got)
+	}
+}
+
 // TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the
 // name of a candidate that went before it.
 func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
