@@ -265,6 +265,9 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 		l.trust.extend(a.sent, timing.RenewDeadline)
 	}
 	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
+	if !r.judge.newest.Version.Exists() {
+		l.renewAt = now // it was deleted after this renewal, and that was heard first (S4)
+	}
 }
 
 // heardLeading takes in an event of the watch during a term.

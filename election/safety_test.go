@@ -455,6 +455,24 @@ func TestS4TheHolderMendsAPartialRecordAtOnce(t *testing.T) {
 	})
 }
 
+func TestS4ADeletionHeardBeforeTheRenewalsAnswerIsNotForgotten(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		const slow = interval / 8
+		a.link.Set(electiontest.Fault{Delay: slow})
+		time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
+		s.lock.Delete()
+		time.Sleep(slow/2 + slow + time.Millisecond) // the answer, and the next write
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+		if len(a.ended) != 0 {
+			t.Errorf("the term ended: %v", <-a.ended)
+		}
+	})
+}
+
 func TestS4DeletedIsNotReleased(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
