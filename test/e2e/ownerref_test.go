@@ -238,14 +238,13 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 			return nil
 		})
 	}()
-	background := metav1.DeletePropagationBackground
+	background, deleted := metav1.DeletePropagationBackground, time.Now()
 	must(t, y.admin.AppsV1().Deployments(y.name).Delete(y.ctx, "op", metav1.DeleteOptions{PropagationPolicy: &background}))
 	y.pods(0)
-	last := time.Now()
 	if err := <-watched; !errors.Is(err, errSeen) {
 		t.Fatal(err)
 	}
-	t.Logf("the shield went %v after the last pod", (<-gone).Sub(last).Round(time.Millisecond))
+	t.Logf("the shield went %v after the Deployment was deleted", (<-gone).Sub(deleted).Round(time.Millisecond))
 	if now, err := seal.Read(y.ctx); err != nil || now.Kind != ownerref.Sealed || !now.Shield.Armed {
 		t.Errorf("the sealed one is %+v, %v", now, err)
 	}
