@@ -39,10 +39,10 @@ func (r *table) spread(work string, bare, zonelect, clientGo []time.Duration, la
 	at := func(p float64) func(all []time.Duration) string {
 		return func(all []time.Duration) string {
 			d := percentile(all, p)
-			if len(bare) == 0 {
+			if len(bare) == 0 || &all[0] == &bare[0] {
 				return short(d)
 			}
-			return fmt.Sprintf("%s (x%.3g)", short(d), float64(d)/float64(percentile(bare, p)))
+			return fmt.Sprintf("%s (x%.1f)", short(d), float64(d)/float64(percentile(bare, p)))
 		}
 	}
 	row("p50", lawP50, at(0.5))
