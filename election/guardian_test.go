@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
 )
 
 // guarded is a lock with a guardian that does what the test tells it to.
@@ -150,6 +151,30 @@ func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		s.idle(a)
+	})
+}
+
+// TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack: the write was on
+// its way. Kept, the lock would keep out those for whom it was withdrawn.
+func TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var g *guarded
+		a := s.start("a", func(c *election.Config) { g = guard(c) })
+		a.link.Set(electiontest.Fault{Delay: 500 * time.Millisecond})
+		g.campaign <- granted
+		time.Sleep(700 * time.Millisecond)
+		if r := s.record(); r.Holder != "a" {
+			t.Fatalf("%q holds the lock: the write has not landed", r.Holder)
+		}
+		g.campaign <- election.Clearance{Why: "rolled back"}
+		time.Sleep(10 * time.Second)
+		s.idle(a)
+		if r := s.record(); r.Holder != "" {
+			t.Errorf("%s holds the lock", r.Holder)
+		}
+		if got := a.Status(); got.State != election.StateFollower || got.Waiting != "rolled back" {
+			t.Errorf("the status is %+v", got)
+		}
 	})
 }
 

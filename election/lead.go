@@ -55,6 +55,9 @@ const (
 // whether to campaign again, or else what Run returns.
 func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 	l := r.begin(ctx, won)
+	if !r.clearance.Granted { // withdrawn while the write that won was on its way
+		r.stopWork(l, fmt.Errorf("%w: %s", ErrWithdrawn, r.clearance.Why))
+	}
 	stop := ctx.Done()
 	for {
 		if l.over() {
