@@ -17,7 +17,7 @@ import (
 	"github.com/zonelect/zonelect/migrate"
 )
 
-// says checks that of these texts one has each word in it.
+// mention checks that of these texts one has each word in it.
 func mention(t *testing.T, what string, texts []string, words ...string) {
 	t.Helper()
 	for _, word := range words {
@@ -147,6 +147,17 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestACandidateIsOnePodByUID: a StatefulSet's next pod has its name.
+func TestACandidateIsOnePodByUID(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.poses("a", "auto")
+		s.runs("a", func(p *corev1.Pod) { p.UID = "another" })
+		if r := s.report(); r.Candidates[0].Exists || r.Candidates[0].Ready || len(r.LegacyPods) != 1 {
+			s.t.Errorf("got %+v", r)
+		}
+	})
 }
 
 // TestWhatAnEarlierHolderSaidIsNotBelieved: client-go leaves it standing.

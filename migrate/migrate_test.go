@@ -187,6 +187,38 @@ func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
 	})
 }
 
+// TestNothingIsFollowedBeforeItIsDone: without a leader nothing is.
+func TestNothingIsFollowedBeforeItIsDone(t *testing.T) {
+	for phase, want := range map[string]string{"legacy": "still sealed", "dual": "sealed, not yet an armed shield", "clean": "sealed, not yet gone"} {
+		scenario(t, func(s *stage) {
+			a := s.joins("a")
+			s.goes(s.Advance, migrate.Sealed)
+			s.leaves(a)
+			s.phase(phase, "3")
+			ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+			defer cancel()
+			if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), want) {
+				s.t.Errorf("%s: got %v", phase, err)
+			}
+		})
+	}
+	for what, do := range map[string]func(s *stage){
+		"unarmed":            func(s *stage) { s.lies("a", "dual"); s.says("zonelect.dev/armed", "false") },
+		"without the leader": func(s *stage) { s.poses("b", "auto"); s.lies("b", "dual") },
+	} {
+		scenario(t, func(s *stage) {
+			s.leaves(s.joins("a"))
+			s.runs("a")
+			do(s)
+			ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+			defer cancel()
+			if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), "shield, not yet an armed shield") {
+				s.t.Errorf("%s: got %v", what, err)
+			}
+		})
+	}
+}
+
 // TestAShieldWithoutAHolderInPhaseLegacyIsAProblem: its leader died before it
 // had taken it down, and nobody else may.
 func TestAShieldWithoutAHolderInPhaseLegacyIsAProblem(t *testing.T) {

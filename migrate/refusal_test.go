@@ -148,12 +148,13 @@ func (s *stage) renews() func() {
 // every does something now and every so often, until the function is called.
 func (s *stage) every(d time.Duration, do func()) func() {
 	end, done := make(chan struct{}), make(chan struct{})
+	do()
 	go func() {
 		defer close(done)
 		for {
-			do()
 			select {
 			case <-time.After(d):
+				do()
 			case <-end:
 				return
 			}
