@@ -30,9 +30,14 @@ type LeaseOnly struct {
 
 var _ election.Guardian = (*LeaseOnly)(nil)
 
-// recheckLegacy is how often a candidate that found a legacy ConfigMap looks
-// whether it is gone.
-const recheckLegacy = 10 * time.Second
+const (
+	// lookPatience bounds one look for a legacy ConfigMap.
+	lookPatience = 2 * time.Second
+	// recheckError and recheckLegacy are how long after one that failed, or that
+	// found one, the next look comes.
+	recheckError  = time.Second
+	recheckLegacy = 10 * time.Second
+)
 
 // NewLeaseOnly returns a lock on the Lease that c describes. core talks to the
 // core group, v1, to look for the ConfigMap; where that is not permitted, it is
@@ -52,21 +57,21 @@ func NewLeaseOnly(c lease.Config, core rest.Interface) (*LeaseOnly, error) {
 func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) error {
 	said := election.Clearance{}
 	for {
-		c := mayMix(l.latest())
+		c, again := mayMix(l.latest()), time.Duration(0)
 		if !said.Granted && c.Granted {
-			c = l.look(ctx)
+			c, again = l.look(ctx)
 		}
 		if c != said {
 			said = c
 			clear(c)
 		}
-		var again <-chan time.Time
-		if !c.Granted {
-			again = time.After(recheckLegacy)
+		var later <-chan time.Time
+		if again > 0 {
+			later = time.After(again)
 		}
 		select {
 		case <-l.news:
-		case <-again:
+		case <-later:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -95,18 +100,20 @@ func mayMix(stage record.Stage) election.Clearance {
 	return election.Clearance{Granted: true}
 }
 
-// look looks for a legacy ConfigMap.
-func (l *LeaseOnly) look(ctx context.Context) election.Clearance {
+// look looks for a legacy ConfigMap, and says when to look again.
+func (l *LeaseOnly) look(ctx context.Context) (election.Clearance, time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
 	r, err := l.configMap.Read(ctx)
 	switch {
 	case errors.Is(err, election.ErrForbidden):
 		l.config.Logger.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
 	case err != nil:
-		return election.Clearance{Why: err.Error()}
+		return election.Clearance{Why: err.Error()}, recheckError
 	case r.Kind == ownerref.Legacy:
-		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Namespace, l.config.Name, r.Owner.Name)}
+		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Namespace, l.config.Name, r.Owner.Name)}, recheckLegacy
 	}
-	return election.Clearance{Granted: true}
+	return election.Clearance{Granted: true}, 0
 }
 
 // Adopt lets the work begin at once.
