@@ -337,6 +337,9 @@ func (k *keeper) done(r result) {
 			k.watch = watch{}
 		}
 	case count:
+		if r.sent.Before(k.since) {
+			break // for a term that is over
+		}
 		lost = k.counts(census{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed})
 	case remove:
 		// The version of the deletion is not known: read it.
