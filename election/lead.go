@@ -268,7 +268,7 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 		l.trust.extend(a.sent, timing.RenewDeadline)
 	}
 	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
-	if !r.judge.newest.Version.Exists() {
+	if newest := r.judge.newest; !newest.Version.Exists() || newest.Partial {
 		l.renewAt = now // it was deleted after this renewal, and that was heard first (S4)
 	}
 }

@@ -473,6 +473,23 @@ func TestS4ADeletionHeardBeforeTheRenewalsAnswerIsNotForgotten(t *testing.T) {
 	})
 }
 
+func TestS4APartThatIsHeardGoneBeforeTheRenewalsAnswerIsMendedAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		link := electiontest.NewFaulty(partial{s.lock})
+		a := s.start("a", func(c *election.Config) { c.Lock = link })
+		s.leads(a)
+		const slow = interval / 8
+		link.Set(electiontest.Fault{Delay: slow})
+		time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
+		s.write(func(r *election.Record) { r.Details.Zone = "harmed" })
+		time.Sleep(slow/2 + slow + time.Millisecond) // the answer, and the next write
+		if r := s.record(); r.Details.Zone != "z-a" {
+			t.Errorf("the record is still %+v", r)
+		}
+		link.Set(electiontest.Fault{})
+	})
+}
+
 func TestS4DeletedIsNotReleased(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -75,14 +75,20 @@ func checkName(what, name string, check func(string) []string) error {
 
 // Request begins a request that nothing of client-go delays or repeats: its
 // rate limiter (by default 5 requests a second) would make a renewal wait for
-// requests of others. An empty namespace means a resource that has none, or all namespaces.
+// requests of others. An empty namespace means a resource that has none, or all
+// namespaces. That Endpoints are deprecated is not logged: it would be with each
+// renewal.
 func Request(client rest.Interface, method string, resource apierror.Resource, namespace string) *rest.Request {
-	return client.Verb(method).
+	req := client.Verb(method).
 		NamespaceIfScoped(namespace, namespace != "").
 		Resource(resource.Name).
 		MaxRetries(0).
 		Throttle(nil).
 		BackOffWithContext(&rest.NoBackoff{})
+	if resource == apierror.Endpoints {
+		req.WarningHandler(rest.NoWarnings{})
+	}
+	return req
 }
 
 func (o Object[T, P]) request(method string) *rest.Request {

@@ -25,9 +25,6 @@ const (
 	AnnotationRenewed  = "zonelect.dev/renewed"
 )
 
-// annotationPhase marks the ConfigMap that shields a leader-for-life lock.
-const annotationPhase = "zonelect.dev/phase"
-
 // What an object holds instead of a record. See the package comment.
 var (
 	// ErrNoRecord: the annotation cannot be read.
@@ -82,11 +79,11 @@ func otherLock(object metav1.Object) error {
 	if len(owners) == 1 && owners[0].Kind == "Pod" {
 		return fmt.Errorf("%w: it has no record but one owner, the pod %s, which is how a leader-for-life lock names its leader: use the ownerref lock to move off it, or another name", ErrOtherLock, owners[0].Name)
 	}
-	_, phase := object.GetAnnotations()[annotationPhase]
+	_, shield := object.GetAnnotations()[record.AnnotationPhase]
 	for _, owner := range owners {
-		phase = phase || owner.Kind == "Lease"
+		shield = shield || owner.Kind == "Lease"
 	}
-	if phase {
+	if shield {
 		return fmt.Errorf("%w: it shields a leader-for-life lock that zonelect has moved to a Lease: use the Lease of that name", ErrOtherLock)
 	}
 	return nil

@@ -239,7 +239,7 @@ func TestALockOfAnotherKindIsNotTaken(t *testing.T) {
 		"a deployment":            {owners: []metav1.OwnerReference{owned("Deployment", "operator")}},
 		"a shield":                {owners: []metav1.OwnerReference{owned("Lease", "lock.a"), owned("Lease", "lock.b")}, says: "shields"},
 		"a shield of one":         {owners: []metav1.OwnerReference{owned("Lease", "lock.a")}, says: "shields"},
-		"a sealed shield":         {annotations: map[string]string{annotationPhase: "sealed"}, says: "shields"},
+		"a sealed shield":         {annotations: map[string]string{record.AnnotationPhase: "sealed"}, says: "shields"},
 		"annotations of somebody": {annotations: map[string]string{"theirs": "kept"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,4 +7,7 @@
 //
 // [Shield] is for leader-for-life ConfigMaps. Its rules, M1 to M12, are in
 // docs/design.md; rules.go holds them as code, apart from all I/O.
+//
+// [Twin] is for client-go's records on annotations, which end by time: a
+// candidate holds both locks.
 package multilock

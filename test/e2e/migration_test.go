@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -297,7 +298,7 @@ func TestCandidatesAndOldElectorsNeverLeadTogether(t *testing.T) {
 	must(t, err)
 	p := &past{b, patience(t, 4*time.Minute), client}
 	var all sync.WaitGroup
-	for _, kind := range []string{"configmap", "endpoints"} {
+	for _, kind := range recordKinds {
 		all.Go(func() {
 			t.Run(kind, func(t *testing.T) {
 				m := &migration{past: p, lock: "turns-" + kind, ended: map[*trial.Seat]time.Time{}}
@@ -314,7 +315,7 @@ func (m *migration) takeTurns(t *testing.T, kind string) {
 	begin := func(program trial.Kind, n int) *trial.Seat {
 		args := []string{"--kind", kind, "--lease-duration", "5s", "--renew-deadline", "3s", "--retry-period", "1s"}
 		if program == trial.Zonelect {
-			args = []string{"--mode", "dual", "--legacy-kind", kind, "--lease-duration", "5s", "--renew-deadline", "3s", "--renew-interval", "1s"}
+			args = []string{"--mode", "dual", "--legacy-kind", strings.TrimPrefix(kind, "multilock-"), "--lease-duration", "5s", "--renew-deadline", "3s", "--renew-interval", "1s"}
 		}
 		s, err := trial.Start(m.ctx, m.Testbed, program, "za", m.lock, fmt.Sprintf("%s-%s-%d", m.lock, program, n), args...)
 		must(t, err)
