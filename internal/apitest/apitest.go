@@ -24,8 +24,9 @@ import (
 type Object = map[string]any
 
 // Server speaks as much of the API's wire format as a lock hears: GET, POST,
-// PUT, DELETE, lists, and watches of single objects. It counts resourceVersions across
-// all objects, from 101 on.
+// PUT, DELETE, lists, and watches of single objects or of all of a resource, in
+// one namespace or in all. It counts resourceVersions across all objects, from
+// 101 on.
 type Server struct {
 	Mu      sync.Mutex        // guards Objects
 	Objects map[string]Object // by path
@@ -84,7 +85,10 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case q.Get("watch") == "true":
-		name := strings.TrimPrefix(q.Get("fieldSelector"), "metadata.name=")
+		name, one := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=")
+		if !one {
+			name = "" // all of the resource: other selectors are not known here
+		}
 		a.watch(w, r, r.URL.Path+"/"+name, q.Get("resourceVersion"))
 	case r.Method == http.MethodGet && isList(r.URL.Path):
 		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q.Get("labelSelector")) })
@@ -224,7 +228,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from string
 			after = a.number
 		}
 		for _, c := range a.history {
-			if c.number > after && c.path == path {
+			if c.number > after && (c.path == path || strings.HasSuffix(path, "/") && below(c.path, strings.TrimSuffix(path, "/"))) {
 				send(w, c.kind, c.object)
 			}
 		}

@@ -35,11 +35,26 @@ func (a *Server) list(path, selector string) (int, any) {
 	}
 	items := []any{}
 	for _, name := range slices.Sorted(maps.Keys(a.Objects)) {
-		if below, ok := strings.CutPrefix(name, path+"/"); ok && !strings.Contains(below, "/") && wanted.Matches(labelsOf(a.Objects[name])) {
+		if below(name, path) && wanted.Matches(labelsOf(a.Objects[name])) {
 			items = append(items, a.Objects[name])
 		}
 	}
 	return http.StatusOK, Object{"metadata": Object{"resourceVersion": strconv.Itoa(a.number)}, "items": items}
+}
+
+// below reports whether name is that of an object of the resource at path,
+// which may be that of all namespaces.
+func below(name, path string) bool {
+	if rest, ok := strings.CutPrefix(name, path+"/"); ok && !strings.Contains(rest, "/") {
+		return true
+	}
+	dir, resource := path[:strings.LastIndex(path, "/")], last(path)
+	rest, ok := strings.CutPrefix(name, dir+"/namespaces/")
+	if !ok || strings.Contains(dir, "/namespaces/") {
+		return false
+	}
+	parts := strings.Split(rest, "/")
+	return len(parts) == 3 && parts[1] == resource
 }
 
 func labelsOf(o Object) labels.Set {

@@ -116,11 +116,20 @@ func List(ctx context.Context, client rest.Interface, namespace, lock string) ([
 	if err != nil {
 		return nil, fmt.Errorf("presences at lock %s: %w", lock, err)
 	}
+	return Among(list.Items, lock), nil
+}
+
+// Among returns the presences of a lock that are among leases, which are of its
+// namespace, in their order. What does not belong to exactly one pod is none.
+func Among(leases []coordinationv1.Lease, lock string) []Object {
 	var all []Object
-	for i := range list.Items {
-		if o := read(&list.Items[i], lock); o.Pod.UID != "" {
+	for i := range leases {
+		if leases[i].Labels[Label] != labelOf(lock) {
+			continue
+		}
+		if o := read(&leases[i], lock); o.Pod.UID != "" {
 			all = append(all, o)
 		}
 	}
-	return all, nil
+	return all
 }

@@ -1,0 +1,308 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// printer prints locks in the format that the flags choose.
+type printer struct {
+	output     string
+	noHeaders  bool
+	namespaces bool // tables have a column for them
+
+	flags   *genericclioptions.PrintFlags
+	objects printers.ResourcePrinter // nil for tables and names
+	tables  printers.ResourcePrinter
+}
+
+func (p *printer) addFlags(c *cobra.Command) {
+	p.flags = genericclioptions.NewPrintFlags("")
+	p.flags.OutputFormat = &p.output
+	p.flags.OutputFlagSpecified = func() bool { return c.Flag("output").Changed }
+	p.flags.JSONYamlPrintFlags.AddFlags(c)
+	p.flags.TemplatePrinterFlags.AddFlags(c)
+	formats := p.formats()
+	c.Flags().StringVarP(&p.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(formats, ", ")))
+	c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "Leave out the headers of tables.")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that does not exist
+}
+
+func (p *printer) complete() error {
+	p.tables = printers.NewTablePrinter(printers.PrintOptions{Wide: p.output == "wide", NoHeaders: p.noHeaders})
+	if p.forPeople() || p.output == "name" {
+		return nil
+	}
+	var err error
+	p.objects, err = p.flags.ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		return usage("--output=%s: use one of %s", p.output, strings.Join(p.formats(), ", "))
+	}
+	if err != nil {
+		return usage("--output=%s: %w", p.output, err)
+	}
+	return nil
+}
+
+func (p *printer) formats() []string { return append([]string{"wide"}, p.flags.AllowedFormats()...) }
+
+// forPeople reports whether tables are printed.
+func (p *printer) forPeople() bool {
+	template := p.flags.TemplatePrinterFlags.TemplateArgument
+	return p.output == "wide" || p.output == "" && (template == nil || *template == "")
+}
+
+// one prints one lock, for people with its candidates.
+func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time.Time) error {
+	if err := p.row(streams.Out, s, now); err != nil || !p.forPeople() {
+		return err
+	}
+	notes(streams.ErrOut, s)
+	if len(s.Status.Candidates) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(streams.Out); err != nil {
+		return err
+	}
+	return p.candidates(streams.Out, s)
+}
+
+// list prints several locks.
+func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now time.Time) error {
+	switch {
+	case p.forPeople():
+		table := &metav1.Table{ColumnDefinitions: p.columns()}
+		for _, s := range all {
+			table.Rows = append(table.Rows, metav1.TableRow{Cells: p.cells(s, now)})
+		}
+		if len(all) == 0 {
+			return nil
+		}
+		if err := p.tables.PrintObj(table, streams.Out); err != nil {
+			return err
+		}
+		for _, s := range all {
+			notes(streams.ErrOut, s)
+		}
+		return nil
+	case p.objects == nil:
+		var errs []error
+		for _, s := range all {
+			errs = append(errs, p.row(streams.Out, s, now))
+		}
+		return errors.Join(errs...)
+	default:
+		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: all}
+		return p.objects.PrintObj(list, streams.Out)
+	}
+}
+
+// row prints one lock as it stands among others.
+func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
+	switch {
+	case p.objects != nil:
+		return p.objects.PrintObj(&s, w)
+	case p.output == "name":
+		_, err := fmt.Fprintln(w, nameOf(s))
+		return err
+	default:
+		table := &metav1.Table{ColumnDefinitions: p.columns(), Rows: []metav1.TableRow{{Cells: p.cells(s, now)}}}
+		return p.tables.PrintObj(table, w)
+	}
+}
+
+// nameOf is what kubectl calls the lock's object.
+func nameOf(s LockStatus) string {
+	if s.Status.State == Absent && s.Status.Legacy != nil {
+		return s.Status.Legacy.Object
+	}
+	return "lease.coordination.k8s.io/" + s.Name
+}
+
+func notes(w io.Writer, s LockStatus) {
+	for _, note := range s.Status.Notes {
+		fmt.Fprintf(w, "note: %s: %s\n", s.Name, note)
+	}
+}
+
+// column is one of a table. Those that are wide show with -o wide alone.
+type column struct {
+	name string
+	wide bool
+	cell func(LockStatus, time.Time) string
+}
+
+var columns = []column{
+	{"Name", false, func(s LockStatus, _ time.Time) string { return s.Name }},
+	{"State", false, func(s LockStatus, _ time.Time) string { return string(s.Status.State) }},
+	{"Leader", false, ofLeader(func(l *Leader) string { return l.Identity })},
+	{"Zone", false, ofLeader(func(l *Leader) string { return l.Zone })},
+	{"Since", false, func(s LockStatus, now time.Time) string { return since(s, now) }},
+	{"Term", false, ofLeader(func(l *Leader) string { return number(l.Token) })},
+	{"Phase", false, func(s LockStatus, _ time.Time) string { return string(s.Status.Phase) }},
+	{"Candidates", false, func(s LockStatus, _ time.Time) string { return candidates(s.Status) }},
+	{"Legacy", false, func(s LockStatus, _ time.Time) string { return s.Status.Legacy.text() }},
+	{"Pod", true, ofLeader(func(l *Leader) string { return podName(l.Pod) })},
+	{"Node", true, ofLeader(func(l *Leader) string { return l.Node })},
+	{"Lasts", true, ofLeader(func(l *Leader) string { return (time.Duration(l.LeaseDurationSeconds) * time.Second).String() })},
+	{"Transitions", true, ofLeader(func(l *Leader) string { return strconv.Itoa(int(l.Transitions)) })},
+	{"Waiting", true, func(s LockStatus, _ time.Time) string { return waiting(s) }},
+}
+
+func ofLeader(text func(*Leader) string) func(LockStatus, time.Time) string {
+	return func(s LockStatus, _ time.Time) string {
+		if s.Status.Leader == nil {
+			return ""
+		}
+		return text(s.Status.Leader)
+	}
+}
+
+// rows returns a writer for rows that are printed one by one, whose columns stay
+// in line.
+func (p *printer) rows(w io.Writer) io.Writer {
+	if p.forPeople() {
+		return printers.GetNewTabWriter(w)
+	}
+	return w
+}
+
+// flush prints what such a writer has kept back.
+func flush(w io.Writer) error {
+	if table, ok := w.(interface{ Flush() error }); ok {
+		return table.Flush()
+	}
+	return nil
+}
+
+func (p *printer) columns() []metav1.TableColumnDefinition {
+	var all []metav1.TableColumnDefinition
+	if p.namespaces {
+		all = append(all, metav1.TableColumnDefinition{Name: "Namespace", Type: "string"})
+	}
+	for _, c := range columns {
+		d := metav1.TableColumnDefinition{Name: c.name, Type: "string"}
+		if c.wide {
+			d.Priority = 1
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func (p *printer) cells(s LockStatus, now time.Time) []any {
+	var all []any
+	if p.namespaces {
+		all = append(all, s.Namespace)
+	}
+	for _, c := range columns {
+		all = append(all, cmp.Or(c.cell(s, now), "<none>"))
+	}
+	return all
+}
+
+func since(s LockStatus, now time.Time) string {
+	if s.Status.Leader == nil || s.Status.Leader.Since == nil {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(s.Status.Leader.Since.Time))
+}
+
+func number(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func podName(pod string) string {
+	name, _, _ := strings.Cut(pod, "/")
+	return name
+}
+
+// candidates counts those that have announced themselves. Where somebody leads
+// and none has, there is at least one that does not.
+func candidates(s Status) string {
+	if len(s.Candidates) == 0 && s.Leader != nil {
+		return "<unknown>"
+	}
+	return byZone(s.Candidates)
+}
+
+// byZone counts candidates by zone, in their order. An unknown zone is "?".
+func byZone(all []Candidate) string {
+	var zones []string
+	count := map[string]int{}
+	for _, c := range all {
+		zone := cmp.Or(c.Zone, "?")
+		if count[zone] == 0 {
+			zones = append(zones, zone)
+		}
+		count[zone]++
+	}
+	for i, zone := range zones {
+		zones[i] = fmt.Sprintf("%s:%d", zone, count[zone])
+	}
+	return strings.Join(zones, ",")
+}
+
+// waiting is what the leader waits for.
+func waiting(s LockStatus) string {
+	for _, c := range s.Status.Candidates {
+		if s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity {
+			return c.Waiting
+		}
+	}
+	return ""
+}
+
+// text says in a word or two what stands in the legacy lock's place.
+func (l *Legacy) text() string {
+	switch {
+	case l == nil || l.Kind == ownerref.Absent:
+		return ""
+	case l.Holder != "":
+		return l.Holder
+	case l.Kind == ownerref.Shield && !l.Armed:
+		return "shield (not armed)"
+	default:
+		return string(l.Kind)
+	}
+}
+
+// candidates prints the candidates of a lock; * marks who holds the Lease.
+func (p *printer) candidates(w io.Writer, s LockStatus) error {
+	table := &metav1.Table{}
+	for _, name := range []string{"Candidate", "Zone", "Node", "Version", "Mode", "Waiting"} {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for _, c := range s.Status.Candidates {
+		identity := c.Identity
+		if s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity {
+			identity += " *"
+		}
+		row := metav1.TableRow{}
+		for _, text := range []string{identity, c.Zone, c.Node, c.Version, c.Mode, c.Waiting} {
+			row.Cells = append(row.Cells, cmp.Or(text, "<none>"))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: p.noHeaders}).PrintObj(table, w)
+}

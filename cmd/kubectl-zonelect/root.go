@@ -1,0 +1,115 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// environment is what the commands share. Tests put their own into it.
+type environment struct {
+	streams genericiooptions.IOStreams
+	config  *genericclioptions.ConfigFlags
+	now     func() time.Time
+	// connect makes the clients; it is called once the flags are read.
+	connect func() (clients, error)
+	// terminal reports whether somebody can be asked.
+	terminal func() bool
+}
+
+// clients talk to the API groups that the commands need, v1 each.
+type clients struct {
+	core, apps, coordination, authorization rest.Interface
+}
+
+func newEnvironment(streams genericiooptions.IOStreams) *environment {
+	env := &environment{
+		streams: streams,
+		config:  genericclioptions.NewConfigFlags(true),
+		now:     time.Now,
+	}
+	env.connect = env.dial
+	env.terminal = func() bool { return isTerminal(streams.In) }
+	return env
+}
+
+// Requests are made by the burst: one for each lock.
+const queriesPerSecond, queriesAtOnce = 50, 300
+
+func (e *environment) dial() (clients, error) {
+	config, err := e.config.ToRESTConfig()
+	if err != nil {
+		return clients{}, fmt.Errorf("find the cluster: %w", err)
+	}
+	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return clients{}, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return clients{
+		core: set.CoreV1().RESTClient(), apps: set.AppsV1().RESTClient(),
+		coordination: set.CoordinationV1().RESTClient(), authorization: set.AuthorizationV1().RESTClient(),
+	}, nil
+}
+
+// namespace is the one that the flags and the kubeconfig choose.
+func (e *environment) namespace() (string, error) {
+	namespace, _, err := e.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("choose the namespace: %w", err)
+	}
+	return namespace, nil
+}
+
+const rootLong = `Shows who leads by zonelect's locks, and moves operators off the locks of the
+past, and back, while they run.
+
+Exit codes:
+  0  all went well
+  1  an error, such as no answer or a missing permission
+  2  the command line makes no sense
+  3  refused: the step would not be safe now, and nothing was changed`
+
+func newRoot(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-zonelect",
+		Short: "Who leads, and moving off the locks of the past",
+		Long:  rootLong,
+		Example: `  # All locks of a namespace
+  kubectl zonelect status -n metal3-system
+
+  # What the next step of a migration would change, and whether it is safe
+  kubectl zonelect migrate plan my-operator -n metal3-system`,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
+	}
+	root.SetIn(env.streams.In)
+	root.SetOut(env.streams.Out)
+	root.SetErr(env.streams.ErrOut)
+	env.config.AddFlags(root.PersistentFlags())
+	root.AddCommand(newStatus(env))
+	root.InitDefaultCompletionCmd()
+	describeCompletion(root)
+	return root
+}
+
+// version is that of the module, where it was built as one.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}
