@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -77,7 +76,7 @@ func (s *statusCommand) follow(ctx context.Context, namespace, name string) erro
 		case err != nil && !f.begun:
 			return err
 		case err != nil:
-			fmt.Fprintln(s.env.streams.ErrOut, "note: the watch is begun again:", err)
+			s.env.tell("note: the watch is begun again: %v\n", err)
 		}
 		select {
 		case <-next:

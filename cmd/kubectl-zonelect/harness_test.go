@@ -45,13 +45,26 @@ type world struct {
 	server *apitest.Server
 	stdin  string
 	asks   bool // somebody sits at the terminal
+	denied bool // nothing is permitted
 
 	mu   sync.Mutex
 	cuts []context.CancelFunc
 }
 
-// ServeHTTP serves requests that cut can end.
+// ServeHTTP serves requests that cut can end, and what the server in memory does
+// not know: access reviews, and the version.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
+		review := authorizationv1.SelfSubjectAccessReview{}
+		review.Kind, review.APIVersion = "SelfSubjectAccessReview", "authorization.k8s.io/v1"
+		review.Status.Allowed = !w.denied
+		apitest.Reply(a, http.StatusCreated, review)
+		return
+	case r.URL.Path == "/version":
+		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	w.mu.Lock()
 	w.cuts = append(w.cuts, cancel)

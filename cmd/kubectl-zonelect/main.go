@@ -36,12 +36,12 @@ func run(ctx context.Context, env *environment, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(env.streams.ErrOut, "error:", err)
+	env.tell("error: %v\n", err)
 	// What has no exit code is what cobra finds wrong in the command line.
 	failed := failure{err, exitUsage}
 	errors.As(err, &failed)
 	if failed.code == exitUsage {
-		fmt.Fprintln(env.streams.ErrOut, "See 'kubectl zonelect --help'.")
+		env.tell("See 'kubectl zonelect --help'.\n")
 	}
 	return failed.code
 }

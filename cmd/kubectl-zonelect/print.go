@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,12 +29,15 @@ type printer struct {
 	noHeaders  bool
 	namespaces bool // tables have a column for them
 
+	own     []string // formats
 	flags   *genericclioptions.PrintFlags
 	objects printers.ResourcePrinter // nil for tables and names
 	tables  printers.ResourcePrinter
 }
 
-func (p *printer) addFlags(c *cobra.Command) {
+// addFlags adds the flags; own are formats beyond those of objects.
+func (p *printer) addFlags(c *cobra.Command, own ...string) {
+	p.own = own
 	p.flags = genericclioptions.NewPrintFlags("")
 	p.flags.OutputFormat = &p.output
 	p.flags.OutputFlagSpecified = func() bool { return c.Flag("output").Changed }
@@ -41,27 +45,36 @@ func (p *printer) addFlags(c *cobra.Command) {
 	p.flags.TemplatePrinterFlags.AddFlags(c)
 	formats := p.formats()
 	c.Flags().StringVarP(&p.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(formats, ", ")))
-	c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "Leave out the headers of tables.")
+	if len(own) > 0 {
+		c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "Leave out the headers of tables.")
+	}
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that does not exist
 }
 
 func (p *printer) complete() error {
 	p.tables = printers.NewTablePrinter(printers.PrintOptions{Wide: p.output == "wide", NoHeaders: p.noHeaders})
-	if p.forPeople() || p.output == "name" {
+	if p.output == "" && p.forPeople() || slices.Contains(p.own, p.output) {
 		return nil
 	}
-	var err error
-	p.objects, err = p.flags.ToPrinter()
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
+	if p.output != "" && !slices.Contains(p.formats(), p.format()) {
 		return usage("--output=%s: use one of %s", p.output, strings.Join(p.formats(), ", "))
 	}
-	if err != nil {
+	var err error
+	if p.objects, err = p.flags.ToPrinter(); err != nil {
 		return usage("--output=%s: %w", p.output, err)
 	}
 	return nil
 }
 
-func (p *printer) formats() []string { return append([]string{"wide"}, p.flags.AllowedFormats()...) }
+// format is the output format without its template.
+func (p *printer) format() string {
+	format, _, _ := strings.Cut(p.output, "=")
+	return format
+}
+
+func (p *printer) formats() []string {
+	return slices.Concat(p.own, p.flags.JSONYamlPrintFlags.AllowedFormats(), p.flags.TemplatePrinterFlags.AllowedFormats())
+}
 
 // forPeople reports whether tables are printed.
 func (p *printer) forPeople() bool {
@@ -138,7 +151,7 @@ func nameOf(s LockStatus) string {
 
 func notes(w io.Writer, s LockStatus) {
 	for _, note := range s.Status.Notes {
-		fmt.Fprintf(w, "note: %s: %s\n", s.Name, note)
+		tell(w, "note: %s: %s\n", s.Name, note)
 	}
 }
 

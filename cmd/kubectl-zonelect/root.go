@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime/debug"
 	"time"
 
@@ -42,6 +43,12 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 	return env
 }
 
+// tell prints something to standard error.
+func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, format, args...) }
+
+// tell prints something beside the result. Where that fails, nobody listens.
+func tell(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
 // Requests are made by the burst: one for each lock.
 const queriesPerSecond, queriesAtOnce = 50, 300
 
@@ -77,7 +84,8 @@ Exit codes:
   0  all went well
   1  an error, such as no answer or a missing permission
   2  the command line makes no sense
-  3  refused: the step would not be safe now, and nothing was changed`
+  3  refused, and nothing was changed: the step would not be safe now, or was
+     not confirmed`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
@@ -100,7 +108,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(newStatus(env))
+	root.AddCommand(newStatus(env), newMigrate(env))
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
 	return root

@@ -72,7 +72,7 @@ func newStatus(env *environment) *cobra.Command {
 	f.BoolVarP(&s.watch, "watch", "w", false, "After the first lines, go on and print one whenever something changes. Changes of a legacy object show within 5 seconds.")
 	f.DurationVar(&s.observe, "observe", 3*time.Second, "For how long to watch what looks stale by the clock of this machine. 0 trusts that clock.")
 	f.StringVar(&s.legacyName, "legacy-name", "", "The name of the legacy lock; that which the Lease says, or else the lock's own, by default.")
-	s.printer.addFlags(c)
+	s.printer.addFlags(c, "wide", "name")
 	return c
 }
 
@@ -159,7 +159,7 @@ func (s *statusCommand) all(ctx context.Context, namespace string) error {
 		if namespace == "" {
 			where = "any namespace"
 		}
-		fmt.Fprintf(s.env.streams.ErrOut, "No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", where)
+		s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", where)
 	}
 	return s.printer.list(s.env.streams, list, s.env.now())
 }
