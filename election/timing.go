@@ -119,8 +119,8 @@ func (t Timing) renewalFits() error {
 	if over <= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: RenewInterval %v + AttemptTimeout %v is %v more than RenewDeadline %v, so that one lost request ends the term: use a RenewDeadline of at least %v",
-		ErrTiming, t.RenewInterval, t.AttemptTimeout, over, t.RenewDeadline, t.RenewInterval+t.AttemptTimeout)
+	return fmt.Errorf("%w: RenewInterval %v + AttemptTimeout %v is %v more than RenewDeadline %v, so that the term ends before a renewal has had its time: use a RenewDeadline of at least %v, and of %v if one lost request is not to end the term",
+		ErrTiming, t.RenewInterval, t.AttemptTimeout, over, t.RenewDeadline, t.RenewInterval+t.AttemptTimeout, t.RenewInterval+2*t.AttemptTimeout)
 }
 
 func (t Timing) stopFits() error {
