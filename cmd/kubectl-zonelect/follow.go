@@ -40,7 +40,7 @@ type follower struct {
 	namespace, name string
 
 	leases map[types.NamespacedName]*tracked
-	told   map[types.NamespacedName]Status // what was printed last
+	told   map[types.NamespacedName]*line
 	legacy map[types.NamespacedName]*lookedAt
 	out    io.Writer
 	begun  bool // the watch was once accepted
@@ -51,6 +51,12 @@ type tracked struct {
 	lease   *coordinationv1.Lease
 	since   time.Time
 	changed bool // since the watch began
+}
+
+// line is what was printed last about a lock.
+type line struct {
+	shows any // of it, what a change of is worth another line
+	at    time.Time
 }
 
 // lookedAt is a legacy object and when it was read.
@@ -64,7 +70,7 @@ func (s *statusCommand) follow(ctx context.Context, namespace, name string) erro
 	f := &follower{
 		statusCommand: s, namespace: namespace, name: name, out: s.printer.rows(s.env.streams.Out),
 		leases: map[types.NamespacedName]*tracked{},
-		told:   map[types.NamespacedName]Status{},
+		told:   map[types.NamespacedName]*line{},
 		legacy: map[types.NamespacedName]*lookedAt{},
 	}
 	for ctx.Err() == nil {
@@ -222,24 +228,19 @@ func (f *follower) found() []findings {
 
 // tell prints one lock if something about it has changed.
 func (f *follower) tell(ctx context.Context, key types.NamespacedName, found findings) error {
-	before, known := f.told[key]
-	if err := f.look(ctx, key, &found, false); err != nil {
+	before := f.told[key]
+	if err := f.look(ctx, key, &found, before); err != nil {
 		return err
 	}
 	status := found.describe(f.env.now())
-	if known && same(before, status.Status) {
+	shows := f.printer.shows(status)
+	switch {
+	case before != nil && reflect.DeepEqual(before.shows, shows):
 		return nil
-	}
-	if known { // the legacy object may have changed with the Lease
-		if err := f.look(ctx, key, &found, true); err != nil {
-			return err
-		}
-		status = found.describe(f.env.now())
-	}
-	if !known && found.nothing() && f.name != "" {
+	case before == nil && found.nothing() && f.name != "":
 		return absent(f.namespace, f.name)
 	}
-	f.told[key] = status.Status
+	f.told[key] = &line{shows, time.Now()}
 	err := errors.Join(f.printer.row(f.out, status, f.env.now()), flush(f.out))
 	if f.printer.forPeople() {
 		notes(f.env.streams.ErrOut, status)
@@ -247,10 +248,15 @@ func (f *follower) tell(ctx context.Context, key types.NamespacedName, found fin
 	return err
 }
 
-// look adds the legacy object, which is read anew once in a while.
-func (f *follower) look(ctx context.Context, key types.NamespacedName, found *findings, anew bool) error {
+// look adds the legacy object, which is read anew once in a while, and more
+// often when something has just changed: a leader follows the phase.
+func (f *follower) look(ctx context.Context, key types.NamespacedName, found *findings, told *line) error {
+	every := relook
+	if told != nil && time.Since(told.at) < 2*relook {
+		every = rejudge
+	}
 	last := f.legacy[key]
-	if last == nil || anew || time.Since(last.at) >= relook {
+	if last == nil || time.Since(last.at) >= every {
 		last = &lookedAt{findings{namespace: found.namespace, name: found.name, lease: found.lease}, time.Now()}
 		if err := f.looker.addLegacy(ctx, &last.findings); err != nil {
 			return err
@@ -259,18 +265,4 @@ func (f *follower) look(ctx context.Context, key types.NamespacedName, found *fi
 	}
 	found.legacy, found.stage, found.notes = last.legacy, last.stage, last.notes
 	return nil
-}
-
-// same reports whether two states are the same to somebody who waits for a
-// change: neither renewals nor ages are one.
-func same(a, b Status) bool {
-	for _, s := range []*Status{&a, &b} {
-		s.Notes = nil
-		if s.Leader != nil {
-			leader := *s.Leader
-			leader.Renewed = nil
-			s.Leader = &leader
-		}
-	}
-	return reflect.DeepEqual(a, b)
 }

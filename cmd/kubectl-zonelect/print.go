@@ -231,6 +231,28 @@ func (p *printer) cells(s LockStatus, now time.Time) []any {
 	return all
 }
 
+// shows returns of what would be printed that which is worth another line when
+// it changes: neither renewals nor ages are, nor what a table leaves out.
+func (p *printer) shows(s LockStatus) any {
+	if p.forPeople() {
+		var cells []string
+		for _, c := range columns {
+			if c.name != "Since" && (!c.wide || p.output == "wide") {
+				cells = append(cells, c.cell(s, time.Time{}))
+			}
+		}
+		return cells
+	}
+	status := s.Status
+	status.Notes = nil
+	if status.Leader != nil {
+		leader := *status.Leader
+		leader.Renewed = nil
+		status.Leader = &leader
+	}
+	return status
+}
+
 func since(s LockStatus, now time.Time) string {
 	if s.Status.Leader == nil || s.Status.Leader.Since == nil {
 		return ""
