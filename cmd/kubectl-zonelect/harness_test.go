@@ -43,7 +43,7 @@ const (
 type world struct {
 	t      *testing.T
 	server *apitest.Server
-	stdin  string
+	stdin  io.Reader
 	asks   bool // somebody sits at the terminal
 	denied bool // nothing is permitted
 
@@ -83,7 +83,7 @@ func (w *world) cut() {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, server: apitest.NewServer()}
+	return &world{t: t, server: apitest.NewServer(), stdin: strings.NewReader("")}
 }
 
 // result is what a command left behind.
@@ -100,7 +100,7 @@ func (w *world) run(args ...string) result {
 }
 
 func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string) int {
-	env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(w.stdin), Out: out, ErrOut: errOut})
+	env := newEnvironment(genericiooptions.IOStreams{In: w.stdin, Out: out, ErrOut: errOut})
 	env.terminal = func() bool { return w.asks }
 	env.connect = func() (clients, error) {
 		return clients{

@@ -150,7 +150,7 @@ func TestNothingIsChangedUnlessSomebodyConfirms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
 				w.joins("op-a", "za")
-				w.asks, w.stdin = tc.asks, tc.stdin
+				w.asks, w.stdin = tc.asks, strings.NewReader(tc.stdin)
 				r := w.step("advance")
 				if r.code != tc.code || w.phase() != tc.phase {
 					t.Errorf("exit code %d, want %d; phase %s, want %s: %s%s", r.code, tc.code, w.phase(), tc.phase, r.out, r.errors)
@@ -161,6 +161,33 @@ func TestNothingIsChangedUnlessSomebodyConfirms(t *testing.T) {
 			})
 		})
 	}
+}
+
+// answer says yes after something else has happened.
+type answer struct{ first func() }
+
+func (a *answer) Read(p []byte) (int, error) {
+	a.first()
+	return copy(p, "y\n"), nil
+}
+
+// TestNoOtherStepIsTakenThanWasAskedFor: somebody else may take it meanwhile.
+func TestNoOtherStepIsTakenThanWasAskedFor(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.joins("op-a", "za")
+		if r := w.step("rollback", "--yes", "--acknowledge=legacy-pods"); r.code != exitOK {
+			t.Fatalf("%s%s", r.out, r.errors)
+		}
+		w.asks = true
+		w.stdin = &answer{func() {
+			if r := w.step("advance", "--yes"); r.code != exitOK {
+				t.Errorf("%s%s", r.out, r.errors)
+			}
+		}}
+		if r := w.step("advance"); r.code != exitRefused || w.phase() != "dual" {
+			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
+		}
+	})
 }
 
 func TestAStepThatIsNotFollowedIsAnErrorAndStays(t *testing.T) {

@@ -96,6 +96,14 @@ func TestTheRecordOfClientGoIsReadWhereverItStands(t *testing.T) {
 	})
 }
 
+// TestWhatAnEarlierHolderSaidIsNotShown: client-go leaves it standing (S11).
+func TestWhatAnEarlierHolderSaidIsNotShown(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.putLease(newLease("op", "zonelect-a_1", "za", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("client-go") }))
+		golden(t, "earlier", w.run("status", "op", "-o", "wide"))
+	})
+}
+
 func TestNothingThereIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		golden(t, "absent", w.run("status", "op"))
