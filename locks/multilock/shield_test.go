@@ -198,7 +198,6 @@ func (s *stage) configMap() ownerref.Record {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.refuse = nil
 	r, err := m.Read(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
