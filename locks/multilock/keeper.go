@@ -121,7 +121,9 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		case err := <-k.watch.ended:
 			k.watchEnded(err)
 		case <-k.shield.doubted:
-			k.watch.stop()
+			if k.duty == leading { // else the connection is left to a takeover
+				k.watch.stop()
+			}
 		case <-alarm.C:
 		}
 		alarm.Stop()
