@@ -84,6 +84,13 @@ func (r *run) cleared(c Clearance) {
 	r.waiting(c.Why)
 }
 
+// obey ends a term in good order if this candidate may not even campaign.
+func (r *run) obey(l *leadership) {
+	if !r.clearance.Granted {
+		r.stopWork(l, fmt.Errorf("%w: %s", ErrWithdrawn, r.clearance.Why))
+	}
+}
+
 // waiting publishes what is waited for, if that is something else than before.
 func (r *run) waiting(why string) {
 	if r.board.read().Waiting == why {

@@ -55,9 +55,7 @@ const (
 // whether to campaign again, or else what Run returns.
 func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 	l := r.begin(ctx, won)
-	if !r.clearance.Granted { // withdrawn while the write that won was on its way
-		r.stopWork(l, fmt.Errorf("%w: %s", ErrWithdrawn, r.clearance.Why))
-	}
+	r.obey(l) // it may have been withdrawn while the write that won was on its way
 	stop := ctx.Done()
 	for {
 		if l.over() {
@@ -80,9 +78,7 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 			r.watchEnded(err)
 		case clearance := <-r.clearances:
 			r.cleared(clearance)
-			if !clearance.Granted {
-				r.stopWork(l, fmt.Errorf("%w: %s", ErrWithdrawn, clearance.Why))
-			}
+			r.obey(l)
 		case err := <-r.left:
 			l.fatal = abandoned(err)
 			r.loseTerm(l, fmt.Errorf("%w: %w", ErrLost, l.fatal))

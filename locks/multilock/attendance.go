@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
@@ -55,8 +54,7 @@ func (a *attendance) problem() error {
 // keep keeps the presence until ctx ends or the own pod is gone.
 func (a *attendance) keep(ctx context.Context) {
 	interval := a.shield.config.Timing.RenewInterval
-	delays := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(interval/10), backoff.WithMaxInterval(5*interval), backoff.WithMaxElapsedTime(0))
+	delays := retries(interval/10, 5*interval)
 	for ctx.Err() == nil {
 		err := a.attend(ctx)
 		if errors.Is(err, ErrPodGone) {

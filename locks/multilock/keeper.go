@@ -70,14 +70,17 @@ func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
 			fixed: s.config.Mode == Dual,
 			poll:  pollInterval, recheck: s.config.Timing.RenewInterval,
 		},
-		clear:   clear,
-		results: make(chan result, 1),
-		retries: backoff.NewExponentialBackOff(
-			backoff.WithInitialInterval(s.config.Timing.RenewInterval/10),
-			backoff.WithMaxInterval(s.config.Timing.RenewInterval),
-			backoff.WithMaxElapsedTime(0)),
+		clear:    clear,
+		results:  make(chan result, 1),
+		retries:  retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 		presence: newAttendance(s),
 	}
+}
+
+// retries returns delays that grow from first to most, without end.
+func retries(first, most time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
 }
 
 // run keeps the shield until ctx ends or the own pod is gone.
@@ -136,10 +139,10 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	k.shield.learn(k.stage)
 	k.tell()
 	later := now.Add(time.Hour)
-	if k.duty == leading && k.watch.running() && now.Sub(k.watch.heard) > deafAfter {
-		k.watch.stop()
-	}
 	if k.duty == leading {
+		if now.Sub(k.watch.heard) > deafAfter {
+			k.watch.stop()
+		}
 		later = k.watch.heard.Add(deafAfter + time.Millisecond)
 	}
 	if k.busy {

@@ -107,7 +107,7 @@ func (m *migration) run(t *testing.T) {
 }
 
 // start runs a program in a pod of its own.
-func (m *migration) start(t *testing.T, kind trial.Kind, zone, name string) *trial.Seat {
+func (m *migration) start(t *testing.T, kind trial.Kind, zone, name string, more ...string) *trial.Seat {
 	t.Helper()
 	name = m.lock + "-" + name
 	pod, err := m.AddPod(m.ctx, zone, name, "default", map[string]string{"app": m.lock})
@@ -116,7 +116,7 @@ func (m *migration) start(t *testing.T, kind trial.Kind, zone, name string) *tri
 	if kind == trial.Zonelect {
 		args = []string{"--mode", "auto", "--pod-name", name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName, "--selector", "app=" + m.lock}
 	}
-	s, err := trial.Start(m.ctx, m.Testbed, kind, zone, m.lock, name, args...)
+	s, err := trial.Start(m.ctx, m.Testbed, kind, zone, m.lock, name, append(args, more...)...)
 	must(t, err)
 	m.mu.Lock()
 	m.seats = append(m.seats, s)
@@ -228,15 +228,10 @@ func (m *migration) checkOverlaps(t *testing.T) {
 
 // seatIn starts a candidate in a pod of the zone, all of whose connections run
 // to the apiserver of another.
-func (m *migration) seatIn(t *testing.T, zone, apiserver, name string, args ...string) *trial.Seat {
+func (m *migration) seatIn(t *testing.T, zone, apiserver string, args ...string) *trial.Seat {
 	t.Helper()
 	must(t, m.SteerVIP(zone, apiserver))
-	pod, err := m.AddPod(m.ctx, zone, name, "default", map[string]string{"app": m.lock})
-	must(t, err)
-	all := append([]string{"--mode", "auto", "--pod-name", name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName, "--selector", "app=" + m.lock}, args...)
-	s, err := trial.Start(m.ctx, m.Testbed, trial.Zonelect, zone, m.lock, name, all...)
-	must(t, err)
-	return s
+	return m.start(t, trial.Zonelect, zone, zone, args...)
 }
 
 func newMigration(t *testing.T) *migration {
@@ -249,9 +244,9 @@ func newMigration(t *testing.T) *migration {
 
 func TestInPhaseDualAZonesLossIsFollowedAsTheLeaseEnds(t *testing.T) {
 	m := newMigration(t)
-	leader := m.seatIn(t, "za", "za", "op-za")
+	leader := m.seatIn(t, "za", "za")
 	m.await(t, leader, "leading")
-	follower := m.seatIn(t, "zb", "za", "op-zb")
+	follower := m.seatIn(t, "zb", "za")
 	m.await(t, follower, "following")
 	m.awaitConfigMap(t, "of both", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 2 })
 	must(t, m.SteerVIP("zb"))
@@ -275,7 +270,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
 	m.await(t, old, "leading")
 	var fresh []*trial.Seat
 	for _, zone := range threeZones[1:] {
-		fresh = append(fresh, m.seatIn(t, zone, zone, "op-"+zone, "--legacy-grace", grace.String()))
+		fresh = append(fresh, m.seatIn(t, zone, zone, "--legacy-grace", grace.String()))
 	}
 	time.Sleep(25 * time.Second) // two heartbeats, so that they were seen to beat
 	cut := time.Now()
