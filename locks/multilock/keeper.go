@@ -148,6 +148,9 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	if k.busy {
 		return later
 	}
+	if k.duty == leaving && k.term.term.TrustedFor() <= 0 {
+		k.leave(context.Cause(k.term.ctx)) // cut off: there is nothing that it may do any more
+	}
 	if now.Before(k.retryAt) {
 		return k.retryAt
 	}
@@ -209,6 +212,7 @@ func (k *keeper) await(why string) {
 func (k *keeper) begin(t *tenure) {
 	k.term, k.finished = t, t.ctx.Done()
 	k.situation.begin(time.Now())
+	k.stage = k.stage.Later(k.shield.latest()) // the term was won in that phase
 	k.retryAt = time.Time{}
 	k.retries.Reset()
 	k.watch.stop() // its connection may have run to where the last leader died
@@ -291,6 +295,8 @@ func (k *keeper) job(do action) func(context.Context) result {
 		return change(shield)
 	case seal:
 		shield.Presences = nil
+		return change(shield)
+	case note:
 		return change(shield)
 	}
 	return func(ctx context.Context) result {

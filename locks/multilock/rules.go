@@ -49,11 +49,12 @@ const (
 	seal
 	unseal
 	forget
+	note  // the phase, on the shield
 	grant // no request: the work may begin
 	leave // no request: the term is over
 )
 
-var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", "remove", "seal", "unseal", "forget", "grant", "leave"}
+var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", "remove", "seal", "unseal", "forget", "note", "grant", "leave"}
 
 func (a action) String() string { return actionNames[a] }
 
@@ -142,13 +143,20 @@ func (s *situation) clearance() election.Clearance {
 		return election.Clearance{Why: "the own presence object does not exist yet"}
 	case !s.met:
 		return election.Clearance{Why: "the legacy ConfigMap has not been read yet"}
-	case s.stage.Phase == record.PhaseLegacy:
+	case s.stage.Phase == record.PhaseLegacy && !s.isLeftOver():
 		return election.Clearance{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
 	}
 	if s.fixed && (s.stage.Phase == record.PhaseSealed || s.stage.Phase == record.PhaseClean) {
 		return election.Clearance{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", s.stage.Phase)}
 	}
 	return election.Clearance{Granted: true}
+}
+
+// isLeftOver reports whether a shield stands that, in phase legacy, nobody may
+// be left to take down: who does not work campaigns for that alone, for only the
+// Lease's holder may (M3, M10).
+func (s *situation) isLeftOver() bool {
+	return s.isOurs() && (s.duty == member || s.duty == adopting)
 }
 
 // begin takes up a term: what is known from before must be read anew.
@@ -180,10 +188,10 @@ func (s *situation) next(now time.Time) step {
 	case s.readAt.Before(s.since):
 		return step{do: read} // M6: live, after the Lease was won
 	}
-	switch s.stage.Phase {
-	case record.PhaseLegacy:
-		return step{why: "the phase on record is legacy"}
-	case record.PhaseClean:
+	switch {
+	case s.stage.Phase == record.PhaseLegacy && s.duty == adopting:
+		return s.handedBack()
+	case s.stage.Phase == record.PhaseClean:
 		return s.cleaned()
 	}
 	switch s.record.Kind {
@@ -209,6 +217,16 @@ func (s *situation) asMember() step {
 	return step{}
 }
 
+// handedBack is a holder in phase legacy, who never leads: it takes the shield
+// down that its last holder left (M10).
+func (s *situation) handedBack() step {
+	why := "the phase on record is legacy"
+	if s.isOurs() {
+		return step{do: remove, why: why + ": the shield must go first"}
+	}
+	return step{why: why}
+}
+
 // asLeaving gives the legacy lock back where the phase says so (M10).
 func (s *situation) asLeaving() step {
 	if s.stage.Phase == record.PhaseLegacy && s.isOurs() {
@@ -232,11 +250,16 @@ func (s *situation) cleaned() step {
 	return s.granted()
 }
 
+// granted is when the work may begin: under a shield that carries the phase,
+// so that what a holder before decided in an earlier one is too late (M10).
 func (s *situation) granted() step {
-	if s.duty == adopting {
-		return step{do: grant}
+	switch {
+	case s.duty != adopting:
+		return step{}
+	case s.isOurs() && s.record.Shield.Stage != s.stage:
+		return step{do: note}
 	}
-	return step{}
+	return step{do: grant}
 }
 
 // withoutShield is before the shield is up: no legacy pod may be left (M4).

@@ -273,6 +273,43 @@ func TestM10InPhaseLegacyTheShieldGoesWithItsLeader(t *testing.T) {
 	s.wants(t, "removed", leave)
 }
 
+func TestM10AShieldThatIsLeftInPhaseLegacyIsTakenDownByWhoeverGetsTheLease(t *testing.T) {
+	for name, r := range map[string]ownerref.Record{
+		"shield": shield(1, true, other), "unarmed": shield(1, false, other), "sealed": sealed(1, 1),
+		"absent": absent(1), "legacy": ownedBy(legacy, 1), "foreign": {Kind: ownerref.Foreign, Number: 1},
+	} {
+		s := holder(r)
+		s.stage = record.Stage{Phase: record.PhaseLegacy, Step: 3}
+		want := idle
+		if s.isOurs() {
+			want = remove
+		}
+		s.wants(t, name, want)
+		for _, d := range []duty{member, adopting} {
+			if s.duty = d; s.clearance().Granted != s.isOurs() {
+				t.Errorf("%s: that it may campaign is %v", name, s.clearance().Granted)
+			}
+		}
+	}
+}
+
+func TestM10WhoeverLeadsInPhaseLegacyKeepsTheShieldUntilItsWorkHasStopped(t *testing.T) {
+	s := leader()
+	s.stage = record.Stage{Phase: record.PhaseLegacy, Step: 3}
+	_ = s.take(absent(11), start)
+	s.wants(t, "it vanished", putUp)
+}
+
+func TestM10WorkBeginsOnlyUnderAShieldThatCarriesThePhase(t *testing.T) {
+	s := holder(shield(1, true, me))
+	s.stage = record.Stage{Phase: record.PhaseDual, Step: 3}
+	s.wants(t, "it is of an earlier dual phase", note)
+	now := shield(2, true, me)
+	now.Shield.Stage = s.stage
+	_ = s.answer(now, start)
+	s.wants(t, "noted", grant)
+}
+
 func TestM10CleanRemovesTheConfigMapAndNothingElse(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    ownerref.Record

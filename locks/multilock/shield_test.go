@@ -6,8 +6,10 @@ package multilock_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,10 +49,26 @@ type stage struct {
 type seat struct {
 	*election.Elector
 	pod     string
+	way     *way
 	cancel  context.CancelFunc
 	done    chan error
 	leading chan election.Term
 	ended   chan error
+}
+
+// way is a candidate's way to the API server. What is sent on it once it is
+// cut is never answered; a watch that runs goes on.
+type way struct {
+	http.Handler
+	cut atomic.Bool
+}
+
+func (w *way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if w.cut.Load() {
+		<-r.Context().Done()
+		return
+	}
+	w.Handler.ServeHTTP(rw, r)
 }
 
 func scenario(t *testing.T, f func(s *stage)) {
@@ -98,11 +116,12 @@ func (s *stage) holds(pod string) {
 func (s *stage) start(name string, change ...func(*multilock.ShieldConfig)) *seat {
 	s.t.Helper()
 	s.runs(name)
+	to := &way{Handler: s.server}
 	candidate := election.Candidate{Identity: name, Zone: "z-" + name}
 	config := multilock.ShieldConfig{
-		Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
-		Apps:      apitest.Wire(s.t, s.server, appsv1.SchemeGroupVersion),
+		Lease:     lease.Config{Client: apitest.Wire(s.t, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(s.t, to, corev1.SchemeGroupVersion),
+		Apps:      apitest.Wire(s.t, to, appsv1.SchemeGroupVersion),
 		Candidate: candidate,
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 		Selector:  "app=op",
@@ -115,7 +134,9 @@ func (s *stage) start(name string, change ...func(*multilock.ShieldConfig)) *sea
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.elect(lock, candidate)
+	c := s.elect(lock, candidate)
+	c.way = to
+	return c
 }
 
 func (s *stage) elect(lock election.Lock, candidate election.Candidate) *seat {
@@ -221,6 +242,14 @@ func (s *stage) phase(phase string, step int) {
 		a["zonelect.dev/phase"], a["zonelect.dev/phase-step"] = phase, strconv.Itoa(step)
 	})
 	synctest.Wait()
+}
+
+// holder is who holds the Lease.
+func (s *stage) holder() string {
+	s.server.Mu.Lock()
+	defer s.server.Mu.Unlock()
+	holder, _ := s.server.Objects[leasePath]["spec"].(apitest.Object)["holderIdentity"].(string)
+	return holder
 }
 
 func (s *stage) phaseIs(want string) {
@@ -425,6 +454,62 @@ func TestInPhaseLegacyTheLeaderStopsAndTakesTheShieldDown(t *testing.T) {
 		case <-b.leading:
 		case <-time.After(time.Minute):
 			t.Error("nobody leads after the phase is dual again")
+		}
+	})
+}
+
+func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		a.way.cut.Store(true)
+		s.phase("legacy", 2)
+		a.cancel()
+		time.Sleep(14 * time.Second)
+		s.shielded(2) // a may lead still, as far as b can know
+		s.waits(b, "legacy")
+		if r := s.configMap(); r.Kind != ownerref.Absent {
+			t.Errorf("there stands %+v", r)
+		}
+		if got := s.holder(); got != "" {
+			t.Errorf("%s holds the Lease", got)
+		}
+		s.phase("dual", 3)
+		s.leads(b)
+		s.shielded(1)
+	})
+}
+
+func TestALeaderThatIsCutOffWhenItWouldTakeTheShieldDownStopsAllTheSame(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		a.way.cut.Store(true)
+		s.phase("legacy", 2)
+		a.cancel()
+		select {
+		case err := <-a.done:
+			a.done <- err
+		case <-time.After(time.Minute):
+			t.Error("it has not stopped a minute later")
+			a.way.cut.Store(false)
+		}
+	})
+}
+
+func TestAShieldThatIsLeftOverIsNotedToBeOfTheNewPhaseBeforeAnybodyLeads(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		a.way.cut.Store(true)
+		s.phase("legacy", 2)
+		a.cancel()
+		s.phase("dual", 3)
+		s.leads(b)
+		if r := s.configMap(); r.Shield.Stage.Step != 3 {
+			t.Errorf("a removal that was sent in phase legacy could still land on %+v", r)
 		}
 	})
 }
