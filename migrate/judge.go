@@ -39,7 +39,7 @@ func (r *Report) judgeLocks() {
 	case cm.Kind == ownerref.Absent && r.Phase == Sealed:
 		r.problem("the sealed ConfigMap is gone: a legacy pod that starts now leads beside the candidates, until one of these puts it up again")
 	case cm.Kind == ownerref.Shield && r.Phase == Legacy:
-		r.problem("the shield is still up in phase legacy: no legacy pod can lead before the last holder has taken it down, or the pods of all candidates are gone")
+		r.problem("the shield is still up in phase legacy: no legacy pod can lead before the holder of the Lease, or the next candidate that gets it, has taken it down, or the pods of all candidates are gone")
 	case cm.Kind == ownerref.Shield && !cm.Armed:
 		r.warn("the shield is not armed yet: no candidate begins to lead under it")
 	}

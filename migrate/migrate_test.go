@@ -220,7 +220,7 @@ func TestNothingIsFollowedBeforeItIsDone(t *testing.T) {
 }
 
 // TestAShieldWithoutAHolderInPhaseLegacyIsAProblem: its leader died before it
-// had taken it down, and nobody else may.
+// had taken it down, and no candidate's process lives that could.
 func TestAShieldWithoutAHolderInPhaseLegacyIsAProblem(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.joins("a")

@@ -63,7 +63,7 @@ var forward = map[Phase]Step{
 var back = map[Phase]Step{
 	Dual: {
 		From: Dual, To: Legacy, By: ByRollback,
-		Does:   "The leader stops, takes the shield down and releases the Lease. Candidates stay back until the phase is dual again. Legacy pods lead.",
+		Does:   "The leader stops, takes the shield down and releases the Lease. If it dies before, the next candidate that gets the Lease takes the shield down. Candidates stay back until the phase is dual again. Legacy pods lead.",
 		Verify: "The ConfigMap is owned by a legacy pod, or gone; nobody holds the Lease.",
 		Return: "Advance to dual.",
 	},

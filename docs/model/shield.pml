@@ -112,6 +112,12 @@
 #ifndef M10TOUCH
 #define M10TOUCH 1  /* who takes the Lease in phase dual beside a sealed CM writes the CM before it leads */
 #endif
+#ifndef M10DOWN
+#define M10DOWN 1   /* phase legacy: whoever stays back takes the Lease to take a left shield down */
+#endif
+#ifndef M10NOTE
+#define M10NOTE 1   /* lead only under a shield that carries the Lease's phase, as of its last change */
+#endif
 #ifndef M11
 #define M11 2       /* pods of silent nodes count as gone: 1 once and for all; 2 until the node is heard again; 0 never */
 #endif
@@ -120,6 +126,9 @@
 #endif
 #ifndef M12
 #define M12 1       /* mode lease keeps away from phase dual and from a legacy CM */
+#endif
+#ifndef M12SEAL
+#define M12SEAL 1   /* ... and from an unsealed shield in phase sealed */
 #endif
 
 /* ---- the world: 0 is off ---- */
@@ -154,7 +163,7 @@
 #define E_CRASH 1   /* processes crash; containers restart */
 #endif
 #ifndef E_TERM
-#define E_TERM 1    /* pods are deleted gracefully; new ones follow */
+#define E_TERM 1    /* pods are deleted gracefully; new ones follow: 1 any, 2 legacy ones */
 #endif
 #ifndef E_PART
 #define E_PART 1    /* pods are cut off the API: 1 any, 2 candidates */
@@ -193,10 +202,13 @@
 #define E_GAP 0     /* watches lose events */
 #endif
 #ifndef E_SEAL
-#define E_SEAL 0    /* the phase is advanced to sealed */
+#define E_SEAL 0    /* the phase is advanced to sealed: 1 by the leader, on the CM first; 2 by a human, on the Lease first, once the shield is armed */
 #endif
 #ifndef E_ROLL
 #define E_ROLL 0    /* the phase is rolled back from sealed */
+#endif
+#ifndef E_LEGACY
+#define E_LEGACY 0  /* a human sets phase legacy, from any other, and dual again */
 #endif
 #ifndef E_LD
 #define E_LD 0      /* new pods may be of the other version: 1 legacy <-> dual, 2 legacy -> dual, 3 dual -> legacy */
@@ -217,7 +229,7 @@
 #define CHECK 1     /* 0 none, 1 no overlap with a candidate, 2 none that an up-to-date candidate goes on with */
 #endif
 #ifndef REACH
-#define REACH 0     /* to see that the model gets there: 1 a candidate leads, 2 one in mode lease, 3 a legacy pod in slot 2 */
+#define REACH 0     /* to see that the model gets there: 1 a candidate leads, 2 one in mode lease, 3 a legacy pod in slot 2; 4 one in mode lease leads under an unsealed shield */
 #endif
 
 /* where a process is */
@@ -260,10 +272,18 @@ byte podx, alive, term, part, nr, off, fin, failed, held;
 byte prs, prst;          /* presence objects: of the slot's pod, of its predecessor */
 byte own, ownst;         /* which of them own the shield */
 byte lead, fcm, rdy;
+#if E_LEGACY || E_SEAL==2
+byte cur;                /* what i is about to write is of the newest change of phase */
+bit late;                /* the CM's phase is of an earlier one */
+#define CURRENT(x) x
+#else
+#define CURRENT(x) skip;
+#define late 0
+#endif
 byte stl, knows;         /* must settle; this process has seen its presence among the owners */
 byte evl, gap, same;     /* the Lease's holder: a legacy CM in its watch; events lost; the CM's UID is known */
 byte said, blind;        /* containers last reported terminated; nodes that looked silent while cut off */
-byte cx, co, lh, lp;     /* the CM and its owner's name; the Lease's holder and phase: 1 dual, 2 sealed */
+byte cx, co, lh, lp;     /* the CM and its owner's name; the Lease's holder and phase: 1 dual, 2 sealed, 3 legacy */
 bit cg;                  /* the owner's UID is gone */
 byte silent;             /* legacy pods that the armed shield counts as gone for their silence */
 bit seal, arm, dropped, stray;
@@ -298,15 +318,15 @@ byte j;
 #define MINE(i) (IN(prs,i) || (!M1UID && IN(prst,i)))
 #define OWNIN(i) (IN(own,i) || (!M1UID && IN(ownst,i)))
 #define SEALEDBY(i) (seal && (M9LATER || lp==2))
-#define GOOD(i) (cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || (SEALEDBY(i) && (lp==2 || !M10TOUCH))))
+#define GOOD(i) (cx==SHIELD && (((arm || !M6ARMED) && (OWNIN(i) || !M6OWN)) || (SEALEDBY(i) && (lp==2 || !M10TOUCH))) && (!late || !M10NOTE))
 #define BACK(m) ((m) & podx & (255-(nr|off)) & (255-FINISHED))
-#define REFUSES (cx==LEGACY || (cx==SHIELD && !seal && lp<2 && M9LATER))
+#define REFUSES (lp==3 || cx==LEGACY || (cx==SHIELD && !seal && (lp<2 || M12SEAL) && M9LATER))
 #define WATCHES (M9WATCH || lp<2)
 
 #define GCELIG ((cx==LEGACY && cg) || (cx==SHIELD && !(seal && M9BARE) && (own|ownst)==0))
 #define MIXED ((lead & kl) && (lead & (kd|ks)))
 #define KNOWING ((BACK(silent|DOOMED(lh)) -> 0 : 255) & lead & kd & fcm & (255-evl) & (255-gap) & podx)
-#define STUCK (lead==0 && ((cx==SHIELD && alive) || (!(alive & kl) && (alive & kd & podx))))
+#define STUCK (lead==0 && ((cx==SHIELD && alive) || (lp!=3 && !(alive & kl) && (alive & kd & podx))))
 
 #if CHECK==1
 #define CHECKED assert(!MIXED)
@@ -317,14 +337,14 @@ byte j;
 inline setrdy(i) { if :: GOOD(i) && (lh==i || !M6FRESH) -> ADD(rdy,i) :: else -> CUT(rdy,i) fi;
 	if :: lh==i && (OWNIN(i) || SEALEDBY(i) || !M8AGAIN) -> dropped=0 :: else fi;
 	if :: M7==2 && GCV && !IN(knows,i) && OWNIN(i) -> ADD(stl,i); ADD(knows,i) :: else fi }
-inline wrote(i) { fcm = BIT(i); gfr=0; setrdy(i) }
+inline wrote(i) { CURRENT(if :: IN(cur,i) -> late=0; CUT(cur,i) :: else fi;) fcm = BIT(i); gfr=0; setrdy(i) }
 inline unlease(i) {
 	CUT(lead,i); CUT(evl,i); CUT(gap,i);
 	if :: lh==i -> lh=0; dropped=0; if :: M6FRESH -> CUT(rdy,i) :: else fi :: else fi
 }
 inline delcm() {
 	if
-	:: cx -> cx=ABSENT; co=0; cg=0; seal=0; arm=0; silent=0; own=0; ownst=0; gsame=0; gfr=0; fcm=0; same=0;
+	:: cx -> cx=ABSENT; co=0; cg=0; seal=0; arm=0; silent=0; own=0; ownst=0; gsame=0; gfr=0; fcm=0; same=0; CURRENT(late=0;)
 #if M4MEM
 		pend=0;
 #endif
@@ -339,7 +359,7 @@ inline putup(i) {   /* what a shield written by i holds */
 #endif
 	if :: IN(lead,i) -> JUDGED(silent=judged[i] & podx;) :: else -> skip fi;
 	if :: M7 && GCV && !IN(lead,i) -> ADD(stl,i) :: else fi;
-	same=(M8GAP==1 -> BIT(i) : 0); wrote(i)
+	same=(M8GAP==1 -> BIT(i) : 0); CURRENT(late=1;) wrote(i)
 }
 inline stops(i) {   /* the process is gone */
 	unlease(i); pc[i]=START; JUDGED(judged[i]=0;) CUT(rdy,i); CUT(fcm,i); CUT(stl,i); CUT(knows,i); CUT(same,i);
@@ -412,7 +432,7 @@ proctype Slot(byte i) {
 		pc[i]=RUN; printf("STEP D%d starts: has its presence\n",i) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(podx,i) && !IN(prs|prst,i) ->
 		ADD(prs,i); printf("STEP D%d makes its presence again\n",i) }
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && (!IN(fcm,i) || IN(evl,i) || (E_GAP && cx && !IN(same,i))) ->
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && (!IN(fcm,i) || IN(evl,i) || (E_GAP && cx && !IN(same,i)) || ((E_LEGACY || E_SEAL==2) && lh==i && !IN(lead|rdy,i) && GOOD(i))) ->
 		printf("STEP D%d reads the CM: kind %d owner %d gone %d armed %d sealed %d\n",i,cx,co,cg,arm,seal);
 		if
 		:: WATCHES && IN(lead,i) && ((cx==LEGACY && M8LOOK) || (IN(evl,i) && M8EVENTS) ||
@@ -429,20 +449,20 @@ proctype Slot(byte i) {
 	}
 	/* ================= candidate: the shield ================= */
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && !cx &&
-			((IN(lead,i) && M8AGAIN && WATCHES) || (HOLDS(i) && !IN(lead,i) && (NONELEFT(i) || !M4LIST) && FORGOTTEN(i))) ->
-		pc[i]=CRE; CUT(blind,i); printf("STEP D%d (leads %d) sends: create the shield\n",i,IN(lead,i)) }
+			((IN(lead,i) && M8AGAIN && WATCHES) || (HOLDS(i) && !IN(lead,i) && lp!=3 && (NONELEFT(i) || !M4LIST) && FORGOTTEN(i))) ->
+		pc[i]=CRE; CUT(blind,i); CURRENT(ADD(cur,i);) printf("STEP D%d (leads %d) sends: create the shield\n",i,IN(lead,i)) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==CRE ->
 		pc[i]=RUN;
 		if :: !cx -> putup(i); printf("STEP D%d: the shield is up, unarmed\n",i) :: else -> printf("STEP D%d: exists already\n",i) fi }
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && cx==LEGACY && HOLDS(i) && OWNERGONE(i) && (NONELEFT(i) || !M4LIST) && FORGOTTEN(i) ->
-		pc[i]=DEL; CUT(blind,i); printf("STEP D%d: the owner is gone, none left; takes the legacy CM over\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && cx==LEGACY && HOLDS(i) && lp!=3 && OWNERGONE(i) && (NONELEFT(i) || !M4LIST) && FORGOTTEN(i) ->
+		pc[i]=DEL; CUT(blind,i); CURRENT(ADD(cur,i);) printf("STEP D%d: the owner is gone, none left; takes the legacy CM over\n",i) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==DEL ->
 		if
 		:: IN(fcm,i) && M4NEW -> delcm(); ADD(fcm,i); CUT(rdy,i); pc[i]=CRE; printf("STEP D%d deletes the legacy CM (UID, version)\n",i)
 		:: IN(fcm,i) && !M4NEW -> putup(i); pc[i]=RUN; printf("STEP D%d updates the legacy CM to an unarmed shield\n",i)
 		:: else -> pc[i]=RUN; printf("STEP D%d: conflict\n",i)
 		fi }
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && cx==SHIELD && !SEALEDBY(i) && MINE(i) && ((!OWNIN(i) && M2) || UNNOTED(i)) ->
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && cx==SHIELD && !SEALEDBY(i) && (lp!=3 || IN(lead,i)) && MINE(i) && ((!OWNIN(i) && M2) || UNNOTED(i)) ->
 		if
 		:: !OWNIN(i) && M2 -> own = own | (prs & BIT(i)); ownst = ownst | (prst & BIT(i)); seal=0;
 			if :: M7 && GCV && !IN(lead,i) -> ADD(stl,i) :: else fi
@@ -452,10 +472,10 @@ proctype Slot(byte i) {
 		pend = pend | mem[i];
 #endif
 		wrote(i); printf("STEP D%d puts itself among the shield's owners\n",i) }
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && HOLDS(i) && IN(fcm,i) && cx==SHIELD && !arm && !SEALEDBY(i) && OWNIN(i) &&
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && HOLDS(i) && IN(fcm,i) && cx==SHIELD && !arm && !SEALEDBY(i) && (lp!=3 || IN(lead,i)) && OWNIN(i) &&
 			((NONELEFT(i) && FORGOTTEN(i)) || !M5LIST || (M5DOWN && !IN(lead,i))) ->
 		if
-		:: (NONELEFT(i) && FORGOTTEN(i)) || !M5LIST -> pc[i]=ARM; JUDGED(judged[i]=LISTED & SILENT(i) & (255-BIT(i));) printf("STEP D%d lists: no legacy pod left; sends: arm\n",i)
+		:: (NONELEFT(i) && FORGOTTEN(i)) || !M5LIST -> pc[i]=ARM; CURRENT(ADD(cur,i);) JUDGED(judged[i]=LISTED & SILENT(i) & (255-BIT(i));) printf("STEP D%d lists: no legacy pod left; sends: arm\n",i)
 		:: else -> pc[i]=RET; printf("STEP D%d lists: a legacy pod is left; sends: take down\n",i)
 		fi;
 		CUT(blind,i) }
@@ -472,9 +492,19 @@ proctype Slot(byte i) {
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RET ->
 		pc[i]=RUN;
 		if
-		:: IN(fcm,i) && cx==SHIELD && (!arm || silent) -> delcm(); ADD(fcm,i); ADD(same,i); CUT(rdy,i); printf("STEP D%d takes the shield down\n",i)
+		:: IN(fcm,i) && cx==SHIELD -> delcm(); ADD(fcm,i); ADD(same,i); CUT(rdy,i); printf("STEP D%d takes the shield down\n",i)
 		:: else -> printf("STEP D%d: conflict\n",i)
 		fi }
+#if E_LEGACY || E_SEAL==2
+	:: d_step { IN(kd,i) && IN(alive,i) && pc[i]==RUN && lh==i && IN(lead,i) && lp==3 -> CUT(lead,i); CUT(rdy,i); CUT(fcm,i); printf("STEP D%d stops its work\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && !IN(lead,i) && lp==3 && IN(fcm,i) && cx==SHIELD ->
+		pc[i]=RET; printf("STEP D%d sends: take down\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && !IN(lead,i) && lp==3 && IN(fcm,i) && cx!=SHIELD ->
+		unlease(i); printf("STEP D%d has given the legacy lock back, and gives the Lease up\n",i) }
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && !IN(lead,i) && lp!=3 && IN(fcm,i) && cx==SHIELD && late && M10NOTE && (OWNIN(i) || SEALEDBY(i)) ->
+		if :: seal && lp==1 -> seal=0; own=(prs & BIT(i)) :: else fi;
+		ADD(cur,i); wrote(i); printf("STEP D%d notes the phase on the shield\n",i) }
+#endif
 	/* the collector's delete that was under way is over by now; read again */
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(stl,i) && !gst ->
 		CUT(stl,i); CUT(fcm,i); CUT(rdy,i); printf("STEP D%d has settled\n",i) }
@@ -482,38 +512,38 @@ proctype Slot(byte i) {
 	/* ================= candidate: phases ================= */
 #if E_SEAL || SEALED
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && !seal && ((IN(lead,i) && arm && !silent) || !M9ARMED) &&
-			((E_SEAL && !calm) || lp==2) ->
-		pc[i]=SEND; printf("STEP D%d sends: seal\n",i) }
+			((E_SEAL==1 && !calm) || lp==2) ->
+		pc[i]=SEND; CURRENT(ADD(cur,i);) printf("STEP D%d sends: seal\n",i) }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==SEND ->
 		pc[i]=RUN;
 		if
 		:: IN(fcm,i) -> seal=1; if :: M9BARE -> own=0; ownst=0 :: else fi; wrote(i); printf("STEP D%d: the CM is SEALED\n",i)
 		:: else -> printf("STEP D%d: conflict\n",i)
 		fi }
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && seal && lp<2 && M9LATER ->
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==i && IN(fcm,i) && cx==SHIELD && seal && lp<2 && !late && M9LATER ->
 		if :: M10TOUCH && !IN(lead,i) -> wrote(i); printf("STEP D%d writes the sealed CM\n",i) :: else fi; pc[i]=SEAL }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==SEAL ->
-		pc[i]=RUN; if :: lh==i -> lp=2; setrdy(i); printf("STEP D%d notes phase sealed on the Lease\n",i) :: else fi }
+		pc[i]=RUN; if :: lh==i && lp!=3 -> lp=2; CURRENT(cur=0;) setrdy(i); printf("STEP D%d notes phase sealed on the Lease\n",i) :: else fi }
 #endif
 #if E_ROLL
 	:: d_step { !calm && IN(kd,i) && UP(i) && pc[i]==RUN && IN(lead,i) && IN(fcm,i) && cx==SHIELD && seal && lp==2 ->
 		if
-		:: M10LEASE -> lp=1; pc[i]=ROLL; printf("STEP D%d rolls back: phase dual on the Lease\n",i)
+		:: M10LEASE -> lp=1; CURRENT(cur=BIT(i); late=1;) pc[i]=ROLL; printf("STEP D%d rolls back: phase dual on the Lease\n",i)
 		:: else -> seal=0; own=(prs & BIT(i)); wrote(i); pc[i]=ROLL; printf("STEP D%d rolls back: the shield has owners again\n",i)
 		fi }
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==ROLL ->
 		pc[i]=RUN;
 		if
 		:: M10LEASE && IN(fcm,i) && cx==SHIELD && seal -> seal=0; own=(prs & BIT(i)); wrote(i); printf("STEP D%d: the shield has owners again\n",i)
-		:: !M10LEASE && lh==i -> lp=1; printf("STEP D%d: phase dual on the Lease\n",i)
+		:: !M10LEASE && lh==i -> lp=1; CURRENT(cur=0;) printf("STEP D%d: phase dual on the Lease\n",i)
 		:: else
 		fi }
 #endif
 
 	/* ================= candidate: the Lease ================= */
-	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==0 && (IN(podx,i) || !M8POD) ->
+	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && lh==0 && (IN(podx,i) || !M8POD) && (lp!=3 || (M10DOWN && cx==SHIELD)) ->
 		lh=i; if :: lp==0 -> lp=1 :: else fi; if :: M6FRESH -> CUT(fcm,i); CUT(rdy,i) :: else fi; printf("STEP D%d takes the Lease\n",i) }
-	:: d_step { IN(kd,i) && IN(alive,i) && pc[i]==RUN && lh==i && IN(rdy,i) && !IN(stl,i) && !IN(lead,i) ->
+	:: d_step { IN(kd,i) && IN(alive,i) && pc[i]==RUN && lh==i && IN(rdy,i) && !IN(stl,i) && !IN(lead,i) && lp!=3 ->
 		ADD(lead,i); printf("STEP D%d has Lease and shield: LEADS\n",i); CHECKED }
 	:: d_step { IN(kd,i) && UP(i) && M8POD && lh==i && !IN(podx,i) -> unlease(i); printf("STEP D%d finds its pod gone: stops\n",i) }
 #if E_LEASEDEL
@@ -523,7 +553,7 @@ proctype Slot(byte i) {
 		pc[i]=RUN; printf("STEP S%d reads the CM: kind %d sealed %d; will campaign\n",i,cx,seal) }
 	:: d_step { IN(ks,i) && UP(i) && pc[i]==RUN && lh==0 ->
 		if
-		:: M12 && lp==1 -> pc[i]=START
+		:: M12 && (lp==1 || lp==3) -> pc[i]=START
 		:: else -> lh=i; ADD(lead,i); printf("STEP S%d takes the Lease: LEADS\n",i); CHECKED
 		fi }
 	:: d_step { !IN(kl,i) && lh==i && (!calm || IN(part,i)) -> unlease(i); printf("STEP %d gives the Lease up, or is over its deadline\n",i) }
@@ -539,13 +569,13 @@ proctype Slot(byte i) {
 		ADD(alive,i); printf("STEP container %d restarts, candidate now %d\n",i,IN(kd,i)) }
 #endif
 #if E_TERM
-	:: d_step { !calm && IN(podx,i) && !IN(term,i) -> ADD(term,i); printf("STEP pod %d gets a deletionTimestamp\n",i) }
+	:: d_step { !calm && IN(podx,i) && !IN(term,i) && (E_TERM==1 || IN(kl,i)) -> ADD(term,i); printf("STEP pod %d gets a deletionTimestamp\n",i) }
 	:: d_step { !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) ->
 		ADD(podx,i); ADD(alive,i); CUT(part,i); printf("STEP new pod %d\n",i) }
 #endif
 #if E_LD
 	:: d_step { !calm && !IN(alive,i) && !IN(podx,i) && (STS || !IN(prst,i)) && !IN(ks,i) &&
-			((IN(kl,i) && E_LD<3) || (IN(kd,i) && E_LD!=2 && ((lp<2 && !seal) || !M10))) ->
+			((IN(kl,i) && E_LD<3) || (IN(kd,i) && E_LD!=2 && ((lp!=2 && !seal) || !M10))) ->
 		if :: IN(kl,i) -> CUT(kl,i); ADD(kd,i) :: else -> CUT(kd,i); ADD(kl,i) fi;
 		ADD(podx,i); ADD(alive,i); CUT(part,i); printf("STEP new pod %d, candidate now %d\n",i,IN(kd,i)) }
 #endif
@@ -605,6 +635,8 @@ proctype World() {
 	:: d_step { lead & ks -> assert(0) }
 #elif REACH==3
 	:: d_step { lead & kl & 4 -> assert(0) }
+#elif REACH==4
+	:: d_step { cx==SHIELD && !seal && (lead & ks) -> assert(0) }
 #endif
 #if E_STRAY
 	:: d_step { stray -> stray=0; printf("STEP a dead legacy program's delete lands (kind %d)\n",cx); delcm() }
@@ -614,6 +646,13 @@ proctype World() {
 #endif
 #if E_LEASEDEL
 	:: d_step { !calm && lp -> lp=0; printf("STEP a human deletes the Lease\n") }
+#endif
+#if E_LEGACY
+	:: d_step { !calm && lp && lp<3 -> lp=3; cur=0; late=(cx==SHIELD); printf("STEP a human sets phase legacy\n") }
+	:: d_step { !calm && lp==3 -> lp=1; cur=0; late=(cx==SHIELD); printf("STEP a human sets phase dual\n") }
+#endif
+#if E_SEAL==2
+	:: d_step { !calm && lp==1 && cx==SHIELD && arm -> lp=2; cur=0; late=1; printf("STEP a human sets phase sealed\n") }
 #endif
 #if E_GAP
 	:: d_step { !calm && (kd & BIT(lh)) -> gap=(kd & BIT(lh)); evl=0; fcm = fcm & (255-gap); printf("STEP the leader's watch has a gap\n") }

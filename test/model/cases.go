@@ -92,6 +92,12 @@ var worlds = []world{
 	{name: "LDS sealed, Lease deleted", macros: lds + "E_PART=0 SEALED=1 E_LEASEDEL=1"},
 	{name: "LDS phase dual", macros: lds + "E_PART=0 PHASE=1"},
 
+	// Phase legacy, set and taken back by a human at any time.
+	{name: "LD legacy", macros: ld + "E_LEGACY=1"},
+	{name: "LDD legacy", macros: ldd + "E_PART=0 E_LEGACY=1", quick: calm},
+	{name: "LD seal, legacy, back", macros: ld + "E_PART=0 E_SEAL=2 E_ROLL=1 E_LD=1 E_LEGACY=1", quick: calm},
+	{name: "LDS sealed on the Lease first", macros: lds + "E_PART=0 E_TERM=2 PHASE=1 E_SEAL=2 REACH=4"},
+
 	// Humans and late news: a candidate that knows must not go on beside a
 	// legacy leader; or, where the leader is assumed to act first, nobody leads
 	// beside it at all.
@@ -128,6 +134,7 @@ var limits = []world{
 	{name: "M11 under a partition", macros: lld + "E_NR=1", expect: overlap},
 	{name: "dead legacy program's delete lands late", macros: lld + "E_PART=0 V=1 E_STRAY=1", expect: overlap},
 	{name: "mode lease before phase dual ever was", macros: lds + "E_PART=0", expect: overlap},
+	{name: "all in mode dual go before they seal", macros: lds + "E_PART=0 PHASE=1 E_SEAL=2", expect: overlap},
 	{name: "Lease deleted in a rollback, mode lease", macros: lds + "E_PART=0 SEALED=1 E_ROLL=1 E_LEASEDEL=1", expect: overlap},
 	{name: "images changed in place", macros: ld + "E_PART=0 E_INPLACE=1", expect: deadEnd},
 	{name: "a candidate's node silent for ever", macros: ld + "E_PART=0 E_LD=3 E_POWER=2", expect: deadEnd},
@@ -172,9 +179,12 @@ var variants = []variant{
 	{"M9 the Lease's phase alone", "M9LATER=0", "LDS sealed, Lease deleted", overlap, false},
 	{"M9 sealed leaders do not watch", "M9WATCH=0", "LD sealed, CM deleted, known", lasting, false},
 	{"M10 candidates go while sealed", "M10=0", "LD seal, roll back, back", deadEnd, false},
+	{"M10 a left shield stays in phase legacy", "M10DOWN=0", "LD legacy", deadEnd, false},
+	{"M10 the phase is not noted before work", "M10NOTE=0", "LDD legacy", overlap, false},
 	{"M11 off", "M11=0", "LLD power loss", deadEnd, false},
 	{"M11 silence heard while cut off", "M11GAP=0", "LLD candidate cut off", overlap, false},
 	{"M12 off", "M12=0", "LDS phase dual", overlap, false},
+	{"M12 an unsealed shield is not looked at", "M12SEAL=0", "LDS sealed on the Lease first", reached, false},
 
 	// As first written: what the model found.
 	{"M4 any pod without a presence is legacy", "M4SAME=0", "LD there, a candidate never starts", deadEnd, false},
