@@ -20,8 +20,9 @@ import (
 // LeaseOnly is an election.Lock on a Lease alone, for programs that take no
 // part in a migration. It is an [election.Guardian] that does not campaign
 // where a legacy lock counts too (M12): while the phase on the Lease is legacy
-// or dual, or where a leader-for-life ConfigMap of the lock's name exists at
-// the start. Its methods are safe for concurrent use.
+// or dual, or where, at the start or after such a phase, a ConfigMap of the
+// lock's name is a leader-for-life lock, or a shield that is not sealed. Its
+// methods are safe for concurrent use.
 type LeaseOnly struct {
 	*phased
 	config    lease.Config
@@ -34,7 +35,7 @@ const (
 	// lookPatience bounds one look for a legacy ConfigMap.
 	lookPatience = 2 * time.Second
 	// recheckError and recheckLegacy are how long after one that failed, or that
-	// found one, the next look comes.
+	// found one in the way, the next look comes.
 	recheckError  = time.Second
 	recheckLegacy = 10 * time.Second
 )
@@ -112,6 +113,8 @@ func (l *LeaseOnly) look(ctx context.Context) (election.Clearance, time.Duration
 		return election.Clearance{Why: err.Error()}, recheckError
 	case r.Kind == ownerref.Legacy:
 		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Namespace, l.config.Name, r.Owner.Name)}, recheckLegacy
+	case r.Kind == ownerref.Shield:
+		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", l.config.Namespace, l.config.Name)}, recheckLegacy
 	}
 	return election.Clearance{Granted: true}, 0
 }

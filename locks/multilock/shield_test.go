@@ -95,6 +95,13 @@ func scenario(t *testing.T, f func(s *stage)) {
 	})
 }
 
+// refuseTo refuses requests with that verb and path; none for an empty verb.
+func (s *stage) refuseTo(verb, path string) {
+	s.server.Mu.Lock()
+	defer s.server.Mu.Unlock()
+	s.refuse = func(v, p string) bool { return v == verb && p == path }
+}
+
 // runs adds a pod.
 func (s *stage) runs(name string) {
 	s.server.Put(podsPath+name, &corev1.Pod{
@@ -599,6 +606,7 @@ func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 		s.server.Delete(podsPath + "a")
 		a.cancel()
 		s.waits(plain, "dual")
+		s.server.Delete(mapPath) // by the collector
 		s.phase("sealed", 2)
 		s.leads(plain)
 		s.phase("dual", 3)
@@ -613,6 +621,46 @@ func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 		s.waits(plain, "old")
 		s.server.Delete(mapPath)
 		s.leads(plain)
+	})
+}
+
+func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		s.refuseTo("update", mapPath)
+		s.phase("sealed", 2)
+		plain := s.startPlain("plain")
+		a.cancel()
+		s.waits(plain, "not sealed")
+		s.refuseTo("", "")
+		b := s.start("b")
+		s.leads(b)
+		if r := s.configMap(); r.Kind != ownerref.Sealed {
+			t.Errorf("there stands %+v", r)
+		}
+		b.cancel()
+		s.leads(plain)
+	})
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		a.cancel()
+		<-a.done
+		a.done <- nil
+		s.server.Delete(leasePath) // and the phase with it
+		plain := s.startPlain("plain")
+		s.waits(plain, "not sealed")
+		s.server.Delete(mapPath)
+		s.leads(plain)
+	})
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		s.leads(a)
+		a.cancel()
+		s.phase("sealed", 2)
+		s.refuseTo("get", mapPath)
+		s.leads(s.startPlain("plain"))
 	})
 }
 
