@@ -223,6 +223,7 @@ func (o *observer) newCensus(r *Report) error {
 	o.census, err = ownerref.NewCensus(ownerref.CensusConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Coordination,
 		Namespace: c.Namespace, Lock: c.Lock, Self: self, Selector: c.Selector,
+		LegacyGrace: -1,
 	})
 	return err
 }

@@ -15,12 +15,8 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// LegacyGraceDefault is how long the node of a legacy pod must have been silent
-// before the pod counts as gone.
-const LegacyGraceDefault = time.Minute
-
 // ShieldOptions say how a leader-for-life lock is migrated. The zero value is
-// ready to use, but for LegacyGrace, whose zero turns that rule off.
+// ready to use.
 type ShieldOptions struct {
 	// LegacyName is the name of the leader-for-life ConfigMap. Empty means that
 	// of the Lease.
@@ -31,7 +27,8 @@ type ShieldOptions struct {
 	Selector string
 	// LegacyGrace is the one rule that trades safety for availability: after so
 	// long without a heartbeat of its node, a legacy pod counts as gone, though
-	// behind a partition it may work on. Zero turns it off.
+	// behind a partition it may work on. Zero means [ownerref.GraceDefault],
+	// negative turns it off.
 	LegacyGrace time.Duration
 	// Settle is the wait for garbage collectors before Kubernetes 1.34. Zero
 	// asks the API server for its version.

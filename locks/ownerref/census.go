@@ -4,6 +4,7 @@
 package ownerref
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,14 +41,20 @@ type CensusConfig struct {
 	// belongs to.
 	Selector string
 	// LegacyGrace is M11's: for how long a pod's node must have been silent
-	// before the pod counts as gone; at least GraceLeast. Zero or less: never.
+	// before the pod counts as gone; at least GraceLeast. Zero means
+	// GraceDefault, negative never. It is the one rule that trades safety for
+	// availability: behind a partition the pod may work on.
 	LegacyGrace time.Duration
 	// Logger is told when a pod counts as gone by M11. The zero value drops it.
 	Logger logr.Logger
 }
 
-// GraceLeast is the least LegacyGrace: one heartbeat may be lost.
-const GraceLeast = 2 * heartbeat
+const (
+	// GraceDefault is the LegacyGrace of who sets none.
+	GraceDefault = time.Minute
+	// GraceLeast is the least LegacyGrace: one heartbeat may be lost.
+	GraceLeast = 2 * heartbeat
+)
 
 // gap is how long after a count the next one must come for M11's silence to go
 // on.
@@ -117,6 +124,7 @@ func NewCensus(c CensusConfig) (*Census, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("census of legacy pods: %w", err)
 	}
+	c.LegacyGrace = cmp.Or(c.LegacyGrace, GraceDefault)
 	return &Census{config: c, selector: c.Selector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/events"
 )
@@ -64,7 +65,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.legacyKind, "legacy-kind", "ownerref", "the legacy lock's kind: ownerref, configmap or endpoints")
 	f.StringVar(&o.shield.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
 	f.StringVar(&o.shield.Selector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
-	f.DurationVar(&o.shield.LegacyGrace, "legacy-grace", operator.LegacyGraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
+	f.DurationVar(&o.shield.LegacyGrace, "legacy-grace", ownerref.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
@@ -73,6 +74,9 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	if o.shield.LegacyGrace == 0 {
+		o.shield.LegacyGrace = -1 // the library's zero is its default
 	}
 	switch {
 	case o.lock == "":
