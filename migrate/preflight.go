@@ -263,8 +263,10 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 	switch {
 	case !r.Counted:
 		c.Detail, c.ToDo = "they could not be counted", strings.Join(r.Problems, "; ")
+	case to == Legacy && len(names) > 0:
+		c.OK = true
 	case to == Legacy:
-		c.OK = len(names) > 0
+		c.OK, c.Detail = false, "there is none that could lead"
 		c.ToDo = "roll the operator back to its old version, as far as that goes: without a legacy pod nobody leads"
 	case r.Phase == Sealed && to == Dual:
 		return c, false
