@@ -58,7 +58,6 @@ func (e *environment) dial() (clients, error) {
 		return clients{}, fmt.Errorf("find the cluster: %w", err)
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
-	config.WarningHandler = rest.NoWarnings{} // that Endpoints are deprecated, each time
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return clients{}, fmt.Errorf("connect to the cluster: %w", err)
