@@ -31,7 +31,7 @@ race: ## The library's tests under the race detector
 
 .PHONY: e2e
 e2e: ## Tests on a real control plane (the first build of it takes minutes)
-	cd test && go test -v -p 1 -timeout 25m ./testbed/ ./e2e/
+	cd test && go test -v -count=1 -p 1 -timeout 25m ./testbed/ ./e2e/
 
 .PHONY: bench
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
