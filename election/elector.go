@@ -29,6 +29,7 @@ type Elector struct {
 	board     board
 	running   atomic.Bool
 	resign    chan chan struct{}
+	ended     atomic.Value // chan struct{}: closed when the newest Run returns
 }
 
 // New checks config, fills in its defaults and returns an Elector that does
@@ -71,6 +72,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 		return ErrRunning
 	}
 	defer e.running.Store(false)
+	ended := make(chan struct{})
+	e.ended.Store(ended)
+	defer close(ended)
 	r := newRun(ctx, e, lead)
 	defer r.close()
 	r.attend()
@@ -100,12 +104,15 @@ func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.bo
 // and this candidate leaves it to others for one RenewInterval. It returns
 // when the term is over, ErrNotLeading if there is none, or when ctx ends.
 func (e *Elector) Resign(ctx context.Context) error {
+	ended, _ := e.ended.Load().(chan struct{})
 	if s := e.Status().State; s != StateLeader && s != StateAdopting && s != StateStopping {
 		return ErrNotLeading
 	}
 	over := make(chan struct{})
 	select {
 	case e.resign <- over:
+	case <-ended:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -257,3 +257,19 @@ func TestATermThatWaitsIsGivenUpOnRequest(t *testing.T) {
 }
 
 var _ election.Guardian = (*guarded)(nil)
+
+func TestResignReturnsWhenRunDoes(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, _ := s.guardedCandidate("a", false)
+		a.link.Set(electiontest.Fault{Delay: time.Second})
+		a.cancel()
+		synctest.Wait() // the release is on its way, and nothing comes after it
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		if err := a.Resign(ctx); err != nil {
+			t.Errorf("got %v", err)
+		}
+		s.want("Resign returns", time.Since(start), 2*time.Second)
+	})
+}
