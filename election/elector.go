@@ -6,6 +6,8 @@ package election
 import (
 	"context"
 	"errors"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -198,7 +200,7 @@ func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
 // when it is new, and when it is gone.
 func (r *run) note(op operation, err error) {
 	before := r.problems[op.kind()]
-	if err == nil && before == nil || err != nil && before != nil && err.Error() == before.Error() {
+	if err == nil && before == nil || err != nil && before != nil && wording(err) == wording(before) {
 		return
 	}
 	if err == nil {
@@ -210,6 +212,16 @@ func (r *run) note(op operation, err error) {
 	r.problems[op.kind()] = err
 	r.log.Error(err, "cannot use the lock", "operation", string(op))
 	r.board.publish(ChangeProblem, nil, func(s *Status) { s.Problem = r.problem() })
+}
+
+// wording is an error's text without the local address of a connection, which
+// another connection does not share.
+func wording(err error) string {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Source != nil {
+		return strings.ReplaceAll(err.Error(), network.Source.String(), "")
+	}
+	return err.Error()
 }
 
 // settle forgets a write whose answer was lost, once it is seen that another

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,6 +172,30 @@ func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
 		want := []election.Change{election.ChangeProblem, election.ChangeResolved, election.ChangeLeading}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("transitions are %v, want %v", got, want)
+		}
+	})
+}
+
+func TestAConnectionFromAnotherPortIsNoNewProblem(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		transitions := a.Subscribe(s.t.Context())
+		reset := func(port int) {
+			from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port}
+			a.link.Set(electiontest.Fault{Err: &net.OpError{Op: "read", Net: "tcp", Source: from, Err: errors.New("reset")}})
+		}
+		reset(40001)
+		s.run(a)
+		for port := range 100 {
+			time.Sleep(time.Second)
+			reset(40002 + port)
+		}
+		<-transitions
+		synctest.Wait()
+		select {
+		case again := <-transitions:
+			t.Errorf("it is told again: %+v", again)
+		default:
 		}
 	})
 }
