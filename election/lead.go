@@ -119,7 +119,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 		},
 	}
 	l.work, l.endWork = context.WithCancelCause(r.requests)
-	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, func() { l.endWork(r.ranOut()) })
+	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
 	r.judge.token = l.term.Token
 	l.failover = r.telemetry.failover(r.requests, won, l.term)

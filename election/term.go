@@ -85,17 +85,19 @@ type trust struct {
 
 // newTrust begins a trusted span that was confirmed by a request sent at
 // start. expired runs once, in a goroutine of its own, when it has run out.
-func newTrust(c clock, start moment, span time.Duration, expired func()) *trust {
+// Timers stand still while the machine is suspended, so one looks every often.
+func newTrust(c clock, start moment, span, often time.Duration, expired func()) *trust {
 	t := &trust{clock: c, start: start}
 	t.until.Store(int64(span))
 	armed := make(chan struct{})
-	t.timer = time.AfterFunc(t.left(), func() {
+	t.timer = time.AfterFunc(min(t.left(), often), func() {
 		<-armed
-		if left := t.left(); left > 0 {
-			t.timer.Reset(left)
-			return
+		switch left := t.left(); {
+		case left > 0:
+			t.timer.Reset(min(left, often))
+		case t.until.Load() > 0: // else it was taken away, by who knows why
+			expired()
 		}
-		expired()
 	})
 	close(armed)
 	return t
