@@ -22,12 +22,11 @@ func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
 	for _, want := range []error{nil, errWork} {
 		scenario(t, func(s *stage) {
 			a := s.start("a")
-			s.leads(a)
-			a.quit <- want
-			if err := <-a.done; !errors.Is(err, want) {
+			a.Leads()
+			a.Quit <- want
+			if err := a.Wait(); !errors.Is(err, want) {
 				t.Errorf("Run: %v, want %v", err, want)
 			}
-			a.done <- nil
 			if r := s.record(); r.Holder != "" || r.Details.Released != r.Details.Token {
 				t.Errorf("the record is %+v", r)
 			}
@@ -38,58 +37,57 @@ func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
 func TestALostTermIsNoErrorAndIsCampaignedForAgain(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		a.link.Set(cut)
-		s.loses(a)
+		a.Loses()
 		a.link.Set(electiontest.Fault{})
-		s.leads(a)
+		a.Leads()
 	})
 }
 
 func TestStopAtLossReturnsTheCause(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.StopAtLoss = true })
-		s.leads(a)
+		a.Leads()
 		a.link.Set(cut)
-		if err := <-a.done; !errors.Is(err, election.ErrLost) {
+		if err := a.Wait(); !errors.Is(err, election.ErrLost) {
 			t.Errorf("Run: %v, want ErrLost", err)
 		}
-		a.done <- nil
 	})
 }
 
 func TestAResignedTermIsLeftToOthers(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
-		if err := b.Resign(s.t.Context()); !errors.Is(err, election.ErrNotLeading) {
+		if err := b.Resign(s.T.Context()); !errors.Is(err, election.ErrNotLeading) {
 			t.Errorf("Resign of a follower: %v, want ErrNotLeading", err)
 		}
-		if err := a.Resign(s.t.Context()); err != nil {
+		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if cause := <-a.ended; !errors.Is(cause, election.ErrResigned) {
+		if cause := <-a.Ended; !errors.Is(cause, election.ErrResigned) {
 			t.Errorf("cause is %v", cause)
 		}
-		term, took := s.leads(b)
+		term, took := b.Leads()
 		s.want("b leads", took, 0)
 		if term.Cause != election.CauseReleased || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
 		}
-		b.cancel() // nobody else is there: a comes back
-		s.leads(a)
+		b.Stop() // nobody else is there: a comes back
+		a.Leads()
 	})
 }
 
 func TestAResignedTermIsTakenAgainWhereNobodyElseIs(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
-		if err := a.Resign(s.t.Context()); err != nil {
+		a.Leads()
+		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, took := s.leads(a)
+		_, took := a.Leads()
 		s.want("a leads again", took, interval)
 	})
 }
@@ -104,21 +102,20 @@ func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.candidate("a")
 				a.link.Set(fault)
-				s.run(a)
+				a.Start()
 				time.Sleep(1900 * time.Millisecond)
 				if r := s.record(); r.Holder != "a" {
 					t.Errorf("the holder is %q: no acquisition is on its way", r.Holder)
 				}
-				a.cancel()
+				a.Stop()
 				a.link.Set(electiontest.Fault{})
-				if err := <-a.done; err != nil {
+				if err := a.Wait(); err != nil {
 					t.Errorf("Run: %v", err)
 				}
-				a.done <- nil
 				if r := s.record(); r.Holder != "" {
 					t.Errorf("the holder is %q", r.Holder)
 				}
-				_, took := s.leads(s.start("b"))
+				_, took := s.start("b").Leads()
 				s.want("b leads", took, 0)
 			})
 		})
@@ -154,14 +151,14 @@ func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
 		a.link.Set(electiontest.Fault{Err: fmt.Errorf("get: %w", election.ErrForbidden)})
-		transitions := a.Subscribe(s.t.Context())
-		s.run(a)
+		transitions := a.Subscribe(s.T.Context())
+		a.Start()
 		time.Sleep(time.Minute)
 		if err := a.Status().Problem; !errors.Is(err, election.ErrForbidden) {
 			t.Errorf("the status' problem is %v", err)
 		}
 		a.link.Set(electiontest.Fault{})
-		s.leads(a)
+		a.Leads()
 		if err := a.Status().Problem; err != nil {
 			t.Errorf("the status' problem is still %v", err)
 		}
@@ -179,13 +176,13 @@ func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
 func TestAConnectionFromAnotherPortIsNoNewProblem(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		transitions := a.Subscribe(s.t.Context())
+		transitions := a.Subscribe(s.T.Context())
 		reset := func(port int) {
 			from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port}
 			a.link.Set(electiontest.Fault{Err: &net.OpError{Op: "read", Net: "tcp", Source: from, Err: errors.New("reset")}})
 		}
 		reset(40001)
-		s.run(a)
+		a.Start()
 		for port := range 100 {
 			time.Sleep(time.Second)
 			reset(40002 + port)
@@ -209,15 +206,15 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a")
-				s.leads(a)
+				a.Leads()
 				a.link.Set(fault)
-				s.loses(a)
+				a.Loses()
 				time.Sleep(time.Minute)
 				if a.Status().Problem == nil {
 					t.Error("the status knows of no problem")
 				}
 				a.link.Set(electiontest.Fault{})
-				s.leads(a)
+				a.Leads()
 				time.Sleep(interval + time.Millisecond) // a renewal
 				if err := a.Status().Problem; err != nil {
 					t.Errorf("the status' problem is still %v", err)
@@ -230,11 +227,11 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 func TestAnAnswerThatWasLostIsNoProblemOnceAnotherLeads(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		a.link.Set(electiontest.Fault{LoseAnswers: true})
-		go a.Resign(s.t.Context())
-		s.leads(b)
+		go a.Resign(s.T.Context())
+		b.Leads()
 		time.Sleep(3 * interval)
 		if err := a.Status().Problem; err != nil {
 			t.Errorf("a's problem is still %v", err)
@@ -246,7 +243,7 @@ func TestARefusedWriteStaysAProblemWhileAnotherLeads(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Lock = readOnly{c.Lock} })
 		time.Sleep(time.Second)
-		s.leads(s.start("b"))
+		s.start("b").Leads()
 		time.Sleep(time.Minute)
 		if err := a.Status().Problem; !errors.Is(err, election.ErrForbidden) {
 			t.Errorf("a's problem is %v", err)
@@ -266,7 +263,7 @@ func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 		uid := func(c *seat) {
 			t.Helper()
 			synctest.Wait()
-			now, err := s.lock.Read(s.t.Context())
+			now, err := s.lock.Read(s.T.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -275,9 +272,9 @@ func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 			}
 		}
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
-		transitions := a.Subscribe(s.t.Context())
+		transitions := a.Subscribe(s.T.Context())
 		for range 2 {
 			uid(a)
 			uid(b)
@@ -295,16 +292,16 @@ func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.candidate("b", func(c *election.Config) { c.Lock = watchless{c.Lock} })
-		s.run(b)
+		b.Start()
 		time.Sleep(time.Minute)
-		s.idle(b)
+		b.Idles()
 		if !errors.Is(b.Status().Problem, election.ErrForbidden) {
 			t.Errorf("the status' problem is %v", b.Status().Problem)
 		}
-		a.cancel()
-		_, took := s.leads(b)
+		a.Stop()
+		_, took := b.Leads()
 		if took > 6*time.Second {
 			t.Errorf("b leads %v after the release, reads should have told it sooner", took)
 		}
@@ -321,7 +318,7 @@ func (watchless) Watch(context.Context, election.Version, chan<- election.Event)
 func TestAnIdleFollowerAsksForNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		time.Sleep(5 * time.Minute)
 		if n := b.link.Calls("read") + b.link.Calls("watch") + b.link.Calls("write"); n > 2 {
@@ -339,13 +336,13 @@ func TestAnIdleFollowerAsksForNothing(t *testing.T) {
 func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		a.link.Set(electiontest.Fault{Mute: true})
 		time.Sleep(time.Second)
 		a.link.Set(electiontest.Fault{})
 		time.Sleep(10 * time.Second)
 		s.write(func(r *election.Record) { r.Holder = "thief" })
-		took, _ := s.loses(a)
+		took, _ := a.Loses()
 		s.want("the term ends", took, 0)
 	})
 }
@@ -353,12 +350,12 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 func TestSubscribersMissNothingHoweverSlow(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		transitions := a.Subscribe(s.t.Context())
-		s.run(a)
+		transitions := a.Subscribe(s.T.Context())
+		a.Start()
 		const terms = 5
 		for range terms {
-			s.leads(a)
-			_ = a.Resign(s.t.Context())
+			a.Leads()
+			_ = a.Resign(s.T.Context())
 		}
 		led := 0
 		for synctest.Wait(); led < terms; {

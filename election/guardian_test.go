@@ -70,13 +70,13 @@ var granted = election.Clearance{Granted: true}
 
 // guardedCandidate is a candidate that may campaign and, if leads is set, lead.
 func (s *stage) guardedCandidate(identity string, leads bool) (*seat, *guarded) {
-	s.t.Helper()
+	s.T.Helper()
 	var g *guarded
 	c := s.start(identity, func(c *election.Config) { g = guard(c) })
 	g.campaign <- granted
 	if leads {
 		g.work <- granted
-		s.leads(c)
+		c.Leads()
 	}
 	synctest.Wait()
 	return c, g
@@ -88,7 +88,7 @@ func TestACandidateDoesNotCampaignBeforeItsGuardianAllowsIt(t *testing.T) {
 		c := s.start("a", func(c *election.Config) { g = guard(c) })
 		g.campaign <- election.Clearance{Why: "a reason"}
 		time.Sleep(time.Hour)
-		s.idle(c)
+		c.Idles()
 		if n := c.link.Calls("write"); n != 0 {
 			t.Errorf("%d writes", n)
 		}
@@ -97,7 +97,7 @@ func TestACandidateDoesNotCampaignBeforeItsGuardianAllowsIt(t *testing.T) {
 		}
 		g.campaign <- granted
 		g.work <- granted
-		_, took := s.leads(c)
+		_, took := c.Leads()
 		s.want("a leads", took, 0)
 	})
 }
@@ -108,13 +108,13 @@ func TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile(t *test
 		b := s.start("b")
 		g.work <- election.Clearance{Why: "a legacy pod"}
 		time.Sleep(time.Hour)
-		s.idle(a)
-		s.idle(b)
+		a.Idles()
+		b.Idles()
 		if got := a.Status(); got.State != election.StateAdopting || got.Waiting != "a legacy pod" || got.Holder != "a" {
 			t.Errorf("the status is %+v", got)
 		}
 		g.work <- granted
-		_, took := s.leads(a)
+		_, took := a.Leads()
 		s.want("a leads", took, 0)
 		if got := a.Status(); got.State != election.StateLeader || got.Waiting != "" {
 			t.Errorf("the status is %+v", got)
@@ -127,7 +127,7 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 		a, g := s.guardedCandidate("a", true)
 		taken := errors.New("taken by a legacy pod")
 		g.fail <- taken
-		took, cause := s.loses(a)
+		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
 		if !errors.Is(cause, taken) || !errors.Is(cause, election.ErrLost) {
 			t.Errorf("the cause is %v", cause)
@@ -138,9 +138,9 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, g := s.guardedCandidate("a", true)
-		a.stopTime.Store(int64(20 * time.Second)) // longer than any trust
+		a.SetStopTime(20 * time.Second) // longer than any trust
 		g.campaign <- election.Clearance{Why: "rolled back"}
-		_, cause := s.loses(a)
+		_, cause := a.Loses()
 		if !errors.Is(cause, election.ErrWithdrawn) {
 			t.Errorf("the cause is %v", cause)
 		}
@@ -150,7 +150,7 @@ func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
 			t.Errorf("%s holds the lock", r.Holder)
 		}
 		time.Sleep(time.Hour)
-		s.idle(a)
+		a.Idles()
 	})
 }
 
@@ -168,7 +168,7 @@ func TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack(t *testing.T) {
 		}
 		g.campaign <- election.Clearance{Why: "rolled back"}
 		time.Sleep(10 * time.Second)
-		s.idle(a)
+		a.Idles()
 		if r := s.record(); r.Holder != "" {
 			t.Errorf("%s holds the lock", r.Holder)
 		}
@@ -182,10 +182,10 @@ func TestTheLockIsReleasedOnlyAfterTheGuardianHasFinished(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, g := s.guardedCandidate("a", true)
 		adopted := <-g.adopted
-		a.stopTime.Store(int64(5 * time.Second))
+		a.SetStopTime(5 * time.Second)
 		g.finish = 20 * time.Second
-		a.cancel()
-		s.loses(a)
+		a.Stop()
+		a.Loses()
 		time.Sleep(4 * time.Second)
 		if adopted.Err() != nil {
 			t.Error("the guardian was told to go before the work had returned")
@@ -209,9 +209,9 @@ func TestAGuardianIsToldAtOnceThatTheTermIsLost(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, g := s.guardedCandidate("a", true)
 		adopted := <-g.adopted
-		a.stopTime.Store(int64(time.Second))
+		a.SetStopTime(time.Second)
 		a.link.Set(cut)
-		s.loses(a)
+		a.Loses()
 		synctest.Wait()
 		if !errors.Is(context.Cause(adopted), election.ErrLost) {
 			t.Errorf("the guardian's cause is %v", context.Cause(adopted))
@@ -224,30 +224,28 @@ func TestAGuardianThatLeavesEndsTheTermAndRun(t *testing.T) {
 		gone := errors.New("the own pod is gone")
 		a, g := s.guardedCandidate("a", true)
 		g.leave <- gone
-		took, cause := s.loses(a)
+		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
 		if !errors.Is(cause, gone) {
 			t.Errorf("the cause is %v", cause)
 		}
-		err := <-a.done
+		err := a.Wait()
 		if !errors.Is(err, gone) {
 			t.Errorf("Run returned %v", err)
 		}
-		a.done <- nil // for the end of the scenario
 
 		b, g := s.guardedCandidate("b", false)
 		g.leave <- nil
-		if err := <-b.done; err == nil {
+		if err := b.Wait(); err == nil {
 			t.Error("Run returned nil without its guardian")
 		}
-		b.done <- nil
 	})
 }
 
 func TestATermThatWaitsIsGivenUpOnRequest(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, _ := s.guardedCandidate("a", false)
-		if err := a.Resign(s.t.Context()); err != nil {
+		if err := a.Resign(s.T.Context()); err != nil {
 			t.Error(err)
 		}
 		if r := s.record(); r.Holder != "" {
@@ -262,9 +260,9 @@ func TestResignReturnsWhenRunDoes(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, _ := s.guardedCandidate("a", false)
 		a.link.Set(electiontest.Fault{Delay: time.Second})
-		a.cancel()
+		a.Stop()
 		synctest.Wait() // the release is on its way, and nothing comes after it
-		ctx, cancel := context.WithTimeout(s.t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(s.T.Context(), time.Hour)
 		defer cancel()
 		start := time.Now()
 		if err := a.Resign(ctx); err != nil {

@@ -24,155 +24,69 @@ const (
 
 // stage is one lock, and the candidates for it, in a bubble of virtual time.
 type stage struct {
-	t       *testing.T
-	lock    *electiontest.Memory
-	history electiontest.History
-	seats   []*seat
-
-	restored bool // the history of the lock went back: tokens may not grow
+	*electiontest.Stage
+	lock *electiontest.Memory
 }
 
 // seat is one candidate.
 type seat struct {
-	*election.Elector
-	link     *electiontest.Faulty
-	cancel   context.CancelFunc
-	done     chan error
-	leading  chan election.Term // gets each term when its work begins
-	ended    chan error         // gets the cause of each term's end, as the work sees it
-	stopTime atomic.Int64       // how long the work takes to stop
-	quit     chan error         // makes the work return this
+	*electiontest.Seat
+	link *electiontest.Faulty
 }
 
 // scenario runs f in a bubble, and checks the history at its end.
 func scenario(t *testing.T, f func(s *stage)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, lock: electiontest.NewMemory("lock")}
-		f(s)
-		for _, c := range s.seats {
-			c.link.Set(electiontest.Fault{})
-			c.cancel()
-		}
-		for _, c := range s.seats {
-			<-c.done
-		}
-		if err := s.history.Check(); err != nil && !s.restored {
-			t.Error(err)
-		}
+	electiontest.Scenario(t, func(on *electiontest.Stage) {
+		f(&stage{on, electiontest.NewMemory("lock")})
 	})
 }
 
 func (s *stage) candidate(identity string, change ...func(*election.Config)) *seat {
-	s.t.Helper()
-	c := &seat{
-		link:    electiontest.NewFaulty(s.lock),
-		done:    make(chan error, 1),
-		leading: make(chan election.Term, 100),
-		ended:   make(chan error, 100),
-		quit:    make(chan error),
-	}
-	config := election.Config{Lock: c.link, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}}
+	s.T.Helper()
+	link := electiontest.NewFaulty(s.lock)
+	s.T.Cleanup(func() { link.Set(electiontest.Fault{}) })
+	config := election.Config{Lock: link, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}}
 	for _, f := range change {
 		f(&config)
 	}
-	var err error
-	if c.Elector, err = election.New(config); err != nil {
-		s.t.Fatal(err)
-	}
-	s.seats = append(s.seats, c)
-	return c
-}
-
-func (s *stage) run(c *seat) *seat {
-	ctx, cancel := context.WithCancel(s.t.Context())
-	c.cancel = cancel
-	go func() { c.done <- c.Run(ctx, s.history.Lead(c.work)) }()
-	return c
+	return &seat{s.Seat(config), link}
 }
 
 // start makes a candidate and lets it campaign until all is quiet.
 func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
-	s.t.Helper()
-	c := s.run(s.candidate(identity, change...))
-	synctest.Wait()
+	s.T.Helper()
+	c := s.candidate(identity, change...)
+	c.Start()
 	return c
 }
 
-func (c *seat) work(ctx context.Context, term election.Term) error {
-	c.leading <- term
-	select {
-	case err := <-c.quit:
-		return err
-	case <-ctx.Done():
-	}
-	c.ended <- context.Cause(ctx)
-	time.Sleep(time.Duration(c.stopTime.Load()))
-	return ctx.Err()
-}
-
-// leads waits for c's next term and returns it with how long that took.
-func (s *stage) leads(c *seat) (election.Term, time.Duration) {
-	s.t.Helper()
-	start := time.Now()
-	select {
-	case term := <-c.leading:
-		return term, time.Since(start)
-	case <-time.After(time.Hour):
-		s.t.Fatal("no term within an hour")
-		return election.Term{}, 0
-	}
-}
-
-// loses waits for the end of c's term and returns how long that took and its cause.
-func (s *stage) loses(c *seat) (time.Duration, error) {
-	s.t.Helper()
-	start := time.Now()
-	select {
-	case err := <-c.ended:
-		return time.Since(start), err
-	case <-time.After(time.Hour):
-		s.t.Fatal("no end of the term within an hour")
-		return 0, nil
-	}
-}
-
-func (s *stage) idle(c *seat) {
-	s.t.Helper()
-	synctest.Wait()
-	select {
-	case term := <-c.leading:
-		s.t.Fatalf("%s leads with token %d", term.Holder, term.Token)
-	default:
-	}
-}
-
 func (s *stage) want(what string, got, want time.Duration) {
-	s.t.Helper()
+	s.T.Helper()
 	if got != want {
-		s.t.Errorf("%s after %v, want %v", what, got, want)
+		s.T.Errorf("%s after %v, want %v", what, got, want)
 	}
 }
 
 // write puts a record there behind everybody's back, as another program would.
 func (s *stage) write(change func(*election.Record)) election.Snapshot {
-	s.t.Helper()
-	now, err := s.lock.Read(s.t.Context())
+	s.T.Helper()
+	now, err := s.lock.Read(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	change(&now.Record)
-	if now, err = s.lock.Write(s.t.Context(), now.Version, now.Record); err != nil {
-		s.t.Fatal(err)
+	if now, err = s.lock.Write(s.T.Context(), now.Version, now.Record); err != nil {
+		s.T.Fatal(err)
 	}
 	return now
 }
 
 func (s *stage) record() election.Record {
-	s.t.Helper()
-	now, err := s.lock.Read(s.t.Context())
+	s.T.Helper()
+	now, err := s.lock.Read(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return now.Record
 }
@@ -181,7 +95,7 @@ var cut = electiontest.Fault{Hang: true}
 
 func TestTheFirstCandidateLeadsAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
-		term, took := s.leads(s.start("a"))
+		term, took := s.start("a").Leads()
 		s.want("leads", took, 0)
 		if term.Cause != election.CauseAbsent || term.Token == 0 || term.Holder != "a" {
 			t.Errorf("the term is %+v", term)
@@ -192,11 +106,11 @@ func TestTheFirstCandidateLeadsAtOnce(t *testing.T) {
 func TestAFollowerLeadsAsSoonAsTheLeaseHasExpired(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		time.Sleep(interval*5 + time.Millisecond) // a's last renewal was a millisecond ago
 		a.link.Set(cut)
-		term, took := s.leads(b)
+		term, took := b.Leads()
 		s.want("b leads", took, lease-time.Millisecond)
 		if term.Cause != election.CauseExpired || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
@@ -207,13 +121,13 @@ func TestAFollowerLeadsAsSoonAsTheLeaseHasExpired(t *testing.T) {
 func TestAReleaseHandsOverAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		c := s.start("c")
-		a.cancel()
+		a.Stop()
 		synctest.Wait()
-		if len(b.leading)+len(c.leading) != 1 {
-			t.Errorf("%d lead right after the release, want 1", len(b.leading)+len(c.leading))
+		if len(b.Leading)+len(c.Leading) != 1 {
+			t.Errorf("%d lead right after the release, want 1", len(b.Leading)+len(c.Leading))
 		}
 	})
 }
@@ -222,10 +136,10 @@ func TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent(t *test
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
 		a.link.Set(electiontest.Fault{Delay: 300 * time.Millisecond}) // both ways
-		s.run(a)
-		s.leads(a) // 600 ms after the acquisition was sent
+		a.Start()
+		a.Leads() // 600 ms after the acquisition was sent
 		a.link.Set(cut)
-		took, cause := s.loses(a)
+		took, cause := a.Loses()
 		s.want("the term ends", took, deadline-600*time.Millisecond)
 		if !errors.Is(cause, election.ErrLost) {
 			t.Errorf("cause is %v", cause)
@@ -236,9 +150,9 @@ func TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent(t *test
 func TestS1AnAnswerThatNeverComesDoesNotKeepTheTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		term, _ := s.leads(a)
+		term, _ := a.Leads()
 		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true})
-		took, _ := s.loses(a)
+		took, _ := a.Loses()
 		s.want("the term ends", took, deadline)
 		if left := term.TrustedFor(); left > 0 {
 			t.Errorf("the term is trusted for another %v", left)
@@ -251,16 +165,16 @@ func TestS2SuspensionCountsForTheHolder(t *testing.T) {
 		var asleep atomic.Int64
 		a := s.candidate("a")
 		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
-		s.run(a)
-		a.stopTime.Store(int64(time.Millisecond))
-		term, _ := s.leads(a)
+		a.Start()
+		a.SetStopTime(time.Millisecond)
+		term, _ := a.Leads()
 		synctest.Wait()
 		writes := a.link.Calls("write")
 		asleep.Store(int64(deadline))
 		if left := term.TrustedFor(); left > 0 {
 			t.Errorf("right after a suspension of %v the term is trusted for %v", deadline, left)
 		}
-		took, cause := s.loses(a)
+		took, cause := a.Loses()
 		if took > interval/4 || !errors.Is(cause, election.ErrLost) {
 			t.Errorf("the term ends after %v, with cause %v", took, cause)
 		}
@@ -273,10 +187,10 @@ func TestS2SuspensionCountsForTheHolder(t *testing.T) {
 func TestS3ANewcomerWaitsInFullFromItsFirstSight(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		a.link.Set(cut)
 		time.Sleep(14 * time.Second)
-		_, took := s.leads(s.start("b"))
+		_, took := s.start("b").Leads()
 		s.want("b leads", took, lease)
 	})
 }
@@ -284,14 +198,14 @@ func TestS3ANewcomerWaitsInFullFromItsFirstSight(t *testing.T) {
 func TestS3ALagBehindIsNotASignOfLife(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		a.link.Set(cut)
 		for range 7 { // labels and annotations change, the spec does not
 			time.Sleep(2 * time.Second)
 			s.write(func(r *election.Record) { r.Details.Container = time.Now().String() })
 		}
-		_, took := s.leads(b)
+		_, took := b.Leads()
 		s.want("b leads", took, lease-14*time.Second)
 	})
 }
@@ -299,12 +213,12 @@ func TestS3ALagBehindIsNotASignOfLife(t *testing.T) {
 func TestS3ANewSpecStartsTheWaitAnew(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		a.link.Set(cut)
 		time.Sleep(9 * time.Second)
 		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) })
-		_, took := s.leads(b)
+		_, took := b.Leads()
 		s.want("b leads", took, lease)
 	})
 }
@@ -312,11 +226,11 @@ func TestS3ANewSpecStartsTheWaitAnew(t *testing.T) {
 func TestS3ASilentWatchIsDoubtedOnceByARead(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		b.link.Set(electiontest.Fault{Mute: true})
 		time.Sleep(time.Minute)
-		s.idle(b)
+		b.Idles()
 		b.link.Set(electiontest.Fault{})
 		time.Sleep(2 * lease)
 		reads := b.link.Calls("read")
@@ -330,7 +244,7 @@ func TestS3ASilentWatchIsDoubtedOnceByARead(t *testing.T) {
 func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		const interval = election.RenewIntervalDefault
 		time.Sleep(4*interval - time.Millisecond)
@@ -338,7 +252,7 @@ func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)           // the last renewal
 		a.link.Set(cut)
 		b.link.Set(electiontest.Fault{})
-		_, took := s.leads(b)
+		_, took := b.Leads()
 		s.want("b leads", took, lease+interval/2-time.Millisecond)
 	})
 }
@@ -346,14 +260,13 @@ func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		time.Sleep(interval + time.Millisecond) // the token is noted
 		a.link.Set(electiontest.Fault{Mute: true})
-		s.start("b")
+		b := s.start("b")
 		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
-		synctest.Wait()
-		s.idle(s.seats[1])
-		took, cause := s.loses(a) // its next renewal conflicts
+		b.Idles()
+		took, cause := a.Loses() // its next renewal conflicts
 		if !errors.Is(cause, election.ErrLost) || took > interval {
 			t.Errorf("a ended after %v with %v", took, cause)
 		}
@@ -363,25 +276,25 @@ func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
 func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		first, _ := s.leads(a)
+		first, _ := a.Leads()
 		time.Sleep(interval + time.Millisecond)
 		b := s.start("b")
 		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
-		took, _ := s.loses(a)
+		took, _ := a.Loses()
 		s.want("a's term ends", took, 0)
-		second, took := s.leads(a)
+		second, took := a.Leads()
 		s.want("a leads again", took, 0)
 		if second.Token <= first.Token || second.Cause != election.CauseReclaimed {
 			t.Errorf("after %+v came %+v", first, second)
 		}
-		s.idle(b)
+		b.Idles()
 	})
 }
 
 func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		time.Sleep(interval + time.Millisecond)
 		a.link.Set(cut)
 		b := s.start("b", func(c *election.Config) {
@@ -396,7 +309,7 @@ func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
 		synctest.Wait()
 		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
-		term, took := s.leads(b)
+		term, took := b.Leads()
 		s.want("b leads", took, 0)
 		if term.Cause != election.CauseReleased || term.Previous != "client-go" {
 			t.Errorf("the term is %+v", term)
@@ -407,7 +320,7 @@ func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 func TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		time.Sleep(interval + interval/2)
 		s.lock.Delete()
@@ -416,8 +329,8 @@ func TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm(t *testing.T) {
 			t.Errorf("right after the deletion the holder is %q", r.Holder)
 		}
 		time.Sleep(time.Minute)
-		s.idle(a) // no second term
-		s.idle(b)
+		a.Idles() // no second term
+		b.Idles()
 	})
 }
 
@@ -444,21 +357,21 @@ func (p partial) Watch(ctx context.Context, from election.Version, events chan<-
 func TestS4TheHolderMendsAPartialRecordAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Lock = partial{s.lock} })
-		s.leads(a)
+		a.Leads()
 		time.Sleep(interval + interval/2)
 		s.write(func(r *election.Record) { r.Details.Zone = "harmed" })
 		synctest.Wait()
 		if r := s.record(); r.Holder != "a" || r.Details.Zone != "z-a" {
 			t.Errorf("right after it was harmed the record is %+v", r)
 		}
-		s.idle(a)
+		a.Idles()
 	})
 }
 
 func TestS4ADeletionHeardBeforeTheRenewalsAnswerIsNotForgotten(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		const slow = interval / 8
 		a.link.Set(electiontest.Fault{Delay: slow})
 		time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
@@ -467,9 +380,7 @@ func TestS4ADeletionHeardBeforeTheRenewalsAnswerIsNotForgotten(t *testing.T) {
 		if r := s.record(); r.Holder != "a" {
 			t.Errorf("the holder is %q", r.Holder)
 		}
-		if len(a.ended) != 0 {
-			t.Errorf("the term ended: %v", <-a.ended)
-		}
+		a.Stays()
 	})
 }
 
@@ -477,7 +388,7 @@ func TestS4APartThatIsHeardGoneBeforeTheRenewalsAnswerIsMendedAtOnce(t *testing.
 	scenario(t, func(s *stage) {
 		link := electiontest.NewFaulty(partial{s.lock})
 		a := s.start("a", func(c *election.Config) { c.Lock = link })
-		s.leads(a)
+		a.Leads()
 		const slow = interval / 8
 		link.Set(electiontest.Fault{Delay: slow})
 		time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
@@ -493,12 +404,12 @@ func TestS4APartThatIsHeardGoneBeforeTheRenewalsAnswerIsMendedAtOnce(t *testing.
 func TestS4DeletedIsNotReleased(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		time.Sleep(interval*2 + time.Millisecond)
 		a.link.Set(cut)
 		s.lock.Delete()
-		term, took := s.leads(b)
+		term, took := b.Leads()
 		s.want("b leads", took, lease-time.Millisecond)
 		if term.Cause != election.CauseDeleted {
 			t.Errorf("cause is %q", term.Cause)
@@ -508,7 +419,7 @@ func TestS4DeletedIsNotReleased(t *testing.T) {
 
 func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
 	scenario(t, func(s *stage) {
-		_, took := s.leads(s.start("a", func(c *election.Config) { c.WaitOnAbsent = true }))
+		_, took := s.start("a", func(c *election.Config) { c.WaitOnAbsent = true }).Leads()
 		s.want("a leads", took, lease)
 	})
 }
@@ -516,11 +427,11 @@ func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
 func TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		a.stopTime.Store(int64(20 * time.Second))
-		s.leads(a)
+		a.SetStopTime(20 * time.Second)
+		a.Leads()
 		b := s.start("b")
-		a.cancel()
-		_, took := s.leads(b)
+		a.Stop()
+		_, took := b.Leads()
 		s.want("b leads", took, 20*time.Second)
 	})
 }
@@ -528,21 +439,20 @@ func TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped(t *testing.T) {
 func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })
-		a.stopTime.Store(int64(7 * time.Second))
-		transitions := a.Subscribe(s.t.Context())
-		s.leads(a)
+		a.SetStopTime(7 * time.Second)
+		transitions := a.Subscribe(s.T.Context())
+		a.Leads()
 		b := s.start("b")
 		synctest.Wait()
-		a.cancel()
+		a.Stop()
 		time.Sleep(7*time.Second + time.Millisecond)
-		if err := <-a.done; err != nil {
+		if err := a.Wait(); err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		a.done <- nil
 		if r := s.record(); r.Holder != "a" {
 			t.Errorf("the holder is %q after an overrun", r.Holder)
 		}
-		s.idle(b)
+		b.Idles()
 		var changes []election.Change
 		for len(changes) == 0 || changes[len(changes)-1] != election.ChangeStopped {
 			changes = append(changes, (<-transitions).Change)
@@ -550,19 +460,19 @@ func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 		if got := changes[len(changes)-2]; got != election.ChangeOverrun {
 			t.Errorf("changes are %v, want the overrun reported", changes)
 		}
-		s.leads(b)
+		b.Leads()
 	})
 }
 
 func TestS5ALostTermIsReleasedIfTheWorkStoppedInTime(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		a.link.Set(cut)
-		s.loses(a)
+		a.Loses()
 		a.link.Set(electiontest.Fault{})
-		_, took := s.leads(b)
+		_, took := b.Leads()
 		if took >= lease-deadline {
 			t.Errorf("b leads %v after a had stopped: it waited for the lease", took)
 		}
@@ -573,14 +483,14 @@ func TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmed(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
 		a.link.Set(electiontest.Fault{LoseAnswers: true})
-		s.run(a)
+		a.Start()
 		time.Sleep(time.Second)
 		landed := s.record()
-		if landed.Holder != "a" || len(a.leading) != 0 {
-			t.Fatalf("the holder is %q, and %d lead", landed.Holder, len(a.leading))
+		if landed.Holder != "a" || len(a.Leading) != 0 {
+			t.Fatalf("the holder is %q, and %d lead", landed.Holder, len(a.Leading))
 		}
 		a.link.Set(electiontest.Fault{})
-		term, _ := s.leads(a)
+		term, _ := a.Leads()
 		if now := s.record(); now.RenewTime.Equal(landed.RenewTime) {
 			t.Errorf("a leads with token %d without having confirmed its acquisition", term.Token)
 		}
@@ -590,25 +500,23 @@ func TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmed(t *testing.T) {
 func TestS6ARenewalWhoseAnswerWasLostDoesNotEndTheTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		for range 20 {
 			a.link.Set(electiontest.Fault{LoseAnswers: true})
 			time.Sleep(3 * time.Second)
 			a.link.Set(electiontest.Fault{})
 			time.Sleep(3 * time.Second)
 		}
-		if len(a.ended) != 0 {
-			t.Errorf("the term ended: %v", <-a.ended)
-		}
+		a.Stays()
 	})
 }
 
 func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.write(func(r *election.Record) { r.Holder = "thief" })
-		took, cause := s.loses(a)
+		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
 		var lost *election.LostError
 		if !errors.As(cause, &lost) || lost.Holder != "thief" {
@@ -625,9 +533,9 @@ func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 func TestS7ANewerTokenEndsTheTermAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.write(func(r *election.Record) { r.Details.Token = 1 << 40 })
-		took, _ := s.loses(a)
+		took, _ := a.Loses()
 		s.want("the term ends", took, 0)
 	})
 }
@@ -635,16 +543,16 @@ func TestS7ANewerTokenEndsTheTermAtOnce(t *testing.T) {
 func TestS5ATermOfAnotherProcessBySameNameIsNotReleasedNorReclaimed(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		time.Sleep(interval + time.Millisecond)
 		twin := s.write(func(r *election.Record) { r.Details.Token, r.RenewTime = 1<<40, r.RenewTime.Add(time.Second) })
-		s.loses(a)
+		a.Loses()
 		synctest.Wait()
 		if now := s.record(); now != twin.Record {
 			t.Errorf("the twin's record %+v became %+v", twin.Record, now)
 		}
 		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
-		term, took := s.leads(a)
+		term, took := a.Leads()
 		s.want("a leads", took, lease)
 		if term.Cause != election.CauseExpired {
 			t.Errorf("the term is %+v", term)
@@ -656,14 +564,14 @@ func TestS8TokensGrowAcrossDeletionAndForTheSameHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		for range 5 {
-			s.leads(a)
-			if err := a.Resign(s.t.Context()); err != nil {
+			a.Leads()
+			if err := a.Resign(s.T.Context()); err != nil {
 				t.Fatal(err)
 			}
 			s.lock.Delete()
 		}
-		s.leads(a) // the checks of the history do the rest
-		if n := len(s.history.Terms()); n != 6 {
+		a.Leads() // the checks of the history do the rest
+		if n := len(s.History.Terms()); n != 6 {
 			t.Errorf("%d terms", n)
 		}
 	})
@@ -671,7 +579,7 @@ func TestS8TokensGrowAcrossDeletionAndForTheSameHolder(t *testing.T) {
 
 func TestS8TheTokenIsNotedWithTheNextRenewal(t *testing.T) {
 	scenario(t, func(s *stage) {
-		term, _ := s.leads(s.start("a"))
+		term, _ := s.start("a").Leads()
 		if r := s.record(); r.Details.Token != 0 {
 			t.Errorf("the acquisition has token %d", r.Details.Token)
 		}
@@ -686,7 +594,7 @@ func TestS10AHeadStartOnlyDelays(t *testing.T) {
 	for _, head := range []time.Duration{-time.Hour, 0, 3 * time.Second} {
 		scenario(t, func(s *stage) {
 			a := s.start("a")
-			s.leads(a)
+			a.Leads()
 			b := s.start("b", func(c *election.Config) {
 				c.HeadStart = func(o election.Takeover) time.Duration {
 					if o.Previous != "a" || o.PreviousZone != "z-a" || o.Candidate.Identity != "b" {
@@ -696,7 +604,7 @@ func TestS10AHeadStartOnlyDelays(t *testing.T) {
 				}
 			})
 			a.link.Set(cut)
-			_, took := s.leads(b)
+			_, took := b.Leads()
 			s.want("b leads", took, lease+max(0, head))
 		})
 	}
@@ -707,7 +615,7 @@ func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
 		s.write(func(r *election.Record) {
 			r.Details = election.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: "old", Container: "old", Trace: "old"}
 		})
-		s.leads(s.start("a"))
+		s.start("a").Leads()
 		if d := s.record().Details; d != (election.Details{Holder: "a", Zone: "z-a"}) {
 			t.Errorf("details are %+v", d)
 		}
@@ -748,7 +656,7 @@ func TestGarbageInTheRecordNeverMakesTwoLeaders(t *testing.T) {
 				s.write(func(r *election.Record) { *r = test.record })
 				a := s.start("a")
 				select {
-				case <-a.leading:
+				case <-a.Leading:
 					s.want("a leads", 0, test.wait)
 				case <-time.After(4 * time.Hour):
 					t.Fatal("a never leads")
@@ -759,8 +667,8 @@ func TestGarbageInTheRecordNeverMakesTwoLeaders(t *testing.T) {
 					}
 					return c
 				}():
-					s.idle(a)
-					_, took := s.leads(a)
+					a.Idles()
+					_, took := a.Leads()
 					s.want("then a leads", took, 1)
 				}
 			})
@@ -771,20 +679,20 @@ func TestGarbageInTheRecordNeverMakesTwoLeaders(t *testing.T) {
 func TestAHistoryThatWentBackIsBelievedAfterAFullWait(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		time.Sleep(time.Minute)
 		s.lock.Restore(election.Record{Holder: "old", LeaseDuration: lease})
-		_, cause := s.loses(a)
+		_, cause := a.Loses()
 		if !errors.Is(cause, election.ErrLost) {
 			t.Errorf("a's term ended with %v", cause)
 		}
 		select {
-		case <-a.leading:
-		case <-b.leading:
+		case <-a.Leading:
+		case <-b.Leading:
 		case <-time.After(3 * lease):
 			t.Error("nobody leads after the restored lease has run out")
 		}
-		s.restored = true // and with it the promise about tokens
+		s.Restored = true // and with it the promise about tokens
 	})
 }

@@ -48,10 +48,11 @@ func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
 func schedule(s *stage, dice *rand.Rand) int {
 	start := func(n int) *seat {
 		c := s.candidate(fmt.Sprint("c", n), func(c *election.Config) { c.WaitOnAbsent = true })
-		c.stopTime.Store(dice.Int64N(int64(4800 * time.Millisecond)))
+		c.SetStopTime(time.Duration(dice.Int64N(int64(4800 * time.Millisecond))))
 		var asleep atomic.Int64
 		c.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
-		return s.run(c)
+		c.Start()
+		return c
 	}
 	alive := []*seat{start(0), start(1), start(2)}
 	for range 40 {
@@ -64,24 +65,24 @@ func schedule(s *stage, dice *rand.Rand) int {
 			s.lock.Expire()
 		case 2:
 			c := alive[i]
-			go func() { _ = c.Resign(s.t.Context()) }()
+			go func() { _ = c.Resign(s.T.Context()) }()
 		case 3: // a restart in good order
-			alive[i].cancel()
-			alive[i] = start(len(s.seats))
+			alive[i].Stop()
+			alive[i] = start(s.Seats())
 		case 4: // a process that was never heard of again
 			alive[i].link.Set(cut)
-			alive[i] = start(len(s.seats))
+			alive[i] = start(s.Seats())
 		default:
 			alive[i].link.Set(faults[dice.IntN(len(faults))])
 		}
 	}
 	mendAndLead(s, alive)
-	return len(s.history.Terms())
+	return len(s.History.Terms())
 }
 
 // mendAndLead ends all faults, and wants a leader within the promised bound.
 func mendAndLead(s *stage, alive []*seat) {
-	s.t.Helper()
+	s.T.Helper()
 	for _, c := range alive {
 		c.link.Set(electiontest.Fault{})
 	}
@@ -91,5 +92,5 @@ func mendAndLead(s *stage, alive []*seat) {
 			return
 		}
 	}
-	s.t.Errorf("nobody leads %v after all was mended: the record is %+v", 2*lease+5*time.Second, s.record())
+	s.T.Errorf("nobody leads %v after all was mended: the record is %+v", 2*lease+5*time.Second, s.record())
 }

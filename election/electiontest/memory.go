@@ -3,7 +3,7 @@
 
 // Package electiontest helps to test what is built on package election: a lock
 // in memory, a wrapper that makes any lock fail, the suite that every lock must
-// pass, and a checker of who led when.
+// pass, a stage for candidates in virtual time, and a checker of who led when.
 package electiontest
 
 import (

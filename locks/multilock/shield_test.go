@@ -4,7 +4,6 @@
 package multilock_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -37,23 +36,16 @@ const (
 // stage is an API server with candidates and legacy pods, in a bubble of
 // virtual time.
 type stage struct {
-	t       *testing.T
-	server  *apitest.Server
-	history electiontest.History
-	seats   []*seat
-	sent    []string // verb and path of all requests
-	refuse  func(verb, path string) bool
+	*electiontest.Stage
+	server *apitest.Server
+	sent   []string // verb and path of all requests
+	refuse func(verb, path string) bool
 }
 
 // seat is one candidate.
 type seat struct {
-	*election.Elector
-	pod     string
-	way     *way
-	cancel  context.CancelFunc
-	done    chan error
-	leading chan election.Term
-	ended   chan error
+	*electiontest.Seat
+	way *way // nil in mode lease
 }
 
 // way is a candidate's way to the API server. What is sent on it once it is
@@ -73,8 +65,8 @@ func (w *way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 
 func scenario(t *testing.T, f func(s *stage)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, server: apitest.NewServer()}
+	electiontest.Scenario(t, func(on *electiontest.Stage) {
+		s := &stage{Stage: on, server: apitest.NewServer()}
 		s.server.Before = func(verb, path string) (int, apitest.Object) {
 			s.sent = append(s.sent, verb+" "+path)
 			if s.refuse != nil && s.refuse(verb, path) {
@@ -83,15 +75,6 @@ func scenario(t *testing.T, f func(s *stage)) {
 			return 0, nil
 		}
 		f(s)
-		for _, c := range s.seats {
-			c.cancel()
-		}
-		for _, c := range s.seats {
-			<-c.done
-		}
-		if err := s.history.Check(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -121,14 +104,14 @@ func (s *stage) holds(pod string) {
 
 // start lets a candidate in a new pod of that name campaign until all is quiet.
 func (s *stage) start(name string, change ...func(*multilock.ShieldConfig)) *seat {
-	s.t.Helper()
+	s.T.Helper()
 	s.runs(name)
 	to := &way{Handler: s.server}
 	candidate := election.Candidate{Identity: name, Zone: "z-" + name}
 	config := multilock.ShieldConfig{
-		Lease:     lease.Config{Client: apitest.Wire(s.t, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:      apitest.Wire(s.t, to, corev1.SchemeGroupVersion),
-		Apps:      apitest.Wire(s.t, to, appsv1.SchemeGroupVersion),
+		Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
+		Apps:      apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
 		Candidate: candidate,
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 		Selector:  "app=op",
@@ -139,106 +122,48 @@ func (s *stage) start(name string, change ...func(*multilock.ShieldConfig)) *sea
 	}
 	lock, err := multilock.NewShield(config)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	c := s.elect(lock, candidate)
-	c.way = to
+	return s.elect(lock, candidate, to)
+}
+
+func (s *stage) elect(lock election.Lock, candidate election.Candidate, to *way) *seat {
+	s.T.Helper()
+	c := &seat{s.Seat(election.Config{Lock: lock, Candidate: candidate}), to}
+	c.Start()
 	return c
-}
-
-func (s *stage) elect(lock election.Lock, candidate election.Candidate) *seat {
-	s.t.Helper()
-	c := &seat{pod: candidate.Identity, done: make(chan error, 1), leading: make(chan election.Term, 100), ended: make(chan error, 100)}
-	var err error
-	if c.Elector, err = election.New(election.Config{Lock: lock, Candidate: candidate}); err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(s.t.Context())
-	c.cancel = cancel
-	s.seats = append(s.seats, c)
-	go func() {
-		c.done <- c.Run(ctx, s.history.Lead(func(ctx context.Context, term election.Term) error {
-			c.leading <- term
-			<-ctx.Done()
-			c.ended <- context.Cause(ctx)
-			return ctx.Err()
-		}))
-	}()
-	synctest.Wait()
-	return c
-}
-
-// leads waits for c's next term and returns how long that took.
-func (s *stage) leads(c *seat) time.Duration {
-	s.t.Helper()
-	start := time.Now()
-	select {
-	case <-c.leading:
-		synctest.Wait()
-		return time.Since(start)
-	case <-time.After(time.Hour):
-		s.t.Errorf("%s does not lead within an hour: %+v", c.pod, c.Status())
-		return time.Hour
-	}
-}
-
-// ends waits for the end of c's term and returns its cause.
-func (s *stage) ends(c *seat) (time.Duration, error) {
-	s.t.Helper()
-	start := time.Now()
-	select {
-	case err := <-c.ended:
-		return time.Since(start), err
-	case <-time.After(time.Hour):
-		s.t.Errorf("the term of %s does not end within an hour", c.pod)
-		return time.Hour, nil
-	}
 }
 
 // waits says that c does not lead for a while, and why.
 func (s *stage) waits(c *seat, why string) {
-	s.t.Helper()
+	s.T.Helper()
 	time.Sleep(time.Minute)
-	select {
-	case <-c.leading:
-		s.t.Errorf("%s leads", c.pod)
-	default:
-	}
+	c.Idles()
 	if got := c.Status().Waiting; !strings.Contains(got, why) {
-		s.t.Errorf("%s waits for %q, want %q", c.pod, got, why)
-	}
-}
-
-func (s *stage) stays(c *seat) {
-	s.t.Helper()
-	synctest.Wait()
-	select {
-	case err := <-c.ended:
-		s.t.Errorf("the term of %s has ended: %v", c.pod, err)
-	default:
+		s.T.Errorf("%s waits for %q, want %q", c.Status().Identity, got, why)
 	}
 }
 
 // configMap is what stands in the legacy lock's place.
 func (s *stage) configMap() ownerref.Record {
-	s.t.Helper()
-	m, err := ownerref.New(ownerref.Config{Core: apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
+	s.T.Helper()
+	m, err := ownerref.New(ownerref.Config{Core: apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	r, err := m.Read(s.t.Context())
+	r, err := m.Read(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return r
 }
 
 // shielded says that a shield stands, of so many presences.
 func (s *stage) shielded(presences int) {
-	s.t.Helper()
+	s.T.Helper()
 	r := s.configMap()
 	if r.Kind != ownerref.Shield || !r.Shield.Armed || len(r.Shield.Presences) != presences {
-		s.t.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
+		s.T.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
 	}
 }
 
@@ -260,12 +185,12 @@ func (s *stage) holder() string {
 }
 
 func (s *stage) phaseIs(want string) {
-	s.t.Helper()
+	s.T.Helper()
 	s.server.Mu.Lock()
 	defer s.server.Mu.Unlock()
 	a, _ := s.server.Objects[leasePath]["metadata"].(apitest.Object)["annotations"].(apitest.Object)
 	if a["zonelect.dev/phase"] != want {
-		s.t.Errorf("the phase on the Lease is %v, want %s", a["zonelect.dev/phase"], want)
+		s.T.Errorf("the phase on the Lease is %v, want %s", a["zonelect.dev/phase"], want)
 	}
 }
 
@@ -292,7 +217,7 @@ func (s *stage) forget() {
 func TestWithoutLegacyPodsACandidateLeadsAtOnceUnderAnArmedShield(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		if took := s.leads(a); took != 0 {
+		if _, took := a.Leads(); took != 0 {
 			t.Errorf("a leads after %v", took)
 		}
 		s.start("b")
@@ -305,11 +230,11 @@ func TestWithoutLegacyPodsACandidateLeadsAtOnceUnderAnArmedShield(t *testing.T) 
 func TestAFailoverAmongCandidatesWritesTheLeaseAlone(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		s.forget()
-		a.cancel()
-		if took := s.leads(b); took != 0 {
+		a.Stop()
+		if _, took := b.Leads(); took != 0 {
 			t.Errorf("b leads %v after the release", took)
 		}
 		for _, verb := range []string{"create", "update", "delete"} {
@@ -322,7 +247,7 @@ func TestAFailoverAmongCandidatesWritesTheLeaseAlone(t *testing.T) {
 
 func TestAnIdleCandidateOfAMigrationAsksForNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.leads(s.start("a"))
+		s.start("a").Leads()
 		s.start("b")
 		time.Sleep(time.Second)
 		s.forget()
@@ -343,7 +268,7 @@ func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T)
 			t.Errorf("there stands %+v", r)
 		}
 		s.server.Delete(podsPath + "old")
-		if took := s.leads(a); took > time.Second {
+		if _, took := a.Leads(); took > time.Second {
 			t.Errorf("a leads %v after the legacy pod was gone", took)
 		}
 		s.shielded(1)
@@ -359,18 +284,18 @@ func TestACandidateWaitsForLegacyPodsThatDoNotLeadYet(t *testing.T) {
 			t.Errorf("there stands %+v: a legacy pod could lead, and nothing may keep it from that", r)
 		}
 		s.server.Delete(podsPath + "old")
-		s.leads(a)
+		a.Leads()
 	})
 }
 
 func TestALeaderMakesAShieldAnewThatSomebodyDeleted(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.start("b")
 		s.server.Delete(mapPath)
 		synctest.Wait()
-		s.stays(a)
+		a.Stays()
 		s.shielded(2)
 	})
 }
@@ -378,29 +303,29 @@ func TestALeaderMakesAShieldAnewThatSomebodyDeleted(t *testing.T) {
 func TestATermEndsAtOnceWhenALegacyPodTakesTheLock(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.runs("old")
 		s.server.Delete(mapPath)
 		s.holds("old")
-		took, cause := s.ends(a)
+		took, cause := a.Loses()
 		if took != 0 || !errors.Is(cause, multilock.ErrLegacy) || !strings.Contains(cause.Error(), "old") {
 			t.Errorf("the term ended after %v: %v", took, cause)
 		}
 		s.waits(a, "old")
 		s.server.Delete(podsPath + "old")
-		s.leads(a)
+		a.Leads()
 	})
 }
 
 func TestALeaderPutsItsPresenceBack(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.server.Change(mapPath, func(o apitest.Object) {
 			o["metadata"].(apitest.Object)["ownerReferences"] = []any{}
 		})
 		synctest.Wait()
-		s.stays(a)
+		a.Stays()
 		s.shielded(1)
 	})
 }
@@ -408,22 +333,21 @@ func TestALeaderPutsItsPresenceBack(t *testing.T) {
 func TestASealOutlivesTheLease(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.phase("sealed", 2)
-		s.stays(a)
+		a.Stays()
 		if r := s.configMap(); r.Kind != ownerref.Sealed {
 			t.Fatalf("there stands %+v", r)
 		}
 		s.server.Delete(leasePath)
 		synctest.Wait()
-		s.stays(a)
+		a.Stays()
 		s.phaseIs("sealed")
-		a.cancel()
-		<-a.done
-		a.done <- nil
+		a.Stop()
+		_ = a.Wait()
 		s.server.Delete(leasePath)
 		b := s.start("b")
-		s.leads(b)
+		b.Leads()
 		s.phaseIs("sealed")
 	})
 }
@@ -431,11 +355,11 @@ func TestASealOutlivesTheLease(t *testing.T) {
 func TestARollbackGivesTheShieldBackToAllPresences(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.phase("sealed", 2)
 		s.start("b")
 		s.phase("dual", 3)
-		s.stays(a)
+		a.Stays()
 		s.shielded(2)
 	})
 }
@@ -443,10 +367,10 @@ func TestARollbackGivesTheShieldBackToAllPresences(t *testing.T) {
 func TestInPhaseLegacyTheLeaderStopsAndTakesTheShieldDown(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		s.phase("legacy", 2)
-		_, cause := s.ends(a)
+		_, cause := a.Loses()
 		if !errors.Is(cause, election.ErrWithdrawn) {
 			t.Errorf("the cause is %v", cause)
 		}
@@ -457,8 +381,8 @@ func TestInPhaseLegacyTheLeaderStopsAndTakesTheShieldDown(t *testing.T) {
 		}
 		s.phase("dual", 3)
 		select {
-		case <-a.leading:
-		case <-b.leading:
+		case <-a.Leading:
+		case <-b.Leading:
 		case <-time.After(time.Minute):
 			t.Error("nobody leads after the phase is dual again")
 		}
@@ -468,11 +392,11 @@ func TestInPhaseLegacyTheLeaderStopsAndTakesTheShieldDown(t *testing.T) {
 func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		a.way.cut.Store(true)
 		s.phase("legacy", 2)
-		a.cancel()
+		a.Stop()
 		time.Sleep(14 * time.Second)
 		s.shielded(2) // a may lead still, as far as b can know
 		s.waits(b, "legacy")
@@ -483,7 +407,7 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 			t.Errorf("%s holds the Lease", got)
 		}
 		s.phase("dual", 3)
-		s.leads(b)
+		b.Leads()
 		s.shielded(1)
 	})
 }
@@ -491,16 +415,13 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 func TestALeaderThatIsCutOffWhenItWouldTakeTheShieldDownStopsAllTheSame(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		a.way.cut.Store(true)
 		s.phase("legacy", 2)
-		a.cancel()
-		select {
-		case err := <-a.done:
-			a.done <- err
-		case <-time.After(time.Minute):
-			t.Error("it has not stopped a minute later")
-			a.way.cut.Store(false)
+		a.Stop()
+		start := time.Now()
+		if _ = a.Wait(); time.Since(start) > time.Minute {
+			t.Errorf("it stopped %v later", time.Since(start))
 		}
 	})
 }
@@ -508,13 +429,13 @@ func TestALeaderThatIsCutOffWhenItWouldTakeTheShieldDownStopsAllTheSame(t *testi
 func TestAShieldThatIsLeftOverIsNotedToBeOfTheNewPhaseBeforeAnybodyLeads(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		b := s.start("b")
 		a.way.cut.Store(true)
 		s.phase("legacy", 2)
-		a.cancel()
+		a.Stop()
 		s.phase("dual", 3)
-		s.leads(b)
+		b.Leads()
 		if r := s.configMap(); r.Shield.Stage.Step != 3 {
 			t.Errorf("a removal that was sent in phase legacy could still land on %+v", r)
 		}
@@ -524,10 +445,10 @@ func TestAShieldThatIsLeftOverIsNotedToBeOfTheNewPhaseBeforeAnybodyLeads(t *test
 func TestCleanRemovesTheConfigMapAndLeadershipGoesOn(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.phase("sealed", 2)
 		s.phase("clean", 3)
-		s.stays(a)
+		a.Stays()
 		if r := s.configMap(); r.Kind != ownerref.Absent {
 			t.Errorf("there stands %+v", r)
 		}
@@ -537,17 +458,16 @@ func TestCleanRemovesTheConfigMapAndLeadershipGoesOn(t *testing.T) {
 func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.server.Delete(podsPath + "a")
 		for _, presence := range s.configMap().Shield.Presences {
 			s.server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + presence.Name)
 		}
-		_, cause := s.ends(a)
-		err := <-a.done
+		_, cause := a.Loses()
+		err := a.Wait()
 		if !errors.Is(cause, multilock.ErrPodGone) || !errors.Is(err, multilock.ErrPodGone) {
 			t.Errorf("the cause is %v, Run returned %v", cause, err)
 		}
-		a.done <- nil
 	})
 }
 
@@ -576,7 +496,7 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 				s.server.Mu.Lock()
 				s.refuse = nil
 				s.server.Mu.Unlock()
-				s.leads(a)
+				a.Leads()
 			})
 		})
 	}
@@ -585,13 +505,13 @@ func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
 func TestOldCollectorsAreWaitedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *multilock.ShieldConfig) { c.Settle = 7 * time.Second })
-		if took := s.leads(a); took != 7*time.Second {
+		if _, took := a.Leads(); took != 7*time.Second {
 			t.Errorf("a leads after %v", took)
 		}
 		b := s.start("b", func(c *multilock.ShieldConfig) { c.Settle = 7 * time.Second })
 		time.Sleep(10 * time.Second)
-		a.cancel()
-		if took := s.leads(b); took != 0 {
+		a.Stop()
+		if _, took := b.Leads(); took != 0 {
 			t.Errorf("b, long settled, leads %v after the release", took)
 		}
 	})
@@ -600,17 +520,17 @@ func TestOldCollectorsAreWaitedFor(t *testing.T) {
 func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		plain := s.startPlain("plain")
 		s.waits(plain, "dual")
 		s.server.Delete(podsPath + "a")
-		a.cancel()
+		a.Stop()
 		s.waits(plain, "dual")
 		s.server.Delete(mapPath) // by the collector
 		s.phase("sealed", 2)
-		s.leads(plain)
+		plain.Leads()
 		s.phase("dual", 3)
-		if _, cause := s.ends(plain); !errors.Is(cause, election.ErrWithdrawn) {
+		if _, cause := plain.Loses(); !errors.Is(cause, election.ErrWithdrawn) {
 			t.Errorf("the cause is %v", cause)
 		}
 	})
@@ -620,57 +540,56 @@ func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 		plain := s.startPlain("plain")
 		s.waits(plain, "old")
 		s.server.Delete(mapPath)
-		s.leads(plain)
+		plain.Leads()
 	})
 }
 
 func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
+		a.Leads()
 		s.refuseTo("update", mapPath)
 		s.phase("sealed", 2)
 		plain := s.startPlain("plain")
-		a.cancel()
+		a.Stop()
 		s.waits(plain, "not sealed")
 		s.refuseTo("", "")
 		b := s.start("b")
-		s.leads(b)
+		b.Leads()
 		if r := s.configMap(); r.Kind != ownerref.Sealed {
 			t.Errorf("there stands %+v", r)
 		}
-		b.cancel()
-		s.leads(plain)
+		b.Stop()
+		plain.Leads()
 	})
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
-		a.cancel()
-		<-a.done
-		a.done <- nil
+		a.Leads()
+		a.Stop()
+		_ = a.Wait()
 		s.server.Delete(leasePath) // and the phase with it
 		plain := s.startPlain("plain")
 		s.waits(plain, "not sealed")
 		s.server.Delete(mapPath)
-		s.leads(plain)
+		plain.Leads()
 	})
 	scenario(t, func(s *stage) {
 		a := s.start("a")
-		s.leads(a)
-		a.cancel()
+		a.Leads()
+		a.Stop()
 		s.phase("sealed", 2)
 		s.refuseTo("get", mapPath)
-		s.leads(s.startPlain("plain"))
+		s.startPlain("plain").Leads()
 	})
 }
 
 func (s *stage) startPlain(name string) *seat {
-	s.t.Helper()
+	s.T.Helper()
 	lock, err := multilock.NewLeaseOnly(
-		lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion))
+		lease.Config{Client: apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	return s.elect(lock, election.Candidate{Identity: name})
+	return s.elect(lock, election.Candidate{Identity: name}, nil)
 }

@@ -1,0 +1,174 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package electiontest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// Stage is where candidates campaign in virtual time. It records their terms.
+type Stage struct {
+	T       *testing.T // that of the bubble
+	History History
+	// Restored says that the lock's own history went back, so that tokens may
+	// repeat: the terms are not checked then.
+	Restored bool
+
+	seats []*Seat
+}
+
+// Scenario runs f in a bubble of testing/synctest, on a stage of its own. When
+// f has returned and the cleanups of T have run, it stops all candidates and
+// checks that no two led together, and that tokens grew.
+func Scenario(t *testing.T, f func(s *Stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Stage{T: t}
+		t.Cleanup(s.end)
+		f(s)
+	})
+}
+
+func (s *Stage) end() {
+	for _, c := range s.seats {
+		c.Stop()
+	}
+	for _, c := range s.seats {
+		<-c.done
+	}
+	if err := s.History.Check(); err != nil && !s.Restored {
+		s.T.Error(err)
+	}
+}
+
+// Seats returns how many candidates there have been.
+func (s *Stage) Seats() int { return len(s.seats) }
+
+// Seat is one candidate. Its methods are for the goroutine of the test.
+type Seat struct {
+	*election.Elector
+	Leading chan election.Term // gets each term when its work begins
+	Ended   chan error         // gets the cause of each term's end when the work hears of it
+	Quit    chan error         // makes the work return what it gets
+
+	stage    *Stage
+	stopTime atomic.Int64
+	cancel   context.CancelFunc
+	done     chan struct{}
+	err      error
+}
+
+// Seat makes a candidate. It does nothing before Start.
+func (s *Stage) Seat(config election.Config) *Seat {
+	s.T.Helper()
+	e, err := election.New(config)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return &Seat{
+		Elector: e, stage: s, done: make(chan struct{}),
+		Leading: make(chan election.Term, 100), Ended: make(chan error, 100), Quit: make(chan error),
+	}
+}
+
+// Start lets c campaign, and waits until all is quiet.
+func (c *Seat) Start() {
+	ctx, cancel := context.WithCancel(context.Background()) // that of T ends before its cleanups
+	c.cancel = cancel
+	c.stage.seats = append(c.stage.seats, c)
+	go func() {
+		defer close(c.done)
+		c.err = c.Run(ctx, c.stage.History.Lead(c.work))
+	}()
+	synctest.Wait()
+}
+
+func (c *Seat) work(ctx context.Context, term election.Term) error {
+	c.Leading <- term
+	select {
+	case err := <-c.Quit:
+		return err
+	case <-ctx.Done():
+	}
+	c.Ended <- context.Cause(ctx)
+	time.Sleep(time.Duration(c.stopTime.Load()))
+	return ctx.Err()
+}
+
+// SetStopTime sets how long the work takes to stop; at first no time.
+func (c *Seat) SetStopTime(d time.Duration) { c.stopTime.Store(int64(d)) }
+
+// Stop ends the context of Run, and waits for nothing.
+func (c *Seat) Stop() { c.cancel() }
+
+// Wait waits for the end of Run, an hour at most, and returns its error.
+func (c *Seat) Wait() error {
+	c.stage.T.Helper()
+	select {
+	case <-c.done:
+		return c.err
+	case <-time.After(time.Hour):
+		c.stage.T.Fatalf("Run does not return within an hour: %+v", c.Status())
+		return nil
+	}
+}
+
+// Leads waits for c's next term, an hour at most, and until all is quiet then.
+// It returns the term with how long it took.
+func (c *Seat) Leads() (election.Term, time.Duration) {
+	c.stage.T.Helper()
+	start := time.Now()
+	select {
+	case term := <-c.Leading:
+		synctest.Wait()
+		return term, time.Since(start)
+	case <-time.After(time.Hour):
+		c.stage.T.Fatalf("no term within an hour: %+v", c.Status())
+		return election.Term{}, 0
+	}
+}
+
+// Loses waits for the end of c's term, an hour at most, and returns how long
+// that took, and its cause.
+func (c *Seat) Loses() (time.Duration, error) {
+	c.stage.T.Helper()
+	start := time.Now()
+	select {
+	case cause := <-c.Ended:
+		return time.Since(start), cause
+	case <-time.After(time.Hour):
+		c.stage.T.Fatalf("no end of the term within an hour: %+v", c.Status())
+		return 0, nil
+	}
+}
+
+// Idles wants that, once all is quiet, no term has begun that Leads has not
+// returned.
+func (c *Seat) Idles() {
+	c.stage.T.Helper()
+	synctest.Wait()
+	select {
+	case term := <-c.Leading:
+		c.stage.T.Fatalf("%s leads with token %d", term.Holder, term.Token)
+	default:
+	}
+}
+
+// Stays wants that, once all is quiet, no term has ended that Loses has not
+// returned.
+func (c *Seat) Stays() {
+	c.stage.T.Helper()
+	synctest.Wait()
+	select {
+	case cause := <-c.Ended:
+		c.stage.T.Fatalf("the term has ended: %v", cause)
+	default:
+	}
+}
