@@ -41,9 +41,13 @@ type ShieldOptions struct {
 
 // ShieldLock returns a lock on the Lease namespace/name that moves an operator
 // off its leader-for-life ConfigMap. See [multilock.Shield] for what it does,
-// and LeaseLock for cfg and timing. self must be in a pod whose UID is known.
+// and LeaseLock for cfg and timing. self must be in a pod whose UID is known, in
+// the lock's namespace.
 func ShieldLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, o ShieldOptions) (*multilock.Shield, error) {
 	w, err := newWay(cfg, timing, o.LockOptions)
+	if err == nil && self.Namespace != "" && self.Namespace != namespace {
+		err = fmt.Errorf("the own pod is in namespace %s: legacy pods, the ConfigMap that they own and the candidates' presences are where the Lease is: use that namespace for the lock", self.Namespace)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy ConfigMap: %w", namespace, name, err)
 	}

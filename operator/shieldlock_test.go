@@ -1,0 +1,26 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// TestAShieldInAnotherNamespaceThanThePodIsRefused: an owner is looked for in
+// the namespace of what it owns, so that the garbage collector would remove the
+// presence at once, and legacy pods would not be found.
+func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
+	for namespace, ok := range map[string]bool{"locks": true, "": true, "pods": false} {
+		self := Self{Identity: "a", PodName: "a", PodUID: "u", Namespace: namespace}
+		_, err := ShieldLock(&rest.Config{Host: "https://apiserver.test"}, election.Timing{}, self, "locks", "lock", ShieldOptions{})
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "the own pod is in namespace pods") {
+			t.Errorf("a pod in namespace %q: %v", namespace, err)
+		}
+	}
+}
