@@ -289,6 +289,7 @@ func (r *run) inspect(l *leadership) {
 	now := r.judge.newest
 	switch holder := now.Record.Holder; {
 	case !now.Version.Exists():
+		r.log.Info("the record was deleted: making it anew", "token", l.term.Token)
 		l.renewAt = time.Now()
 	case holder == "":
 		r.loseTerm(l, &LostError{Reason: "the record was emptied by somebody else"})
@@ -297,6 +298,7 @@ func (r *run) inspect(l *leadership) {
 	case r.judge.twin():
 		r.loseTerm(l, &LostError{Reason: fmt.Sprintf("the record has the newer token %d", now.Record.Details.Token), Holder: holder})
 	case now.Partial:
+		r.log.Info("part of the record is gone: mending it", "token", l.term.Token)
 		l.renewAt = time.Now()
 	}
 }

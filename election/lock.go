@@ -81,8 +81,8 @@ func (v Version) Exists() bool { return v.Opaque != nil }
 type Snapshot struct {
 	Version Version
 	Record  Record // zero where Version does not exist
-	// Partial says that the record stands, but part of what keeps others out is
-	// gone: its holder renews at once. A lock on one object never sets it.
+	// Partial says that the record stands, but part of what keeps others out, or
+	// of what a lock notes beside it, is gone: its holder renews at once.
 	Partial bool
 }
 

@@ -45,18 +45,24 @@ type Event[P any] struct {
 // whose context ends with the watch, ends it. It runs in the caller's goroutine
 // and starts none.
 func (o Object[T, P]) Watch(ctx context.Context, from uint64, each func(context.Context, Event[P]) error) error {
+	return o.WatchOpen(ctx, from, func() {}, each)
+}
+
+// WatchOpen is Watch, and calls opened once the server has agreed to it, before
+// the first event.
+func (o Object[T, P]) WatchOpen(ctx context.Context, from uint64, opened func(), each func(context.Context, Event[P]) error) error {
 	keep := watchLeast + rand.N(watchMost-watchLeast)
 	bounded, cancel := context.WithTimeout(ctx, keep+watchSlack)
 	defer cancel()
 
-	err := o.watch(bounded, from, keep, each)
+	err := o.watch(bounded, from, keep, opened, each)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		return nil // it has lasted as long as a watch may
 	}
 	return o.name.Explain(apierror.Watch, err)
 }
 
-func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration, each func(context.Context, Event[P]) error) error {
+func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration, opened func(), each func(context.Context, Event[P]) error) error {
 	req := o.request(http.MethodGet).
 		Param("watch", "true").
 		Param("allowWatchBookmarks", "true").
@@ -71,6 +77,7 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 		return err
 	}
 	defer stream.Close()
+	opened()
 	return o.follow(ctx, json.NewDecoder(stream), each)
 }
 

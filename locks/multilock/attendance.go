@@ -106,7 +106,9 @@ func (a *attendance) attend(ctx context.Context) error {
 	}
 	deleted, err := a.watch(ctx, o)
 	if err == nil && deleted {
-		err = a.checkPod(ctx)
+		if err = a.checkPod(ctx); err == nil {
+			a.shield.log().Info("the own presence object was deleted: making it anew", "name", o.Name)
+		}
 	}
 	return err
 }

@@ -38,18 +38,21 @@ type keeper struct {
 	finished <-chan struct{} // the term's, until it has been noticed
 	waiting  string
 
-	busy    bool
-	making  bool              // a shield is being put up
-	early   []ownerref.Record // what the watch showed meanwhile
-	results chan result
-	retries *backoff.ExponentialBackOff
-	retryAt time.Time
-	failing action // what failed last, and has not succeeded since
-	trouble string // why
+	busy      bool
+	making    bool              // a shield is being put up
+	early     []ownerref.Record // what the watch showed meanwhile
+	results   chan result
+	retries   *backoff.ExponentialBackOff
+	retryAt   time.Time
+	conflicts int    // since something was written
+	failing   action // what failed last, and has not succeeded since
+	trouble   string // why
 
-	watch    watch
-	presence *attendance
-	wait     sync.WaitGroup
+	watch        watch
+	watchRetries *backoff.ExponentialBackOff
+	watchAt      time.Time // not before
+	presence     *attendance
+	wait         sync.WaitGroup
 }
 
 // result is what came of an action.
@@ -69,11 +72,15 @@ func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
 		situation: situation{
 			fixed: s.config.Mode == Dual,
 			poll:  pollInterval, recheck: s.config.Timing.RenewInterval,
+			unheard: true,
 		},
 		clear:    clear,
 		results:  make(chan result, 1),
 		retries:  retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 		presence: newAttendance(s),
+
+		// A delay varies by half: it is a RenewInterval at most.
+		watchRetries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
 	}
 }
 
@@ -119,6 +126,8 @@ func (k *keeper) run(ctx context.Context) (err error) {
 				k.end(k.take(early, time.Now()))
 			}
 			k.early = nil
+		case <-k.watch.opened:
+			k.watchOpened()
 		case e := <-k.watch.events:
 			k.saw(e)
 		case err := <-k.watch.ended:
@@ -139,7 +148,10 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	k.shield.learn(k.stage)
 	k.tell()
 	later := now.Add(time.Hour)
-	if k.duty == leading {
+	switch {
+	case !k.watch.running() && now.Before(k.watchAt):
+		later = k.watchAt
+	case k.duty == leading && k.watch.running():
 		if now.Sub(k.watch.heard) > deafAfter {
 			k.watch.stop()
 		}
@@ -158,10 +170,10 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	switch {
 	case k.watch.expired:
 		s = step{do: read} // where the next watch goes on from
-	case k.known && !k.watch.running():
+	case k.known && !k.watch.running() && !now.Before(k.watchAt):
 		k.startWatch(ctx)
 	}
-	k.await(cmp.Or(s.why, k.trouble))
+	k.await(cmp.Or(s.why, k.trouble, k.deaf))
 	switch s.do {
 	case idle:
 		if !s.until.IsZero() && s.until.Before(later) {
@@ -184,8 +196,11 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 // tell says whether this candidate may campaign, if that has changed.
 func (k *keeper) tell() {
 	c := k.clearance()
-	if !c.Granted && k.presence.problem() != nil {
-		c.Why = k.presence.problem().Error()
+	switch problem := k.presence.problem(); {
+	case !c.Granted && problem != nil:
+		c.Why = problem.Error()
+	case !k.met && k.trouble != "":
+		c.Why = k.trouble
 	}
 	if c != k.said {
 		k.said = c
@@ -213,7 +228,11 @@ func (k *keeper) begin(t *tenure) {
 	k.term, k.finished = t, t.ctx.Done()
 	k.situation.begin(time.Now())
 	k.stage = k.stage.Later(k.shield.latest()) // the term was won in that phase
-	k.retryAt = time.Time{}
+	k.retryAt, k.watchAt = time.Time{}, time.Time{}
+	if k.waiting != "" { // the elector has not been told in this term
+		k.waiting = ""
+		k.presence.say("")
+	}
 	k.retries.Reset()
 	k.watch.stop() // its connection may have run to where the last leader died
 }
@@ -263,6 +282,9 @@ func (k *keeper) act(ctx context.Context, do action) {
 		}
 		limit = min(limit, k.term.term.TrustedFor())
 	}
+	if why := mending[do]; k.duty == leading && why != "" {
+		k.shield.log().Info("mending the ConfigMap: "+why, "configMap", k.shield.config.LegacyName, "phase", k.stage.Phase)
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	k.busy, k.making = true, do == putUp
 	job := k.job(do)
@@ -270,6 +292,13 @@ func (k *keeper) act(ctx context.Context, do action) {
 		defer cancel()
 		k.results <- job(ctx)
 	})
+}
+
+// mending says why a leader writes the ConfigMap, which it does only where
+// somebody's hand or a change of phase made it another than it left it.
+var mending = map[action]string{
+	putUp: "it does not exist", join: "the own presence is not among its owners", arm: "it was not armed any more",
+	seal: "it still has owners", note: "it says another phase",
 }
 
 // job returns what performs an action on the situation as it is now.
@@ -351,11 +380,12 @@ func (k *keeper) done(r result) {
 		if r.sent.Before(k.since) {
 			break // for a term that is over
 		}
-		lost = k.counts(census{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed})
+		lost = k.counts(census{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed, note: r.counted.Note})
 	case remove:
 		// The version of the deletion is not known: read it.
 		k.adopt(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
 	default:
+		k.conflicts = 0
 		if r.do == putUp && k.ours != nil {
 			k.ours[r.record.UID] = true
 		}
@@ -370,7 +400,11 @@ func (k *keeper) failed(r result) {
 	conflict := errors.Is(r.err, election.ErrConflict)
 	k.known = k.known && r.do == count // all else may have changed the record, or been too late
 	k.readAt = time.Time{}
-	if !conflict {
+	if conflict {
+		// The first is a race. One after the other is something that stays.
+		k.conflicts = min(k.conflicts+1, 10)
+		k.retryAt = time.Now().Add(time.Duration(k.conflicts-1) * k.shield.config.Timing.RenewInterval / 10)
+	} else {
 		k.retryAt = time.Now().Add(k.retries.NextBackOff())
 		if k.trouble != r.err.Error() {
 			k.shield.log().Error(r.err, "cannot keep the shield", "action", r.do.String())

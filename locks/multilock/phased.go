@@ -43,16 +43,14 @@ func (p *phased) CloseConnections() { p.lease.CloseConnections() }
 func (p *phased) Read(ctx context.Context) (election.Snapshot, error) {
 	p.doubt(ctx)
 	now, err := p.lease.Read(ctx)
-	p.heard(now)
-	return now, err
+	return p.heard(now), err
 }
 
 // Write writes the Lease, and nothing else.
 func (p *phased) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
 	p.doubt(ctx)
 	now, err := p.lease.Write(ctx, base, r)
-	p.heard(now)
-	return now, err
+	return p.heard(now), err
 }
 
 // Watch watches the Lease.
@@ -64,7 +62,9 @@ func (p *phased) Watch(ctx context.Context, from election.Version, events chan<-
 	for {
 		select {
 		case e := <-seen:
-			p.heard(e.Snapshot)
+			if !e.Bookmark {
+				e.Snapshot = p.heard(e.Snapshot)
+			}
 			select {
 			case events <- e:
 			case <-ctx.Done():
@@ -89,8 +89,14 @@ func (p *phased) annotate(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// heard takes in the phase that a Lease says.
-func (p *phased) heard(now election.Snapshot) { p.learn(record.StageOf(now.Version)) }
+// heard takes in the phase that a Lease says. One that says an earlier one than
+// is known, or none, is partial, so that its holder notes the phase at once.
+func (p *phased) heard(now election.Snapshot) election.Snapshot {
+	stage := record.StageOf(now.Version)
+	p.learn(stage)
+	now.Partial = now.Version.Exists() && stage != p.latest()
+	return now
+}
 
 // learn takes in a phase, and wakes whoever waits for news of it.
 func (p *phased) learn(stage record.Stage) {

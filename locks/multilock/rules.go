@@ -4,6 +4,7 @@
 package multilock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -89,6 +90,8 @@ type situation struct {
 	floor   uint64             // the version that M6 read: events count from there
 	shown   types.UID          // the ConfigMap that the watch showed last
 	gap     bool               // the watch has missed events since
+	unheard bool               // no watch was ever agreed to
+	deaf    string             // why none is any more; empty if that is not known
 	census  census
 	poll    time.Duration // how often a holder that waits counts
 	recheck time.Duration // how often a leader under an unarmed shield counts
@@ -101,6 +104,7 @@ type census struct {
 	uid      types.UID
 	standing []ownerref.Standing
 	presumed []ownerref.Standing
+	note     string // why M11 could not be applied
 }
 
 // heard returns a pod that was presumed gone and is not; nil if there is none.
@@ -251,13 +255,18 @@ func (s *situation) cleaned() step {
 }
 
 // granted is when the work may begin: under a shield that carries the phase,
-// so that what a holder before decided in an earlier one is too late (M10).
+// so that what a holder before decided in an earlier one is too late (M10), and
+// that may be watched (M8). A leader keeps the phase there.
 func (s *situation) granted() step {
 	switch {
-	case s.duty != adopting:
+	case s.duty != adopting && s.stage.Phase == record.PhaseLegacy:
 		return step{}
 	case s.isOurs() && s.record.Shield.Stage != s.stage:
 		return step{do: note}
+	case s.duty != adopting:
+		return step{}
+	case (s.unheard || s.deaf != "") && s.stage.Phase != record.PhaseClean:
+		return step{why: cmp.Or(s.deaf, "the ConfigMap is not watched yet")}
 	}
 	return step{do: grant}
 }
@@ -269,6 +278,8 @@ func (s *situation) withoutShield(now time.Time) step {
 		return step{do: count}
 	case len(s.census.standing) > 0:
 		return s.await(now, due.Add(s.poll))
+	case len(s.record.Finalizers) > 0:
+		return step{why: fmt.Sprintf("the ConfigMap was deleted, and stays until its finalizers are gone: %s", strings.Join(s.record.Finalizers, ", "))}
 	case s.record.Kind == ownerref.Legacy:
 		return step{do: remove}
 	}
@@ -284,24 +295,29 @@ func (s *situation) counted() (bool, time.Time) {
 
 // await counts again when it is time, and says what is waited for.
 func (s *situation) await(now, again time.Time) step {
-	why := waitingFor(s.census.standing)
+	why := s.census.waitingFor()
 	if now.Before(again) {
 		return step{why: why, until: again}
 	}
 	return step{do: count, why: why}
 }
 
-// waitingFor names the legacy pods that may still lead.
-func waitingFor(standing []ownerref.Standing) string {
+// waitingFor names the legacy pods that may still lead, and what keeps M11 from
+// telling that one is gone.
+func (c census) waitingFor() string {
 	const most = 3
-	var names []string
+	standing, names := c.standing, []string(nil)
 	for _, p := range standing[:min(most, len(standing))] {
 		names = append(names, fmt.Sprintf("%s (%s)", p.Pod.Name, p.Verdict.State))
 	}
 	if more := len(standing) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return "legacy pods that may still lead: " + strings.Join(names, ", ")
+	text := "legacy pods that may still lead: " + strings.Join(names, ", ")
+	if c.note != "" {
+		text += "; " + c.note
+	}
+	return text
 }
 
 // underShield arms it (M5), seals it where the phase says so (M9), and lets

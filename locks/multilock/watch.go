@@ -16,7 +16,8 @@ import (
 // watch is the keeper's watch on the ConfigMap, in a goroutine of its own.
 type watch struct {
 	events  chan sighting
-	ended   chan error // nil while none runs
+	opened  chan struct{} // the server has agreed to it
+	ended   chan error    // nil while none runs
 	heard   time.Time
 	from    uint64 // where the next goes on from; zero means from the newest version known
 	expired bool   // events were missed: a read must tell how things are
@@ -44,11 +45,11 @@ func (w *watch) stop() {
 // missed, or from the newest version that is known.
 func (k *keeper) startWatch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	events, ended := make(chan sighting), make(chan error, 1)
+	events, opened, ended := make(chan sighting), make(chan struct{}, 1), make(chan error, 1)
 	from := cmp.Or(k.watch.from, k.record.Number)
-	k.watch = watch{events: events, ended: ended, heard: time.Now(), from: from, cancel: cancel}
+	k.watch = watch{events: events, opened: opened, ended: ended, heard: time.Now(), from: from, cancel: cancel}
 	k.wait.Go(func() {
-		ended <- k.shield.configMap.Watch(ctx, from, func(ctx context.Context, r ownerref.Record, bookmark bool) error {
+		ended <- k.shield.configMap.Watch(ctx, from, func() { opened <- struct{}{} }, func(ctx context.Context, r ownerref.Record, bookmark bool) error {
 			select {
 			case events <- sighting{r, bookmark}:
 				return nil
@@ -71,12 +72,33 @@ func (k *keeper) saw(s sighting) {
 	}
 }
 
-// watchEnded takes in that the watch is over.
+// watchOpened takes in that the server sends what happens from now on.
+func (k *keeper) watchOpened() {
+	k.watch.heard, k.unheard, k.deaf = time.Now(), false, ""
+	k.watchRetries.Reset()
+}
+
+// watchEnded takes in that the watch is over. After one that failed a read
+// tells how things are before the next is tried: so a leader that cannot watch
+// looks every RenewInterval at least.
 func (k *keeper) watchEnded(err error) {
 	k.watch.cancel()
-	if err != nil && !k.watch.stopped && !errors.Is(err, election.ErrVersionExpired) {
-		k.retryAt = time.Now().Add(k.retries.NextBackOff())
+	expired := errors.Is(err, election.ErrVersionExpired)
+	if err != nil && !k.watch.stopped && !expired {
+		k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
+		k.known = false
+		if errors.Is(err, election.ErrForbidden) {
+			k.forbidden(err)
+		}
 	}
-	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: errors.Is(err, election.ErrVersionExpired)}
-	k.gap = k.gap || k.watch.expired
+	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired}
+	k.gap = k.gap || expired
+}
+
+// forbidden takes in that a watch is not permitted: it will not come by itself.
+func (k *keeper) forbidden(err error) {
+	if k.deaf != err.Error() {
+		k.shield.log().Error(err, "what happens to the ConfigMap cannot be watched", "readEvery", k.shield.config.Timing.RenewInterval)
+	}
+	k.deaf = err.Error()
 }

@@ -67,8 +67,9 @@ func (m *ConfigMap) Read(ctx context.Context) (Record, error) {
 // Number is set. It returns nil when it ends by itself, as it does after five
 // to ten minutes, and what each returns, if that is an error; an error that
 // wraps election.ErrVersionExpired says that the history since from is gone.
-func (m *ConfigMap) Watch(ctx context.Context, from uint64, each func(ctx context.Context, r Record, bookmark bool) error) error {
-	return m.object.Watch(ctx, from, func(ctx context.Context, e rawapi.Event[*corev1.ConfigMap]) error {
+// Before the first event it calls opened, once the server has agreed to it.
+func (m *ConfigMap) Watch(ctx context.Context, from uint64, opened func(), each func(ctx context.Context, r Record, bookmark bool) error) error {
+	return m.object.WatchOpen(ctx, from, opened, func(ctx context.Context, e rawapi.Event[*corev1.ConfigMap]) error {
 		switch number := record.Number(e.Object.ResourceVersion); e.Type {
 		case watch.Deleted:
 			return each(ctx, Record{Kind: Absent, Number: number}, false)

@@ -299,7 +299,7 @@ func TestTheWatchTellsEveryStepInOrder(t *testing.T) {
 
 	stop := errors.New("seen enough")
 	var seen []string
-	err := m.Watch(t.Context(), r.Number, func(_ context.Context, r Record, bookmark bool) error {
+	err := m.Watch(t.Context(), r.Number, func() {}, func(_ context.Context, r Record, bookmark bool) error {
 		seen = append(seen, fmt.Sprint(r.Kind, " ", r.Number, " ", bookmark))
 		if len(seen) == 5 {
 			return stop
@@ -320,14 +320,15 @@ func TestTheWatchPassesBookmarksOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []Record
-	err = m.Watch(t.Context(), 5, func(_ context.Context, r Record, bookmark bool) error {
+	opened := 0
+	err = m.Watch(t.Context(), 5, func() { opened++ }, func(_ context.Context, r Record, bookmark bool) error {
 		if bookmark {
 			got = append(got, r)
 		}
 		return nil
 	})
-	if want := []Record{{Number: 9}}; err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v", got, err)
+	if want := []Record{{Number: 9}}; err != nil || !reflect.DeepEqual(got, want) || opened != 1 {
+		t.Errorf("opened %d times, got %+v, %v", opened, got, err)
 	}
 }
 
@@ -339,7 +340,7 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 		"create": putUp(ShieldState{}.With(presenceOf("a"))),
 		"update": changed(shield, shield.Shield),
 		"delete": removed(shield),
-		"watch":  func(m *ConfigMap) error { return m.Watch(t.Context(), 1, nil) },
+		"watch":  func(m *ConfigMap) error { return m.Watch(t.Context(), 1, nil, nil) },
 	} {
 		server, m, _ := newMap(t)
 		server.Before = apitest.Forbidden

@@ -45,7 +45,8 @@
 //
 // Without these two, M11 does not apply, and a legacy pod that is Succeeded or
 // Failed is waited for until it is removed: get on either is enough for that.
-// A permission that is missing elsewhere is an error, which names it.
+// A permission that is missing elsewhere is an error, which names it; without
+// watch on the ConfigMap nobody begins to lead.
 //
 // # Errors
 //

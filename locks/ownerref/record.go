@@ -60,6 +60,8 @@ type Record struct {
 	Number uint64
 	// Why says of a Foreign one what it is and what to do.
 	Why string
+	// Finalizers keep one there that was deleted already; nil for all others.
+	Finalizers []string
 
 	object *corev1.ConfigMap // as it was read
 }
@@ -78,6 +80,9 @@ func Recognize(cm *corev1.ConfigMap) Record {
 		return Record{Kind: Absent}
 	}
 	r := Record{UID: cm.UID, Number: record.Number(cm.ResourceVersion), object: cm}
+	if cm.DeletionTimestamp != nil {
+		r.Finalizers = cm.Finalizers
+	}
 	if r.Why = foreign(cm); r.Why != "" {
 		r.Kind = Foreign
 		return r

@@ -113,7 +113,7 @@ func (c *Census) lookAt(ctx context.Context, node string, v *view) error {
 	if s.Beats && s.SilentFor < missed {
 		return nil
 	}
-	if err := c.readNode(ctx, node, s); err != nil {
+	if err := c.readNode(ctx, node, v); err != nil {
 		return err
 	}
 	if s.HeartKnown && v.heart.version == "" && (!s.NodeKnown || s.Exists && s.Ready) {
@@ -164,11 +164,15 @@ func (c *Census) listen(ctx context.Context, node string, v *view) error {
 }
 
 // readNode reads what the Node itself says, if that is allowed.
-func (c *Census) readNode(ctx context.Context, node string, s *Sight) error {
+func (c *Census) readNode(ctx context.Context, node string, v *view) error {
+	s := &v.sight
 	name := apierror.Object{Resource: apierror.Nodes, Name: node}
 	object, err := rawapi.New[corev1.Node](c.config.Core, name).Get(ctx)
 	switch {
 	case errors.Is(err, election.ErrForbidden):
+		if s.Grace > 0 && v.note == "" {
+			v.note = fmt.Sprintf("whether node %s was declared out of service cannot be told: %v", node, err)
+		}
 		return nil
 	case name.Absent(err):
 		s.NodeKnown = true
