@@ -230,7 +230,7 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 	// All go.
 	gone, watched := make(chan time.Time, 1), make(chan error, 1)
 	go func() {
-		watched <- m.Watch(y.ctx, r.Number, func(_ context.Context, r ownerref.Record, bookmark bool) error {
+		watched <- m.Watch(y.ctx, r.Number, func() {}, func(_ context.Context, r ownerref.Record, bookmark bool) error {
 			if !bookmark && r.Kind == ownerref.Absent {
 				gone <- time.Now()
 				return errSeen
