@@ -23,6 +23,10 @@ import (
 // idleTimeout closes connections before a firewall on the way forgets them.
 const idleTimeout = 90 * time.Second
 
+// keepAlive ends a silent connection to a dead server after 15 s, at no cost to
+// the server: a watch on it would say nothing for as long as it may last.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 2}
+
 // Transport is an http.RoundTripper with connections of its own. Use it as the
 // Transport of an http.Client without a Timeout, which would cut watches; the
 // context of each request bounds it. Safe for concurrent use.
@@ -83,7 +87,7 @@ func authentication(cfg *rest.Config, open *conns) (*transport.Config, error) {
 	cfg.NextProtos = []string{"http/1.1"}
 	dial := cfg.Dial
 	if dial == nil {
-		dial = (&net.Dialer{KeepAlive: -1}).DialContext
+		dial = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	}
 	cfg.Dial = open.dialer(dial)
 	auth, err := cfg.TransportConfig()
