@@ -64,6 +64,39 @@ func (t *Testbed) Restore(ctx context.Context, zones ...string) error {
 	return errors.Join(t.settle(ctx), t.moveControllers(ctx))
 }
 
+// RestartAPIServer kills a zone's apiserver, starts it again, and waits until it
+// is ready. All else in the zone goes on, and virtual IPs go on leading there:
+// new connections are refused meanwhile. Other methods need not wait for it.
+func (t *Testbed) RestartAPIServer(ctx context.Context, zone string) error {
+	started, err := t.restartAPIServer(ctx, zone)
+	if err == nil {
+		err = t.waitForAPIServer(ctx, zone, started)
+	}
+	if err != nil {
+		return fmt.Errorf("restart the apiserver of zone %s: %w", zone, err)
+	}
+	return nil
+}
+
+func (t *Testbed) restartAPIServer(ctx context.Context, zone string) (*task, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	z, err := t.poweredZone(zone)
+	if err != nil {
+		return nil, err
+	}
+	if err := z.apiserver.kill(ctx); err != nil {
+		return nil, err
+	}
+	t.say("zone %s: the apiserver was killed", zone)
+	started, err := t.startPart(z, "apiserver", t.apiserverFlags(zone), nil)
+	if err != nil {
+		return nil, err
+	}
+	z.apiserver = started
+	return started, nil
+}
+
 // darken takes the power from zones that did not come up, so that Restore can
 // be tried again. The caller holds mu.
 func (t *Testbed) darken(zones []*zone) error {

@@ -111,6 +111,16 @@ func TestOneZone(t *testing.T) {
 		}
 		return errors.Join(errors.New("the pod is still there"), err)
 	})
+	killed := bed.zones["za"].apiserver
+	if err := bed.RestartAPIServer(t.Context(), "za"); err != nil {
+		t.Fatal(err)
+	}
+	if !killed.ended() || bed.zones["za"].apiserver.ended() {
+		t.Error("it is not another apiserver that runs after the restart")
+	}
+	if err := write(t.Context(), c, "one"); err != nil {
+		t.Errorf("the apiserver that was restarted: %v", err)
+	}
 }
 
 func TestZoneDiesAndComesBack(t *testing.T) {

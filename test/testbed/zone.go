@@ -103,15 +103,22 @@ func (t *Testbed) boot(ctx context.Context, z *zone) error {
 	if z.apiserver, err = t.startPart(z, "apiserver", t.apiserverFlags(z.name), nil); err != nil {
 		return err
 	}
-	if err := t.waitFor(ctx, z.apiserver, t.network.observe(z.name)+"/readyz"); err != nil {
+	if err := t.waitForAPIServer(ctx, z.name, z.apiserver); err != nil {
 		return err
 	}
-	t.say("zone %s: the apiserver is ready", z.name)
 	z.ready, z.expired = true, false
 	if t.config.WithoutNodes {
 		return nil
 	}
 	z.kubelet, err = startKubelet(ctx, z.name, z.boots, t.restConfig(z.name))
+	return err
+}
+
+func (t *Testbed) waitForAPIServer(ctx context.Context, zone string, part *task) error {
+	err := t.waitFor(ctx, part, t.network.observe(zone)+"/readyz")
+	if err == nil {
+		t.say("zone %s: the apiserver is ready", zone)
+	}
 	return err
 }
 
