@@ -1,0 +1,529 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/migrate"
+	"github.com/zonelect/zonelect/test/testbed"
+	"github.com/zonelect/zonelect/test/trial"
+)
+
+// seeds runs the migrations of these seeds, such as 1-10 or 3,7, one after the
+// other, instead of one for each variant:
+//
+//	go test -v -count=1 -run TestAMigrationNever/stale-7 ./e2e/ -seeds 7
+//
+// A seed decides what is done to a migration: whether there is a fault (the odd
+// ones have one), which, at which moment of which step, and by which way the
+// phase is changed and legacy pods lead again. What comes of it is also the
+// machine's doing: a seed that has failed once may pass the next time.
+var seeds = flag.String("seeds", "", "seeds of migrations: 1-10 or 3,7; one for each variant by default")
+
+// oneSeed is what a variant is tried with unless seeds are given. One of them
+// has a program killed, one an apiserver restarted.
+var oneSeed = map[string]uint64{"original": 1, "stale": 2, "notready": 3}
+
+// round is the seed of each variant's migration, all of which run at once.
+type round map[string]uint64
+
+// rounds are those that were asked for, one after the other.
+func rounds(t *testing.T) (all []round) {
+	t.Helper()
+	if *seeds == "" {
+		return []round{oneSeed}
+	}
+	for part := range strings.SplitSeq(*seeds, ",") {
+		first, last, _ := strings.Cut(part, "-")
+		from, err := strconv.ParseUint(first, 10, 32)
+		must(t, err)
+		to, err := strconv.ParseUint(cmp.Or(last, first), 10, 32)
+		must(t, err)
+		for seed := from; seed <= to; seed++ {
+			r := round{}
+			for _, variant := range lifeVariants {
+				r[variant] = seed
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// plan is what a seed decides.
+type plan struct {
+	seed          uint64
+	byHand        bool // the phase is changed by a bare patch, not by package migrate
+	throughLegacy bool // legacy pods lead again by phase, before the candidates go
+	fault         faultKind
+	step          int           // in which there is the fault
+	delay         time.Duration // after the step has begun
+	leader        bool          // the leader is killed, if there is one
+	victim        int           // else which of those that run
+	zone          string        // whose apiserver is restarted
+}
+
+type faultKind string
+
+const (
+	noFault faultKind = ""
+	kill    faultKind = "kill"
+	restart faultKind = "restart"
+)
+
+// longestDelay is longer than most steps, so that a fault may hit the next one,
+// too.
+const longestDelay = 3 * time.Second
+
+func newPlan(variant string, seed uint64) plan {
+	hash := fnv.New64a()
+	hash.Write([]byte(variant))
+	r := rand.New(rand.NewPCG(seed, hash.Sum64()))
+	p := plan{
+		seed: seed, byHand: r.IntN(2) == 0, throughLegacy: r.IntN(2) == 0, fault: kill,
+		step: r.IntN(len(script)), delay: time.Duration(r.Int64N(int64(longestDelay))),
+		leader: r.IntN(2) == 0, victim: r.IntN(100), zone: threeZones[r.IntN(3)],
+	}
+	switch {
+	case seed%2 == 0:
+		p.fault = noFault
+	case r.IntN(2) == 0:
+		p.fault = restart
+	}
+	return p
+}
+
+func (p plan) String() string {
+	how, back := "package migrate", "by ending the candidates"
+	if p.byHand {
+		how = "bare patches"
+	}
+	if p.throughLegacy {
+		back = "by phase legacy"
+	}
+	fault := "no fault"
+	switch p.fault {
+	case kill:
+		who := "a random program"
+		if p.leader {
+			who = "the leader"
+		}
+		fault = fmt.Sprintf("%s is killed %v into %q", who, p.delay.Round(time.Millisecond), script[p.step].name)
+	case restart:
+		fault = fmt.Sprintf("the apiserver of %s is restarted %v into %q", p.zone, p.delay.Round(time.Millisecond), script[p.step].name)
+	}
+	return fmt.Sprintf("seed %d: %s; steps by %s, back %s", p.seed, fault, how, back)
+}
+
+// fault is one that happened.
+type fault struct {
+	what     string
+	kind     faultKind
+	led      bool // who was killed
+	at, over time.Time
+}
+
+// faults are those that hit every migration on a bed.
+type faults struct {
+	one sync.Mutex // held by a fault: a second apiserver at the same time would be another test
+
+	mu  sync.Mutex
+	all []fault
+}
+
+func (f *faults) add(one fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, one)
+}
+
+// between returns those that are over after from, and began before to.
+func (f *faults) between(from, to time.Time) (some []fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range f.all {
+		if one.at.Before(to) && one.over.After(from) {
+			some = append(some, one)
+		}
+	}
+	return some
+}
+
+// rollout is the migration of one operator: from a version with leader-for-life
+// to one with zonelect, pod by pod, on to sealed, and all the way back.
+type rollout struct {
+	*migration
+	plan
+	outages *faults // of the bed
+	began   time.Time
+	old     []*pod
+	fresh   []*pod
+	kills   []fault
+}
+
+// script is what is done to every operator.
+var script = []struct {
+	name string
+	do   func(*rollout, *testing.T)
+}{
+	{"three legacy pods start", (*rollout).startLegacy},
+	{"a follower is replaced", (*rollout).replaceFollower},
+	{"another follower is replaced", (*rollout).replaceFollower},
+	{"the leader is replaced", (*rollout).replaceLeader},
+	{"a candidate that leads goes", (*rollout).failOver},
+	{"sealed", (*rollout).seal},
+	{"a legacy pod meets the seal", (*rollout).meetSeal},
+	{"given back", (*rollout).giveBack},
+	{"legacy pods come back", (*rollout).comeBack},
+	{"legacy pods lead by phase", (*rollout).leadAgain},
+	{"the candidates go", (*rollout).endCandidates},
+}
+
+func (r *rollout) run(t *testing.T) {
+	t.Log(r.plan)
+	r.began = time.Now()
+	var disturbing sync.WaitGroup
+	defer disturbing.Wait()
+	for i, step := range script {
+		if i == r.step {
+			disturbing.Go(func() { r.disturb(t) })
+		}
+		step.do(r, t)
+	}
+	disturbing.Wait()
+	r.awaitLeads(t, r.old...)
+}
+
+func (r *rollout) startLegacy(t *testing.T) {
+	for i, zone := range threeZones {
+		r.old = append(r.old, r.launch(t, trial.Legacy, zone, fmt.Sprintf("old-%d", i)))
+		if i == 0 {
+			r.awaitLeads(t, r.old...)
+		}
+	}
+}
+
+// startFresh starts the next candidate, as a rolling update does before it ends
+// an old pod.
+func (r *rollout) startFresh(t *testing.T) {
+	i := len(r.fresh)
+	r.fresh = append(r.fresh, r.launch(t, trial.Zonelect, threeZones[i], fmt.Sprintf("new-%d", i)))
+	time.Sleep(time.Second)
+}
+
+func (r *rollout) replaceFollower(t *testing.T) {
+	r.startFresh(t)
+	r.remove(t, r.old[len(r.fresh)])
+}
+
+func (r *rollout) replaceLeader(t *testing.T) {
+	r.startFresh(t)
+	r.remove(t, r.old[0])
+	r.awaitLeads(t, r.fresh...)
+}
+
+func (r *rollout) failOver(t *testing.T) {
+	leader := r.awaitLeads(t, r.fresh...)
+	before := r.configMap(t)
+	r.remove(t, leader)
+	r.fresh = others(r.fresh, leader)
+	r.awaitLeads(t, r.fresh...)
+	if after := r.configMap(t); after.UID != before.UID || len(after.OwnerReferences) == 0 {
+		t.Errorf("the failover changed the ConfigMap: %+v", after.ObjectMeta)
+	}
+}
+
+func (r *rollout) seal(t *testing.T) {
+	r.move(t, migrate.Sealed, (*migrate.Migration).Advance)
+	r.awaitConfigMap(t, "sealed", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 0 })
+}
+
+func (r *rollout) meetSeal(t *testing.T) {
+	stranger := r.launch(t, trial.Legacy, "za", "stranger")
+	time.Sleep(5 * time.Second)
+	r.remove(t, stranger)
+}
+
+func (r *rollout) giveBack(t *testing.T) {
+	r.move(t, migrate.Dual, (*migrate.Migration).Rollback)
+	r.awaitConfigMap(t, "given back", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) > 0 })
+}
+
+func (r *rollout) comeBack(t *testing.T) {
+	r.old = nil
+	for i, zone := range threeZones {
+		r.old = append(r.old, r.launch(t, trial.Legacy, zone, fmt.Sprintf("again-%d", i)))
+	}
+	time.Sleep(time.Second)
+}
+
+func (r *rollout) leadAgain(t *testing.T) {
+	if r.throughLegacy {
+		r.move(t, migrate.Legacy, (*migrate.Migration).Rollback)
+		r.awaitLeads(t, r.old...)
+	}
+}
+
+func (r *rollout) endCandidates(t *testing.T) {
+	if leader := r.leads(r.fresh...); leader != nil {
+		r.fresh = append(others(r.fresh, leader), leader)
+	}
+	for _, p := range r.fresh {
+		r.remove(t, p)
+	}
+	r.awaitLeads(t, r.old...)
+}
+
+// move changes the phase, and waits until the candidates have followed.
+func (r *rollout) move(t *testing.T, to migrate.Phase, step func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error)) {
+	t.Helper()
+	if r.byHand {
+		r.phase(t, string(to))
+		return
+	}
+	r.insist(t, "go to phase "+string(to), func(ctx context.Context, c *kubernetes.Clientset) error {
+		m, err := r.mover(c)
+		if err != nil {
+			return err
+		}
+		if now, err := m.Inspect(ctx); err == nil && now.Phase == to {
+			return nil // the answer of the last attempt was lost
+		}
+		if _, err = step(m, ctx, migrate.Options{}); err != nil {
+			t.Logf("to phase %s: %v", to, err)
+		}
+		return err
+	})
+	r.insist(t, "be followed to phase "+string(to), func(ctx context.Context, c *kubernetes.Clientset) error {
+		m, err := r.mover(c)
+		if err == nil {
+			_, err = m.Await(ctx, nil)
+		}
+		return err
+	})
+}
+
+func (r *rollout) mover(c *kubernetes.Clientset) (*migrate.Migration, error) {
+	return migrate.New(migrate.Config{
+		Core: c.CoreV1().RESTClient(), Coordination: c.CoordinationV1().RESTClient(),
+		Apps: c.AppsV1().RESTClient(), Authorization: c.AuthorizationV1().RESTClient(),
+		Namespace: "default", Lock: r.lock, Selector: "app=" + r.lock,
+	})
+}
+
+// disturb does to the migration what its plan says.
+func (r *rollout) disturb(t *testing.T) {
+	time.Sleep(r.delay)
+	switch r.fault {
+	case kill:
+		r.killOne(t)
+	case restart:
+		r.outages.one.Lock()
+		defer r.outages.one.Unlock()
+		f := fault{what: "apiserver of " + r.zone, kind: restart, at: time.Now()}
+		if err := r.RestartAPIServer(r.ctx, r.zone); err != nil {
+			t.Error(err)
+		}
+		f.over = time.Now()
+		r.outages.add(f)
+		t.Logf("the apiserver of %s was away for %v", r.zone, f.over.Sub(f.at).Round(time.Millisecond))
+	}
+}
+
+// killOne kills a program and starts it again, as a kubelet does.
+func (r *rollout) killOne(t *testing.T) {
+	for r.ctx.Err() == nil {
+		running := r.running()
+		var victim *pod
+		if r.leader {
+			victim = r.leads(running...)
+		}
+		if victim == nil && len(running) > 0 {
+			victim = running[r.victim%len(running)]
+		}
+		if victim == nil {
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		f := fault{what: victim.name, kind: kill, led: r.leads(victim) != nil}
+		var err error
+		if f.at, f.over, err = r.crash(victim); err != nil {
+			t.Error(err)
+		}
+		if !f.at.IsZero() {
+			r.kills = append(r.kills, f)
+			t.Logf("%s was killed; it led: %t", f.what, f.led)
+			return
+		}
+	}
+}
+
+// mostGap is how long nobody may lead when the last legacy pod is replaced.
+const mostGap = 2 * time.Second
+
+// limit is when somebody must lead again. Where no fault hit a gap that is:
+//
+//   - mostGap after the last legacy pod was gone, before a candidate leads;
+//   - a lease and mostGap after a candidate was killed, before another leads;
+//   - what the collector and the longest sleep of leader-for-life take, and
+//     mostGap, before another legacy pod leads; or, for the same one, the
+//     restart of its container.
+//
+// The lease of a candidate that was killed, whether it led or waited to, has to
+// run out. While an apiserver restarts a step is up to three requests late, each
+// of which may hang.
+func (r *rollout) limit(g gap) time.Time {
+	var most time.Duration
+	switch {
+	case g.last.legacy && !g.next.legacy:
+		most = mostGap
+	case !g.next.legacy:
+		most = lease + mostGap
+	case g.last.pod == g.next.pod:
+		most = containerRestart + mostGap
+	default:
+		most = collection + longestBackoff + mostGap
+	}
+	limit := g.owed().Add(most)
+	for _, k := range r.kills {
+		if after := k.at.Add(lease + mostGap); k.at.Before(g.next.start) && after.After(limit) {
+			limit = after
+		}
+	}
+	const settle = 5 * time.Second // until those who waited have tried again
+	for range r.outages.between(g.last.end.Add(-settle), g.next.start) {
+		limit = limit.Add(3 * election.RenewIntervalDefault)
+	}
+	return limit
+}
+
+// judge holds the history against the laws, and returns a row of the report.
+func (r *rollout) judge(t *testing.T) []string {
+	h := r.history()
+	var ours, theirs int
+	for _, o := range h.overlaps() {
+		if o.ours() {
+			ours++
+			t.Error(o)
+		} else {
+			theirs++
+			t.Logf("legacy programs among themselves: %v", o)
+		}
+	}
+	allowed := 0
+	for _, p := range r.removed() {
+		if slices.ContainsFunc(h, func(s span) bool { return s.pod == p.name }) {
+			allowed++
+		}
+	}
+	var told []string
+	for _, k := range r.kills {
+		told = append(told, fmt.Sprintf("%s killed (led: %t)", r.short(k.what), k.led))
+		if k.led {
+			allowed++
+		}
+	}
+	if n := h.changes(); n > allowed {
+		t.Errorf("the leader changed %d times, want %d at most, for so many leaders were replaced or killed", n, allowed)
+	}
+	if len(h) < 4 {
+		t.Errorf("%d terms only: %+v", len(h), h)
+	}
+	for _, s := range r.exited() {
+		t.Errorf("%s ended by itself", s.Identity)
+	}
+	for _, o := range r.outages.between(r.began, time.Now()) {
+		told = append(told, o.what+" restarted")
+	}
+	row := []string{
+		r.variant, fmt.Sprint(r.seed), cmp.Or(strings.Join(told, ", "), "none"), strconv.Itoa(len(h)),
+		strconv.Itoa(h.changes()), strconv.Itoa(ours), strconv.Itoa(theirs),
+	}
+	return append(row, r.judgeGaps(t, h)...)
+}
+
+// judgeGaps returns the longest gap, and all of them.
+func (r *rollout) judgeGaps(t *testing.T, h history) []string {
+	var longest time.Duration
+	var all []string
+	for _, g := range h.gaps() {
+		limit := r.limit(g)
+		if late := g.next.start.Sub(limit); late > 0 {
+			t.Errorf("nobody led between %s and %s for %v, which is %v too long", g.last.pod, g.next.pod, g.length(), late)
+		}
+		longest = max(longest, g.length())
+		all = append(all, fmt.Sprintf("%s>%s %v", r.short(g.last.pod), r.short(g.next.pod), g.length().Round(time.Millisecond)))
+	}
+	return []string{longest.Round(time.Millisecond).String(), strings.Join(all, ", ")}
+}
+
+func (r *rollout) short(name string) string { return strings.TrimPrefix(name, r.lock+"-") }
+
+// report is a table of all migrations. It is safe for concurrent use.
+type report struct {
+	mu   sync.Mutex
+	rows []string
+}
+
+func (r *report) add(cells []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows = append(r.rows, strings.Join(cells, "\t"))
+}
+
+func (r *report) String() string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "variant\tseed\tfaults\tterms\tchanges\toverlaps\tlegacy's own\tlongest gap\tgaps")
+	for _, row := range r.rows {
+		fmt.Fprintln(w, row)
+	}
+	w.Flush()
+	return text.String()
+}
+
+// An operator is rolled pod by pod from each version of leader-for-life to
+// zonelect, on to sealed, and back, with and without a fault on the way.
+func TestAMigrationNeverHasTwoLeaders(t *testing.T) {
+	todo := rounds(t)
+	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
+	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	must(t, err)
+	outages, told := &faults{}, &report{}
+	for _, seeds := range todo {
+		var all sync.WaitGroup
+		for variant, seed := range seeds {
+			all.Go(func() {
+				name := fmt.Sprintf("%s-%d", variant, seed)
+				t.Run(name, func(t *testing.T) {
+					p := &past{b, patience(t, 4*time.Minute), client}
+					m := &migration{past: p, lock: "op-" + name, variant: variant}
+					r := &rollout{migration: m, plan: newPlan(variant, seed), outages: outages}
+					defer m.stop()
+					defer func() { told.add(r.judge(t)) }() // also of one that was broken off
+					r.run(t)
+				})
+			})
+		}
+		all.Wait()
+	}
+	t.Logf("\n%v", told)
+}
