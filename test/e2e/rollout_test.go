@@ -90,16 +90,17 @@ const (
 )
 
 // longestDelay is longer than most steps, so that a fault may hit the next one,
-// too.
+// too. Most delays are much shorter: a step begins with what changes something.
 const longestDelay = 3 * time.Second
 
 func newPlan(variant string, seed uint64) plan {
 	hash := fnv.New64a()
 	hash.Write([]byte(variant))
 	r := rand.New(rand.NewPCG(seed, hash.Sum64()))
+	early := r.Float64()
 	p := plan{
 		seed: seed, byHand: r.IntN(2) == 0, throughLegacy: r.IntN(2) == 0, fault: kill,
-		step: r.IntN(len(script)), delay: time.Duration(r.Int64N(int64(longestDelay))),
+		step: r.IntN(len(script)), delay: time.Duration(early * early * early * float64(longestDelay)),
 		leader: r.IntN(2) == 0, victim: r.IntN(100), zone: threeZones[r.IntN(3)],
 	}
 	switch {
@@ -185,9 +186,12 @@ var script = []struct {
 	do   func(*rollout, *testing.T)
 }{
 	{"three legacy pods start", (*rollout).startLegacy},
-	{"a follower is replaced", (*rollout).replaceFollower},
-	{"another follower is replaced", (*rollout).replaceFollower},
-	{"the leader is replaced", (*rollout).replaceLeader},
+	{"the first candidate starts", (*rollout).startFresh},
+	{"a legacy follower goes", (*rollout).endFollower},
+	{"the second candidate starts", (*rollout).startFresh},
+	{"the other legacy follower goes", (*rollout).endFollower},
+	{"the third candidate starts", (*rollout).startFresh},
+	{"the legacy leader goes", (*rollout).endLegacyLeader},
 	{"a candidate that leads goes", (*rollout).failOver},
 	{"sealed", (*rollout).seal},
 	{"a legacy pod meets the seal", (*rollout).meetSeal},
@@ -229,13 +233,9 @@ func (r *rollout) startFresh(t *testing.T) {
 	time.Sleep(time.Second)
 }
 
-func (r *rollout) replaceFollower(t *testing.T) {
-	r.startFresh(t)
-	r.remove(t, r.old[len(r.fresh)])
-}
+func (r *rollout) endFollower(t *testing.T) { r.remove(t, r.old[len(r.fresh)]) }
 
-func (r *rollout) replaceLeader(t *testing.T) {
-	r.startFresh(t)
+func (r *rollout) endLegacyLeader(t *testing.T) {
 	r.remove(t, r.old[0])
 	r.awaitLeads(t, r.fresh...)
 }
