@@ -33,6 +33,12 @@ race: ## The library's tests under the race detector
 e2e: ## Tests on a real control plane (the first build of it takes minutes)
 	cd test && go test -v -count=1 -p 1 -timeout 25m ./testbed/ ./e2e/
 
+SEEDS := 1-10
+
+.PHONY: soak
+soak: ## Migrations with random faults, SEEDS=1-10 of each variant (6 min)
+	cd test && go test -v -count=1 -timeout 60m -run TestAMigrationNever ./e2e/ -seeds $(SEEDS)
+
 .PHONY: bench
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
 	cd test && go test -v -count=1 -timeout 25m ./bench/

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/zonelect/zonelect/test/events"
 )
 
 // span is a time in which a program led: from the first to the last act of its
@@ -97,10 +99,24 @@ func (h history) gaps() (all []gap) {
 	return all
 }
 
-// lifetimes makes a history of spans in seconds, by pods whose names say what
-// they are.
-func lifetimes(spans ...span) history { return spans }
+// termsOf returns the times in which a program led, by what it printed. The
+// last one lasts as long as the program, unless its work has stopped.
+func termsOf(program span, printed []events.Event) (h history) {
+	for _, e := range printed {
+		switch e.Event {
+		case "leading":
+			program.start = e.Time
+			h = append(h, program)
+		case "stopped":
+			if n := len(h); n > 0 {
+				h[n-1].end, h[n-1].open = e.Time, false
+			}
+		}
+	}
+	return h
+}
 
+// led is a span in seconds, of a pod whose name says what it is.
 func led(pod string, from, to int) span {
 	return span{pod: pod, legacy: pod[0] == 'o', start: time.Unix(int64(from), 0), end: time.Unix(int64(to), 0)}
 }
@@ -108,19 +124,30 @@ func led(pod string, from, to int) span {
 // The judges below judge the runs on a real control plane: one that finds
 // nothing in a wrong history makes each of those worth nothing.
 
+func TestATermLastsUntilTheWorkHasStopped(t *testing.T) {
+	var printed []events.Event
+	for second, event := range []string{"started", "following", "leading", "error", "stopping", "stopped", "released", "leading", "stopping"} {
+		printed = append(printed, events.Event{Event: event, Time: time.Unix(int64(second), 0)})
+	}
+	h := termsOf(span{pod: "new-0", end: time.Unix(20, 0), open: true}, printed)
+	if len(h) != 2 || h[0] != led("new-0", 2, 5) || h[1].end != time.Unix(20, 0) || !h[1].open {
+		t.Errorf("the terms are %+v, want one until the work had stopped and one that lasts", h)
+	}
+}
+
 func TestTermsThatShareATimeAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		history      history
 		ours, theirs int
 	}{
-		"one after the other":     {lifetimes(led("old-0", 0, 5), led("new-0", 5, 9), led("new-1", 20, 30)), 0, 0},
-		"two candidates":          {lifetimes(led("new-0", 0, 5), led("new-1", 4, 9)), 1, 0},
-		"a candidate comes early": {lifetimes(led("old-0", 0, 5), led("new-0", 4, 9)), 1, 0},
-		"a candidate stays long":  {lifetimes(led("new-0", 0, 5), led("old-0", 4, 9)), 1, 0},
-		"within another's term":   {lifetimes(led("new-0", 0, 9), led("new-1", 4, 5), led("new-2", 6, 7)), 2, 0},
-		"not in order":            {lifetimes(led("new-1", 4, 9), led("new-0", 0, 5)), 1, 0},
-		"legacy programs":         {lifetimes(led("old-0", 0, 5), led("old-1", 4, 9), led("new-0", 9, 10)), 0, 1},
-		"the same pod twice":      {lifetimes(led("new-0", 0, 5), led("new-0", 4, 9)), 1, 0},
+		"one after the other":     {history{led("old-0", 0, 5), led("new-0", 5, 9), led("new-1", 20, 30)}, 0, 0},
+		"two candidates":          {history{led("new-0", 0, 5), led("new-1", 4, 9)}, 1, 0},
+		"a candidate comes early": {history{led("old-0", 0, 5), led("new-0", 4, 9)}, 1, 0},
+		"a candidate stays long":  {history{led("new-0", 0, 5), led("old-0", 4, 9)}, 1, 0},
+		"within another's term":   {history{led("new-0", 0, 9), led("new-1", 4, 5), led("new-2", 6, 7)}, 2, 0},
+		"not in order":            {history{led("new-1", 4, 9), led("new-0", 0, 5)}, 1, 0},
+		"legacy programs":         {history{led("old-0", 0, 5), led("old-1", 4, 9), led("new-0", 9, 10)}, 0, 1},
+		"the same pod twice":      {history{led("new-0", 0, 5), led("new-0", 4, 9)}, 1, 0},
 	} {
 		var ours, theirs int
 		for _, o := range c.history.overlaps() {
@@ -137,7 +164,7 @@ func TestTermsThatShareATimeAreFound(t *testing.T) {
 }
 
 func TestEachGapBetweenTermsIsFound(t *testing.T) {
-	h := lifetimes(led("old-0", 0, 5), led("old-0", 6, 9), led("old-1", 7, 8), led("new-0", 9, 10), led("new-1", 25, 30))
+	h := history{led("old-0", 0, 5), led("old-0", 6, 9), led("old-1", 7, 8), led("new-0", 9, 10), led("new-1", 25, 30)}
 	h[3].gone = time.Unix(12, 0)
 	gaps := h.gaps()
 	if len(gaps) != 2 || gaps[0].length() != time.Second || gaps[1].length() != 15*time.Second {
@@ -149,7 +176,7 @@ func TestEachGapBetweenTermsIsFound(t *testing.T) {
 }
 
 func TestOnlyAnotherPodIsAnotherLeader(t *testing.T) {
-	h := lifetimes(led("old-0", 0, 5), led("old-0", 6, 9), led("new-0", 9, 10), led("old-0", 25, 30))
+	h := history{led("old-0", 0, 5), led("old-0", 6, 9), led("new-0", 9, 10), led("old-0", 25, 30)}
 	if n := h.changes(); n != 2 {
 		t.Errorf("%d changes of leader, want 2", n)
 	}

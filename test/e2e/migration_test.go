@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -301,23 +300,6 @@ func (m *migration) history() (h history) {
 			m.mu.Unlock()
 		}
 		h = append(h, termsOf(one, s.Events())...)
-	}
-	return h
-}
-
-// termsOf returns the times in which a program led, by what it printed. The
-// last one lasts as long as the program, unless it has stopped.
-func termsOf(program span, printed []events.Event) (h history) {
-	for _, e := range printed {
-		switch e.Event {
-		case "leading":
-			program.start = e.Time
-			h = append(h, program)
-		case "stopped":
-			if n := len(h); n > 0 {
-				h[n-1].end, h[n-1].open = e.Time, false
-			}
-		}
 	}
 	return h
 }

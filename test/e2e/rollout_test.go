@@ -40,7 +40,7 @@ var seeds = flag.String("seeds", "", "seeds of migrations: 1-10 or 3,7; one for 
 
 // oneSeed is what a variant is tried with unless seeds are given. One of them
 // has a program killed, one an apiserver restarted.
-var oneSeed = map[string]uint64{"original": 1, "stale": 2, "notready": 3}
+var oneSeed = round{"original": 2, "stale": 7, "notready": 7}
 
 // round is the seed of each variant's migration, all of which run at once.
 type round map[string]uint64
@@ -387,9 +387,9 @@ const mostGap = 2 * time.Second
 //     mostGap, before another legacy pod leads; or, for the same one, the
 //     restart of its container.
 //
-// The lease of a candidate that was killed, whether it led or waited to, has to
-// run out. While an apiserver restarts a step is up to three requests late, each
-// of which may hang.
+// The lease of a candidate that was killed, whether it led, waited to or was about
+// to give the lock back, has to run out first. While an apiserver restarts a step
+// is up to three requests late, each of which may hang.
 func (r *rollout) limit(g gap) time.Time {
 	var most time.Duration
 	switch {
@@ -403,8 +403,11 @@ func (r *rollout) limit(g gap) time.Time {
 		most = collection + longestBackoff + mostGap
 	}
 	limit := g.owed().Add(most)
+	if !g.next.legacy {
+		most = mostGap
+	}
 	for _, k := range r.kills {
-		if after := k.at.Add(lease + mostGap); k.at.Before(g.next.start) && after.After(limit) {
+		if after := k.at.Add(lease + most); k.at.Before(g.next.start) && after.After(limit) {
 			limit = after
 		}
 	}
@@ -498,6 +501,16 @@ func (r *report) String() string {
 	}
 	w.Flush()
 	return text.String()
+}
+
+func TestTheSeedsOfEachRunHaveBothFaults(t *testing.T) {
+	found := map[faultKind]int{}
+	for variant, seed := range oneSeed {
+		found[newPlan(variant, seed).fault]++
+	}
+	if len(oneSeed) != len(lifeVariants) || found[kill] == 0 || found[restart] == 0 {
+		t.Errorf("the faults are %v, want a kill and a restart", found)
+	}
 }
 
 // An operator is rolled pod by pod from each version of leader-for-life to
