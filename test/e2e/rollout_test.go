@@ -6,10 +6,7 @@ package e2e_test
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,147 +23,6 @@ import (
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
-
-// seeds runs the migrations of these seeds, such as 1-10 or 3,7, one after the
-// other, instead of one for each variant:
-//
-//	go test -v -count=1 -run TestAMigrationNever/stale-7 ./e2e/ -seeds 7
-//
-// A seed decides what is done to a migration: whether there is a fault (the odd
-// ones have one), which, at which moment of which step, and by which way the
-// phase is changed and legacy pods lead again. What comes of it is also the
-// machine's doing: a seed that has failed once may pass the next time.
-var seeds = flag.String("seeds", "", "seeds of migrations: 1-10 or 3,7; one for each variant by default")
-
-// oneSeed is what a variant is tried with unless seeds are given. One of them
-// has a program killed, one an apiserver restarted.
-var oneSeed = round{"original": 2, "stale": 7, "notready": 7}
-
-// round is the seed of each variant's migration, all of which run at once.
-type round map[string]uint64
-
-// rounds are those that were asked for, one after the other.
-func rounds(t *testing.T) (all []round) {
-	t.Helper()
-	if *seeds == "" {
-		return []round{oneSeed}
-	}
-	for part := range strings.SplitSeq(*seeds, ",") {
-		first, last, _ := strings.Cut(part, "-")
-		from, err := strconv.ParseUint(first, 10, 32)
-		must(t, err)
-		to, err := strconv.ParseUint(cmp.Or(last, first), 10, 32)
-		must(t, err)
-		for seed := from; seed <= to; seed++ {
-			r := round{}
-			for _, variant := range lifeVariants {
-				r[variant] = seed
-			}
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-// plan is what a seed decides.
-type plan struct {
-	seed          uint64
-	byHand        bool // the phase is changed by a bare patch, not by package migrate
-	throughLegacy bool // legacy pods lead again by phase, before the candidates go
-	fault         faultKind
-	step          int           // in which there is the fault
-	delay         time.Duration // after the step has begun
-	leader        bool          // the leader is killed, if there is one
-	victim        int           // else which of those that run
-	zone          string        // whose apiserver is restarted
-}
-
-type faultKind string
-
-const (
-	noFault faultKind = ""
-	kill    faultKind = "kill"
-	restart faultKind = "restart"
-)
-
-// longestDelay is longer than most steps, so that a fault may hit the next one,
-// too. Most delays are much shorter: a step begins with what changes something.
-const longestDelay = 3 * time.Second
-
-func newPlan(variant string, seed uint64) plan {
-	hash := fnv.New64a()
-	hash.Write([]byte(variant))
-	r := rand.New(rand.NewPCG(seed, hash.Sum64()))
-	early := r.Float64()
-	p := plan{
-		seed: seed, byHand: r.IntN(2) == 0, throughLegacy: r.IntN(2) == 0, fault: kill,
-		step: r.IntN(len(script)), delay: time.Duration(early * early * early * float64(longestDelay)),
-		leader: r.IntN(2) == 0, victim: r.IntN(100), zone: threeZones[r.IntN(3)],
-	}
-	switch {
-	case seed%2 == 0:
-		p.fault = noFault
-	case r.IntN(2) == 0:
-		p.fault = restart
-	}
-	return p
-}
-
-func (p plan) String() string {
-	how, back := "package migrate", "by ending the candidates"
-	if p.byHand {
-		how = "bare patches"
-	}
-	if p.throughLegacy {
-		back = "by phase legacy"
-	}
-	fault := "no fault"
-	switch p.fault {
-	case kill:
-		who := "a random program"
-		if p.leader {
-			who = "the leader"
-		}
-		fault = fmt.Sprintf("%s is killed %v into %q", who, p.delay.Round(time.Millisecond), script[p.step].name)
-	case restart:
-		fault = fmt.Sprintf("the apiserver of %s is restarted %v into %q", p.zone, p.delay.Round(time.Millisecond), script[p.step].name)
-	}
-	return fmt.Sprintf("seed %d: %s; steps by %s, back %s", p.seed, fault, how, back)
-}
-
-// fault is one that happened.
-type fault struct {
-	what     string
-	kind     faultKind
-	led      bool // who was killed
-	at, over time.Time
-}
-
-// faults are those that hit every migration on a bed.
-type faults struct {
-	one sync.Mutex // held by a fault: a second apiserver at the same time would be another test
-
-	mu  sync.Mutex
-	all []fault
-}
-
-func (f *faults) add(one fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.all = append(f.all, one)
-}
-
-// between returns those that are over after from, and began before to.
-func (f *faults) between(from, to time.Time) (some []fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, one := range f.all {
-		if one.at.Before(to) && one.over.After(from) {
-			some = append(some, one)
-		}
-	}
-	return some
-}
 
 // rollout is the migration of one operator: from a version with leader-for-life
 // to one with zonelect, pod by pod, on to sealed, and all the way back.
@@ -329,53 +185,6 @@ func (r *rollout) mover(c *kubernetes.Clientset) (*migrate.Migration, error) {
 	})
 }
 
-// disturb does to the migration what its plan says.
-func (r *rollout) disturb(t *testing.T) {
-	time.Sleep(r.delay)
-	switch r.fault {
-	case kill:
-		r.killOne(t)
-	case restart:
-		r.outages.one.Lock()
-		defer r.outages.one.Unlock()
-		f := fault{what: "apiserver of " + r.zone, kind: restart, at: time.Now()}
-		if err := r.RestartAPIServer(r.ctx, r.zone); err != nil {
-			t.Error(err)
-		}
-		f.over = time.Now()
-		r.outages.add(f)
-		t.Logf("the apiserver of %s was away for %v", r.zone, f.over.Sub(f.at).Round(time.Millisecond))
-	}
-}
-
-// killOne kills a program and starts it again, as a kubelet does.
-func (r *rollout) killOne(t *testing.T) {
-	for r.ctx.Err() == nil {
-		running := r.running()
-		var victim *pod
-		if r.leader {
-			victim = r.leads(running...)
-		}
-		if victim == nil && len(running) > 0 {
-			victim = running[r.victim%len(running)]
-		}
-		if victim == nil {
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
-		f := fault{what: victim.name, kind: kill, led: r.leads(victim) != nil}
-		var err error
-		if f.at, f.over, err = r.crash(victim); err != nil {
-			t.Error(err)
-		}
-		if !f.at.IsZero() {
-			r.kills = append(r.kills, f)
-			t.Logf("%s was killed; it led: %t", f.what, f.led)
-			return
-		}
-	}
-}
-
 // mostGap is how long nobody may lead when the last legacy pod is replaced.
 const mostGap = 2 * time.Second
 
@@ -501,16 +310,6 @@ func (r *report) String() string {
 	}
 	w.Flush()
 	return text.String()
-}
-
-func TestTheSeedsOfEachRunHaveBothFaults(t *testing.T) {
-	found := map[faultKind]int{}
-	for variant, seed := range oneSeed {
-		found[newPlan(variant, seed).fault]++
-	}
-	if len(oneSeed) != len(lifeVariants) || found[kill] == 0 || found[restart] == 0 {
-		t.Errorf("the faults are %v, want a kill and a restart", found)
-	}
 }
 
 // An operator is rolled pod by pod from each version of leader-for-life to
