@@ -248,10 +248,12 @@ func (r *rollout) judge(t *testing.T) []string {
 	}
 	var told []string
 	for _, k := range r.kills {
-		told = append(told, fmt.Sprintf("%s killed (led: %t)", r.short(k.what), k.led))
-		if k.led {
+		who := ""
+		if slices.ContainsFunc(h, func(s span) bool { return s.pod == k.to && s.end.Equal(k.at) }) {
+			who = "leader "
 			allowed++
 		}
+		told = append(told, who+r.short(k.to)+" killed")
 	}
 	if n := h.changes(); n > allowed {
 		t.Errorf("the leader changed %d times, want %d at most, for so many leaders were replaced or killed", n, allowed)
@@ -263,7 +265,7 @@ func (r *rollout) judge(t *testing.T) []string {
 		t.Errorf("%s ended by itself", s.Identity)
 	}
 	for _, o := range r.outages.between(r.began, time.Now()) {
-		told = append(told, o.what+" restarted")
+		told = append(told, o.to+" restarted")
 	}
 	row := []string{
 		r.variant, fmt.Sprint(r.seed), cmp.Or(strings.Join(told, ", "), "none"), strconv.Itoa(len(h)),

@@ -123,12 +123,10 @@ func (p plan) String() string {
 	return fmt.Sprintf("seed %d: %s; steps by %s, back %s", p.seed, fault, how, back)
 }
 
-// fault is one that happened.
+// fault is a fault that happened.
 type fault struct {
-	what     string
-	kind     faultKind
-	led      bool // who was killed
-	at, over time.Time
+	to       string    // the pod or the zone
+	at, over time.Time // over is zero as long as it lasts
 }
 
 // faults are those that hit every migration on a bed.
@@ -139,18 +137,25 @@ type faults struct {
 	all []fault
 }
 
-func (f *faults) add(one fault) {
+// begin takes in a fault, and returns what to call when it is over.
+func (f *faults) begin(to string) (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.all = append(f.all, one)
+	i := len(f.all)
+	f.all = append(f.all, fault{to: to, at: time.Now()})
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.all[i].over = time.Now()
+	}
 }
 
-// between returns those that are over after from, and began before to.
+// between returns those that began before to, and were not over by from.
 func (f *faults) between(from, to time.Time) (some []fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, one := range f.all {
-		if one.at.Before(to) && one.over.After(from) {
+		if one.at.Before(to) && (one.over.IsZero() || one.over.After(from)) {
 			some = append(some, one)
 		}
 	}
@@ -176,13 +181,12 @@ func (r *rollout) disturb(t *testing.T) {
 	case restart:
 		r.outages.one.Lock()
 		defer r.outages.one.Unlock()
-		f := fault{what: "apiserver of " + r.zone, kind: restart, at: time.Now()}
+		began, end := time.Now(), r.outages.begin(r.zone)
 		if err := r.RestartAPIServer(r.ctx, r.zone); err != nil {
 			t.Error(err)
 		}
-		f.over = time.Now()
-		r.outages.add(f)
-		t.Logf("the apiserver of %s was away for %v", r.zone, f.over.Sub(f.at).Round(time.Millisecond))
+		end()
+		t.Logf("the apiserver of %s was away for %v", r.zone, time.Since(began).Round(time.Millisecond))
 	}
 }
 
@@ -201,14 +205,13 @@ func (r *rollout) killOne(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		f := fault{what: victim.name, kind: kill, led: r.leads(victim) != nil}
-		var err error
-		if f.at, f.over, err = r.crash(victim); err != nil {
+		killed, again, err := r.crash(victim)
+		if err != nil {
 			t.Error(err)
 		}
-		if !f.at.IsZero() {
-			r.kills = append(r.kills, f)
-			t.Logf("%s was killed; it led: %t", f.what, f.led)
+		if !killed.IsZero() {
+			r.kills = append(r.kills, fault{victim.name, killed, again})
+			t.Logf("%s was killed", victim.name)
 			return
 		}
 	}
