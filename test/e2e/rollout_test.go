@@ -102,8 +102,9 @@ func (r *rollout) failOver(t *testing.T) {
 	r.remove(t, leader)
 	r.fresh = others(r.fresh, leader)
 	r.awaitLeads(t, r.fresh...)
-	if after := r.configMap(t); after.UID != before.UID || len(after.OwnerReferences) == 0 {
-		t.Errorf("the failover changed the ConfigMap: %+v", after.ObjectMeta)
+	// A shield goes with its only owner, if the others had no time to join it.
+	if after := r.configMap(t); len(before.OwnerReferences) > 1 && after.UID != before.UID {
+		t.Errorf("the failover changed the ConfigMap from %+v to %+v", before.ObjectMeta, after.ObjectMeta)
 	}
 }
 
