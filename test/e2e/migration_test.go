@@ -24,6 +24,9 @@ import (
 	"github.com/zonelect/zonelect/test/trial"
 )
 
+// mostGap is how long nobody may lead when the last legacy pod is replaced.
+const mostGap = 2 * time.Second
+
 // containerRestart is how long a kubelet takes to start a container again.
 const containerRestart = time.Second
 
@@ -265,13 +268,21 @@ func (m *migration) start(t *testing.T, kind trial.Kind, zone, name string, more
 	return m.launch(t, kind, zone, name, more...).seats[0]
 }
 
-// end removes a program's pod, and returns when it was gone.
+// end removes a program's pod, which has the program's name if launch did not
+// make it, and returns when it was gone.
 func (m *migration) end(t *testing.T, s *trial.Seat) time.Time {
 	t.Helper()
-	return m.remove(t, m.podOf(s))
+	p := m.podOf(s)
+	if p == nil {
+		p = &pod{kind: s.Kind, zone: s.Zone, name: s.Identity, seats: []*trial.Seat{s}}
+		m.mu.Lock()
+		m.pods = append(m.pods, p)
+		m.mu.Unlock()
+	}
+	return m.remove(t, p)
 }
 
-// podOf returns the pod in which a program ran; nil for one without.
+// podOf returns the pod in which a program ran, if that is known.
 func (m *migration) podOf(s *trial.Seat) *pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -186,9 +186,6 @@ func (r *rollout) mover(c *kubernetes.Clientset) (*migrate.Migration, error) {
 	})
 }
 
-// mostGap is how long nobody may lead when the last legacy pod is replaced.
-const mostGap = 2 * time.Second
-
 // limit is when somebody must lead again. Where no fault hit a gap that is:
 //
 //   - mostGap after the last legacy pod was gone, before a candidate leads;
