@@ -37,6 +37,7 @@ type migration struct {
 	lock    string
 	variant string
 	changes int // of the phase, by hand
+	asked   int // the number of the zone whose apiserver is asked
 
 	mu    sync.Mutex
 	seats []*trial.Seat
@@ -57,14 +58,16 @@ type pod struct {
 	gone time.Time // when it was removed; the migration's mutex guards it
 }
 
-// insist repeats a request until it succeeds, each time on the next zone's
-// apiserver, for one of them may be away.
+// insist repeats requests until they succeed, on the next zone's apiserver each
+// time, for one of them may be away. It is not for concurrent use.
 func (m *migration) insist(t *testing.T, what string, do func(context.Context, *kubernetes.Clientset) error) {
 	t.Helper()
 	var err error
 	zones := m.Zones()
-	for i, began := 0, time.Now(); time.Since(began) < time.Minute; i++ {
-		client, made := kubernetes.NewForConfig(m.RESTConfig(zones[i%len(zones)]))
+	for began := time.Now(); time.Since(began) < time.Minute; m.asked++ {
+		cfg := m.RESTConfig(zones[m.asked%len(zones)])
+		cfg.Timeout = 3 * time.Second // for each request
+		client, made := kubernetes.NewForConfig(cfg)
 		must(t, made)
 		ctx, cancel := context.WithTimeout(m.ctx, 20*time.Second)
 		err = do(ctx, client)
