@@ -60,6 +60,22 @@ func (h history) overlaps() (all []overlap) {
 	return all
 }
 
+// judgeOverlaps fails for those in which a candidate takes part, and returns how
+// many there are of them and of others.
+func judgeOverlaps(t *testing.T, h history) (ours, theirs int) {
+	t.Helper()
+	for _, o := range h.overlaps() {
+		if o.ours() {
+			ours++
+			t.Error(o)
+		} else {
+			theirs++
+			t.Logf("legacy programs among themselves: %v", o)
+		}
+	}
+	return ours, theirs
+}
+
 // changes counts how often another pod led than before.
 func (h history) changes() (n int) {
 	h = h.ordered()

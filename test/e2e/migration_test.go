@@ -404,13 +404,7 @@ func others[T comparable](all []T, one T) []T {
 func (m *migration) checkOverlaps(t *testing.T) {
 	t.Helper()
 	h := m.history()
-	for _, o := range h.overlaps() {
-		if o.ours() {
-			t.Error(o)
-		} else {
-			t.Logf("legacy programs among themselves: %v", o)
-		}
-	}
+	judgeOverlaps(t, h)
 	if len(h) < 4 {
 		t.Errorf("%d terms only: %+v", len(h), h)
 	}

@@ -228,63 +228,58 @@ func (r *rollout) limit(g gap) time.Time {
 // judge holds the history against the laws, and returns a row of the report.
 func (r *rollout) judge(t *testing.T) []string {
 	h := r.history()
-	var ours, theirs int
-	for _, o := range h.overlaps() {
-		if o.ours() {
-			ours++
-			t.Error(o)
-		} else {
-			theirs++
-			t.Logf("legacy programs among themselves: %v", o)
-		}
-	}
-	allowed := 0
-	for _, p := range r.removed() {
-		if slices.ContainsFunc(h, func(s span) bool { return s.pod == p.name }) {
-			allowed++
-		}
-	}
-	var told []string
-	for _, k := range r.kills {
-		who := ""
-		if slices.ContainsFunc(h, func(s span) bool { return s.pod == k.to && s.end.Equal(k.at) }) {
-			who = "leader "
-			allowed++
-		}
-		told = append(told, who+r.short(k.to)+" killed")
-	}
-	if n := h.changes(); n > allowed {
-		t.Errorf("the leader changed %d times, want %d at most, for so many leaders were replaced or killed", n, allowed)
-	}
 	if len(h) < 4 {
 		t.Errorf("%d terms only: %+v", len(h), h)
 	}
 	for _, s := range r.exited() {
 		t.Errorf("%s ended by itself", s.Identity)
 	}
+	ours, theirs := judgeOverlaps(t, h)
+	killed := r.judgeChanges(t, h)
 	for _, o := range r.outages.between(r.began, time.Now()) {
-		told = append(told, o.to+" restarted")
+		killed = append(killed, fmt.Sprintf("%s restarted %s", o.to, o.when))
 	}
-	row := []string{
-		r.variant, fmt.Sprint(r.seed), cmp.Or(strings.Join(told, ", "), "none"), strconv.Itoa(len(h)),
-		strconv.Itoa(h.changes()), strconv.Itoa(ours), strconv.Itoa(theirs),
+	longest, gaps := r.judgeGaps(t, h)
+	return []string{
+		r.variant, fmt.Sprint(r.seed), cmp.Or(strings.Join(killed, ", "), "none"), strconv.Itoa(len(h)),
+		strconv.Itoa(h.changes()), strconv.Itoa(ours), strconv.Itoa(theirs), longest.String(), strings.Join(gaps, ", "),
 	}
-	return append(row, r.judgeGaps(t, h)...)
 }
 
-// judgeGaps returns the longest gap, and all of them.
-func (r *rollout) judgeGaps(t *testing.T, h history) []string {
-	var longest time.Duration
-	var all []string
-	for _, g := range h.gaps() {
-		limit := r.limit(g)
-		if late := g.next.start.Sub(limit); late > 0 {
-			t.Errorf("nobody led between %s and %s for %v, which is %v too long", g.last.pod, g.next.pod, g.length(), late)
+// judgeChanges fails where the leader changed more often than leaders were
+// replaced or killed, and says who was killed.
+func (r *rollout) judgeChanges(t *testing.T, h history) (killed []string) {
+	allowed := 0
+	for _, p := range r.removed() {
+		if slices.ContainsFunc(h, func(s span) bool { return s.pod == p.name }) {
+			allowed++
 		}
-		longest = max(longest, g.length())
-		all = append(all, fmt.Sprintf("%s>%s %v", r.short(g.last.pod), r.short(g.next.pod), g.length().Round(time.Millisecond)))
 	}
-	return []string{longest.Round(time.Millisecond).String(), strings.Join(all, ", ")}
+	for _, k := range r.kills {
+		who := r.short(k.to)
+		if slices.ContainsFunc(h, func(s span) bool { return s.pod == k.to && s.end.Equal(k.at) }) {
+			who = "leader " + who
+			allowed++
+		}
+		killed = append(killed, fmt.Sprintf("%s killed %s", who, k.when))
+	}
+	if n := h.changes(); n > allowed {
+		t.Errorf("the leader changed %d times, want %d at most, for so many leaders were replaced or killed", n, allowed)
+	}
+	return killed
+}
+
+// judgeGaps fails for gaps that were too long, and returns the longest, and all.
+func (r *rollout) judgeGaps(t *testing.T, h history) (longest time.Duration, all []string) {
+	for _, g := range h.gaps() {
+		length := g.length().Round(time.Millisecond)
+		if late := g.next.start.Sub(r.limit(g)); late > 0 {
+			t.Errorf("nobody led between %s and %s for %v, which is %v too long", g.last.pod, g.next.pod, length, late)
+		}
+		longest = max(longest, length)
+		all = append(all, fmt.Sprintf("%s>%s %v", r.short(g.last.pod), r.short(g.next.pod), length))
+	}
+	return longest, all
 }
 
 func (r *rollout) short(name string) string { return strings.TrimPrefix(name, r.lock+"-") }

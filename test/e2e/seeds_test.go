@@ -110,22 +110,25 @@ func (p plan) String() string {
 		back = "by phase legacy"
 	}
 	fault := "no fault"
-	switch p.fault {
-	case kill:
-		who := "a random program"
-		if p.leader {
-			who = "the leader"
-		}
-		fault = fmt.Sprintf("%s is killed %v into %q", who, p.delay.Round(time.Millisecond), script[p.step].name)
-	case restart:
-		fault = fmt.Sprintf("the apiserver of %s is restarted %v into %q", p.zone, p.delay.Round(time.Millisecond), script[p.step].name)
+	switch {
+	case p.fault == kill && p.leader:
+		fault = "the leader is killed " + p.moment()
+	case p.fault == kill:
+		fault = "a random program is killed " + p.moment()
+	case p.fault == restart:
+		fault = fmt.Sprintf("the apiserver of %s is restarted %s", p.zone, p.moment())
 	}
 	return fmt.Sprintf("seed %d: %s; steps by %s, back %s", p.seed, fault, how, back)
 }
 
+// moment is when there is the fault.
+func (p plan) moment() string {
+	return fmt.Sprintf("%v into %q", p.delay.Round(time.Millisecond), script[p.step].name)
+}
+
 // fault is a fault that happened.
 type fault struct {
-	to       string    // the pod or the zone
+	to, when string    // the pod or the zone; the moment of whose migration
 	at, over time.Time // over is zero as long as it lasts
 }
 
@@ -138,11 +141,11 @@ type faults struct {
 }
 
 // begin takes in a fault, and returns what to call when it is over.
-func (f *faults) begin(to string) (end func()) {
+func (f *faults) begin(to, when string) (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := len(f.all)
-	f.all = append(f.all, fault{to: to, at: time.Now()})
+	f.all = append(f.all, fault{to: to, when: when, at: time.Now()})
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -172,6 +175,9 @@ func TestTheSeedsOfEachRunHaveBothFaults(t *testing.T) {
 	}
 }
 
+// when is the moment for those who are hit by another's fault.
+func (r *rollout) when() string { return r.moment() + " of " + r.variant }
+
 // disturb does to the migration what its plan says.
 func (r *rollout) disturb(t *testing.T) {
 	time.Sleep(r.delay)
@@ -181,7 +187,7 @@ func (r *rollout) disturb(t *testing.T) {
 	case restart:
 		r.outages.one.Lock()
 		defer r.outages.one.Unlock()
-		began, end := time.Now(), r.outages.begin(r.zone)
+		began, end := time.Now(), r.outages.begin(r.zone, r.when())
 		if err := r.RestartAPIServer(r.ctx, r.zone); err != nil {
 			t.Error(err)
 		}
@@ -210,7 +216,7 @@ func (r *rollout) killOne(t *testing.T) {
 			t.Error(err)
 		}
 		if !killed.IsZero() {
-			r.kills = append(r.kills, fault{victim.name, killed, again})
+			r.kills = append(r.kills, fault{victim.name, r.when(), killed, again})
 			t.Logf("%s was killed", victim.name)
 			return
 		}
