@@ -225,6 +225,41 @@ func (r *rollout) limit(g gap) time.Time {
 	return limit
 }
 
+func TestAGapIsTooLongByWhatCameBefore(t *testing.T) {
+	second := func(n int) time.Time { return time.Unix(int64(n), 0) }
+	killed := []fault{{to: "new-1", at: second(90), over: second(91)}}
+	back := int((collection + longestBackoff + mostGap) / time.Second)
+	for name, c := range map[string]struct {
+		last, next string
+		gone       int // when the last leader's pod was, which led until 100; 0 is never
+		kills      []fault
+		outages    []fault
+		limit      int
+	}{
+		"the last legacy pod":               {"old-0", "new-0", 101, nil, nil, 103},
+		"a legacy program that starts anew": {"old-0", "old-0", 0, nil, nil, 103},
+		"another legacy pod":                {"old-0", "old-1", 101, nil, nil, 101 + back},
+		"a candidate":                       {"new-0", "new-1", 0, nil, nil, 117},
+		"the way back":                      {"new-0", "old-0", 101, nil, nil, 101 + back},
+		"a candidate that waited is killed": {"old-0", "new-0", 101, killed, nil, 107},
+		"a kill long ago":                   {"new-0", "new-1", 110, killed, nil, 127},
+		"a kill on the way back":            {"new-0", "old-0", 0, []fault{{at: second(100)}}, nil, 115 + back},
+		"an apiserver that was away":        {"old-0", "new-0", 101, nil, []fault{{at: second(90), over: second(96)}}, 109},
+		"an apiserver that is away":         {"old-0", "new-0", 101, nil, []fault{{at: second(101)}}, 109},
+		"an apiserver that was back":        {"old-0", "new-0", 101, nil, []fault{{at: second(80), over: second(90)}}, 103},
+	} {
+		g := gap{last: led(c.last, 50, 100), next: led(c.next, 102, 200)}
+		if c.gone != 0 {
+			g.last.gone = second(c.gone)
+			g.next.start = second(c.gone + 1)
+		}
+		r := &rollout{kills: c.kills, outages: &faults{all: c.outages}}
+		if limit := r.limit(g).Truncate(time.Second); !limit.Equal(second(c.limit)) {
+			t.Errorf("%s: somebody must lead by %d, want %d", name, limit.Unix(), c.limit)
+		}
+	}
+}
+
 // judge holds the history against the laws, and returns a row of the report.
 func (r *rollout) judge(t *testing.T) []string {
 	h := r.history()
