@@ -214,7 +214,7 @@ func (r *rollout) limit(g gap) time.Time {
 		most = mostGap
 	}
 	for _, k := range r.kills {
-		if after := k.at.Add(lease + most); k.at.Before(g.next.start) && after.After(limit) {
+		if after := k.at.Add(lease + most); k.leases && k.at.Before(g.next.start) && after.After(limit) {
 			limit = after
 		}
 	}
@@ -227,7 +227,7 @@ func (r *rollout) limit(g gap) time.Time {
 
 func TestAGapIsTooLongByWhatCameBefore(t *testing.T) {
 	second := func(n int) time.Time { return time.Unix(int64(n), 0) }
-	killed := []fault{{to: "new-1", at: second(90), over: second(91)}}
+	killed := []fault{{leases: true, at: second(90), over: second(91)}}
 	back := int((collection + longestBackoff + mostGap) / time.Second)
 	for name, c := range map[string]struct {
 		last, next string
@@ -243,7 +243,8 @@ func TestAGapIsTooLongByWhatCameBefore(t *testing.T) {
 		"the way back":                      {"new-0", "old-0", 101, nil, nil, 101 + back},
 		"a candidate that waited is killed": {"old-0", "new-0", 101, killed, nil, 107},
 		"a kill long ago":                   {"new-0", "new-1", 110, killed, nil, 127},
-		"a kill on the way back":            {"new-0", "old-0", 0, []fault{{at: second(100)}}, nil, 115 + back},
+		"a kill on the way back":            {"new-0", "old-0", 0, []fault{{leases: true, at: second(100)}}, nil, 115 + back},
+		"a legacy program is killed":        {"old-0", "old-0", 0, []fault{{at: second(100)}}, nil, 103},
 		"an apiserver that was away":        {"old-0", "new-0", 101, nil, []fault{{at: second(90), over: second(96)}}, 109},
 		"an apiserver that is away":         {"old-0", "new-0", 101, nil, []fault{{at: second(101)}}, 109},
 		"an apiserver that was back":        {"old-0", "new-0", 101, nil, []fault{{at: second(80), over: second(90)}}, 103},

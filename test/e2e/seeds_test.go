@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zonelect/zonelect/test/trial"
 )
 
 // seeds runs the migrations of these seeds, such as 1-10 or 3,7, one after the
@@ -129,6 +131,7 @@ func (p plan) moment() string {
 // fault is a fault that happened.
 type fault struct {
 	to, when string    // the pod or the zone; the moment of whose migration
+	leases   bool      // a candidate was killed, which may have held the Lease
 	at, over time.Time // over is zero as long as it lasts
 }
 
@@ -216,7 +219,7 @@ func (r *rollout) killOne(t *testing.T) {
 			t.Error(err)
 		}
 		if !killed.IsZero() {
-			r.kills = append(r.kills, fault{victim.name, r.when(), killed, again})
+			r.kills = append(r.kills, fault{victim.name, r.when(), victim.kind == trial.Zonelect, killed, again})
 			t.Logf("%s was killed", victim.name)
 			return
 		}
