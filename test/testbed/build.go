@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,13 +20,23 @@ import (
 // buildNews is how often a long build says that it still goes on.
 const buildNews = 5 * time.Second
 
-// Build makes the control plane's program, build/bin/controlplane in the
-// repository, unless it is there and newer than its sources, and returns its
-// path. The first build takes minutes; progress, unless nil, gets a line every
-// few seconds. Concurrent calls, of several processes too, build it once.
-func Build(ctx context.Context, progress io.Writer) (string, error) {
+// Build makes the control plane's program of a version of Kubernetes (see
+// Config.Kubernetes), build/bin/controlplane or build/bin/controlplane-VERSION
+// in the repository, unless it is there and newer than its sources, and returns
+// its path. The first build of a version takes minutes; progress, unless nil,
+// gets a line every few seconds. Concurrent calls, of several processes too,
+// build it once.
+func Build(ctx context.Context, version string, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
+		return "", err
+	}
+	source := filepath.Join(root, "test", "controlplane")
+	name, modules := "controlplane", "go.mod"
+	if version != "" {
+		name, modules = name+"-"+version, version+".mod"
+	}
+	if err := knownVersion(source, version); err != nil {
 		return "", err
 	}
 	bin, err := binDir(root)
@@ -37,19 +48,35 @@ func Build(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	source := filepath.Join(root, "test", "controlplane")
-	target := filepath.Join(bin, program("controlplane"))
-	fresh, err := newer(target, source)
+	target := filepath.Join(bin, program(name))
+	fresh, err := newer(target, source, modules)
 	if err != nil || fresh {
 		return target, err
 	}
-	version, err := kubernetesVersion(ctx, source)
+	exact, err := kubernetesVersion(ctx, source, modules)
 	if err != nil {
 		return "", err
 	}
 	b := builder{dir: source, pkg: ".", env: []string{"GOWORK=off"}, target: target, progress: progress,
-		flags: []string{"-trimpath", "-ldflags", "-s -w " + stamp(version)}}
+		flags: []string{"-modfile=" + modules, "-trimpath", "-ldflags", "-s -w " + stamp(exact)}}
 	return target, b.build(ctx)
+}
+
+// knownVersion returns an error that lists the versions of Kubernetes there
+// are, unless version is one of them or empty.
+func knownVersion(source, version string) error {
+	files, err := filepath.Glob(filepath.Join(source, "v*.mod"))
+	if err != nil {
+		return fmt.Errorf("list the versions of Kubernetes: %w", err)
+	}
+	var known []string
+	for _, file := range files {
+		known = append(known, strings.TrimSuffix(filepath.Base(file), ".mod"))
+	}
+	if version != "" && !slices.Contains(known, version) {
+		return fmt.Errorf("no control plane of Kubernetes %q can be built: use one of %s, or none for the newest", version, strings.Join(known, ", "))
+	}
+	return nil
 }
 
 // BuildProgram builds a main package of the repository, named as seen from its
@@ -85,9 +112,9 @@ func program(name string) string {
 	return name
 }
 
-// newer reports whether target exists and is newer than every Go file and
-// go.mod or go.sum in source.
-func newer(target, source string) (bool, error) {
+// newer reports whether target exists and is newer than every Go file in
+// source, the file modules there, and its checksums.
+func newer(target, source, modules string) (bool, error) {
 	built, err := os.Stat(target)
 	if os.IsNotExist(err) {
 		return false, nil
@@ -95,11 +122,12 @@ func newer(target, source string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look at the built program: %w", err)
 	}
-	files, err := filepath.Glob(filepath.Join(source, "*.[gms]*"))
+	files, err := filepath.Glob(filepath.Join(source, "*.go"))
 	if err != nil {
 		return false, fmt.Errorf("list the program's sources: %w", err)
 	}
-	for _, file := range files {
+	sums := strings.TrimSuffix(modules, ".mod") + ".sum"
+	for _, file := range append(files, filepath.Join(source, modules), filepath.Join(source, sums)) {
 		info, err := os.Stat(file)
 		if err != nil {
 			return false, fmt.Errorf("look at a source: %w", err)
@@ -111,13 +139,13 @@ func newer(target, source string) (bool, error) {
 	return true, nil
 }
 
-// kubernetesVersion reads which Kubernetes the module in dir requires.
-func kubernetesVersion(ctx context.Context, dir string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+// kubernetesVersion reads which Kubernetes a file of modules in dir requires.
+func kubernetesVersion(ctx context.Context, dir, modules string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-modfile="+modules, "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("read the version of Kubernetes from %s/go.mod: %w", dir, err)
+		return "", fmt.Errorf("read the version of Kubernetes from %s: %w", filepath.Join(dir, modules), err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

@@ -66,6 +66,9 @@ func ParseNetwork(name string) (Network, error) {
 // Config is what a testbed is made of. The zero value is three stacked zones
 // on the best network there is.
 type Config struct {
+	// Kubernetes is the version of the control plane, as v1.33.13: one for which
+	// test/controlplane has a VERSION.mod. Default: that of its go.mod.
+	Kubernetes string
 	// Zones are the zones' names: DNS labels of at most 20 characters.
 	// Default za, zb, zc. One zone makes a plain, fast apiserver.
 	Zones []string
@@ -76,6 +79,10 @@ type Config struct {
 	// WithoutControllers leaves the kube-controller-manager out: nothing is
 	// garbage-collected, no node is ever found dead, and the start is faster.
 	WithoutControllers bool
+	// ControllersServer is the URL by which the kube-controller-manager reaches
+	// the API, for a test that stands in between; it shall lead to an apiserver
+	// of the testbed. Default: the apiserver of a living zone.
+	ControllersServer string
 	// WithoutNodes leaves nodes and kubelets out; AddPod then fails.
 	WithoutNodes bool
 	// APIServerFlags are given to every apiserver, after the testbed's own:

@@ -39,7 +39,7 @@ func TestConfigRefuses(t *testing.T) {
 func TestNewer(t *testing.T) {
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	for _, file := range []string{source, target} {
+	for _, file := range []string{source, target, filepath.Join(dir, "v1.mod"), filepath.Join(dir, "v1.sum")} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -49,12 +49,42 @@ func TestNewer(t *testing.T) {
 		if err := os.Chtimes(source, at, at); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := newer(target, dir); got != want || err != nil {
+		if got, err := newer(target, dir, "v1.mod"); got != want || err != nil {
 			t.Errorf("with sources %s old the program is newer: %v (%v), want %v", -age, got, err, want)
 		}
 	}
-	if got, err := newer(filepath.Join(dir, "missing"), dir); got || err != nil {
+	if got, err := newer(filepath.Join(dir, "missing"), dir, "v1.mod"); got || err != nil {
 		t.Errorf("a missing program is newer: %v (%v)", got, err)
+	}
+}
+
+func TestEachVersionOfKubernetesIsWhatItsFileIsNamedFor(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "controlplane", "v*.mod"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("versions of the control plane: %v (%v)", files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := strings.TrimSuffix(filepath.Base(file), ".mod")
+		if !strings.Contains(string(content), "\tk8s.io/kubernetes "+version+"\n") {
+			t.Errorf("%s does not require it", file)
+		}
+		for line := range strings.Lines(string(content)) {
+			_, staged, replaced := strings.Cut(line, " => k8s.io/")
+			if want := " " + strings.Replace(version, "v1.", "v0.", 1) + "\n"; replaced && !strings.HasSuffix(staged, want) {
+				t.Errorf("%s has a part of another version: %s", file, line)
+			}
+		}
+	}
+}
+
+func TestAnUnknownVersionOfKubernetesIsRefusedWithTheKnown(t *testing.T) {
+	_, err := Build(t.Context(), "v1.2.3", nil)
+	if err == nil || !strings.Contains(err.Error(), "v1.33.13") {
+		t.Errorf("%v, want an error that lists the versions", err)
 	}
 }
 

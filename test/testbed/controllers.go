@@ -4,6 +4,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -29,7 +30,7 @@ func (t *Testbed) moveControllers(ctx context.Context) error {
 		return fmt.Errorf("start the controllers: no zone has a living apiserver")
 	}
 	kubeconfig := filepath.Join(t.dir, "kcm.kubeconfig")
-	if err := t.writeKubeconfig(kubeconfig, t.network.observe(zone)); err != nil {
+	if err := t.writeKubeconfig(kubeconfig, cmp.Or(t.config.ControllersServer, t.network.observe(zone))); err != nil {
 		return err
 	}
 	started, err := t.launcher.start(command{

@@ -51,7 +51,7 @@ func Start(ctx context.Context, config Config) (*Testbed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a testbed: %w", err)
 	}
-	program, err := Build(ctx, config.Progress)
+	program, err := Build(ctx, config.Kubernetes, config.Progress)
 	if err != nil {
 		return nil, fmt.Errorf("start a testbed: build the control plane: %w", err)
 	}

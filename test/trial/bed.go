@@ -4,10 +4,16 @@
 package trial
 
 import (
+	"cmp"
+	"os"
 	"testing"
 
 	"github.com/zonelect/zonelect/test/testbed"
 )
+
+// Version is the variable in the environment that names the version of
+// Kubernetes for all tests whose testbed names none; see testbed.Config.
+const Version = "ZONELECT_KUBERNETES"
 
 // Bed starts a testbed that ends with the test. It skips under -short.
 func Bed(t *testing.T, config testbed.Config) *testbed.Testbed {
@@ -15,6 +21,7 @@ func Bed(t *testing.T, config testbed.Config) *testbed.Testbed {
 	if testing.Short() {
 		t.Skip("needs a real control plane: run without -short")
 	}
+	config.Kubernetes = cmp.Or(config.Kubernetes, os.Getenv(Version))
 	config.Progress = t.Output()
 	b, err := testbed.Start(t.Context(), config)
 	if err != nil {
