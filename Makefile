@@ -5,6 +5,9 @@ LINT_VERSION := v2.15.0
 # The version is in the path, so that a new one is not mistaken for the old.
 LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 
+# The versions of Kubernetes besides that of test/controlplane/go.mod.
+VERSIONS := $(basename $(notdir $(wildcard test/controlplane/v*.mod)))
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -42,6 +45,20 @@ soak: ## Migrations with random faults, SEEDS=1-10 of each variant (6 min)
 .PHONY: bench
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
 	cd test && go test -v -count=1 -timeout 25m ./bench/
+
+# The tests that run on each of them: that there is one leader through contests,
+# kills, handovers and migrations.
+COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader
+
+.PHONY: compat
+compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Kubernetes (half an hour)
+
+.PHONY: compat-collector
+compat-collector:
+	cd test && go test -v -count=1 -timeout 15m ./compat/
+
+compat-v%:
+	cd test && ZONELECT_KUBERNETES=v$* go test -v -count=1 -timeout 25m -run '$(COMPAT)' ./e2e/
 
 .PHONY: model
 model: ## Check the migration's protocol with Spin (spin and gcc on PATH)

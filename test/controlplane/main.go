@@ -14,6 +14,11 @@
 // It is a module of its own: k8s.io/kubernetes needs every staging module
 // replaced, and none of that may reach the library's go.mod. The package
 // test/testbed builds and runs it.
+//
+// go.mod is the newest version of Kubernetes. Each VERSION.mod beside it is
+// another, built with -modfile: the go.mod of that release, with its staging
+// modules replaced by those of the same version, after
+// GOWORK=off go mod tidy -modfile=VERSION.mod.
 package main
 
 import (

@@ -34,6 +34,8 @@ type rollout struct {
 	old     []*pod
 	fresh   []*pod
 	kills   []fault
+	// collectors is how long a candidate waits for old garbage collectors.
+	collectors time.Duration
 }
 
 // script is what is done to every operator.
@@ -188,7 +190,8 @@ func (r *rollout) mover(c *kubernetes.Clientset) (*migrate.Migration, error) {
 
 // limit is when somebody must lead again. Where no fault hit a gap that is:
 //
-//   - mostGap after the last legacy pod was gone, before a candidate leads;
+//   - mostGap after the last legacy pod was gone, before a candidate leads, and
+//     the wait for old garbage collectors;
 //   - a lease and mostGap after a candidate was killed, before another leads;
 //   - what the collector and the longest sleep of leader-for-life take, and
 //     mostGap, before another legacy pod leads; or, for the same one, the
@@ -201,9 +204,9 @@ func (r *rollout) limit(g gap) time.Time {
 	var most time.Duration
 	switch {
 	case g.last.legacy && !g.next.legacy:
-		most = mostGap
+		most = mostGap + r.collectors
 	case !g.next.legacy:
-		most = lease + mostGap
+		most = lease + mostGap + r.collectors
 	case g.last.pod == g.next.pod:
 		most = containerRestart + mostGap
 	default:
@@ -211,7 +214,7 @@ func (r *rollout) limit(g gap) time.Time {
 	}
 	limit := g.owed().Add(most)
 	if !g.next.legacy {
-		most = mostGap
+		most = mostGap + r.collectors
 	}
 	for _, k := range r.kills {
 		if after := k.at.Add(lease + most); k.leases && k.at.Before(g.next.start) && after.After(limit) {
@@ -359,7 +362,7 @@ func TestAMigrationNeverHasTwoLeaders(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					p := &past{b, patience(t, 4*time.Minute), client}
 					m := &migration{past: p, lock: "op-" + name, variant: variant}
-					r := &rollout{migration: m, plan: newPlan(variant, seed), outages: outages}
+					r := &rollout{migration: m, plan: newPlan(variant, seed), outages: outages, collectors: m.settle(t)}
 					defer m.stop()
 					defer func() { told.add(r.judge(t)) }() // also of one that was broken off
 					r.run(t)
