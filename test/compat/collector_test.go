@@ -71,7 +71,8 @@ func serverVersion(client kubernetes.Interface) (string, error) {
 // Without M7: the collector finds the shield's only owner gone; before its
 // delete lands, the next candidate puts itself in and leads; then the delete
 // takes the shield from under it, and a legacy pod makes the lock its own. The
-// candidate stops as soon as it hears of that.
+// candidate stops as soon as it hears of that; a deaf one only when it can no
+// longer trust its Lease.
 func TestWithoutSettlingACollectorOfOldMakesTwoLeaders(t *testing.T) {
 	c := newCluster(t, bareCollector)
 	for i := range 6 {
