@@ -47,8 +47,8 @@ bench: ## What handovers, killed leaders and idling cost, beside client-go (10 m
 	cd test && go test -v -count=1 -timeout 25m ./bench/
 
 # The tests that run on each of them: that there is one leader through contests,
-# kills, handovers and migrations.
-COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader
+# kills, handovers, a lost zone and migrations.
+COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual
 
 .PHONY: compat
 compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Kubernetes (half an hour)
