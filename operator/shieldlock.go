@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks/multilock"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // ShieldOptions say how a leader-for-life lock is migrated. The zero value is
@@ -54,7 +52,7 @@ func ShieldLock(cfg *rest.Config, timing election.Timing, self Self, namespace, 
 	return multilock.NewShield(multilock.ShieldConfig{
 		Lease: w.lease(namespace, name), Core: w.core, Apps: w.apps,
 		LegacyName: o.LegacyName, Mode: o.Mode,
-		Candidate: self.Candidate(), Pod: ownerref.Owner{Kind: ownerref.Pod, Name: self.PodName, UID: types.UID(self.PodUID)},
+		Candidate: self.Candidate(), Pod: self.owner(),
 		Version: o.Version, Selector: o.Selector, LegacyGrace: o.LegacyGrace, Settle: o.Settle,
 		Timing: timing,
 	})

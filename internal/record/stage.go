@@ -16,8 +16,6 @@ import (
 const (
 	AnnotationPhase     = "zonelect.dev/phase"
 	AnnotationPhaseStep = "zonelect.dev/phase-step"
-	// AnnotationLegacy names the legacy lock that is held with a Lease.
-	AnnotationLegacy = "zonelect.dev/legacy"
 )
 
 // Phase is how far the move off a legacy lock has come. Empty means that none
@@ -29,7 +27,7 @@ const (
 	PhaseLegacy Phase = "legacy" // only the legacy lock counts
 	PhaseDual   Phase = "dual"   // the Lease counts, and the legacy lock is held with it
 	PhaseSealed Phase = "sealed" // the Lease alone counts, what is left of the legacy lock keeps legacy pods out
-	PhaseClean  Phase = "clean"  // the legacy lock is gone for good
+	PhaseClean  Phase = "clean"  // the legacy lock is gone for good, and the Lease alone counts
 )
 
 var phases = []Phase{PhaseLegacy, PhaseDual, PhaseSealed, PhaseClean}

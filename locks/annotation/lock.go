@@ -5,6 +5,7 @@ package annotation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -108,12 +109,22 @@ func (l *Lock) Read(ctx context.Context) (election.Snapshot, error) {
 // hold without loss is refused before anything is sent; see election.Lock for
 // the other errors.
 func (l *Lock) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
-	object, err := l.store.put(ctx, base.Opaque, r)
+	object, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error { return write(object, r) })
 	if err != nil {
 		return election.Snapshot{}, err
 	}
 	s, err := l.snapshot(object)
 	return s, l.name.Explain(apierror.Update, err)
+}
+
+// Clear takes the record off the object, for good, if that is still at base,
+// which must exist. The object stays, with all else that it has.
+func (l *Lock) Clear(ctx context.Context, base election.Version) error {
+	if !base.Exists() {
+		return l.name.Explain(apierror.Update, errors.New("it does not exist"))
+	}
+	_, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error { strip(object); return nil })
+	return err
 }
 
 // Watch sends what happens to the object after from, as election.Lock says. It

@@ -90,8 +90,11 @@ func otherLock(object metav1.Object) error {
 }
 
 // write puts r on an object in place of the record there, and keeps the rest.
-// Call check first.
+// It returns an error if the annotations cannot hold r without loss.
 func write(object metav1.Object, r election.Record) error {
+	if err := check(r); err != nil {
+		return err
+	}
 	value, err := json.Marshal(wire{
 		HolderIdentity:       r.Holder,
 		LeaseDurationSeconds: int64(r.LeaseDuration / time.Second),
@@ -111,6 +114,16 @@ func write(object metav1.Object, r election.Record) error {
 	annotate(annotations, AnnotationRenewed, r.RenewTime)
 	object.SetAnnotations(annotations)
 	return nil
+}
+
+// strip takes the record off an object, with all that goes with it, and keeps
+// the rest.
+func strip(object metav1.Object) {
+	annotations := record.WriteDetails(object.GetAnnotations(), election.Details{})
+	for _, key := range []string{AnnotationRecord, AnnotationAcquired, AnnotationRenewed} {
+		delete(annotations, key)
+	}
+	object.SetAnnotations(annotations)
 }
 
 func annotate(annotations map[string]string, key string, t time.Time) {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
@@ -20,8 +19,8 @@ import (
 // store is one object of whatever kind.
 type store interface {
 	get(ctx context.Context) (metav1.Object, error)
-	// put writes r onto base, or onto a new object where base is nil.
-	put(ctx context.Context, base any, r election.Record) (metav1.Object, error)
+	// put writes base, or a new object where base is nil, with a change.
+	put(ctx context.Context, base any, change func(metav1.Object) error) (metav1.Object, error)
 	watch(ctx context.Context, from uint64, each eachEvent) error
 }
 
@@ -45,7 +44,7 @@ type typed[T any, P rawapi.Type[T]] struct{ object rawapi.Object[T, P] }
 
 func (s typed[T, P]) get(ctx context.Context) (metav1.Object, error) { return s.object.Get(ctx) }
 
-func (s typed[T, P]) put(ctx context.Context, base any, r election.Record) (metav1.Object, error) {
+func (s typed[T, P]) put(ctx context.Context, base any, change func(metav1.Object) error) (metav1.Object, error) {
 	verb, send, object := apierror.Create, s.object.Create, P(new(T))
 	if base != nil {
 		old, ok := base.(P)
@@ -54,11 +53,7 @@ func (s typed[T, P]) put(ctx context.Context, base any, r election.Record) (meta
 		}
 		verb, send, object = apierror.Update, s.object.Update, old.DeepCopyObject().(P)
 	}
-	err := check(r)
-	if err == nil {
-		err = write(object, r)
-	}
-	if err != nil {
+	if err := change(object); err != nil {
 		return nil, s.object.Name().Explain(verb, err)
 	}
 	return send(ctx, object)

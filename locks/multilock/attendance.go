@@ -13,16 +13,40 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
+// participant is any candidate that takes part in a migration.
+type participant struct {
+	lease     lease.Config
+	core      rest.Interface
+	mode      Mode
+	candidate election.Candidate
+	pod       ownerref.Owner
+	version   string
+	timing    election.Timing
+}
+
+// presence is what the presence object says.
+func (p participant) presence(waiting string) presence.Object {
+	return presence.Object{
+		Lock: p.lease.Name, Pod: presence.Pod{Name: p.pod.Name, UID: p.pod.UID},
+		Identity: p.candidate.Identity, Zone: p.candidate.Zone, Node: p.candidate.Node,
+		Version: p.version, Mode: string(p.mode), Waiting: waiting,
+	}
+}
+
 // attendance keeps the own presence object, in a goroutine of its own.
 type attendance struct {
-	shield *Shield
+	participant
+	news   chan struct{}       // gets a word when there is a problem
 	exists chan ownerref.Owner // gets the presence whenever it was made sure of
 	gone   chan error          // gets ErrPodGone
 	again  chan struct{}       // what it says has changed
@@ -32,8 +56,8 @@ type attendance struct {
 	err     error
 }
 
-func newAttendance(s *Shield) *attendance {
-	return &attendance{shield: s, exists: make(chan ownerref.Owner), gone: make(chan error, 1), again: make(chan struct{}, 1)}
+func newAttendance(p participant, news chan struct{}) *attendance {
+	return &attendance{participant: p, news: news, exists: make(chan ownerref.Owner), gone: make(chan error, 1), again: make(chan struct{}, 1)}
 }
 
 // say has the presence say what this candidate waits for.
@@ -53,7 +77,7 @@ func (a *attendance) problem() error {
 
 // keep keeps the presence until ctx ends or the own pod is gone.
 func (a *attendance) keep(ctx context.Context) {
-	interval := a.shield.config.Timing.RenewInterval
+	interval := a.timing.RenewInterval
 	delays := retries(interval/10, 5*interval)
 	for ctx.Err() == nil {
 		err := a.attend(ctx)
@@ -80,8 +104,8 @@ func (a *attendance) note(err error) {
 	a.err = err
 	a.mu.Unlock()
 	if err != nil && (before == nil || err.Error() != before.Error()) {
-		a.shield.log().Error(err, "cannot keep the own presence object")
-		signal(a.shield.news)
+		a.lease.Logger.Error(err, "cannot keep the own presence object")
+		signal(a.news)
 	}
 }
 
@@ -91,9 +115,8 @@ func (a *attendance) attend(ctx context.Context) error {
 	a.mu.Lock()
 	waiting := a.waiting
 	a.mu.Unlock()
-	c := a.shield.config
-	limited, cancel := context.WithTimeout(ctx, 2*c.Timing.AttemptTimeout)
-	o, err := presence.Ensure(limited, c.Lease.Client, c.Lease.Namespace, a.shield.presence(waiting))
+	limited, cancel := context.WithTimeout(ctx, 2*a.timing.AttemptTimeout)
+	o, err := presence.Ensure(limited, a.lease.Client, a.lease.Namespace, a.presence(waiting))
 	cancel()
 	if err != nil {
 		return fmt.Errorf("keep the own presence object: %w", err)
@@ -127,9 +150,8 @@ func (a *attendance) watch(ctx context.Context, o presence.Object) (deleted bool
 		case <-watching.Done():
 		}
 	}()
-	c := a.shield.config
-	object := rawapi.New[coordinationv1.Lease](c.Lease.Client, apierror.Object{
-		Resource: apierror.Leases, Namespace: c.Lease.Namespace, Name: o.Name,
+	object := rawapi.New[coordinationv1.Lease](a.lease.Client, apierror.Object{
+		Resource: apierror.Leases, Namespace: a.lease.Namespace, Name: o.Name,
 	})
 	err = object.Watch(watching, 0, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 		if e.Type == kubewatch.Deleted {
@@ -148,28 +170,26 @@ func (a *attendance) watch(ctx context.Context, o presence.Object) (deleted bool
 
 // checkPod returns ErrPodGone if the own pod does not exist any more.
 func (a *attendance) checkPod(ctx context.Context) error {
-	c := a.shield.config
-	ctx, cancel := context.WithTimeout(ctx, c.Timing.AttemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.timing.AttemptTimeout)
 	defer cancel()
-	object := rawapi.New[corev1.Pod](c.Core, apierror.Object{
-		Resource: apierror.Pods, Namespace: c.Lease.Namespace, Name: c.Pod.Name,
+	object := rawapi.New[corev1.Pod](a.core, apierror.Object{
+		Resource: apierror.Pods, Namespace: a.lease.Namespace, Name: a.pod.Name,
 	})
 	pod, err := object.Get(ctx)
 	switch {
 	case object.Name().Absent(err):
-		return fmt.Errorf("%w: %s", ErrPodGone, c.Pod)
+		return fmt.Errorf("%w: %s", ErrPodGone, a.pod)
 	case err != nil:
 		return fmt.Errorf("look whether the own pod still exists: %w", err)
-	case pod.UID != c.Pod.UID:
-		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, c.Pod)
+	case pod.UID != a.pod.UID:
+		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, a.pod)
 	}
 	return nil
 }
 
 // list returns the presences of all candidates.
 func (a *attendance) list(ctx context.Context) ([]ownerref.Owner, error) {
-	c := a.shield.config
-	all, err := presence.List(ctx, c.Lease.Client, c.Lease.Namespace, c.Lease.Name)
+	all, err := presence.List(ctx, a.lease.Client, a.lease.Namespace, a.lease.Name)
 	var owners []ownerref.Owner
 	for _, o := range all {
 		owners = append(owners, ownerOf(o))

@@ -70,14 +70,14 @@ func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
 	return &keeper{
 		shield: s,
 		situation: situation{
-			fixed: s.config.Mode == Dual,
-			poll:  pollInterval, recheck: s.config.Timing.RenewInterval,
+			mode: s.config.Mode,
+			poll: pollInterval, recheck: s.config.Timing.RenewInterval,
 			unheard: true,
 		},
 		clear:    clear,
 		results:  make(chan result, 1),
 		retries:  retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
-		presence: newAttendance(s),
+		presence: newAttendance(s.config.participant(), s.news),
 
 		// A delay varies by half: it is a RenewInterval at most.
 		watchRetries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),

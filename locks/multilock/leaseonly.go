@@ -20,9 +20,10 @@ import (
 // LeaseOnly is an election.Lock on a Lease alone, for programs that take no
 // part in a migration. It is an [election.Guardian] that does not campaign
 // where a legacy lock counts too (M12): while the phase on the Lease is legacy
-// or dual, or where, at the start or after such a phase, a ConfigMap of the
-// lock's name is a leader-for-life lock, or a shield that is not sealed. Its
-// methods are safe for concurrent use.
+// or dual, or sealed though the legacy lock is an election record, or where, at
+// the start or after such a phase, a ConfigMap of the lock's name is a
+// leader-for-life lock, or a shield that is not sealed. Its methods are safe for
+// concurrent use.
 type LeaseOnly struct {
 	*phased
 	config    lease.Config
@@ -46,7 +47,7 @@ const (
 func NewLeaseOnly(c lease.Config, core rest.Interface) (*LeaseOnly, error) {
 	l := &LeaseOnly{config: c}
 	var errs [2]error
-	l.phased, errs[0] = newPhased(c, "")
+	l.phased, errs[0] = newPhased(c, record.Legacy{})
 	l.configMap, errs[1] = ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name, Logger: c.Logger})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func NewLeaseOnly(c lease.Config, core rest.Interface) (*LeaseOnly, error) {
 func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) error {
 	said := election.Clearance{}
 	for {
-		c, again := mayMix(l.latest()), time.Duration(0)
+		c, again := mayMix(l.latest(), l.moved()), time.Duration(0)
 		if !said.Granted && c.Granted {
 			c, again = l.look(ctx)
 		}
@@ -79,26 +80,25 @@ func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) 
 	}
 }
 
-// ErrPhase says that the phase on record keeps this kind of candidate out.
-var ErrPhase = errors.New("not in this phase")
-
 // Write writes the Lease, but does not take it for a new holder at a version
-// whose phase forbids that: the answer to the first read may have come before
-// Attend could withdraw its clearance.
+// whose phase forbids that.
 func (l *LeaseOnly) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
-	c := mayMix(record.StageOf(base))
-	if !c.Granted && r.Holder != "" && r.Holder != record.HolderOf(base) {
-		return election.Snapshot{}, fmt.Errorf("%w: %s", ErrPhase, c.Why)
+	if err := mayTake(mayMix(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
+		return election.Snapshot{}, err
 	}
 	return l.phased.Write(ctx, base, r)
 }
 
-// mayMix says whether a candidate that knows the Lease alone may campaign.
-func mayMix(stage record.Stage) election.Clearance {
-	if stage.Phase == record.PhaseLegacy || stage.Phase == record.PhaseDual {
-		return election.Clearance{Why: fmt.Sprintf("the phase on the Lease is %s, and this candidate knows the Lease alone: run it in mode auto", stage.Phase)}
+// mayMix says whether a candidate that knows the Lease alone may campaign. An
+// election record cannot be sealed: whoever set that by hand has dual.
+func mayMix(stage record.Stage, legacy record.Legacy) election.Clearance {
+	switch {
+	case stage.Phase == record.PhaseLegacy || stage.Phase == record.PhaseDual:
+	case stage.Phase == record.PhaseSealed && legacy.Elected:
+	default:
+		return election.Clearance{Granted: true}
 	}
-	return election.Clearance{Granted: true}
+	return election.Clearance{Why: fmt.Sprintf("the phase on the Lease is %s, and this candidate knows the Lease alone: run it in mode auto", stage.Phase)}
 }
 
 // look looks for a legacy ConfigMap, and says when to look again.

@@ -5,6 +5,9 @@ package multilock
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/zonelect/zonelect/election"
@@ -16,15 +19,16 @@ import (
 // latest change of it that was seen, and notes it on a Lease that is made anew.
 type phased struct {
 	lease  *lease.Lock
-	legacy string // what to note about the legacy lock; empty for nothing
+	legacy record.Legacy // what to note about the legacy lock; zero for nothing
 
 	mu      sync.Mutex
 	stage   record.Stage
+	noted   record.Legacy // the legacy lock that the Lease named last
 	news    chan struct{} // stage has changed
 	doubted chan struct{} // the connections at hand may be dead
 }
 
-func newPhased(c lease.Config, legacy string) (*phased, error) {
+func newPhased(c lease.Config, legacy record.Legacy) (*phased, error) {
 	p := &phased{legacy: legacy, news: make(chan struct{}, 1), doubted: make(chan struct{}, 1)}
 	c.Annotate = p.annotate
 	var err error
@@ -79,19 +83,25 @@ func (p *phased) Watch(ctx context.Context, from election.Version, events chan<-
 // other was ever set and a legacy lock is held too.
 func (p *phased) annotate(annotations map[string]string) map[string]string {
 	stage := record.ReadStage(annotations).Later(p.latest())
-	if stage.Phase == "" && p.legacy != "" {
+	if stage.Phase == "" && p.legacy != (record.Legacy{}) {
 		stage = record.Stage{Phase: record.PhaseDual, Step: 1}
 	}
 	annotations = record.WriteStage(annotations, stage)
-	if p.legacy != "" {
-		annotations[record.AnnotationLegacy] = "configmap/" + p.legacy
+	if p.legacy != (record.Legacy{}) {
+		annotations[record.AnnotationLegacy] = p.legacy.String()
 	}
 	return annotations
 }
 
-// heard takes in the phase that a Lease says. One that says an earlier one than
-// is known, or none, is partial, so that its holder notes the phase at once.
+// heard takes in the phase, and the legacy lock, that a Lease says. One that says
+// an earlier phase than is known, or none, is partial, so that its holder notes
+// the phase at once.
 func (p *phased) heard(now election.Snapshot) election.Snapshot {
+	if legacy := record.LegacyOf(now.Version); legacy != (record.Legacy{}) {
+		p.mu.Lock()
+		p.noted = legacy
+		p.mu.Unlock()
+	}
 	stage := record.StageOf(now.Version)
 	p.learn(stage)
 	now.Partial = now.Version.Exists() && stage != p.latest()
@@ -114,11 +124,43 @@ func (p *phased) latest() record.Stage {
 	return p.stage
 }
 
+// moved returns the legacy lock that the Lease named last, if it ever did.
+func (p *phased) moved() record.Legacy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.noted
+}
+
 // doubt tells that the elector doubts its connections.
 func (p *phased) doubt(ctx context.Context) {
 	if election.WantsFreshConnection(ctx) {
 		signal(p.doubted)
 	}
+}
+
+// ErrPhase says that the phase on record keeps this kind of candidate out.
+var ErrPhase = errors.New("not in this phase")
+
+// mayTake returns an error if r makes somebody the holder who is not the one of
+// that version of the Lease, and c forbids it: the answer to the first read may
+// have come before a guardian could withdraw its clearance.
+func mayTake(c election.Clearance, lease election.Version, r election.Record) error {
+	if c.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrPhase, c.Why)
+}
+
+// clearanceIn says whether a candidate may campaign that takes part in the
+// migration. One whose mode is Dual does not beyond that phase.
+func clearanceIn(stage record.Stage, mode Mode, beyond ...record.Phase) election.Clearance {
+	switch {
+	case stage.Phase == record.PhaseLegacy:
+		return election.Clearance{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
+	case mode == Dual && slices.Contains(beyond, stage.Phase):
+		return election.Clearance{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", stage.Phase)}
+	}
+	return election.Clearance{Granted: true}
 }
 
 func signal(to chan struct{}) {

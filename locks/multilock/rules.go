@@ -79,7 +79,7 @@ type situation struct {
 	owners   ownerref.ShieldState // its Seen are the legacy owners that were met
 	readAt   time.Time            // when the newest read of record was sent
 
-	fixed bool // it does not follow the phase beyond dual
+	mode Mode
 
 	duty    duty
 	since   time.Time          // when the duty as a holder began
@@ -147,13 +147,10 @@ func (s *situation) clearance() election.Clearance {
 		return election.Clearance{Why: "the own presence object does not exist yet"}
 	case !s.met:
 		return election.Clearance{Why: "the legacy ConfigMap has not been read yet"}
-	case s.stage.Phase == record.PhaseLegacy && !s.isLeftOver():
-		return election.Clearance{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
+	case s.stage.Phase == record.PhaseLegacy && s.isLeftOver():
+		return election.Clearance{Granted: true}
 	}
-	if s.fixed && (s.stage.Phase == record.PhaseSealed || s.stage.Phase == record.PhaseClean) {
-		return election.Clearance{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", s.stage.Phase)}
-	}
-	return election.Clearance{Granted: true}
+	return clearanceIn(s.stage, s.mode, record.PhaseSealed, record.PhaseClean)
 }
 
 // isLeftOver reports whether a shield stands that, in phase legacy, nobody may

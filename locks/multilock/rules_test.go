@@ -400,7 +400,7 @@ func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 
 func TestACandidateInModeDualDoesNotCampaignBeyondIt(t *testing.T) {
 	s := holder(sealed(1, 1))
-	s.fixed = true
+	s.mode = Dual
 	if s.clearance().Granted {
 		t.Error("it may campaign")
 	}

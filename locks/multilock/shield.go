@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -21,13 +21,21 @@ import (
 // Mode says how a candidate takes part in a migration.
 type Mode string
 
-// The modes of a candidate that shields a legacy lock.
+// The modes of a candidate.
 const (
-	// Auto holds both locks until the phase on record says sealed or clean.
+	// Auto follows the phase on record: it holds both locks, until that says
+	// that the Lease alone counts.
 	Auto Mode = "auto"
 	// Dual always holds both, and does not campaign beyond that phase.
 	Dual Mode = "dual"
 )
+
+func (m Mode) check() error {
+	if m != Auto && m != Dual {
+		return fmt.Errorf("the mode %q is neither %s nor %s", m, Auto, Dual)
+	}
+	return nil
+}
 
 // SettleDefault is M7's wait where the garbage collector may delete objects
 // without comparing resourceVersions.
@@ -92,7 +100,7 @@ func NewShield(c ShieldConfig) (*Shield, error) {
 	s := &Shield{config: c, tenures: make(chan *tenure)}
 	errs := []error{s.check(), c.Timing.Validate()}
 	var err error
-	s.phased, err = newPhased(c.Lease, c.LegacyName)
+	s.phased, err = newPhased(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
 	errs = append(errs, err)
 	s.configMap, err = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Logger: c.Lease.Logger})
 	errs = append(errs, err)
@@ -112,10 +120,7 @@ func (s *Shield) check() error {
 	if s.config.Pod.Name == "" || s.config.Pod.UID == "" {
 		errs = append(errs, fmt.Errorf("the own pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", s.config.Pod))
 	}
-	if m := s.config.Mode; m != Auto && m != Dual {
-		errs = append(errs, fmt.Errorf("the mode %q is neither %s nor %s", m, Auto, Dual))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.config.Mode.check())...)
 }
 
 // Attend keeps the own presence, and the shield, as election.Guardian says. It
@@ -145,11 +150,6 @@ func (s *Shield) Adopt(ctx context.Context, term election.Term, clear func(elect
 
 func (s *Shield) log() logr.Logger { return s.config.Lease.Logger }
 
-func (s *Shield) presence(waiting string) presence.Object {
-	c := s.config
-	return presence.Object{
-		Lock: c.Lease.Name, Pod: presence.Pod{Name: c.Pod.Name, UID: c.Pod.UID},
-		Identity: c.Candidate.Identity, Zone: c.Candidate.Zone, Node: c.Candidate.Node,
-		Version: c.Version, Mode: string(c.Mode), Waiting: waiting,
-	}
+func (c ShieldConfig) participant() participant {
+	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing}
 }

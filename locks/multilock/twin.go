@@ -4,31 +4,49 @@
 package multilock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// UnknownHolder is how the holder begins where the two locks of a [Twin] have
-// different ones. client-go's MultiLock says the same.
-const UnknownHolder = "leaderelection.k8s.io/unknown"
-
-// TwinConfig says which locks a Twin is made of.
+// TwinConfig says what a [Twin] is made of.
 type TwinConfig struct {
-	// Governing decides among the candidates that know of it: a Lease.
-	// Required.
-	Governing election.Lock
-	// Legacy is the lock that older programs hold, and that ends by time: an
-	// annotation on a ConfigMap or an Endpoints object. Required. Both locks
-	// must be of one cluster, for the versions of both are compared.
-	Legacy election.Lock
+	// Lease is the Lease that decides among candidates. Client and
+	// CloseConnections serve this lock alone.
+	Lease lease.Config
+	// Core talks to the core group, v1. Required.
+	Core rest.Interface
+	// Kind of the object that has the annotation. Required.
+	Kind annotation.Kind
+	// LegacyName is its name, in the Lease's namespace. Empty means that of the
+	// Lease.
+	LegacyName string
+	Mode       Mode // empty means Auto
+	// Candidate and Pod are who campaigns. Without the pod's name and UID there
+	// is no presence object, so that no tool sees this candidate.
+	Candidate election.Candidate
+	Pod       ownerref.Owner
+	// Version of the program, for people.
+	Version string
+	// Timing is the election's.
+	Timing election.Timing
 }
 
-// Twin is one lock out of two that end by time: a holder has both. It is for
-// moving off the annotation locks of client-go, whose electors see nothing but
-// their own object, or that and a Lease.
+// Twin is one lock out of a Lease and the lock of older programs, client-go's
+// record on an annotation: both end by time, and a holder has both. It is for
+// moving off the annotation locks, whose electors see nothing but their own
+// object, or that and a Lease.
 //
 // A write puts the record on the legacy object first and on the Lease second,
 // each by compare-and-swap. Only both together are a renewal: where the second
@@ -54,133 +72,193 @@ type TwinConfig struct {
 // LeaseDuration: RenewInterval must suit the shortest, and the lock is not
 // Exclusive.
 //
-// A Twin keeps nothing of what it read but version numbers. All methods are
-// safe for concurrent use.
+// # Phases
+//
+// A Twin follows the phase on the Lease, and is an [election.Guardian]:
+//
+//   - legacy: no candidate campaigns. A leader stops in good order and gives
+//     both locks up.
+//   - dual, or none on record: both locks, as above. A record that ends by time
+//     cannot be sealed, so that sealed is taken for dual.
+//   - clean: the Lease alone is the lock. The leader takes a candidate's record
+//     off the legacy object, and leaves the object.
+//
+// Which phase counts is said by the very version of the Lease that a state was
+// read with, and a write replaces that version of the Lease or fails. So nobody
+// leads by a phase that is over: a change of phase is a new version of the Lease,
+// and whoever has not heard of it has its next write refused there. The Lease is
+// swapped in both phases, and alone decides among candidates. What a candidate
+// that believes in dual leaves on the legacy object in phase clean is half a
+// write, by which nobody leads; the next leader takes it off.
+//
+// Towards legacy electors, dual holds again once the leader has written both
+// records: on the way back from clean that is a watch event after the change,
+// or where it is cut off its RenewDeadline. A legacy elector that leads by then
+// ends the term of the leader.
+//
+// A Lease that is gone is judged by the latest phase that this process has seen
+// on it, and gets that when it is made anew. A process that has seen none takes
+// it for dual.
+//
+// A Twin keeps nothing of what it read but version numbers and that phase. It
+// serves one elector at a time. All methods are safe for concurrent use.
 type Twin struct {
-	governing, legacy election.Lock
-	known             twinNumbers
+	*phased
+	both   *both
+	config TwinConfig
+	record *annotation.Lock
+	turned chan struct{} // the phase has changed
 }
 
-var _ election.Lock = (*Twin)(nil)
+var _ election.Guardian = (*Twin)(nil)
 
-// NewTwin returns the Twin that c describes. It does no I/O.
+// NewTwin returns the lock that c describes, or an error that lists what is
+// wrong with c. It does no I/O.
 func NewTwin(c TwinConfig) (*Twin, error) {
-	if c.Governing == nil || c.Legacy == nil {
-		return nil, errors.New("twin lock: a lock is nil: set Governing, such as a lease lock, and Legacy, such as an annotation lock")
+	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
+	c.Mode = cmp.Or(c.Mode, Auto)
+	c.Timing = c.Timing.WithDefaults()
+	c.Pod.Kind = ownerref.Pod
+	t := &Twin{config: c, turned: make(chan struct{}, 1)}
+	errs := []error{c.Mode.check(), c.Timing.Validate()}
+	var err error
+	t.phased, err = newPhased(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	errs = append(errs, err)
+	t.record, err = annotation.New(annotation.Config{
+		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
+		CloseConnections: c.Lease.CloseConnections, Logger: c.Lease.Logger,
+	})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
-	return &Twin{governing: c.Governing, legacy: c.Legacy}, nil
+	t.both = &both{governing: t.phased, legacy: t.record, alone: t.alone}
+	return t, nil
 }
 
-// Describe names the governing lock, and both kinds. It does no I/O.
-func (t *Twin) Describe() election.Description {
-	d := t.governing.Describe()
-	d.Kind += "+" + t.legacy.Describe().Kind
-	return d
-}
-
-// CloseConnections closes those of both locks. See lease.Lock.
-func (t *Twin) CloseConnections() {
-	for _, lock := range []election.Lock{t.governing, t.legacy} {
-		if l, ok := lock.(interface{ CloseConnections() }); ok {
-			l.CloseConnections()
-		}
+// alone says whether the Lease counts alone: see Phases.
+func (t *Twin) alone(governing election.Snapshot) bool {
+	stage := record.StageOf(governing.Version)
+	if !governing.Version.Exists() {
+		stage = t.latest()
 	}
+	return stage.Phase == record.PhaseClean
 }
 
-// Read reads both locks, until what it has was true at one moment: two
-// requests, and more while others write.
-func (t *Twin) Read(ctx context.Context) (election.Snapshot, error) {
-	state, number, err := t.read(ctx)
-	if err != nil || !state.exists() {
-		return election.Snapshot{}, err
-	}
-	return state.snapshot(number), nil
+// Describe names the Lease, and both kinds. It does no I/O.
+func (t *Twin) Describe() election.Description { return t.both.Describe() }
+
+// CloseConnections closes every connection, as lease.Lock does.
+func (t *Twin) CloseConnections() { t.both.CloseConnections() }
+
+// Read reads the Lease, and in phase dual the legacy object too, until what it
+// has was true at one moment: one or two requests, and more while others write.
+func (t *Twin) Read(ctx context.Context) (election.Snapshot, error) { return t.both.Read(ctx) }
+
+// Watch watches what Read reads, and ends as soon as one watch does. It tells of
+// whole states only, in order. Half of a write of ours it tells after a second,
+// if the other half is still missing then.
+func (t *Twin) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	return t.both.Watch(ctx, from, events)
 }
 
-func (t *Twin) read(ctx context.Context) (*twinState, uint64, error) {
-	for {
-		generation := t.known.generation()
-		state, err := t.collect(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		if number, ok := t.known.read(state, generation); ok {
-			return state, number, nil
-		}
-	}
-}
-
-// collect reads both locks at one moment. Two reads one after the other show a
-// moment if the second gives the older version, which thus stood when the first
-// was made; or if the first lock is still the same afterwards.
-func (t *Twin) collect(ctx context.Context) (*twinState, error) {
-	governing, err := t.readGoverning(ctx)
-	for err == nil {
-		var legacy, again election.Snapshot
-		if legacy, err = t.legacy.Read(ctx); err != nil {
-			return nil, fmt.Errorf("the legacy lock: %w", err)
-		}
-		state := &twinState{governing: governing, legacy: legacy}
-		if legacy.Version.Exists() && legacy.Version.Number < governing.Version.Number {
-			return state, nil
-		}
-		if again, err = t.readGoverning(ctx); err == nil && again.Version.Number == governing.Version.Number {
-			return state, nil
-		}
-		governing = again
-	}
-	return nil, err
-}
-
-func (t *Twin) readGoverning(ctx context.Context) (election.Snapshot, error) {
-	s, err := t.governing.Read(ctx)
-	if err != nil {
-		return s, fmt.Errorf("the governing lock: %w", err)
-	}
-	return s, nil
-}
-
-// Write puts r on the legacy lock and then on the governing one, if they are
-// still at base. Where the second fails the first is written, and nothing is
-// renewed: the error is not election.ErrConflict then, whatever it was, so that
-// the next try comes a while later: a legacy elector cannot tell two renewals
-// within one second apart.
+// Write puts r on what Read reads, the legacy object first, if both are still at
+// base. Where the second write fails the first is done, and nothing is renewed:
+// the error is not election.ErrConflict then, whatever it was. It does not take
+// the lock for a new holder at a version whose phase forbids that (ErrPhase).
 func (t *Twin) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
-	from := &twinState{}
-	if base.Exists() {
-		read, ok := base.Opaque.(*twinState)
-		if !ok || read == nil {
-			return election.Snapshot{}, fmt.Errorf("twin lock: the version to replace (%T) was not read from it", base.Opaque)
+	if s, ok := base.Opaque.(*twinState); ok && s != nil {
+		at := s.governing.Version
+		if err := mayTake(t.clearance(record.StageOf(at)), at, r); err != nil {
+			return election.Snapshot{}, err
 		}
-		from = read
 	}
-	legacy, err := t.legacy.Write(ctx, from.legacy.Version, r)
-	if err != nil {
-		return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
-	}
-	governing, err := t.governing.Write(ctx, from.governing.Version, r)
-	if err != nil {
-		return election.Snapshot{}, &halfError{t.legacy.Describe(), err}
-	}
-	state := &twinState{governing: governing, legacy: legacy}
-	t.known.wrote(state)
-	return state.snapshot(state.newest()), nil
+	return t.both.Write(ctx, base, r)
 }
 
-// halfError is that of a write whose second half failed.
-type halfError struct {
-	written election.Description
-	err     error
+func (t *Twin) clearance(stage record.Stage) election.Clearance {
+	return clearanceIn(stage, t.config.Mode, record.PhaseClean)
 }
 
-func (e *halfError) Error() string {
-	return fmt.Sprintf("%s was written, but not the governing lock, so that nothing is renewed: %v", e.written, e.err)
+func (c TwinConfig) participant() participant {
+	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing}
 }
 
-// Unwrap hides a conflict: that would say that nothing was written.
-func (e *halfError) Unwrap() error {
-	if errors.Is(e.err, election.ErrConflict) {
+// Attend keeps the own presence, and says by the phase whether this candidate may
+// campaign. It returns ErrPodGone when the own pod does not exist any more.
+func (t *Twin) Attend(ctx context.Context, clear func(election.Clearance)) error {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	here := newAttendance(t.config.participant(), t.news)
+	if t.config.Pod.Name != "" && t.config.Pod.UID != "" {
+		wait.Go(func() { here.keep(ctx) })
+	} else {
+		t.config.Lease.Logger.Info("the own pod is not known by name and UID, so that no tool sees this candidate: set POD_NAME and POD_UID by the downward API")
+	}
+	for said := (election.Clearance{}); ; {
+		if c := t.clearance(t.latest()); c != said {
+			said = c
+			clear(c)
+			here.say(c.Why)
+		}
+		select {
+		case <-t.news:
+			signal(t.turned)
+		case <-here.exists:
+		case err := <-here.gone:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Adopt lets the work begin at once, for whoever has the record has all that it
+// takes. In phase clean it takes what is left of the legacy lock away.
+func (t *Twin) Adopt(ctx context.Context, term election.Term, clear func(election.Clearance)) error {
+	clear(election.Clearance{Granted: true})
+	interval := t.config.Timing.RenewInterval
+	delays := retries(interval, 30*interval)
+	for trouble := ""; ; {
+		var again <-chan time.Time
+		if t.latest().Phase == record.PhaseClean {
+			err := t.tidy(ctx, term)
+			if err != nil && !errors.Is(err, election.ErrForbidden) {
+				again = time.After(delays.NextBackOff())
+			}
+			if err != nil && ctx.Err() == nil && err.Error() != trouble {
+				trouble = err.Error()
+				t.config.Lease.Logger.Error(err, "the phase is clean, and a candidate's record is perhaps still on the legacy object: leading goes on")
+			}
+		}
+		select {
+		case <-t.turned:
+			delays.Reset()
+		case <-again:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tidy takes a candidate's record off the legacy object, at a version that was
+// read before the Lease was read to say that it counts alone: what a leader puts
+// there in a later phase dual is another version.
+func (t *Twin) tidy(ctx context.Context, term election.Term) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*t.config.Timing.AttemptTimeout)
+	defer cancel()
+	legacy, err := t.record.Read(ctx)
+	if err != nil || legacy.Record.Holder == "" {
+		return err
+	}
+	if !isOurs(legacy.Record) {
+		t.config.Lease.Logger.Info("the phase is clean, and somebody else has the legacy lock: a legacy elector may lead too", "holder", legacy.Record.Holder, "object", t.record.Describe())
 		return nil
 	}
-	return e.err
+	governing, err := t.phased.Read(ctx)
+	if err != nil || !t.alone(governing) || governing.Record.Holder != term.Holder {
+		return err
+	}
+	return t.record.Clear(ctx, legacy.Version)
 }

@@ -47,26 +47,21 @@ func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 // realTwin is a Twin of the locks that it is for.
 func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Twin {
 	t.Helper()
-	governing, err := lease.New(lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := annotation.New(annotation.Config{Client: apitest.Client(t, server, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	twin, err := NewTwin(TwinConfig{Governing: governing, Legacy: old})
+	twin, err := NewTwin(TwinConfig{
+		Lease: lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:  apitest.Client(t, server, corev1.SchemeGroupVersion), Kind: kind,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return twin
 }
 
-func TestNewTwinWantsBothLocks(t *testing.T) {
-	lock := electiontest.NewMemory("lock")
-	for _, c := range []TwinConfig{{}, {Governing: lock}, {Legacy: lock}} {
-		if _, err := NewTwin(c); err == nil || !strings.Contains(err.Error(), "nil") {
-			t.Errorf("NewTwin(%+v): %v", c, err)
+func TestNewTwinListsWhatIsWrong(t *testing.T) {
+	_, err := NewTwin(TwinConfig{Mode: "x", Timing: election.Timing{LeaseDuration: time.Second}})
+	for _, word := range []string{`"x" is neither`, "LeaseDuration", "namespace is empty", "name is empty", `the kind is ""`} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%v does not say %q", err, word)
 		}
 	}
 }
@@ -83,14 +78,15 @@ func newPair(t *testing.T) *pair {
 }
 
 // twin returns a Twin whose ways to both locks can fail.
-func (p *pair) twin() (twin *Twin, governing, legacy *electiontest.Faulty) {
+func (p *pair) twin() (twin *both, governing, legacy *electiontest.Faulty) {
 	p.t.Helper()
 	governing, legacy = electiontest.NewFaulty(p.governing), electiontest.NewFaulty(p.legacy)
-	twin, err := NewTwin(TwinConfig{Governing: governing, Legacy: legacy})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return twin, governing, legacy
+	return twinOf(governing, legacy), governing, legacy
+}
+
+// twinOf is always in phase dual.
+func twinOf(governing, legacy election.Lock) *both {
+	return &both{governing: governing, legacy: legacy, alone: func(election.Snapshot) bool { return false }}
 }
 
 // put writes a record into one of the locks, whatever is there.
@@ -298,7 +294,7 @@ func TestAVersionOfAnotherLockIsNotWrittenUpon(t *testing.T) {
 }
 
 // listen collects what a watch tells, until the test ends.
-func listen(t *testing.T, twin *Twin, from election.Version) (told func() []election.Event) {
+func listen(t *testing.T, twin *both, from election.Version) (told func() []election.Event) {
 	ctx, cancel := context.WithCancel(t.Context())
 	events, ended := make(chan election.Event), make(chan struct{})
 	var mu sync.Mutex
@@ -451,10 +447,7 @@ func TestAWatchGoesOnAfterAReadThatKnewOfADeletionFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
 		legacy := &lagging{Lock: p.legacy}
-		twin, err := NewTwin(TwinConfig{Governing: p.governing, Legacy: legacy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		twin := twinOf(p.governing, legacy)
 		first, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
 		if err != nil {
 			t.Fatal(err)
@@ -495,10 +488,7 @@ func TestAReadIsOfOneMoment(t *testing.T) {
 		p.put(p.governing, ours("b", 2))
 		p.put(p.legacy, theirs("L", 9))
 	}}
-	twin, err := NewTwin(TwinConfig{Governing: p.governing, Legacy: late})
-	if err != nil {
-		t.Fatal(err)
-	}
+	twin := twinOf(p.governing, late)
 	if got := p.read(twin).Record.Holder; !strings.Contains(got, "legacy: L, governing: b") {
 		t.Errorf("read %q, which never stood there", got)
 	}
@@ -575,10 +565,7 @@ func numberStates(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	p := newPair(t)
 	governing, legacy := &lagging{Lock: p.governing}, &lagging{Lock: p.legacy}
-	twin, err := NewTwin(TwinConfig{Governing: governing, Legacy: legacy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	twin := twinOf(governing, legacy)
 	told := listen(t, twin, election.Version{})
 	states := map[uint64]twinPlace{}
 	note := func(s election.Snapshot) {

@@ -73,10 +73,8 @@ func (s *twinStage) start(identity string) *twinSeat {
 	s.t.Helper()
 	_, governing, legacy := s.twin()
 	c := &twinSeat{governing: governing, legacy: legacy, leading: make(chan election.Term, 100), ended: make(chan error, 100)}
-	twin, err := NewTwin(TwinConfig{Governing: guardedLock{governing, c}, Legacy: legacy})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	twin := twinOf(guardedLock{governing, c}, legacy)
+	var err error
 	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: election.Candidate{Identity: identity}}); err != nil {
 		s.t.Fatal(err)
 	}

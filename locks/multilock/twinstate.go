@@ -15,6 +15,7 @@ import (
 // once it is passed on, as the opaque version of a snapshot.
 type twinState struct {
 	governing, legacy election.Snapshot
+	alone             bool // the governing lock counts alone; of legacy nothing is known
 	at                twinPlace
 }
 
@@ -49,6 +50,8 @@ func (s *twinState) snapshot(number uint64) election.Snapshot {
 func (s *twinState) record() (r election.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
 	switch {
+	case s.alone:
+		return g, false
 	case !s.governing.Version.Exists():
 		return l, l.Holder != ""
 	case !s.legacy.Version.Exists() && g.Holder == "":
@@ -114,6 +117,9 @@ func (s *twinState) order() (newer, older election.Record) {
 // isTorn reports whether one side was written as by a Twin that has not written
 // the other yet.
 func (s *twinState) isTorn() bool {
+	if s.alone {
+		return false
+	}
 	newer, _ := s.order()
 	whole := s.governing.Version.Exists() && s.legacy.Version.Exists() && sameRenewal(s.governing.Record, s.legacy.Record)
 	return isOurs(newer) && !whole
@@ -152,10 +158,11 @@ func sameRenewal(g, l election.Record) bool {
 type twinPlace struct{ governing, legacy twinMark }
 
 // twinMark is the number of a side's newest version or deletion. That of a side
-// which a read found absent is a number that it was absent at.
+// which a read found absent is a number that it was absent at. That of one which
+// was not looked at is the newest known.
 type twinMark struct {
-	number uint64
-	absent bool
+	number          uint64
+	absent, unknown bool
 }
 
 func markOf(v election.Version) twinMark {
@@ -194,6 +201,7 @@ func (n *twinNumbers) read(s *twinState, generation int) (uint64, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.at = twinPlace{n.markRead(s, s.governing, n.place.governing), n.markRead(s, s.legacy, n.place.legacy)}
+	n.overlook(s)
 	if !s.exists() {
 		return 0, true // nothing was read, so nothing is known of when
 	}
@@ -217,12 +225,20 @@ func (n *twinNumbers) markRead(s *twinState, side election.Snapshot, known twinM
 	return twinMark{number: max(n.number, s.newest()), absent: true}
 }
 
+// overlook marks the legacy side as not looked at where it does not matter.
+func (n *twinNumbers) overlook(s *twinState) {
+	if s.alone {
+		s.at.legacy = twinMark{number: n.place.legacy.number, unknown: true}
+	}
+}
+
 // watched numbers a state that a watch put together; false means that a newer
 // one is known.
 func (n *twinNumbers) watched(s *twinState) (uint64, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.at.governing, s.at.legacy = s.at.governing.stillAbsent(n.place.governing), s.at.legacy.stillAbsent(n.place.legacy)
+	n.overlook(s)
 	if !s.at.notBefore(n.place) {
 		return 0, false
 	}
@@ -235,6 +251,7 @@ func (n *twinNumbers) wrote(s *twinState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.at = twinPlace{markOf(s.governing.Version), markOf(s.legacy.Version)}
+	n.overlook(s)
 	if s.at.notBefore(n.place) {
 		n.next(s)
 	}

@@ -5,6 +5,7 @@ package multilock
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,26 +19,47 @@ const twinSettle = time.Second
 // Watch merges the watches of both locks, and ends as soon as one of them does.
 // It tells of states of both only, in order. Half of a write of ours it tells
 // after a second, if the other half is still missing then. From a version that
-// does not exist it reads both first.
-func (t *Twin) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+// does not exist it reads both first, and also when the governing lock begins or
+// ceases to count alone.
+func (b *both) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
 	state, known := from.Opaque.(*twinState)
-	if !known {
-		var err error
-		if state, _, err = t.read(ctx); err != nil {
+	w := &twinWatch{both: b, told: known}
+	if known {
+		w.state = *state
+	} else if err := w.read(ctx); err != nil {
+		return err
+	} else {
+		w.told = !w.state.exists()
+	}
+	for {
+		if err := w.run(ctx, events); !errors.Is(err, errTurned) {
+			return err
+		}
+		if err := w.read(ctx); err != nil {
 			return err
 		}
 	}
-	w := &twinWatch{twin: t, state: *state, told: known || !state.exists()}
-	return w.run(ctx, events)
 }
+
+// errTurned says that the governing lock has begun to count alone, or ceased to.
+var errTurned = errors.New("it counts alone, or does not any more")
 
 // twinWatch is one watch on both locks.
 type twinWatch struct {
-	twin  *Twin
+	both  *both
 	state twinState
 	told  bool      // there is nothing to tell
 	since time.Time // when it was first torn and untold; zero if it is whole
 	alive bool      // a side's watch said that nothing happened
+}
+
+// read takes in what a read finds, which is to be told.
+func (w *twinWatch) read(ctx context.Context) error {
+	state, _, err := w.both.read(ctx)
+	if err == nil {
+		w.state, w.told, w.since = *state, false, time.Time{}
+	}
+	return err
 }
 
 func (w *twinWatch) run(ctx context.Context, events chan<- election.Event) error {
@@ -51,9 +73,12 @@ func (w *twinWatch) run(ctx context.Context, events chan<- election.Event) error
 		sides.Go(func() { ended <- lock.Watch(ctx, from, news) })
 		return news
 	}
-	governing := follow(w.twin.governing, w.state.governing.Version)
-	legacy := follow(w.twin.legacy, w.state.legacy.Version)
-	for {
+	governing := follow(w.both.governing, w.state.governing.Version)
+	var legacy <-chan election.Event
+	if !w.state.alone {
+		legacy = follow(w.both.legacy, w.state.legacy.Version)
+	}
+	for w.both.alone(w.state.governing) == w.state.alone {
 		event, out, settle := w.next(events)
 		timer := time.NewTimer(settle)
 		select {
@@ -70,6 +95,7 @@ func (w *twinWatch) run(ctx context.Context, events chan<- election.Event) error
 		}
 		timer.Stop()
 	}
+	return errTurned
 }
 
 // heard takes in an event of one side. What is not newer than what is known is
@@ -105,7 +131,7 @@ func (w *twinWatch) next(events chan<- election.Event) (e election.Event, out ch
 		}
 	}
 	state := w.state
-	number, newest := w.twin.known.watched(&state)
+	number, newest := w.both.known.watched(&state)
 	if !newest {
 		return e, nil, settle // one side's watch is behind what was read or written
 	}

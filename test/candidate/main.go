@@ -61,7 +61,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.self.PodUID, "pod-uid", "", "UID of the pod")
 	f.StringVar(&o.self.Node, "node-name", "", "name of the node")
 	f.StringVar(&o.self.Zone, "zone", "", "zone; the node's label by default")
-	f.StringVar(&o.mode, "mode", "lease", "auto, dual or lease; the others than lease need a pod")
+	f.StringVar(&o.mode, "mode", "lease", "auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")
 	f.StringVar(&o.legacyKind, "legacy-kind", "ownerref", "the legacy lock's kind: ownerref, configmap or endpoints")
 	f.StringVar(&o.shield.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
 	f.StringVar(&o.shield.Selector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
@@ -86,8 +86,6 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("--mode=%s: use auto, dual or lease", o.mode)
 	case o.legacyKind != "ownerref" && recordKinds[o.legacyKind] == "":
 		return o, fmt.Errorf("--legacy-kind=%s: use ownerref, configmap or endpoints", o.legacyKind)
-	case o.legacyKind != "ownerref" && o.mode == string(multilock.Auto):
-		return o, fmt.Errorf("--legacy-kind=%s follows no phases yet: use --mode=dual", o.legacyKind)
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}
@@ -162,7 +160,9 @@ func (o options) newLock(cfg *rest.Config, self operator.Self, log logr.Logger) 
 		return operator.LeaseOnlyLock(cfg, o.timing, o.namespace, o.lock, way)
 	}
 	if kind := recordKinds[o.legacyKind]; kind != "" {
-		return operator.TwinLock(cfg, o.timing, o.namespace, o.lock, operator.TwinOptions{Kind: kind, LegacyName: o.shield.LegacyName, LockOptions: way})
+		return operator.TwinLock(cfg, o.timing, self, o.namespace, o.lock, operator.TwinOptions{
+			Kind: kind, LegacyName: o.shield.LegacyName, Mode: multilock.Mode(o.mode), LockOptions: way,
+		})
 	}
 	o.shield.Mode, o.shield.LockOptions = multilock.Mode(o.mode), way
 	return operator.ShieldLock(cfg, o.timing, self, o.namespace, o.lock, o.shield)

@@ -14,7 +14,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -44,8 +43,9 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 	}
 	twin := func(kind annotation.Kind) func(t *testing.T, name string) election.Lock {
 		return func(t *testing.T, name string) election.Lock {
-			lock, err := multilock.NewTwin(multilock.TwinConfig{Governing: onLease(t, name), Legacy: onAnnotation(kind)(t, name)})
+			lock, err := operator.TwinLock(b.RESTConfig("za"), election.Timing{}, operator.Self{}, "default", name, operator.TwinOptions{Kind: kind})
 			must(t, err)
+			t.Cleanup(lock.CloseConnections)
 			return lock
 		}
 	}

@@ -1,0 +1,31 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import "testing"
+
+// TestALegacyLockIsReadAsItIsWritten, and the two kinds are never mixed up.
+func TestALegacyLockIsReadAsItIsWritten(t *testing.T) {
+	for text, want := range map[string]Legacy{
+		"configmap/op":             {Resource: ConfigMaps, Name: "op"},
+		"annotation/configmaps/op": {Resource: ConfigMaps, Name: "op", Elected: true},
+		"annotation/endpoints/op":  {Resource: Endpoints, Name: "op", Elected: true},
+		"":                         {},
+	} {
+		if got := ReadLegacy(map[string]string{AnnotationLegacy: text}); got != want {
+			t.Errorf("%q reads as %+v", text, got)
+		}
+		if got := want.String(); got != text {
+			t.Errorf("%+v is written as %q, want %q", want, got, text)
+		}
+	}
+}
+
+func TestALegacyLockThatMakesNoSenseIsNone(t *testing.T) {
+	for _, text := range []string{"op", "configmap/", "endpoints/op", "annotation/op", "annotation/pods/op", "annotation/endpoints/", "annotation/configmaps", "ANNOTATION/endpoints/op"} {
+		if got := ReadLegacy(map[string]string{AnnotationLegacy: text}); got != (Legacy{}) {
+			t.Errorf("%q reads as %+v", text, got)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// UnknownHolder is how the holder begins where the two locks of a [Twin] have
+// different ones. client-go's MultiLock says the same.
+const UnknownHolder = "leaderelection.k8s.io/unknown"
+
+// both is one lock out of two that end by time: a holder has both, or, where
+// alone says so, the governing one alone. It keeps nothing of what it read but
+// version numbers. See [Twin].
+type both struct {
+	governing, legacy election.Lock
+	// alone says of a state of the governing lock whether that counts alone.
+	alone func(election.Snapshot) bool
+	known twinNumbers
+}
+
+var _ election.Lock = (*both)(nil)
+
+// state is what two snapshots mean together. That of the legacy lock does not
+// matter where the governing one counts alone.
+func (b *both) state(governing, legacy election.Snapshot) *twinState {
+	if b.alone(governing) {
+		return &twinState{governing: governing, alone: true}
+	}
+	return &twinState{governing: governing, legacy: legacy}
+}
+
+// Describe names the governing lock, and both kinds. It does no I/O.
+func (b *both) Describe() election.Description {
+	d := b.governing.Describe()
+	d.Kind += "+" + b.legacy.Describe().Kind
+	return d
+}
+
+// CloseConnections closes those of both locks. See lease.Lock.
+func (b *both) CloseConnections() {
+	for _, lock := range []election.Lock{b.governing, b.legacy} {
+		if l, ok := lock.(interface{ CloseConnections() }); ok {
+			l.CloseConnections()
+		}
+	}
+}
+
+// Read reads both locks, until what it has was true at one moment: two
+// requests, and more while others write; or the governing lock alone.
+func (b *both) Read(ctx context.Context) (election.Snapshot, error) {
+	state, number, err := b.read(ctx)
+	if err != nil || !state.exists() {
+		return election.Snapshot{}, err
+	}
+	return state.snapshot(number), nil
+}
+
+func (b *both) read(ctx context.Context) (*twinState, uint64, error) {
+	for {
+		generation := b.known.generation()
+		state, err := b.collect(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if number, ok := b.known.read(state, generation); ok {
+			return state, number, nil
+		}
+	}
+}
+
+// collect reads both locks at one moment, or the governing one where that counts
+// alone. Two reads one after the other show a moment if the second gives the
+// older version, which thus stood when the first was made; or if the first lock
+// is still the same afterwards.
+func (b *both) collect(ctx context.Context) (*twinState, error) {
+	governing, err := b.readGoverning(ctx)
+	for err == nil {
+		if b.alone(governing) {
+			return b.state(governing, election.Snapshot{}), nil
+		}
+		var legacy, again election.Snapshot
+		if legacy, err = b.legacy.Read(ctx); err != nil {
+			return nil, fmt.Errorf("the legacy lock: %w", err)
+		}
+		state := b.state(governing, legacy)
+		if legacy.Version.Exists() && legacy.Version.Number < governing.Version.Number {
+			return state, nil
+		}
+		if again, err = b.readGoverning(ctx); err == nil && again.Version.Number == governing.Version.Number {
+			return state, nil
+		}
+		governing = again
+	}
+	return nil, err
+}
+
+func (b *both) readGoverning(ctx context.Context) (election.Snapshot, error) {
+	s, err := b.governing.Read(ctx)
+	if err != nil {
+		return s, fmt.Errorf("the governing lock: %w", err)
+	}
+	return s, nil
+}
+
+// Write puts r on the legacy lock and then on the governing one, if they are
+// still at base. Where the second fails the first is written, and nothing is
+// renewed: the error is not election.ErrConflict then, whatever it was, so that
+// the next try comes a while later: a legacy elector cannot tell two renewals
+// within one second apart.
+func (b *both) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	from := &twinState{}
+	if base.Exists() {
+		read, ok := base.Opaque.(*twinState)
+		if !ok || read == nil {
+			return election.Snapshot{}, fmt.Errorf("twin lock: the version to replace (%T) was not read from it", base.Opaque)
+		}
+		from = read
+	}
+	if from.alone || !from.exists() && b.alone(election.Snapshot{}) {
+		return b.writeAlone(ctx, from, r)
+	}
+	legacy, err := b.legacy.Write(ctx, from.legacy.Version, r)
+	if err != nil {
+		return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+	}
+	governing, err := b.governing.Write(ctx, from.governing.Version, r)
+	if err != nil {
+		return election.Snapshot{}, &halfError{b.legacy.Describe(), err}
+	}
+	return b.wrote(b.state(governing, legacy)), nil
+}
+
+// writeAlone puts r on the governing lock, which counts alone. It fails where
+// that does not any more with what was written: then half of it is missing.
+func (b *both) writeAlone(ctx context.Context, from *twinState, r election.Record) (election.Snapshot, error) {
+	governing, err := b.governing.Write(ctx, from.governing.Version, r)
+	if err != nil {
+		return election.Snapshot{}, fmt.Errorf("the governing lock: %w", err)
+	}
+	if !b.alone(governing) {
+		return election.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so that nothing is renewed", b.governing.Describe(), b.legacy.Describe())
+	}
+	return b.wrote(b.state(governing, election.Snapshot{})), nil
+}
+
+func (b *both) wrote(s *twinState) election.Snapshot {
+	b.known.wrote(s)
+	return s.snapshot(s.newest())
+}
+
+// halfError is that of a write whose second half failed.
+type halfError struct {
+	written election.Description
+	err     error
+}
+
+func (e *halfError) Error() string {
+	return fmt.Sprintf("%s was written, but not the governing lock, so that nothing is renewed: %v", e.written, e.err)
+}
+
+// Unwrap hides a conflict: that would say that nothing was written.
+func (e *halfError) Unwrap() error {
+	if errors.Is(e.err, election.ErrConflict) {
+		return nil
+	}
+	return e.err
+}
