@@ -142,13 +142,24 @@ func (s *twinStage) holders() string {
 	return s.read(s.legacy).Record.Holder + ", " + s.read(s.governing).Record.Holder
 }
 
+// old starts an elector of the old kind. stop ends it without a release.
+func (s *twinStage) old(identity string, multi bool) (stop func()) {
+	locks := []election.Lock{s.legacy}
+	if multi {
+		locks = append(locks, s.governing)
+	}
+	stop = startOld(s.t, &s.history, rand.New(rand.NewPCG(uint64(len(s.stop)), 3)), identity, locks...)
+	s.stop = append(s.stop, stop)
+	return stop
+}
+
 // oldElector campaigns as client-go did up to 0.26: on the legacy lock alone,
-// or on both as a MultiLock. It judges an expiry by its own LeaseDuration, and
-// takes a renewal for one only if the whole seconds differ.
+// or on that and a second one as a MultiLock. It judges an expiry by its own
+// LeaseDuration, and takes a renewal for one only if the whole seconds differ.
 type oldElector struct {
-	s        *twinStage
+	history  *electiontest.History
 	identity string
-	multi    bool
+	locks    []election.Lock
 
 	seen   [2]election.Record
 	seenAt time.Time
@@ -156,25 +167,23 @@ type oldElector struct {
 	holder string // of what was read or written last
 }
 
-// old starts an elector of the old kind. stop ends it without a release.
-func (s *twinStage) old(identity string, multi bool) (stop func()) {
-	e := &oldElector{s: s, identity: identity, multi: multi}
-	dice := rand.New(rand.NewPCG(uint64(len(s.stop)), 3))
-	ctx, cancel := context.WithCancel(s.t.Context())
+// startOld starts an elector of the old kind. stop ends it without a release.
+func startOld(t *testing.T, history *electiontest.History, dice *rand.Rand, identity string, locks ...election.Lock) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if e.attempt() {
-				e.lead(ctx)
-				*e = oldElector{s: s, identity: identity, multi: multi}
+			e := &oldElector{history: history, identity: identity, locks: locks}
+			for ctx.Err() == nil && !e.attempt() {
+				nap(ctx, twinInterval+time.Duration(dice.Int64N(int64(time.Second))))
 			}
-			nap(ctx, twinInterval+time.Duration(dice.Int64N(int64(time.Second))))
+			if ctx.Err() == nil {
+				e.lead(ctx)
+			}
 		}
 	}()
-	stop = func() { cancel(); <-done }
-	s.stop = append(s.stop, stop)
-	return stop
+	return func() { cancel(); <-done }
 }
 
 func nap(ctx context.Context, d time.Duration) {
@@ -186,7 +195,7 @@ func nap(ctx context.Context, d time.Duration) {
 
 // lead works until no attempt has worked for a RenewDeadline, or ctx ends.
 func (e *oldElector) lead(ctx context.Context) {
-	work := e.s.history.Lead(func(context.Context, election.Term) error {
+	work := e.history.Lead(func(context.Context, election.Term) error {
 		for last := time.Now(); time.Since(last) < twinDeadline && ctx.Err() == nil; {
 			nap(ctx, twinInterval)
 			if ctx.Err() == nil && e.attempt() {
@@ -198,25 +207,21 @@ func (e *oldElector) lead(ctx context.Context) {
 	_ = work(ctx, election.Term{Holder: e.identity, Token: e.base[0].Number})
 }
 
-func (e *oldElector) locks() []*electiontest.Memory {
-	if e.multi {
-		return []*electiontest.Memory{e.s.legacy, e.s.governing}
-	}
-	return []*electiontest.Memory{e.s.legacy}
-}
-
 // attempt reads, and takes or renews what is not another's.
 func (e *oldElector) attempt() bool {
 	var now [2]election.Record
 	exists := false
-	for i, lock := range e.locks() {
-		s, _ := lock.Read(context.Background())
+	for i, lock := range e.locks {
+		s, err := lock.Read(context.Background())
+		if err != nil {
+			return false
+		}
 		now[i], e.base[i] = inSeconds(s.Record), s.Version
 		exists = exists || s.Version.Exists()
 	}
 	if now != e.seen {
 		e.seen, e.seenAt, e.holder = now, time.Now(), now[0].Holder
-		if e.multi && e.base[1].Exists() && now[0].Holder != now[1].Holder {
+		if len(e.locks) > 1 && e.base[1].Exists() && now[0].Holder != now[1].Holder {
 			e.holder = UnknownHolder
 		}
 	}
@@ -224,7 +229,7 @@ func (e *oldElector) attempt() bool {
 		return false
 	}
 	at := time.Now().Truncate(time.Second)
-	for i, lock := range e.locks() {
+	for i, lock := range e.locks {
 		r, _ := lock.Read(context.Background())
 		record := r.Record // the details are left standing
 		record.Holder, record.LeaseDuration, record.AcquireTime, record.RenewTime = e.identity, twinLease, at, at

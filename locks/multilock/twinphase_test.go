@@ -1,0 +1,727 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+const (
+	leasePath  = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
+	legacyPath = "/api/v1/namespaces/ns/endpoints/lock"
+)
+
+// phaseStage is an API server with candidates and legacy electors, in a bubble
+// of virtual time.
+type phaseStage struct {
+	t       *testing.T
+	server  *apitest.Server
+	history electiontest.History
+	stop    []func()
+	step    int
+	legacy  *annotation.Lock // a way of its own to the legacy record
+	sent    []string         // verb and path of what changes a lock
+	refuse  func(verb, path string) bool
+}
+
+// phaseSeat is one candidate, with a way to the server that can be cut.
+type phaseSeat struct {
+	*election.Elector
+	way    *cable
+	twin   *Twin // nil for another kind of lock
+	cancel func()
+	done   chan error
+	led    atomic.Int32
+	ended  chan error
+}
+
+// cable is a way to a server. While it is cut requests hang, and those under way
+// end as their connections do.
+type cable struct {
+	server http.Handler
+	mu     sync.Mutex
+	cut    bool
+	ends   []context.CancelFunc
+}
+
+func (c *cable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c.mu.Lock()
+	cut := c.cut
+	c.ends = append(c.ends, cancel)
+	c.mu.Unlock()
+	if cut {
+		<-r.Context().Done()
+		return
+	}
+	c.server.ServeHTTP(w, r.WithContext(ctx))
+}
+
+func (c *cable) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	for _, end := range c.ends {
+		end()
+	}
+	c.ends = nil
+}
+
+func phaseScenario(t *testing.T, f func(s *phaseStage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &phaseStage{t: t, server: apitest.NewServer(), step: 1}
+		s.server.Before = func(verb, path string) (int, apitest.Object) {
+			if (path == leasePath || path == legacyPath) && verb == "update" {
+				s.sent = append(s.sent, path)
+			}
+			if s.refuse != nil && s.refuse(verb, path) {
+				return apitest.Forbidden(verb, path)
+			}
+			return 0, nil
+		}
+		var err error
+		if s.legacy, err = annotation.New(annotation.Config{Client: s.core(s.server), Kind: annotation.Endpoints, Namespace: "ns", Name: "lock"}); err != nil {
+			t.Fatal(err)
+		}
+		f(s)
+		for _, stop := range s.stop {
+			stop()
+		}
+		if err := s.history.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *phaseStage) core(h http.Handler) rest.Interface {
+	return apitest.Wire(s.t, h, corev1.SchemeGroupVersion)
+}
+
+func (s *phaseStage) leases(h http.Handler) lease.Config {
+	return lease.Config{Client: apitest.Wire(s.t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}
+}
+
+// start lets a candidate in a pod of that name campaign until all is quiet.
+func (s *phaseStage) start(name string, change ...func(*TwinConfig)) *phaseSeat {
+	s.t.Helper()
+	s.server.Put("/api/v1/namespaces/ns/pods/"+name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}})
+	way := &cable{server: s.server}
+	c := TwinConfig{
+		Lease: s.leases(way), Core: s.core(way), Kind: annotation.Endpoints,
+		Candidate: election.Candidate{Identity: name}, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	twin, err := NewTwin(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	seat := s.elect(twin, name)
+	seat.way, seat.twin = way, twin
+	return seat
+}
+
+func (s *phaseStage) elect(lock election.Lock, name string) *phaseSeat {
+	s.t.Helper()
+	c := &phaseSeat{done: make(chan error, 1), ended: make(chan error, 100)}
+	var err error
+	if c.Elector, err = election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: name}}); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	go func() {
+		c.done <- c.Run(ctx, s.history.Lead(func(ctx context.Context, _ election.Term) error {
+			c.led.Add(1)
+			<-ctx.Done()
+			c.ended <- context.Cause(ctx)
+			return nil
+		}))
+	}()
+	var once sync.Once
+	c.cancel = func() {
+		once.Do(func() {
+			cancel()
+			<-c.done
+		})
+	}
+	s.stop = append(s.stop, func() {
+		if c.way != nil {
+			c.way.set(false)
+		}
+		c.cancel()
+	})
+	synctest.Wait()
+	return c
+}
+
+// old starts a legacy elector on the Endpoints object.
+func (s *phaseStage) old(identity string) (stop func()) {
+	stop = startOld(s.t, &s.history, rand.New(rand.NewPCG(uint64(len(s.stop)), 7)), identity, s.legacy)
+	s.stop = append(s.stop, stop)
+	return stop
+}
+
+// phase sets the phase on the Lease, as a migration tool does.
+func (s *phaseStage) phase(phase record.Phase) {
+	s.step++
+	s.server.Change(leasePath, func(o apitest.Object) {
+		a := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+		a[record.AnnotationPhase], a[record.AnnotationPhaseStep] = string(phase), strconv.Itoa(s.step)
+	})
+	synctest.Wait()
+}
+
+// holders returns who holds the legacy object and the Lease.
+func (s *phaseStage) holders() string {
+	s.t.Helper()
+	old, err := s.legacy.Read(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return cmp.Or(old.Record.Holder, "nobody") + ", " + cmp.Or(record.HolderOf(s.onLease().Version), "nobody")
+}
+
+func (s *phaseStage) onLease() election.Snapshot {
+	s.t.Helper()
+	l, err := lease.New(s.leases(s.server))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	now, err := l.Read(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return now
+}
+
+func (s *phaseStage) held(by string) {
+	s.t.Helper()
+	if got := s.holders(); got != by {
+		s.t.Errorf("held by %q, want %q", got, by)
+	}
+}
+
+// leads wants c to lead within d, and to have led so many terms.
+func (s *phaseStage) leads(c *phaseSeat, within time.Duration, terms int32) {
+	s.t.Helper()
+	for end := time.Now().Add(within); c.Status().State != election.StateLeader && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	synctest.Wait()
+	if now := c.Status(); now.State != election.StateLeader || c.led.Load() != terms {
+		s.t.Errorf("after %v it is %v in its term %d, want it to lead in term %d; waiting: %q", within, now.State, c.led.Load(), terms, now.Waiting)
+	}
+}
+
+// waits wants c not to lead for a while, and to say why.
+func (s *phaseStage) waits(c *phaseSeat, why string) {
+	s.t.Helper()
+	time.Sleep(2 * twinLease)
+	if now := c.Status(); now.State == election.StateLeader || !strings.Contains(now.Waiting, why) {
+		s.t.Errorf("it is %v and waits for %q, want %q", now.State, now.Waiting, why)
+	}
+}
+
+// writes counts what is written in the next while.
+func (s *phaseStage) writes() (onLegacy, onLease int) {
+	s.sent = nil
+	time.Sleep(10 * twinInterval)
+	for _, path := range s.sent {
+		if path == legacyPath {
+			onLegacy++
+		} else {
+			onLease++
+		}
+	}
+	return onLegacy, onLease
+}
+
+func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		s.leads(a, 0, 1)
+		b := s.start("b")
+		if got := s.onLease(); record.StageOf(got.Version) != (record.Stage{Phase: record.PhaseDual, Step: 1}) || record.LegacyOf(got.Version) != (record.Legacy{Resource: "endpoints", Name: "lock", Elected: true}) {
+			t.Errorf("the Lease says %+v", got.Version.Opaque)
+		}
+		for range 2 {
+			s.held("a, a")
+			s.phase(record.PhaseClean)
+			s.held("nobody, a")
+			if old, now := s.writes(); old != 0 || now < 8 {
+				t.Errorf("in phase clean %d writes of the legacy object and %d of the Lease", old, now)
+			}
+			s.held("nobody, a")
+			s.phase(record.PhaseDual)
+			s.held("a, a") // at once
+			if old, now := s.writes(); old < 8 || now < 8 {
+				t.Errorf("in phase dual %d writes of the legacy object and %d of the Lease", old, now)
+			}
+		}
+		s.leads(a, 0, 1)
+		s.phase(record.PhaseClean)
+		a.cancel()
+		s.leads(b, time.Second, 1)
+		s.held("nobody, b")
+	})
+}
+
+// TestATakeoverFollowsThePhaseThatItFinds: also one that changes in the very
+// last moment of the dead leader.
+func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a, b := s.start("a"), s.start("b")
+		s.leads(a, 0, 1)
+		a.way.set(true)
+		s.phase(record.PhaseClean)
+		s.held("a, a")
+		s.leads(b, twinLease, 1)
+		s.held("nobody, b") // what the dead one left is taken off
+		c := s.start("c")
+		b.way.set(true)
+		s.phase(record.PhaseDual)
+		s.leads(c, twinLease, 1)
+		s.held("c, c")
+	})
+}
+
+// TestACandidateThatBelievesInDualTakesNothingInClean: it has half a write.
+func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		s.refuse = func(verb, path string) bool { return s.step > 1 && path == legacyPath } // nobody tidies
+		a := s.start("a")
+		believes, err := s.start("b").twin.Read(s.t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.phase(record.PhaseClean)
+		s.refuse = nil
+		b, err := NewTwin(TwinConfig{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Write(s.t.Context(), believes.Version, ours("b", 1)); err == nil || !strings.Contains(err.Error(), "nothing is renewed") {
+			t.Errorf("it wrote, with %v", err)
+		}
+		s.held("b, a")
+		s.leads(a, 0, 1)
+		time.Sleep(time.Minute)
+		s.leads(a, 0, 1)
+	})
+}
+
+func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a, b := s.start("a"), s.start("b")
+		s.phase(record.PhaseClean)
+		believes, err := b.twin.Read(s.t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.phase(record.PhaseDual)
+		if _, err := b.twin.Write(s.t.Context(), believes.Version, ours("b", 1)); !errors.Is(err, election.ErrConflict) {
+			t.Errorf("it wrote, with %v", err)
+		}
+		s.held("a, a")
+		s.leads(a, 0, 1)
+	})
+}
+
+func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		object := func(annotations map[string]string) {
+			s.server.Put(legacyPath, &corev1.Endpoints{ //nolint:staticcheck // that is what old locks stand on
+				ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "theirs", Labels: map[string]string{"theirs": "kept"}, Annotations: annotations},
+				Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.0.0.1"}}}}, //nolint:staticcheck // the same
+			})
+		}
+		object(map[string]string{"theirs": "kept"})
+		a := s.start("a")
+		s.leads(a, 0, 1)
+		s.held("a, a")
+		s.phase(record.PhaseClean)
+		s.server.Mu.Lock()
+		o := s.server.Objects[legacyPath]
+		s.server.Mu.Unlock()
+		meta := o["metadata"].(apitest.Object)
+		if fmt.Sprint(meta["annotations"]) != "map[theirs:kept]" || fmt.Sprint(meta["labels"]) != "map[theirs:kept]" || len(o["subsets"].([]any)) != 1 {
+			t.Errorf("what is left is %v", o)
+		}
+		s.put(theirs("L", 1))
+		s.phase(record.PhaseClean) // once more, so that it is looked at again
+		s.held("L, a")             // that is no candidate's
+		s.leads(a, 0, 1)
+	})
+}
+
+// put writes a record onto the legacy object.
+func (s *phaseStage) put(r election.Record) {
+	s.t.Helper()
+	now, err := s.legacy.Read(s.t.Context())
+	if err == nil {
+		_, err = s.legacy.Write(s.t.Context(), now.Version, r)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func TestALegacyLockThatIsOutOfReachInCleanIsNoMatter(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a, b := s.start("a"), s.start("b")
+		s.leads(a, 0, 1)
+		s.refuse = func(_, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(legacyPath, "/lock")) }
+		s.phase(record.PhaseClean)
+		time.Sleep(time.Minute)
+		s.leads(a, 0, 1)
+		a.cancel()
+		s.leads(b, time.Second, 1)
+		c := s.start("c") // knows nothing yet
+		b.cancel()
+		s.leads(c, time.Second, 1)
+	})
+}
+
+// TestOnTheWayBackALegacyLeaderEndsTheTerm, and the cause says who it is.
+func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		s.leads(a, 0, 1)
+		s.phase(record.PhaseClean)
+		s.put(theirs("L", 1))
+		s.leads(a, 0, 1)
+		s.phase(record.PhaseDual)
+		var lost *election.LostError
+		select {
+		case err := <-a.ended:
+			if !errors.As(err, &lost) || !strings.Contains(lost.Holder, "legacy: L") {
+				t.Errorf("the term ended with %v", err)
+			}
+		default:
+			t.Error("the term goes on beside the legacy leader")
+		}
+		s.put(cleared(theirs("L", 2)))
+		s.leads(a, 2*twinLease, 2)
+		s.held("a, a")
+	})
+}
+
+func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a, b := s.start("a"), s.start("b")
+		s.leads(a, 0, 1)
+		stop := s.old("L")
+		time.Sleep(time.Minute)
+		s.leads(a, 0, 1)
+		s.phase(record.PhaseLegacy)
+		if err := <-a.ended; !errors.Is(err, election.ErrWithdrawn) {
+			t.Errorf("the term ended with %v", err)
+		}
+		time.Sleep(2 * twinInterval)
+		s.held("L, nobody")
+		for _, c := range []*phaseSeat{a, b, s.start("c")} {
+			s.waits(c, "the phase on record is legacy")
+		}
+		s.phase(record.PhaseDual)
+		time.Sleep(time.Minute)
+		s.held("L, nobody")
+		stop()
+		time.Sleep(twinLease + twinInterval)
+		if got := s.holders(); got != "a, a" && got != "b, b" && got != "c, c" {
+			t.Errorf("held by %q", got)
+		}
+	})
+}
+
+// TestSealedByHandIsTakenForDual: a record that ends by time cannot be sealed.
+func TestSealedByHandIsTakenForDual(t *testing.T) {
+	for _, mode := range []Mode{Auto, Dual} {
+		phaseScenario(t, func(s *phaseStage) {
+			a := s.start("a", func(c *TwinConfig) { c.Mode = mode })
+			s.leads(a, 0, 1)
+			s.phase(record.PhaseSealed)
+			if old, now := s.writes(); old < 8 || now < 8 {
+				t.Errorf("%d writes of the legacy object and %d of the Lease", old, now)
+			}
+			plain, err := NewLeaseOnly(s.leases(s.server), s.core(s.server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := s.elect(plain, "plain")
+			a.way.set(true)
+			s.waits(p, "the phase on the Lease is sealed")
+			s.server.Delete(leasePath) // what it has read it remembers
+			s.waits(p, "the phase on the Lease is sealed")
+		})
+	}
+}
+
+func TestInModeDualACandidateDoesNotGoBeyond(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		fixed := func(c *TwinConfig) { c.Mode = Dual }
+		d := s.start("d", fixed)
+		s.leads(d, 0, 1)
+		a := s.start("a")
+		s.phase(record.PhaseClean)
+		if err := <-d.ended; !errors.Is(err, election.ErrWithdrawn) || !strings.Contains(err.Error(), "mode auto") {
+			t.Errorf("the term ended with %v", err)
+		}
+		s.leads(a, time.Second, 1)
+		s.held("nobody, a")
+		e := s.start("e", fixed)
+		a.cancel()
+		s.waits(d, "this candidate's mode is dual")
+		s.waits(e, "this candidate's mode is dual")
+	})
+}
+
+// TestADeletedLeaseUndoesNoStep for those who have seen it.
+func TestADeletedLeaseUndoesNoStep(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a, b := s.start("a"), s.start("b")
+		s.phase(record.PhaseClean)
+		want := record.StageOf(s.onLease().Version)
+		s.server.Delete(leasePath)
+		synctest.Wait()
+		s.held("nobody, a")
+		if got := record.StageOf(s.onLease().Version); got != want {
+			t.Errorf("the leader made it anew with %+v, want %+v", got, want)
+		}
+		a.way.set(true)
+		s.server.Delete(leasePath)
+		s.leads(b, twinLease+time.Second, 1)
+		s.held("nobody, b")
+		if got := record.StageOf(s.onLease().Version); got != want {
+			t.Errorf("the next made it anew with %+v, want %+v", got, want)
+		}
+		b.cancel()
+		a.cancel()
+		s.server.Delete(leasePath)
+		c := s.start("c") // has seen nothing: on the safe side
+		s.leads(c, 0, 1)
+		s.held("c, c")
+	})
+}
+
+// TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth: somebody who has not heard
+// of the step back has made the Lease anew.
+func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a, b := s.start("a"), s.start("b")
+		s.phase(record.PhaseClean)
+		stale := s.onLease().Version.Opaque.(*coordinationv1.Lease).DeepCopy()
+		s.phase(record.PhaseDual)
+		a.cancel()
+		b.cancel()
+		s.server.Put(leasePath, stale)
+		again := s.elect(b.twin, "b2")
+		s.leads(again, twinLease+time.Second, 1)
+		time.Sleep(2 * twinInterval)
+		s.held("b2, b2")
+	})
+}
+
+func TestACandidateIsSeenByItsPresence(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		s.start("a", func(c *TwinConfig) { c.Version, c.Candidate.Zone = "v2", "z1" })
+		s.start("b", func(c *TwinConfig) { c.Mode = Dual })
+		bare := s.start("c", func(c *TwinConfig) { c.Pod = ownerref.Owner{} })
+		s.phase(record.PhaseLegacy)
+		time.Sleep(time.Second)
+		all, err := presence.List(s.t.Context(), s.leases(s.server).Client, "ns", "lock")
+		if err != nil || len(all) != 2 {
+			t.Fatalf("listed %+v, %v", all, err)
+		}
+		for _, o := range all {
+			if o.Identity == "a" && (o.Mode != "auto" || o.Version != "v2" || o.Zone != "z1") || o.Identity == "b" && o.Mode != "dual" || !strings.Contains(o.Waiting, "legacy") {
+				t.Errorf("listed %+v", o)
+			}
+		}
+		s.phase(record.PhaseDual)
+		time.Sleep(time.Second)
+		if all, err = presence.List(s.t.Context(), s.leases(s.server).Client, "ns", "lock"); err != nil || all[0].Waiting != "" {
+			t.Errorf("listed %+v, %v", all, err)
+		}
+		for _, stop := range s.stop[:2] {
+			stop()
+		}
+		s.leads(bare, twinLease, 1) // it works, though nobody sees it
+	})
+}
+
+func TestACandidateWhosePodIsGoneStops(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		s.leads(a, 0, 1)
+		all, err := presence.List(s.t.Context(), s.leases(s.server).Client, "ns", "lock")
+		if err != nil || len(all) != 1 {
+			t.Fatalf("listed %+v, %v", all, err)
+		}
+		s.server.Delete("/api/v1/namespaces/ns/pods/a")
+		s.server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + all[0].Name)
+		if err := <-a.done; !errors.Is(err, ErrPodGone) {
+			t.Errorf("it ended with %v", err)
+		}
+		a.done <- nil
+	})
+}
+
+func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
+	servers := map[election.Lock]*apitest.Server{}
+	electiontest.RunSuite(t, electiontest.Suite{
+		New: func(t *testing.T) election.Lock {
+			server := apitest.NewServer()
+			twin := realTwin(t, server, annotation.Endpoints)
+			twin.learn(record.Stage{Phase: record.PhaseClean, Step: 2})
+			servers[twin] = server
+			return twin
+		},
+		Delete: func(_ *testing.T, l election.Lock) {
+			servers[l].Delete(leasePath)
+		},
+	})
+}
+
+// TestNoScheduleOfPhasesMakesTwoLeaders: the phase changes at any moment, and
+// candidates are cut off, end and begin. Legacy electors run while the phase
+// gives them a place.
+func TestNoScheduleOfPhasesMakesTwoLeaders(t *testing.T) {
+	schedules := 50
+	if testing.Short() {
+		schedules = 20
+	}
+	var mu sync.Mutex
+	terms, old := 0, 0
+	for seed := range schedules {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			phaseScenario(t, func(s *phaseStage) {
+				phaseSchedule(s, rand.New(rand.NewPCG(uint64(seed), 4)))
+				mu.Lock()
+				defer mu.Unlock()
+				for _, term := range s.history.Terms() {
+					terms++
+					if strings.HasPrefix(term.Holder, "L") {
+						old++
+					}
+				}
+			})
+		})
+	}
+	t.Logf("%d terms in %d schedules, %d of legacy electors", terms, schedules, old)
+	if terms < 5*schedules || old < schedules/2 || terms-old < 3*schedules {
+		t.Error("the schedules do not test much")
+	}
+}
+
+func phaseSchedule(s *phaseStage, dice *rand.Rand) {
+	started := 0
+	start := func() *phaseSeat { started++; return s.start(fmt.Sprint("c", started)) }
+	alive := []*phaseSeat{start(), start(), start()}
+	phase := record.PhaseDual
+	stopOld := func() {}
+	for range 40 {
+		time.Sleep(time.Duration(dice.Int64N(int64(12 * time.Second))))
+		i := dice.IntN(len(alive))
+		switch dice.IntN(8) {
+		case 0:
+			alive[i].way.set(false)
+			alive[i].cancel()
+			alive[i] = start()
+		case 1: // a process that was never heard of again
+			alive[i].way.set(true)
+			alive[i] = start()
+		case 2, 3:
+			alive[i].way.set(true)
+		case 4:
+			alive[i].way.set(false)
+		default:
+			phase = s.anotherPhase(dice, phase, &stopOld)
+		}
+	}
+	stopOld()
+	for _, c := range alive {
+		c.way.set(false)
+	}
+	if phase == record.PhaseLegacy {
+		s.phase(record.PhaseDual)
+	}
+	time.Sleep(4 * twinLease)
+	for _, c := range alive {
+		if c.Status().State == election.StateLeader {
+			return
+		}
+	}
+	s.t.Errorf("nobody leads after all was mended: held by %q", s.holders())
+}
+
+// anotherPhase goes to another phase. As the steps ask for, legacy electors begin
+// once a leader has both locks, and are gone again before clean.
+func (s *phaseStage) anotherPhase(dice *rand.Rand, phase record.Phase, stopOld *func()) record.Phase {
+	switch phase {
+	case record.PhaseDual:
+		if !s.whole() {
+			return phase
+		}
+		if dice.IntN(2) == 0 {
+			s.phase(record.PhaseLegacy)
+			*stopOld = s.old(fmt.Sprint("L", s.step))
+			return record.PhaseLegacy
+		}
+		if dice.IntN(2) == 0 {
+			*stopOld = s.old(fmt.Sprint("L", s.step))
+			time.Sleep(time.Duration(dice.Int64N(int64(time.Minute))))
+		}
+		(*stopOld)()
+		*stopOld = func() {}
+		if !s.whole() {
+			return phase
+		}
+		s.phase(record.PhaseClean)
+		return record.PhaseClean
+	case record.PhaseClean:
+		s.phase(record.PhaseDual)
+		return record.PhaseDual
+	}
+	(*stopOld)()
+	*stopOld = func() {}
+	s.phase(record.PhaseDual)
+	return record.PhaseDual
+}
+
+// whole reports whether one candidate holds both locks.
+func (s *phaseStage) whole() bool {
+	old, now, _ := strings.Cut(s.holders(), ", ")
+	return old == now && old != "nobody"
+}
