@@ -358,6 +358,53 @@ func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
 	})
 }
 
+// TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt: the first read may be faster
+// than the guardian's word.
+func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		s.phase(record.PhaseLegacy)
+		time.Sleep(time.Second)
+		for phase, mode := range map[record.Phase]Mode{record.PhaseLegacy: Auto, record.PhaseClean: Dual} {
+			s.phase(phase)
+			twin, err := NewTwin(TwinConfig{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints, Mode: mode})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := twin.Read(s.t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := twin.Write(s.t.Context(), now.Version, ours("b", 1)); !errors.Is(err, ErrPhase) {
+				t.Errorf("%s: it wrote, with %v", phase, err)
+			}
+		}
+		a.cancel()
+	})
+}
+
+// TestNothingIsTakenOffThatCounts: the phase may be another by then, or the
+// leader.
+func TestNothingIsTakenOffThatCounts(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		tidy := func(holder string) {
+			if err := a.twin.tidy(s.t.Context(), election.Term{Holder: holder}); err != nil {
+				t.Error(err)
+			}
+		}
+		tidy("a")
+		s.held("a, a")
+		s.refuse = func(verb, path string) bool { return path == legacyPath && verb == "update" }
+		s.phase(record.PhaseClean)
+		s.refuse = nil
+		tidy("b")
+		s.held("a, a")
+		tidy("a")
+		s.held("nobody, a")
+	})
+}
+
 func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		object := func(annotations map[string]string) {

@@ -161,8 +161,8 @@ type twinPlace struct{ governing, legacy twinMark }
 // which a read found absent is a number that it was absent at. That of one which
 // was not looked at is the newest known.
 type twinMark struct {
-	number          uint64
-	absent, unknown bool
+	number uint64
+	absent bool
 }
 
 func markOf(v election.Version) twinMark {
@@ -225,10 +225,11 @@ func (n *twinNumbers) markRead(s *twinState, side election.Snapshot, known twinM
 	return twinMark{number: max(n.number, s.newest()), absent: true}
 }
 
-// overlook marks the legacy side as not looked at where it does not matter.
+// overlook takes the legacy side for what it was last seen to be, where it does
+// not matter and was not looked at.
 func (n *twinNumbers) overlook(s *twinState) {
 	if s.alone {
-		s.at.legacy = twinMark{number: n.place.legacy.number, unknown: true}
+		s.at.legacy = n.place.legacy
 	}
 }
 
