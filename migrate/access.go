@@ -41,6 +41,7 @@ func (m *Migration) needs(to Phase) []need {
 	all := []need{
 		{apierror.Leases, apierror.Get, ns, ""}, {apierror.Leases, apierror.List, ns, ""}, {apierror.Leases, apierror.Update, ns, ""},
 		{apierror.ConfigMaps, apierror.Get, ns, ""},
+		{apierror.Endpoints, apierror.Get, ns, "an election record there is not seen"},
 		{apierror.Pods, apierror.Get, ns, ""}, {apierror.Pods, apierror.List, ns, ""},
 		{apierror.Events, apierror.Create, ns, "no Event tells of the step"},
 		{apierror.Leases, apierror.Get, corev1.NamespaceNodeLease, "pods that have finished may count as legacy pods that lead"},

@@ -105,7 +105,7 @@ func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
 		if err := pause(ctx, lookInterval); err != nil {
 			return false, err
 		}
-		if _, err := o.readLease(ctx, &r); err != nil {
+		if err := o.readLease(ctx, &r); err != nil {
 			return false, err
 		}
 	}

@@ -24,9 +24,9 @@ const (
 )
 
 // tell posts an Event on the Lease, at best.
-func (m *Migration) tell(ctx context.Context, lease types.UID, out Outcome) {
+func (m *Migration) tell(ctx context.Context, r Report, out Outcome) {
 	reason := reasonAdvanced
-	if s := stepTo(out.From, out.To); s != nil && s.By == ByRollback {
+	if s := r.course().stepTo(out.From, out.To); s != nil && s.By == ByRollback {
 		reason = reasonRolledBack
 	}
 	now := metav1.Now()
@@ -34,7 +34,7 @@ func (m *Migration) tell(ctx context.Context, lease types.UID, out Outcome) {
 	_, err := rawapi.New[corev1.Event](m.config.Core, m.object(apierror.Events, name)).Create(ctx, &corev1.Event{
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: apierror.Leases.Kind,
-			Namespace: m.config.Namespace, Name: m.config.Lock, UID: lease,
+			Namespace: m.config.Namespace, Name: m.config.Lock, UID: types.UID(r.read.Version.UID),
 		},
 		Reason: reason, Type: corev1.EventTypeNormal, Source: corev1.EventSource{Component: m.config.User},
 		Message:        fmt.Sprintf("%s took the migration from phase %s to %s (step %d)", m.config.User, out.From, out.To, out.Step),

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,11 +37,10 @@ type observer struct {
 
 func (o *observer) look(ctx context.Context) (Report, error) {
 	r := Report{Namespace: o.config.Namespace, Lock: o.config.Lock, Candidates: []Candidate{}, LegacyPods: []LegacyPod{}}
-	legacyName, err := o.readLease(ctx, &r)
-	if err != nil {
+	if err := o.readLease(ctx, &r); err != nil {
 		return Report{}, fmt.Errorf("inspecting lock %s: %w", o.config.Lock, err)
 	}
-	r.ConfigMap.Name = cmp.Or(o.config.LegacyName, legacyName, o.config.Lock)
+	r.ConfigMap.Name = cmp.Or(o.config.LegacyName, r.legacy.Name, o.config.Lock)
 	for _, part := range []func(context.Context, *Report) error{o.readCandidates, o.readConfigMap, o.readEndpoints, o.count} {
 		if err := r.tolerate(part(ctx, &r)); err != nil {
 			return Report{}, fmt.Errorf("inspecting lock %s: %w", o.config.Lock, err)
@@ -50,6 +48,7 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 	}
 	stage := record.Stage{Phase: r.Lease.Phase, Step: r.Lease.Step}
 	stage = stage.Later(record.Stage{Phase: r.ConfigMap.Phase, Step: r.ConfigMap.Step})
+	r.Legacy = r.legacy.String()
 	r.Phase, r.Step = stage.Phase, stage.Step
 	r.judge()
 	return r, nil
@@ -64,14 +63,14 @@ func (r *Report) tolerate(err error) error {
 	return err
 }
 
-// readLease reads the Lease, and returns what legacy lock it says it is for.
-func (o *observer) readLease(ctx context.Context, r *Report) (legacyName string, err error) {
+// readLease reads the Lease, and what legacy lock it says it is for.
+func (o *observer) readLease(ctx context.Context, r *Report) error {
 	object, err := o.lease.Get(ctx)
 	if o.lease.Name().Absent(err) {
-		return "", nil
+		return nil
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	r.read = record.Snapshot(object)
 	said, stage := r.read.Record, record.ReadStage(object.Annotations)
@@ -85,8 +84,8 @@ func (o *observer) readLease(ctx context.Context, r *Report) (legacyName string,
 		l := &r.Lease
 		l.Ours, l.Zone, l.Node, l.Pod, l.Token = true, d.Zone, d.Node, d.Pod, d.Token
 	}
-	_, legacyName, _ = strings.Cut(object.Annotations[record.AnnotationLegacy], "/")
-	return legacyName, nil
+	r.legacy = record.ReadLegacy(object.Annotations)
+	return nil
 }
 
 // readCandidates lists the presences and reads their pods.
@@ -131,6 +130,13 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
+	if cm != nil {
+		r.elected(apierror.ConfigMaps, cm.Annotations)
+	}
+	if r.legacy.Elected {
+		r.stands(record.ConfigMaps)
+		return nil
+	}
 	is := ownerref.Recognize(cm)
 	shield, to := is.Shield, &r.ConfigMap
 	to.shield, to.Kind, to.Why, to.Armed = is, is.Kind, is.Why, shield.Armed
@@ -148,9 +154,6 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	for _, p := range shield.Presumed {
 		to.Presumed = append(to.Presumed, p.String())
 	}
-	if cm != nil {
-		r.elected(apierror.ConfigMaps, cm.Annotations)
-	}
 	return nil
 }
 
@@ -159,14 +162,33 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 func (o *observer) readEndpoints(ctx context.Context, r *Report) error {
 	object := rawapi.New[corev1.Endpoints](o.config.Core, o.object(apierror.Endpoints, r.ConfigMap.Name)) //nolint:staticcheck // SA1019: old electors use them
 	endpoints, err := object.Get(ctx)
-	if object.Name().Absent(err) || errors.Is(err, election.ErrForbidden) {
-		return nil
-	}
-	if err != nil {
+	needless := errors.Is(err, election.ErrForbidden) && r.legacy.Resource != record.Endpoints
+	switch {
+	case err == nil:
+		r.elected(apierror.Endpoints, endpoints.Annotations)
+	case !needless && !object.Name().Absent(err):
 		return err
 	}
-	r.elected(apierror.Endpoints, endpoints.Annotations)
+	r.stands(record.Endpoints)
 	return nil
+}
+
+// stands notes what an object is that was read, if it is the one that an
+// election record is moved from. Where nothing has begun to move, a record that
+// is found is what there is to move.
+func (r *Report) stands(resource string) {
+	begun := r.legacy != record.Legacy{} || r.Lease.Phase != "" || r.ConfigMap.Kind == ownerref.Legacy
+	if !begun && len(r.ConfigMap.Elected) > 0 {
+		r.legacy = record.Legacy{Resource: r.ConfigMap.Elected[0].Resource, Name: r.ConfigMap.Name, Elected: true}
+		r.ConfigMap.Why, resource = "", r.legacy.Resource
+	}
+	if !r.legacy.Elected || r.legacy.Resource != resource {
+		return
+	}
+	r.ConfigMap.Kind = ownerref.Absent
+	if r.record() != nil {
+		r.ConfigMap.Kind = ElectionRecord
+	}
 }
 
 // elected takes in the record of client-go's electors, if there is one.
@@ -181,6 +203,7 @@ func (r *Report) elected(on apierror.Resource, annotations map[string]string) {
 		e.Error = fmt.Sprintf("its election record cannot be read: %v", err)
 	}
 	e.Holder, e.Since, e.Renewed = said.HolderIdentity, said.AcquireTime.Time, said.RenewTime.Time
+	e.Ours = e.Holder != "" && annotations[record.AnnotationHolder] == e.Holder
 	r.ConfigMap.Elected = append(r.ConfigMap.Elected, e)
 }
 

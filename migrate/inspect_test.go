@@ -126,8 +126,10 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 			s.server.Put(mapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", UID: "u", Annotations: map[string]string{
 				"control-plane.alpha.kubernetes.io/leader": "no JSON",
 			}}})
-		}, []string{"cannot be read", "election record of client-go"}, nil},
+		}, []string{"configmaps lock: its election record cannot be read"}, nil},
 		"client-go on the Endpoints": {func(s *stage) {
+			s.joins("a")
+			s.joins("b")
 			s.server.Put("/api/v1/namespaces/ns/endpoints/lock", apitest.Object{"metadata": apitest.Object{"name": "lock", "uid": "u", "annotations": apitest.Object{
 				"control-plane.alpha.kubernetes.io/leader": `{"holderIdentity":"them","leaseDurationSeconds":15}`,
 			}}})

@@ -15,7 +15,11 @@ import (
 
 // judge adds problems and warnings to a report. It does no I/O.
 func (r *Report) judge() {
-	r.judgeLocks()
+	if r.legacy.Elected {
+		r.judgeRecord()
+	} else {
+		r.judgeLocks()
+	}
 	r.judgeHolder()
 	r.judgeCandidates()
 }
@@ -65,11 +69,13 @@ func (r *Report) judgeHolder() {
 		r.problem("the Lease does not exist: no candidate runs, or none may write it")
 	case r.Phase == Legacy || r.Phase == "" && l.Holder == "":
 	case l.Holder == "":
-		r.problem("nobody holds the Lease")
+		if !r.electorLeads() {
+			r.problem("nobody holds the Lease")
+		}
 	case l.Expired:
 		r.problem("%s holds the Lease, but has not renewed it since %s, by the clock of this machine", l.Holder, l.Renewed)
 	case h == nil:
-		r.warn("%s holds the Lease and has no presence at the lock: it does not take part in the migration, and does nothing about the ConfigMap", l.Holder)
+		r.warn("%s holds the Lease and has no presence at the lock: it does not take part in the migration, and does nothing about the legacy lock", l.Holder)
 	case h.Waiting != "":
 		r.warn("%s holds the Lease and waits: %s", h.Pod, h.Waiting)
 	}
@@ -115,17 +121,19 @@ func (r *Report) unfollowed(idle bool) []string {
 	vacant := r.Lease.Holder == "" || idle
 	var done bool
 	why := ""
-	switch r.Phase {
-	case Legacy:
+	switch {
+	case r.legacy.Elected:
+		done, why = r.recordFollowed(vacant)
+	case r.Phase == Legacy:
 		done, why = !ours && vacant, "the ConfigMap is still "+string(cm.Kind)
 		if !vacant {
 			why = r.Lease.Holder + " still holds the Lease"
 		}
-	case Dual:
+	case r.Phase == Dual:
 		done, why = cm.Kind == ownerref.Shield && cm.Armed && h != nil && h.Shields, r.undone("an armed shield with the leader among its owners")
-	case Sealed:
+	case r.Phase == Sealed:
 		done, why = cm.Kind == ownerref.Sealed && cm.Armed, r.undone("sealed")
-	case Clean:
+	case r.Phase == Clean:
 		done, why = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, r.undone("gone")
 	default:
 		why = "no phase is on record"
@@ -147,7 +155,7 @@ func (r *Report) undone(want string) string {
 // waiting says what the holder of the Lease waits for.
 func (r *Report) waiting(vacant bool) []string {
 	switch h := r.holder(); {
-	case vacant && r.Phase != Legacy:
+	case vacant && r.Phase != Legacy && !r.electorLeads():
 		return []string{"nobody holds the Lease, whose holder does the work"}
 	case h == nil && !vacant:
 		return []string{r.Lease.Holder + " holds the Lease and does not take part in the migration"}

@@ -33,7 +33,21 @@ const (
 	ByClean    = "clean"
 )
 
-var forward = map[Phase]Step{
+// course is the steps that a lock of one kind takes, by where they begin.
+type course struct {
+	forward, back map[Phase]Step
+}
+
+// course returns that of the lock.
+func (r *Report) course() course {
+	if r.legacy.Elected {
+		return byTime
+	}
+	return forLife
+}
+
+// forLife is the course off a leader-for-life lock.
+var forLife = course{forward: map[Phase]Step{
 	"": {
 		To:     Dual,
 		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone.",
@@ -58,9 +72,7 @@ var forward = map[Phase]Step{
 		Verify: "The ConfigMap is gone; then candidates may be run in mode lease.",
 		Return: "Roll back to dual, while candidates run in mode auto and no legacy pod does.",
 	},
-}
-
-var back = map[Phase]Step{
+}, back: map[Phase]Step{
 	Dual: {
 		From: Dual, To: Legacy, By: ByRollback,
 		Does:   "The leader stops, takes the shield down and releases the Lease. If it dies before, the next candidate that gets the Lease takes the shield down. Candidates stay back until the phase is dual again. Legacy pods lead.",
@@ -79,7 +91,49 @@ var back = map[Phase]Step{
 		Verify: "The ConfigMap is owned by Leases, is armed, and says phase dual.",
 		Return: "Advance to sealed.",
 	},
-}
+}}
+
+// byTime is the course off an election record. Such a lock ends by itself, so
+// that nothing of it can be sealed.
+var byTime = course{forward: map[Phase]Step{
+	"": {
+		To:     Dual,
+		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Renew faster than the shortest LeaseDuration of the old ones asks for.",
+		Verify: "The Lease has the annotation zonelect.dev/phase: dual, each candidate has a presence, and once a candidate leads it holds the record too.",
+		Return: "Roll the old version out again.",
+	},
+	Legacy: {
+		From: Legacy, To: Dual, By: ByAdvance,
+		Does:   "Candidates campaign again, for the record and the Lease together: they wait for whoever holds the record.",
+		Verify: "A candidate holds the Lease and the record.",
+		Return: "Roll back to legacy.",
+	},
+	Dual: {
+		From: Dual, To: Clean, By: ByClean,
+		Does:   "The Lease alone is the lock. The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this from leading beside the candidates. Leadership goes on.",
+		Verify: "The legacy object has no election record; then candidates may be run in mode lease.",
+		Return: "Roll back to dual, while candidates run in mode auto and no legacy elector leads.",
+	},
+}, back: map[Phase]Step{
+	Dual: {
+		From: Dual, To: Legacy, By: ByRollback,
+		Does:   "The leader stops and gives the record and the Lease up. Candidates stay back until the phase is dual again. Legacy electors lead.",
+		Verify: "A legacy elector holds the record; nobody holds the Lease.",
+		Return: "Advance to dual.",
+	},
+	Sealed: {
+		From: Sealed, To: Dual, By: ByRollback,
+		Does:   "Nothing: an election record cannot be sealed, and candidates take that phase for dual. It was set by hand.",
+		Verify: "The Lease says phase dual.",
+		Return: "There is nothing to go back to.",
+	},
+	Clean: {
+		From: Clean, To: Dual, By: ByRollback,
+		Does:   "The leader takes the record again, and keeps legacy electors out from then on. Leadership goes on, unless one of them leads.",
+		Verify: "The Lease and the record have the same holder. Then the old version may be rolled out.",
+		Return: "Clean.",
+	},
+}}
 
 // Plan says where the migration stands, what the next step is, what it does, and
 // whether it could be taken now. It takes as long as Preflight.
@@ -88,7 +142,7 @@ func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Report: r, Next: of(forward, r.Phase), Back: of(back, r.Phase)}
+	p := Plan{Report: r, Next: of(r.course().forward, r.Phase), Back: of(r.course().back, r.Phase)}
 	if p.Next != nil && p.Next.By != "" {
 		p.Checks, err = m.Preflight(ctx, p.Next.To)
 	}
@@ -103,8 +157,8 @@ func of(steps map[Phase]Step, from Phase) *Step {
 }
 
 // stepBy returns the step that is taken in that way; nil if there is none.
-func stepBy(from Phase, by string) *Step {
-	for _, s := range []*Step{of(forward, from), of(back, from)} {
+func (c course) stepBy(from Phase, by string) *Step {
+	for _, s := range []*Step{of(c.forward, from), of(c.back, from)} {
 		if s != nil && s.By == by {
 			return s
 		}
@@ -113,9 +167,9 @@ func stepBy(from Phase, by string) *Step {
 }
 
 // stepTo returns the step to a phase; nil if there is none, or none but by hand.
-func stepTo(from, to Phase) *Step {
+func (c course) stepTo(from, to Phase) *Step {
 	for _, by := range []string{ByAdvance, ByRollback, ByClean} {
-		if s := stepBy(from, by); s != nil && s.To == to {
+		if s := c.stepBy(from, by); s != nil && s.To == to {
 			return s
 		}
 	}

@@ -21,6 +21,7 @@ const (
 	CheckAPI         = "api"         // what the API server and its collector can do
 	CheckOrder       = "order"       // one step at a time
 	CheckConfigMap   = "configmap"   // it is something that candidates can deal with
+	CheckRecord      = "record"      // the election record is held by whom it should
 	CheckCandidates  = "candidates"  // there are some, in mode auto
 	CheckLeader      = "leader"      // one of them holds the Lease and is alive
 	CheckArmed       = "armed"       // the shield is, so that it can be sealed
@@ -129,8 +130,12 @@ func (p *preflight) judge(ctx context.Context) (Report, Checks, error) {
 	if !checks[len(checks)-1].OK {
 		return r, checks, nil // the rest would be about another step
 	}
-	checks = append(checks, configMap(r, p.to), candidates(r, p.to))
-	if r.Phase != Legacy {
+	lock := configMap
+	if r.legacy.Elected {
+		lock = electionRecord
+	}
+	checks = append(checks, lock(r, p.to), candidates(r, p.to))
+	if r.Phase != Legacy && !(p.to == Legacy && r.electorLeads()) {
 		checks = append(checks, leader(r, p.to, p.alive))
 	}
 	switch p.to {
@@ -146,11 +151,11 @@ func (p *preflight) judge(ctx context.Context) (Report, Checks, error) {
 }
 
 func order(r Report, to Phase) Check {
-	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("from phase %s to %s", r.Phase, to), OK: stepTo(r.Phase, to) != nil}
+	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("from phase %s to %s", r.Phase, to), OK: r.course().stepTo(r.Phase, to) != nil}
 	switch {
 	case c.OK:
 	case r.Phase == "":
-		c.Detail, c.ToDo = "no phase is on record", forward[""].Does
+		c.Detail, c.ToDo = "no phase is on record", r.course().forward[""].Does
 	case r.Phase == to:
 		c.Detail = fmt.Sprintf("the phase is %s already", to)
 		c.ToDo = "nothing"
@@ -192,7 +197,7 @@ func candidates(r Report, to Phase) Check {
 	case len(running) == 0:
 		c.OK, c.ToDo = false, "run the operator's version that takes part in the migration: nobody else follows the phase"
 		if to == Legacy {
-			c.ToDo = "nothing: with no candidate's pod left the shield goes by itself, and legacy pods lead"
+			c.ToDo = "nothing: with no candidate's pod left its part of the lock goes by itself, and legacy pods lead"
 		}
 	case to == Legacy || to == Dual || len(other) == 0:
 	case len(auto) == 0:
@@ -268,10 +273,10 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 	case to == Legacy:
 		c.OK, c.Detail = false, "there is none that could lead"
 		c.ToDo = "roll the operator back to its old version, as far as that goes: without a legacy pod nobody leads"
-	case r.Phase == Sealed && to == Dual:
-		return c, false
+	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.legacy.Elected):
+		return c, false // the record tells
 	case r.Phase == Legacy:
-		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these are gone: " + c.Detail}, true
+		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these are gone, or lead no more: " + c.Detail}, true
 	default:
 		c.ToDo = "finish the rollout, so that none is left; a pod of this library in mode lease cannot be told from one"
 	}

@@ -22,7 +22,7 @@ import (
 
 // all acknowledges every check there is.
 var all = []string{
-	migrate.CheckPermissions, migrate.CheckAPI, migrate.CheckOrder, migrate.CheckConfigMap, migrate.CheckCandidates, migrate.CheckLeader,
+	migrate.CheckPermissions, migrate.CheckAPI, migrate.CheckOrder, migrate.CheckConfigMap, migrate.CheckRecord, migrate.CheckCandidates, migrate.CheckLeader,
 	migrate.CheckArmed, migrate.CheckPresumed, migrate.CheckLegacyPods, migrate.CheckWorkload, migrate.CheckNoWayBack,
 }
 

@@ -23,6 +23,11 @@ type Report struct {
 	Phase Phase  `json:"phase,omitempty"`
 	Step  uint64 `json:"step,omitempty"`
 
+	// Legacy names the legacy lock: configmap/NAME for leader-for-life,
+	// annotation/configmaps/NAME or annotation/endpoints/NAME for an election
+	// record. Empty if nothing says what it is.
+	Legacy string `json:"legacy,omitempty"`
+
 	Lease      LeaseReport     `json:"lease"`
 	ConfigMap  ConfigMapReport `json:"configMap"`
 	Candidates []Candidate     `json:"candidates"`
@@ -36,7 +41,8 @@ type Report struct {
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
-	read election.Snapshot // the Lease
+	read   election.Snapshot // the Lease
+	legacy record.Legacy
 }
 
 // LeaseReport is what the Lease says.
@@ -63,7 +69,12 @@ type LeaseReport struct {
 	Expired bool `json:"expired"`
 }
 
-// ConfigMapReport is what stands in the legacy lock's place.
+// ElectionRecord is the kind of a legacy object that holds client-go's election
+// record, which moves to a Lease.
+const ElectionRecord ownerref.Kind = "record"
+
+// ConfigMapReport is what stands in the legacy lock's place: a ConfigMap, or an
+// Endpoints object.
 type ConfigMapReport struct {
 	Name string `json:"name"`
 	// Kind is empty if it could not be read.
@@ -89,11 +100,13 @@ type ConfigMapReport struct {
 
 // Elected is an election record of client-go outside of a Lease.
 type Elected struct {
-	Resource string    `json:"resource"` // configmaps or endpoints
-	Holder   string    `json:"holder,omitempty"`
-	Since    time.Time `json:"since,omitzero"`
-	Renewed  time.Time `json:"renewed,omitzero"`
-	Error    string    `json:"error,omitempty"` // what about it cannot be read
+	Resource string `json:"resource"` // configmaps or endpoints
+	Holder   string `json:"holder,omitempty"`
+	// Ours says that a zonelect program wrote the holder.
+	Ours    bool      `json:"ours"`
+	Since   time.Time `json:"since,omitzero"`
+	Renewed time.Time `json:"renewed,omitzero"`
+	Error   string    `json:"error,omitempty"` // what about it cannot be read
 }
 
 // Candidate is a program that takes part in the migration: one with a presence

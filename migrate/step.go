@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
@@ -69,8 +68,8 @@ func (m *Migration) Rollback(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByRollback, o)
 }
 
-// Clean has the sealed ConfigMap removed, as Advance goes on. It must be
-// acknowledged that nothing can bring legacy pods back (CheckNoWayBack).
+// Clean has the sealed ConfigMap removed, or in phase dual the election record,
+// as Advance goes on. It must be acknowledged that nothing can bring legacy pods back (CheckNoWayBack).
 func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByClean, o)
 }
@@ -85,7 +84,7 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 		return Outcome{}, err
 	}
 	out := Outcome{From: r.Phase, To: o.To, DryRun: o.DryRun}
-	step := stepBy(r.Phase, by)
+	step := r.course().stepBy(r.Phase, by)
 	if step == nil || o.To != "" && o.To != step.To {
 		return out, refused(&out, Checks{noSuchStep(r, by, step, o.To)}, o)
 	}
@@ -109,7 +108,9 @@ func noSuchStep(r Report, by string, step *Step, to Phase) Check {
 	case step != nil:
 		c.Detail, c.ToDo = fmt.Sprintf("%s does not lead from phase %s to %s", by, r.Phase, to), "go to "+string(step.To)
 	case r.Phase == "":
-		c.ToDo = forward[""].Does
+		c.ToDo = r.course().forward[""].Does
+	case r.legacy.Elected && by == ByAdvance && r.Phase == Dual:
+		c.ToDo = "an election record ends by time and cannot be sealed: finish the rollout, and then clean"
 	}
 	return c
 }
@@ -143,7 +144,7 @@ func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o 
 			return out, nil
 		}
 		if err = p.write(ctx, r, record.Stage{Phase: out.To, Step: out.Step}); err == nil {
-			p.tell(ctx, types.UID(r.read.Version.UID), out)
+			p.tell(ctx, r, out)
 		}
 	}
 	return out, err

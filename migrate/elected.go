@@ -1,0 +1,98 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// record returns the election record that is moved; nil if there is none.
+func (r *Report) record() *Elected {
+	for i, e := range r.ConfigMap.Elected {
+		if r.legacy.Elected && e.Resource == r.legacy.Resource {
+			return &r.ConfigMap.Elected[i]
+		}
+	}
+	return nil
+}
+
+// recordHolder returns who holds it; empty if nobody does.
+func (r *Report) recordHolder() string {
+	if e := r.record(); e != nil {
+		return e.Holder
+	}
+	return ""
+}
+
+// electorLeads reports whether a legacy elector holds it.
+func (r *Report) electorLeads() bool {
+	e := r.record()
+	return e != nil && e.Holder != "" && !e.Ours
+}
+
+// recordText says what there is, and who holds it.
+func (r *Report) recordText() string {
+	return fmt.Sprintf("%s %s: held by %s", r.legacy.Resource, r.legacy.Name, cmp.Or(r.recordHolder(), "nobody"))
+}
+
+func (r *Report) judgeRecord() {
+	e := r.record()
+	switch {
+	case e != nil && e.Error != "":
+		r.problem("%s %s: %s", r.legacy.Resource, r.legacy.Name, e.Error)
+	case r.Phase == Clean && r.electorLeads():
+		r.problem("%s, though the phase is clean: it and a candidate may both lead: end it, or roll back", r.recordText())
+	case r.Phase == Sealed:
+		r.warn("an election record ends by time and cannot be sealed: candidates take this phase for dual: roll back to that")
+	case r.Phase == Dual && r.electorLeads():
+		r.warn("%s, a legacy elector: candidates lead when it does no more", r.recordText())
+	}
+	for _, other := range r.ConfigMap.Elected {
+		if other.Resource != r.legacy.Resource && other.Holder != "" {
+			r.warn("%s %s holds an election record too, of %q: electors that use it alone know nothing of this migration", other.Resource, r.ConfigMap.Name, other.Holder)
+		}
+	}
+}
+
+// electionRecord checks that a step puts no two leaders beside each other.
+func electionRecord(r Report, to Phase) Check {
+	c := Check{Name: CheckRecord, OK: true, Detail: r.recordText()}
+	e, held := r.record(), r.recordHolder()
+	switch {
+	case r.ConfigMap.Kind == "":
+		c.OK, c.Detail, c.ToDo = false, "it could not be read", "grant the verb get on "+r.legacy.Resource
+	case e != nil && e.Error != "":
+		c.OK, c.Detail, c.ToDo = false, e.Error, "remove the annotation if no leader is alive"
+	case to == Clean && held != "" && held != r.Lease.Holder:
+		c.OK = false
+		c.ToDo = "end the legacy electors, and wait until a candidate holds the Lease and the record"
+	case to == Legacy && held == "" && r.Lease.Holder != "":
+		// On the way back from clean its leader may be cut off, and has only the Lease.
+		c.OK = false
+		c.ToDo = fmt.Sprintf("wait until %s has the record too, which keeps legacy electors out until it has stopped", r.Lease.Holder)
+	case to == Dual && r.Phase == Clean && r.electorLeads():
+		c.OK, c.Acknowledgeable = false, true
+		c.ToDo = "end it: it may lead beside the candidates, whose term ends with this step"
+	}
+	return c
+}
+
+// recordFollowed says whether the candidates have followed the phase, and if not
+// why. vacant says that nobody holds the Lease.
+func (r *Report) recordFollowed(vacant bool) (done bool, why string) {
+	why = r.recordText()
+	switch r.Phase {
+	case Legacy:
+		return vacant, r.Lease.Holder + " still holds the Lease"
+	case Dual:
+		return !vacant && r.holder() != nil && r.recordHolder() == r.Lease.Holder, why + ", not yet by the leader"
+	case Clean:
+		e := r.record()
+		return !vacant && r.ConfigMap.Kind != "" && (r.ConfigMap.Kind == ownerref.Absent || !e.Ours), why + ", not yet taken off"
+	}
+	return false, "the phase can only be rolled back to dual"
+}
