@@ -36,14 +36,14 @@ func (r *Report) electorLeads() bool {
 
 // recordText says what there is, and who holds it.
 func (r *Report) recordText() string {
-	return fmt.Sprintf("%s %s: held by %s", r.legacy.Resource, r.legacy.Name, cmp.Or(r.recordHolder(), "nobody"))
+	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.recordHolder(), "nobody"))
 }
 
 func (r *Report) judgeRecord() {
 	e := r.record()
 	switch {
 	case e != nil && e.Error != "":
-		r.problem("%s %s: %s", r.legacy.Resource, r.legacy.Name, e.Error)
+		r.problem("%s %s: %s", r.legacy.Resource, r.ConfigMap.Name, e.Error)
 	case r.Phase == Clean && r.electorLeads():
 		r.problem("%s, though the phase is clean: it and a candidate may both lead: end it, or roll back", r.recordText())
 	case r.Phase == Sealed:

@@ -4,11 +4,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,6 +22,7 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/migrate"
 )
 
 // looker reads what there is about locks.
@@ -117,16 +118,17 @@ func isLock(lease *coordinationv1.Lease) bool {
 // addLegacy reads what stands in the legacy lock's place. Without a Lease, that
 // is where to look for one; with a Lease that knows of no migration it is not.
 func (l looker) addLegacy(ctx context.Context, f *findings) error {
-	kind, name := f.legacyObject(l.legacyName)
-	if name == "" {
+	lock := f.legacyLock(l.legacyName)
+	if lock.Name == "" {
 		return nil
 	}
-	resource := apierror.ConfigMaps
-	if kind == "endpoints" {
-		resource = apierror.Endpoints
+	found, err := l.legacy(ctx, f.namespace, lock)
+	if err == nil && f.lease == nil && found.Kind == ownerref.Absent {
+		endpoints := record.Legacy{Resource: record.Endpoints, Name: lock.Name, Elected: true}
+		if other, err := l.legacy(ctx, f.namespace, endpoints); err == nil && other.Kind == migrate.ElectionRecord {
+			lock, found = endpoints, other
+		}
 	}
-	id := apierror.Object{Resource: resource, Namespace: f.namespace, Name: name}
-	annotated, err := l.legacy(ctx, id)
 	if errors.Is(err, election.ErrForbidden) {
 		f.notes = append(f.notes, "what stands in the legacy lock's place is not known: "+err.Error())
 		return nil
@@ -134,36 +136,32 @@ func (l looker) addLegacy(ctx context.Context, f *findings) error {
 	if err != nil {
 		return err
 	}
-	f.legacy, f.stage = annotated.Legacy, annotated.stage
-	f.legacy.Object = kind + "/" + name
-	if annotated.why != "" {
-		f.notes = append(f.notes, f.legacy.Object+": "+annotated.why)
+	f.legacy, f.stage = found.Legacy, found.stage
+	f.legacy.Object = objectKinds[lock.Resource] + "/" + lock.Name
+	if found.why != "" {
+		f.notes = append(f.notes, f.legacy.Object+": "+found.why)
 	}
 	return nil
 }
 
-// legacyObject says where the legacy lock stands; name is empty where there is
-// no reason to look.
-func (f findings) legacyObject(name string) (kind, object string) {
-	kind, object = "configmap", name
+// objectKinds are the kinds of objects as kubectl takes them.
+var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpoints: "endpoints"}
+
+// legacyLock says what the legacy lock is; its name is empty where there is no
+// reason to look.
+func (f findings) legacyLock(name string) record.Legacy {
+	lock := record.Legacy{Resource: record.ConfigMaps}
 	if f.lease == nil {
-		if object == "" {
-			object = f.name
-		}
-		return kind, object
+		lock.Name = cmp.Or(name, f.name)
+		return lock
 	}
-	if noted, is := f.lease.Annotations[record.AnnotationLegacy]; is {
-		if before, after, found := strings.Cut(noted, "/"); found {
-			kind = before
-			if object == "" {
-				object = after
-			}
-		}
+	if noted := record.ReadLegacy(f.lease.Annotations); noted != (record.Legacy{}) {
+		lock = noted
+	} else if record.ReadStage(f.lease.Annotations).Phase != "" {
+		lock.Name = f.name
 	}
-	if object == "" && record.ReadStage(f.lease.Annotations).Phase != "" {
-		object = f.name
-	}
-	return kind, object
+	lock.Name = cmp.Or(name, lock.Name)
+	return lock
 }
 
 // past is a legacy object as it was read.
@@ -173,39 +171,38 @@ type past struct {
 	why   string
 }
 
-func (l looker) legacy(ctx context.Context, id apierror.Object) (past, error) {
-	if id.Resource == apierror.Endpoints {
-		object := rawapi.New[corev1.Endpoints](l.core, id) //nolint:staticcheck // SA1019: that is where the lock is
-		endpoints, err := object.Get(ctx)
-		if id.Absent(err) {
-			return past{Legacy: &Legacy{Kind: ownerref.Absent}}, nil
+// legacy reads the object of a legacy lock.
+func (l looker) legacy(ctx context.Context, namespace string, lock record.Legacy) (past, error) {
+	if lock.Resource == record.Endpoints {
+		id := apierror.Object{Resource: apierror.Endpoints, Namespace: namespace, Name: lock.Name}
+		endpoints, err := rawapi.New[corev1.Endpoints](l.core, id).Get(ctx) //nolint:staticcheck // SA1019: that is where the lock is
+		if err != nil && !id.Absent(err) {
+			return past{}, err
 		}
 		if err != nil {
-			return past{}, err
+			endpoints = &corev1.Endpoints{} //nolint:staticcheck // SA1019: the same
 		}
 		return electedBy(endpoints.Annotations), nil
 	}
-	object := rawapi.New[corev1.ConfigMap](l.core, id)
-	cm, err := object.Get(ctx)
-	if id.Absent(err) {
-		cm, err = nil, nil
-	}
-	if err != nil {
+	id := apierror.Object{Resource: apierror.ConfigMaps, Namespace: namespace, Name: lock.Name}
+	cm, err := rawapi.New[corev1.ConfigMap](l.core, id).Get(ctx)
+	if err != nil && !id.Absent(err) {
 		return past{}, err
+	}
+	var annotations map[string]string
+	if err != nil {
+		cm = nil
+	} else {
+		annotations = cm.Annotations
+	}
+	if _, is := annotations[resourcelock.LeaderElectionRecordAnnotationKey]; is || lock.Elected {
+		return electedBy(annotations), nil
 	}
 	return recognized(cm), nil
 }
 
-// electionRecord is the kind of a lock that holds client-go's old record.
-const electionRecord ownerref.Kind = "record"
-
-// recognized says what a ConfigMap is in the place of a lock.
+// recognized says what a ConfigMap is in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) past {
-	if cm != nil {
-		if _, is := cm.Annotations[resourcelock.LeaderElectionRecordAnnotationKey]; is {
-			return electedBy(cm.Annotations)
-		}
-	}
 	r := ownerref.Recognize(cm)
 	p := past{Legacy: &Legacy{Kind: r.Kind, Armed: r.Shield.Armed}, stage: r.Shield.Stage, why: r.Why}
 	if r.Kind == ownerref.Legacy {
@@ -214,17 +211,18 @@ func recognized(cm *corev1.ConfigMap) past {
 	return p
 }
 
-// electedBy reads client-go's old record.
+// electedBy reads client-go's old record. An object without one is as good as
+// none.
 func electedBy(annotations map[string]string) past {
 	raw, is := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
 	if !is {
-		return past{Legacy: &Legacy{Kind: ownerref.Foreign}, why: "it holds no election record"}
+		return past{Legacy: &Legacy{Kind: ownerref.Absent}}
 	}
 	var r resourcelock.LeaderElectionRecord
 	if err := json.Unmarshal([]byte(raw), &r); err != nil {
 		return past{Legacy: &Legacy{Kind: ownerref.Foreign}, why: fmt.Sprintf("its election record is not JSON: %v", err)}
 	}
-	return past{Legacy: &Legacy{Kind: electionRecord, Holder: r.HolderIdentity}, stage: record.ReadStage(annotations)}
+	return past{Legacy: &Legacy{Kind: migrate.ElectionRecord, Holder: r.HolderIdentity}}
 }
 
 // recheck is how often a Lease that is watched for renewals is read.

@@ -20,13 +20,15 @@ import (
 	"github.com/zonelect/zonelect/migrate"
 )
 
-const migrateLong = `Moves a lock from a leader-for-life ConfigMap to a Lease, and back, while the
+const migrateLong = `Moves a lock from a leader-for-life ConfigMap, or from client-go's old election
+record on a ConfigMap or an Endpoints object, to a Lease, and back, while the
 programs that hold it run:
 
   legacy --advance--> dual --advance--> sealed --clean--> clean
          <-rollback--      <-rollback--
                       <------------------rollback-------
 
+An election record ends by time and cannot be sealed: there clean follows dual.
 The first step is taken by rolling out the operator's version that uses zonelect
 in mode auto. Each of the others changes one annotation of the Lease, and the
 running candidates follow it: no redeploy is needed. A step that is not safe now
@@ -51,7 +53,7 @@ type migration struct {
 func newMigrate(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move a lock off a leader-for-life ConfigMap, and back",
+		Short: "Move a lock off a leader-for-life ConfigMap or an election record, and back",
 		Long:  migrateLong,
 		Example: `  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate advance my-operator --dry-run`,
@@ -66,7 +68,7 @@ func newMigrate(env *environment) *cobra.Command {
   kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m`),
 		newStep(env, migrate.ByRollback, "Take a step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
   kubectl zonelect migrate rollback my-operator --to dual`),
-		newStep(env, migrate.ByClean, "Remove the sealed ConfigMap, once nothing can bring legacy pods back", `  # Whether anything can bring legacy pods back is yours to know
+		newStep(env, migrate.ByClean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Whether anything can bring legacy pods back is yours to know
   kubectl zonelect migrate clean my-operator --acknowledge no-way-back`),
 	)
 	return c
@@ -129,7 +131,7 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&m.legacyName, "legacy-name", "", "The name of the legacy ConfigMap; that which the Lease says, or else the lock's own, by default.")
+	f.StringVar(&m.legacyName, "legacy-name", "", "The name of the legacy object; that which the Lease says, or else the lock's own, by default.")
 	f.StringVarP(&m.selector, "selector", "l", "", "A label selector for the operator's pods, old and new; that of a candidate's or of the legacy leader's workload by default.")
 	m.printer.addFlags(c)
 	return c

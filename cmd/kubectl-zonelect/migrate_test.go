@@ -20,6 +20,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -54,6 +55,36 @@ func (w *world) joins(name, zone string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.elect(lock, candidate)
+}
+
+// joinsTwin starts a real candidate that moves off an election record.
+func (w *world) joinsTwin(name, zone string) {
+	w.t.Helper()
+	w.runs(name)
+	candidate := election.Candidate{Identity: name + "_1", Zone: zone}
+	lock, err := multilock.NewTwin(multilock.TwinConfig{
+		Lease: lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
+		Core:  apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion), Kind: annotation.Endpoints,
+		Candidate: candidate, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)}, Version: "v1.2.0",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.elect(lock, candidate)
+}
+
+// elects makes a legacy elector hold the election record.
+func (w *world) elects(holder string) {
+	w.server.Put("/api/v1/namespaces/ns/endpoints/op", apitest.Object{
+		"apiVersion": "v1", "kind": "Endpoints", "metadata": apitest.Object{"name": "op", "namespace": "ns", "uid": "u", "annotations": apitest.Object{
+			annotation.AnnotationRecord: `{"holderIdentity":"` + holder + `","leaseDurationSeconds":15}`,
+		}},
+	})
+}
+
+func (w *world) elect(lock election.Lock, candidate election.Candidate) {
+	w.t.Helper()
 	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate})
 	if err != nil {
 		w.t.Fatal(err)
@@ -272,4 +303,33 @@ func TestMigrateCommandLinesAreChecked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnElectionRecordGoesThereAndBack: it cannot be sealed.
+func TestAnElectionRecordGoesThereAndBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.elects("old-0_1")
+		w.runs("old-0")
+		golden(t, "record-legacy", w.run("status", "op"))
+		golden(t, "record-plan-first", w.step("plan"))
+		w.joinsTwin("op-a", "za")
+		time.Sleep(16 * time.Second)
+		w.joinsTwin("op-b", "zb")
+		w.server.Delete("/api/v1/namespaces/ns/pods/old-0")
+		golden(t, "record-plan", w.step("plan"))
+		golden(t, "record-advance", w.step("advance", "--yes"))
+		golden(t, "record-clean-refused", w.step("clean", "--yes"))
+		golden(t, "record-clean", followed(w.step("clean", "--yes", "--acknowledge=no-way-back")))
+		if got := w.run("status", "op", "-o", "json").out; !strings.Contains(got, `"phase": "clean"`) || !strings.Contains(got, `"kind": "absent"`) {
+			t.Errorf("in phase clean the status is %s", got)
+		}
+		golden(t, "record-rollback", followed(w.step("rollback", "--yes")))
+		if got := w.run("status", "op", "-o", "json").out; !strings.Contains(got, `"object": "endpoints/op"`) || !strings.Contains(got, `"kind": "record"`) || !strings.Contains(got, `"holder": "op-a_1"`) {
+			t.Errorf("in phase dual the status is %s", got)
+		}
+		w.runs("old-0")
+		golden(t, "record-rollback-legacy", followed(w.step("rollback", "--yes")))
+		w.elects("old-0_2")
+		golden(t, "record-plan-legacy", w.step("plan"))
+	})
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/migrate"
 )
 
@@ -48,7 +49,11 @@ func (p *pen) standing(r migrate.Report) {
 	p.line("Lock:        %s/%s", r.Namespace, r.Lock)
 	p.line("Phase:       %s", phaseText(r.Phase))
 	p.line("Lease:       %s", leaseText(r.Lease))
-	p.line("ConfigMap:   %s", configMapText(r.ConfigMap))
+	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
+		p.line("Record:      %s/%s: %s", objectKinds[lock.Resource], lock.Name, recordText(lock, r.ConfigMap))
+	} else {
+		p.line("ConfigMap:   %s", configMapText(r.ConfigMap))
+	}
 	p.line("Candidates:  %s", candidatesText(r.Candidates))
 	p.line("Legacy pods: %s", legacyText(r))
 	for _, text := range r.Problems {
@@ -85,6 +90,16 @@ func configMapText(c migrate.ConfigMapReport) string {
 		text += ", not armed"
 	}
 	return text
+}
+
+// recordText says who holds the election record that is moved.
+func recordText(lock record.Legacy, c migrate.ConfigMapReport) string {
+	for _, e := range c.Elected {
+		if e.Resource == lock.Resource && e.Holder != "" {
+			return "held by " + e.Holder
+		}
+	}
+	return "held by nobody"
 }
 
 func candidatesText(all []migrate.Candidate) string {

@@ -89,7 +89,7 @@ func TestTheRecordOfClientGoIsReadWhereverItStands(t *testing.T) {
 		})
 		w.putLease(newLease("a", "a_1", "za", phased(record.PhaseDual, 1)))
 		w.putLease(newLease("b", "b_1", "za", phased(record.PhaseDual, 1), func(l *coordinationv1.Lease) {
-			l.Annotations[record.AnnotationLegacy] = "endpoints/b"
+			l.Annotations[record.AnnotationLegacy] = "annotation/endpoints/b"
 		}))
 		w.putLease(newLease("broken", "c_1", "za", phased(record.PhaseDual, 1)))
 		golden(t, "records", w.run("status"))

@@ -47,10 +47,14 @@ func (l Legacy) String() string {
 	return ownedPrefix + l.Name
 }
 
-// ReadLegacy returns the legacy lock that an object's annotations name. What
-// makes no sense reads as none.
+// ReadLegacy returns the legacy lock that an object's annotations name.
 func ReadLegacy(annotations map[string]string) Legacy {
-	text := annotations[AnnotationLegacy]
+	return ParseLegacy(annotations[AnnotationLegacy])
+}
+
+// ParseLegacy returns the lock that Legacy.String has written. What makes no
+// sense is none.
+func ParseLegacy(text string) Legacy {
 	if name, is := strings.CutPrefix(text, ownedPrefix); is && name != "" {
 		return Legacy{Resource: ConfigMaps, Name: name}
 	}
