@@ -1,8 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrate moves a lock from a leader-for-life ConfigMap to a Lease, and
-// back, while the programs that hold it run.
+// Package migrate moves a lock from a leader-for-life ConfigMap, or from
+// client-go's old election record on an annotation, to a Lease, and back, while
+// the programs that hold it run.
 //
 // The phase of a migration stands on the Lease, and running candidates of
 // package multilock follow it. This package changes it and nothing else: each
@@ -12,6 +13,9 @@
 //	legacy --advance--> dual --advance--> sealed --clean--> clean
 //	       <-rollback--      <-rollback--
 //	                    <------------------rollback-------
+//
+// An election record ends by time and cannot be sealed: clean follows dual, and
+// rolls back to it. Which kind of lock moves is noted on the Lease.
 //
 // A step is refused with a [RefusedError], which lists what is in its way,
 // unless all checks pass or the caller has acknowledged those that fail and may
@@ -23,5 +27,6 @@
 // get and list on pods; get on replicasets, deployments, statefulsets and
 // daemonsets where Config has no Selector, and list on replicasets to clean up.
 // Better with: get on nodes and on leases in kube-node-lease, without which a
-// pod that has failed counts as one that may lead; create on events.
+// pod that has failed counts as one that may lead; get on endpoints, which is
+// required where the election record stands on them; create on events.
 package migrate

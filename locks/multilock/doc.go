@@ -9,5 +9,8 @@
 // docs/design.md; rules.go holds them as code, apart from all I/O.
 //
 // [Twin] is for client-go's records on annotations, which end by time: a
-// candidate holds both locks.
+// candidate holds both locks, until the phase is clean.
+//
+// [LeaseOnly] is for programs that take no part, and must not lead beside those
+// that do.
 package multilock
