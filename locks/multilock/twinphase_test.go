@@ -123,6 +123,13 @@ func phaseScenario(t *testing.T, f func(s *phaseStage)) {
 	})
 }
 
+// refuses says which requests are forbidden from now on; nil is none.
+func (s *phaseStage) refuses(f func(verb, path string) bool) {
+	s.server.Mu.Lock()
+	defer s.server.Mu.Unlock()
+	s.refuse = f
+}
+
 func (s *phaseStage) core(h http.Handler) rest.Interface {
 	return apitest.Wire(s.t, h, corev1.SchemeGroupVersion)
 }
@@ -255,9 +262,16 @@ func (s *phaseStage) waits(c *phaseSeat, why string) {
 
 // writes counts what is written in the next while.
 func (s *phaseStage) writes() (onLegacy, onLease int) {
-	s.sent = nil
+	sent := func() []string {
+		s.server.Mu.Lock()
+		defer s.server.Mu.Unlock()
+		all := s.sent
+		s.sent = nil
+		return all
+	}
+	sent()
 	time.Sleep(10 * twinInterval)
-	for _, path := range s.sent {
+	for _, path := range sent() {
 		if path == legacyPath {
 			onLegacy++
 		} else {
@@ -319,14 +333,14 @@ func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 // TestACandidateThatBelievesInDualTakesNothingInClean: it has half a write.
 func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		s.refuse = func(verb, path string) bool { return s.step > 1 && path == legacyPath } // nobody tidies
 		a := s.start("a")
 		believes, err := s.start("b").twin.Read(s.t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		s.refuses(func(_, path string) bool { return path == legacyPath }) // nobody tidies
 		s.phase(record.PhaseClean)
-		s.refuse = nil
+		s.refuses(nil)
 		b, err := NewTwin(TwinConfig{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints})
 		if err != nil {
 			t.Fatal(err)
@@ -395,9 +409,9 @@ func TestNothingIsTakenOffThatCounts(t *testing.T) {
 		}
 		tidy("a")
 		s.held("a, a")
-		s.refuse = func(verb, path string) bool { return path == legacyPath && verb == "update" }
+		s.refuses(func(verb, path string) bool { return path == legacyPath && verb == "update" })
 		s.phase(record.PhaseClean)
-		s.refuse = nil
+		s.refuses(nil)
 		tidy("b")
 		s.held("a, a")
 		tidy("a")
@@ -449,7 +463,7 @@ func TestALegacyLockThatIsOutOfReachInCleanIsNoMatter(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
 		s.leads(a, 0, 1)
-		s.refuse = func(_, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(legacyPath, "/lock")) }
+		s.refuses(func(_, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(legacyPath, "/lock")) })
 		s.phase(record.PhaseClean)
 		time.Sleep(time.Minute)
 		s.leads(a, 0, 1)
