@@ -100,9 +100,10 @@ func (m *Migration) may(ctx context.Context, n need) (bool, error) {
 
 // api says what the API server can do. That it serves Leases is known when they
 // have been read; that the collector is old makes candidates wait, and no more.
-func (m *Migration) api(ctx context.Context) Check {
+func (m *Migration) api(ctx context.Context, r Report) Check {
 	c := Check{Name: CheckAPI, OK: true, Detail: apierror.Leases.GroupVersion() + " is served"}
 	switch minor, err := rawapi.ServerMinor(ctx, m.config.Core); {
+	case r.legacy.Elected: // nothing is collected
 	case err != nil:
 		c.Detail += fmt.Sprintf("; the server's version is not known, so that candidates take the garbage collector for an old one and wait %v before they lead: %v", multilock.SettleDefault, err)
 	case minor < multilock.PreconditionsSince:

@@ -113,7 +113,7 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 			}
 			s.elects(kind, "")
 			s.vanishes("old-2")
-			if r := s.follows(migrate.Dual); r.Step != 5 || r.LegacyPods != nil && len(r.LegacyPods) != 0 {
+			if r := s.follows(migrate.Dual); r.Step != 5 || len(r.LegacyPods) != 0 {
 				t.Errorf("four changes of phase after the first: %+v", r)
 			}
 		})

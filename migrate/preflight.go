@@ -92,7 +92,7 @@ func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 	if err != nil {
 		return p, err
 	}
-	p.fixed = append(p.fixed, m.api(ctx))
+	p.fixed = append(p.fixed, m.api(ctx, r))
 	if !order(r, to).OK {
 		return p, nil
 	}
@@ -135,7 +135,7 @@ func (p *preflight) judge(ctx context.Context) (Report, Checks, error) {
 		lock = electionRecord
 	}
 	checks = append(checks, lock(r, p.to), candidates(r, p.to))
-	if r.Phase != Legacy && !(p.to == Legacy && r.electorLeads()) {
+	if r.Phase != Legacy && (p.to != Legacy || !r.electorLeads()) {
 		checks = append(checks, leader(r, p.to, p.alive))
 	}
 	switch p.to {
@@ -160,7 +160,7 @@ func order(r Report, to Phase) Check {
 		c.Detail = fmt.Sprintf("the phase is %s already", to)
 		c.ToDo = "nothing"
 	default:
-		c.ToDo = "take one step at a time: legacy, dual, sealed, clean; back: clean or sealed to dual, dual to legacy"
+		c.ToDo = "take one step at a time: see the plan"
 	}
 	return c
 }
