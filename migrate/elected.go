@@ -6,43 +6,30 @@ package migrate
 import (
 	"cmp"
 	"fmt"
-
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// record returns the election record that is moved; nil if there is none.
-func (r *Report) record() *Elected {
-	for i, e := range r.ConfigMap.Elected {
+// record returns the election record that is moved; zero if there is none.
+func (r *Report) record() Elected {
+	for _, e := range r.ConfigMap.Elected {
 		if r.legacy.Elected && e.Resource == r.legacy.Resource {
-			return &r.ConfigMap.Elected[i]
+			return e
 		}
 	}
-	return nil
-}
-
-// recordHolder returns who holds it; empty if nobody does.
-func (r *Report) recordHolder() string {
-	if e := r.record(); e != nil {
-		return e.Holder
-	}
-	return ""
+	return Elected{}
 }
 
 // electorLeads reports whether a legacy elector holds it.
-func (r *Report) electorLeads() bool {
-	e := r.record()
-	return e != nil && e.Holder != "" && !e.Ours
-}
+func (r *Report) electorLeads() bool { return r.record().Holder != "" && !r.record().Ours }
 
 // recordText says what there is, and who holds it.
 func (r *Report) recordText() string {
-	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.recordHolder(), "nobody"))
+	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.record().Holder, "nobody"))
 }
 
 func (r *Report) judgeRecord() {
 	e := r.record()
 	switch {
-	case e != nil && e.Error != "":
+	case e.Error != "":
 		r.problem("%s %s: %s", r.legacy.Resource, r.ConfigMap.Name, e.Error)
 	case r.Phase == Clean && r.electorLeads():
 		r.problem("%s, though the phase is clean: it and a candidate may both lead: end it, or roll back", r.recordText())
@@ -61,11 +48,11 @@ func (r *Report) judgeRecord() {
 // electionRecord checks that a step puts no two leaders beside each other.
 func electionRecord(r Report, to Phase) Check {
 	c := Check{Name: CheckRecord, OK: true, Detail: r.recordText()}
-	e, held := r.record(), r.recordHolder()
+	e, held := r.record(), r.record().Holder
 	switch {
 	case r.ConfigMap.Kind == "":
 		c.OK, c.Detail, c.ToDo = false, "it could not be read", "grant the verb get on "+r.legacy.Resource
-	case e != nil && e.Error != "":
+	case e.Error != "":
 		c.OK, c.Detail, c.ToDo = false, e.Error, "remove the annotation if no leader is alive"
 	case to == Clean && held != "" && held != r.Lease.Holder:
 		c.OK = false
@@ -89,10 +76,9 @@ func (r *Report) recordFollowed(vacant bool) (done bool, why string) {
 	case Legacy:
 		return vacant, r.Lease.Holder + " still holds the Lease"
 	case Dual:
-		return !vacant && r.holder() != nil && r.recordHolder() == r.Lease.Holder, why + ", not yet by the leader"
+		return !vacant && r.holder() != nil && r.record().Holder == r.Lease.Holder, why + ", not yet by the leader"
 	case Clean:
-		e := r.record()
-		return !vacant && r.ConfigMap.Kind != "" && (r.ConfigMap.Kind == ownerref.Absent || !e.Ours), why + ", not yet taken off"
+		return !vacant && r.ConfigMap.Kind != "" && !r.record().Ours, why + ", not yet taken off"
 	}
 	return false, "the phase can only be rolled back to dual"
 }

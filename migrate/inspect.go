@@ -186,7 +186,7 @@ func (r *Report) stands(resource string) {
 		return
 	}
 	r.ConfigMap.Kind = ownerref.Absent
-	if r.record() != nil {
+	if r.record() != (Elected{}) {
 		r.ConfigMap.Kind = ElectionRecord
 	}
 }
