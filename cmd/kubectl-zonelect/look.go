@@ -141,6 +141,9 @@ func (l looker) addLegacy(ctx context.Context, f *findings) error {
 	if found.why != "" {
 		f.notes = append(f.notes, f.legacy.Object+": "+found.why)
 	}
+	if lock.Elected && f.phase() == record.PhaseSealed {
+		f.notes = append(f.notes, "an election record cannot be sealed: candidates take this phase for dual, roll back to that")
+	}
 	return nil
 }
 

@@ -333,3 +333,15 @@ func TestAnElectionRecordGoesThereAndBack(t *testing.T) {
 		golden(t, "record-plan-legacy", w.step("plan"))
 	})
 }
+
+func TestStatusSaysThatAnElectionRecordIsNotSealed(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.elects("op-a_1")
+		w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseSealed, 2), func(l *coordinationv1.Lease) {
+			l.Annotations[record.AnnotationLegacy] = "annotation/endpoints/op"
+		}))
+		if got := w.run("status", "op").errors; !strings.Contains(got, "cannot be sealed") {
+			t.Errorf("it says %q", got)
+		}
+	})
+}
