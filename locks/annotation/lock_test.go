@@ -132,6 +132,36 @@ func TestAnObjectWithoutRecordIsAFreeLockAndWhatIsOnItIsKept(t *testing.T) {
 	})
 }
 
+// TestARecordIsTakenOffWithoutATrace: the object is as it was before there was a
+// lock on it. What was written since it was read stays.
+func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind Kind) {
+		l, server := newLock(t, kind)
+		if err := l.Clear(t.Context(), election.Version{}); err == nil {
+			t.Error("an object that does not exist was cleared")
+		}
+		server.Objects[pathOf(kind)] = others(kind)
+		old := mustWrite(t, l, mustRead(t, l).Version, held())
+		now := mustWrite(t, l, old.Version, released())
+		if err := l.Clear(t.Context(), old.Version); !errors.Is(err, election.ErrConflict) || mustRead(t, l).Record != now.Record {
+			t.Errorf("what was read before the last write was cleared, with %v", err)
+		}
+		if err := l.Clear(t.Context(), now.Version); err != nil {
+			t.Fatal(err)
+		}
+		if free := mustRead(t, l); !free.Version.Exists() || free.Record != (election.Record{}) {
+			t.Errorf("then it reads %+v", free)
+		}
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		got, want := apitest.Clone(server.Objects[pathOf(kind)]), others(kind)
+		want["metadata"].(object)["resourceVersion"] = "103"
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("\n got %s\nwant %s", apitest.Marshal(got), apitest.Marshal(want))
+		}
+	})
+}
+
 // TestALegacyElectorAndThisLockTakeTurns: it writes nothing but its record.
 func TestALegacyElectorAndThisLockTakeTurns(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {

@@ -679,9 +679,9 @@ func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
 // candidates are cut off, end and begin. Legacy electors run while the phase
 // gives them a place.
 func TestNoScheduleOfPhasesMakesTwoLeaders(t *testing.T) {
-	schedules := 50
+	schedules := 30
 	if testing.Short() {
-		schedules = 20
+		schedules = 10
 	}
 	var mu sync.Mutex
 	terms, old := 0, 0
