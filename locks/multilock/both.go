@@ -126,7 +126,14 @@ func (b *both) Write(ctx context.Context, base election.Version, r election.Reco
 	if from.alone || !from.exists() && b.alone(election.Snapshot{}) {
 		return b.writeAlone(ctx, from, r)
 	}
-	legacy, err := b.legacy.Write(ctx, from.legacy.Version, r)
+	at := from.legacy.Version
+	if !from.exists() {
+		var err error
+		if at, err = b.bare(ctx); err != nil {
+			return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		}
+	}
+	legacy, err := b.legacy.Write(ctx, at, r)
 	if err != nil {
 		return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
 	}
@@ -135,6 +142,16 @@ func (b *both) Write(ctx context.Context, base election.Version, r election.Reco
 		return election.Snapshot{}, &halfError{b.legacy.Describe(), err}
 	}
 	return b.wrote(b.state(governing, legacy)), nil
+}
+
+// bare returns the version of the legacy object where there is no lock on it: it
+// may exist without a record.
+func (b *both) bare(ctx context.Context) (election.Version, error) {
+	now, err := b.legacy.Read(ctx)
+	if err == nil && now.Version.Exists() && now.Record != (election.Record{}) {
+		err = fmt.Errorf("%w: it has a record by now", election.ErrConflict)
+	}
+	return now.Version, err
 }
 
 // writeAlone puts r on the governing lock, which counts alone. It fails where

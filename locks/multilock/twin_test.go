@@ -166,7 +166,6 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 		"both given up":                         {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime, released: true},
 		"both cleared by somebody":              {governing: of(cleared(ours("Z", 2))), legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
 		"the legacy object alone cleared":       {governing: &election.Record{}, legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
-		"a free legacy object alone":            {legacy: &election.Record{}, released: true},
 		"a free Lease alone":                    {governing: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,6 +186,28 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 				t.Errorf("given up: %v, want %v: %+v", isReleased(r), tc.released, r)
 			}
 		})
+	}
+}
+
+// TestAnObjectWithoutARecordIsNoLock: it is there for other reasons. Else what
+// was deleted would count as given up, with the Lease gone beside it.
+func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {
+	p := newPair(t)
+	bare := p.put(p.legacy, election.Record{})
+	twin, _, _ := p.twin()
+	if s := p.read(twin); s.Version.Exists() {
+		t.Errorf("read %+v", s)
+	}
+	p.put(p.legacy, theirs("L", 1))
+	if _, err := twin.Write(t.Context(), election.Version{}, ours("a", 1)); !errors.Is(err, election.ErrConflict) || p.read(p.legacy).Record.Holder != "L" {
+		t.Errorf("wrote over another's record, with %v", err)
+	}
+	p.put(p.legacy, election.Record{})
+	if _, err := twin.Write(t.Context(), election.Version{}, ours("a", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if now := p.read(p.legacy); now.Record != ours("a", 2) || now.Version.UID != bare.Version.UID {
+		t.Errorf("the object is %+v", now)
 	}
 }
 

@@ -19,8 +19,10 @@ type twinState struct {
 	at                twinPlace
 }
 
+// exists reports whether there is a lock. A legacy object without a record is
+// none: it may be there for other reasons, and stays when the phase is clean.
 func (s *twinState) exists() bool {
-	return s.governing.Version.Exists() || s.legacy.Version.Exists()
+	return s.governing.Version.Exists() || s.legacy.Version.Exists() && s.legacy.Record != (election.Record{})
 }
 
 // newest is the larger version number.
