@@ -63,6 +63,7 @@ type TwinConfig struct {
 //     object alone is none.
 //   - the legacy object is absent and the Lease is free: nobody is known to hold
 //     it, but a lease must pass, for deleted is not released.
+//   - there is no Lease, and the legacy object has no record: there is no lock.
 //
 // The number of a version is the larger of the two, which are comparable since
 // all objects of a cluster that are not events are kept in one etcd: that is
