@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,25 +41,26 @@ const (
 // phaseStage is an API server with candidates and legacy electors, in a bubble
 // of virtual time.
 type phaseStage struct {
-	t       *testing.T
-	server  *apitest.Server
-	history electiontest.History
-	stop    []func()
-	step    int
-	legacy  *annotation.Lock // a way of its own to the legacy record
-	sent    []string         // verb and path of what changes a lock
-	refuse  func(verb, path string) bool
+	*electiontest.Stage
+	server *apitest.Server
+	olds   uint64
+	step   int
+	legacy *annotation.Lock // a way of its own to the legacy record
+	sent   []string         // the paths of what changes a lock
+	refuse func(verb, path string) bool
 }
 
 // phaseSeat is one candidate, with a way to the server that can be cut.
 type phaseSeat struct {
-	*election.Elector
-	way    *cable
-	twin   *Twin // nil for another kind of lock
-	cancel func()
-	done   chan error
-	led    atomic.Int32
-	ended  chan error
+	*electiontest.Seat
+	way  *cable
+	twin *Twin
+}
+
+// end stops the candidate and waits for that.
+func (c *phaseSeat) end() {
+	c.Stop()
+	_ = c.Wait()
 }
 
 // cable is a way to a server. While it is cut requests hang, and those under way
@@ -98,8 +98,8 @@ func (c *cable) set(cut bool) {
 
 func phaseScenario(t *testing.T, f func(s *phaseStage)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s := &phaseStage{t: t, server: apitest.NewServer(), step: 1}
+	electiontest.Scenario(t, func(stage *electiontest.Stage) {
+		s := &phaseStage{Stage: stage, server: apitest.NewServer(), step: 1}
 		s.server.Before = func(verb, path string) (int, apitest.Object) {
 			if (path == leasePath || path == legacyPath) && verb == "update" {
 				s.sent = append(s.sent, path)
@@ -111,15 +111,9 @@ func phaseScenario(t *testing.T, f func(s *phaseStage)) {
 		}
 		var err error
 		if s.legacy, err = annotation.New(annotation.Config{Client: s.core(s.server), Kind: annotation.Endpoints, Namespace: "ns", Name: "lock"}); err != nil {
-			t.Fatal(err)
+			s.T.Fatal(err)
 		}
 		f(s)
-		for _, stop := range s.stop {
-			stop()
-		}
-		if err := s.history.Check(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -131,16 +125,16 @@ func (s *phaseStage) refuses(f func(verb, path string) bool) {
 }
 
 func (s *phaseStage) core(h http.Handler) rest.Interface {
-	return apitest.Wire(s.t, h, corev1.SchemeGroupVersion)
+	return apitest.Wire(s.T, h, corev1.SchemeGroupVersion)
 }
 
 func (s *phaseStage) leases(h http.Handler) lease.Config {
-	return lease.Config{Client: apitest.Wire(s.t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}
+	return lease.Config{Client: apitest.Wire(s.T, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}
 }
 
 // start lets a candidate in a pod of that name campaign until all is quiet.
 func (s *phaseStage) start(name string, change ...func(*TwinConfig)) *phaseSeat {
-	s.t.Helper()
+	s.T.Helper()
 	s.server.Put("/api/v1/namespaces/ns/pods/"+name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}})
 	way := &cable{server: s.server}
 	c := TwinConfig{
@@ -152,50 +146,24 @@ func (s *phaseStage) start(name string, change ...func(*TwinConfig)) *phaseSeat 
 	}
 	twin, err := NewTwin(c)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	seat := s.elect(twin, name)
-	seat.way, seat.twin = way, twin
-	return seat
+	s.T.Cleanup(func() { way.set(false) })
+	return &phaseSeat{s.elect(twin, name), way, twin}
 }
 
-func (s *phaseStage) elect(lock election.Lock, name string) *phaseSeat {
-	s.t.Helper()
-	c := &phaseSeat{done: make(chan error, 1), ended: make(chan error, 100)}
-	var err error
-	if c.Elector, err = election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: name}}); err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(s.t.Context())
-	go func() {
-		c.done <- c.Run(ctx, s.history.Lead(func(ctx context.Context, _ election.Term) error {
-			c.led.Add(1)
-			<-ctx.Done()
-			c.ended <- context.Cause(ctx)
-			return nil
-		}))
-	}()
-	var once sync.Once
-	c.cancel = func() {
-		once.Do(func() {
-			cancel()
-			<-c.done
-		})
-	}
-	s.stop = append(s.stop, func() {
-		if c.way != nil {
-			c.way.set(false)
-		}
-		c.cancel()
-	})
-	synctest.Wait()
+func (s *phaseStage) elect(lock election.Lock, name string) *electiontest.Seat {
+	s.T.Helper()
+	c := s.Seat(election.Config{Lock: lock, Candidate: election.Candidate{Identity: name}})
+	c.Start()
 	return c
 }
 
 // old starts a legacy elector on the Endpoints object.
 func (s *phaseStage) old(identity string) (stop func()) {
-	stop = startOld(s.t, &s.history, rand.New(rand.NewPCG(uint64(len(s.stop)), 7)), identity, s.legacy)
-	s.stop = append(s.stop, stop)
+	s.olds++
+	stop = startOld(s.T, &s.History, rand.New(rand.NewPCG(s.olds, 7)), identity, s.legacy)
+	s.T.Cleanup(stop)
 	return stop
 }
 
@@ -211,52 +179,52 @@ func (s *phaseStage) phase(phase record.Phase) {
 
 // holders returns who holds the legacy object and the Lease.
 func (s *phaseStage) holders() string {
-	s.t.Helper()
-	old, err := s.legacy.Read(s.t.Context())
+	s.T.Helper()
+	old, err := s.legacy.Read(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return cmp.Or(old.Record.Holder, "nobody") + ", " + cmp.Or(record.HolderOf(s.onLease().Version), "nobody")
 }
 
 func (s *phaseStage) onLease() election.Snapshot {
-	s.t.Helper()
+	s.T.Helper()
 	l, err := lease.New(s.leases(s.server))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	now, err := l.Read(s.t.Context())
+	now, err := l.Read(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return now
 }
 
 func (s *phaseStage) held(by string) {
-	s.t.Helper()
+	s.T.Helper()
 	if got := s.holders(); got != by {
-		s.t.Errorf("held by %q, want %q", got, by)
+		s.T.Errorf("held by %q, want %q", got, by)
 	}
 }
 
 // leads wants c to lead within d, and to have led so many terms.
-func (s *phaseStage) leads(c *phaseSeat, within time.Duration, terms int32) {
-	s.t.Helper()
+func (s *phaseStage) leads(c *electiontest.Seat, within time.Duration, terms int) {
+	s.T.Helper()
 	for end := time.Now().Add(within); c.Status().State != election.StateLeader && time.Now().Before(end); {
 		time.Sleep(100 * time.Millisecond)
 	}
 	synctest.Wait()
-	if now := c.Status(); now.State != election.StateLeader || c.led.Load() != terms {
-		s.t.Errorf("after %v it is %v in its term %d, want it to lead in term %d; waiting: %q", within, now.State, c.led.Load(), terms, now.Waiting)
+	if now := c.Status(); now.State != election.StateLeader || len(c.Leading) != terms {
+		s.T.Errorf("after %v it is %v in its term %d, want it to lead in term %d; waiting: %q", within, now.State, len(c.Leading), terms, now.Waiting)
 	}
 }
 
 // waits wants c not to lead for a while, and to say why.
-func (s *phaseStage) waits(c *phaseSeat, why string) {
-	s.t.Helper()
+func (s *phaseStage) waits(c *electiontest.Seat, why string) {
+	s.T.Helper()
 	time.Sleep(2 * twinLease)
 	if now := c.Status(); now.State == election.StateLeader || !strings.Contains(now.Waiting, why) {
-		s.t.Errorf("it is %v and waits for %q, want %q", now.State, now.Waiting, why)
+		s.T.Errorf("it is %v and waits for %q, want %q", now.State, now.Waiting, why)
 	}
 }
 
@@ -284,7 +252,7 @@ func (s *phaseStage) writes() (onLegacy, onLease int) {
 func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		b := s.start("b")
 		if got := s.onLease(); record.StageOf(got.Version) != (record.Stage{Phase: record.PhaseDual, Step: 1}) || record.LegacyOf(got.Version) != (record.Legacy{Resource: "endpoints", Name: "lock", Elected: true}) {
 			t.Errorf("the Lease says %+v", got.Version.Opaque)
@@ -303,10 +271,10 @@ func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
 				t.Errorf("in phase dual %d writes of the legacy object and %d of the Lease", old, now)
 			}
 		}
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		s.phase(record.PhaseClean)
-		a.cancel()
-		s.leads(b, time.Second, 1)
+		a.end()
+		s.leads(b.Seat, time.Second, 1)
 		s.held("nobody, b")
 	})
 }
@@ -316,16 +284,16 @@ func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
 func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		a.way.set(true)
 		s.phase(record.PhaseClean)
 		s.held("a, a")
-		s.leads(b, twinLease, 1)
+		s.leads(b.Seat, twinLease, 1)
 		s.held("nobody, b") // what the dead one left is taken off
 		c := s.start("c")
 		b.way.set(true)
 		s.phase(record.PhaseDual)
-		s.leads(c, twinLease, 1)
+		s.leads(c.Seat, twinLease, 1)
 		s.held("c, c")
 	})
 }
@@ -334,7 +302,7 @@ func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
-		believes, err := s.start("b").twin.Read(s.t.Context())
+		believes, err := s.start("b").twin.Read(s.T.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,13 +313,13 @@ func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Write(s.t.Context(), believes.Version, ours("b", 1)); err == nil || !strings.Contains(err.Error(), "nothing is renewed") {
+		if _, err := b.Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || !strings.Contains(err.Error(), "nothing is renewed") {
 			t.Errorf("it wrote, with %v", err)
 		}
 		s.held("b, a")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		time.Sleep(time.Minute)
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 	})
 }
 
@@ -359,16 +327,16 @@ func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
 		s.phase(record.PhaseClean)
-		believes, err := b.twin.Read(s.t.Context())
+		believes, err := b.twin.Read(s.T.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.phase(record.PhaseDual)
-		if _, err := b.twin.Write(s.t.Context(), believes.Version, ours("b", 1)); !errors.Is(err, election.ErrConflict) {
+		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); !errors.Is(err, election.ErrConflict) {
 			t.Errorf("it wrote, with %v", err)
 		}
 		s.held("a, a")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 	})
 }
 
@@ -385,15 +353,15 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			now, err := twin.Read(s.t.Context())
+			now, err := twin.Read(s.T.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := twin.Write(s.t.Context(), now.Version, ours("b", 1)); !errors.Is(err, ErrPhase) {
+			if _, err := twin.Write(s.T.Context(), now.Version, ours("b", 1)); !errors.Is(err, ErrPhase) {
 				t.Errorf("%s: it wrote, with %v", phase, err)
 			}
 		}
-		a.cancel()
+		a.end()
 	})
 }
 
@@ -403,7 +371,7 @@ func TestNothingIsTakenOffThatCounts(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
 		tidy := func(holder string) {
-			if err := a.twin.tidy(s.t.Context(), election.Term{Holder: holder}); err != nil {
+			if err := a.twin.tidy(s.T.Context(), election.Term{Holder: holder}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -429,7 +397,7 @@ func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 		}
 		object(map[string]string{"theirs": "kept"})
 		a := s.start("a")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		s.held("a, a")
 		s.phase(record.PhaseClean)
 		s.server.Mu.Lock()
@@ -442,19 +410,19 @@ func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 		s.put(theirs("L", 1))
 		s.phase(record.PhaseClean) // once more, so that it is looked at again
 		s.held("L, a")             // that is no candidate's
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 	})
 }
 
 // put writes a record onto the legacy object.
 func (s *phaseStage) put(r election.Record) {
-	s.t.Helper()
-	now, err := s.legacy.Read(s.t.Context())
+	s.T.Helper()
+	now, err := s.legacy.Read(s.T.Context())
 	if err == nil {
-		_, err = s.legacy.Write(s.t.Context(), now.Version, r)
+		_, err = s.legacy.Write(s.T.Context(), now.Version, r)
 	}
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	synctest.Wait()
 }
@@ -462,16 +430,16 @@ func (s *phaseStage) put(r election.Record) {
 func TestALegacyLockThatIsOutOfReachInCleanIsNoMatter(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		s.refuses(func(_, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(legacyPath, "/lock")) })
 		s.phase(record.PhaseClean)
 		time.Sleep(time.Minute)
-		s.leads(a, 0, 1)
-		a.cancel()
-		s.leads(b, time.Second, 1)
+		s.leads(a.Seat, 0, 1)
+		a.end()
+		s.leads(b.Seat, time.Second, 1)
 		c := s.start("c") // knows nothing yet
-		b.cancel()
-		s.leads(c, time.Second, 1)
+		b.end()
+		s.leads(c.Seat, time.Second, 1)
 	})
 }
 
@@ -479,14 +447,14 @@ func TestALegacyLockThatIsOutOfReachInCleanIsNoMatter(t *testing.T) {
 func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		s.phase(record.PhaseClean)
 		s.put(theirs("L", 1))
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		s.phase(record.PhaseDual)
 		var lost *election.LostError
 		select {
-		case err := <-a.ended:
+		case err := <-a.Ended:
 			if !errors.As(err, &lost) || !strings.Contains(lost.Holder, "legacy: L") {
 				t.Errorf("the term ended with %v", err)
 			}
@@ -494,7 +462,7 @@ func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 			t.Error("the term goes on beside the legacy leader")
 		}
 		s.put(cleared(theirs("L", 2)))
-		s.leads(a, 2*twinLease, 2)
+		s.leads(a.Seat, 2*twinLease, 2)
 		s.held("a, a")
 	})
 }
@@ -502,18 +470,18 @@ func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		stop := s.old("L")
 		time.Sleep(time.Minute)
-		s.leads(a, 0, 1)
+		s.leads(a.Seat, 0, 1)
 		s.phase(record.PhaseLegacy)
-		if err := <-a.ended; !errors.Is(err, election.ErrWithdrawn) {
+		if err := <-a.Ended; !errors.Is(err, election.ErrWithdrawn) {
 			t.Errorf("the term ended with %v", err)
 		}
 		time.Sleep(2 * twinInterval)
 		s.held("L, nobody")
 		for _, c := range []*phaseSeat{a, b, s.start("c")} {
-			s.waits(c, "the phase on record is legacy")
+			s.waits(c.Seat, "the phase on record is legacy")
 		}
 		s.phase(record.PhaseDual)
 		time.Sleep(time.Minute)
@@ -531,7 +499,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 	for _, mode := range []Mode{Auto, Dual} {
 		phaseScenario(t, func(s *phaseStage) {
 			a := s.start("a", func(c *TwinConfig) { c.Mode = mode })
-			s.leads(a, 0, 1)
+			s.leads(a.Seat, 0, 1)
 			s.phase(record.PhaseSealed)
 			if old, now := s.writes(); old < 8 || now < 8 {
 				t.Errorf("%d writes of the legacy object and %d of the Lease", old, now)
@@ -553,18 +521,18 @@ func TestInModeDualACandidateDoesNotGoBeyond(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		fixed := func(c *TwinConfig) { c.Mode = Dual }
 		d := s.start("d", fixed)
-		s.leads(d, 0, 1)
+		s.leads(d.Seat, 0, 1)
 		a := s.start("a")
 		s.phase(record.PhaseClean)
-		if err := <-d.ended; !errors.Is(err, election.ErrWithdrawn) || !strings.Contains(err.Error(), "mode auto") {
+		if err := <-d.Ended; !errors.Is(err, election.ErrWithdrawn) || !strings.Contains(err.Error(), "mode auto") {
 			t.Errorf("the term ended with %v", err)
 		}
-		s.leads(a, time.Second, 1)
+		s.leads(a.Seat, time.Second, 1)
 		s.held("nobody, a")
 		e := s.start("e", fixed)
-		a.cancel()
-		s.waits(d, "this candidate's mode is dual")
-		s.waits(e, "this candidate's mode is dual")
+		a.end()
+		s.waits(d.Seat, "this candidate's mode is dual")
+		s.waits(e.Seat, "this candidate's mode is dual")
 	})
 }
 
@@ -582,16 +550,16 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 		}
 		a.way.set(true)
 		s.server.Delete(leasePath)
-		s.leads(b, twinLease+time.Second, 1)
+		s.leads(b.Seat, twinLease+time.Second, 1)
 		s.held("nobody, b")
 		if got := record.StageOf(s.onLease().Version); got != want {
 			t.Errorf("the next made it anew with %+v, want %+v", got, want)
 		}
-		b.cancel()
-		a.cancel()
+		b.end()
+		a.end()
 		s.server.Delete(leasePath)
 		c := s.start("c") // has seen nothing: on the safe side
-		s.leads(c, 0, 1)
+		s.leads(c.Seat, 0, 1)
 		s.held("c, c")
 	})
 }
@@ -604,8 +572,8 @@ func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
 		s.phase(record.PhaseClean)
 		stale := s.onLease().Version.Opaque.(*coordinationv1.Lease).DeepCopy()
 		s.phase(record.PhaseDual)
-		a.cancel()
-		b.cancel()
+		a.end()
+		b.end()
 		s.server.Put(leasePath, stale)
 		again := s.elect(b.twin, "b2")
 		s.leads(again, twinLease+time.Second, 1)
@@ -616,12 +584,12 @@ func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
 
 func TestACandidateIsSeenByItsPresence(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		s.start("a", func(c *TwinConfig) { c.Version, c.Candidate.Zone = "v2", "z1" })
-		s.start("b", func(c *TwinConfig) { c.Mode = Dual })
+		a := s.start("a", func(c *TwinConfig) { c.Version, c.Candidate.Zone = "v2", "z1" })
+		b := s.start("b", func(c *TwinConfig) { c.Mode = Dual })
 		bare := s.start("c", func(c *TwinConfig) { c.Pod = ownerref.Owner{} })
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
-		all, err := presence.List(s.t.Context(), s.leases(s.server).Client, "ns", "lock")
+		all, err := presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock")
 		if err != nil || len(all) != 2 {
 			t.Fatalf("listed %+v, %v", all, err)
 		}
@@ -632,30 +600,28 @@ func TestACandidateIsSeenByItsPresence(t *testing.T) {
 		}
 		s.phase(record.PhaseDual)
 		time.Sleep(time.Second)
-		if all, err = presence.List(s.t.Context(), s.leases(s.server).Client, "ns", "lock"); err != nil || all[0].Waiting != "" {
+		if all, err = presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock"); err != nil || all[0].Waiting != "" {
 			t.Errorf("listed %+v, %v", all, err)
 		}
-		for _, stop := range s.stop[:2] {
-			stop()
-		}
-		s.leads(bare, twinLease, 1) // it works, though nobody sees it
+		a.end()
+		b.end()
+		s.leads(bare.Seat, twinLease, 1) // it works, though nobody sees it
 	})
 }
 
 func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
-		s.leads(a, 0, 1)
-		all, err := presence.List(s.t.Context(), s.leases(s.server).Client, "ns", "lock")
+		s.leads(a.Seat, 0, 1)
+		all, err := presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock")
 		if err != nil || len(all) != 1 {
 			t.Fatalf("listed %+v, %v", all, err)
 		}
 		s.server.Delete("/api/v1/namespaces/ns/pods/a")
 		s.server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + all[0].Name)
-		if err := <-a.done; !errors.Is(err, ErrPodGone) {
+		if err := a.Wait(); !errors.Is(err, ErrPodGone) {
 			t.Errorf("it ended with %v", err)
 		}
-		a.done <- nil
 	})
 }
 
@@ -691,7 +657,7 @@ func TestNoScheduleOfPhasesMakesTwoLeaders(t *testing.T) {
 				phaseSchedule(s, rand.New(rand.NewPCG(uint64(seed), 4)))
 				mu.Lock()
 				defer mu.Unlock()
-				for _, term := range s.history.Terms() {
+				for _, term := range s.History.Terms() {
 					terms++
 					if strings.HasPrefix(term.Holder, "L") {
 						old++
@@ -718,7 +684,7 @@ func phaseSchedule(s *phaseStage, dice *rand.Rand) {
 		switch dice.IntN(8) {
 		case 0:
 			alive[i].way.set(false)
-			alive[i].cancel()
+			alive[i].end()
 			alive[i] = start()
 		case 1: // a process that was never heard of again
 			alive[i].way.set(true)
@@ -744,7 +710,7 @@ func phaseSchedule(s *phaseStage, dice *rand.Rand) {
 			return
 		}
 	}
-	s.t.Errorf("nobody leads after all was mended: held by %q", s.holders())
+	s.T.Errorf("nobody leads after all was mended: held by %q", s.holders())
 }
 
 // anotherPhase goes to another phase. As the steps ask for, legacy electors begin
