@@ -130,7 +130,7 @@ func (a *attendance) attend(ctx context.Context) error {
 	deleted, err := a.watch(ctx, o)
 	if err == nil && deleted {
 		if err = a.checkPod(ctx); err == nil {
-			a.shield.log().Info("the own presence object was deleted: making it anew", "name", o.Name)
+			a.lease.Logger.Info("the own presence object was deleted: making it anew", "name", o.Name)
 		}
 	}
 	return err

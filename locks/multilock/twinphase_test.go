@@ -564,6 +564,25 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 	})
 }
 
+// TestAPhaseThatIsTakenOffIsNotedAtOnce, by the leader.
+func TestAPhaseThatIsTakenOffIsNotedAtOnce(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		s.phase(record.PhaseClean)
+		want := record.StageOf(s.onLease().Version)
+		time.Sleep(twinInterval / 2)
+		s.server.Change(leasePath, func(o apitest.Object) {
+			delete(o["metadata"].(apitest.Object)["annotations"].(apitest.Object), record.AnnotationPhase)
+		})
+		synctest.Wait()
+		if got := record.StageOf(s.onLease().Version); got != want {
+			t.Errorf("the Lease says %+v, want %+v", got, want)
+		}
+		time.Sleep(time.Minute)
+		s.leads(a.Seat, 0, 1)
+	})
+}
+
 // TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth: somebody who has not heard
 // of the step back has made the Lease anew.
 func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {

@@ -43,7 +43,7 @@ func (s *twinState) snapshot(number uint64) election.Snapshot {
 			Opaque: s,
 		},
 		Record:  record,
-		Partial: partial,
+		Partial: partial || s.governing.Partial,
 	}
 }
 

@@ -82,7 +82,7 @@ func inputs(t *testing.T, p *past) {
 func twinOn(kind annotation.Kind) func(*siege) func(*entry) {
 	return func(s *siege) func(*entry) {
 		return func(e *entry) {
-			lock, err := operator.TwinLock(e.cfg, brisk, "default", s.lock, operator.TwinOptions{Kind: kind, LockOptions: e.o.LockOptions})
+			lock, err := operator.TwinLock(e.cfg, brisk, operator.Self{}, "default", s.lock, operator.TwinOptions{Kind: kind, LockOptions: e.o.LockOptions})
 			must(s.t, err)
 			e.lock, e.alone = lock, true
 		}
