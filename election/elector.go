@@ -98,6 +98,10 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 // Status returns what the elector knows now.
 func (e *Elector) Status() Status { return e.board.read() }
 
+// Term returns the last term of this candidate, which is the current one as long
+// as it is trusted, and the zero Term before the first.
+func (e *Elector) Term() Term { return e.Status().Term }
+
 // Subscribe returns a channel of every transition from now on, in order, until
 // ctx ends; then it is closed. A slow reader delays nobody and misses nothing.
 func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.board.subscribe(ctx) }

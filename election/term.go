@@ -81,6 +81,9 @@ type trust struct {
 	start moment
 	until atomic.Int64 // nanoseconds after start; no more than that is trusted
 	timer *time.Timer  // ends the work when trust runs out, whatever hangs
+	// over ends with the trust, soon after it at the latest.
+	over   context.Context
+	finish context.CancelFunc
 }
 
 // newTrust begins a trusted span that was confirmed by a request sent at
@@ -88,6 +91,7 @@ type trust struct {
 // Timers stand still while the machine is suspended, so one looks every often.
 func newTrust(c clock, start moment, span, often time.Duration, expired func()) *trust {
 	t := &trust{clock: c, start: start}
+	t.over, t.finish = context.WithCancel(context.Background())
 	t.until.Store(int64(span))
 	armed := make(chan struct{})
 	t.timer = time.AfterFunc(min(t.left(), often), func() {
@@ -96,6 +100,7 @@ func newTrust(c clock, start moment, span, often time.Duration, expired func()) 
 		case left > 0:
 			t.timer.Reset(min(left, often))
 		case t.until.Load() > 0: // else it was taken away, by who knows why
+			t.finish()
 			expired()
 		}
 	})
@@ -120,6 +125,7 @@ func (t *trust) extend(sent moment, span time.Duration) {
 func (t *trust) end() {
 	t.until.Store(0)
 	t.timer.Stop()
+	t.finish()
 }
 
 type termKey struct{}

@@ -1,0 +1,203 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// server answers requests after a while, unless they are cut off before. The
+// answer's body comes as late again.
+type server struct {
+	delay time.Duration
+	sent  atomic.Int64
+}
+
+func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.sent.Add(1)
+	if err := s.wait(req.Context()); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&lateBody{s, req.Context()})}, nil
+}
+
+func (s *server) wait(ctx context.Context) error {
+	select {
+	case <-time.After(s.delay):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type lateBody struct {
+	*server
+	ctx context.Context
+}
+
+func (b *lateBody) Read([]byte) (int, error) {
+	if err := b.wait(b.ctx); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
+}
+
+type closable struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closable) Close() error {
+	c.closed = true
+	return nil
+}
+
+func write(ctx context.Context) *http.Request {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, "https://server/thing", &closable{Reader: strings.NewReader("{}")})
+	if err != nil {
+		panic(err)
+	}
+	return req
+}
+
+// try sends a request and reads its answer.
+func try(rt http.RoundTripper, req *http.Request) error {
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, err = io.ReadAll(resp.Body)
+	return err
+}
+
+func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var asleep atomic.Int64
+		a := s.candidate("a")
+		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		a.Start()
+		term, _ := a.Leads()
+		var server server
+		for name, rt := range map[string]http.RoundTripper{"of the term": term.Guard(&server), "of the elector": election.Guard(a.Term, &server)} {
+			asleep.Store(0)
+			server.sent.Store(0)
+			if err := try(rt, write(s.T.Context())); err != nil {
+				t.Errorf("%s: while the term is trusted: %v", name, err)
+			}
+			asleep.Store(int64(deadline)) // no timer has run yet
+			req := write(s.T.Context())
+			err := try(rt, req)
+			var untrusted *election.UntrustedError
+			if !errors.Is(err, election.ErrUntrusted) || !errors.As(err, &untrusted) || untrusted.Sent || untrusted.Token != term.Token {
+				t.Errorf("%s: after a suspension: %v", name, err)
+			}
+			if !req.Body.(*closable).closed {
+				t.Errorf("%s: the body of a refused write is not closed", name)
+			}
+			read, _ := http.NewRequestWithContext(s.T.Context(), http.MethodGet, "https://server/thing", nil)
+			if err := try(rt, read); err != nil {
+				t.Errorf("%s: a read: %v", name, err)
+			}
+			read.Header.Set("Upgrade", "websocket")
+			if err := try(rt, read); !errors.Is(err, election.ErrUntrusted) {
+				t.Errorf("%s: an upgrade: %v", name, err)
+			}
+			if sent := server.sent.Load(); sent != 2 {
+				t.Errorf("%s: %d requests were sent, want 2", name, sent)
+			}
+		}
+		asleep.Store(0)
+	})
+}
+
+func TestS12AWriteThatIsOnItsWayIsCutOffAtTheTermsEnd(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		delay time.Duration // of the answer, and again of its body
+	}{{"before the answer", time.Hour}, {"within the answer", deadline - time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				term, _ := a.Leads()
+				a.link.Set(cut)
+				ended := make(chan error, 1)
+				go func() { ended <- try(term.Guard(&server{delay: c.delay}), write(s.T.Context())) }()
+				a.Loses()
+				synctest.Wait()
+				select {
+				case err := <-ended:
+					var untrusted *election.UntrustedError
+					if !errors.As(err, &untrusted) || !untrusted.Sent {
+						t.Errorf("the write: %v", err)
+					}
+				default:
+					t.Error("the write goes on after the end of the term")
+				}
+			})
+		})
+	}
+}
+
+func TestAStopInGoodOrderLetsTheWorkFinishItsWrites(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		term, _ := a.Leads()
+		a.SetStopTime(2 * deadline)
+		a.Stop()
+		rt := term.Guard(&server{})
+		for range 19 {
+			time.Sleep(time.Second)
+			if err := try(rt, write(s.T.Context())); err != nil {
+				t.Errorf("a write while the work stops: %v", err)
+			}
+		}
+		if err := a.Wait(); err != nil {
+			t.Error(err)
+		}
+		if err := try(rt, write(s.T.Context())); !errors.Is(err, election.ErrUntrusted) {
+			t.Errorf("a write after the work has returned: %v", err)
+		}
+	})
+}
+
+func TestAWriteBelongsToTheTermThatItsContextCarries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt := election.Guard(e.Term, &server{})
+		var terms []context.Context
+		for range 2 {
+			err := e.Run(t.Context(), func(ctx context.Context, _ election.Term) error {
+				terms = append(terms, context.WithoutCancel(ctx))
+				if err := try(rt, write(terms[0])); errors.Is(err, election.ErrUntrusted) != (len(terms) == 2) {
+					t.Errorf("a write of term 1 in term %d: %v", len(terms), err)
+				}
+				return try(rt, write(t.Context()))
+			})
+			if err != nil {
+				t.Errorf("a write of the current term: %v", err)
+			}
+		}
+	})
+}
+
+func TestWithoutATermNothingIsWritten(t *testing.T) {
+	if err := try(election.Term{}.Guard(&server{}), write(t.Context())); !errors.Is(err, election.ErrUntrusted) {
+		t.Errorf("a write: %v", err)
+	}
+}
