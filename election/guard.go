@@ -49,8 +49,7 @@ func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
 // stopped right there, and a request that is cut off may have arrived. Only a
 // receiver that compares tokens closes it (S12).
 //
-// GET, HEAD and OPTIONS count as reads, unless they upgrade the connection.
-// Safe for concurrent use if next is.
+// What only reads is told by [OnlyReads]. Safe for concurrent use if next is.
 func (t Term) Guard(next http.RoundTripper) http.RoundTripper {
 	return Guard(func() Term { return t }, next)
 }
@@ -69,7 +68,7 @@ type guard struct {
 
 // RoundTrip sends a request, if it may be sent.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
-	if onlyReads(req) {
+	if OnlyReads(req) {
 		return g.next.RoundTrip(req)
 	}
 	term, found := TermFromContext(req.Context())
@@ -97,9 +96,10 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// onlyReads reports whether a request changes nothing. Whoever upgrades a
-// connection, as for exec, may send anything on it.
-func onlyReads(req *http.Request) bool {
+// OnlyReads reports whether a request changes nothing, so that a guard lets it
+// pass: GET, HEAD and OPTIONS, unless they upgrade the connection, as for exec,
+// on which anything may be sent then.
+func OnlyReads(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:
 		return req.Header.Get("Upgrade") == ""

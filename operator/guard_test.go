@@ -1,0 +1,108 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// inTerm runs f as the work of a term that ends when f returns.
+func inTerm(t *testing.T, f func(context.Context, *election.Elector) error) *election.Elector {
+	t.Helper()
+	e, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}, Timing: slow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(t.Context(), func(ctx context.Context, _ election.Term) error { return f(ctx, e) }); err != nil {
+		t.Error(err)
+	}
+	return e
+}
+
+func TestS12AGuardedClientWritesInItsTermOnlyAndReadsAlways(t *testing.T) {
+	s := serve(t)
+	var elector *election.Elector
+	cfg, err := GuardConfig(s.config(), func() election.Term { return elector.Term() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.QPS = -1
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := client.CoordinationV1().Leases("ns")
+	write := func(ctx context.Context) error {
+		_, err := leases.Update(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock"}}, metav1.UpdateOptions{})
+		return err
+	}
+	inTerm(t, func(ctx context.Context, e *election.Elector) error {
+		elector = e
+		return write(ctx)
+	})
+	var untrusted *election.UntrustedError
+	if err := write(t.Context()); !errors.As(err, &untrusted) || untrusted.Sent {
+		t.Errorf("a write after the term: %v", err)
+	}
+	if _, err := leases.Get(t.Context(), "lock", metav1.GetOptions{}); err != nil {
+		t.Errorf("a read after the term: %v", err)
+	}
+	if len(s.seen) != 2 || s.seen[0].Method != http.MethodPut || s.seen[0].ProtoMajor != 1 || s.seen[1].Method != http.MethodGet {
+		t.Errorf("the server saw %v", s.seen)
+	}
+	if auth := s.seen[0].Header.Values("Authorization"); len(auth) != 1 || auth[0] != "Bearer t" {
+		t.Errorf("the write had the credentials %q", auth)
+	}
+}
+
+// memoryConn keeps what is written to it.
+type memoryConn struct {
+	net.Conn
+	wire bytes.Buffer
+}
+
+func (c *memoryConn) Write(p []byte) (int, error) { return c.wire.Write(p) }
+
+func TestS12NoPacketLeavesAConnectionAfterTheTerm(t *testing.T) {
+	var tcp memoryConn
+	var conn *guardedConn
+	inTerm(t, func(_ context.Context, e *election.Elector) error {
+		conn = &guardedConn{&tcp, e.Term}
+		_, err := conn.Write([]byte("in time"))
+		return err
+	})
+	if _, err := conn.Write([]byte("late")); !errors.Is(err, election.ErrUntrusted) {
+		t.Errorf("a late write: %v", err)
+	}
+	if got := tcp.wire.String(); got != "in time" {
+		t.Errorf("on the wire is %q", got)
+	}
+}
+
+func TestAGuardWithoutAConfigOrATermIsRefused(t *testing.T) {
+	if _, err := GuardConfig(nil, func() election.Term { return election.Term{} }); err == nil {
+		t.Error("no error without a config")
+	}
+	if _, err := GuardConfig(serve(t).config(), nil); err == nil {
+		t.Error("no error without a term")
+	}
+	taken := serve(t).config()
+	taken.Transport = http.DefaultTransport
+	if _, err := GuardConfig(taken, func() election.Term { return election.Term{} }); err == nil {
+		t.Error("no error for a config with a transport of its own")
+	}
+}
