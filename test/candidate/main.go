@@ -35,6 +35,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/events"
+	"github.com/zonelect/zonelect/test/register"
 )
 
 // options are the flags.
@@ -47,6 +48,8 @@ type options struct {
 	timing                      election.Timing
 	stopDelay                   time.Duration
 	register, traces            string
+	pace                        register.Pace
+	guard                       bool
 }
 
 func parse(args []string) (options, error) {
@@ -71,7 +74,10 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
-	f.StringVar(&o.register, "register", "", "ConfigMap that the leader writes every 100ms")
+	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")
+	f.DurationVar(&o.pace.Interval, "register-interval", register.Interval, "how often it writes that")
+	f.IntVar(&o.pace.Deaf, "register-deaf", 0, "how many writes it makes before it sees that its term has ended")
+	f.BoolVar(&o.guard, "guard", true, "refuse to write it in a term that is not trusted")
 	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -138,7 +144,7 @@ func campaign(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	w, err := newWork(cfg, o, self.Identity)
+	w, err := newWork(cfg, o, elector)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/register"
 )
@@ -21,14 +22,20 @@ type work struct {
 	ledger  *register.Register
 }
 
-func newWork(cfg *rest.Config, o options, identity string) (*work, error) {
-	ledger, err := register.New(cfg, o.namespace, o.register)
+func newWork(cfg *rest.Config, o options, elector *election.Elector) (*work, error) {
+	if o.guard {
+		var err error
+		if cfg, err = operator.GuardConfig(cfg, elector.Term); err != nil {
+			return nil, err
+		}
+	}
+	ledger, err := register.New(cfg, o.namespace, o.register, o.pace)
 	if err != nil {
 		return nil, err
 	}
 	return &work{
 		options: o,
-		printer: &events.Printer{Identity: identity, Lock: o.lock},
+		printer: &events.Printer{Identity: elector.Status().Identity, Lock: o.lock},
 		ledger:  ledger,
 	}, nil
 }

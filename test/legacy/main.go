@@ -129,7 +129,7 @@ func campaign(ctx context.Context, o options) error {
 		return err
 	}
 	printer := &events.Printer{Identity: o.identity, Lock: o.lock}
-	ledger, err := register.New(cfg, o.namespace, o.register)
+	ledger, err := register.New(cfg, o.namespace, o.register, register.Pace{})
 	if err != nil {
 		return err
 	}

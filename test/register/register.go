@@ -6,6 +6,7 @@
 package register
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,31 +21,42 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Interval is how often a leader writes the register.
+// Interval is how often a leader writes the register, unless told otherwise.
 const Interval = 100 * time.Millisecond
 
 // requestTimeout bounds one write.
 const requestTimeout = time.Second
 
+// Pace is how a register is written. The zero value is a write each Interval.
+type Pace struct {
+	Interval time.Duration
+	// Deaf is how many writes the work makes before it looks at its context
+	// again, as work does that was not written to be stopped. Below two the
+	// context ends it at any time.
+	Deaf int
+}
+
 // Register is one ConfigMap, or none. It is safe for concurrent use.
 type Register struct {
 	maps typedcorev1.ConfigMapInterface
 	name string
+	pace Pace
 }
 
-// New returns the register of that name, by connections of its own. An empty
-// name gives one that is not written.
-func New(cfg *rest.Config, namespace, name string) (*Register, error) {
+// New returns the register of that name, written by connections of its own. An
+// empty name gives one that is not written.
+func New(cfg *rest.Config, namespace, name string, pace Pace) (*Register, error) {
+	pace.Interval = cmp.Or(pace.Interval, Interval)
 	cfg = rest.CopyConfig(cfg)
-	cfg.Timeout = requestTimeout
+	cfg.Timeout, cfg.QPS = requestTimeout, -1
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("client for the register: %w", err)
 	}
-	return &Register{maps: client.CoreV1().ConfigMaps(namespace), name: name}, nil
+	return &Register{maps: client.CoreV1().ConfigMaps(namespace), name: name, pace: pace}, nil
 }
 
-// Keep writes the register every Interval until ctx ends: the term's token, its
+// Keep writes the register until ctx ends: the term's token, its
 // holder, and a number that counts from 1. It tells failed of each write that
 // did not work while ctx went on.
 func (r *Register) Keep(ctx context.Context, token uint64, identity string, failed func(error)) {
@@ -52,11 +64,19 @@ func (r *Register) Keep(ctx context.Context, token uint64, identity string, fail
 		<-ctx.Done()
 		return
 	}
-	tick := time.NewTicker(Interval)
+	tick := time.NewTicker(r.pace.Interval)
 	defer tick.Stop()
+	writing, deaf := ctx, max(r.pace.Deaf, 1)
+	if deaf > 1 {
+		writing = context.WithoutCancel(ctx)
+	}
 	for sequence := 1; ; sequence++ {
-		if err := r.write(ctx, token, identity, sequence); err != nil && ctx.Err() == nil {
+		if err := r.write(writing, token, identity, sequence); err != nil && writing.Err() == nil {
 			failed(err)
+		}
+		if sequence%deaf != 0 {
+			<-tick.C
+			continue
 		}
 		select {
 		case <-tick.C:
