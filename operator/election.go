@@ -1,0 +1,221 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
+)
+
+// Election is an operator's part in its election: an election.Elector with all
+// that it needs. Its methods are safe for concurrent use.
+type Election struct {
+	*election.Elector
+	options Options
+	config  *rest.Config // nil if there is no API server
+	log     logr.Logger
+	exit    func(code int)
+}
+
+// Run takes part in the election of that name until ctx ends, and calls lead
+// for each term that this process wins: see election.Elector.Run. It returns
+// what that returns, or at once what is wrong with the options or the
+// environment.
+func Run(ctx context.Context, name string, lead func(context.Context, election.Term) error, o Options) error {
+	e, err := New(ctx, name, o)
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, lead)
+}
+
+// Become blocks until this process leads in the election of that name. leading
+// ends with the leadership, and carries the term (election.TermFromContext);
+// done says that the work has stopped, releases the lock, and returns when that
+// is done. It may be called more than once.
+//
+// Without done the lock is not released: after a StopTimeout it is not renewed
+// any more, and runs out. When ctx ends, so does leading, in good order. There
+// is no second term: a process that has lost its leadership ends, as a rule.
+//
+// Options come from the environment, see Options.FromEnvironment. It takes the
+// place of operator-lib's leader.Become.
+func Become(ctx context.Context, name string) (leading context.Context, done func(), err error) {
+	var o Options
+	if err := o.FromEnvironment(); err != nil {
+		return nil, nil, err
+	}
+	return o.Become(ctx, name)
+}
+
+// Become is the function of that name, with these options.
+func (o Options) Become(ctx context.Context, name string) (leading context.Context, done func(), err error) {
+	e, err := newElection(ctx, name, o, func(c *election.Config) { c.StopAtLoss = true })
+	if err != nil {
+		return nil, nil, err
+	}
+	began, finished := make(chan context.Context), make(chan struct{})
+	over := make(chan error, 1)
+	go func() {
+		over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error {
+			began <- ctx
+			<-finished
+			return nil
+		})
+	}()
+	select {
+	case leading = <-began:
+		return leading, sync.OnceFunc(func() { close(finished); <-over }), nil
+	case err := <-over:
+		return nil, nil, cmp.Or(err, context.Cause(ctx))
+	}
+}
+
+// New returns an Election that does nothing before its Run is called. It asks
+// the API server for this node's zone, if that may be read, and for nothing else.
+func New(ctx context.Context, name string, o Options) (*Election, error) {
+	return newElection(ctx, name, o, func(*election.Config) {})
+}
+
+func newElection(ctx context.Context, name string, o Options, change func(*election.Config)) (*Election, error) {
+	e := &Election{options: o, log: o.Logger, exit: os.Exit}
+	if e.log.GetSink() == nil {
+		e.log = logr.FromContextOrDiscard(ctx)
+	}
+	name = cmp.Or(o.Name, name)
+	c := election.Config{
+		Timing: o.Timing, HeadStart: o.HeadStart,
+		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
+	}
+	change(&c)
+	err := o.validate(name)
+	if err == nil {
+		c.Lock, c.Candidate, err = e.place(ctx, name)
+	}
+	if err == nil {
+		e.Elector, err = election.New(c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("election %q: %w", name, err)
+	}
+	return e, nil
+}
+
+// place finds out where this process is, and makes its lock.
+func (e *Election) place(ctx context.Context, name string) (election.Lock, election.Candidate, error) {
+	if e.options.Disabled {
+		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
+		self := e.options.Self
+		return electiontest.NewMemory(name), election.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}, nil
+	}
+	var err error
+	if e.config = e.options.Config; e.config == nil {
+		if e.config, _, err = RESTConfig(e.options.Self.Kubeconfig); err != nil {
+			return nil, election.Candidate{}, err
+		}
+	}
+	who := e.options.Self
+	who.Namespace, who.Config, who.Logger = cmp.Or(e.options.Namespace, who.Namespace), e.config, e.log
+	self, err := WhoAmI(ctx, who)
+	if err == nil && self.Namespace == "" {
+		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
+	}
+	if err != nil {
+		return nil, election.Candidate{}, err
+	}
+	lock, err := e.lock(self, name)
+	return lock, self.Candidate(), err
+}
+
+// lock makes the lock of the mode.
+func (e *Election) lock(self Self, name string) (election.Lock, error) {
+	o := e.options
+	way := LockOptions{Servers: o.Servers, Logger: e.log}
+	switch {
+	case o.Mode == "" || o.Mode == ModeLease:
+		return LeaseOnlyLock(e.config, o.Timing, self.Namespace, name, way)
+	case o.LegacyKind == LegacyConfigMap, o.LegacyKind == LegacyEndpoints:
+		kind := map[LegacyKind]annotation.Kind{LegacyConfigMap: annotation.ConfigMaps, LegacyEndpoints: annotation.Endpoints}[o.LegacyKind]
+		return TwinLock(e.config, o.Timing, self, self.Namespace, name, TwinOptions{
+			Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), Version: o.Version, LockOptions: way,
+		})
+	}
+	return ShieldLock(e.config, o.Timing, self, self.Namespace, name, ShieldOptions{
+		LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), Selector: o.PodSelector,
+		LegacyGrace: o.LegacyGrace, Version: o.Version, LockOptions: way,
+	})
+}
+
+// Run is election.Elector.Run, with Kubernetes Events on the Lease, and the end
+// of the process at an overrun, as the options say.
+func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
+	telling, end := context.WithCancel(context.WithoutCancel(ctx))
+	var tellers sync.WaitGroup
+	defer tellers.Wait()
+	defer end()
+	if e.options.ExitOnOverrun {
+		transitions := e.Subscribe(telling)
+		tellers.Go(func() { e.exitOnOverrun(transitions) })
+	}
+	if !e.options.NoEvents && e.config != nil {
+		if err := e.postEvents(telling, &tellers); err != nil {
+			return err
+		}
+	}
+	return e.Elector.Run(ctx, lead)
+}
+
+func (e *Election) exitOnOverrun(transitions <-chan election.Transition) {
+	for t := range transitions {
+		if t.Change == election.ChangeOverrun {
+			e.log.Error(t.Cause, "the work has not stopped in time: this process ends now, so that the next leader is alone")
+			e.exit(1)
+		}
+	}
+}
+
+// postEvents posts Kubernetes Events on the Lease, by a client of its own.
+func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) error {
+	client, err := typedcorev1.NewForConfig(e.config)
+	if err != nil {
+		return fmt.Errorf("preparing to post Events: %w", err)
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"})
+	transitions := e.Subscribe(ctx)
+	tellers.Go(func() {
+		lease.RecordEvents(recorder, transitions)
+		broadcaster.Shutdown()
+	})
+	return nil
+}
+
+// Alive is a check for a liveness probe, in the form that controller-runtime
+// takes: it fails while work goes on in a term that is not trusted any more,
+// which nothing but the end of the process stops for certain.
+func (e *Election) Alive(*http.Request) error {
+	if s := e.Status(); s.State == election.StateStopping && s.Term.TrustedFor() <= 0 {
+		return fmt.Errorf("%w: the work of token %d on %v goes on", election.ErrUntrusted, s.Term.Token, s.Lock)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// inPod is a pod of namespace ns on an API server in memory.
+func inPod(t *testing.T) (*apitest.Server, Options) {
+	t.Helper()
+	server := apitest.NewServer()
+	s := httptest.NewServer(server)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	for name, value := range map[string]string{"POD_NAME": "op-1", "POD_UID": "uid-of-op-1", "POD_NAMESPACE": "ns", "NODE_NAME": "", "NODE_ZONE": "za"} {
+		t.Setenv(name, value)
+	}
+	return server, Options{Config: &rest.Config{Host: s.URL}, NoEvents: true}
+}
+
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/op"
+
+func (o Options) holder(t *testing.T, server *apitest.Server) string {
+	t.Helper()
+	server.Mu.Lock()
+	defer server.Mu.Unlock()
+	lease, found := server.Objects[leasePath]
+	if !found {
+		t.Fatalf("there is no Lease; there are %v", server.Objects)
+	}
+	holder, _ := lease["spec"].(map[string]any)["holderIdentity"].(string)
+	return holder
+}
+
+func TestRunNeedsNothingButANameInAPod(t *testing.T) {
+	server, o := inPod(t)
+	err := Run(t.Context(), "op", func(ctx context.Context, term election.Term) error {
+		if got := o.holder(t, server); !strings.HasPrefix(got, "op-1_uid-of-o_") || got != term.Holder {
+			t.Errorf("the Lease is held by %q, the term by %q", got, term.Holder)
+		}
+		if term.Zone != "za" {
+			t.Errorf("the zone is %q", term.Zone)
+		}
+		return nil
+	}, o)
+	if err != nil {
+		t.Error(err)
+	}
+	if got := o.holder(t, server); got != "" {
+		t.Errorf("the Lease is held by %q after Run", got)
+	}
+}
+
+func TestBecomeLeadsUntilDoneReleases(t *testing.T) {
+	server, o := inPod(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	leading, done, err := o.Become(ctx, "op")
+	if err != nil {
+		t.Fatal(err)
+	}
+	term, ok := election.TermFromContext(leading)
+	if !ok || leading.Err() != nil || term.TrustedFor() <= 0 {
+		t.Errorf("it leads with %+v, %v", term, context.Cause(leading))
+	}
+	cancel()
+	<-leading.Done()
+	if cause := context.Cause(leading); !errors.Is(cause, election.ErrStopped) {
+		t.Errorf("the cause is %v", cause)
+	}
+	if got := o.holder(t, server); got != term.Holder {
+		t.Errorf("before done the Lease is held by %q", got)
+	}
+	done()
+	done()
+	if got := o.holder(t, server); got != "" {
+		t.Errorf("after done the Lease is held by %q", got)
+	}
+}
+
+func TestBecomeGivesUpWithItsContext(t *testing.T) {
+	_, o := inPod(t)
+	_, done, err := o.Become(t.Context(), "op")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	gone := errors.New("not wanted any more")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if _, _, err := o.Become(ctx, "op"); !errors.Is(err, gone) {
+		t.Errorf("Become: %v", err)
+	}
+}
+
+func TestWithoutElectionOneLeadsAtOnceAndIsTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{Disabled: true}
+		leading, done, err := o.Become(t.Context(), "op")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if term, _ := election.TermFromContext(leading); term.TrustedFor() <= 0 || leading.Err() != nil {
+			t.Errorf("after an hour: %v", context.Cause(leading))
+		}
+		done()
+	})
+}
+
+func TestOptionsThatCannotWorkAreRefusedWithWhatToDo(t *testing.T) {
+	_, good := inPod(t)
+	for want, change := range map[string]func(*Options) string{
+		"has no name":               func(*Options) string { return "" },
+		`mode "dul" is unknown`:     func(o *Options) string { o.Mode = "dul"; return "op" },
+		`legacy kind "x" is unknow`: func(o *Options) string { o.LegacyKind = "x"; return "op" },
+		"LeaseDuration":             func(o *Options) string { o.Timing.LeaseDuration = time.Second; return "op" },
+		"POD_UID": func(o *Options) string {
+			o.Mode = ModeAuto
+			t.Setenv("POD_UID", "")
+			return "op"
+		},
+		"--leader-elect-resource-namespace": func(*Options) string { t.Setenv("POD_NAMESPACE", ""); return "op" },
+	} {
+		o := good
+		name := change(&o)
+		err := Run(t.Context(), name, nil, o)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got: %v", want, err)
+		}
+		t.Setenv("POD_UID", "uid-of-op-1")
+		t.Setenv("POD_NAMESPACE", "ns")
+	}
+}
+
+func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
+	t.Setenv("LEADER_ELECT_LEASE_DURATION", "60s")
+	t.Setenv("LEADER_ELECT_RENEW_DEADLINE", "40s")
+	t.Setenv("LEADER_ELECT_MODE", "auto")
+	var o Options
+	if err := o.FromEnvironment(); err != nil {
+		t.Fatal(err)
+	}
+	fs := pflag.NewFlagSet("op", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	if err := fs.Parse([]string{"--leader-elect-renew-deadline=30s", "--leader-elect=false", "--leader-elect-resource-name", "mine"}); err != nil {
+		t.Fatal(err)
+	}
+	if o.Timing.LeaseDuration != time.Minute || o.Timing.RenewDeadline != 30*time.Second || o.Timing.RenewInterval != election.RenewIntervalDefault {
+		t.Errorf("the timing is %+v", o.Timing)
+	}
+	if o.Mode != ModeAuto || !o.Disabled || o.Name != "mine" || o.LegacyGrace != ownerref.GraceDefault {
+		t.Errorf("the options are %+v", o)
+	}
+	if err := fs.Parse([]string{"--leader-elect-legacy-grace=0"}); err != nil || o.LegacyGrace >= 0 {
+		t.Errorf("a grace of zero turns into %v, want never: %v", o.LegacyGrace, err)
+	}
+	if err := fs.Parse([]string{"--leader-elect"}); err != nil || o.Disabled {
+		t.Errorf("--leader-elect alone: disabled %v, %v", o.Disabled, err)
+	}
+}
+
+func TestGarbageInTheEnvironmentIsNamed(t *testing.T) {
+	t.Setenv("LEADER_ELECT_LEASE_DURATION", "sixty")
+	t.Setenv("LEADER_ELECT", "perhaps")
+	var o Options
+	err := o.FromEnvironment()
+	if err == nil || !strings.Contains(err.Error(), "LEADER_ELECT_LEASE_DURATION") || !strings.Contains(err.Error(), "LEADER_ELECT:") {
+		t.Errorf("FromEnvironment: %v", err)
+	}
+}
+
+func TestAnOverrunEndsTheProcessIfThatIsWanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(t.Context(), "op", Options{Disabled: true, ExitOnOverrun: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan int, 1)
+		e.exit = func(code int) { exited <- code }
+		ctx, cancel := context.WithCancel(t.Context())
+		release := make(chan struct{})
+		over := make(chan error, 1)
+		go func() {
+			over <- e.Run(ctx, func(context.Context, election.Term) error { <-release; return nil })
+		}()
+		synctest.Wait()
+		if err := e.Alive(nil); err != nil {
+			t.Errorf("while it leads: %v", err)
+		}
+		cancel()
+		start := time.Now()
+		if code := <-exited; code != 1 || time.Since(start) != election.StopTimeoutDefault {
+			t.Errorf("exit %d after %v", code, time.Since(start))
+		}
+		time.Sleep(election.RenewDeadlineDefault)
+		if err := e.Alive(nil); !errors.Is(err, election.ErrUntrusted) {
+			t.Errorf("work goes on without trust: %v", err)
+		}
+		close(release)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}

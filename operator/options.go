@@ -1,0 +1,197 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Mode says which locks are held.
+type Mode string
+
+// The modes.
+const (
+	// ModeLease holds a Lease and nothing else: for operators that never had
+	// another lock, or have left it behind.
+	ModeLease Mode = "lease"
+	// ModeAuto holds a Lease and the legacy lock, and follows the phase of the
+	// migration that stands on the Lease: see docs/migration.md.
+	ModeAuto Mode = "auto"
+	// ModeDual is ModeAuto that goes no further than phase dual.
+	ModeDual Mode = "dual"
+)
+
+// LegacyKind says what the lock was before it was a Lease.
+type LegacyKind string
+
+// The kinds of legacy locks.
+const (
+	// LegacyLeaderForLife is the ConfigMap of operator-sdk's leader.Become.
+	LegacyLeaderForLife LegacyKind = "ownerref"
+	// LegacyConfigMap and LegacyEndpoints are client-go's old locks, an
+	// annotation on such an object.
+	LegacyConfigMap LegacyKind = "configmap"
+	LegacyEndpoints LegacyKind = "endpoints"
+)
+
+// Options say how an operator takes part in its election. The zero value is
+// ready to use in a pod: a Lease in the pod's namespace, with the timing of
+// package election.
+type Options struct {
+	// Disabled leads at once, with a lock in the memory of this process: for
+	// one replica, and for work on the code. It needs no API server.
+	Disabled bool
+	// Name of the lock, if it is to be another than the program's own.
+	Name string
+	// Namespace of the lock. Empty means the pod's, or outside a cluster that
+	// of the kubeconfig's current context.
+	Namespace string
+	Timing    election.Timing
+
+	// Mode is which locks are held. Empty means ModeLease. The others need to
+	// run in a pod that knows its UID, see [WhoAmI].
+	Mode Mode
+	// LegacyKind, for the modes that hold a legacy lock, is its kind; empty
+	// means LegacyLeaderForLife.
+	LegacyKind LegacyKind
+	// LegacyName is the legacy lock's name. Empty means that of the Lease.
+	LegacyName string
+	// PodSelector is a label selector for all of the operator's pods, old and
+	// new. Empty means that of the workload that this pod belongs to.
+	PodSelector string
+	// LegacyGrace is how long the node of a legacy leader-for-life pod must be
+	// silent before the pod counts as gone: zero means ownerref.GraceDefault,
+	// negative is never. See ShieldOptions for what that risks.
+	LegacyGrace time.Duration
+
+	// Config is the way to the API server. Nil means what RESTConfig("") finds.
+	Config *rest.Config
+	// Self says what need not be found out about this process.
+	Self SelfOptions
+	// Servers are URLs of the API server, nearest first: see LockOptions.
+	Servers []string
+	// Version of the program, noted for people.
+	Version string
+
+	// NoEvents posts no Kubernetes Events on the Lease.
+	NoEvents bool
+	// ExitOnOverrun ends the process with status 1 when the work has not
+	// stopped in time: StopTimeout after a stop was wanted, StopGrace after
+	// trust was lost. The lease runs out in either case, so that another may
+	// lead while the work goes on, unless the process ends.
+	ExitOnOverrun bool
+
+	// HeadStart, TracerProvider and MeterProvider are those of election.Config.
+	HeadStart      func(election.Takeover) time.Duration
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	// Logger is the one in the context where it is zero.
+	Logger logr.Logger
+}
+
+// AddFlags adds a flag to fs for all that a user may want to set, under the
+// names that Kubernetes' own components have where these exist. The fields'
+// present values are the defaults. Parse fs before the Options are used.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	elect := fs.VarPF(&negated{&o.Disabled}, "leader-elect", "", "Elect one leader among the replicas. Without it this one leads at once.")
+	elect.NoOptDefVal = "true"
+	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty means the program's own choice.")
+	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty means the pod's.")
+	t := o.Timing.WithDefaults()
+	fs.DurationVar(&o.Timing.LeaseDuration, "leader-elect-lease-duration", t.LeaseDuration, "How long the others leave a silent leader the Lease. Whole seconds.")
+	fs.DurationVar(&o.Timing.RenewDeadline, "leader-elect-renew-deadline", t.RenewDeadline, "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
+	fs.DurationVar(&o.Timing.RenewInterval, "leader-elect-retry-period", t.RenewInterval, "How often the leader renews.")
+	fs.DurationVar(&o.Timing.StopTimeout, "leader-elect-stop-timeout", t.StopTimeout, "How long the Lease is renewed for work that was asked to stop.")
+	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
+	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
+	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(cmp.Or(o.Mode, ModeLease)), "lease, auto (moves off a legacy lock, see the migration's runbook) or dual (auto that goes no further than phase dual).")
+	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(cmp.Or(o.LegacyKind, LegacyLeaderForLife)), "Kind of the legacy lock: ownerref (operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
+	fs.StringVar(&o.LegacyName, "leader-elect-legacy-name", o.LegacyName, "Name of the legacy lock. Empty means that of the Lease.")
+	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty means that of the own workload.")
+	o.LegacyGrace = cmp.Or(o.LegacyGrace, ownerref.GraceDefault)
+	fs.Var((*grace)(&o.LegacyGrace), "leader-elect-legacy-grace", "Silence of a node after which a legacy pod on it counts as gone. 0 is never.")
+}
+
+// FromEnvironment sets every field that has a flag from the environment, where
+// the variable of the flag's name is set: LEADER_ELECT_LEASE_DURATION for
+// --leader-elect-lease-duration. It is for operators whose flags others write,
+// as OLM does. Call it before AddFlags, and flags win.
+func (o *Options) FromEnvironment() error {
+	fs := pflag.NewFlagSet("environment", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	var errs []error
+	fs.VisitAll(func(f *pflag.Flag) {
+		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if value, set := os.LookupEnv(name); set {
+			if err := fs.Set(f.Name, value); err != nil {
+				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// validate returns all that is wrong with o, but for its timing.
+func (o Options) validate(name string) error {
+	var errs []error
+	if name == "" {
+		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
+	}
+	switch o.Mode {
+	case "", ModeLease, ModeAuto, ModeDual:
+	default:
+		errs = append(errs, fmt.Errorf("mode %q is unknown: use %s, %s or %s", o.Mode, ModeLease, ModeAuto, ModeDual))
+	}
+	switch o.LegacyKind {
+	case "", LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints:
+	default:
+		errs = append(errs, fmt.Errorf("legacy kind %q is unknown: use %s, %s or %s", o.LegacyKind, LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints))
+	}
+	return errors.Join(errs...)
+}
+
+// grace is a flag for a duration of which zero means never.
+type grace time.Duration
+
+func (g *grace) String() string { return max(0, time.Duration(*g)).String() }
+
+func (g *grace) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if *g = grace(d); d == 0 {
+		*g = -1
+	}
+	return err
+}
+
+func (g *grace) Type() string { return "duration" }
+
+// negated is a flag that is true where its variable is false.
+type negated struct{ value *bool }
+
+func (n *negated) String() string {
+	return strconv.FormatBool(n.value == nil || !*n.value)
+}
+
+func (n *negated) Set(s string) error {
+	on, err := strconv.ParseBool(s)
+	*n.value = !on
+	return err
+}
+
+func (n *negated) Type() string { return "bool" }
