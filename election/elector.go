@@ -66,7 +66,8 @@ func New(config Config) (*Elector, error) {
 // renewing for up to StopTimeout, and then releases the lock. If lead takes
 // longer, the lease is left to run out.
 //
-// When lead returns by itself, the lock is released and Run returns its error.
+// When lead returns by itself, the lock is released, unless the error wraps
+// [ErrUnfinished], and Run returns the error.
 // When ctx ends, Run returns nil, or what lead returned if that is not the
 // end of its context. A lost term is not an error, unless StopAtLoss is set.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) error) error {
@@ -97,6 +98,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 
 // Status returns what the elector knows now.
 func (e *Elector) Status() Status { return e.board.read() }
+
+// Timing returns the timing, with its defaults filled in.
+func (e *Elector) Timing() Timing { return e.config.Timing }
 
 // Term returns the last term of this candidate, which is the current one as long
 // as it is trusted, and the zero Term before the first.

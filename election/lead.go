@@ -154,6 +154,9 @@ func (r *run) workReturned(l *leadership) {
 	if l.cause == nil {
 		r.stopWork(l, ErrReturned)
 	}
+	if errors.Is(l.workErr, ErrUnfinished) && !l.overrun {
+		r.overrun(l)
+	}
 	l.adoption.end(l.cause)
 }
 

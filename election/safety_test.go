@@ -6,6 +6,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -461,6 +462,23 @@ func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 			t.Errorf("changes are %v, want the overrun reported", changes)
 		}
 		b.Leads()
+	})
+}
+
+func TestS5WorkThatReturnsUnfinishedIsNotReleasedFor(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		a.Quit <- fmt.Errorf("a part of it hangs: %w", election.ErrUnfinished)
+		if err := a.Wait(); !errors.Is(err, election.ErrUnfinished) {
+			t.Errorf("Run: %v", err)
+		}
+		term, took := b.Leads()
+		s.want("b leads", took, lease)
+		if term.Cause != election.CauseExpired {
+			t.Errorf("the cause is %s", term.Cause)
+		}
 	})
 }
 

@@ -24,6 +24,10 @@ var (
 	ErrReturned = errors.New("work returned")
 )
 
+// ErrUnfinished is for work to return, wrapped, when it has to return although
+// some of it may go on: the lease is then left to run out, and not released.
+var ErrUnfinished = errors.New("work not finished")
+
 // LostError tells why a term was lost. It wraps [ErrLost].
 type LostError struct {
 	// Holder is who has the lock now, as far as is known: empty if nobody, or
