@@ -1,0 +1,257 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+var errUnstopped = errors.New("a runnable did not stop")
+
+// replica is a program that has client-go's elector on a bridge.
+type replica struct {
+	*Bridge
+	link    *electiontest.Faulty
+	cancel  context.CancelFunc
+	started chan time.Time // gets when its work begins
+	ended   chan time.Time // gets when its work is told to end
+	over    chan error     // gets what Run returned
+	slow    time.Duration  // how long its work takes to stop
+	result  error          // of its work
+}
+
+func startReplica(t *testing.T, lock election.Lock, identity string, change ...func(*replica)) *replica {
+	t.Helper()
+	r := &replica{
+		link: electiontest.NewFaulty(lock), over: make(chan error, 1),
+		started: make(chan time.Time, 10), ended: make(chan time.Time, 10),
+	}
+	for _, f := range change {
+		f(r)
+	}
+	e, err := election.New(election.Config{Lock: r.link, Candidate: election.Candidate{Identity: identity}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Bridge = NewBridge(e)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.cancel = cancel
+	go func() { r.over <- r.Run(ctx, r.work) }()
+	return r
+}
+
+// work does as most programs do with client-go's elector: it ends with it, and
+// then waits for what it has started.
+func (r *replica) work(ctx context.Context) error {
+	stopped := make(chan struct{})
+	begun := false
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: r, LeaseDuration: BridgeLeaseDuration, RenewDeadline: BridgeRenewDeadline, RetryPeriod: BridgeRetryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				begun = true
+				r.started <- time.Now()
+				<-ctx.Done()
+				r.ended <- time.Now()
+				time.Sleep(r.slow)
+				close(stopped)
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(ctx)
+	synctest.Wait() // OnStartedLeading is a goroutine of its own
+	if begun {
+		<-stopped
+	}
+	return r.result
+}
+
+func bridged(t *testing.T, f func(t *testing.T, lock *electiontest.Memory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, electiontest.NewMemory("lock")) })
+}
+
+func holderOf(t *testing.T, lock election.Lock) string {
+	t.Helper()
+	now, err := lock.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.Record.Holder
+}
+
+func (r *replica) end(t *testing.T) {
+	t.Helper()
+	r.cancel()
+	if err := <-r.over; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		const slow = 7 * time.Second
+		a := startReplica(t, lock, "a", func(r *replica) { r.slow = slow })
+		<-a.started
+		b := startReplica(t, lock, "b")
+		time.Sleep(time.Minute)
+		told := time.Now()
+		a.end(t)
+		if took := (<-b.started).Sub(told); took < slow || took > slow+3*BridgeRetryPeriod {
+			t.Errorf("b began %v after a was told to stop, want %v and a poll", took, slow)
+		}
+		b.end(t)
+		if holder := holderOf(t, lock); holder != "" {
+			t.Errorf("the lock is held by %q", holder)
+		}
+	})
+}
+
+func TestAReleaseByTheClientGoElectorReleasesNothing(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a", func(r *replica) { r.slow = 5 * time.Second })
+		<-a.started
+		a.cancel()
+		<-a.ended
+		time.Sleep(4 * time.Second)
+		if holder := holderOf(t, lock); holder != "a" {
+			t.Errorf("while the work stops the lock is held by %q", holder)
+		}
+		<-a.over
+	})
+}
+
+func TestALossIsSeenByTheClientGoElectorWithinItsRenewDeadline(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a", func(r *replica) { r.result = errUnstopped })
+		began := <-a.started
+		b := startReplica(t, lock, "b")
+		synctest.Wait()
+		a.link.Set(electiontest.Fault{Hang: true})
+		const most = BridgeRenewDeadline + BridgeRetryPeriod
+		if after := (<-a.ended).Sub(began); after < election.RenewDeadlineDefault || after > election.RenewDeadlineDefault+most+election.RenewIntervalDefault {
+			t.Errorf("the work was told %v after it began", after)
+		}
+		err := <-a.over
+		if !errors.Is(err, election.ErrLost) || !errors.Is(err, errUnstopped) {
+			t.Errorf("Run: %v", err)
+		}
+		<-b.started
+		b.end(t)
+	})
+}
+
+func TestALeaseIsLeftToRunOutForWorkThatHasNotStopped(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a", func(r *replica) { r.result = errUnstopped })
+		<-a.started
+		b := startReplica(t, lock, "b")
+		time.Sleep(time.Minute)
+		told := time.Now()
+		a.cancel()
+		if err := <-a.over; !errors.Is(err, errUnstopped) {
+			t.Errorf("Run: %v", err)
+		}
+		if took := (<-b.started).Sub(told); took < election.LeaseDurationDefault-election.RenewIntervalDefault {
+			t.Errorf("b began %v after a had stopped", took)
+		}
+		b.end(t)
+	})
+}
+
+func TestNoTermIsWonBeforeTheLockIsAskedForNorAfterTheEnd(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		e, err := election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := NewBridge(e)
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error)
+		stop := make(chan struct{})
+		go func() { over <- b.Run(ctx, func(context.Context) error { <-stop; return nil }) }()
+		time.Sleep(time.Hour)
+		if holder := holderOf(t, lock); holder != "" {
+			t.Errorf("before it was asked for the lock is held by %q", holder)
+		}
+		other := startReplica(t, lock, "other")
+		<-other.started
+		_, _, _ = b.Get(ctx) // now it campaigns
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		other.end(t)
+		time.Sleep(time.Hour)
+		if holder := holderOf(t, lock); holder != "" {
+			t.Errorf("after its end the lock is held by %q", holder)
+		}
+		close(stop)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAResignationStopsTheClientGoElectorInGoodOrder(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a", func(r *replica) { r.slow = time.Second })
+		<-a.started
+		if err := a.elector.(*election.Elector).Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-a.over; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if holder := holderOf(t, lock); holder != "" {
+			t.Errorf("the lock is held by %q", holder)
+		}
+	})
+}
+
+func TestAClientGoElectorThatWouldSeeALossTooLateNeverLeads(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a")
+		<-a.started
+		record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}
+		if err := a.Update(t.Context(), record); !errors.Is(err, ErrBridgeTiming) {
+			t.Errorf("with a LeaseDuration of 15s: %v", err)
+		}
+		record.LeaseDurationSeconds = 4
+		if err := a.Update(t.Context(), record); err != nil {
+			t.Errorf("with a LeaseDuration of 4s: %v", err)
+		}
+		a.end(t)
+	})
+}
+
+func TestABridgePollsMemoryOnly(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a")
+		<-a.started
+		b := startReplica(t, lock, "b")
+		time.Sleep(time.Minute)
+		before := b.link.Calls("read") + b.link.Calls("write") + b.link.Calls("watch")
+		time.Sleep(time.Minute)
+		if after := b.link.Calls("read") + b.link.Calls("write") + b.link.Calls("watch"); after != before {
+			t.Errorf("an idle follower on a bridge made %d calls in a minute", after-before)
+		}
+		b.end(t)
+		a.end(t)
+	})
+}
