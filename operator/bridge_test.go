@@ -106,7 +106,7 @@ func (r *replica) end(t *testing.T) {
 
 func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
 	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
-		const slow = 7 * time.Second
+		const slow = 2 * election.StopTimeoutDefault
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = slow })
 		<-a.started
 		b := startReplica(t, lock, "b")
