@@ -30,6 +30,7 @@ const (
 	Zonelect Kind = "candidate"
 	ClientGo Kind = "peer"
 	Legacy   Kind = "legacy"
+	Manager  Kind = "manager"
 )
 
 // built holds the programs that this test process has built already: its sources
@@ -78,6 +79,8 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 	case Zonelect:
 		s.Traces = filepath.Join(bed.Dir(), identity+".spans")
 		all = append(all, "--zone", zone, "--traces", s.Traces)
+	case Manager:
+		all = append(all, "--zone", zone)
 	case Legacy:
 		all = append(all, "--pod-name", identity)
 	}

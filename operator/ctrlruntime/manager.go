@@ -1,0 +1,148 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ctrlruntime gives a manager of controller-runtime its election by
+// zonelect: call NewManager of this package where that of controller-runtime
+// was called, and nothing else.
+//
+// It is made for controller-runtime v0.25, whose elector polls a lock in memory
+// here. What needs no leader, such as webhooks, runs on all replicas as before.
+package ctrlruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/zonelect/zonelect/operator"
+)
+
+// Manager is a manager whose Start takes part in the election too.
+type Manager struct {
+	manager.Manager
+
+	// Election is what the manager takes part in; nil if LeaderElection is off.
+	// It is run by Start, and by nothing else.
+	Election *operator.Election
+
+	bridge *operator.Bridge
+	config *rest.Config
+	client client.NewClientFunc
+	with   client.Options
+}
+
+// NewManager returns a manager as controller-runtime's NewManager does, with its
+// LeaderElection by zonelect. LeaderElectionID, LeaderElectionNamespace and
+// LeaderElectionConfig of options mean what they did, and LeaseDuration,
+// RenewDeadline and RetryPeriod (zonelect's RenewInterval) too where they are
+// set and those of o are not. The other options of the election have no meaning.
+//
+// It refuses a GracefulShutdownTimeout of zero, with which a manager does not
+// tell whether its work has stopped, so that no lease could be released. Without
+// LeaderElection it returns controller-runtime's manager as it is.
+func NewManager(config *rest.Config, options ctrl.Options, o operator.Options) (*Manager, error) {
+	m := &Manager{config: config, client: options.NewClient, with: options.Client}
+	if options.LeaderElection {
+		if err := m.elect(config, &options, o); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	m.Manager, err = ctrl.NewManager(config, options)
+	return m, err
+}
+
+// elect sets options so that the manager follows an election.
+func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.Options) error {
+	if grace := options.GracefulShutdownTimeout; grace != nil && *grace == 0 {
+		return errors.New("GracefulShutdownTimeout is 0: the manager would not tell whether its work has stopped when it is to release the lease; set another, or a negative one to wait for ever")
+	}
+	if o.Config == nil {
+		if o.Config = options.LeaderElectionConfig; o.Config == nil {
+			o.Config = config
+		}
+	}
+	if o.Namespace == "" {
+		o.Namespace = options.LeaderElectionNamespace
+	}
+	if o.Logger.GetSink() == nil {
+		if o.Logger = options.Logger; o.Logger.GetSink() == nil {
+			o.Logger = ctrl.Log
+		}
+		o.Logger = o.Logger.WithName("leaderelection")
+	}
+	use(&o.Timing.LeaseDuration, options.LeaseDuration)
+	use(&o.Timing.RenewDeadline, options.RenewDeadline)
+	use(&o.Timing.RenewInterval, options.RetryPeriod)
+	var err error
+	if m.Election, err = operator.New(logr.NewContext(context.Background(), o.Logger), options.LeaderElectionID, o); err != nil {
+		return fmt.Errorf("the manager's election: %w", err)
+	}
+	m.bridge = operator.NewBridge(m.Election)
+	options.LeaderElectionResourceLockInterface = m.bridge
+	options.LeaseDuration = new(operator.BridgeLeaseDuration)
+	options.RenewDeadline = new(operator.BridgeRenewDeadline)
+	options.RetryPeriod = new(operator.BridgeRetryPeriod)
+	return nil
+}
+
+// use sets to where it is not set, and from is.
+func use(to, from *time.Duration) {
+	if *to == 0 && from != nil {
+		*to = *from
+	}
+}
+
+// Start runs the manager and its part in the election until ctx ends or
+// leadership is lost, as controller-runtime's Start does. The process should end
+// when it returns.
+//
+// The lease is kept while the manager stops, and released when it has stopped
+// with all its runnables. If it returns an error, something may go on, so that
+// the lease is left to run out. A lost leadership is the error
+// election.ErrLost, beside controller-runtime's.
+func (m *Manager) Start(ctx context.Context) error {
+	if m.bridge == nil {
+		return m.Manager.Start(ctx)
+	}
+	return m.bridge.Run(ctx, m.Manager.Start)
+}
+
+// GuardedClient returns a client like GetClient's that writes only while this
+// process leads: see operator.GuardConfig. It is for reconcilers, not for
+// webhooks and what else runs without leadership. Without LeaderElection it is
+// GetClient's.
+func (m *Manager) GuardedClient() (client.Client, error) {
+	if m.Election == nil {
+		return m.GetClient(), nil
+	}
+	config, err := operator.GuardConfig(m.config, m.Election.Term)
+	if err != nil {
+		return nil, err
+	}
+	build, with := m.client, m.with
+	if build == nil {
+		build = client.New
+	}
+	with.HTTPClient, with.Scheme, with.Mapper = nil, m.GetScheme(), m.GetRESTMapper()
+	cached := client.CacheOptions{}
+	if with.Cache != nil {
+		cached = *with.Cache
+	}
+	if cached.Reader == nil {
+		cached.Reader = m.GetCache()
+	}
+	with.Cache = &cached
+	guarded, err := build(config, with)
+	if err != nil {
+		return nil, fmt.Errorf("making a guarded client: %w", err)
+	}
+	return guarded, nil
+}
