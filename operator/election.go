@@ -84,7 +84,12 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 	}()
 	select {
 	case leading = <-began:
-		return leading, sync.OnceFunc(func() { close(finished); <-over }), nil
+		return leading, sync.OnceFunc(func() {
+			close(finished)
+			if err := <-over; err != nil && !errors.Is(err, election.ErrLost) {
+				e.log.Error(err, "the election ended with an error")
+			}
+		}), nil
 	case err := <-over:
 		return nil, nil, cmp.Or(err, context.Cause(ctx))
 	}
