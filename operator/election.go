@@ -204,6 +204,9 @@ func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) erro
 	if err != nil {
 		return fmt.Errorf("preparing to post Events: %w", err)
 	}
+	if e.log.GetSink() != nil {
+		ctx = logr.NewContext(ctx, e.log) // what cannot be posted is told there
+	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"})

@@ -6,12 +6,14 @@ package operator
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
@@ -215,4 +217,31 @@ func TestAnOverrunEndsTheProcessIfThatIsWanted(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestEventsThatCannotBePostedAreLogged(t *testing.T) {
+	server, o := inPod(t)
+	server.Before = func(verb, path string) (int, apitest.Object) {
+		if verb == "create" && strings.HasSuffix(path, "/events") {
+			return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `events is forbidden: User "op" cannot create resource "events"`, "events", "")
+		}
+		return 0, nil
+	}
+	logged := make(chan string, 100)
+	o.NoEvents, o.Logger = false, funcr.New(func(_, line string) { logged <- line }, funcr.Options{})
+	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+		for {
+			select {
+			case line := <-logged:
+				if strings.Contains(line, "cannot create resource") {
+					return nil
+				}
+			case <-time.After(10 * time.Second):
+				return errors.New("it was not logged")
+			}
+		}
+	}, o)
+	if err != nil {
+		t.Error(err)
+	}
 }
