@@ -12,5 +12,10 @@
 // candidate holds both locks, until the phase is clean.
 //
 // [LeaseOnly] is for programs that take no part, and must not lead beside those
-// that do.
+// that do. It needs what package lease needs, and to look for a leader-for-life
+// lock:
+//
+//	apiGroups: [""]
+//	resources: [configmaps]
+//	verbs: [get]
 package multilock
