@@ -28,8 +28,9 @@ unit: ## Unit tests of the library, the kubectl plugin and the test programs
 	cd test && go test -short ./...
 
 .PHONY: race
-race: ## The library's tests under the race detector
+race: ## The library's tests under the race detector, and a minute of 50 electors
 	go test -race ./...
+	ZONELECT_CHURN=60s go test -race -count=1 -run InRealTime ./operator
 	cd test && go test -race ./telemetry/...
 
 .PHONY: e2e

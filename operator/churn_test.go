@@ -1,0 +1,163 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// How many take part, and in how many elections.
+const (
+	churnSeats = 50
+	churnLocks = 5
+)
+
+var churnTiming = election.Timing{
+	LeaseDuration: 3 * time.Second, RenewDeadline: 1600 * time.Millisecond, RenewInterval: 800 * time.Millisecond,
+	Exclusive: true,
+}
+
+func TestFiftyElectorsThatComeAndGoNeverLeadTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		locks := map[string]*electiontest.Memory{}
+		for i := range churnLocks {
+			name := fmt.Sprint("lock-", i)
+			locks[name] = electiontest.NewMemory(name)
+		}
+		churn(t, 5*time.Minute, func(name string) (election.Lock, func()) { return locks[name], func() {} })
+	})
+}
+
+// ZONELECT_CHURN says for how long; make race sets it.
+func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
+	if os.Getenv("ZONELECT_CHURN") == "" {
+		t.Skip("takes as long as ZONELECT_CHURN says, such as 60s")
+	}
+	length, err := time.ParseDuration(os.Getenv("ZONELECT_CHURN"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	server := httptest.NewServer(apitest.NewServer())
+	churn(t, length, func(name string) (election.Lock, func()) {
+		lock, err := LeaseLock(&rest.Config{Host: server.URL}, churnTiming, "ns", name, LockOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lock, lock.CloseConnections
+	})
+	server.CloseClientConnections()
+	server.Close()
+	for late := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			var stacks strings.Builder
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+			t.Fatalf("%d goroutines, before there were %d:\n%s", runtime.NumGoroutine(), before, stacks.String())
+		}
+	}
+}
+
+// churn has electors start, resign, lose the API and end at random for so long.
+func churn(t *testing.T, length time.Duration, newLock func(name string) (lock election.Lock, closed func())) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	histories := make([]electiontest.History, churnLocks)
+	var lost, resigned atomic.Int64
+	var seats sync.WaitGroup
+	for i := range churnSeats {
+		dice := rand.New(rand.NewPCG(uint64(i), 3))
+		n := i % churnLocks
+		seats.Go(func() {
+			for life := 0; ctx.Err() == nil; life++ {
+				lock, closed := newLock(fmt.Sprint("lock-", n))
+				link := electiontest.NewFaulty(lock)
+				e, err := election.New(election.Config{Lock: link, Candidate: election.Candidate{Identity: fmt.Sprintf("c%d-%d", i, life)}, Timing: churnTiming})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				live(t, ctx, e, link, dice, &histories[n], &lost, &resigned)
+				closed()
+			}
+		})
+	}
+	seats.Wait()
+	terms := 0
+	for i := range histories {
+		if err := histories[i].Check(); err != nil {
+			t.Errorf("lock %d: %v", i, err)
+		}
+		terms += len(histories[i].Terms())
+	}
+	t.Logf("%d terms in %v: %d lost, %d resigned", terms, length, lost.Load(), resigned.Load())
+	if seconds := int64(length / time.Second); int64(terms) < seconds || lost.Load() < seconds/5 || resigned.Load() < seconds/5 {
+		t.Errorf("this tests not much: %d terms, %d lost, %d resigned", terms, lost.Load(), resigned.Load())
+	}
+}
+
+// live is one elector from its start to its end.
+func live(t *testing.T, ctx context.Context, e *election.Elector, link *electiontest.Faulty, dice *rand.Rand, history *electiontest.History, lost, resigned *atomic.Int64) {
+	running, end := context.WithCancel(ctx)
+	slow := time.Duration(dice.Int64N(int64(e.Timing().StopGrace / 2)))
+	over := make(chan error)
+	go func() {
+		over <- e.Run(running, history.Lead(func(ctx context.Context, _ election.Term) error {
+			<-ctx.Done()
+			switch cause := context.Cause(ctx); {
+			case errors.Is(cause, election.ErrLost):
+				lost.Add(1)
+			case errors.Is(cause, election.ErrResigned):
+				resigned.Add(1)
+			}
+			time.Sleep(slow)
+			return ctx.Err()
+		}))
+	}()
+	news := e.Subscribe(running)
+	go func() {
+		for range news { // readers are there, too
+		}
+	}()
+	for acting := true; acting; {
+		time.Sleep(time.Duration(dice.Int64N(int64(2 * time.Second))))
+		leads := e.Status().State == election.StateLeader
+		switch luck := dice.IntN(10); {
+		case ctx.Err() != nil:
+			acting = false
+		case leads && luck < 4:
+			_ = e.Resign(running)
+		case leads && luck < 8:
+			link.Set(electiontest.Fault{Hang: true})
+		case luck == 9:
+			acting = false
+		default:
+			link.Set(electiontest.Fault{})
+		}
+	}
+	end()
+	link.Set(electiontest.Fault{})
+	if err := <-over; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
