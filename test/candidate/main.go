@@ -47,6 +47,7 @@ type options struct {
 	shield                      operator.ShieldOptions
 	timing                      election.Timing
 	stopDelay                   time.Duration
+	exitOnOverrun               bool
 	register, traces            string
 	pace                        register.Pace
 	guard                       bool
@@ -73,7 +74,9 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
+	f.DurationVar(&o.timing.StopTimeout, "stop-timeout", election.StopTimeoutDefault, "how long the lease is kept for work that was asked to stop")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
+	f.BoolVar(&o.exitOnOverrun, "exit-on-overrun", false, "exit with status 1 when the work has not stopped in time")
 	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")
 	f.DurationVar(&o.pace.Interval, "register-interval", register.Interval, "how often it writes that")
 	f.IntVar(&o.pace.Deaf, "register-deaf", 0, "how many writes it makes before it sees that its term has ended")

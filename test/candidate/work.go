@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -88,5 +89,8 @@ func (w *work) print(t election.Transition) {
 		w.printer.Print(events.Event{Event: "error", Error: t.Status.Problem.Error()})
 	case election.ChangeOverrun:
 		w.printer.Print(events.Event{Event: "error", Error: "the work did not stop in time: the lease is left to run out"})
+		if w.exitOnOverrun {
+			os.Exit(1)
+		}
 	}
 }

@@ -87,7 +87,7 @@ func stopAndGo(t *testing.T, ctx context.Context, b *testbed.Testbed, client kub
 	revisions, err := client.CoreV1().ConfigMaps("default").Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: lock}))
 	must(t, err)
 	defer revisions.Stop()
-	written := collect(revisions)
+	written := collect[*corev1.ConfigMap](revisions)
 
 	time.Sleep(time.Duration(rand.IntN(int(100 * time.Millisecond))))
 	must(t, old.Pause())
@@ -101,7 +101,8 @@ func stopAndGo(t *testing.T, ctx context.Context, b *testbed.Testbed, client kub
 	must(t, err)
 	time.Sleep(200 * time.Millisecond) // what is on its way arrives
 	late, before := 0, 0
-	for _, cm := range written() {
+	for _, w := range written() {
+		cm := w.object
 		revision, err := strconv.ParseUint(cm.ResourceVersion, 10, 64)
 		must(t, err)
 		switch {
@@ -118,19 +119,25 @@ func stopAndGo(t *testing.T, ctx context.Context, b *testbed.Testbed, client kub
 	return late
 }
 
-// collect gathers what a watch sees, until the returned function is called.
-func collect(revisions watch.Interface) func() []*corev1.ConfigMap {
-	var all []*corev1.ConfigMap
+// seen is an object, and when a watch showed it.
+type seen[T any] struct {
+	object T
+	at     time.Time
+}
+
+// collect gathers what a watch shows, until the returned function is called.
+func collect[T any](revisions watch.Interface) func() []seen[T] {
+	var all []seen[T]
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for e := range revisions.ResultChan() {
-			if cm, ok := e.Object.(*corev1.ConfigMap); ok {
-				all = append(all, cm)
+			if object, ok := e.Object.(T); ok {
+				all = append(all, seen[T]{object, time.Now()})
 			}
 		}
 	}()
-	return func() []*corev1.ConfigMap {
+	return func() []seen[T] {
 		revisions.Stop()
 		<-done
 		return all

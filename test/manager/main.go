@@ -46,6 +46,7 @@ type options struct {
 	plain                            bool
 	timing                           election.Timing
 	stopDelay                        time.Duration
+	stopTimeout                      time.Duration
 	webhook, certs                   string
 }
 
@@ -61,6 +62,7 @@ func main() {
 	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
 	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
+	f.DurationVar(&o.stopTimeout, "stop-timeout", election.StopTimeoutDefault, "how long the manager waits for it")
 	f.StringVar(&o.webhook, "webhook", "", "host:port to serve the webhook on; none by default")
 	f.StringVar(&o.certs, "certs", "", "directory of tls.crt and tls.key for the webhook")
 	_ = f.Parse(os.Args[1:])
@@ -117,6 +119,7 @@ func (o options) manager() (manager.Manager, client.Client, error) {
 		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
 		LeaseDuration: &o.timing.LeaseDuration, RenewDeadline: &o.timing.RenewDeadline, RetryPeriod: &o.timing.RenewInterval,
 		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &o.stopTimeout,
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{"default": {}},
