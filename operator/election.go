@@ -166,7 +166,7 @@ func (e *Election) lock(self Self, name string) (election.Lock, error) {
 	}
 	return ShieldLock(e.config, o.Timing, self, self.Namespace, name, ShieldOptions{
 		LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), Selector: o.PodSelector,
-		LegacyGrace: o.LegacyGrace, Version: o.Version, LockOptions: way,
+		LegacyGrace: o.LegacyGrace, Settle: o.Settle, Version: o.Version, LockOptions: way,
 	})
 }
 

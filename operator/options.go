@@ -79,6 +79,9 @@ type Options struct {
 	// silent before the pod counts as gone: zero means ownerref.GraceDefault,
 	// negative is never. See ShieldOptions for what that risks.
 	LegacyGrace time.Duration
+	// Settle is the wait for garbage collectors before Kubernetes 1.34: see
+	// ShieldOptions.
+	Settle time.Duration
 
 	// Config is the way to the API server. Nil means what RESTConfig("") finds.
 	Config *rest.Config

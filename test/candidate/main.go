@@ -9,29 +9,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/stdr"
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
-	stdlog "log"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/lease"
-	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/events"
@@ -40,43 +30,39 @@ import (
 
 // options are the flags.
 type options struct {
-	kubeconfig, namespace, lock string
-	servers                     []string
-	self                        operator.SelfOptions
-	mode, legacyKind            string
-	shield                      operator.ShieldOptions
-	timing                      election.Timing
-	stopDelay                   time.Duration
-	exitOnOverrun               bool
-	register, traces            string
-	pace                        register.Pace
-	guard                       bool
+	operator.Options
+	kubeconfig       string
+	stopDelay        time.Duration
+	register, traces string
+	pace             register.Pace
+	guard            bool
 }
 
 func parse(args []string) (options, error) {
 	var o options
+	var grace time.Duration
 	f := pflag.NewFlagSet("candidate", pflag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
-	f.StringSliceVar(&o.servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
-	f.StringVar(&o.namespace, "namespace", "default", "namespace of the lock")
-	f.StringVar(&o.lock, "lock", "", "name of the lock")
-	f.StringVar(&o.self.Identity, "identity", "", "unique per process start; made up by default")
-	f.StringVar(&o.self.PodName, "pod-name", "", "name of the pod")
-	f.StringVar(&o.self.PodUID, "pod-uid", "", "UID of the pod")
-	f.StringVar(&o.self.Node, "node-name", "", "name of the node")
-	f.StringVar(&o.self.Zone, "zone", "", "zone; the node's label by default")
-	f.StringVar(&o.mode, "mode", "lease", "auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")
-	f.StringVar(&o.legacyKind, "legacy-kind", "ownerref", "the legacy lock's kind: ownerref, configmap or endpoints")
-	f.StringVar(&o.shield.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
-	f.StringVar(&o.shield.Selector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
-	f.DurationVar(&o.shield.LegacyGrace, "legacy-grace", ownerref.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
-	f.DurationVar(&o.shield.Settle, "settle", 0, "the wait for collectors before Kubernetes 1.34; by default what the server's version calls for, negative is none")
-	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
-	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
-	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
-	f.DurationVar(&o.timing.StopTimeout, "stop-timeout", election.StopTimeoutDefault, "how long the lease is kept for work that was asked to stop")
+	f.StringSliceVar(&o.Servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
+	f.StringVar(&o.Namespace, "namespace", "default", "namespace of the lock")
+	f.StringVar(&o.Name, "lock", "", "name of the lock")
+	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default")
+	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
+	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
+	f.StringVar(&o.Self.Node, "node-name", "", "name of the node")
+	f.StringVar(&o.Self.Zone, "zone", "", "zone; the node's label by default")
+	f.StringVar((*string)(&o.Mode), "mode", string(operator.ModeLease), "auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")
+	f.StringVar((*string)(&o.LegacyKind), "legacy-kind", string(operator.LegacyLeaderForLife), "the legacy lock's kind: ownerref, configmap or endpoints")
+	f.StringVar(&o.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
+	f.StringVar(&o.PodSelector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
+	f.DurationVar(&grace, "legacy-grace", ownerref.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
+	f.DurationVar(&o.Settle, "settle", 0, "the wait for collectors before Kubernetes 1.34; by default what the server's version calls for, negative is none")
+	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
+	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
+	f.DurationVar(&o.Timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
+	f.DurationVar(&o.Timing.StopTimeout, "stop-timeout", election.StopTimeoutDefault, "how long the lease is kept for work that was asked to stop")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
-	f.BoolVar(&o.exitOnOverrun, "exit-on-overrun", false, "exit with status 1 when the work has not stopped in time")
+	f.BoolVar(&o.ExitOnOverrun, "exit-on-overrun", false, "exit with status 1 when the work has not stopped in time")
 	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")
 	f.DurationVar(&o.pace.Interval, "register-interval", register.Interval, "how often it writes that")
 	f.IntVar(&o.pace.Deaf, "register-deaf", 0, "how many writes it makes before it sees that its term has ended")
@@ -85,20 +71,16 @@ func parse(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.shield.LegacyGrace == 0 {
-		o.shield.LegacyGrace = -1 // the library's zero is its default
+	if o.LegacyGrace = grace; grace == 0 {
+		o.LegacyGrace = -1 // the library's zero is its default
 	}
 	switch {
-	case o.lock == "":
+	case o.Name == "":
 		return o, errors.New("--lock is missing: the name of the Lease to campaign for")
-	case o.mode != "lease" && o.mode != string(multilock.Auto) && o.mode != string(multilock.Dual):
-		return o, fmt.Errorf("--mode=%s: use auto, dual or lease", o.mode)
-	case o.legacyKind != "ownerref" && recordKinds[o.legacyKind] == "":
-		return o, fmt.Errorf("--legacy-kind=%s: use ownerref, configmap or endpoints", o.legacyKind)
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}
-	return o, o.timing.WithDefaults().Validate()
+	return o, o.Timing.WithDefaults().Validate()
 }
 
 func main() {
@@ -119,62 +101,32 @@ func main() {
 }
 
 func campaign(ctx context.Context, o options) error {
-	log := stdr.New(stdlog.New(os.Stderr, "", stdlog.LstdFlags|stdlog.Lmicroseconds))
-	cfg, _, err := operator.RESTConfig(o.kubeconfig)
-	if err != nil {
+	var err error
+	if o.Config, _, err = operator.RESTConfig(o.kubeconfig); err != nil {
 		return err
 	}
-	if len(o.servers) > 0 {
-		cfg.Host = o.servers[0]
-	}
-	o.self.Config, o.self.Kubeconfig, o.self.Namespace, o.self.Logger = cfg, o.kubeconfig, o.namespace, log
-	self, err := operator.WhoAmI(ctx, o.self)
-	if err != nil {
-		return err
-	}
-	lock, err := o.newLock(cfg, self, log)
-	if err != nil {
-		return err
+	if len(o.Servers) > 0 {
+		o.Config.Host = o.Servers[0]
 	}
 	traces, closeTraces, err := tracing(o.traces)
 	if err != nil {
 		return err
 	}
 	defer closeTraces()
-	elector, err := election.New(election.Config{
-		Lock: lock, Candidate: self.Candidate(), Timing: o.timing, TracerProvider: traces, Logger: log,
-	})
+	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
+	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
+	e, err := operator.New(ctx, o.Name, o.Options)
 	if err != nil {
 		return err
 	}
-	w, err := newWork(cfg, o, elector)
+	w, err := newWork(o, e)
 	if err != nil {
 		return err
 	}
 	w.printer.Print(events.Event{Event: "started"})
-	told := w.tell(elector)
+	told := w.tell(e)
 	defer told()
-	endEvents := postEvents(cfg, elector, log)
-	defer endEvents()
-	return elector.Run(ctx, w.lead)
-}
-
-// recordKinds are the objects that client-go's old locks put their record on.
-var recordKinds = map[string]annotation.Kind{"configmap": annotation.ConfigMaps, "endpoints": annotation.Endpoints}
-
-// newLock returns the lock of the mode.
-func (o options) newLock(cfg *rest.Config, self operator.Self, log logr.Logger) (election.Lock, error) {
-	way := operator.LockOptions{Servers: o.servers, Logger: log}
-	if o.mode == "lease" {
-		return operator.LeaseOnlyLock(cfg, o.timing, o.namespace, o.lock, way)
-	}
-	if kind := recordKinds[o.legacyKind]; kind != "" {
-		return operator.TwinLock(cfg, o.timing, self, o.namespace, o.lock, operator.TwinOptions{
-			Kind: kind, LegacyName: o.shield.LegacyName, Mode: multilock.Mode(o.mode), LockOptions: way,
-		})
-	}
-	o.shield.Mode, o.shield.LockOptions = multilock.Mode(o.mode), way
-	return operator.ShieldLock(cfg, o.timing, self, o.namespace, o.lock, o.shield)
+	return e.Run(ctx, w.lead)
 }
 
 // tracing returns a provider that appends each span to the file at once.
@@ -195,23 +147,4 @@ func tracing(path string) (trace.TracerProvider, func(), error) {
 		_ = provider.Shutdown(context.Background())
 		_ = file.Close()
 	}, nil
-}
-
-// postEvents posts Kubernetes Events on the Lease, by a client of its own.
-func postEvents(cfg *rest.Config, elector *election.Elector, log logr.Logger) func() {
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		log.Error(err, "no Events will be posted")
-		return func() {}
-	}
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"})
-	ctx, cancel := context.WithCancel(context.Background())
-	transitions := elector.Subscribe(ctx)
-	go lease.RecordEvents(recorder, transitions)
-	return func() {
-		cancel()
-		broadcaster.Shutdown()
-	}
 }

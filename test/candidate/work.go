@@ -5,10 +5,7 @@ package main
 
 import (
 	"context"
-	"os"
 	"time"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/operator"
@@ -23,20 +20,21 @@ type work struct {
 	ledger  *register.Register
 }
 
-func newWork(cfg *rest.Config, o options, elector *election.Elector) (*work, error) {
+func newWork(o options, e *operator.Election) (*work, error) {
+	cfg := o.Config
 	if o.guard {
 		var err error
-		if cfg, err = operator.GuardConfig(cfg, elector.Term); err != nil {
+		if cfg, err = operator.GuardConfig(cfg, e.Term); err != nil {
 			return nil, err
 		}
 	}
-	ledger, err := register.New(cfg, o.namespace, o.register, o.pace)
+	ledger, err := register.New(cfg, o.Namespace, o.register, o.pace)
 	if err != nil {
 		return nil, err
 	}
 	return &work{
 		options: o,
-		printer: &events.Printer{Identity: elector.Status().Identity, Lock: o.lock},
+		printer: &events.Printer{Identity: e.Status().Identity, Lock: o.Name},
 		ledger:  ledger,
 	}, nil
 }
@@ -55,9 +53,9 @@ func (w *work) lead(ctx context.Context, term election.Term) error {
 
 // tell prints the elector's transitions that the work does not see, until the
 // returned function is called, which waits for the last.
-func (w *work) tell(elector *election.Elector) func() {
+func (w *work) tell(e *operator.Election) func() {
 	ctx, cancel := context.WithCancel(context.Background())
-	transitions := elector.Subscribe(ctx)
+	transitions := e.Subscribe(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -89,8 +87,5 @@ func (w *work) print(t election.Transition) {
 		w.printer.Print(events.Event{Event: "error", Error: t.Status.Problem.Error()})
 	case election.ChangeOverrun:
 		w.printer.Print(events.Event{Event: "error", Error: "the work did not stop in time: the lease is left to run out"})
-		if w.exitOnOverrun {
-			os.Exit(1)
-		}
 	}
 }
