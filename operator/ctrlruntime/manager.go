@@ -104,8 +104,10 @@ func use(to, from *time.Duration) {
 // leadership is lost, as controller-runtime's Start does. The process should end
 // when it returns.
 //
-// The lease is kept while the manager stops, and released when it has stopped
-// with all its runnables. If it returns an error, something may go on, so that
+// The lease is kept while the manager stops, for as long as GracefulShutdownTimeout
+// lets it, which takes the place of StopTimeout here; StopGrace and ExitOnOverrun
+// hold for a lost leadership. It is released when the manager has stopped with all
+// its runnables. If it returns an error, something may go on, so that
 // the lease is left to run out. A lost leadership is the error
 // election.ErrLost, beside controller-runtime's.
 func (m *Manager) Start(ctx context.Context) error {
