@@ -30,10 +30,15 @@ var zones = []string{"za", "zb", "zc"}
 
 func main() {
 	network := pflag.String("network", "auto", "auto, namespaces (needs root) or links")
+	serve := pflag.Bool("serve", false, "only run a control plane, for the examples, until Ctrl-C")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *network); err != nil {
+	do := func(ctx context.Context) error { return run(ctx, *network) }
+	if *serve {
+		do = host
+	}
+	if err := do(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -53,6 +58,19 @@ func run(ctx context.Context, network string) (err error) {
 	fmt.Printf("The network is: %v\n\n", bed.Network())
 	d := &demo{bed: bed, start: time.Now()}
 	return d.play(ctx)
+}
+
+// host runs a control plane of one zone until ctx ends.
+func host(ctx context.Context) (err error) {
+	fmt.Println("Starting etcd, kube-apiserver and kube-controller-manager (the first build takes minutes).")
+	bed, err := testbed.Start(ctx, testbed.Config{Zones: zones[:1], Network: testbed.Links, Progress: os.Stderr})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bed.Close()) }()
+	fmt.Printf("It runs until Ctrl-C. In other terminals:\n\n    export KUBECONFIG=%s\n\n", bed.Kubeconfig(zones[0]))
+	<-ctx.Done()
+	return nil
 }
 
 // demo is one performance.

@@ -1,0 +1,63 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// This is an operator as operator-sdk made them: it leads for life, and runs a
+// manager of controller-runtime that knows of no election.
+package main
+
+import (
+	"context"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/zonelect/zonelect/examples/controllers"
+	"github.com/zonelect/zonelect/examples/migration/leader"
+)
+
+var log = ctrl.Log.WithName("cmd")
+
+func main() {
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true)))
+
+	namespace, found := os.LookupEnv("WATCH_NAMESPACE")
+	if !found {
+		namespace = os.Getenv("POD_NAMESPACE")
+	}
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		log.Error(err, "no way to the API server")
+		os.Exit(1)
+	}
+
+	ctx := context.TODO()
+	// Become the leader before all else.
+	err = leader.Become(ctx, "my-operator-lock")
+	if err != nil {
+		log.Error(err, "cannot become the leader")
+		os.Exit(1)
+	}
+
+	mgr, err := manager.New(cfg, manager.Options{
+		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
+		Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	if err != nil {
+		log.Error(err, "no manager")
+		os.Exit(1)
+	}
+	if err := (&controllers.ConfigMapReconciler{Client: mgr.GetClient()}).SetupWithManager(mgr); err != nil {
+		log.Error(err, "no controller")
+		os.Exit(1)
+	}
+
+	log.Info("Starting")
+	if err := mgr.Start(ctrl.SetupSignalHandler()); err != nil {
+		log.Error(err, "the manager ended")
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,40 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command minimal is the least that an operator needs: one call, and work that
+// stops when its context ends.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err := operator.Run(ctx, "minimal", work, operator.Options{
+		Logger: logr.FromSlogHandler(slog.Default().Handler()),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// work is called for each term that this process wins. The next leader begins
+// when it has returned, so it returns soon after ctx ends.
+func work(ctx context.Context, term election.Term) error {
+	fmt.Println("leading with token", term.Token)
+	<-ctx.Done()
+	fmt.Println("stopped:", context.Cause(ctx))
+	return nil
+}
