@@ -61,6 +61,20 @@ func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClie
 	return newClient(t, s.URL, s.Client(), gv)
 }
 
+// Run starts a server with these objects, by path, for examples. It returns the
+// way to it, and a function that ends it.
+func Run(objects map[string]any) (cfg *rest.Config, stop func()) {
+	server := NewServer()
+	for path, o := range objects {
+		server.Put(path, o)
+	}
+	s := httptest.NewServer(server)
+	return &rest.Config{Host: s.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, func() {
+		s.CloseClientConnections()
+		s.Close()
+	}
+}
+
 func newClient(t *testing.T, url string, client *http.Client, gv schema.GroupVersion) *rest.RESTClient {
 	t.Helper()
 	cfg := &rest.Config{Host: url, APIPath: "/apis"}

@@ -1,0 +1,112 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// A candidate that holds a Lease, and beside it the annotation that electors of
+// an old client-go look at. operator.TwinLock does this with better connections.
+func ExampleNewTwin() {
+	cfg, stop := apitest.Run(nil) // operator.RESTConfig, in a program
+	defer stop()
+	clients, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		panic(err)
+	}
+	self := election.Candidate{Identity: "my-operator-1_3f9a"}
+	lock, err := multilock.NewTwin(multilock.TwinConfig{
+		Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator"},
+		Core:      clients.CoreV1().RESTClient(),
+		Kind:      annotation.ConfigMaps,
+		Candidate: self,
+		Timing:    election.Timing{}.WithDefaults(),
+	})
+	if err != nil {
+		panic(err)
+	}
+	elector, err := election.New(election.Config{Lock: lock, Candidate: self})
+	if err != nil {
+		panic(err)
+	}
+	err = elector.Run(context.Background(), func(ctx context.Context, _ election.Term) error {
+		l, err := clients.CoordinationV1().Leases("default").Get(ctx, "my-operator", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		cm, err := clients.CoreV1().ConfigMaps("default").Get(ctx, "my-operator", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		fmt.Println("the Lease is held by", *l.Spec.HolderIdentity)
+		fmt.Println("and the ConfigMap:", strings.Contains(cm.Annotations[annotation.AnnotationRecord], *l.Spec.HolderIdentity))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// the Lease is held by my-operator-1_3f9a
+	// and the ConfigMap: true
+	// <nil>
+}
+
+// A candidate beside pods that lead for life by a ConfigMap: it waits until none
+// of them is left, and then keeps new ones waiting. operator.ShieldLock does this
+// with better connections.
+func ExampleNewShield() {
+	self := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "my-operator-1", Namespace: "default", UID: "p1", Labels: map[string]string{"app": "my-operator"},
+	}}
+	cfg, stop := apitest.Run(map[string]any{"/api/v1/namespaces/default/pods/my-operator-1": self})
+	defer stop()
+	clients, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		panic(err)
+	}
+	lock, err := multilock.NewShield(multilock.ShieldConfig{
+		Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
+		Core:      clients.CoreV1().RESTClient(),
+		Candidate: election.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
+		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
+		Selector:  "app=my-operator",
+		Settle:    -1, // zero asks the API server whether a wait is needed
+		Timing:    election.Timing{}.WithDefaults(),
+	})
+	if err != nil {
+		panic(err)
+	}
+	elector, err := election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: "my-operator-1_3f9a"}})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err = elector.Run(ctx, func(ctx context.Context, _ election.Term) error {
+		cm, err := clients.CoreV1().ConfigMaps("default").Get(ctx, "my-operator-lock", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		r := ownerref.Recognize(cm)
+		fmt.Println("leading behind a", r.Kind, "that is armed:", r.Shield.Armed)
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// leading behind a shield that is armed: true
+	// <nil>
+}

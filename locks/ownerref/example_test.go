@@ -1,0 +1,35 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ownerref_test
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Is this ConfigMap a leader-for-life lock, and may its owner still lead?
+func ExampleRecognize() {
+	lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "my-operator-lock", UID: "c1", ResourceVersion: "7",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "my-operator-1", UID: "p1"}},
+	}}
+	r := ownerref.Recognize(lock)
+	fmt.Println(r.Kind, "of", r.Owner)
+
+	terminating := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "my-operator-1", UID: "p1", DeletionTimestamp: &metav1.Time{},
+	}}
+	for _, pod := range []*corev1.Pod{terminating, nil} {
+		v := ownerref.Judge(r.Owner, pod, ownerref.Sight{})
+		fmt.Println(v.State, v.MayLead)
+	}
+	// Output:
+	// legacy of my-operator-1/p1
+	// terminating true
+	// gone false
+}

@@ -1,0 +1,149 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/operator"
+)
+
+// pod returns the options with which the examples run outside of a pod. In one,
+// the zero Options will do.
+func pod() (o operator.Options, stop func()) {
+	cfg, stop := apitest.Run(nil)
+	return operator.Options{
+		Config: cfg, Namespace: "default", NoEvents: true,
+		Self: operator.SelfOptions{PodName: "my-operator-1", PodUID: "p1", Zone: "zone-a", Identity: "my-operator-1_p1_3f9a"},
+	}, stop
+}
+
+func ExampleRun() {
+	o, end := pod()
+	defer end()
+	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext, in a program
+	defer stop()
+	err := operator.Run(ctx, "my-operator", func(ctx context.Context, term election.Term) error {
+		fmt.Println(term.Holder, "leads by", term.Lock)
+		stop()
+		<-ctx.Done() // the work goes here
+		return nil   // and now the next one leads
+	}, o)
+	fmt.Println(err)
+	// Output:
+	// my-operator-1_p1_3f9a leads by Lease default/my-operator
+	// <nil>
+}
+
+// For a program that called leader.Become of operator-sdk. LEADER_ELECT_MODE=auto
+// in its environment makes it wait for pods of the old version.
+func ExampleBecome() {
+	ctx := context.Background() // signal.NotifyContext, in a program
+	leading, done, err := operator.Become(ctx, "my-operator-lock")
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	term, _ := election.TermFromContext(leading)
+	fmt.Println("leading with token", term.Token)
+	<-leading.Done() // the work goes here
+	done()
+}
+
+func ExampleOptions_AddFlags() {
+	var o operator.Options
+	if err := o.FromEnvironment(); err != nil { // before AddFlags, so that flags win
+		panic(err)
+	}
+	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	if err := flags.Parse([]string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=20s"}); err != nil {
+		panic(err)
+	}
+	fmt.Println(o.Timing.LeaseDuration, o.Timing.RenewDeadline, o.Timing.RenewInterval, o.Mode)
+	// Output: 30s 20s 2s lease
+}
+
+// A client for the work, that writes only while this process leads.
+func ExampleGuardConfig() {
+	o, end := pod()
+	defer end()
+	e, err := operator.New(context.Background(), "my-operator", o)
+	if err != nil {
+		panic(err)
+	}
+	cfg, err := operator.GuardConfig(o.Config, e.Term)
+	if err != nil {
+		panic(err)
+	}
+	clients, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		panic(err)
+	}
+	write := func(ctx context.Context) error {
+		_, err := clients.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "result"}}, metav1.CreateOptions{})
+		return err
+	}
+	err = write(context.Background())
+	fmt.Println("before it leads:", errors.Is(err, election.ErrUntrusted))
+	err = e.Run(context.Background(), func(ctx context.Context, _ election.Term) error { return write(ctx) })
+	fmt.Println("while it leads:", err)
+	// Output:
+	// before it leads: true
+	// while it leads: <nil>
+}
+
+// For programs that have a LeaderElector of client-go and keep it. It leads when
+// the election behind the bridge does.
+func ExampleBridge() {
+	o, end := pod()
+	defer end()
+	e, err := operator.New(context.Background(), "my-operator", o)
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	bridge := operator.NewBridge(e)
+	stopped := make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:          bridge,
+		LeaseDuration: operator.BridgeLeaseDuration,
+		RenewDeadline: operator.BridgeRenewDeadline,
+		RetryPeriod:   operator.BridgeRetryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				fmt.Println("leading:", e.Status().Holder)
+				stop()
+				<-ctx.Done() // the work goes here
+				close(stopped)
+			},
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	err = bridge.Run(ctx, func(ctx context.Context) error {
+		elector.Run(ctx)
+		<-stopped // the lease is kept until this returns
+		return nil
+	})
+	fmt.Println("released:", err)
+	// Output:
+	// leading: my-operator-1_p1_3f9a
+	// released: <nil>
+}
