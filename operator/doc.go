@@ -1,15 +1,22 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operator is what an operator imports to take part in an election. Run
-// is all that most need, or Become for those who called operator-sdk's function
-// of that name; Options can be set by flags and by the environment.
+// Package operator is what an operator imports to elect one leader among its
+// replicas. One call does it:
 //
-// A program that has client-go's elector gives it a Bridge for a lock, one of
-// controller-runtime calls NewManager of package ctrlruntime. GuardConfig is for
-// the clients that the leader's work writes with.
+//   - [Run] calls the work whenever this process leads. Start here.
+//   - [Become] blocks until it does, for programs that call leader.Become of
+//     operator-sdk today.
+//   - NewManager of package ctrlruntime, a module of its own, is for managers of
+//     controller-runtime, and [Bridge] for electors of client-go.
 //
-// The parts can be had one by one: who this process is (WhoAmI), where the API
-// server is (RESTConfig), and the locks, on connections that notice within
-// seconds when a zone has died.
+// In a pod the zero [Options] will do, with a Role that allows get, create,
+// update and watch on leases; config/ of the repository has it. [Options.AddFlags]
+// and [Options.FromEnvironment] let users change them. [GuardConfig] makes a
+// client for the work that writes only while this process leads.
+//
+// Beneath that are the parts, for programs that put them together themselves:
+// who this process is ([WhoAmI]), where the API server is ([RESTConfig]), and
+// locks on connections of their own, which leave a dead server within seconds:
+// [LeaseLock], [LeaseOnlyLock], and, for migrations, [ShieldLock] and [TwinLock].
 package operator

@@ -57,12 +57,13 @@ type Options struct {
 	// Disabled leads at once, with a lock in the memory of this process: for
 	// one replica, and for work on the code. It needs no API server.
 	Disabled bool
-	// Name of the lock, if it is to be another than the program's own.
+	// Name of the lock. Empty means the one that Run, Become or New is given.
 	Name string
 	// Namespace of the lock. Empty means the pod's, or outside a cluster that
 	// of the kubeconfig's current context.
 	Namespace string
-	Timing    election.Timing
+	// Timing must be the same for all candidates. Zero fields have defaults.
+	Timing election.Timing
 
 	// Mode is which locks are held. Empty means ModeLease. The others need to
 	// run in a pod that knows its UID, see [WhoAmI].
@@ -89,7 +90,7 @@ type Options struct {
 	Self SelfOptions
 	// Servers are URLs of the API server, nearest first: see LockOptions.
 	Servers []string
-	// Version of the program, noted for people.
+	// Version of the program, for people. It is noted in modes auto and dual.
 	Version string
 
 	// NoEvents posts no Kubernetes Events on the Lease.
