@@ -8,6 +8,12 @@ LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 # The versions of Kubernetes besides that of test/controlplane/go.mod.
 VERSIONS := $(basename $(notdir $(wildcard test/controlplane/v*.mod)))
 
+# The modules of the workspace. test/controlplane is none of them.
+MODULES := . cmd/kubectl-zonelect operator/ctrlruntime examples test
+
+# $(call each,MODULES,COMMAND) runs a command in modules, up to the first failure.
+each = @set -e; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)); done
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -22,14 +28,13 @@ demo: ## Cut a zone's power on a real control plane, beside client-go
 test: vet unit race e2e ## All tests: unit, race detector, real control plane
 
 .PHONY: unit
-unit: ## Unit tests of the library, the kubectl plugin and the test programs
-	go test ./...
-	cd cmd/kubectl-zonelect && go test ./...
+unit: ## Unit tests, all modules
+	$(call each,$(filter-out test,$(MODULES)),go test ./...)
 	cd test && go test -short ./...
 
 .PHONY: race
-race: ## The library's tests under the race detector, and a minute of 50 electors
-	go test -race ./...
+race: ## The race detector on the library and the examples, and on a minute of 50 electors
+	$(call each,. operator/ctrlruntime examples,go test -race ./...)
 	ZONELECT_CHURN=60s go test -race -count=1 -run InRealTime ./operator
 	cd test && go test -race ./telemetry/...
 
@@ -72,16 +77,12 @@ model-long: ## The same with larger populations (ten minutes)
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
-	go vet ./...
-	cd cmd/kubectl-zonelect && go vet ./...
-	cd test && go vet ./...
+	$(call each,$(MODULES),go vet ./...)
 	cd test/controlplane && GOWORK=off go vet .
 
 .PHONY: lint
 lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
-	$(LINT) run ./...
-	cd cmd/kubectl-zonelect && $(LINT) run ./...
-	cd test && $(LINT) run ./...
+	$(call each,$(MODULES),$(LINT) run ./...)
 	cd test/controlplane && GOWORK=off $(LINT) run .
 
 $(LINT):
