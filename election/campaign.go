@@ -282,11 +282,12 @@ func (r *run) watchEnded(err error) {
 	}
 }
 
-// follow publishes who holds the lock, if that is somebody else than before.
+// follow publishes who holds the lock, if that is somebody else than before. The
+// own acquisition may be seen before its answer comes, which begins a term.
 func (r *run) follow() {
 	holder, details := r.judge.holder()
 	before := r.board.read()
-	if before.Holder == holder && before.HolderZone == details.Zone {
+	if before.Holder == holder && before.HolderZone == details.Zone || holder == r.config.Candidate.Identity {
 		return
 	}
 	t := r.board.publish(ChangeFollowing, nil, func(s *Status) { s.Holder, s.HolderZone = holder, details.Zone })

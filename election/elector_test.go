@@ -347,6 +347,26 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 	})
 }
 
+func TestACandidateDoesNotFollowItself(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		transitions := a.Subscribe(s.T.Context())
+		a.Start()
+		time.Sleep(time.Second) // it is seen to hold the lock, by the watch alone
+		a.link.Set(electiontest.Fault{})
+		a.Leads()
+		for t := range transitions {
+			if t.Change == election.ChangeFollowing && t.Status.Holder == "a" {
+				s.T.Error("it follows itself")
+			}
+			if t.Change == election.ChangeLeading {
+				return
+			}
+		}
+	})
+}
+
 func TestSubscribersMissNothingHoweverSlow(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
