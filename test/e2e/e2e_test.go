@@ -5,6 +5,8 @@ package e2e_test
 
 import (
 	"context"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,4 +58,16 @@ func nextRenewal(t *testing.T, ctx context.Context, o *trial.Observer, last tria
 			t.Fatalf("no renewal after %v", last.Seen)
 		}
 	}
+}
+
+// fromEnv is a number that the environment may set.
+func fromEnv(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	value, set := os.LookupEnv(name)
+	if !set {
+		return otherwise
+	}
+	n, err := strconv.Atoi(value)
+	must(t, err)
+	return n
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -30,12 +29,7 @@ const guardRuns = 4
 // A leader is stopped in the middle of a loop of writes that does not look at
 // its context, for two leases, and runs again when another leads.
 func TestS12AGuardedLeaderThatWasStoppedWritesNothingWhenItRunsAgain(t *testing.T) {
-	runs := guardRuns
-	if n := os.Getenv("ZONELECT_GUARD_RUNS"); n != "" {
-		var err error
-		runs, err = strconv.Atoi(n)
-		must(t, err)
-	}
+	runs := fromEnv(t, "ZONELECT_GUARD_RUNS", guardRuns)
 	b := trial.Bed(t, plain)
 	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
 	must(t, err)

@@ -304,9 +304,9 @@ func (s *siege) meddle(e edit, phase, name string) {
 	if e.opens {
 		most = watchEvent
 	}
-	for _, text := range s.overlaps(most) {
-		if strings.Contains(text, fresh.Identity+" ") {
-			s.t.Errorf("%s: %s", e.what, text)
+	for _, o := range s.overlaps(most) {
+		if o.first.pod == fresh.Identity || o.second.pod == fresh.Identity {
+			s.t.Errorf("%s: %v", e.what, o)
 		}
 	}
 	if e.after != nil {

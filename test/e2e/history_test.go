@@ -34,12 +34,17 @@ type overlap struct{ first, second span }
 // are theirs to answer for.
 func (o overlap) ours() bool { return !o.first.legacy || !o.second.legacy }
 
-func (o overlap) String() string {
+// length is how long both led. The second began last.
+func (o overlap) length() time.Duration {
 	end := o.first.end
 	if o.second.end.Before(end) {
 		end = o.second.end
 	}
-	return fmt.Sprintf("%s began to lead while %s led, and both did for %v", o.second.pod, o.first.pod, end.Sub(o.second.start))
+	return end.Sub(o.second.start)
+}
+
+func (o overlap) String() string {
+	return fmt.Sprintf("%s began to lead while %s led, and both did for %v", o.second.pod, o.first.pod, o.length())
 }
 
 // ordered returns the history by when its spans began.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -73,12 +72,7 @@ func (m *managers) handOver(t *testing.T) time.Duration {
 const managerRounds = 5
 
 func TestAManagerHandsItsWorkOverInMilliseconds(t *testing.T) {
-	rounds := managerRounds
-	if n := os.Getenv("ZONELECT_MANAGER_ROUNDS"); n != "" {
-		var err error
-		rounds, err = strconv.Atoi(n)
-		must(t, err)
-	}
+	rounds := fromEnv(t, "ZONELECT_MANAGER_ROUNDS", managerRounds)
 	b := trial.Bed(t, plain)
 	ctx := patience(t, time.Minute+time.Duration(rounds)*20*time.Second)
 	gaps := map[string][]time.Duration{}

@@ -106,32 +106,16 @@ func indexOf(seats []*trial.Seat, s *trial.Seat) int {
 // killed one's term ended when it was killed.
 func checkTerms(t *testing.T, all []*trial.Seat, killed map[string]time.Time) {
 	t.Helper()
-	type span struct {
-		who        string
-		start, end time.Time
-	}
-	var spans []span
+	var h history
 	for _, s := range all {
-		for _, e := range s.Events() {
-			switch e.Event {
-			case "leading":
-				spans = append(spans, span{who: s.Identity, start: e.Time})
-			case "stopped":
-				spans[len(spans)-1].end = e.Time
-			}
+		end, ended := killed[s.Identity]
+		if !ended {
+			end = time.Now()
 		}
-		if at, ok := killed[s.Identity]; ok && len(spans) > 0 && spans[len(spans)-1].end.IsZero() {
-			spans[len(spans)-1].end = at
-		}
+		h = append(h, termsOf(span{pod: s.Identity, end: end, open: !ended}, s.Events())...)
 	}
-	for i, a := range spans {
-		for _, b := range spans[i+1:] {
-			if (a.end.IsZero() || b.start.Before(a.end)) && (b.end.IsZero() || a.start.Before(b.end)) {
-				t.Errorf("%s led from %v to %v, %s from %v to %v", a.who, a.start, a.end, b.who, b.start, b.end)
-			}
-		}
-	}
-	if len(spans) < 12 {
-		t.Errorf("only %d terms", len(spans))
+	judgeOverlaps(t, h)
+	if len(h) < 12 {
+		t.Errorf("only %d terms", len(h))
 	}
 }

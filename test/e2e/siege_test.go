@@ -314,50 +314,40 @@ func (s *siege) deletePod(name string) {
 
 // overlaps are the times longer than most that two led together, of which one
 // was a candidate. The legacy programs' terms are known by what they print.
-func (s *siege) overlaps(most time.Duration, legacy ...reign) []string {
-	all := append(s.terms(), legacy...)
-	ours := len(all) - len(legacy)
+func (s *siege) overlaps(most time.Duration, legacy ...reign) (all []overlap) {
+	var h history
+	led := func(r reign, legacy bool) {
+		if r.end.IsZero() {
+			r.end = time.Now()
+		}
+		h = append(h, span{pod: r.who, legacy: legacy, start: r.start, end: r.end})
+	}
+	for _, r := range s.terms() {
+		led(r, false)
+	}
+	for _, r := range legacy {
+		led(r, true)
+	}
 	for _, seat := range s.seats {
 		for _, e := range seat.Events() {
 			if e.Event == "leading" {
-				all = append(all, reign{who: seat.Identity, start: e.Time, end: s.ended[seat]})
+				led(reign{who: seat.Identity, start: e.Time, end: s.ended[seat]}, true)
 			}
 		}
 	}
-	var texts []string
-	for i, a := range all {
-		for j, b := range all[:i] {
-			if i >= ours && j >= ours {
-				continue
-			}
-			if both := together(a, b); both > most {
-				texts = append(texts, fmt.Sprintf("%s and %s led together for %v", a.who, b.who, both))
-			}
+	for _, o := range h.overlaps() {
+		if o.ours() && o.length() > most {
+			all = append(all, o)
 		}
 	}
-	return texts
-}
-
-func together(a, b reign) time.Duration {
-	now := time.Now()
-	from, to := a.start, a.end
-	if b.start.After(from) {
-		from = b.start
-	}
-	if to.IsZero() {
-		to = now
-	}
-	if !b.end.IsZero() && b.end.Before(to) {
-		to = b.end
-	}
-	return to.Sub(from)
+	return all
 }
 
 // neverTwo fails if two led together.
 func (s *siege) neverTwo() {
 	s.t.Helper()
-	for _, text := range s.overlaps(0) {
-		s.t.Error(text)
+	for _, o := range s.overlaps(0) {
+		s.t.Error(o)
 	}
 }
 
