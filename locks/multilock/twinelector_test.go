@@ -448,6 +448,28 @@ var twinFaults = []electiontest.Fault{
 	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},
 }
 
+// countTerms runs that many schedules, each of which tells count its history at
+// its end, and returns how many terms there were, and of legacy electors.
+func countTerms(t *testing.T, schedules int, run func(t *testing.T, seed int, count func(*electiontest.History))) (terms, old int) {
+	t.Helper()
+	var mu sync.Mutex
+	count := func(h *electiontest.History) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, term := range h.Terms() {
+			terms++
+			if strings.HasPrefix(term.Holder, "L") {
+				old++
+			}
+		}
+	}
+	for seed := range schedules {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { run(t, seed, count) })
+	}
+	t.Logf("%d terms in %d schedules, %d of legacy electors", terms, schedules, old)
+	return terms, old
+}
+
 // TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind: candidates and legacy
 // electors of both kinds, with faults on either way.
 func TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind(t *testing.T) {
@@ -455,24 +477,12 @@ func TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind(t *testing.T) {
 	if testing.Short() {
 		schedules = 30
 	}
-	var mu sync.Mutex
-	terms, old := 0, 0
-	for seed := range schedules {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			twinScenario(t, func(s *twinStage) {
-				twinSchedule(s, rand.New(rand.NewPCG(uint64(seed), 2)))
-				mu.Lock()
-				defer mu.Unlock()
-				for _, term := range s.history.Terms() {
-					terms++
-					if strings.HasPrefix(term.Holder, "L") {
-						old++
-					}
-				}
-			})
+	terms, old := countTerms(t, schedules, func(t *testing.T, seed int, count func(*electiontest.History)) {
+		twinScenario(t, func(s *twinStage) {
+			twinSchedule(s, rand.New(rand.NewPCG(uint64(seed), 2)))
+			count(&s.history)
 		})
-	}
-	t.Logf("%d terms in %d schedules, %d of legacy electors", terms, schedules, old)
+	})
 	if terms < 5*schedules || old < schedules || terms-old < schedules {
 		t.Error("the schedules do not test much")
 	}

@@ -668,24 +668,12 @@ func TestNoScheduleOfPhasesMakesTwoLeaders(t *testing.T) {
 	if testing.Short() {
 		schedules = 10
 	}
-	var mu sync.Mutex
-	terms, old := 0, 0
-	for seed := range schedules {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			phaseScenario(t, func(s *phaseStage) {
-				phaseSchedule(s, rand.New(rand.NewPCG(uint64(seed), 4)))
-				mu.Lock()
-				defer mu.Unlock()
-				for _, term := range s.History.Terms() {
-					terms++
-					if strings.HasPrefix(term.Holder, "L") {
-						old++
-					}
-				}
-			})
+	terms, old := countTerms(t, schedules, func(t *testing.T, seed int, count func(*electiontest.History)) {
+		phaseScenario(t, func(s *phaseStage) {
+			phaseSchedule(s, rand.New(rand.NewPCG(uint64(seed), 4)))
+			count(&s.History)
 		})
-	}
-	t.Logf("%d terms in %d schedules, %d of legacy electors", terms, schedules, old)
+	})
 	if terms < 5*schedules || old < schedules/2 || terms-old < 3*schedules {
 		t.Error("the schedules do not test much")
 	}
