@@ -39,13 +39,18 @@ func TestConfigRefuses(t *testing.T) {
 func TestNewer(t *testing.T) {
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	// All of one age: what was written later may carry a later time, or not.
+	built := time.Now()
 	for _, file := range []string{source, target, filepath.Join(dir, "v1.mod"), filepath.Join(dir, "v1.sum")} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Chtimes(file, built, built); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for age, want := range map[time.Duration]bool{-time.Hour: true, time.Hour: false} {
-		at := time.Now().Add(age)
+		at := built.Add(age)
 		if err := os.Chtimes(source, at, at); err != nil {
 			t.Fatal(err)
 		}
