@@ -131,6 +131,8 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			c.wish, c.blind = c.wish || err != nil, c.blind || err != nil
 		case clearance := <-r.clearances:
 			r.cleared(clearance)
+		case peers := <-r.met:
+			r.meet(peers)
 		case err := <-r.left:
 			alarm.Stop()
 			r.withdraw()
@@ -177,7 +179,7 @@ func (r *run) proceed(c *campaign) time.Time {
 func (r *run) free() (freeing, bool) {
 	free, known := r.judge.free()
 	if known && free.cause != CauseReclaimed { // nobody else can have that
-		free.at = latest(free.at.Add(r.config.headStart(free)), r.holdOff)
+		free.at = latest(free.at.Add(r.headStart(free)), r.holdOff)
 	}
 	return free, known
 }
@@ -199,7 +201,7 @@ func (r *run) act(c *campaign, do action) {
 		c.victory.life = r.judge.life(c.victory.cause)
 	}
 	base := r.judge.newest
-	record := creation(r.config.Candidate, r.config.Timing.LeaseDuration, time.Now())
+	record := creation(r.judge.renewal, r.config.Candidate, r.config.Timing.LeaseDuration, time.Now())
 	if base.Version.Exists() {
 		record = acquisition(base.Record, r.config.Candidate, r.config.Timing.LeaseDuration, time.Now())
 	}

@@ -4,6 +4,7 @@
 package election
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -32,6 +33,11 @@ type Takeover struct {
 	Previous     string // the last holder; empty where nobody is known
 	PreviousZone string // where it ran; empty where unknown
 	Candidate    Candidate
+	// Peers are all candidates that are known, by identity, Candidate among
+	// them if it is. Empty where nobody tells who they are.
+	Peers []Peer
+	// Evacuated are the zones that leadership is wanted out of now.
+	Evacuated []string
 }
 
 // Config holds what an [Elector] needs. Lock and Candidate.Identity are
@@ -52,6 +58,12 @@ type Config struct {
 	// It only ever delays: negative counts as zero. It must return at once and
 	// be pure, for it may be called often. Nil means no delay.
 	HeadStart func(Takeover) time.Duration
+	// Peers runs beside the elector as long as Run does, and tells which
+	// candidates there are, now and whenever that changes. Only its latest word
+	// counts, and that as advice: it may be late or wrong, and decides who goes
+	// first, never whether one may. It returns soon after ctx ends. Nil means
+	// that nobody is known.
+	Peers func(ctx context.Context, tell func([]Peer))
 
 	// TracerProvider receives one span for each takeover that this candidate
 	// wins, MeterProvider the metrics. Nil means none, at no cost.
@@ -85,16 +97,4 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("%w: Candidate.Identity has %d bytes, use at most %d", ErrConfig, n, maxIdentity))
 	}
 	return errors.Join(append(errs, c.Timing.Validate())...)
-}
-
-func (c Config) headStart(f freeing) time.Duration {
-	if c.HeadStart == nil {
-		return 0
-	}
-	return max(0, c.HeadStart(Takeover{
-		Cause:        f.cause,
-		Previous:     f.holder,
-		PreviousZone: f.details.Zone,
-		Candidate:    c.Candidate,
-	}))
 }

@@ -81,6 +81,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	r := newRun(ctx, e, lead)
 	defer r.close()
 	r.attend()
+	r.watchPeers(r.watching)
 	for {
 		won, err := r.campaign(ctx)
 		if ctx.Err() != nil {
@@ -150,7 +151,9 @@ type run struct {
 	clearance  Clearance           // whether this candidate may campaign
 	clearances chan Clearance      // nil without a guardian
 	left       chan error          // gets what the guardian's Attend returned
-	guarding   sync.WaitGroup
+	beside     sync.WaitGroup      // what runs beside the loop, but for the work
+	met        chan []Peer         // nil where nobody tells who campaigns
+	peers      []Peer              // all candidates that are known, by identity
 
 	holdOff time.Time // not before this is the lock taken again: it was given up
 }
@@ -181,11 +184,11 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 
 // close ends what Run started, and waits for it.
 func (r *run) close() {
-	r.unwatch() // the guardian, too
+	r.unwatch() // the guardian and the peers, too
 	r.watcher.stop()
 	r.courier.cancel()
 	r.courier.wait.Wait()
-	r.guarding.Wait()
+	r.beside.Wait()
 	r.board.publish(ChangeEnded, nil, func(s *Status) { s.State = StateIdle })
 }
 

@@ -63,18 +63,18 @@ func (r *run) attend() {
 	r.clearances = make(chan Clearance, 1)
 	r.left = make(chan error, 1)
 	clear := latestTo(r.clearances)
-	r.guarding.Go(func() { r.left <- guardian.Attend(r.watching, clear) })
+	r.beside.Go(func() { r.left <- guardian.Attend(r.watching, clear) })
 }
 
-// latestTo returns a function that puts a clearance into a channel with room
-// for one, in the place of one that has not been read. It never blocks.
-func latestTo(box chan Clearance) func(Clearance) {
-	return func(c Clearance) {
+// latestTo returns a function that puts a word into a channel with room for
+// one, in the place of one that has not been read. It never blocks.
+func latestTo[T any](box chan T) func(T) {
+	return func(word T) {
 		select {
 		case <-box:
 		default:
 		}
-		box <- c
+		box <- word
 	}
 }
 
@@ -131,7 +131,7 @@ func (r *run) adopt(l *leadership) {
 	r.board.publish(ChangeAdopting, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateAdopting, l.term, l.term.Holder, l.term.Zone
 	})
-	r.guarding.Go(func() { done <- r.guardian.Adopt(ctx, l.term, clear) })
+	r.beside.Go(func() { done <- r.guardian.Adopt(ctx, l.term, clear) })
 }
 
 // clearedTerm takes in whether the work of a term may begin.

@@ -100,7 +100,7 @@ func (j *judge) take(s Snapshot, now time.Time) {
 		return // deleted is not released (S4): what was seen goes on until it expires
 	}
 	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) {
-		j.renewal.Details = s.Record.Details
+		j.renewal = s.Record
 		return
 	}
 	j.prior = j.renewal

@@ -79,6 +79,8 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 		case clearance := <-r.clearances:
 			r.cleared(clearance)
 			r.obey(l)
+		case peers := <-r.met:
+			r.meet(peers)
 		case err := <-r.left:
 			l.fatal = abandoned(err)
 			r.loseTerm(l, fmt.Errorf("%w: %w", ErrLost, l.fatal))

@@ -109,6 +109,10 @@ type Record struct {
 	Transitions int32 // changes of holder, as far as the record remembers
 
 	Details Details
+	// Evacuated names the zones that people want leadership out of, see
+	// [ParseEvacuations]. It is about the lock, not about its holder: an elector
+	// writes it as it found it. Empty means that a lock leaves what it has.
+	Evacuated string
 }
 
 // Details is what a record says beyond the lease itself.
@@ -131,7 +135,7 @@ type Details struct {
 }
 
 // sameRenewal reports whether two records are the same renewal of the same
-// term: everything but the details is equal, times to the microsecond.
+// term: the first five fields are equal, times to the microsecond.
 func (r Record) sameRenewal(o Record) bool {
 	return r.Holder == o.Holder &&
 		r.LeaseDuration == o.LeaseDuration &&

@@ -19,6 +19,7 @@ func acquisition(base Record, me Candidate, lease time.Duration, wall time.Time)
 		AcquireTime:   wall,
 		Transitions:   base.Transitions,
 		Details:       me.details(),
+		Evacuated:     base.Evacuated,
 	}
 	if r.Transitions < math.MaxInt32 {
 		r.Transitions++
@@ -27,9 +28,10 @@ func acquisition(base Record, me Candidate, lease time.Duration, wall time.Time)
 	return r
 }
 
-// creation is the acquisition where there is no record.
-func creation(me Candidate, lease time.Duration, wall time.Time) Record {
-	r := acquisition(Record{}, me, lease, wall)
+// creation is the acquisition where there is no record. Of the one that was
+// deleted, if any, it keeps what is not about a holder.
+func creation(gone Record, me Candidate, lease time.Duration, wall time.Time) Record {
+	r := acquisition(Record{Evacuated: gone.Evacuated}, me, lease, wall)
 	r.Transitions = 0
 	return r
 }

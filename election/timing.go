@@ -39,6 +39,10 @@ type Timing struct {
 	// StopTimeout is how long the elector goes on renewing for work that was
 	// asked to stop in good order. After it the lease runs out.
 	StopTimeout time.Duration
+	// Precedence is how long the others leave a free lock to a candidate that
+	// comes first by right: the successor that a handover named, or the former
+	// leader when the API is back after an outage. Zero means two RenewIntervals.
+	Precedence time.Duration
 	// MaxClockDrift is how much the rates of any two machines' clocks may
 	// differ, as a fraction: 0.01 is 1 %.
 	MaxClockDrift float64
@@ -58,6 +62,7 @@ func (t Timing) WithDefaults() Timing {
 	setDefault(&t.RenewInterval, RenewIntervalDefault)
 	setDefault(&t.AttemptTimeout, t.RenewInterval)
 	setDefault(&t.StopTimeout, StopTimeoutDefault)
+	setDefault(&t.Precedence, 2*t.RenewInterval)
 	setDefault(&t.MaxClockDrift, MaxClockDriftDefault)
 	if t.StopGrace == 0 {
 		t.StopGrace = max(0, t.LeaseDuration-t.RenewDeadline-t.drift()-t.sharedSecond())
@@ -95,6 +100,7 @@ func (t Timing) inRange() error {
 		{"AttemptTimeout", t.AttemptTimeout, time.Millisecond},
 		{"StopGrace", t.StopGrace, 0},
 		{"StopTimeout", t.StopTimeout, 0},
+		{"Precedence", t.Precedence, 0},
 	} {
 		if d.value < d.least {
 			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at least %v", ErrTiming, d.name, d.value, d.least))

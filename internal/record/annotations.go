@@ -21,6 +21,9 @@ const (
 	AnnotationTrace     = "zonelect.dev/trace"
 )
 
+// AnnotationEvacuated holds election.Record.Evacuated.
+const AnnotationEvacuated = "zonelect.dev/evacuated"
+
 // MaxText is the length in bytes above which a text in the details is taken
 // for garbage: it reads as absent, and [Check] refuses to write it.
 const MaxText = 1024
@@ -54,9 +57,15 @@ func (f field) decode(value string) {
 		*f.number = parseNumber(value)
 		return
 	}
-	if len(value) <= MaxText {
-		*f.text = value
+	*f.text = readText(value)
+}
+
+// readText returns value, or nothing where it is taken for garbage.
+func readText(value string) string {
+	if len(value) > MaxText {
+		return ""
 	}
+	return value
 }
 
 // encode returns the annotation's value, empty for a zero field.

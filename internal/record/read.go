@@ -57,6 +57,7 @@ func Read(lease *coordinationv1.Lease) election.Record {
 		RenewTime:     value(spec.RenewTime).Time,
 		Transitions:   max(0, value(spec.LeaseTransitions)),
 		Details:       ReadDetails(lease.Annotations),
+		Evacuated:     readText(lease.Annotations[AnnotationEvacuated]),
 	}
 }
 

@@ -228,3 +228,20 @@ func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
 		}
 	}
 }
+
+func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
+	long := strings.Repeat("z", MaxText+1)
+	for there, want := range map[string]string{"za,zb": "za,zb", long: "", "": ""} {
+		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationEvacuated: there}}}
+		r := Read(base)
+		if r.Evacuated != want {
+			t.Errorf("%.9q is read as %.9q", there, r.Evacuated)
+		}
+		if got := Write(base, r).Annotations[AnnotationEvacuated]; got != there {
+			t.Errorf("%.9q is written as %.9q", there, got)
+		}
+		if got := Read(Write(nil, r)).Evacuated; got != want {
+			t.Errorf("on a new Lease %.9q is %.9q", there, got)
+		}
+	}
+}

@@ -35,6 +35,9 @@ func Write(base *coordinationv1.Lease, r election.Record) *coordinationv1.Lease 
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: r.RenewTime}
 	lease.Spec.LeaseTransitions = &r.Transitions
 	lease.Annotations = WriteDetails(lease.Annotations, r.Details)
+	if r.Evacuated != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationEvacuated, r.Evacuated)
+	}
 	return lease
 }
 

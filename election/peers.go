@@ -1,0 +1,54 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// Peer is a candidate for the lock, as it says of itself.
+type Peer struct {
+	Candidate
+	// Unhealthy says why it should not lead; empty where all is well.
+	Unhealthy string
+}
+
+// watchPeers begins to listen to who else campaigns, if anybody tells.
+func (r *run) watchPeers(ctx context.Context) {
+	if r.config.Peers == nil {
+		return
+	}
+	r.met = make(chan []Peer, 1)
+	tell := latestTo(r.met)
+	r.beside.Go(func() { r.config.Peers(ctx, tell) })
+}
+
+// meet takes in who campaigns.
+func (r *run) meet(peers []Peer) {
+	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b Peer) int { return cmp.Compare(a.Identity, b.Identity) })
+}
+
+// takeover is what the head start of this candidate is decided by, or that of
+// another in its place.
+func (r *run) takeover(f freeing) Takeover {
+	return Takeover{
+		Cause:        f.cause,
+		Previous:     f.holder,
+		PreviousZone: f.details.Zone,
+		Candidate:    r.config.Candidate,
+		Peers:        slices.Clone(r.peers),
+		Evacuated:    evacuated(r.judge.renewal.Evacuated, time.Now()),
+	}
+}
+
+// headStart is how long this candidate leaves a free lock to others.
+func (r *run) headStart(f freeing) time.Duration {
+	if r.config.HeadStart == nil {
+		return 0
+	}
+	return max(0, r.config.HeadStart(r.takeover(f)))
+}

@@ -1,0 +1,102 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+func peer(identity string) election.Peer {
+	return election.Peer{Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}}
+}
+
+func TestAHeadStartKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		words := make(chan []election.Peer)
+		var asked election.Takeover
+		b := s.start("b", func(c *election.Config) {
+			c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
+				for {
+					select {
+					case peers := <-words:
+						tell(peers)
+					case <-ctx.Done():
+						return
+					}
+				}
+			}
+			c.HeadStart = func(o election.Takeover) time.Duration { asked = o; return 0 }
+		})
+		words <- []election.Peer{peer("a")}
+		words <- []election.Peer{peer("c"), peer("a"), peer("b")}
+		over := time.Now().Add(time.Hour)
+		s.write(func(r *election.Record) {
+			r.Evacuated = election.FormatEvacuations([]election.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
+		})
+		a.link.Set(cut)
+		b.Leads()
+		if want := []election.Peer{peer("a"), peer("b"), peer("c")}; !reflect.DeepEqual(asked.Peers, want) {
+			t.Errorf("head start is asked for among %+v, want %+v", asked.Peers, want)
+		}
+		if want := []string{"za", "zb"}; !slices.Equal(asked.Evacuated, want) {
+			t.Errorf("evacuated are %q, want %q", asked.Evacuated, want)
+		}
+	})
+}
+
+func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		s.write(func(r *election.Record) { r.Evacuated = "za" })
+		kept := func(when string) {
+			time.Sleep(2 * interval)
+			if got := s.record().Evacuated; got != "za" {
+				t.Errorf("%s: evacuated is %q", when, got)
+			}
+		}
+		kept("after a renewal")
+		s.lock.Delete()
+		kept("after a deletion")
+		b := s.start("b")
+		a.link.Set(cut)
+		b.Leads()
+		kept("after a takeover")
+		b.Stop()
+		kept("after a release")
+	})
+}
+
+func TestEvacuationsAreReadAsTheyWereWritten(t *testing.T) {
+	until := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]struct {
+		all   []election.Evacuation
+		wrong bool
+	}{
+		"":                                  {},
+		"za":                                {all: []election.Evacuation{{Zone: "za"}}},
+		"za,zb=2026-11-21T12:00:00Z":        {all: []election.Evacuation{{Zone: "za"}, {Zone: "zb", Until: until}}},
+		" za , ,zb ":                        {all: []election.Evacuation{{Zone: "za"}, {Zone: "zb"}}},
+		"za=tomorrow,zb":                    {all: []election.Evacuation{{Zone: "zb"}}, wrong: true},
+		"=2026-11-21T12:00:00Z,zb":          {all: []election.Evacuation{{Zone: "zb"}}, wrong: true},
+		"za=2026-11-21T13:00:00+01:00,za=,": {all: []election.Evacuation{{Zone: "za", Until: until}}, wrong: true},
+	} {
+		got, err := election.ParseEvacuations(text)
+		same := slices.EqualFunc(got, want.all, func(a, b election.Evacuation) bool { return a.Zone == b.Zone && a.Until.Equal(b.Until) })
+		if !same || (err != nil) != want.wrong {
+			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want.all)
+		}
+		if again, err := election.ParseEvacuations(election.FormatEvacuations(got)); err != nil || len(again) != len(got) {
+			t.Errorf("%q: read again %+v (%v)", text, again, err)
+		}
+	}
+}
