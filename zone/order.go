@@ -1,0 +1,148 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// Step is how much later than the wanted candidates the less wanted go: a
+// RenewInterval. A candidate whose connection has died sees the last renewal up
+// to half of that and a request later than others, and goes first all the same.
+func Step(t election.Timing) time.Duration { return t.WithDefaults().RenewInterval }
+
+// Slot is from one candidate to the next that is wanted as much: a tenth of a
+// RenewInterval, in which the others hear of a takeover. It is less where there
+// are so many candidates that the last would wait for longer than the lease.
+func Slot(t election.Timing) time.Duration { return t.WithDefaults().RenewInterval / 10 }
+
+// Order says who goes first when a lock is free. The zero value has no
+// preference, and the default timing. It is a value, safe for concurrent use.
+type Order struct {
+	// Preferred are the zones that leadership is wanted in, most wanted first.
+	Preferred []string
+	// Timing is that of the election. Zero fields have its defaults.
+	Timing election.Timing
+}
+
+// HeadStart is how long a candidate leaves a free lock to those who go before
+// it, for election.Config.HeadStart. It is pure. Candidates that know the same
+// peers get delays that differ by a Slot or more, of which the first is zero:
+//
+//  1. Who is well goes before who is not.
+//  2. Who is in an evacuated zone waits for about LeaseDuration, so that it
+//     leads only if nobody outside does.
+//  3. The zone of a holder that fell silent comes after the others, for it may
+//     be what failed. That of one that gave the lock up or is proven dead does not.
+//  4. Preferred zones come in their order, before others and unknown ones.
+//  5. Who is equal in all that goes by a hash of its identity.
+//
+// The holder before comes last. From one group of equals to the next there is a
+// Step, if anybody is in the former. So what a takeover loses by candidates that
+// are known and dead is at most a Slot for each and a Step for each group of
+// them that goes before the first living one, and never more than LeaseDuration.
+//
+// A candidate that knows no peers takes all zones to have candidates: it waits
+// a Step for each preferred zone before its own, or for all of them and one more
+// in the zone of a silent holder, or for LeaseDuration in an evacuated one.
+func (o Order) HeadStart(t election.Takeover) time.Duration {
+	timing := o.Timing.WithDefaults()
+	if len(t.Peers) == 0 {
+		return o.unaware(t, timing)
+	}
+	queue := o.queue(t)
+	slot := min(Slot(timing), timing.LeaseDuration/time.Duration(len(queue)))
+	var delay, steps time.Duration
+	for i, p := range queue {
+		if i > 0 {
+			delay += slot
+			if p.group != queue[i-1].group {
+				steps += Step(timing)
+			}
+		}
+		delay = max(delay, steps)
+		if p.evacuated && !queue[0].evacuated {
+			delay = max(delay, timing.LeaseDuration)
+		}
+		if p.identity == t.Candidate.Identity {
+			behind := time.Duration(len(queue) - 1 - i)
+			return min(delay, timing.LeaseDuration-behind*slot)
+		}
+	}
+	return timing.LeaseDuration // not reached: the candidate is in the queue
+}
+
+func (o Order) unaware(t election.Takeover, timing election.Timing) time.Duration {
+	if evacuated(t.Candidate.Zone, t) {
+		return timing.LeaseDuration
+	}
+	return min(time.Duration(o.standing(t.Candidate.Zone, t))*Step(timing), timing.LeaseDuration)
+}
+
+// place is a candidate's place in the queue.
+type place struct {
+	identity  string
+	group     int // the lower the earlier; equals have the same
+	hash      uint64
+	evacuated bool
+}
+
+// queue is all known candidates, the first to go first.
+func (o Order) queue(t election.Takeover) []place {
+	var queue []place
+	known := map[string]bool{"": true}
+	for _, p := range append(slices.Clone(t.Peers), election.Peer{Candidate: t.Candidate}) {
+		if !known[p.Identity] && (p.Identity != t.Previous || p.Identity == t.Candidate.Identity) {
+			known[p.Identity] = true
+			queue = append(queue, o.place(p, t))
+		}
+	}
+	slices.SortFunc(queue, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.hash, b.hash), cmp.Compare(a.identity, b.identity))
+	})
+	return queue
+}
+
+func (o Order) place(p election.Peer, t election.Takeover) place {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(p.Identity))
+	at := place{identity: p.Identity, hash: h.Sum64(), evacuated: evacuated(p.Zone, t)}
+	for _, last := range []bool{p.Identity == t.Previous, p.Unhealthy != "", at.evacuated} {
+		at.group *= 2
+		if last {
+			at.group++
+		}
+	}
+	at.group = at.group*(len(o.Preferred)+2) + o.standing(p.Zone, t)
+	return at
+}
+
+// standing is how far back a zone comes: the preferred ones in their order, the
+// others, the one of a holder that fell silent.
+func (o Order) standing(zone string, t election.Takeover) int {
+	i := slices.Index(o.Preferred, zone)
+	switch {
+	case zone == "":
+		return len(o.Preferred)
+	case zone == t.PreviousZone && silent(t.Cause):
+		return len(o.Preferred) + 1
+	case i < 0:
+		return len(o.Preferred)
+	}
+	return i
+}
+
+func evacuated(zone string, t election.Takeover) bool {
+	return zone != "" && slices.Contains(t.Evacuated, zone)
+}
+
+// silent reports whether a holder was not heard of any more.
+func silent(c election.Cause) bool {
+	return c == election.CauseExpired || c == election.CauseDeleted || c == election.CauseCleared
+}

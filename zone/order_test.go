@@ -1,0 +1,255 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// The default timing, in words.
+const (
+	lease = 15 * time.Second
+	step  = 2 * time.Second
+	slot  = 200 * time.Millisecond
+)
+
+// peers are candidates from "identity@zone", with "!" at the end of the unwell.
+func peers(all ...string) []election.Peer {
+	var peers []election.Peer
+	for _, text := range all {
+		well, unwell := strings.CutSuffix(text, "!")
+		identity, zone, _ := strings.Cut(well, "@")
+		p := election.Peer{Candidate: election.Candidate{Identity: identity, Zone: zone}}
+		if unwell {
+			p.Unhealthy = "the disk is full"
+		}
+		peers = append(peers, p)
+	}
+	return peers
+}
+
+// queue is who goes when, by everybody's own reckoning.
+func queue(o zone.Order, t election.Takeover) string {
+	all := slices.CompactFunc(slices.Clone(t.Peers), func(a, b election.Peer) bool { return a.Identity == b.Identity })
+	all = slices.DeleteFunc(all, func(p election.Peer) bool { return p.Identity == "" })
+	wait := func(p election.Peer) time.Duration {
+		t.Candidate = p.Candidate
+		return o.HeadStart(t)
+	}
+	slices.SortFunc(all, func(a, b election.Peer) int { return int(wait(a) - wait(b)) })
+	var texts []string
+	for _, p := range all {
+		texts = append(texts, fmt.Sprint(p.Identity, " ", wait(p)))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
+	for name, tc := range map[string]struct {
+		order    zone.Order
+		takeover election.Takeover
+		want     string
+	}{
+		"a known one alone": {
+			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Peers: peers("a@za")},
+			want:     "a 0s",
+		},
+		"equals go by their hash, a slot apart": {
+			takeover: election.Takeover{Peers: peers("a@za", "b@zb", "c@", "d@")},
+			want:     "d 0s, a 200ms, c 400ms, b 600ms",
+		},
+		"the silent holder's zone is last": {
+			takeover: election.Takeover{Cause: election.CauseExpired, Previous: "x", PreviousZone: "zb", Peers: peers("a@za", "b@zb", "x@zb")},
+			want:     "a 0s, b 2s, x 4s",
+		},
+		"also after a deletion": {
+			takeover: election.Takeover{Cause: election.CauseDeleted, PreviousZone: "zb", Peers: peers("a@za", "b@zb")},
+			want:     "a 0s, b 2s",
+		},
+		"also after somebody cleared the record": {
+			takeover: election.Takeover{Cause: election.CauseCleared, PreviousZone: "zb", Peers: peers("a@za", "b@zb")},
+			want:     "a 0s, b 2s",
+		},
+		"who gave the lock up has a zone like others, and is last itself": {
+			takeover: election.Takeover{Cause: election.CauseReleased, Previous: "x", PreviousZone: "zb", Peers: peers("a@za", "b@zb", "x@zb")},
+			want:     "a 0s, b 200ms, x 2s",
+		},
+		"unknown zones are not one zone": {
+			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "", Peers: peers("a@", "b@zb")},
+			want:     "a 0s, b 200ms",
+		},
+		"preferred zones in their order, a step apart": {
+			order:    zone.Order{Preferred: []string{"za", "zb"}},
+			takeover: election.Takeover{Peers: peers("a@za", "b@zb", "c@zc", "d@", "e@za")},
+			want:     "e 0s, a 200ms, b 2s, d 4s, c 4.2s",
+		},
+		"a preferred zone without candidates costs nothing": {
+			order:    zone.Order{Preferred: []string{"zx", "za"}},
+			takeover: election.Takeover{Peers: peers("a@za", "b@zb")},
+			want:     "a 0s, b 2s",
+		},
+		"a preferred zone whose leader fell silent is last": {
+			order:    zone.Order{Preferred: []string{"za"}},
+			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Peers: peers("a@za", "b@zb")},
+			want:     "b 0s, a 2s",
+		},
+		"who is not well comes after all who are, wherever that is": {
+			order:    zone.Order{Preferred: []string{"za"}},
+			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "zb", Peers: peers("a@za!", "b@zb", "c@zc!")},
+			want:     "b 0s, a 2s, c 4s",
+		},
+		"an evacuated zone waits for the others' whole lease": {
+			takeover: election.Takeover{Evacuated: []string{"za"}, Peers: peers("a@za", "b@zb", "c@za")},
+			want:     "b 0s, a 14.8s, c 15s",
+		},
+		"but not where nobody else is there": {
+			order:    zone.Order{Preferred: []string{"zb"}},
+			takeover: election.Takeover{Evacuated: []string{"za", "zb"}, Peers: peers("a@za", "b@zb")},
+			want:     "b 0s, a 2s",
+		},
+		"nor where nobody else is well": {
+			takeover: election.Takeover{Evacuated: []string{"za"}, Peers: peers("a@za", "b@zb!")},
+			want:     "a 0s, b 2s",
+		},
+		"peers that make no sense are nobody": {
+			takeover: election.Takeover{Peers: peers("@za", "b@zb", "b@za")},
+			want:     "b 0s",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := queue(tc.order, tc.takeover); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhoKnowsNoPeersTakesAllZonesToHaveSome(t *testing.T) {
+	o := zone.Order{Preferred: []string{"za", "zb"}}
+	silent := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Evacuated: []string{"ze"}}
+	for zone, want := range map[string]time.Duration{"zb": step, "zc": 2 * step, "": 2 * step, "za": 3 * step, "ze": lease} {
+		silent.Candidate = election.Candidate{Identity: "me", Zone: zone}
+		if got := o.HeadStart(silent); got != want {
+			t.Errorf("in zone %q: %v, want %v", zone, got, want)
+		}
+	}
+	if got := (zone.Order{}).HeadStart(election.Takeover{Candidate: election.Candidate{Identity: "me", Zone: "za"}}); got != 0 {
+		t.Errorf("without any wish: %v", got)
+	}
+}
+
+func TestTheOrdersTimingIsThatOfTheElection(t *testing.T) {
+	o := zone.Order{Timing: election.Timing{LeaseDuration: 3 * time.Second, RenewInterval: 500 * time.Millisecond}}
+	takeover := election.Takeover{Cause: election.CauseExpired, PreviousZone: "zb", Evacuated: []string{"ze"}, Peers: peers("a@za", "b@zb", "c@za", "e@ze")}
+	if got, want := queue(o, takeover), "a 0s, c 50ms, b 500ms, e 3s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// guess is a random takeover among up to most peers.
+func guess(dice *rand.Rand, most int) (zone.Order, election.Takeover) {
+	one := func(all ...string) string { return all[dice.IntN(len(all))] }
+	some := func(all ...string) []string {
+		dice.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[:dice.IntN(len(all))]
+	}
+	var texts []string
+	for i := range 1 + dice.IntN(most) {
+		texts = append(texts, fmt.Sprint("c", i, "@", one("za", "zb", "zc", ""), one("", "", "", "!")))
+	}
+	t := election.Takeover{
+		Cause:        election.Cause(one("expired", "released", "absent", "deleted", "cleared", "reclaimed", "unheard of")),
+		Previous:     one("", "gone", "c0"),
+		PreviousZone: one("za", "zb", "zx", ""),
+		Peers:        peers(texts...),
+		Evacuated:    some("za", "zb", "zc", "zx"),
+	}
+	o := zone.Order{Preferred: some("za", "zb", "zy", "zc")}
+	if dice.IntN(2) == 0 {
+		o.Timing = election.Timing{LeaseDuration: time.Duration(1+dice.IntN(60)) * time.Second, RenewInterval: time.Duration(1 + dice.Int64N(int64(20*time.Second)))}
+	}
+	return o, t
+}
+
+// waits are all peers' own reckonings, each with the peers in another order.
+func waits(dice *rand.Rand, o zone.Order, t election.Takeover) []time.Duration {
+	all := make([]time.Duration, len(t.Peers))
+	for i, p := range slices.Clone(t.Peers) {
+		dice.Shuffle(len(t.Peers), func(i, j int) { t.Peers[i], t.Peers[j] = t.Peers[j], t.Peers[i] })
+		t.Candidate = p.Candidate
+		all[i] = o.HeadStart(t)
+	}
+	return all
+}
+
+func TestWhateverIsKnownEachGoesAtATimeOfItsOwnWithinALease(t *testing.T) {
+	for seed := range uint64(300) {
+		dice := rand.New(rand.NewPCG(seed, 5))
+		o, takeover := guess(dice, 120)
+		most := o.Timing.WithDefaults().LeaseDuration
+		who := map[time.Duration]election.Peer{}
+		known := slices.Clone(takeover.Peers)
+		for i, wait := range waits(dice, o, takeover) {
+			if wait < 0 || wait > most {
+				t.Fatalf("seed %d: %+v waits %v, more than the lease of %v or less than nothing", seed, known[i], wait, most)
+			}
+			if known[i].Identity == takeover.Previous && len(known) > 1 {
+				continue // the others leave it out
+			}
+			if other, taken := who[wait]; taken {
+				t.Fatalf("seed %d: %+v and %+v go both after %v: %+v", seed, known[i], other, wait, takeover)
+			}
+			who[wait] = known[i]
+		}
+		if _, taken := who[0]; !taken {
+			t.Fatalf("seed %d: nobody goes at once: %v", seed, who)
+		}
+	}
+}
+
+func TestOnlyTheDeadThatGoBeforeDelayATakeover(t *testing.T) {
+	for seed := range uint64(300) {
+		dice := rand.New(rand.NewPCG(seed, 6))
+		o, takeover := guess(dice, 60)
+		o.Timing, takeover.Evacuated, takeover.Previous = election.Timing{}, nil, "gone"
+		groups := 2 * (len(o.Preferred) + 2) // each of them well and not
+		all := waits(dice, o, takeover)
+		slices.Sort(all)
+		for before, wait := range all {
+			if most := time.Duration(before)*slot + time.Duration(min(before, groups-1))*step; wait > most {
+				t.Fatalf("seed %d: %v with %d before it, want at most %v", seed, wait, before, most)
+			}
+		}
+	}
+}
+
+func TestAnEvacuatedZoneIsLastButWhereThereIsNoOther(t *testing.T) {
+	for seed := range uint64(1000) {
+		dice := rand.New(rand.NewPCG(seed, 7))
+		o, takeover := guess(dice, 20)
+		known := slices.Clone(takeover.Peers)
+		const none time.Duration = -1
+		in, out := none, none // the first in an evacuated zone, the last of all others that are well
+		for i, wait := range waits(dice, o, takeover) {
+			switch p := known[i]; {
+			case p.Identity == takeover.Previous || p.Unhealthy != "":
+			case !slices.Contains(takeover.Evacuated, p.Zone):
+				out = max(out, wait)
+			case in == none || wait < in:
+				in = wait
+			}
+		}
+		if in != none && in <= out || out == none && in > 0 {
+			t.Fatalf("seed %d: an evacuated one goes after %v, the others within %v: %+v", seed, in, out, takeover)
+		}
+	}
+}
