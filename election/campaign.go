@@ -29,7 +29,7 @@ type campaign struct {
 	wish     bool      // a read would be good, but nothing waits for it
 	retryAt  time.Time // no read before this
 	claimAt  time.Time // no write before this: the last may have landed
-	heard    time.Time // when the lock was last heard of, by any way
+	heard    time.Time // when there was news of the lock, by any way
 	asked    bool      // silence has been answered by a read
 	prepared bool      // the connection was made sure of for this expiry
 	failed   bool      // the last request got no answer: its connection may be dead
@@ -268,9 +268,8 @@ func (r *run) heard(c *campaign, e Event) {
 	now := time.Now()
 	r.watcher.hear(e, now)
 	r.note(opWatch, nil)
-	c.heard = now
 	if e.Bookmark || !r.observe(e.Snapshot, now) {
-		return
+		return // a watch that lives is no sign of the lock's holder
 	}
 	c.news(now)
 	r.follow()

@@ -258,6 +258,49 @@ func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 	})
 }
 
+// chatty is a lock whose watches say that nothing happened, when asked to.
+type chatty struct {
+	election.Lock
+	ask <-chan struct{}
+}
+
+func (l chatty) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	between, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- l.Lock.Watch(ctx, from, between) }()
+	e := election.Event{}
+	for {
+		select {
+		case e = <-between:
+		case <-l.ask:
+			e.Bookmark = true
+		case err := <-ended:
+			return err
+		}
+		select {
+		case events <- e:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func TestS3ABookmarkIsNoRenewalAndPutsNoReadOff(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		ask := make(chan struct{})
+		b := s.start("b", func(c *election.Config) { c.Lock = chatty{c.Lock, ask} })
+		const interval = election.RenewIntervalDefault
+		time.Sleep(4*interval - time.Millisecond)
+		ask <- struct{}{}
+		b.link.Set(electiontest.Fault{Mute: true}) // its connection dies
+		time.Sleep(2 * time.Millisecond)           // the last renewal
+		a.link.Set(cut)
+		b.link.Set(electiontest.Fault{})
+		_, took := b.Leads()
+		s.want("b leads", took, lease+interval/2-time.Millisecond)
+	})
+}
+
 func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
