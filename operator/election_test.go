@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -110,10 +111,14 @@ func TestBecomeGivesUpWithItsContext(t *testing.T) {
 
 func TestWithoutElectionOneLeadsAtOnceAndIsTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := Options{Disabled: true}
+		o := Options{Disabled: true, PreferredZones: []string{"elsewhere"}}
+		begun := time.Now()
 		leading, done, err := o.Become(t.Context(), "op")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it leads after %v", took)
 		}
 		time.Sleep(time.Hour)
 		if term, _ := election.TermFromContext(leading); term.TrustedFor() <= 0 || leading.Err() != nil {
@@ -126,10 +131,13 @@ func TestWithoutElectionOneLeadsAtOnceAndIsTrusted(t *testing.T) {
 func TestOptionsThatCannotWorkAreRefusedWithWhatToDo(t *testing.T) {
 	_, good := inPod(t)
 	for want, change := range map[string]func(*Options) string{
-		"has no name":               func(*Options) string { return "" },
-		`mode "dul" is unknown`:     func(o *Options) string { o.Mode = "dul"; return "op" },
-		`legacy kind "x" is unknow`: func(o *Options) string { o.LegacyKind = "x"; return "op" },
-		"LeaseDuration":             func(o *Options) string { o.Timing.LeaseDuration = time.Second; return "op" },
+		"has no name":                  func(*Options) string { return "" },
+		`mode "dul" is unknown`:        func(o *Options) string { o.Mode = "dul"; return "op" },
+		`legacy kind "x" is unknow`:    func(o *Options) string { o.LegacyKind = "x"; return "op" },
+		"LeaseDuration":                func(o *Options) string { o.Timing.LeaseDuration = time.Second; return "op" },
+		"preferred zone 2 of 2 has no": func(o *Options) string { o.PreferredZones = []string{"za", ""}; return "op" },
+		`zone "za" is named twice`:     func(o *Options) string { o.PreferredZones = []string{"za", "zb", "za"}; return "op" },
+		`zone " zb" is no zone`:        func(o *Options) string { o.PreferredZones = []string{"za", " zb"}; return "op" },
 		"POD_UID": func(o *Options) string {
 			o.Mode = ModeAuto
 			t.Setenv("POD_UID", "")
@@ -152,6 +160,7 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	t.Setenv("LEADER_ELECT_LEASE_DURATION", "60s")
 	t.Setenv("LEADER_ELECT_RENEW_DEADLINE", "40s")
 	t.Setenv("LEADER_ELECT_MODE", "auto")
+	t.Setenv("LEADER_ELECT_PREFERRED_ZONES", "za,zb")
 	var o Options
 	if err := o.FromEnvironment(); err != nil {
 		t.Fatal(err)
@@ -164,6 +173,9 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	if o.Timing.LeaseDuration != time.Minute || o.Timing.RenewDeadline != 30*time.Second || o.Timing.RenewInterval != election.RenewIntervalDefault {
 		t.Errorf("the timing is %+v", o.Timing)
 	}
+	if !slices.Equal(o.PreferredZones, []string{"za", "zb"}) {
+		t.Errorf("the preferred zones are %q", o.PreferredZones)
+	}
 	if o.Mode != ModeAuto || !o.Disabled || o.Name != "mine" || o.LegacyGrace != ownerref.GraceDefault {
 		t.Errorf("the options are %+v", o)
 	}
@@ -172,6 +184,28 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	}
 	if err := fs.Parse([]string{"--leader-elect"}); err != nil || o.Disabled {
 		t.Errorf("--leader-elect alone: disabled %v, %v", o.Disabled, err)
+	}
+}
+
+func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
+	expired := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Candidate: election.Candidate{Identity: "me", Zone: "zc"}}
+	const interval = election.RenewIntervalDefault
+	own := func(election.Takeover) time.Duration { return time.Minute }
+	for name, tc := range map[string]struct {
+		options Options
+		zone    string
+		want    time.Duration
+	}{
+		"nothing is preferred":        {Options{}, "zb", 0},
+		"but the failed leader's":     {Options{}, "za", interval},
+		"preferred":                   {Options{PreferredZones: []string{"zb"}}, "zb", 0},
+		"not preferred":               {Options{PreferredZones: []string{"zb"}}, "zc", interval},
+		"the program has its own way": {Options{PreferredZones: []string{"zb"}, HeadStart: own}, "zb", time.Minute},
+	} {
+		expired.Candidate.Zone = tc.zone
+		if got := tc.options.headStart()(expired); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
 	}
 }
 

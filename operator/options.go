@@ -20,6 +20,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/zone"
 )
 
 // Mode says which locks are held.
@@ -65,6 +66,11 @@ type Options struct {
 	// Timing must be the same for all candidates. Zero fields have defaults.
 	Timing election.Timing
 
+	// PreferredZones are the zones that leadership is wanted in, most wanted
+	// first, if anybody well is there: see zone.Order. It should be the same for
+	// all candidates.
+	PreferredZones []string
+
 	// Mode is which locks are held. Empty means ModeLease. The others need to
 	// run in a pod that knows its UID, see [WhoAmI].
 	Mode Mode
@@ -101,8 +107,10 @@ type Options struct {
 	// lead while the work goes on, unless the process ends.
 	ExitOnOverrun bool
 
-	// HeadStart, TracerProvider and MeterProvider are those of election.Config.
-	HeadStart      func(election.Takeover) time.Duration
+	// HeadStart is that of election.Config. Nil means that of the zone.Order
+	// that has PreferredZones, which mean nothing to another.
+	HeadStart func(election.Takeover) time.Duration
+	// TracerProvider and MeterProvider are those of election.Config.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	// Logger is the one in the context where it is zero.
@@ -122,6 +130,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Timing.RenewDeadline, "leader-elect-renew-deadline", t.RenewDeadline, "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
 	fs.DurationVar(&o.Timing.RenewInterval, "leader-elect-retry-period", t.RenewInterval, "How often the leader renews.")
 	fs.DurationVar(&o.Timing.StopTimeout, "leader-elect-stop-timeout", t.StopTimeout, "How long the Lease is renewed for work that was asked to stop.")
+	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
 	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(cmp.Or(o.Mode, ModeLease)), "lease, auto (moves off a legacy lock, see the migration's runbook) or dual (auto that goes no further than phase dual).")
@@ -167,7 +176,16 @@ func (o Options) validate(name string) error {
 	default:
 		errs = append(errs, fmt.Errorf("legacy kind %q is unknown: use %s, %s or %s", o.LegacyKind, LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, checkZones(o.PreferredZones))...)
+}
+
+// headStart is the one that was chosen, or the zones' order. Who is alone has
+// nobody to wait for.
+func (o Options) headStart() func(election.Takeover) time.Duration {
+	if o.HeadStart != nil || o.Disabled {
+		return o.HeadStart
+	}
+	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.HeadStart
 }
 
 // grace is a flag for a duration of which zero means never.

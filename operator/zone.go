@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/transport"
@@ -54,4 +57,21 @@ func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) 
 	ctx, cancel := context.WithTimeout(ctx, zonePatience)
 	defer cancel()
 	return zone.Lookup(ctx, client, node)
+}
+
+// checkZones returns what is wrong with preferred zones.
+func checkZones(preferred []string) error {
+	var errs []error
+	for i, z := range preferred {
+		wrong := validation.IsValidLabelValue(z)
+		switch {
+		case z == "":
+			errs = append(errs, fmt.Errorf("preferred zone %d of %d has no name: leave it out", i+1, len(preferred)))
+		case len(wrong) > 0:
+			errs = append(errs, fmt.Errorf("preferred zone %q is no zone: %s", z, strings.Join(wrong, "; ")))
+		case slices.Contains(preferred[:i], z):
+			errs = append(errs, fmt.Errorf("preferred zone %q is named twice: name it once, in its place", z))
+		}
+	}
+	return errors.Join(errs...)
 }
