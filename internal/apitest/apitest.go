@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -101,9 +102,9 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.Get("watch") == "true":
 		name, one := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name=")
 		if !one {
-			name = "" // all of the resource: other selectors are not known here
+			name = "" // all of the resource that have the labels
 		}
-		a.watch(w, r, r.URL.Path+"/"+name, q.Get("resourceVersion"))
+		a.watch(w, r, r.URL.Path+"/"+name, q.Get("resourceVersion"), q.Get("labelSelector"))
 	case r.Method == http.MethodGet && isList(r.URL.Path):
 		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q.Get("labelSelector")) })
 	case r.Method == http.MethodGet:
@@ -229,11 +230,17 @@ func (a *Server) Delete(path string) {
 	}
 }
 
-func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from string) {
+func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from, selector string) {
+	wanted, err := labels.Parse(selector)
+	if err != nil {
+		Reply(w, http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", ""))
+		return
+	}
 	after, _ := strconv.Atoi(from)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	for first := true; ; first = false {
+		matched := map[string]bool{}
 		a.Mu.Lock()
 		if o, ok := a.Objects[path]; first && after == 0 {
 			if ok {
@@ -242,9 +249,17 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from string
 			after = a.number
 		}
 		for _, c := range a.history {
-			if c.number > after && (c.path == path || strings.HasSuffix(path, "/") && below(c.path, strings.TrimSuffix(path, "/"))) {
-				send(w, c.kind, c.object)
+			if !(c.path == path || strings.HasSuffix(path, "/") && below(c.path, strings.TrimSuffix(path, "/"))) {
+				continue
 			}
+			kind, matches := c.kind, wanted.Matches(labelsOf(c.object))
+			if !matches && matched[c.path] {
+				kind = "DELETED" // as far as this watch goes
+			}
+			if c.number > after && (matches || matched[c.path]) {
+				send(w, kind, c.object)
+			}
+			matched[c.path] = matches && kind != "DELETED"
 		}
 		after = a.number
 		changed := a.changed

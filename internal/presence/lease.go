@@ -27,6 +27,7 @@ const (
 	annotationVersion = "zonelect.dev/version"
 	annotationMode    = "zonelect.dev/mode"
 	annotationWaiting = "zonelect.dev/waiting"
+	annotationHealth  = "zonelect.dev/health"
 )
 
 // annotations ties the texts of o to their keys.
@@ -37,6 +38,7 @@ func (o *Object) annotations() map[string]*string {
 		annotationVersion:     &o.Version,
 		annotationMode:        &o.Mode,
 		annotationWaiting:     &o.Waiting,
+		annotationHealth:      &o.Unhealthy,
 	}
 }
 
@@ -66,14 +68,17 @@ func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	return lease
 }
 
-// read returns what a presence says.
+// read returns what a presence says. What is too long to make sense reads as
+// absent.
 func read(lease *coordinationv1.Lease, lock string) Object {
-	o := Object{Lock: lock, Pod: podOf(lease), Name: lease.Name, UID: lease.UID}
-	if lease.Spec.HolderIdentity != nil {
-		o.Identity = *lease.Spec.HolderIdentity
+	o := Object{Lock: lock, Pod: podOf(lease), Name: lease.Name, UID: lease.UID, Number: record.Number(lease.ResourceVersion)}
+	if holder := lease.Spec.HolderIdentity; holder != nil && len(*holder) <= record.MaxText {
+		o.Identity = *holder
 	}
 	for key, text := range o.annotations() {
-		*text = lease.Annotations[key]
+		if said := lease.Annotations[key]; len(said) <= record.MaxText {
+			*text = said
+		}
 	}
 	return o
 }
@@ -106,6 +111,9 @@ func labelOf(lock string) string {
 	}
 	return shortened(lock, validation.LabelValueMaxLength, "-", hash(lock))
 }
+
+// selector selects the presences of a lock.
+func selector(lock string) string { return Label + "=" + labelOf(lock) }
 
 // shortened returns text + sep + end in at most so many bytes, by cutting text
 // where a name may end.

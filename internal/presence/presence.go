@@ -5,8 +5,8 @@
 // for each, owned by its pod so that it goes with it, written at the start and
 // on change, never renewed.
 //
-// It needs the verbs get, list, create and update on leases in the lock's
-// namespace.
+// It needs the verbs get, create and update on leases in the lock's namespace;
+// who wants to know of all presences needs list, or list and watch.
 package presence
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // Pod is the pod that a presence belongs to.
@@ -41,11 +42,14 @@ type Object struct {
 	Version  string // of the program
 	Mode     string
 	Waiting  string // what the candidate waits for, in words
+	// Unhealthy is why it should not lead, in words; empty where all is well.
+	Unhealthy string
 
-	// Name and UID are those of the presence's own Lease, set by Ensure and
-	// List.
-	Name string
-	UID  types.UID
+	// Name, UID and resourceVersion of the presence's own Lease, set by Ensure
+	// and List.
+	Name   string
+	UID    types.UID
+	Number uint64
 }
 
 // attempts bounds how often Ensure begins anew because others wrote the same
@@ -73,7 +77,7 @@ func Ensure(ctx context.Context, client rest.Interface, namespace string, o Obje
 	if err != nil {
 		return Object{}, fmt.Errorf("presence of pod %s: %w", o.Pod.Name, err)
 	}
-	o.UID = lease.UID
+	o.UID, o.Number = lease.UID, record.Number(lease.ResourceVersion)
 	return o, nil
 }
 
@@ -112,7 +116,7 @@ func (p Pod) orNobody() string {
 // List returns the presences of a lock, by name, with one linearizable request.
 // What does not belong to exactly one pod is none.
 func List(ctx context.Context, client rest.Interface, namespace, lock string) ([]Object, error) {
-	list, err := rawapi.List[coordinationv1.LeaseList](ctx, client, apierror.Leases, namespace, Label+"="+labelOf(lock))
+	list, err := rawapi.List[coordinationv1.LeaseList](ctx, client, apierror.Leases, namespace, selector(lock))
 	if err != nil {
 		return nil, fmt.Errorf("presences at lock %s: %w", lock, err)
 	}

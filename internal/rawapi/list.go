@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,19 +28,31 @@ type ListType[T any] interface {
 // matches, with one linearizable request; empty ones mean all. The answer is
 // complete, however long.
 func List[T any, P ListType[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string) (P, error) {
-	req := Request(client, http.MethodGet, resource, namespace)
+	return list[T, P](ctx, Request(client, http.MethodGet, resource, namespace), resource, namespace, selector)
+}
+
+// ListCached is List out of the API server's cache, which may be behind, but not
+// older than a resourceVersion: it costs the server little, however many objects
+// there are that the selector does not match. A watch from where it is brings it
+// up to date.
+func ListCached[T any, P ListType[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string, notOlder uint64) (P, error) {
+	req := Request(client, http.MethodGet, resource, namespace).Param("resourceVersion", strconv.FormatUint(notOlder, 10))
+	return list[T, P](ctx, req, resource, namespace, selector)
+}
+
+func list[T any, P ListType[T]](ctx context.Context, req *rest.Request, resource apierror.Resource, namespace, selector string) (P, error) {
 	if selector != "" {
 		req.Param("labelSelector", selector)
 	}
-	list := P(new(T))
-	err := req.Do(ctx).Into(list)
-	if err == nil && record.Number(list.GetResourceVersion()) == 0 {
+	found := P(new(T))
+	err := req.Do(ctx).Into(found)
+	if err == nil && record.Number(found.GetResourceVersion()) == 0 {
 		// What is no list would read as an empty one.
-		err = fmt.Errorf("the answer is no list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", resource.Name, list.GetResourceVersion())
+		err = fmt.Errorf("the answer is no list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", resource.Name, found.GetResourceVersion())
 	}
 	if err != nil {
 		name := apierror.Object{Resource: resource, Namespace: namespace}
 		return nil, name.Explain(apierror.List, err)
 	}
-	return list, nil
+	return found, nil
 }

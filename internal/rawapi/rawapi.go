@@ -35,8 +35,9 @@ type Type[T any] interface {
 // Object is one object of the API, by its name. It keeps nothing of what it
 // read. Its methods are safe for concurrent use. Make one with [New].
 type Object[T any, P Type[T]] struct {
-	client rest.Interface
-	name   apierror.Object
+	client   rest.Interface
+	name     apierror.Object
+	selector string // instead of a name, for a watch
 }
 
 // New returns the object that name names; client must be one for its group and

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
 )
@@ -48,6 +49,14 @@ func (o Object[T, P]) Watch(ctx context.Context, from uint64, each func(context.
 	return o.WatchOpen(ctx, from, func() {}, each)
 }
 
+// WatchAll is Object.Watch for all objects of a resource in a namespace that a
+// label selector matches: one that begins to match is Added, one that ceases to
+// is Deleted. from is that of a list.
+func WatchAll[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string, from uint64, each func(context.Context, Event[P]) error) error {
+	all := Object[T, P]{client: client, name: apierror.Object{Resource: resource, Namespace: namespace}, selector: selector}
+	return all.Watch(ctx, from, each)
+}
+
 // WatchOpen is Watch, and calls opened once the server has agreed to it, before
 // the first event.
 func (o Object[T, P]) WatchOpen(ctx context.Context, from uint64, opened func(), each func(context.Context, Event[P]) error) error {
@@ -66,9 +75,13 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 	req := o.request(http.MethodGet).
 		Param("watch", "true").
 		Param("allowWatchBookmarks", "true").
-		Param("fieldSelector", "metadata.name="+o.name.Name).
 		Param("timeoutSeconds", strconv.Itoa(int(keep.Seconds()))).
 		SetHeader("Accept", "application/json")
+	if o.name.Name != "" {
+		req.Param("fieldSelector", "metadata.name="+o.name.Name)
+	} else {
+		req.Param("labelSelector", o.selector)
+	}
 	if from != 0 {
 		req.Param("resourceVersion", strconv.FormatUint(from, 10))
 	}
@@ -128,7 +141,7 @@ func (o Object[T, P]) event(raw metav1.WatchEvent) (event Event[P], ok bool, err
 	event = Event[P]{Type: watch.EventType(raw.Type), Object: object}
 	switch event.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
-		return event, object.GetName() == o.name.Name, nil
+		return event, o.name.Name == "" || object.GetName() == o.name.Name, nil
 	case watch.Bookmark:
 		return event, true, nil
 	default:
