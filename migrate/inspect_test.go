@@ -102,7 +102,20 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 			s.poses("a", "auto")
 			s.lies("theirs", "dual")
 		}, nil, []string{"theirs holds the Lease and has no presence"}},
-		"nobody follows": {func(s *stage) { s.lies("a", "dual") }, []string{"no candidate with a presence runs"}, []string{"a holds"}},
+		"a candidate in mode lease leads": {func(s *stage) {
+			s.poses("a", "auto")
+			s.poses("plain", "lease")
+			s.lies("plain", "dual")
+		}, nil, []string{"plain holds the Lease and has no presence in mode auto or dual", "one candidate only", "which stay back in phase dual: plain"}},
+		"only candidates in mode lease": {func(s *stage) {
+			s.poses("plain", "lease")
+			s.lies("plain", "sealed")
+		}, []string{"no candidate with a presence in mode auto or dual runs", "sealed ConfigMap is gone"}, []string{"plain holds the Lease"}},
+		"a mode that is garbage": {func(s *stage) {
+			s.poses("a", "best")
+			s.lies("a", "dual")
+		}, []string{"nobody follows the phase"}, []string{"a (best)", "a holds the Lease"}},
+		"nobody follows": {func(s *stage) { s.lies("a", "dual") }, []string{"no candidate with a presence in mode auto or dual runs"}, []string{"a holds"}},
 		"phases disagree": {func(s *stage) {
 			s.joins("a")
 			s.joins("b")

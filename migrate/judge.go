@@ -75,7 +75,7 @@ func (r *Report) judgeHolder() {
 	case l.Expired:
 		r.problem("%s holds the Lease, but has not renewed it since %s, by the clock of this machine", l.Holder, l.Renewed)
 	case h == nil:
-		r.warn("%s holds the Lease and has no presence at the lock: it does not take part in the migration, and does nothing about the legacy lock", l.Holder)
+		r.warn("%s holds the Lease and has no presence in mode auto or dual at the lock: it does not take part in the migration, and does nothing about the legacy lock", l.Holder)
 	case h.Waiting != "":
 		r.warn("%s holds the Lease and waits: %s", h.Pod, h.Waiting)
 	}
@@ -83,8 +83,12 @@ func (r *Report) judgeHolder() {
 
 func (r *Report) judgeCandidates() {
 	running := r.running()
+	able := r.mayLead()
 	zones := map[string]bool{}
-	var away []string
+	for _, c := range able {
+		zones[c.Zone] = true
+	}
+	var away, alone []string
 	for _, c := range r.Candidates {
 		switch {
 		case !c.Exists:
@@ -93,21 +97,27 @@ func (r *Report) judgeCandidates() {
 		case !c.Ready:
 			r.warn("candidate %s is not Ready", c.Pod)
 		}
-		zones[c.Zone] = true
-		if c.Mode != string(multilock.Auto) {
+		switch c.Mode {
+		case string(multilock.Auto):
+		case string(multilock.Alone):
+			alone = append(alone, c.Pod)
+		default:
 			away = append(away, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))
 		}
 	}
 	if len(away) > 0 {
 		r.warn("candidates that do not go beyond phase dual: %s: run them in mode auto", strings.Join(away, ", "))
 	}
+	if len(alone) > 0 && !r.leaseAlone() {
+		r.warn("candidates in mode lease, which stay back in phase %s: %s: run them in mode auto", r.Phase, strings.Join(alone, ", "))
+	}
 	switch {
 	case len(running) == 0 && r.Phase != "":
-		r.problem("no candidate with a presence runs: nobody follows the phase")
-	case len(running) == 1:
+		r.problem("no candidate with a presence in mode auto or dual runs: nobody follows the phase")
+	case len(able) == 1:
 		r.warn("there is one candidate only: nobody takes over from it")
-	case len(running) > 1 && len(zones) == 1 && !zones[""]:
-		r.warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(running), running[0].Zone)
+	case len(able) > 1 && len(zones) == 1 && !zones[""]:
+		r.warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(able), able[0].Zone)
 	case zones[""]:
 		r.warn("of some candidates the zone is not known")
 	}

@@ -192,7 +192,7 @@ func candidates(r Report, to Phase) Check {
 			other = append(other, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))
 		}
 	}
-	c := Check{Name: CheckCandidates, OK: true, Detail: fmt.Sprintf("%d with a presence at the lock", len(running))}
+	c := Check{Name: CheckCandidates, OK: true, Detail: fmt.Sprintf("%d with a presence in mode auto or dual at the lock", len(running))}
 	switch {
 	case len(running) == 0:
 		c.OK, c.ToDo = false, "run the operator's version that takes part in the migration: nobody else follows the phase"
@@ -278,7 +278,7 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 	case r.Phase == Legacy:
 		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these are gone, or lead no more: " + c.Detail}, true
 	default:
-		c.ToDo = "finish the rollout, so that none is left; a pod of this library in mode lease cannot be told from one"
+		c.ToDo = "finish the rollout, so that none is left; a pod of this library in mode lease that has no presence cannot be told from one"
 	}
 	if c.OK {
 		c.ToDo, c.Acknowledgeable = "", false

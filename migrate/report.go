@@ -10,6 +10,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -109,8 +110,9 @@ type Elected struct {
 	Error   string    `json:"error,omitempty"` // what about it cannot be read
 }
 
-// Candidate is a program that takes part in the migration: one with a presence
-// object. A candidate in mode lease has none.
+// Candidate is a program with a presence object at the lock. One in mode lease
+// takes no part in the migration: it does not count where somebody must follow
+// the phase.
 type Candidate struct {
 	Identity string `json:"identity"`
 	Presence string `json:"presence"` // the name of that object
@@ -142,21 +144,46 @@ type LegacyPod struct {
 	Why   string            `json:"why"`
 }
 
-// running returns the candidates whose pods exist.
+// takesPart reports whether it follows the phase: it does in these modes alone.
+func (c Candidate) takesPart() bool {
+	return c.Mode == string(multilock.Auto) || c.Mode == string(multilock.Dual)
+}
+
+// running returns the candidates that take part and whose pods exist.
 func (r *Report) running() []Candidate {
 	var all []Candidate
 	for _, c := range r.Candidates {
-		if c.Exists {
+		if c.Exists && c.takesPart() {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// holder returns the candidate that holds the Lease; nil if none does.
+// mayLead returns those that the phase lets lead, and whose pods exist.
+func (r *Report) mayLead() []Candidate {
+	all := r.running()
+	if !r.leaseAlone() {
+		return all
+	}
+	for _, c := range r.Candidates {
+		if c.Exists && c.Mode == string(multilock.Alone) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// leaseAlone reports whether the phase lets candidates in mode lease lead (M12).
+func (r *Report) leaseAlone() bool {
+	return r.Phase == "" || r.Phase == Clean || r.Phase == Sealed && !r.legacy.Elected
+}
+
+// holder returns the candidate that holds the Lease and takes part; nil if none
+// does.
 func (r *Report) holder() *Candidate {
 	for i := range r.Candidates {
-		if r.Candidates[i].Holds {
+		if r.Candidates[i].Holds && r.Candidates[i].takesPart() {
 			return &r.Candidates[i]
 		}
 	}

@@ -255,12 +255,17 @@ func (s *stage) says(key, value string) {
 	synctest.Wait()
 }
 
-// joinsPlain starts a candidate in mode lease.
+// joinsPlain starts a candidate in mode lease, in a new pod of that name.
 func (s *stage) joinsPlain(name string) *seat {
 	s.t.Helper()
-	lock, err := multilock.NewLeaseOnly(
-		lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion))
+	s.runs(name)
+	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
+		Lease: lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:  apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
+
+		Candidate: election.Candidate{Identity: name},
+		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -116,6 +116,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	if err == nil {
 		c.Lock, c.Candidate, err = e.place(ctx, name)
 	}
+	if lock, knows := c.Lock.(peersLock); knows {
+		c.Peers = lock.Peers
+	}
 	if err == nil {
 		e.Elector, err = election.New(c)
 	}
@@ -123,6 +126,11 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		return nil, fmt.Errorf("election %q: %w", name, err)
 	}
 	return e, nil
+}
+
+// peersLock is a lock that knows who campaigns for it.
+type peersLock interface {
+	Peers(ctx context.Context, tell func([]election.Peer))
 }
 
 // place finds out where this process is, and makes its lock.
@@ -139,32 +147,33 @@ func (e *Election) place(ctx context.Context, name string) (election.Lock, elect
 		}
 	}
 	who := e.options.Self
-	who.Namespace, who.Config, who.Logger = cmp.Or(e.options.Namespace, who.Namespace), e.config, e.log
+	who.Config, who.Logger = e.config, e.log
 	self, err := WhoAmI(ctx, who)
-	if err == nil && self.Namespace == "" {
+	namespace := cmp.Or(e.options.Namespace, self.Namespace)
+	if err == nil && namespace == "" {
 		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
 	}
 	if err != nil {
 		return nil, election.Candidate{}, err
 	}
-	lock, err := e.lock(self, name)
+	lock, err := e.lock(self, namespace, name)
 	return lock, self.Candidate(), err
 }
 
 // lock makes the lock of the mode.
-func (e *Election) lock(self Self, name string) (election.Lock, error) {
+func (e *Election) lock(self Self, namespace, name string) (election.Lock, error) {
 	o := e.options
 	way := LockOptions{Servers: o.Servers, Logger: e.log}
 	switch {
 	case o.Mode == "" || o.Mode == ModeLease:
-		return LeaseOnlyLock(e.config, o.Timing, self.Namespace, name, way)
+		return LeaseOnlyLock(e.config, o.Timing, self, namespace, name, LeaseOnlyOptions{Version: o.Version, LockOptions: way})
 	case o.LegacyKind == LegacyConfigMap, o.LegacyKind == LegacyEndpoints:
 		kind := map[LegacyKind]annotation.Kind{LegacyConfigMap: annotation.ConfigMaps, LegacyEndpoints: annotation.Endpoints}[o.LegacyKind]
-		return TwinLock(e.config, o.Timing, self, self.Namespace, name, TwinOptions{
+		return TwinLock(e.config, o.Timing, self, namespace, name, TwinOptions{
 			Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), Version: o.Version, LockOptions: way,
 		})
 	}
-	return ShieldLock(e.config, o.Timing, self, self.Namespace, name, ShieldOptions{
+	return ShieldLock(e.config, o.Timing, self, namespace, name, ShieldOptions{
 		LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), Selector: o.PodSelector,
 		LegacyGrace: o.LegacyGrace, Settle: o.Settle, Version: o.Version, LockOptions: way,
 	})

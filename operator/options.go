@@ -96,7 +96,7 @@ type Options struct {
 	Self SelfOptions
 	// Servers are URLs of the API server, nearest first: see LockOptions.
 	Servers []string
-	// Version of the program, for people. It is noted in modes auto and dual.
+	// Version of the program, for people. It is noted on the presence object.
 	Version string
 
 	// NoEvents posts no Kubernetes Events on the Lease.

@@ -57,13 +57,3 @@ func ShieldLock(cfg *rest.Config, timing election.Timing, self Self, namespace, 
 		Timing: timing,
 	})
 }
-
-// LeaseOnlyLock returns a lock on the Lease namespace/name, as LeaseLock does,
-// that does not campaign where a legacy lock counts too.
-func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, namespace, name string, o LockOptions) (*multilock.LeaseOnly, error) {
-	w, err := newWay(cfg, timing, o)
-	if err != nil {
-		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
-	}
-	return multilock.NewLeaseOnly(w.lease(namespace, name), w.core)
-}

@@ -31,7 +31,8 @@ type TwinOptions struct {
 // TwinLock returns a lock on the Lease namespace/name that moves an operator off
 // client-go's old lock on an annotation, while programs run that know only that.
 // See [multilock.Twin] for what it does, and LeaseLock for cfg and timing. Where
-// self is in no pod whose UID is known, tools do not see this candidate.
+// self is in no pod of that namespace whose UID is known, neither tools nor other
+// candidates know of this one.
 func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, o TwinOptions) (*multilock.Twin, error) {
 	w, err := newWay(cfg, timing, o.LockOptions)
 	if err != nil {
@@ -40,9 +41,18 @@ func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, na
 	return multilock.NewTwin(multilock.TwinConfig{
 		Lease: w.lease(namespace, name), Core: w.core,
 		Kind: o.Kind, LegacyName: o.LegacyName, Mode: o.Mode,
-		Candidate: self.Candidate(), Pod: self.owner(), Version: o.Version,
+		Candidate: self.Candidate(), Pod: self.ownerIn(namespace), Version: o.Version,
 		Timing: timing,
 	})
+}
+
+// ownerIn returns the own pod, or none where it is not in that namespace: what
+// it owned elsewhere would be collected.
+func (s Self) ownerIn(namespace string) ownerref.Owner {
+	if s.Namespace != "" && s.Namespace != namespace {
+		return ownerref.Owner{}
+	}
+	return s.owner()
 }
 
 // owner returns the own pod.

@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	"github.com/cenkalti/backoff/v4"
 	corev1 "k8s.io/api/core/v1"
-	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
@@ -23,7 +23,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// participant is any candidate that takes part in a migration.
+// participant is any candidate, as its presence object tells of it.
 type participant struct {
 	lease     lease.Config
 	core      rest.Interface
@@ -32,32 +32,65 @@ type participant struct {
 	pod       ownerref.Owner
 	version   string
 	timing    election.Timing
+	shielded  bool // the presence keeps a shield
 }
 
-// presence is what the presence object says.
-func (p participant) presence(waiting string) presence.Object {
-	return presence.Object{
-		Lock: p.lease.Name, Pod: presence.Pod{Name: p.pod.Name, UID: p.pod.UID},
-		Identity: p.candidate.Identity, Zone: p.candidate.Zone, Node: p.candidate.Node,
-		Version: p.version, Mode: string(p.mode), Waiting: waiting,
+// attendance keeps the own presence object, and knows those of all candidates.
+type attendance struct {
+	who    participant
+	alarm  chan struct{}       // gets a word when there is a problem
+	exists chan ownerref.Owner // gets the presence whenever it was made sure of
+	gone   chan error          // gets ErrPodGone
+	again  chan struct{}       // it is to be looked after
+	met    chan struct{}       // the peers have changed
+	made   time.Time           // when the presence was made last, by keep alone
+
+	mu        sync.Mutex
+	waiting   string
+	unhealthy string
+	err       error
+	own       presence.Object // as it was made sure of last
+	missing   bool            // it was seen to be gone
+	peers     []election.Peer
+	known     bool // peers are told
+}
+
+func newAttendance(p participant, alarm chan struct{}) *attendance {
+	return &attendance{
+		who: p, alarm: alarm, exists: make(chan ownerref.Owner), gone: make(chan error, 1),
+		again: make(chan struct{}, 1), met: make(chan struct{}, 1),
 	}
 }
 
-// attendance keeps the own presence object, in a goroutine of its own.
-type attendance struct {
-	participant
-	news   chan struct{}       // gets a word when there is a problem
-	exists chan ownerref.Owner // gets the presence whenever it was made sure of
-	gone   chan error          // gets ErrPodGone
-	again  chan struct{}       // what it says has changed
-
-	mu      sync.Mutex
-	waiting string
-	err     error
+// SetUnhealthy has the presence object say why this candidate should not lead;
+// empty means that all is well. It does no I/O.
+func (a *attendance) SetUnhealthy(why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if why != a.unhealthy {
+		a.unhealthy = why
+		signal(a.again)
+	}
 }
 
-func newAttendance(p participant, news chan struct{}) *attendance {
-	return &attendance{participant: p, news: news, exists: make(chan ownerref.Owner), gone: make(chan error, 1), again: make(chan struct{}, 1)}
+// Peers tells which candidates have a presence object at the lock, in the form of
+// [election.Config]. While nothing changes it costs nothing: Attend, without which
+// it knows nobody, has one watch for it. Nobody is known, either, where Leases may
+// not be listed and watched.
+func (a *attendance) Peers(ctx context.Context, tell func([]election.Peer)) {
+	for {
+		a.mu.Lock()
+		peers, known := a.peers, a.known
+		a.mu.Unlock()
+		if known {
+			tell(peers)
+		}
+		select {
+		case <-a.met:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // say has the presence say what this candidate waits for.
@@ -75,26 +108,113 @@ func (a *attendance) problem() error {
 	return a.err
 }
 
-// keep keeps the presence until ctx ends or the own pod is gone.
+// hasPod reports whether there is a pod that a presence can belong to.
+func (a *attendance) hasPod() bool { return a.who.pod.Name != "" && a.who.pod.UID != "" }
+
+// keep keeps the presence, and the peers up to date, until ctx ends or the own
+// pod is gone.
 func (a *attendance) keep(ctx context.Context) {
-	interval := a.timing.RenewInterval
-	delays := retries(interval/10, 5*interval)
-	for ctx.Err() == nil {
-		err := a.attend(ctx)
-		if errors.Is(err, ErrPodGone) {
-			a.gone <- err
-			return
+	var following sync.WaitGroup
+	defer following.Wait()
+	if !a.hasPod() {
+		a.who.lease.Logger.Info("the own pod is not known by name and UID, or is in another namespace than the Lease, so that neither people nor the other candidates know of this one: set POD_NAME and POD_UID by the downward API")
+	}
+	delays := a.delays()
+	for first := true; ; first = false {
+		later := time.Duration(-1)
+		if a.hasPod() {
+			var err error
+			if later, err = a.attend(ctx, delays); err != nil {
+				a.gone <- err
+				return
+			}
 		}
-		a.note(err)
-		if err == nil {
-			delays.Reset()
-			continue
+		if first { // the first list finds the own presence, then
+			following.Go(func() { a.follow(ctx) })
+		}
+		var retry <-chan time.Time
+		if later >= 0 {
+			retry = time.After(later)
 		}
 		select {
-		case <-time.After(delays.NextBackOff()):
+		case <-a.again:
+		case <-retry:
 		case <-ctx.Done():
+			return
 		}
 	}
+}
+
+func (a *attendance) delays() *backoff.ExponentialBackOff {
+	interval := a.who.timing.RenewInterval
+	return retries(interval/10, 5*interval)
+}
+
+// steady is for how long a presence must have stood for its deletion to be the
+// work of a hand, and not of a garbage collector that finds no pod.
+const steady = time.Minute
+
+// attend makes sure of the presence. It returns when to do that again without
+// being told, negative for never, or ErrPodGone.
+func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
+	a.mu.Lock()
+	wanted, missing, before := a.presence(), a.missing, a.own.UID
+	a.missing = false
+	a.mu.Unlock()
+	if missing {
+		if err := a.checkPod(ctx); errors.Is(err, ErrPodGone) {
+			return 0, err
+		}
+		if time.Since(a.made) < steady && !pause(ctx, delays.NextBackOff()) {
+			return 0, nil
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*a.who.timing.AttemptTimeout)
+	o, err := presence.Ensure(limited, a.who.lease.Client, a.who.lease.Namespace, wanted)
+	cancel()
+	if a.note(err); err != nil {
+		return a.after(err, delays), nil
+	}
+	if o.UID != before {
+		if before != "" {
+			a.who.lease.Logger.Info("the own presence object was deleted, and is made anew", "name", o.Name)
+		}
+		a.made = time.Now()
+	}
+	if !missing {
+		delays.Reset()
+	}
+	a.mu.Lock()
+	a.own = o
+	a.mu.Unlock()
+	select {
+	case a.exists <- ownerOf(o):
+	case <-ctx.Done():
+	}
+	return -1, nil
+}
+
+// presence is what the presence object is to say. The caller holds mu.
+func (a *attendance) presence() presence.Object {
+	w := a.who
+	return presence.Object{
+		Lock: w.lease.Name, Pod: presence.Pod{Name: w.pod.Name, UID: w.pod.UID},
+		Identity: w.candidate.Identity, Zone: w.candidate.Zone, Node: w.candidate.Node,
+		Version: w.version, Mode: string(w.mode), Waiting: a.waiting, Unhealthy: a.unhealthy,
+	}
+}
+
+// notPermitted is how long after a refusal the next try comes where nothing
+// depends on it.
+const notPermitted = 10 * time.Minute
+
+// after is how long after an error to try again. The shield depends on the
+// presence.
+func (a *attendance) after(err error, delays *backoff.ExponentialBackOff) time.Duration {
+	if errors.Is(err, election.ErrForbidden) && !a.who.shielded {
+		return notPermitted
+	}
+	return delays.NextBackOff()
 }
 
 // note records why there is no presence, or that there is one.
@@ -104,99 +224,107 @@ func (a *attendance) note(err error) {
 	a.err = err
 	a.mu.Unlock()
 	if err != nil && (before == nil || err.Error() != before.Error()) {
-		a.lease.Logger.Error(err, "cannot keep the own presence object")
-		signal(a.news)
+		a.who.lease.Logger.Error(err, "cannot keep the own presence object: people and the other candidates do not know of this one")
+		signal(a.alarm)
 	}
-}
-
-// attend makes sure of the presence and watches it. It returns nil when that
-// is to be done again.
-func (a *attendance) attend(ctx context.Context) error {
-	a.mu.Lock()
-	waiting := a.waiting
-	a.mu.Unlock()
-	limited, cancel := context.WithTimeout(ctx, 2*a.timing.AttemptTimeout)
-	o, err := presence.Ensure(limited, a.lease.Client, a.lease.Namespace, a.presence(waiting))
-	cancel()
-	if err != nil {
-		return fmt.Errorf("keep the own presence object: %w", err)
-	}
-	a.note(nil)
-	select {
-	case a.exists <- ownerOf(o):
-	case <-ctx.Done():
-		return nil
-	}
-	deleted, err := a.watch(ctx, o)
-	if err == nil && deleted {
-		if err = a.checkPod(ctx); err == nil {
-			a.lease.Logger.Info("the own presence object was deleted: making it anew", "name", o.Name)
-		}
-	}
-	return err
-}
-
-var errDeleted = errors.New("the presence object was deleted")
-
-// watch watches the presence until it is deleted or is to say something else,
-// or the watch ends.
-func (a *attendance) watch(ctx context.Context, o presence.Object) (deleted bool, err error) {
-	watching, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-a.again:
-			cancel()
-		case <-watching.Done():
-		}
-	}()
-	object := rawapi.New[coordinationv1.Lease](a.lease.Client, apierror.Object{
-		Resource: apierror.Leases, Namespace: a.lease.Namespace, Name: o.Name,
-	})
-	err = object.Watch(watching, 0, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
-		if e.Type == kubewatch.Deleted {
-			return errDeleted
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errDeleted):
-		return true, nil
-	case watching.Err() != nil:
-		return false, nil
-	}
-	return false, err
 }
 
 // checkPod returns ErrPodGone if the own pod does not exist any more.
 func (a *attendance) checkPod(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, a.timing.AttemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.who.timing.AttemptTimeout)
 	defer cancel()
-	object := rawapi.New[corev1.Pod](a.core, apierror.Object{
-		Resource: apierror.Pods, Namespace: a.lease.Namespace, Name: a.pod.Name,
+	object := rawapi.New[corev1.Pod](a.who.core, apierror.Object{
+		Resource: apierror.Pods, Namespace: a.who.lease.Namespace, Name: a.who.pod.Name,
 	})
 	pod, err := object.Get(ctx)
 	switch {
 	case object.Name().Absent(err):
-		return fmt.Errorf("%w: %s", ErrPodGone, a.pod)
+		return fmt.Errorf("%w: %s", ErrPodGone, a.who.pod)
 	case err != nil:
 		return fmt.Errorf("look whether the own pod still exists: %w", err)
-	case pod.UID != a.pod.UID:
-		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, a.pod)
+	case pod.UID != a.who.pod.UID:
+		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, a.who.pod)
 	}
 	return nil
 }
 
-// list returns the presences of all candidates.
-func (a *attendance) list(ctx context.Context) ([]ownerref.Owner, error) {
-	all, err := presence.List(ctx, a.lease.Client, a.lease.Namespace, a.lease.Name)
+// follow keeps the peers up to date.
+func (a *attendance) follow(ctx context.Context) {
+	begin := func() *presence.Roster {
+		return presence.NewRoster(a.who.lease.Client, a.who.lease.Namespace, a.who.lease.Name)
+	}
+	roster, delays := begin(), a.delays()
+	for trouble := ""; ctx.Err() == nil; {
+		a.mu.Lock()
+		own := a.own.Number
+		a.mu.Unlock()
+		began := time.Now()
+		err := roster.Follow(ctx, own, a.meet)
+		if time.Since(began) > steady {
+			trouble = ""
+			delays.Reset()
+		}
+		if err == nil && time.Since(began) > steady || ctx.Err() != nil {
+			continue
+		}
+		if err != nil && err.Error() != trouble {
+			trouble = err.Error()
+			a.who.lease.Logger.Info("which other candidates there are is not known", "cause", trouble)
+		}
+		if errors.Is(err, election.ErrForbidden) {
+			roster = begin()
+			a.tell(nil) // what was known grows old
+		}
+		if pause(ctx, a.after(err, delays)) && errors.Is(err, election.ErrForbidden) {
+			signal(a.again) // nobody sees whether the own presence stands
+		}
+	}
+}
+
+// meet takes in which presences there are.
+func (a *attendance) meet(all []presence.Object, asOf uint64) {
+	a.mu.Lock()
+	own := a.own
+	here := slices.ContainsFunc(all, func(o presence.Object) bool { return o.UID == own.UID })
+	if a.missing = own.UID != "" && own.Number <= asOf && !here; a.missing {
+		signal(a.again)
+	}
+	a.mu.Unlock()
+	a.tell(presence.Peers(all))
+}
+
+// tell has Peers tell of these, if that is news.
+func (a *attendance) tell(peers []election.Peer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.known || !slices.Equal(peers, a.peers) {
+		a.peers, a.known = peers, true
+		signal(a.met)
+	}
+}
+
+// holders returns the presences of all candidates that keep a shield.
+func (a *attendance) holders(ctx context.Context) ([]ownerref.Owner, error) {
+	all, err := presence.List(ctx, a.who.lease.Client, a.who.lease.Namespace, a.who.lease.Name)
 	var owners []ownerref.Owner
 	for _, o := range all {
-		owners = append(owners, ownerOf(o))
+		if Mode(o.Mode).check() == nil {
+			owners = append(owners, ownerOf(o))
+		}
 	}
 	return owners, err
 }
 
 func ownerOf(o presence.Object) ownerref.Owner {
 	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}
+}
+
+// pause waits, and reports whether ctx still goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -12,8 +12,19 @@
 // candidate holds both locks, until the phase is clean.
 //
 // [LeaseOnly] is for programs that take no part, and must not lead beside those
-// that do. It needs what package lease needs, and to look for a leader-for-life
-// lock:
+// that do.
+//
+// All keep a presence object, by which people and the other candidates know who
+// is there. It is one more Lease, owned by the candidate's pod, so that it goes
+// with it; it is written at the start and on change.
+//
+// They need what package lease needs, to list the presences:
+//
+//	apiGroups: [coordination.k8s.io]
+//	resources: [leases]
+//	verbs: [list]
+//
+// and for a LeaseOnly to look for a leader-for-life lock:
 //
 //	apiGroups: [""]
 //	resources: [configmaps]

@@ -51,7 +51,6 @@ type keeper struct {
 	watch        watch
 	watchRetries *backoff.ExponentialBackOff
 	watchAt      time.Time // not before
-	presence     *attendance
 	wait         sync.WaitGroup
 }
 
@@ -74,10 +73,9 @@ func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
 			poll: pollInterval, recheck: s.config.Timing.RenewInterval,
 			unheard: true,
 		},
-		clear:    clear,
-		results:  make(chan result, 1),
-		retries:  retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
-		presence: newAttendance(s.config.participant(), s.news),
+		clear:   clear,
+		results: make(chan result, 1),
+		retries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 
 		// A delay varies by half: it is a RenewInterval at most.
 		watchRetries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
@@ -101,17 +99,17 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		}
 	}()
 	k.settle = k.shield.settle(ctx)
-	k.wait.Go(func() { k.presence.keep(ctx) })
+	k.wait.Go(func() { k.shield.attendance.keep(ctx) })
 	for {
 		alarm := time.NewTimer(time.Until(k.proceed(ctx)))
 		select {
 		case <-ctx.Done():
 			alarm.Stop()
 			return context.Cause(ctx)
-		case err := <-k.presence.gone:
+		case err := <-k.shield.attendance.gone:
 			alarm.Stop()
 			return err
-		case me := <-k.presence.exists:
+		case me := <-k.shield.attendance.exists:
 			k.me = me
 		case <-k.shield.news:
 			k.stage = k.stage.Later(k.shield.latest())
@@ -196,7 +194,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 // tell says whether this candidate may campaign, if that has changed.
 func (k *keeper) tell() {
 	c := k.clearance()
-	switch problem := k.presence.problem(); {
+	switch problem := k.shield.attendance.problem(); {
 	case !c.Granted && problem != nil:
 		c.Why = problem.Error()
 	case !k.met && k.trouble != "":
@@ -214,7 +212,7 @@ func (k *keeper) await(why string) {
 		return
 	}
 	k.waiting = why
-	k.presence.say(why)
+	k.shield.attendance.say(why)
 	switch {
 	case k.duty == adopting:
 		k.term.clear(election.Clearance{Why: why})
@@ -231,7 +229,7 @@ func (k *keeper) begin(t *tenure) {
 	k.retryAt, k.watchAt = time.Time{}, time.Time{}
 	if k.waiting != "" { // the elector has not been told in this term
 		k.waiting = ""
-		k.presence.say("")
+		k.shield.attendance.say("")
 	}
 	k.retries.Reset()
 	k.watch.stop() // its connection may have run to where the last leader died
@@ -345,9 +343,11 @@ func (k *keeper) job(do action) func(context.Context) result {
 	}
 }
 
-// unseal gives a sealed ConfigMap back to the presences of all candidates.
+// unseal gives a sealed ConfigMap back to the presences of the candidates that
+// keep one. One in mode lease does not: with its presence the shield would
+// outlive them, and nobody would lead.
 func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.Owner, stage record.Stage) (ownerref.Record, error) {
-	all, err := k.presence.list(ctx)
+	all, err := k.shield.attendance.holders(ctx)
 	if err != nil {
 		return ownerref.Record{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -26,9 +27,32 @@ import (
 // concurrent use.
 type LeaseOnly struct {
 	*phased
-	config    lease.Config
+	*attendance
+	config    LeaseOnlyConfig
 	configMap *ownerref.ConfigMap
 }
+
+// LeaseOnlyConfig says what a [LeaseOnly] is made of.
+type LeaseOnlyConfig struct {
+	// Lease is the Lease. Client and CloseConnections serve this lock alone.
+	Lease lease.Config
+	// Core talks to the core group, v1, to look for the ConfigMap; where that is
+	// not permitted, it is not looked for, and the log says so. Required.
+	Core rest.Interface
+	// Candidate and Pod are who campaigns. Without the name and the UID of a pod
+	// in the Lease's namespace there is no presence object, so that neither tools
+	// nor other candidates know of this one.
+	Candidate election.Candidate
+	Pod       ownerref.Owner
+	// Version of the program, for people.
+	Version string
+	// Timing is the election's.
+	Timing election.Timing
+}
+
+// Alone is the mode that the presence of a [LeaseOnly] says. It takes no part in
+// a migration.
+const Alone Mode = "lease"
 
 var _ election.Guardian = (*LeaseOnly)(nil)
 
@@ -41,22 +65,27 @@ const (
 	recheckLegacy = 10 * time.Second
 )
 
-// NewLeaseOnly returns a lock on the Lease that c describes. core talks to the
-// core group, v1, to look for the ConfigMap; where that is not permitted, it is
-// not looked for, and the log says so. It does no I/O.
-func NewLeaseOnly(c lease.Config, core rest.Interface) (*LeaseOnly, error) {
+// NewLeaseOnly returns the lock that c describes, or an error that lists what is
+// wrong with c. It does no I/O.
+func NewLeaseOnly(c LeaseOnlyConfig) (*LeaseOnly, error) {
+	c.Timing = c.Timing.WithDefaults()
 	l := &LeaseOnly{config: c}
 	var errs [2]error
-	l.phased, errs[0] = newPhased(c, record.Legacy{})
-	l.configMap, errs[1] = ownerref.New(ownerref.Config{Core: core, Namespace: c.Namespace, Name: c.Name, Logger: c.Logger})
-	if err := errors.Join(errs[:]...); err != nil {
+	l.phased, errs[0] = newPhased(c.Lease, record.Legacy{})
+	l.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.Lease.Name, Logger: c.Lease.Logger})
+	if err := errors.Join(append(errs[:], c.Timing.Validate())...); err != nil {
 		return nil, err
 	}
+	l.attendance = newAttendance(participant{c.Lease, c.Core, Alone, c.Candidate, c.Pod, c.Version, c.Timing, false}, l.news)
 	return l, nil
 }
 
-// Attend says whether this candidate may campaign, as election.Guardian says.
+// Attend says whether this candidate may campaign, as election.Guardian says, and
+// keeps the own presence, which it does not depend on.
 func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) error {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	wait.Go(func() { l.keep(ctx) })
 	said := election.Clearance{}
 	for {
 		c, again := mayMix(l.latest(), l.moved()), time.Duration(0)
@@ -66,6 +95,7 @@ func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) 
 		if c != said {
 			said = c
 			clear(c)
+			l.say(c.Why)
 		}
 		var later <-chan time.Time
 		if again > 0 {
@@ -74,6 +104,9 @@ func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) 
 		select {
 		case <-l.news:
 		case <-later:
+		case <-l.exists:
+		case err := <-l.gone:
+			l.config.Lease.Logger.Info("the own presence object is not kept any more", "cause", err.Error())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -108,13 +141,13 @@ func (l *LeaseOnly) look(ctx context.Context) (election.Clearance, time.Duration
 	r, err := l.configMap.Read(ctx)
 	switch {
 	case errors.Is(err, election.ErrForbidden):
-		l.config.Logger.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
+		l.config.Lease.Logger.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
 	case err != nil:
 		return election.Clearance{Why: err.Error()}, recheckError
 	case r.Kind == ownerref.Legacy:
-		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Namespace, l.config.Name, r.Owner.Name)}, recheckLegacy
+		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Lease.Namespace, l.config.Lease.Name, r.Owner.Name)}, recheckLegacy
 	case r.Kind == ownerref.Shield:
-		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", l.config.Namespace, l.config.Name)}, recheckLegacy
+		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", l.config.Lease.Namespace, l.config.Lease.Name)}, recheckLegacy
 	}
 	return election.Clearance{Granted: true}, 0
 }

@@ -78,6 +78,7 @@ type ShieldConfig struct {
 // use.
 type Shield struct {
 	*phased
+	*attendance
 	config    ShieldConfig
 	configMap *ownerref.ConfigMap
 	census    *ownerref.Census
@@ -109,6 +110,9 @@ func NewShield(c ShieldConfig) (*Shield, error) {
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,
 		Selector: c.Selector, LegacyGrace: c.LegacyGrace, Logger: c.Lease.Logger,
 	})
+	if s.phased != nil {
+		s.attendance = newAttendance(c.participant(), s.news)
+	}
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
@@ -151,5 +155,5 @@ func (s *Shield) Adopt(ctx context.Context, term election.Term, clear func(elect
 func (s *Shield) log() logr.Logger { return s.config.Lease.Logger }
 
 func (c ShieldConfig) participant() participant {
-	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing}
+	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing, true}
 }

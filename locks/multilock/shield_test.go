@@ -80,9 +80,7 @@ func scenario(t *testing.T, f func(s *stage)) {
 
 // refuseTo refuses requests with that verb and path; none for an empty verb.
 func (s *stage) refuseTo(verb, path string) {
-	s.server.Mu.Lock()
-	defer s.server.Mu.Unlock()
-	s.refuse = func(v, p string) bool { return v == verb && p == path }
+	s.refuses(func(v, p string) bool { return v == verb && p == path })
 }
 
 // runs adds a pod.
@@ -352,15 +350,60 @@ func TestASealOutlivesTheLease(t *testing.T) {
 	})
 }
 
-func TestARollbackGivesTheShieldBackToAllPresences(t *testing.T) {
+func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
 		s.phase("sealed", 2)
 		s.start("b")
+		s.startPlain("plain")
+		if n := len(s.presences()); n != 3 {
+			t.Fatalf("there are %d presences", n)
+		}
 		s.phase("dual", 3)
 		a.Stays()
+		s.shielded(2) // that of mode lease would keep it up when the others have gone back
+	})
+}
+
+// TestACandidateInModeLeaseIsNoLegacyPod: it knows nothing of the ConfigMap, and
+// the Lease decides between it and those that do.
+func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.runs("plain")
+		plain := s.startPlain("plain")
+		plain.Leads()
+		a := s.start("a")
+		a.Idles() // the Lease is held
+		plain.Stop()
+		if _, took := a.Leads(); took != 0 {
+			t.Errorf("a leads %v after the release", took)
+		}
+		s.shielded(1)
+		again := s.startPlain("plain")
+		s.waits(again, "dual")
+		s.runs("old") // beside them
+		a.Stop()
+		b := s.start("b")
+		b.Leads() // M6: no new list under an armed shield
 		s.shielded(2)
+	})
+	scenario(t, func(s *stage) {
+		s.runs("old")
+		s.holds("old")
+		s.runs("plain")
+		plain := s.startPlain("plain")
+		s.waits(plain, "old")
+		if o := s.presence("plain"); !strings.Contains(o.Waiting, "old") {
+			t.Errorf("its presence waits for %q", o.Waiting)
+		}
+		s.waits(s.start("a"), "old") // a legacy owner counts, whoever has a presence
+	})
+	scenario(t, func(s *stage) {
+		s.runs("old")
+		s.holds("old")
+		s.startPlain("old") // in the very pod of the legacy leader
+		s.waits(s.start("a"), "old")
 	})
 }
 
@@ -583,13 +626,26 @@ func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testi
 	})
 }
 
-func (s *stage) startPlain(name string) *seat {
+func (s *stage) startPlain(name string, change ...func(*multilock.LeaseOnlyConfig)) *seat {
 	s.T.Helper()
-	lock, err := multilock.NewLeaseOnly(
-		lease.Config{Client: apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion))
+	return s.elect(s.plain(name, change...), election.Candidate{Identity: name}, nil)
+}
+
+// plain is the lock of a candidate in mode lease.
+func (s *stage) plain(name string, change ...func(*multilock.LeaseOnlyConfig)) *multilock.LeaseOnly {
+	s.T.Helper()
+	config := multilock.LeaseOnlyConfig{
+		Lease:     lease.Config{Client: apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion),
+		Candidate: election.Candidate{Identity: name, Zone: "z-" + name},
+		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	lock, err := multilock.NewLeaseOnly(config)
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return s.elect(lock, election.Candidate{Identity: name}, nil)
+	return lock
 }

@@ -105,6 +105,7 @@ type TwinConfig struct {
 // serves one elector at a time. All methods are safe for concurrent use.
 type Twin struct {
 	*phased
+	*attendance
 	both   *both
 	config TwinConfig
 	record *annotation.Lock
@@ -132,6 +133,7 @@ func NewTwin(c TwinConfig) (*Twin, error) {
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
+	t.attendance = newAttendance(c.participant(), t.news)
 	t.both = &both{governing: t.phased, legacy: t.record, alone: t.alone}
 	return t, nil
 }
@@ -181,7 +183,7 @@ func (t *Twin) clearance(stage record.Stage) election.Clearance {
 }
 
 func (c TwinConfig) participant() participant {
-	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing}
+	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing, false}
 }
 
 // Attend keeps the own presence, and says by the phase whether this candidate may
@@ -191,23 +193,18 @@ func (t *Twin) Attend(ctx context.Context, clear func(election.Clearance)) error
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	here := newAttendance(t.config.participant(), t.news)
-	if t.config.Pod.Name != "" && t.config.Pod.UID != "" {
-		wait.Go(func() { here.keep(ctx) })
-	} else {
-		t.config.Lease.Logger.Info("the own pod is not known by name and UID, so that no tool sees this candidate: set POD_NAME and POD_UID by the downward API")
-	}
+	wait.Go(func() { t.keep(ctx) })
 	for said := (election.Clearance{}); ; {
 		if c := t.clearance(t.latest()); c != said {
 			said = c
 			clear(c)
-			here.say(c.Why)
+			t.say(c.Why)
 		}
 		select {
 		case <-t.news:
 			signal(t.turned)
-		case <-here.exists:
-		case err := <-here.gone:
+		case <-t.exists:
+		case err := <-t.gone:
 			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -504,7 +504,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 			if old, now := s.writes(); old < 8 || now < 8 {
 				t.Errorf("%d writes of the legacy object and %d of the Lease", old, now)
 			}
-			plain, err := NewLeaseOnly(s.leases(s.server), s.core(s.server))
+			plain, err := NewLeaseOnly(LeaseOnlyConfig{Lease: s.leases(s.server), Core: s.core(s.server)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -195,7 +195,7 @@ func cleaned(t *testing.T, p *past) {
 
 // leaseOnly makes a candidate one of mode lease.
 func (s *siege) leaseOnly(e *entry) {
-	lock, err := operator.LeaseOnlyLock(e.cfg, brisk, "default", s.lock, e.o.LockOptions)
+	lock, err := operator.LeaseOnlyLock(e.cfg, brisk, e.self, "default", s.lock, operator.LeaseOnlyOptions{LockOptions: e.o.LockOptions})
 	must(s.t, err)
 	e.lock, e.alone = lock, true
 }
