@@ -111,7 +111,11 @@ type victory struct {
 func (r *run) campaign(ctx context.Context) (victory, error) {
 	interval := r.config.Timing.RenewInterval
 	c := &campaign{timing: r.config.Timing, unsure: true, retries: retries(interval/10, interval)}
+	if r.judge.own() {
+		c.retries = retries(interval/10, interval/4) // it is within a precedence that the lock can be had back
+	}
 	c.news(time.Now())
+	r.outage = outage{after: c.timing.RenewDeadline, precedence: c.timing.Precedence, answered: time.Now()}
 	r.board.update(func(s *Status) { s.State = StateFollower })
 	for {
 		alarm := time.NewTimer(time.Until(r.proceed(c)))
@@ -174,10 +178,14 @@ func (r *run) proceed(c *campaign) time.Time {
 	return r.watcher.earlier(until)
 }
 
-// free is when this candidate may take the lock: the judge's word, later by
-// the head start that others have and by the courtesy of who gave it up.
+// free is when this candidate may take the lock: the judge's word, later by the
+// precedence of the former leader after an outage, by the head start that others
+// have and by the courtesy of who gave it up.
 func (r *run) free() (freeing, bool) {
 	free, known := r.judge.free()
+	if known && free.cause.ranOut() {
+		free.at = latest(free.at, r.outage.over(time.Now()))
+	}
 	if known && free.cause != CauseReclaimed { // nobody else can have that
 		free.at = latest(free.at.Add(r.headStart(free)), r.holdOff)
 	}
@@ -216,6 +224,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	}
 	c.failed = a.err != nil && !a.conflict()
 	c.blind = c.blind || c.failed
+	r.outage.take(a, now)
 	if a.op == opAcquire || len(c.victory.attempts) > 0 {
 		c.victory.attempts = append(c.victory.attempts, a)
 	}
@@ -269,8 +278,9 @@ func (r *run) heard(c *campaign, e Event) {
 	r.watcher.hear(e, now)
 	r.note(opWatch, nil)
 	if e.Bookmark || !r.observe(e.Snapshot, now) {
-		return // a watch that lives is no sign of the lock's holder
+		return // a watch that lives is no sign of the lock's holder, nor of the API behind it
 	}
+	r.outage.hear(now)
 	c.news(now)
 	r.follow()
 }

@@ -156,6 +156,7 @@ type run struct {
 	peers      []Peer              // all candidates that are known, by identity
 
 	holdOff time.Time // not before this is the lock taken again: it was given up
+	outage  outage    // of the API, as this candidacy sees it
 }
 
 func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {

@@ -187,7 +187,7 @@ func (j *judge) clearedItsOwn() bool {
 
 // life is the last sign of life of the holder before a takeover.
 func (j *judge) life(c Cause) time.Time {
-	if c == CauseExpired || c == CauseDeleted || c == CauseCleared {
+	if c.ranOut() {
 		return j.lifeSeen
 	}
 	return j.seen

@@ -163,7 +163,7 @@ func (r *run) workReturned(l *leadership) {
 }
 
 func (r *run) ranOut() error {
-	return &LostError{Reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline)}
+	return &LostError{Reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true}
 }
 
 // proceedLeading does what is due in a term and returns when to look again at
@@ -364,7 +364,7 @@ func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err erro
 	r.waiting(r.clearance.Why)
 	r.telemetry.leading(r.requests, false)
 	l.trust.end()
-	r.giveUp(l)
+	r.giveUp(l, ctx.Err() == nil && !r.config.StopAtLoss)
 	switch {
 	case l.fatal != nil:
 		return false, l.fatal
@@ -381,6 +381,13 @@ func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err erro
 	return true, nil
 }
 
+// unheard reports whether the term was lost since nothing was heard of the lock
+// for too long.
+func (l *leadership) unheard() bool {
+	var lost *LostError
+	return errors.As(l.cause, &lost) && lost.silence
+}
+
 // realError is what the work returned, unless that is the end of its context.
 func (r *run) realError(err, cause error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, cause) {
@@ -390,12 +397,13 @@ func (r *run) realError(err, cause error) error {
 }
 
 // giveUp releases the lock after the work has returned, unless it took too
-// long or somebody else has it.
-func (r *run) giveUp(l *leadership) {
+// long or somebody else has it. Whoever lost it for want of answers and
+// campaigns again keeps its name on it: that is what it comes back by.
+func (r *run) giveUp(l *leadership, again bool) {
 	if a, ok := r.courier.settle(); ok {
 		r.answeredRelease(a)
 	}
-	if l.overrun || r.courier.busy || !r.judge.holds() {
+	if l.overrun || r.courier.busy || !r.judge.holds() || again && l.unheard() {
 		return
 	}
 	if !r.release(l.term.Token, l.trace, false) {

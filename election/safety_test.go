@@ -525,9 +525,9 @@ func TestS5WorkThatReturnsUnfinishedIsNotReleasedFor(t *testing.T) {
 	})
 }
 
-func TestS5ALostTermIsReleasedIfTheWorkStoppedInTime(t *testing.T) {
+func TestS5ALostTermIsReleasedIfTheWorkStoppedInTimeAndItsCandidateLeaves(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a")
+		a := s.start("a", func(c *election.Config) { c.StopAtLoss = true })
 		a.Leads()
 		b := s.start("b")
 		a.link.Set(cut)
@@ -537,6 +537,22 @@ func TestS5ALostTermIsReleasedIfTheWorkStoppedInTime(t *testing.T) {
 		if took >= lease-deadline {
 			t.Errorf("b leads %v after a had stopped: it waited for the lease", took)
 		}
+	})
+}
+
+func TestATermThatWasLostForWantOfAnswersIsFollowedByTheSameLeaders(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		first, _ := a.Leads()
+		b := s.start("b")
+		a.link.Set(cut)
+		a.Loses()
+		a.link.Set(electiontest.Fault{})
+		second, took := a.Leads()
+		if second.Token <= first.Token || second.Cause != election.CauseReclaimed || took >= lease-deadline {
+			t.Errorf("%v after %+v came %+v", took, first, second)
+		}
+		b.Idles()
 	})
 }
 

@@ -34,6 +34,8 @@ type LostError struct {
 	// if trust ran out unseen.
 	Holder string
 	Reason string
+
+	silence bool // the lock may still be this candidate's
 }
 
 func (e *LostError) Error() string {

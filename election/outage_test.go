@@ -1,0 +1,162 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+const precedence = 2 * interval
+
+// away is how an API that is away may look.
+var away = []electiontest.Fault{cut, {Err: errors.New("503")}}
+
+func TestAfterAnOutageTheFormerLeaderLeadsAgain(t *testing.T) {
+	for seed := range 20 {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			scenario(t, func(s *stage) { outages(s, rand.New(rand.NewPCG(uint64(seed), 2))) })
+		})
+	}
+}
+
+// outages takes the API away a few times, and wants the same leader after each.
+func outages(s *stage, dice *rand.Rand) {
+	a := s.start("a")
+	all := []*seat{a}
+	for i := range 4 {
+		all = append(all, s.start(fmt.Sprint("b", i)))
+	}
+	last, _ := a.Leads()
+	for range 5 {
+		time.Sleep(time.Minute + time.Duration(dice.Int64N(int64(time.Minute))))
+		a.SetStopTime(time.Duration(dice.Int64N(int64(4 * time.Second))))
+		long := 12*time.Second + time.Duration(dice.Int64N(int64(48*time.Second)))
+		fault := away[dice.IntN(len(away))]
+		for _, c := range all {
+			c.link.Set(fault)
+		}
+		time.Sleep(long)
+		for _, c := range all {
+			c.link.Set(electiontest.Fault{})
+		}
+		term, took := a.Leads()
+		if term.Cause != election.CauseReclaimed || term.Token <= last.Token || took > precedence {
+			s.T.Errorf("%v after an outage of %v with %+v came %+v", took, long, fault, term)
+		}
+		last = term
+		for len(a.Ended) > 0 {
+			<-a.Ended
+		}
+	}
+	for _, c := range all[1:] {
+		c.Idles()
+	}
+}
+
+func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testing.T) {
+	for _, fault := range away {
+		scenario(t, func(s *stage) {
+			a := s.start("a")
+			a.Leads()
+			b := s.start("b")
+			a.link.Set(cut)
+			b.link.Set(fault)
+			time.Sleep(40 * time.Second)
+			reads := b.link.Calls("read")
+			b.link.Set(electiontest.Fault{})
+			for b.link.Calls("read") == reads {
+				time.Sleep(time.Millisecond)
+			}
+			term, took := b.Leads()
+			if took < precedence-time.Millisecond || took > precedence || term.Cause != election.CauseExpired {
+				t.Errorf("b leads %v after its first answer, for %s", took, term.Cause)
+			}
+		})
+	}
+}
+
+func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault electiontest.Fault
+		long  time.Duration
+	}{
+		"a dead watch":                   {electiontest.Fault{Mute: true}, lease},
+		"less than a RenewDeadline":      {cut, deadline / 2},
+		"requests that fail and recover": {electiontest.Fault{Err: errors.New("503")}, deadline / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				b := s.start("b")
+				a.link.Set(cut)
+				b.link.Set(test.fault)
+				time.AfterFunc(test.long, func() { b.link.Set(electiontest.Fault{}) })
+				_, took := b.Leads()
+				s.want("b leads", took, lease)
+			})
+		})
+	}
+}
+
+func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval + time.Millisecond)
+		b := s.start("b")
+		b.link.Set(away[1])
+		time.Sleep(time.Minute)
+		a.Stop()
+		synctest.Wait()
+		b.link.Set(electiontest.Fault{})
+		_, took := b.Leads()
+		if took > interval*3/2 { // its next read
+			t.Errorf("b leads %v after the API was back", took)
+		}
+	})
+}
+
+// vague is a lock whose watch sends bookmarks, whatever else is the matter.
+type vague struct{ election.Lock }
+
+func (v vague) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	for {
+		select {
+		case events <- election.Event{Bookmark: true, Snapshot: election.Snapshot{Version: from}}:
+			time.Sleep(time.Second)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		var link *electiontest.Faulty
+		b := s.start("b", func(c *election.Config) {
+			link = c.Lock.(*electiontest.Faulty)
+			c.Lock = vague{link}
+		})
+		a.link.Set(cut)
+		link.Set(away[1])
+		time.Sleep(time.Minute)
+		b.Idles()
+		link.Set(electiontest.Fault{})
+		if _, took := b.Leads(); took < precedence {
+			t.Errorf("b leads %v after the API was back", took)
+		}
+	})
+}
