@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 )
 
@@ -95,6 +96,43 @@ func (t *Testbed) restartAPIServer(ctx context.Context, zone string) (*task, err
 	}
 	z.apiserver = started
 	return started, nil
+}
+
+// Part is a part of the control plane that every zone has.
+type Part string
+
+// The parts.
+const (
+	Etcd      Part = "etcd"
+	APIServer Part = "apiserver"
+)
+
+// Pause freezes a part of the control plane (SIGSTOP) in all zones that have
+// power: its connections stay open, and nobody answers on them. Nothing can be
+// started or restored before Resume.
+func (t *Testbed) Pause(part Part) error { return t.signalAll(part, stopSignal) }
+
+// Resume lets a part that was paused go on.
+func (t *Testbed) Resume(part Part) error { return t.signalAll(part, continueSignal) }
+
+func (t *Testbed) signalAll(part Part, s os.Signal) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for _, z := range t.zones {
+		if z.dark || t.closed {
+			continue
+		}
+		task := map[Part]*task{Etcd: z.etcd, APIServer: z.apiserver}[part]
+		if task == nil {
+			return fmt.Errorf("there is no part %q: use %s or %s", part, Etcd, APIServer)
+		}
+		if err := task.process.Signal(s); err != nil {
+			errs = append(errs, fmt.Errorf("send %s to the %s of zone %s: %w", s, part, z.name, err))
+		}
+	}
+	t.say("%s to every %s", s, part)
+	return errors.Join(errs...)
 }
 
 // darken takes the power from zones that did not come up, so that Restore can
