@@ -208,12 +208,12 @@ func (r *run) act(c *campaign, do action) {
 		c.victory.freeing, _ = r.judge.free()
 		c.victory.life = r.judge.life(c.victory.cause)
 	}
-	base := r.judge.newest
-	record := creation(r.judge.renewal, r.config.Candidate, r.config.Timing.LeaseDuration, time.Now())
+	base, now := r.judge.newest, r.clock.now()
+	record := creation(r.judge.renewal, r.config.Candidate, r.config.Timing.LeaseDuration, now.awake)
 	if base.Version.Exists() {
-		record = acquisition(base.Record, r.config.Candidate, r.config.Timing.LeaseDuration, time.Now())
+		record = acquisition(base.Record, r.config.Candidate, r.config.Timing.LeaseDuration, now.awake)
 	}
-	r.courier.send(r.requests, request{op: opAcquire, base: base.Version, record: record, limit: limit})
+	r.courier.send(r.requests, request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit})
 }
 
 // answered takes in an answer and reports whether it won the lock.

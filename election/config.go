@@ -51,6 +51,20 @@ type Config struct {
 	// LeaseDuration, since a record may have been deleted under a holder that
 	// still leads. It makes every first start slow by that much.
 	WaitOnAbsent bool
+	// MaxClockSkew is how far any two wall clocks of all who ever hold the lock
+	// may be apart at any time; zero, the default, says that nothing is known of
+	// them. With it the first record that this candidate finds when Run begins
+	// counts as run out once it is LeaseDuration + MaxClockSkew + 1 s old by its
+	// own times, as after a power cut of the whole cluster, and need not be
+	// watched for a LeaseDuration. Anything seen later is waited for in full.
+	//
+	// It is the one place where a wall clock decides who may lead. If clocks are
+	// further apart, or are set back, a candidate that starts while a leader is
+	// cut off from the API leads beside it until that leader's term runs out, a
+	// RenewDeadline after its last renewal, and its work has stopped. A leader
+	// that is not cut off keeps its record young by a clock that is right, and
+	// ends at its next renewal, a RenewInterval later at most, where it is wrong.
+	MaxClockSkew time.Duration
 	// StopAtLoss makes Run return the cause of a lost term, instead of
 	// campaigning again.
 	StopAtLoss bool
@@ -95,6 +109,9 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("%w: Candidate.Identity is empty: it must be unique per process start", ErrConfig))
 	case n > maxIdentity:
 		errs = append(errs, fmt.Errorf("%w: Candidate.Identity has %d bytes, use at most %d", ErrConfig, n, maxIdentity))
+	}
+	if c.MaxClockSkew < 0 {
+		errs = append(errs, fmt.Errorf("%w: MaxClockSkew is %v: use how far wall clocks may be apart, or 0 if that is not known", ErrConfig, c.MaxClockSkew))
 	}
 	return errors.Join(append(errs, c.Timing.Validate())...)
 }

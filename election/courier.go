@@ -38,6 +38,7 @@ type request struct {
 	asOf   Version // reads: the newest version when it was sent
 	base   Version // writes: what record replaces
 	record Record
+	made   moment        // writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
 }
 
@@ -71,7 +72,10 @@ func newCourier(lock Lock, c clock) *courier {
 
 // send makes the request. It must not be called while busy.
 func (c *courier) send(ctx context.Context, r request) {
-	sent := c.clock.now()
+	sent := r.made // a record's times are no older than the trust that it gives
+	if sent.awake.IsZero() {
+		sent = c.clock.now()
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
 	if r.fresh {
 		ctx = WithFreshConnection(ctx)

@@ -169,6 +169,7 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 			identity:     e.config.Candidate.Identity,
 			lease:        e.config.Timing.LeaseDuration,
 			waitOnAbsent: e.config.WaitOnAbsent,
+			maxSkew:      e.config.MaxClockSkew,
 			token:        e.Status().Term.Token,
 		},
 		courier:  newCourier(e.config.Lock, e.clock),

@@ -33,7 +33,8 @@ type judge struct {
 	identity     string
 	lease        time.Duration // the candidate's own LeaseDuration
 	waitOnAbsent bool
-	token        uint64 // of the candidate's last term
+	maxSkew      time.Duration // see Config.MaxClockSkew
+	token        uint64        // of the candidate's last term
 
 	known   bool     // something was seen
 	newest  Snapshot // the newest version seen, possibly of no record
@@ -46,6 +47,7 @@ type judge struct {
 	lifeSeen  time.Time // first sight of the last renewal by a holder
 	startOver bool      // the history went back, see observeRead
 	gap       bool      // the record was found gone, and others may have come and gone
+	stale     time.Time // when renewal runs out by its own times, if these count
 }
 
 // freeing says when a lock is free to be taken, and why.
@@ -95,6 +97,7 @@ func (j *judge) observeRead(s Snapshot, asOf Version, blind bool, now time.Time)
 }
 
 func (j *judge) take(s Snapshot, now time.Time) {
+	first := !j.known
 	j.known, j.newest = true, s
 	if !s.Version.Exists() {
 		return // deleted is not released (S4): what was seen goes on until it expires
@@ -102,6 +105,10 @@ func (j *judge) take(s Snapshot, now time.Time) {
 	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) {
 		j.renewal = s.Record
 		return
+	}
+	j.stale = time.Time{}
+	if first {
+		j.stale = j.byWallClock(s, now)
 	}
 	j.prior = j.renewal
 	j.renewal, j.exists, j.uid, j.startOver = s.Record, true, s.Version.UID, false
@@ -128,7 +135,28 @@ func (j *judge) free() (freeing, bool) {
 	case !j.newest.Version.Exists():
 		return j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseDeleted), true
 	}
-	return j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseExpired), true
+	at := j.seen.Add(j.durationOf(j.renewal))
+	if !j.stale.IsZero() {
+		at = earliest(at, j.stale)
+	}
+	return j.freeing(at, CauseExpired), true
+}
+
+// oldest is how long ago a record may claim to be from. What claims more was
+// written by a clock that was never set, or is no time at all.
+const oldest = 365 * 24 * time.Hour
+
+// byWallClock is when the first record that a candidate sees has run out by the
+// times in it, for MaxClockSkew: the one exception of S2. The zero time says
+// that they do not count. One second more is for records in whole seconds. The
+// later of the two times counts, as a lock of two records has one of each.
+func (j *judge) byWallClock(s Snapshot, now time.Time) time.Time {
+	written := latest(s.Record.AcquireTime.Round(0), s.Record.RenewTime.Round(0))
+	age := now.Round(0).Sub(written)
+	if j.maxSkew <= 0 || s.Partial || s.Record.RenewTime.IsZero() || age < 0 || age > oldest {
+		return time.Time{}
+	}
+	return now.Add(j.durationOf(s.Record) + j.maxSkew + time.Second - age)
 }
 
 // own reports whether the record is of a term of this candidate's that was not

@@ -227,8 +227,9 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	if !base.Version.Exists() {
 		before = r.judge.renewal
 	}
-	record := renewal(before, r.config.Candidate, r.config.Timing.LeaseDuration, l.term.Token, l.trace, time.Now())
-	r.courier.send(r.requests, request{op: opRenew, fresh: l.failed, base: base.Version, record: record, limit: limit})
+	now := r.clock.now()
+	record := renewal(before, r.config.Candidate, r.config.Timing.LeaseDuration, l.term.Token, l.trace, now.awake)
+	r.courier.send(r.requests, request{op: opRenew, fresh: l.failed, base: base.Version, record: record, made: now, limit: limit})
 }
 
 // answeredLeader takes in the answer to a renewal or a read.

@@ -47,7 +47,10 @@ func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
 // schedule plays a random schedule, and returns how many terms there were.
 func schedule(s *stage, dice *rand.Rand) int {
 	start := func(n int) *seat {
-		c := s.candidate(fmt.Sprint("c", n), func(c *election.Config) { c.WaitOnAbsent = true })
+		c := s.candidate(fmt.Sprint("c", n), func(c *election.Config) {
+			c.WaitOnAbsent = true
+			c.MaxClockSkew = time.Duration(dice.IntN(2)) * time.Second // all clocks are one here
+		})
 		c.SetStopTime(time.Duration(dice.Int64N(int64(4800 * time.Millisecond))))
 		var asleep atomic.Int64
 		c.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })

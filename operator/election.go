@@ -108,7 +108,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	}
 	name = cmp.Or(o.Name, name)
 	c := election.Config{
-		Timing: o.Timing, HeadStart: o.headStart(),
+		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(),
 		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
 	change(&c)

@@ -71,6 +71,10 @@ type Options struct {
 	// all candidates.
 	PreferredZones []string
 
+	// MaxClockSkew is that of election.Config: how far wall clocks may be apart,
+	// for a fast start after the whole cluster was down. Zero means not to look.
+	MaxClockSkew time.Duration
+
 	// Mode is which locks are held. Empty means ModeLease. The others need to
 	// run in a pod that knows its UID, see [WhoAmI].
 	Mode Mode
@@ -131,6 +135,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Timing.RenewInterval, "leader-elect-retry-period", t.RenewInterval, "How often the leader renews.")
 	fs.DurationVar(&o.Timing.StopTimeout, "leader-elect-stop-timeout", t.StopTimeout, "How long the Lease is renewed for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
+	fs.DurationVar(&o.MaxClockSkew, "leader-elect-max-clock-skew", o.MaxClockSkew, "How far the nodes' wall clocks may be apart. Not zero: a record that is older than the lease at the start need not be waited for, and two may lead if clocks are further apart.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
 	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(cmp.Or(o.Mode, ModeLease)), "lease, auto (moves off a legacy lock, see the migration's runbook) or dual (auto that goes no further than phase dual).")

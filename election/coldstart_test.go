@@ -1,0 +1,112 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+const skew = 2 * time.Second
+
+func skewed(c *election.Config) { c.MaxClockSkew = skew }
+
+func TestAStaleRecordAtTheStartIsWaitedForByItsOwnTimesUpToMaxClockSkew(t *testing.T) {
+	const most = lease + skew + time.Second // after RenewTime
+	for name, test := range map[string]struct {
+		age  time.Duration
+		want time.Duration
+	}{
+		"old":                        {time.Hour, 0},
+		"just old enough":            {most, 0},
+		"not quite":                  {most - time.Second, time.Second},
+		"fresh":                      {0, lease},
+		"within the skew":            {skew, lease},
+		"from the future":            {-time.Hour, lease},
+		"by a clock that is not set": {30 * 365 * 24 * time.Hour, lease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				s.write(func(r *election.Record) {
+					*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-test.age).Round(0)}
+				})
+				term, took := s.start("a", skewed).Leads()
+				s.want("a leads", took, test.want)
+				if term.Cause != election.CauseExpired || term.Previous != "x" {
+					t.Errorf("the term is %+v", term)
+				}
+			})
+		})
+	}
+}
+
+func TestTimesInARecordCountForNothingElse(t *testing.T) {
+	old := func(r *election.Record) {
+		*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-time.Hour).Round(0)}
+	}
+	for name, test := range map[string]struct {
+		change func(*election.Config)
+		record func(*election.Record)
+	}{
+		"without MaxClockSkew": {func(*election.Config) {}, old},
+		"no time":              {skewed, func(r *election.Record) { old(r); r.RenewTime = time.Time{} }},
+		"a younger term":       {skewed, func(r *election.Record) { old(r); r.AcquireTime = time.Now() }},
+		"cleared by another": {skewed, func(r *election.Record) {
+			old(r)
+			r.Holder, r.Details = "", election.Details{Holder: "x", Token: 3}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				s.write(test.record)
+				_, took := s.start("a", test.change).Leads()
+				s.want("a leads", took, lease)
+			})
+		})
+	}
+}
+
+func TestOnlyTheFirstRecordIsWaitedForByItsOwnTimes(t *testing.T) {
+	scenario(t, func(s *stage) {
+		write := func(age time.Duration) {
+			s.write(func(r *election.Record) {
+				*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-age).Round(0)}
+			})
+		}
+		write(5 * time.Second)
+		a := s.start("a", skewed)
+		time.Sleep(time.Second)
+		write(time.Hour) // by a leader whose clock is wrong
+		_, took := a.Leads()
+		s.want("a leads", took, lease)
+	})
+}
+
+func TestALeaderThatRenewsIsNotRobbedByAColdStart(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", skewed)
+		a.Leads()
+		for i := range 20 {
+			time.Sleep(777 * time.Millisecond)
+			s.start(fmt.Sprint("b", i), skewed).Idles()
+		}
+		a.link.Set(cut)
+		time.Sleep(deadline + 4*time.Second) // its work may just have stopped
+		s.start("c", skewed).Idles()
+	})
+}
+
+func TestANegativeMaxClockSkewIsRefused(t *testing.T) {
+	_, err := election.New(election.Config{
+		Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}, MaxClockSkew: -1,
+	})
+	if !errors.Is(err, election.ErrConfig) {
+		t.Errorf("New: %v", err)
+	}
+}
