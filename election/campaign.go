@@ -118,7 +118,10 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 	r.outage = outage{after: c.timing.RenewDeadline, precedence: c.timing.Precedence, answered: time.Now()}
 	r.board.update(func(s *Status) { s.State = StateFollower })
 	for {
-		alarm := time.NewTimer(time.Until(r.proceed(c)))
+		r.pulse.until(time.Now())
+		until := r.proceed(c)
+		r.pulse.until(until)
+		alarm := time.NewTimer(time.Until(until))
 		won := false
 		select {
 		case <-ctx.Done():
@@ -137,6 +140,8 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			r.cleared(clearance)
 		case peers := <-r.met:
 			r.meet(peers)
+		case problem := <-r.checked:
+			r.feel(problem)
 		case err := <-r.left:
 			alarm.Stop()
 			r.withdraw()
@@ -162,7 +167,7 @@ func (r *run) proceed(c *campaign) time.Time {
 	if acquiring := r.courier.busy && r.courier.flying.op == opAcquire; !acquiring && (!known || free.at.After(now)) {
 		c.victory = victory{} // another one was faster, or the holder lives
 	}
-	c.barred = !r.clearance.Granted
+	c.barred = !r.clearance.Granted || r.unfit()
 	do, until := c.next(now, free.at, known, r.courier.busy)
 	switch {
 	case do == wait:
@@ -189,6 +194,7 @@ func (r *run) free() (freeing, bool) {
 	if known && free.cause != CauseReclaimed { // nobody else can have that
 		free.at = latest(free.at.Add(r.headStart(free)), r.holdOff)
 	}
+	free.at = r.healthyFirst(free.at)
 	return free, known
 }
 

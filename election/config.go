@@ -78,6 +78,8 @@ type Config struct {
 	// first, never whether one may. It returns soon after ctx ends. Nil means
 	// that nobody is known.
 	Peers func(ctx context.Context, tell func([]Peer))
+	// Health says how this candidate knows whether it is fit to lead.
+	Health Health
 
 	// TracerProvider receives one span for each takeover that this candidate
 	// wins, MeterProvider the metrics. Nil means none, at no cost.
@@ -113,5 +115,5 @@ func (c Config) validate() error {
 	if c.MaxClockSkew < 0 {
 		errs = append(errs, fmt.Errorf("%w: MaxClockSkew is %v: use how far wall clocks may be apart, or 0 if that is not known", ErrConfig, c.MaxClockSkew))
 	}
-	return errors.Join(append(errs, c.Timing.Validate())...)
+	return errors.Join(append(errs, c.Health.validate(), c.Timing.Validate())...)
 }

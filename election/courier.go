@@ -59,6 +59,7 @@ func (a answer) conflict() bool { return errors.Is(a.err, ErrConflict) }
 type courier struct {
 	lock    Lock
 	clock   clock
+	pulse   *pulse
 	answers chan answer
 	busy    bool // an answer is still to come; the loop owns this
 	flying  request
@@ -66,8 +67,8 @@ type courier struct {
 	wait    sync.WaitGroup
 }
 
-func newCourier(lock Lock, c clock) *courier {
-	return &courier{lock: lock, clock: c, answers: make(chan answer, 1), cancel: func() {}}
+func newCourier(lock Lock, c clock, p *pulse) *courier {
+	return &courier{lock: lock, clock: c, pulse: p, answers: make(chan answer, 1), cancel: func() {}}
 }
 
 // send makes the request. It must not be called while busy.
@@ -81,6 +82,7 @@ func (c *courier) send(ctx context.Context, r request) {
 		ctx = WithFreshConnection(ctx)
 	}
 	c.busy, c.flying, c.cancel = true, r, cancel
+	c.pulse.sent(r.op, time.Now().Add(r.limit))
 	c.wait.Go(func() {
 		defer cancel()
 		a := answer{request: r, sent: sent}
@@ -95,7 +97,10 @@ func (c *courier) send(ctx context.Context, r request) {
 }
 
 // received notes that the answer has been taken from the channel.
-func (c *courier) received() { c.busy, c.cancel = false, func() {} }
+func (c *courier) received() {
+	c.busy, c.cancel = false, func() {}
+	c.pulse.received()
+}
 
 // settle waits for the answer to the request on its way, if there is one, for
 // as long as the request may take and a little more.
@@ -103,6 +108,7 @@ func (c *courier) settle() (answer, bool) {
 	if !c.busy {
 		return answer{}, false
 	}
+	c.pulse.until(time.Now().Add(2 * c.flying.limit))
 	patience := time.NewTimer(2 * c.flying.limit)
 	defer patience.Stop()
 	select {

@@ -29,6 +29,7 @@ type Elector struct {
 	clock     clock
 	telemetry *telemetry
 	board     board
+	pulse     pulse
 	running   atomic.Bool
 	resign    chan chan struct{}
 	ended     atomic.Value // chan struct{}: closed when the newest Run returns
@@ -38,6 +39,7 @@ type Elector struct {
 // nothing yet. Its errors name all that is wrong, and what would be valid.
 func New(config Config) (*Elector, error) {
 	config.Timing = config.Timing.WithDefaults()
+	config.Health = config.Health.withDefaults(config.Timing)
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func New(config Config) (*Elector, error) {
 // returns only after lead has returned.
 //
 // The context of lead ends with the term, and context.Cause tells why:
-// [ErrLost], [ErrResigned], [ErrWithdrawn] or [ErrStopped]. It carries the values of ctx and
+// [ErrLost], [ErrResigned], [ErrUnhealthy], [ErrWithdrawn] or [ErrStopped]. It carries the values of ctx and
 // the term. When trust in the term is lost, lead has StopGrace to return
 // before somebody else may lead. When the stop is wanted, the elector goes on
 // renewing for up to StopTimeout, and then releases the lock. If lead takes
@@ -82,6 +84,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	defer r.close()
 	r.attend()
 	r.watchPeers(r.watching)
+	r.watchHealth(r.watching)
 	for {
 		won, err := r.campaign(ctx)
 		if ctx.Err() != nil {
@@ -154,9 +157,11 @@ type run struct {
 	beside     sync.WaitGroup      // what runs beside the loop, but for the work
 	met        chan []Peer         // nil where nobody tells who campaigns
 	peers      []Peer              // all candidates that are known, by identity
+	checked    chan error          // nil where nothing tells how this candidate is
 
 	holdOff time.Time // not before this is the lock taken again: it was given up
 	outage  outage    // of the API, as this candidacy sees it
+	fitness fitness   // of this candidate
 }
 
 func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {
@@ -172,7 +177,7 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 			maxSkew:      e.config.MaxClockSkew,
 			token:        e.Status().Term.Token,
 		},
-		courier:  newCourier(e.config.Lock, e.clock),
+		courier:  newCourier(e.config.Lock, e.clock, &e.pulse),
 		watcher:  newWatcher(e.config.Lock, e.config.Timing.RenewInterval),
 		problems: map[operation]error{},
 	}
@@ -186,12 +191,14 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 
 // close ends what Run started, and waits for it.
 func (r *run) close() {
+	r.pulse.until(time.Now())
 	r.unwatch() // the guardian and the peers, too
 	r.watcher.stop()
 	r.courier.cancel()
 	r.courier.wait.Wait()
 	r.beside.Wait()
-	r.board.publish(ChangeEnded, nil, func(s *Status) { s.State = StateIdle })
+	r.pulse.rest()
+	r.board.publish(ChangeEnded, nil, func(s *Status) { s.State, s.Unhealthy = StateIdle, nil })
 }
 
 // observe has the judge take in a snapshot, see [judge.observe].

@@ -58,10 +58,13 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 	r.obey(l) // it may have been withdrawn while the write that won was on its way
 	stop := ctx.Done()
 	for {
+		r.pulse.until(time.Now())
 		if l.over() {
 			return r.conclude(ctx, l)
 		}
-		alarm := time.NewTimer(time.Until(r.proceedLeading(l)))
+		until := r.proceedLeading(l)
+		r.pulse.until(until)
+		alarm := time.NewTimer(time.Until(until))
 		select {
 		case <-stop:
 			stop = nil
@@ -81,6 +84,8 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 			r.obey(l)
 		case peers := <-r.met:
 			r.meet(peers)
+		case problem := <-r.checked:
+			r.feel(problem)
 		case err := <-r.left:
 			l.fatal = abandoned(err)
 			r.loseTerm(l, fmt.Errorf("%w: %w", ErrLost, l.fatal))
@@ -181,7 +186,7 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 		r.watcher.resume = r.judge.newest.Version
 		r.watcher.start(r.watching)
 	}
-	until := r.watcher.earlier(now.Add(time.Hour))
+	until := r.watcher.earlier(r.mindHealth(l, now))
 	if l.cause != nil && !l.overrun {
 		until = earliest(until, l.stopBy)
 	}
@@ -363,9 +368,13 @@ func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err erro
 		r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State = StateFollower })
 	}
 	r.waiting(r.clearance.Why)
+	r.sayHealth(r.fitness.problem)
 	r.telemetry.leading(r.requests, false)
 	l.trust.end()
 	r.giveUp(l, ctx.Err() == nil && !r.config.StopAtLoss)
+	if errors.Is(l.cause, ErrUnhealthy) {
+		r.fitness.backAt = time.Now().Add(r.config.Health.StayBack)
+	}
 	switch {
 	case l.fatal != nil:
 		return false, l.fatal

@@ -4,6 +4,7 @@
 package election_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -46,9 +47,16 @@ func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
 
 // schedule plays a random schedule, and returns how many terms there were.
 func schedule(s *stage, dice *rand.Rand) int {
+	var sick atomic.Int64 // the number of the candidate that is
 	start := func(n int) *seat {
 		c := s.candidate(fmt.Sprint("c", n), func(c *election.Config) {
 			c.WaitOnAbsent = true
+			c.Health.Check = func(context.Context) error {
+				if int64(n) == sick.Load() {
+					return errSick
+				}
+				return nil
+			}
 			c.MaxClockSkew = time.Duration(dice.IntN(2)) * time.Second // all clocks are one here
 		})
 		c.SetStopTime(time.Duration(dice.Int64N(int64(4800 * time.Millisecond))))
@@ -69,6 +77,8 @@ func schedule(s *stage, dice *rand.Rand) int {
 		case 2:
 			c := alive[i]
 			go func() { _ = c.Resign(s.T.Context()) }()
+		case 5:
+			sick.Store(int64(s.Seats() - dice.IntN(4)))
 		case 3: // a restart in good order
 			alive[i].Stop()
 			alive[i] = start(s.Seats())
@@ -79,6 +89,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 			alive[i].link.Set(faults[dice.IntN(len(faults))])
 		}
 	}
+	sick.Store(-1)
 	mendAndLead(s, alive)
 	return len(s.History.Terms())
 }

@@ -41,6 +41,9 @@ type Status struct {
 	// Waiting says what the lock's guardian waits for before this candidate may
 	// campaign or lead; empty while it waits for nothing.
 	Waiting string
+	// Unhealthy is why this candidate should not lead, as its own check has it,
+	// and that it leads nonetheless if it does; nil while it is well.
+	Unhealthy error
 	// Problem is what keeps the elector from reading, writing or watching the
 	// lock; nil while all is well.
 	Problem error
@@ -61,6 +64,7 @@ const (
 	// ChangeOverrun: the work did not stop in time. The lease is left to run
 	// out, and never released for it.
 	ChangeOverrun  Change = "overrun"
+	ChangeHealth   Change = "health"   // Status.Unhealthy is another one, or gone
 	ChangeProblem  Change = "problem"  // Status.Problem is new or another one
 	ChangeResolved Change = "resolved" // Status.Problem is gone
 	ChangeEnded    Change = "ended"    // Run returns

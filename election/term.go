@@ -18,6 +18,8 @@ var (
 	ErrLost = errors.New("leadership lost")
 	// ErrResigned: Resign was called.
 	ErrResigned = errors.New("leadership resigned")
+	// ErrUnhealthy: the candidate was unhealthy for too long, see [Health].
+	ErrUnhealthy = errors.New("leader unhealthy")
 	// ErrStopped: the context given to Run ended.
 	ErrStopped = errors.New("elector stopped")
 	// ErrReturned: the work returned by itself.

@@ -1,0 +1,202 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Health says how a candidate knows whether it is fit to lead, and what follows
+// where it is not. It decides who should lead, and never who may. Without a
+// Check a candidate is always well; the zero value of all else is ready to use.
+//
+// An unhealthy candidate leaves a free lock to the others for one LeaseDuration
+// more, unless every other that is known (Config.Peers) is unhealthy too. A
+// leader that has been unhealthy for as long as After says gives its term up in
+// good order, with [ErrUnhealthy], and stays back. It leads on, and says so in
+// Status.Unhealthy, while no other candidate that is known is well: a leader
+// that is unwell does more than none. Where nobody tells who campaigns it gives
+// up in any case; if then nobody takes the lock for a LeaseDuration, whoever
+// does, though unhealthy, leads ten times as long before it tries that again.
+type Health struct {
+	// Check returns why this candidate is not fit to lead, in the same words for
+	// the same reason, or nil. It is called beside the elector, one call at a
+	// time, and should return when its context ends, which it does after an
+	// Interval; if it does not the candidate is unhealthy until it has.
+	// It is first called when Run begins, which campaigns once it has returned.
+	Check func(ctx context.Context) error
+	// Interval is the time from one call of Check to the next, and what each may
+	// take. Zero means the RenewInterval.
+	Interval time.Duration
+	// After is how long a leader must be unhealthy to give up. Zero means the
+	// LeaseDuration: a leader that is unwell is replaced about as soon as a dead one.
+	After time.Duration
+	// StayBack is how long it leaves the lock to others then, also if it is well
+	// again, unless no other that is known is well. Zero means two LeaseDurations.
+	StayBack time.Duration
+	// Required makes it rather nobody who leads than an unhealthy candidate.
+	Required bool
+}
+
+// reluctance is how many times longer a leader leads that took the lock because
+// nobody well did.
+const reluctance = 10
+
+func (h Health) withDefaults(t Timing) Health {
+	setDefault(&h.Interval, t.RenewInterval)
+	setDefault(&h.After, t.LeaseDuration)
+	setDefault(&h.StayBack, 2*t.LeaseDuration)
+	return h
+}
+
+func (h Health) validate() error {
+	var errs []error
+	for name, d := range map[string]time.Duration{"Interval": h.Interval, "After": h.After, "StayBack": h.StayBack} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%w: Health.%s is %v: use a positive duration, or 0 for the default", ErrConfig, name, d))
+		}
+	}
+	if h.Required && h.Check == nil {
+		errs = append(errs, fmt.Errorf("%w: Health is Required and has no Check", ErrConfig))
+	}
+	return errors.Join(errs...)
+}
+
+// watch calls Check until ctx ends, and tells what came of it whenever that
+// changes. It does not wait for a Check that does not return.
+func (h Health) watch(ctx context.Context, tell func(error)) {
+	first, last := true, error(nil)
+	news := func(err error) {
+		if first || (err == nil) != (last == nil) || err != nil && err.Error() != last.Error() {
+			tell(err)
+		}
+		first, last = false, err
+	}
+	for ctx.Err() == nil {
+		answer := make(chan error, 1)
+		limited, cancel := context.WithTimeout(ctx, h.Interval)
+		go func() { answer <- h.Check(limited) }()
+		next := time.NewTimer(h.Interval)
+		select {
+		case err := <-answer:
+			news(err)
+			await(ctx, next.C)
+		case <-next.C:
+			news(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
+			await(ctx, answer) // which is as old as its limit: the next one counts
+		case <-ctx.Done():
+		}
+		next.Stop()
+		cancel()
+	}
+}
+
+func await[T any](ctx context.Context, c <-chan T) {
+	select {
+	case <-c:
+	case <-ctx.Done():
+	}
+}
+
+// fitness is what the loop knows of its own health.
+type fitness struct {
+	known   bool      // the first check has returned
+	problem error     // nil while all is well
+	since   time.Time // when that began
+	backAt  time.Time // not before this is the lock taken: it was given up for a problem
+}
+
+// watchHealth begins to check this candidate's health, if there is a way to.
+func (r *run) watchHealth(ctx context.Context) {
+	health := r.config.Health
+	if health.Check == nil {
+		r.fitness.known = true
+		return
+	}
+	r.checked = make(chan error, 1)
+	tell := latestTo(r.checked)
+	r.beside.Go(func() { health.watch(ctx, tell) })
+}
+
+// feel takes in what a check has found.
+func (r *run) feel(problem error) {
+	f := &r.fitness
+	if f.problem == nil {
+		f.since = time.Now()
+	}
+	f.known, f.problem = true, problem
+	r.sayHealth(problem)
+}
+
+// sayHealth publishes the own health, if that is another than before.
+func (r *run) sayHealth(problem error) {
+	before := r.board.read().Unhealthy
+	switch {
+	case problem == nil && before == nil, problem != nil && before != nil && problem.Error() == before.Error():
+		return
+	case problem == nil:
+		r.log.Info("healthy again")
+	default:
+		r.log.Error(problem, "unhealthy")
+	}
+	r.board.publish(ChangeHealth, nil, func(s *Status) { s.Unhealthy = problem })
+}
+
+// othersWell reports whether another candidate is known to be well, and whether
+// any candidate is known at all.
+func (r *run) othersWell() (well, known bool) {
+	for _, p := range r.peers {
+		if p.Identity != r.config.Candidate.Identity && p.Unhealthy == "" {
+			return true, true
+		}
+	}
+	return false, len(r.peers) > 0
+}
+
+// unfit reports whether this candidate must not campaign at all.
+func (r *run) unfit() bool {
+	return !r.fitness.known || r.fitness.problem != nil && r.config.Health.Required
+}
+
+// healthyFirst is when this candidate may take a lock that is free at a time: it
+// leaves it to those that are well, if there may be any.
+func (r *run) healthyFirst(at time.Time) time.Time {
+	if well, known := r.othersWell(); known && !well && !r.config.Health.Required {
+		return at
+	}
+	if r.fitness.problem != nil {
+		at = at.Add(r.config.Timing.LeaseDuration)
+	}
+	return latest(at, r.fitness.backAt)
+}
+
+// mindHealth ends the term of a leader that has been unhealthy for too long, and
+// returns when to look again at the latest.
+func (r *run) mindHealth(l *leadership, now time.Time) time.Time {
+	f, health := &r.fitness, r.config.Health
+	later := now.Add(time.Hour)
+	if f.problem == nil || l.cause != nil {
+		return later
+	}
+	well, known := r.othersWell()
+	due := f.since.Add(health.After)
+	if began := l.term.Began; began.After(f.since) {
+		due = began.Add(health.After)
+		if !known {
+			due = began.Add(reluctance * health.After)
+		}
+	}
+	switch {
+	case now.Before(due):
+		return due
+	case known && !well && !health.Required:
+		r.sayHealth(fmt.Errorf("%w; it leads on, for no other candidate is known to be well", f.problem))
+	default:
+		r.stopWork(l, fmt.Errorf("%w: %w", ErrUnhealthy, f.problem))
+	}
+	return later
+}

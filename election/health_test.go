@@ -1,0 +1,270 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+var errSick = errors.New("the disk is full")
+
+// patient is the health of one candidate, and what it knows of the others'.
+type patient struct {
+	*seat
+	words chan []election.Peer // nil where nobody tells
+
+	mu  sync.Mutex
+	err error
+}
+
+func (p *patient) set(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+func (p *patient) check(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// admit starts a candidate that checks its health.
+func (s *stage) admit(identity string, health error, change ...func(*election.Config)) *patient {
+	s.T.Helper()
+	p := &patient{err: health}
+	p.seat = s.start(identity, append([]func(*election.Config){func(c *election.Config) { c.Health.Check = p.check }}, change...)...)
+	return p
+}
+
+// informed has it told who campaigns, by words.
+func informed(words chan []election.Peer) func(*election.Config) {
+	return func(c *election.Config) {
+		c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
+			for {
+				select {
+				case peers := <-words:
+					tell(peers)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}
+}
+
+func unwell(identity string) election.Peer {
+	p := peer(identity)
+	p.Unhealthy = errSick.Error()
+	return p
+}
+
+func TestAnUnhealthyLeaderGivesUpAndStaysBack(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.admit("a", nil)
+		a.Leads()
+		b := s.start("b")
+		time.Sleep(interval / 2)
+		a.set(errSick)
+		took, cause := a.Loses()
+		s.want("a gives up", took, interval/2+lease)
+		if !errors.Is(cause, election.ErrUnhealthy) || !errors.Is(cause, errSick) {
+			t.Errorf("the cause is %v", cause)
+		}
+		_, took = b.Leads()
+		s.want("b leads", took, 0)
+		a.set(nil)
+		time.Sleep(interval)
+		b.Stop()
+		_, took = a.Leads()
+		s.want("a leads again", took, 2*lease-interval)
+	})
+}
+
+func TestALeaderThatIsUnwellForAWhileGoesOn(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.admit("a", nil)
+		a.Leads()
+		s.start("b")
+		time.Sleep(interval / 2)
+		for range 10 {
+			time.Sleep(2 * interval)
+			a.set(errSick)
+			time.Sleep(lease - 2*interval)
+			a.set(nil)
+		}
+		a.Stays()
+	})
+}
+
+func TestAnUnhealthyCandidateLeavesTheLockToTheWellForALease(t *testing.T) {
+	all := []election.Peer{peer("a"), unwell("b"), peer("c")}
+	sick := []election.Peer{unwell("a"), unwell("b"), unwell("c")}
+	for name, test := range map[string]struct {
+		peers []election.Peer
+		want  time.Duration
+	}{
+		"nobody tells":   {nil, 2 * lease},
+		"one is well":    {all, 2 * lease},
+		"nobody is well": {sick, lease},
+		"it is alone":    {sick[1:2], lease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				words := make(chan []election.Peer)
+				b := s.admit("b", errSick, informed(words))
+				if test.peers != nil {
+					words <- test.peers
+				}
+				if got := b.Status().Unhealthy; !errors.Is(got, errSick) {
+					t.Errorf("the status says %v", got)
+				}
+				a.link.Set(cut)
+				_, took := b.Leads()
+				s.want("b leads", took, test.want)
+			})
+		})
+	}
+}
+
+func TestALeaderLeadsOnWhileNobodyElseIsWellAndSaysSo(t *testing.T) {
+	scenario(t, func(s *stage) {
+		words := make(chan []election.Peer)
+		a := s.admit("a", nil, informed(words))
+		transitions := a.Subscribe(s.T.Context())
+		a.Leads()
+		words <- []election.Peer{peer("a"), unwell("b")}
+		a.set(errSick)
+		time.Sleep(time.Hour)
+		a.Stays()
+		if got := a.Status().Unhealthy; got == nil || !strings.Contains(got.Error(), "leads on") || !errors.Is(got, errSick) {
+			t.Errorf("the status says %v", got)
+		}
+		var told []string
+		for len(transitions) > 0 || len(told) < 2 {
+			if change := <-transitions; change.Change == election.ChangeHealth {
+				told = append(told, change.Status.Unhealthy.Error())
+			}
+		}
+		if len(told) != 2 {
+			t.Errorf("%d words about it in an hour: %q", len(told), told)
+		}
+		words <- []election.Peer{unwell("a"), peer("b")}
+		took, cause := a.Loses()
+		s.want("once another is well a gives up", took, 0)
+		if !errors.Is(cause, election.ErrUnhealthy) {
+			t.Errorf("the cause is %v", cause)
+		}
+		synctest.Wait()
+		if got := a.Status().Unhealthy; got == nil || got.Error() != errSick.Error() {
+			t.Errorf("after its term the status says %v", got)
+		}
+		words <- []election.Peer{unwell("a"), unwell("b")}
+		a.Leads() // for the other never came
+	})
+}
+
+func TestWhereHealthIsRequiredRatherNobodyLeads(t *testing.T) {
+	required := func(c *election.Config) { c.Health.Required = true }
+	scenario(t, func(s *stage) {
+		words := make(chan []election.Peer)
+		a := s.admit("a", nil, required, informed(words))
+		a.Leads()
+		b := s.admit("b", errSick, required)
+		words <- []election.Peer{unwell("a"), unwell("b")}
+		a.set(errSick)
+		took, _ := a.Loses()
+		s.want("a gives up", took, interval+lease)
+		time.Sleep(time.Hour)
+		a.Idles()
+		b.Idles()
+		b.set(nil)
+		if _, took := b.Leads(); took > interval {
+			t.Errorf("b leads %v after it was well", took)
+		}
+	})
+}
+
+func TestWhereNobodyIsWellAndNobodyTellsThereIsALeaderMostOfTheTime(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.admit("a", errSick)
+		began, _ := a.Leads()
+		for range 5 {
+			led, cause := a.Loses()
+			if led < 10*lease-time.Second || !errors.Is(cause, election.ErrUnhealthy) {
+				t.Errorf("a led for %v, until %v", led, cause)
+			}
+			again, took := a.Leads()
+			if took > 2*lease || again.Token <= began.Token {
+				t.Errorf("a led again after %v", took)
+			}
+			began = again
+		}
+	})
+}
+
+func TestACandidateThatDoesNotKnowItsHealthYetDoesNotCampaign(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) {
+			c.Health.Check = func(ctx context.Context) error {
+				time.Sleep(time.Second)
+				return nil
+			}
+		})
+		_, took := a.Leads()
+		s.want("a leads", took, time.Second)
+	})
+}
+
+func TestACheckThatHangsMeansUnhealthyAndIsNotStartedTwice(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var calls atomic.Int32
+		let := make(chan struct{})
+		s.T.Cleanup(func() { close(let) })
+		a := s.start("a", func(c *election.Config) {
+			c.Health.Check = func(ctx context.Context) error {
+				if calls.Add(1) > 1 {
+					<-let
+				}
+				return nil
+			}
+		})
+		a.Leads()
+		b := s.start("b")
+		took, cause := a.Loses()
+		s.want("a gives up", took, 2*interval+lease)
+		if !errors.Is(cause, election.ErrUnhealthy) || calls.Load() != 2 {
+			t.Errorf("after %d calls the cause is %v", calls.Load(), cause)
+		}
+		b.Leads()
+		a.Stop()
+		if err := a.Wait(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func TestHealthThatMakesNoSenseIsRefused(t *testing.T) {
+	well := func(context.Context) error { return nil }
+	for _, health := range []election.Health{
+		{Check: well, Interval: -1}, {Check: well, After: -1}, {Check: well, StayBack: -1}, {Required: true},
+	} {
+		_, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}, Health: health})
+		if !errors.Is(err, election.ErrConfig) {
+			t.Errorf("%+v: %v", health, err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrWedged is wrapped by what [Elector.Alive] returns.
+var ErrWedged = errors.New("the elector is wedged")
+
+// certainty is how long after the first look at an elector that does not move
+// the next must find it so: the first may come right after the whole process
+// stood still.
+const certainty = time.Second
+
+// pulse is what tells others that the loop lives. The loop says by when it will
+// look again, and its courier by when an answer is due; there is no timer.
+type pulse struct {
+	mu      sync.Mutex
+	loop    vital
+	request vital
+	what    operation // what the request asks
+}
+
+// vital is something that is to happen by a time; zero if there is nothing.
+type vital struct {
+	by      time.Time
+	changes int
+	suspect time.Time // when somebody looked who found it late; zero if nobody did
+	seen    int       // the number of changes then
+}
+
+func (v *vital) set(by time.Time) {
+	v.by = by
+	v.changes++
+}
+
+// late reports how late it is, if that is more than margin and was so a while ago.
+func (v *vital) late(now time.Time, margin time.Duration) (time.Duration, bool) {
+	late := now.Sub(v.by)
+	switch {
+	case v.by.IsZero() || late <= margin:
+		v.suspect = time.Time{}
+	case v.suspect.IsZero() || v.seen != v.changes:
+		v.suspect, v.seen = now, v.changes
+	}
+	return late, !v.suspect.IsZero() && now.Sub(v.suspect) >= certainty
+}
+
+// until notes that the loop will be back by then.
+func (p *pulse) until(by time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loop.set(by)
+}
+
+// sent notes that a request is to be over by then.
+func (p *pulse) sent(what operation, by time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.what = what
+	p.request.set(by)
+}
+
+// received notes that the loop has taken in the answer.
+func (p *pulse) received() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loop.set(time.Now())
+	p.request.set(time.Time{})
+}
+
+// rest notes that nothing runs any more.
+func (p *pulse) rest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loop.set(time.Time{})
+	p.request.set(time.Time{})
+}
+
+func (p *pulse) late(margin time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if late, is := p.loop.late(now, margin); is {
+		return fmt.Errorf("%w: it has not moved for %v: something that it was given does not return", ErrWedged, late.Round(time.Second))
+	}
+	if late, is := p.request.late(now, margin); is {
+		return fmt.Errorf("%w: the lock does not return from a request (%s) that was to be over %v ago", ErrWedged, p.what, late.Round(time.Second))
+	}
+	return nil
+}
+
+// Alive returns nil, or an error that wraps [ErrWedged] if the elector itself
+// does not go on any more, which only a new process can mend: a function that
+// it was given does not return. It is for liveness probes.
+//
+// That the API is away, that others lead, that the candidate is unhealthy or
+// its lock waits is no reason: to restart all replicas for it would make it
+// worse. So is none that Run has not been called, or has returned. What is late
+// must be so by a RenewDeadline, and at a second look a second later or more, so
+// that a process which was stopped is not killed for it when it goes on. Time
+// in which the machine was suspended does not count.
+func (e *Elector) Alive() error { return e.pulse.late(e.config.Timing.RenewDeadline) }

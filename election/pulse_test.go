@@ -1,0 +1,174 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// probe is how often a kubelet asks.
+const probe = 10 * time.Second
+
+// dies returns how long it takes a probe to find that the elector is wedged.
+func dies(t *testing.T, e *election.Elector) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for time.Since(start) < time.Hour {
+		time.Sleep(probe)
+		if err := e.Alive(); errors.Is(err, election.ErrWedged) {
+			t.Log(err)
+			return time.Since(start)
+		} else if err != nil {
+			t.Fatalf("the probe says %v", err)
+		}
+	}
+	t.Fatal("no probe failed within an hour")
+	return 0
+}
+
+func lives(t *testing.T, when string, e *election.Elector) {
+	t.Helper()
+	if err := e.Alive(); err != nil {
+		t.Fatalf("%s: %v", when, err)
+	}
+}
+
+func TestAnElectorIsAliveWhateverTheAPIDoes(t *testing.T) {
+	for _, fault := range append(faults, cut) {
+		scenario(t, func(s *stage) {
+			all := []*seat{s.start("a"), s.start("b"), s.start("c")}
+			for _, c := range all {
+				c.link.Set(fault)
+			}
+			for range 360 {
+				time.Sleep(probe)
+				for _, c := range all {
+					lives(t, c.Status().Identity, c.Elector)
+				}
+			}
+		})
+	}
+}
+
+func TestAnElectorThatDoesNotRunIsAlive(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		for range 10 {
+			time.Sleep(time.Hour)
+			lives(t, "before Run", a.Elector)
+		}
+		a.Start()
+		time.Sleep(time.Minute)
+		a.Stop()
+		if err := a.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			time.Sleep(time.Hour)
+			lives(t, "after Run", a.Elector)
+		}
+	})
+}
+
+// stuck is a lock of which reads, or writes, do not return once told.
+type stuck struct {
+	election.Lock
+	reads, writes, let chan struct{}
+}
+
+func (l stuck) Read(ctx context.Context) (election.Snapshot, error) {
+	select {
+	case <-l.reads:
+		<-l.let
+	default:
+	}
+	return l.Lock.Read(ctx)
+}
+
+func (l stuck) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	select {
+	case <-l.writes:
+		<-l.let
+	default:
+	}
+	return l.Lock.Write(ctx, base, r)
+}
+
+func TestAnElectorThatIsWedgedIsFound(t *testing.T) {
+	const soon = deadline + interval + 3*probe
+	closed := make(chan struct{})
+	close(closed)
+	for name, test := range map[string]struct {
+		change func(*election.Config, chan struct{})
+		stop   bool // Run is to end
+	}{
+		"a lock that does not return from reads": {change: func(c *election.Config, let chan struct{}) {
+			c.Lock = stuck{c.Lock, closed, nil, let}
+		}},
+		"a lock that does not return from writes": {change: func(c *election.Config, let chan struct{}) {
+			c.Lock = stuck{c.Lock, nil, closed, let}
+		}},
+		"a head start that does not return": {change: func(c *election.Config, let chan struct{}) {
+			c.HeadStart = func(election.Takeover) time.Duration { <-let; return 0 }
+		}},
+		"peers that outlive Run": {change: func(c *election.Config, let chan struct{}) {
+			c.Peers = func(context.Context, func([]election.Peer)) { <-let }
+		}, stop: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				let := make(chan struct{})
+				s.T.Cleanup(func() { close(let) })
+				a := s.start("a", func(c *election.Config) { test.change(c, let) })
+				if test.stop {
+					a.Stop()
+				}
+				if took := dies(t, a.Elector); took > soon {
+					t.Errorf("it was found after %v, want %v at most", took, soon)
+				}
+			})
+		})
+	}
+}
+
+func TestACourierThatDoesNotReturnIsFoundWhileTheWatchGoesOn(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		let, writes := make(chan struct{}), make(chan struct{})
+		s.T.Cleanup(func() { close(let) })
+		b := s.start("b", func(c *election.Config) { c.Lock = stuck{c.Lock, nil, writes, let} })
+		time.Sleep(time.Minute)
+		lives(t, "while it follows", b.Elector)
+		close(writes)
+		a.link.Set(cut)
+		time.Sleep(lease + time.Second) // b's write is on its way for good
+		a.link.Set(electiontest.Fault{})
+		dies(t, b.Elector)
+	})
+}
+
+func TestAProcessThatStoodStillIsNotKilledForIt(t *testing.T) {
+	scenario(t, func(s *stage) {
+		let := make(chan struct{})
+		a := s.start("a", func(c *election.Config) {
+			c.HeadStart = func(election.Takeover) time.Duration { <-let; return 0 }
+		})
+		time.Sleep(time.Hour)
+		lives(t, "before the loop has run again", a.Elector)
+		lives(t, "a second probe at once", a.Elector)
+		close(let)
+		a.Leads()
+		for range 10 {
+			time.Sleep(probe)
+			lives(t, "thereafter", a.Elector)
+		}
+	})
+}
