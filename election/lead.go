@@ -353,7 +353,7 @@ func (r *run) endTerm(l *leadership, cause error, patience time.Duration) {
 func (r *run) overrun(l *leadership) {
 	l.overrun = true
 	r.telemetry.overrun(r.requests)
-	r.board.publish(ChangeOverrun, l.cause, func(*Status) {})
+	r.board.publish(ChangeOverrun, l.cause, func(s *Status) { s.Overrun = true })
 	r.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)
 }
 
@@ -365,7 +365,7 @@ func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err erro
 		}
 	}()
 	if l.returned {
-		r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State = StateFollower })
+		r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State, s.Overrun = StateFollower, false })
 	}
 	r.waiting(r.clearance.Why)
 	r.sayHealth(r.fitness.problem)

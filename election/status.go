@@ -38,6 +38,9 @@ type Status struct {
 	// Term is this candidate's own last term, and the zero Term before the
 	// first. Ask it whether it is still trusted.
 	Term Term
+	// Overrun says that the work of Term has not stopped in time, see
+	// ChangeOverrun; false again once it has.
+	Overrun bool
 	// Waiting says what the lock's guardian waits for before this candidate may
 	// campaign or lead; empty while it waits for nothing.
 	Waiting string

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -75,10 +76,12 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 	}
 	began, finished := make(chan context.Context), make(chan struct{})
 	over := make(chan error, 1)
+	once, end := context.WithCancel(ctx)
 	go func() {
-		over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error {
+		over <- e.Run(once, func(ctx context.Context, _ election.Term) error {
 			began <- ctx
 			<-finished
+			end() // whatever the term ended for
 			return nil
 		})
 	}()
@@ -91,6 +94,7 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 			}
 		}), nil
 	case err := <-over:
+		end()
 		return nil, nil, cmp.Or(err, context.Cause(ctx))
 	}
 }
@@ -108,7 +112,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	}
 	name = cmp.Or(o.Name, name)
 	c := election.Config{
-		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(),
+		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
 		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
 	change(&c)
@@ -133,12 +137,24 @@ type peersLock interface {
 	Peers(ctx context.Context, tell func([]election.Peer))
 }
 
+// alone is the lock of a process without election.
+type alone struct {
+	election.Lock
+	candidate election.Candidate
+}
+
+// Peers tells of the only one there is.
+func (a alone) Peers(_ context.Context, tell func([]election.Peer)) {
+	tell([]election.Peer{{Candidate: a.candidate}})
+}
+
 // place finds out where this process is, and makes its lock.
 func (e *Election) place(ctx context.Context, name string) (election.Lock, election.Candidate, error) {
 	if e.options.Disabled {
 		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
 		self := e.options.Self
-		return electiontest.NewMemory(name), election.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}, nil
+		who := election.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
+		return alone{electiontest.NewMemory(name), who}, who, nil
 	}
 	var err error
 	if e.config = e.options.Config; e.config == nil {
@@ -228,11 +244,25 @@ func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) erro
 }
 
 // Alive is a check for a liveness probe, in the form that controller-runtime
-// takes: it fails while work goes on in a term that is not trusted any more,
-// which nothing but the end of the process stops for certain.
+// takes. It fails for what nothing but the end of the process mends for certain:
+// work goes on in a term that is not trusted any more and was to have stopped,
+// or the elector does not move, see election.Elector.Alive. It never fails since
+// the API is away, or since this candidate is unhealthy or does not lead.
 func (e *Election) Alive(*http.Request) error {
-	if s := e.Status(); s.State == election.StateStopping && s.Term.TrustedFor() <= 0 {
+	if s := e.Status(); s.Overrun && s.Term.TrustedFor() <= 0 {
 		return fmt.Errorf("%w: the work of token %d on %v goes on", election.ErrUntrusted, s.Term.Token, s.Lock)
 	}
-	return nil
+	return e.Elector.Alive()
+}
+
+// LivenessHandler answers a liveness probe as Alive has it: 200 and "ok", or 503
+// and the reason, in text.
+func (e *Election) LivenessHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if err := e.Alive(req); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n") // who has gone needs no answer
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -242,6 +243,9 @@ func TestAnOverrunEndsTheProcessIfThatIsWanted(t *testing.T) {
 		if code := <-exited; code != 1 || time.Since(start) != election.StopTimeoutDefault {
 			t.Errorf("exit %d after %v", code, time.Since(start))
 		}
+		if err := e.Alive(nil); err != nil {
+			t.Errorf("while the term is trusted: %v", err)
+		}
 		time.Sleep(election.RenewDeadlineDefault)
 		if err := e.Alive(nil); !errors.Is(err, election.ErrUntrusted) {
 			t.Errorf("work goes on without trust: %v", err)
@@ -250,6 +254,84 @@ func TestAnOverrunEndsTheProcessIfThatIsWanted(t *testing.T) {
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// probed is what the liveness handler answers.
+func probed(e *Election) (int, string) {
+	w := httptest.NewRecorder()
+	e.LivenessHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))
+	return w.Code, w.Body.String()
+}
+
+func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		e, err := New(t.Context(), "op", Options{Disabled: true, HeadStart: func(election.Takeover) time.Duration { <-let; return 0 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() {
+			over <- e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+		}()
+		if code, text := probed(e); code != http.StatusOK || text != "ok\n" {
+			t.Errorf("at first: %d %q", code, text)
+		}
+		for range 3 {
+			time.Sleep(election.RenewDeadlineDefault)
+			_, _ = probed(e)
+		}
+		if code, text := probed(e); code != http.StatusServiceUnavailable || !strings.Contains(text, election.ErrWedged.Error()) {
+			t.Errorf("wedged: %d %q", code, text)
+		}
+		close(let)
+		synctest.Wait()
+		if code, text := probed(e); code != http.StatusOK {
+			t.Errorf("as it goes on: %d %q", code, text)
+		}
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnUnhealthyProcessThatBecameLeaderGivesUpForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sick atomic.Bool
+		o := Options{Disabled: true, Health: election.Health{Required: true, Check: func(context.Context) error {
+			if sick.Load() {
+				return errors.New("sick")
+			}
+			return nil
+		}}}
+		leading, done, err := o.Become(t.Context(), "op")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sick.Store(true)
+		<-leading.Done()
+		if cause := context.Cause(leading); !errors.Is(cause, election.ErrUnhealthy) {
+			t.Errorf("the cause is %v", cause)
+		}
+		done() // which returns when Run has
+	})
+}
+
+func TestWithoutElectionAnUnhealthyProcessLeadsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{Disabled: true, Health: election.Health{Check: func(context.Context) error { return errors.New("sick") }}}
+		leading, done, err := o.Become(t.Context(), "op")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if leading.Err() != nil {
+			t.Errorf("after an hour: %v", context.Cause(leading))
+		}
+		done()
 	})
 }
 

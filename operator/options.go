@@ -114,7 +114,8 @@ type Options struct {
 	// HeadStart is that of election.Config. Nil means that of the zone.Order
 	// that has PreferredZones, which mean nothing to another.
 	HeadStart func(election.Takeover) time.Duration
-	// TracerProvider and MeterProvider are those of election.Config.
+	// Health, TracerProvider and MeterProvider are those of election.Config.
+	Health         election.Health
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	// Logger is the one in the context where it is zero.

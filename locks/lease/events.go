@@ -46,6 +46,14 @@ func wording(t election.Transition) (kind, reason, text string) {
 		return corev1.EventTypeNormal, "LeaderStopping", "stops leading: " + t.Cause.Error()
 	case election.ChangeReleased:
 		return corev1.EventTypeNormal, "LeaderReleased", "released the lock"
+	case election.ChangeHealth:
+		switch s := t.Status; {
+		case s.State == election.StateFollower || s.State == election.StateIdle: // nothing to be told about the lock
+		case s.Unhealthy == nil:
+			return corev1.EventTypeNormal, "LeaderHealthy", "is healthy again"
+		default:
+			return corev1.EventTypeWarning, "LeaderUnhealthy", "is unhealthy: " + s.Unhealthy.Error()
+		}
 	case election.ChangeOverrun:
 		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
 	}

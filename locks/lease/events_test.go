@@ -35,3 +35,21 @@ func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
 		t.Errorf("another event: %q", extra)
 	}
 }
+
+func TestTheHealthOfALeaderIsAnEventAndThatOfAFollowerIsNone(t *testing.T) {
+	transitions := make(chan election.Transition, 10)
+	for _, state := range []election.State{election.StateFollower, election.StateLeader} {
+		for _, problem := range []error{errors.New("the disk is full"), nil} {
+			transitions <- election.Transition{Change: election.ChangeHealth, Status: election.Status{Identity: "a", State: state, Unhealthy: problem}}
+		}
+	}
+	close(transitions)
+	recorder := record.NewFakeRecorder(10)
+	lease.RecordEvents(recorder, transitions)
+	close(recorder.Events)
+	for _, want := range []string{"Warning LeaderUnhealthy a is unhealthy: the disk is full", "Normal LeaderHealthy a is healthy again", ""} {
+		if got := <-recorder.Events; got != want {
+			t.Errorf("event %q, want %q", got, want)
+		}
+	}
+}

@@ -34,6 +34,7 @@ type options struct {
 	kubeconfig       string
 	stopDelay        time.Duration
 	register, traces string
+	unhealthyFile    string
 	pace             register.Pace
 	guard            bool
 }
@@ -68,12 +69,17 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.pace.Interval, "register-interval", register.Interval, "how often it writes that")
 	f.IntVar(&o.pace.Deaf, "register-deaf", 0, "how many writes it makes before it sees that its term has ended")
 	f.BoolVar(&o.guard, "guard", true, "refuse to write it in a term that is not trusted")
+	f.StringVar(&o.unhealthyFile, "unhealthy-file", "", "file that makes the candidate unhealthy while it exists")
+	f.DurationVar(&o.MaxClockSkew, "max-clock-skew", 0, "how far wall clocks may be apart; 0 is not to look at them")
 	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if o.LegacyGrace = grace; grace == 0 {
 		o.LegacyGrace = -1 // the library's zero is its default
+	}
+	if o.unhealthyFile != "" {
+		o.Health.Check = o.check
 	}
 	switch {
 	case o.Name == "":
@@ -82,6 +88,14 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}
 	return o, o.Timing.WithDefaults().Validate()
+}
+
+// check is the health of a candidate with an --unhealthy-file.
+func (o options) check(context.Context) error {
+	if _, err := os.Stat(o.unhealthyFile); err == nil {
+		return fmt.Errorf("%s exists", o.unhealthyFile)
+	}
+	return nil
 }
 
 func main() {

@@ -85,6 +85,12 @@ func (w *work) print(t election.Transition) {
 		w.printer.Print(events.Event{Event: "released"})
 	case election.ChangeProblem:
 		w.printer.Print(events.Event{Event: "error", Error: t.Status.Problem.Error()})
+	case election.ChangeHealth:
+		if problem := t.Status.Unhealthy; problem != nil {
+			w.printer.Print(events.Event{Event: "unhealthy", Error: problem.Error()})
+		} else {
+			w.printer.Print(events.Event{Event: "healthy"})
+		}
 	case election.ChangeOverrun:
 		w.printer.Print(events.Event{Event: "error", Error: "the work did not stop in time: the lease is left to run out"})
 	}
