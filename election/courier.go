@@ -73,7 +73,7 @@ func newCourier(lock Lock, c clock, p *pulse) *courier {
 
 // send makes the request. It must not be called while busy.
 func (c *courier) send(ctx context.Context, r request) {
-	sent := r.made // a record's times are no older than the trust that it gives
+	sent := r.made // trust counts from no later than the time in the record
 	if sent.awake.IsZero() {
 		sent = c.clock.now()
 	}
