@@ -19,10 +19,9 @@ import (
 
 var errSick = errors.New("the disk is full")
 
-// patient is the health of one candidate, and what it knows of the others'.
+// patient is a candidate whose health is set.
 type patient struct {
 	*seat
-	words chan []election.Peer // nil where nobody tells
 
 	mu  sync.Mutex
 	err error
