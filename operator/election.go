@@ -33,6 +33,7 @@ type Election struct {
 	*election.Elector
 	options Options
 	config  *rest.Config // nil if there is no API server
+	roster  roster       // nil if the lock is none
 	log     logr.Logger
 	exit    func(code int)
 }
@@ -120,8 +121,8 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	if err == nil {
 		c.Lock, c.Candidate, err = e.place(ctx, name)
 	}
-	if lock, knows := c.Lock.(peersLock); knows {
-		c.Peers = lock.Peers
+	if lock, knows := c.Lock.(roster); knows {
+		c.Peers, e.roster = lock.Peers, lock
 	}
 	if err == nil {
 		e.Elector, err = election.New(c)
@@ -132,9 +133,10 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	return e, nil
 }
 
-// peersLock is a lock that knows who campaigns for it.
-type peersLock interface {
+// roster is a lock that knows who campaigns for it, and tells others.
+type roster interface {
 	Peers(ctx context.Context, tell func([]election.Peer))
+	SetUnhealthy(why string)
 }
 
 // alone is the lock of a process without election.
@@ -147,6 +149,9 @@ type alone struct {
 func (a alone) Peers(_ context.Context, tell func([]election.Peer)) {
 	tell([]election.Peer{{Candidate: a.candidate}})
 }
+
+// SetUnhealthy has nobody to tell.
+func (alone) SetUnhealthy(string) {}
 
 // place finds out where this process is, and makes its lock.
 func (e *Election) place(ctx context.Context, name string) (election.Lock, election.Candidate, error) {
@@ -206,12 +211,29 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { e.exitOnOverrun(transitions) })
 	}
+	if e.options.Health.Check != nil && e.roster != nil {
+		transitions := e.Subscribe(telling)
+		tellers.Go(func() { tellHealth(transitions, e.roster) })
+	}
 	if !e.options.NoEvents && e.config != nil {
 		if err := e.postEvents(telling, &tellers); err != nil {
 			return err
 		}
 	}
 	return e.Elector.Run(ctx, lead)
+}
+
+// tellHealth lets the other candidates know how this one is.
+func tellHealth(transitions <-chan election.Transition, others roster) {
+	for t := range transitions {
+		switch {
+		case t.Change != election.ChangeHealth:
+		case t.Status.Unhealthy == nil:
+			others.SetUnhealthy("")
+		default:
+			others.SetUnhealthy(t.Status.Unhealthy.Error())
+		}
+	}
 }
 
 func (e *Election) exitOnOverrun(transitions <-chan election.Transition) {

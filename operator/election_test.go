@@ -320,6 +320,41 @@ func TestAnUnhealthyProcessThatBecameLeaderGivesUpForGood(t *testing.T) {
 	})
 }
 
+func TestAnUnhealthyProcessSaysSoOnItsPresence(t *testing.T) {
+	server, o := inPod(t)
+	var sick atomic.Bool
+	o.Timing = election.Timing{RenewInterval: 20 * time.Millisecond}
+	o.Health.Check = func(context.Context) error {
+		if sick.Load() {
+			return errors.New("no disk")
+		}
+		return nil
+	}
+	says := func() (health string) {
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		for path, object := range server.Objects {
+			if strings.HasPrefix(path, leasePath+".") {
+				annotations, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+				health, _ = annotations["zonelect.dev/health"].(string)
+			}
+		}
+		return health
+	}
+	err := Run(t.Context(), "op", func(ctx context.Context, _ election.Term) error {
+		for _, want := range []string{"", "no disk", ""} {
+			sick.Store(want != "")
+			for says() != want && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return ctx.Err()
+	}, o)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWithoutElectionAnUnhealthyProcessLeadsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Disabled: true, Health: election.Health{Check: func(context.Context) error { return errors.New("sick") }}}

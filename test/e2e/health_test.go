@@ -26,10 +26,10 @@ type ward struct {
 	dir  string
 }
 
-func (w *ward) admit(name string) *trial.Seat {
+func (w *ward) admit(name string, args ...string) *trial.Seat {
 	w.t.Helper()
-	s := start(w.t, w.bed, "za", w.lock, w.lock+"-"+name, "--unhealthy-file", w.file(name),
-		"--lease-duration", "3s", "--renew-deadline", "1600ms", "--renew-interval", "400ms")
+	s := start(w.t, w.bed, "za", w.lock, w.lock+"-"+name, append(args, "--unhealthy-file", w.file(name),
+		"--lease-duration", "3s", "--renew-deadline", "1600ms", "--renew-interval", "400ms")...)
 	w.t.Cleanup(func() { _ = s.Kill() })
 	return s
 }
@@ -51,6 +51,7 @@ func TestAnUnhealthyLeaderMakesRoomForAnother(t *testing.T) {
 	atOnce(t, map[string]func(*ward){
 		"for a well one, and stays back": staysBack,
 		"if nobody is well for a while":  nobodyWell,
+		"if another is known to be well": nobodyElseWell,
 	}, func(t *testing.T, run func(*ward)) {
 		run(&ward{t: t, bed: b, ctx: patience(t, 2*time.Minute), lock: nameOf(t), dir: t.TempDir()})
 	})
@@ -104,5 +105,40 @@ func nobodyWell(w *ward) {
 		if e.Event == "stopping" {
 			w.t.Errorf("b stopped: %s", e.Cause)
 		}
+	}
+}
+
+func nobodyElseWell(w *ward) {
+	inPod := func(name string) *trial.Seat {
+		return w.admit(name, "--pod-name", w.lock+"-"+name, "--pod-uid", "uid-of-"+name)
+	}
+	a := inPod("a")
+	w.await(a, "leading", time.Time{})
+	b := inPod("b")
+	w.await(b, "following", time.Time{})
+	sick := time.Now()
+	w.sicken("b")
+	w.await(b, "unhealthy", sick)
+	time.Sleep(time.Second) // its presence says so
+	w.sicken("a")
+	for since := sick; ; {
+		said := w.await(a, "unhealthy", since)
+		if strings.Contains(said.Error, "leads on") {
+			break
+		}
+		since = said.Time.Add(1)
+	}
+	time.Sleep(3 * shortLease)
+	for _, e := range a.Events() {
+		if e.Event == "stopping" {
+			w.t.Fatalf("a stopped while nobody else was well: %s", e.Cause)
+		}
+	}
+	well := time.Now()
+	w.cure("b")
+	w.await(a, "stopping", well)
+	led := w.await(b, "leading", well)
+	if took := led.Time.Sub(well); took > 2*time.Second {
+		w.t.Errorf("b led %v after it was well again", took)
 	}
 }
