@@ -314,17 +314,20 @@ func (r *run) follow() {
 }
 
 // withdraw ends a candidacy. A write on its way may win the lock: it is waited
-// for, and the lock given back, since nobody will lead.
+// for, and the lock given back, since nobody will lead. So is one that was kept
+// after a term, unless it runs out in any case.
 func (r *run) withdraw() {
 	if r.courier.busy && r.courier.flying.op == opRead {
 		r.courier.cancel()
 	}
 	a, ok := r.courier.settle()
-	if !ok || a.op != opAcquire || a.conflict() {
-		return
+	switch kept := r.kept; {
+	case ok && a.op == opAcquire && !a.conflict():
+		if a.err == nil {
+			r.observe(a.snapshot, time.Now())
+		}
+		_ = r.release(0, "", a.err != nil) // what it could not do, it has noted
+	case kept != nil && !r.courier.busy && time.Since(kept.sent.awake) < r.config.Timing.LeaseDuration:
+		_ = r.release(kept.term.Token, kept.trace, true)
 	}
-	if a.err == nil {
-		r.observe(a.snapshot, time.Now())
-	}
-	_ = r.release(0, "", a.err != nil) // what it could not do, it has noted
 }

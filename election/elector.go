@@ -159,9 +159,10 @@ type run struct {
 	peers      []Peer              // all candidates that are known, by identity
 	checked    chan error          // nil where nothing tells how this candidate is
 
-	holdOff time.Time // not before this is the lock taken again: it was given up
-	outage  outage    // of the API, as this candidacy sees it
-	fitness fitness   // of this candidate
+	kept    *leadership // the last term, if its lock is still to be given up
+	holdOff time.Time   // not before this is the lock taken again: it was given up
+	outage  outage      // of the API, as this candidacy sees it
+	fitness fitness     // of this candidate
 }
 
 func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {

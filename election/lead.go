@@ -128,7 +128,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	l.work, l.endWork = context.WithCancelCause(r.requests)
 	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
-	r.judge.token = l.term.Token
+	r.judge.token, r.kept = l.term.Token, nil
 	l.failover = r.telemetry.failover(r.requests, won, l.term)
 	l.trace = l.failover.traceparent()
 	r.adopt(l)
@@ -413,7 +413,11 @@ func (r *run) giveUp(l *leadership, again bool) {
 	if a, ok := r.courier.settle(); ok {
 		r.answeredRelease(a)
 	}
-	if l.overrun || r.courier.busy || !r.judge.holds() || again && l.unheard() {
+	if l.overrun || r.courier.busy || !r.judge.holds() {
+		return
+	}
+	if again && l.unheard() {
+		r.kept = l
 		return
 	}
 	if !r.release(l.term.Token, l.trace, false) {

@@ -160,3 +160,34 @@ func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoLeavesRightAfterALostTermReleasesTheLockIfItCan(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		a.link.Set(cut)
+		a.Loses()
+		time.Sleep(time.Second) // it campaigns again
+		a.Stop()
+		a.link.Set(electiontest.Fault{})
+		term, took := b.Leads()
+		if took >= lease-deadline-time.Second || term.Cause != election.CauseReleased {
+			t.Errorf("b leads %v after a was stopped, for %s", took, term.Cause)
+		}
+	})
+}
+
+func TestWhoLeavesLateInAnOutageDoesNotWaitForItsEnd(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		a.link.Set(cut)
+		time.Sleep(time.Minute)
+		a.Stop()
+		start := time.Now()
+		if err := a.Wait(); err != nil || time.Since(start) > 0 {
+			t.Errorf("Run returned %v after %v", err, time.Since(start))
+		}
+	})
+}

@@ -110,6 +110,9 @@ func (b *Bridge) Run(ctx context.Context, work func(context.Context) error) erro
 func (b *Bridge) lead(ctx context.Context, endWork context.CancelCauseFunc, worked <-chan error) error {
 	b.set(true)
 	defer b.set(false)
+	if !b.leads() {
+		return nil // it is closed: a term that was lost was won back too late
+	}
 	select {
 	case err := <-worked:
 		return unfinished(err)
