@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"time"
 
@@ -75,6 +77,32 @@ func ExampleOptions_AddFlags() {
 	}
 	fmt.Println(o.Timing.LeaseDuration, o.Timing.RenewDeadline, o.Timing.RenewInterval, o.Mode)
 	// Output: 30s 20s 2s lease
+}
+
+// A leader whose queue is out of reach makes room for a replica that reaches it,
+// and a kubelet restarts a process that is stuck.
+func ExampleElection_LivenessHandler() {
+	o, end := pod()
+	defer end()
+	o.Health.Check = func(context.Context) error { return nil } // ask the queue, in a program
+	e, err := operator.New(context.Background(), "my-operator", o)
+	if err != nil {
+		panic(err)
+	}
+	probes := httptest.NewServer(e.LivenessHandler()) // http.Handle("/livez", e.LivenessHandler()), in a program
+	defer probes.Close()
+	err = e.Run(context.Background(), func(context.Context, election.Term) error {
+		answer, err := http.Get(probes.URL)
+		if err == nil {
+			fmt.Println(answer.Status)
+			err = answer.Body.Close()
+		}
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// 200 OK
+	// <nil>
 }
 
 // A client for the work, that writes only while this process leads.

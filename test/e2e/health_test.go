@@ -57,7 +57,10 @@ func TestAnUnhealthyLeaderMakesRoomForAnother(t *testing.T) {
 	})
 }
 
-const shortLease = 3 * time.Second
+const (
+	shortLease = 3 * time.Second
+	slack      = 3 * time.Second // what a busy machine may take for a check and a write
+)
 
 func staysBack(w *ward) {
 	a := w.admit("a")
@@ -70,18 +73,18 @@ func staysBack(w *ward) {
 	if !strings.Contains(stopping.Cause, election.ErrUnhealthy.Error()) {
 		w.t.Errorf("a stopped for %s", stopping.Cause)
 	}
-	if took := stopping.Time.Sub(sick); took < shortLease || took > shortLease+time.Second {
+	if took := stopping.Time.Sub(sick); took < shortLease || took > shortLease+slack {
 		w.t.Errorf("a stopped %v after it was unhealthy", took)
 	}
 	led := w.await(b, "leading", sick)
-	if took := led.Time.Sub(stopping.Time); took > time.Second || led.Cause != string(election.CauseReleased) {
+	if took := led.Time.Sub(stopping.Time); took > slack || led.Cause != string(election.CauseReleased) {
 		w.t.Errorf("b led %v after a had stopped, for %s", took, led.Cause)
 	}
 	w.cure("a")
 	w.await(a, "healthy", sick)
 	must(w.t, b.Terminate())
 	again := w.await(a, "leading", sick)
-	if took := again.Time.Sub(stopping.Time); took < 2*shortLease || took > 2*shortLease+time.Second {
+	if took := again.Time.Sub(stopping.Time); took < 2*shortLease || took > 2*shortLease+slack {
 		w.t.Errorf("a led again %v after it had given up", took)
 	}
 }
@@ -97,7 +100,7 @@ func nobodyWell(w *ward) {
 	w.sicken("a")
 	released := w.await(a, "released", sick)
 	led := w.await(b, "leading", sick)
-	if took := led.Time.Sub(released.Time); took < shortLease-200*time.Millisecond || took > shortLease+time.Second {
+	if took := led.Time.Sub(released.Time); took < shortLease-time.Second || took > shortLease+slack {
 		w.t.Errorf("b, which is unhealthy too, led %v after a had given up", took)
 	}
 	time.Sleep(3 * shortLease)
@@ -138,7 +141,7 @@ func nobodyElseWell(w *ward) {
 	w.cure("b")
 	w.await(a, "stopping", well)
 	led := w.await(b, "leading", well)
-	if took := led.Time.Sub(well); took > 2*time.Second {
+	if took := led.Time.Sub(well); took > slack {
 		w.t.Errorf("b led %v after it was well again", took)
 	}
 }
