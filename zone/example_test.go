@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -33,4 +34,25 @@ func ExampleLookup() {
 	}
 	fmt.Println(name)
 	// Output: europe-west1-b
+}
+
+func ExampleOrder() {
+	order := zone.Order{Preferred: []string{"zb"}}
+	lost := election.Takeover{
+		Cause: election.CauseExpired, Previous: "op-1", PreviousZone: "za",
+		Peers: []election.Peer{
+			{Candidate: election.Candidate{Identity: "op-1", Zone: "za"}},
+			{Candidate: election.Candidate{Identity: "op-2", Zone: "zb"}},
+			{Candidate: election.Candidate{Identity: "op-3", Zone: "zc"}},
+			{Candidate: election.Candidate{Identity: "op-4", Zone: "za"}},
+		},
+	}
+	for _, peer := range lost.Peers[1:] {
+		lost.Candidate = peer.Candidate // each candidate asks for itself
+		fmt.Println(peer.Identity, "in", peer.Zone, "goes", order.HeadStart(lost), "after the lease's end")
+	}
+	// Output:
+	// op-2 in zb goes 0s after the lease's end
+	// op-3 in zc goes 2s after the lease's end
+	// op-4 in za goes 4s after the lease's end
 }
