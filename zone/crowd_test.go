@@ -155,6 +155,9 @@ func TestOfFiftyFollowersThreeAtMostWriteAtATakeover(t *testing.T) {
 					if term.Cause != free.cause {
 						t.Errorf("the lock was %s", term.Cause)
 					}
+					if free.cause != election.CauseReleased && term.Zone == "za" {
+						t.Errorf("%s leads, from the zone that fell silent", term.Holder)
+					}
 					if n := g.claims.Load(); n > 3 {
 						t.Errorf("%d tried to take the lock", n)
 					}
