@@ -15,11 +15,6 @@ import (
 // over makes sure of a living connection.
 const prepareLead = time.Second
 
-// silence is how long a candidate hears nothing before it asks by itself: one
-// and a half renewals. A renewal that was lost on the way to it is then seen
-// half a RenewInterval late, which is all that the takeover is late by.
-func (t Timing) silence() time.Duration { return t.RenewInterval * 3 / 2 }
-
 // campaign is one candidacy: what is done until the lock is won. Its fields
 // are the state, next is the decision, and run.campaign the loop around it.
 type campaign struct {
@@ -79,7 +74,7 @@ func (c *campaign) next(now, free time.Time, known, busy bool) (action, time.Tim
 	if !known {
 		return wait, later
 	}
-	quiet := c.heard.Add(c.timing.silence())
+	quiet := c.heard.Add(c.timing.Silence())
 	if !c.prepared && at(latest(free.Add(-prepareLead), quiet, c.retryAt)) {
 		return readFresh, now
 	}

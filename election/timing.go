@@ -87,6 +87,11 @@ func (t Timing) Validate() error {
 	return errors.Join(t.wholeSeconds(), t.renewalFits(), t.stopFits())
 }
 
+// Silence is how long a candidate hears nothing before it asks by itself: one
+// and a half renewals. A renewal that was lost on the way to it is then seen
+// half a RenewInterval late, which is all that the takeover is late by.
+func (t Timing) Silence() time.Duration { return t.RenewInterval * 3 / 2 }
+
 func (t Timing) inRange() error {
 	var errs []error
 	for _, d := range []struct {

@@ -41,7 +41,9 @@ type Options struct {
 	Servers []string
 }
 
-func (o Options) withDefaults() Options {
+// WithDefaults returns o with its zero fields filled in, and the others within
+// their limits.
+func (o Options) WithDefaults() Options {
 	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, election.RenewIntervalDefault)
 	o.DialTimeout = min(cmp.Or(o.DialTimeout, o.AttemptTimeout/2), o.AttemptTimeout/2)
 	o.DialInterval = min(cmp.Or(o.DialInterval, DialIntervalDefault), o.DialTimeout/2)

@@ -58,7 +58,7 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	p := &pool{open: open, proxy: auth.Proxy, dial: &dialer{
 		raw:     auth.DialHolder.Dial,
 		race:    race{interval: o.DialInterval, each: o.DialTimeout, total: o.AttemptTimeout},

@@ -181,7 +181,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 
 func TestDefaultsLeaveTimeForASecondDial(t *testing.T) {
 	for _, o := range []Options{{}, {AttemptTimeout: 100 * time.Millisecond}, {AttemptTimeout: time.Second, DialTimeout: time.Hour, DialInterval: time.Hour}} {
-		d := o.withDefaults()
+		d := o.WithDefaults()
 		if d.DialTimeout > d.AttemptTimeout/2 || d.DialInterval > d.DialTimeout/2 || d.DialInterval <= 0 {
 			t.Errorf("%+v became %+v", o, d)
 		}
