@@ -1,0 +1,175 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// What a request costs where its connection must be opened first.
+const (
+	// freshTrips are the round trips of TCP, TLS 1.3 and the request.
+	freshTrips = 3
+	// lostDials is how many dials in a row a bound lets go to an API server that
+	// is gone. A Service's address with one of three API servers gone loses more
+	// than that once in 81 times, at one more DialInterval each.
+	lostDials = 3
+	// mostDialInterval is that of the way to the API of package operator.
+	mostDialInterval = 200 * time.Millisecond
+)
+
+// DialTimeout bounds one dial with its TLS handshake: half of the
+// AttemptTimeout, so that a second one has its chance.
+func DialTimeout(t election.Timing) time.Duration { return t.WithDefaults().AttemptTimeout / 2 }
+
+// DialInterval is the time after which another dial joins those that are
+// silent.
+func DialInterval(t election.Timing) time.Duration { return min(mostDialInterval, DialTimeout(t)/2) }
+
+// Bound is how long something takes.
+type Bound struct{ Mean, Worst Sum }
+
+// Bounds is what follows from a timing. Each failover runs from the fault to
+// the moment at which the next leader's work begins, for the candidate that
+// goes first; HeadStart comes on top for one that does not, if those before it
+// are gone too. The worst is that of one fault while all was well before.
+type Bounds struct {
+	// Stop: the leader is asked to stop in good order.
+	Stop Bound
+	// Kill: the leader is killed, or its zone loses power.
+	Kill Bound
+	// DeadServer: its zone loses power, and the followers' connections end at
+	// the API server in that zone. Wish.Failover is held against its worst.
+	DeadServer Bound
+	// LossInOutage: its zone loses power, and the whole API is away for
+	// Wish.APIOutage from then on. At worst, the last renewal is seen only then.
+	LossInOutage Bound
+	// Proof: the leader's container has ended, and there is proof of it: from
+	// the kubelet's report of that, or from the restarted process's first request.
+	Proof Bound
+	// Recovery: the API was away for longer than is survived, from its return
+	// until the former leader, which is alive, leads again.
+	Recovery Bound
+
+	// OutageSurvived: the API may be away for so long at any time, and the
+	// leader keeps its term. Negative where not even a lost request is survived.
+	OutageSurvived Sum
+	// StopLeft is how long the work may take to stop, once its term is lost.
+	StopLeft Sum
+	// HeadStart is the most that any candidate leaves a free lock to others.
+	HeadStart Sum
+
+	// WritesPerDay are the leader's renewals. ReadsPerDay are each follower's
+	// requests while nothing changes, but for its watch, which is opened anew
+	// every 5 to 10 minutes.
+	WritesPerDay, ReadsPerDay int
+}
+
+// BoundsOf returns what follows from a timing under the conditions of a wish:
+// its APIOutage, Stop, RoundTrip, Candidates and Zones. Zero fields of both
+// have their defaults. It is pure.
+func BoundsOf(t election.Timing, w Wish) Bounds {
+	t, w = t.WithDefaults(), w.withDefaults()
+	trip := func(n int) Term { return Term{n, "RoundTrip", w.RoundTrip} }
+	lease := once("LeaseDuration", t.LeaseDuration)
+	expiry := sum(lease, drift(t))
+	average := sum(lease, Term{-1, "half a RenewInterval", t.RenewInterval / 2}, trip(2))
+	fresh := fresh(t, w)
+	// Pauses of package election grow to a RenewInterval, and half of it by chance.
+	hang := sum(once("request that hangs", t.AttemptTimeout), once("longest pause after it", t.RenewInterval*3/2))
+
+	return Bounds{
+		Stop: Bound{
+			Mean:  sum(once("Stop", w.Stop), trip(1+freshTrips)),
+			Worst: sum(once("Stop", w.Stop), trip(2+freshTrips)),
+		},
+		Kill: Bound{
+			Mean:  average,
+			Worst: expiry.and(trip(1 + freshTrips)),
+		},
+		DeadServer: Bound{
+			Mean:  average.and(once("last renewal that a few miss", share(unheard(t).Each+fresh.Total(), w.RoundTrip, t.RenewInterval))),
+			Worst: failover(t, w),
+		},
+		LossInOutage: Bound{
+			Mean:  sum(once("longer of LeaseDuration and APIOutage", max(t.LeaseDuration, w.APIOutage)), trip(1+freshTrips)),
+			Worst: sum(once("APIOutage", w.APIOutage)).and(hang...).and(expiry...).and(fresh...).and(fresh...),
+		},
+		Proof: Bound{
+			Mean:  sum(trip(1 + freshTrips)),
+			Worst: sum(trip(1 + freshTrips)),
+		},
+		Recovery: Bound{
+			Mean:  sum(once("half a request that hangs and its pause", hang.Total()/2), trip(1+freshTrips)),
+			Worst: hang.and(fresh...).and(once("RenewInterval that it stays back for after a release", t.RenewInterval), trip(2)),
+		},
+		OutageSurvived: sum(once("RenewDeadline", t.RenewDeadline)).less(regain(t, w)),
+		StopLeft:       sum(lease).less(sum(once("RenewDeadline", t.RenewDeadline))).less(reserve(t)),
+		HeadStart:      headStart(t, w),
+		WritesPerDay:   int(24 * time.Hour / t.RenewInterval),
+	}
+}
+
+// failover is the worst of Bounds.DeadServer. The last renewal was on its way
+// when the connections died, and is seen when a follower has been silent for
+// long enough to ask.
+func failover(t election.Timing, w Wish) Sum {
+	f := fresh(t, w)
+	return sum(once("LeaseDuration", t.LeaseDuration), drift(t), Term{1, "RoundTrip", w.RoundTrip}, unheard(t)).and(f...).and(f...)
+}
+
+func unheard(t election.Timing) Term {
+	return once("rest of the silence until a follower asks", t.Silence()-t.RenewInterval)
+}
+
+// regain is what RenewDeadline must hold besides an outage of the API. The
+// renewal that the outage swallows is sent a RenewInterval after the last that
+// counts, and its answer is due a RoundTrip later. What is sent right before
+// the API is back may hang, and the next request comes only after it, on a new
+// connection. It may learn that the renewal before it has landed after all:
+// then a read and another renewal follow.
+func regain(t election.Timing, w Wish) Sum {
+	return sum(once("RenewInterval", t.RenewInterval), once("request that hangs", max(t.AttemptTimeout, t.RenewInterval)),
+		Term{3, "RoundTrip", w.RoundTrip}).and(fresh(t, w)...)
+}
+
+// fresh is a request that must open its connection first, where an API server
+// is gone.
+func fresh(t election.Timing, w Wish) Sum {
+	return sum(Term{freshTrips, "RoundTrip", w.RoundTrip}, Term{lostDials, "lost dial", DialInterval(t)})
+}
+
+func drift(t election.Timing) Term {
+	return once(fmt.Sprintf("clock drift of %g %%", t.MaxClockDrift*100), time.Duration(float64(t.LeaseDuration)*t.MaxClockDrift))
+}
+
+// reserve is what the law takes from a lease: all but what it leaves to
+// RenewDeadline and StopGrace.
+func reserve(t election.Timing) Sum {
+	d := drift(t)
+	return sum(d, once("second shared with client-go", t.LeaseDuration-room(t)-d.Each))
+}
+
+// room is what the law leaves of a lease to RenewDeadline and StopGrace.
+func room(t election.Timing) time.Duration {
+	t.RenewDeadline, t.StopGrace = 1, 0
+	return t.RenewDeadline + t.WithDefaults().StopGrace
+}
+
+// share is the part of d that comes up as often as one span in another.
+func share(d, span, of time.Duration) time.Duration {
+	return time.Duration(float64(d) * min(1, float64(span)/float64(of)))
+}
+
+// headStart is what the last candidate waits, in the worst of orders.
+func headStart(t election.Timing, w Wish) Sum {
+	s := sum(Term{w.Zones - 1, "step between zones", Step(t)}, Term{w.Candidates - 1, "slot between candidates", Slot(t)})
+	if s.Total() > t.LeaseDuration {
+		return sum(once("at most LeaseDuration", t.LeaseDuration))
+	}
+	return s
+}

@@ -1,0 +1,155 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// link is a candidate's way to a lock, with what a network costs: half a round
+// trip each way, two more to open a connection, a while for each dial that is
+// lost. Connections that are idle for long close, as those to the API do.
+type link struct {
+	election.Lock
+	trip time.Duration
+
+	mu     sync.Mutex
+	down   bool            // nothing passes
+	refuse bool            // while down: requests fail at once, instead of hanging
+	dials  time.Duration   // what lost dials cost each new connection
+	alive  chan struct{}   // closed when all that is open now dies
+	conn   <-chan struct{} // the same, of the connection for requests; nil for none
+	used   time.Time
+	wrote  time.Time // when the last write was sent
+}
+
+var errRefused = errors.New("connection refused")
+
+func newLink(lock election.Lock, trip time.Duration) *link {
+	return &link{Lock: lock, trip: trip, alive: make(chan struct{})}
+}
+
+// set changes how the network is. What is on its way is lost if it goes down.
+func (l *link) set(change func(*link)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(l)
+}
+
+// sever kills the open connections: what is on them hangs until its end, and
+// nobody is told.
+func (l *link) sever() {
+	l.set(func(l *link) { close(l.alive); l.alive = make(chan struct{}) })
+}
+
+// dial opens a connection.
+func (l *link) dial(ctx context.Context) (<-chan struct{}, error) {
+	l.mu.Lock()
+	refused, alive, cost := l.down && l.refuse, l.alive, 2*l.trip+l.dials
+	l.mu.Unlock()
+	if refused {
+		return nil, errRefused
+	}
+	return alive, l.pass(ctx, alive, cost)
+}
+
+// connect returns the connection for requests.
+func (l *link) connect(ctx context.Context) (<-chan struct{}, error) {
+	l.mu.Lock()
+	conn := l.conn
+	if time.Since(l.used) > 90*time.Second || election.WantsFreshConnection(ctx) || l.down && l.refuse {
+		conn = nil
+	}
+	l.mu.Unlock()
+	if conn != nil {
+		return conn, nil
+	}
+	return l.dial(ctx)
+}
+
+// pass is the time on a connection. It never ends on one that is dead.
+func (l *link) pass(ctx context.Context, dead <-chan struct{}, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	down := l.down
+	l.mu.Unlock()
+	select {
+	case <-dead:
+		down = true
+	default:
+	}
+	if down {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+// request makes a request; one that fails takes its connection with it.
+func (l *link) request(ctx context.Context, do func() (election.Snapshot, error)) (election.Snapshot, error) {
+	conn, err := l.connect(ctx)
+	if err == nil {
+		err = l.pass(ctx, conn, l.trip/2)
+	}
+	var s election.Snapshot
+	var answer error
+	if err == nil {
+		s, answer = do()
+		err = l.pass(ctx, conn, l.trip/2)
+	}
+	if err != nil {
+		l.set(func(l *link) { l.conn = nil })
+		return election.Snapshot{}, err
+	}
+	l.set(func(l *link) { l.conn, l.used = conn, time.Now() })
+	return s, answer
+}
+
+func (l *link) Read(ctx context.Context) (election.Snapshot, error) {
+	return l.request(ctx, func() (election.Snapshot, error) { return l.Lock.Read(ctx) })
+}
+
+func (l *link) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	l.set(func(l *link) { l.wrote = time.Now() })
+	return l.request(ctx, func() (election.Snapshot, error) { return l.Lock.Write(ctx, base, r) })
+}
+
+func (l *link) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	conn, err := l.dial(ctx)
+	if err != nil {
+		return err
+	}
+	if l.pass(ctx, conn, l.trip/2) != nil {
+		return nil
+	}
+	inner, end := context.WithCancel(ctx)
+	defer end()
+	between, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- l.Lock.Watch(inner, from, between) }()
+	for {
+		select {
+		case e := <-between:
+			if l.pass(ctx, conn, l.trip/2) != nil {
+				return nil
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return nil
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}

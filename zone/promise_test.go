@@ -1,0 +1,284 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// trial is a leader and two followers with the timing of a plan, each on a link
+// of its own, in virtual time.
+type trial struct {
+	*electiontest.Stage
+	plan      zone.Plan
+	leader    player
+	followers [2]player
+}
+
+type player struct {
+	*electiontest.Seat
+	*link
+}
+
+// try runs f when the leader has led for a while, and ends all faults after it.
+func try(t *testing.T, p zone.Plan, f func(*trial)) {
+	t.Helper()
+	electiontest.Scenario(t, func(s *electiontest.Stage) {
+		lock := electiontest.NewMemory("lock")
+		play := func(identity string) player {
+			l := newLink(lock, p.Wish.RoundTrip)
+			s.T.Cleanup(func() { l.set(func(l *link) { l.down = false }) })
+			c := player{s.Seat(election.Config{Lock: l, Timing: p.Timing, Candidate: election.Candidate{Identity: identity}}), l}
+			c.SetStopTime(p.Wish.Stop)
+			c.Start()
+			return c
+		}
+		r := &trial{Stage: s, plan: p, leader: play("a")}
+		r.leader.Leads()
+		r.followers = [2]player{play("b"), play("c")}
+		time.Sleep(2 * time.Minute) // long enough for idle connections to close
+		f(r)
+	})
+}
+
+// after waits until so long after the leader has sent a renewal.
+func (r *trial) after(d time.Duration) {
+	r.leader.mu.Lock()
+	last := r.leader.wrote
+	r.leader.mu.Unlock()
+	time.Sleep(time.Until(last.Add(3*r.plan.Timing.RenewInterval + d)))
+}
+
+// all are the links.
+func (r *trial) all(change func(*link)) {
+	for _, p := range []player{r.leader, r.followers[0], r.followers[1]} {
+		p.set(change)
+	}
+}
+
+func down(l *link) { l.down = true }
+func up(l *link)   { l.down = false }
+
+// cutZone takes away the leader, and the API server that all are connected to.
+func (r *trial) cutZone() {
+	r.leader.set(down)
+	for _, f := range r.followers {
+		f.sever()
+		f.set(func(l *link) { l.dials = 3 * zone.DialInterval(r.plan.Timing) })
+	}
+}
+
+// next waits for the next leader's work, and returns how long that took.
+func (r *trial) next() time.Duration {
+	r.T.Helper()
+	start := time.Now()
+	select {
+	case <-r.followers[0].Leading:
+	case <-r.followers[1].Leading:
+	case <-time.After(24 * time.Hour):
+		r.T.Fatal("no follower leads within a day")
+	}
+	return time.Since(start)
+}
+
+func (r *trial) within(what string, got time.Duration, worst zone.Sum) {
+	r.T.Helper()
+	if got > worst.Total() {
+		r.T.Errorf("%s took %v, at most %v was promised: %v, by %+v for %+v", what, got, worst.Total(), worst, r.plan.Timing, r.plan.Wish)
+	}
+}
+
+// wish makes up a wish, that may be impossible.
+func wish(dice *rand.Rand) zone.Wish {
+	upTo := func(most time.Duration) time.Duration { return time.Duration(dice.Int64N(int64(most))) }
+	w := zone.Wish{
+		APIOutage: upTo(time.Minute), Stop: upTo(10 * time.Second), RoundTrip: time.Millisecond + upTo(300*time.Millisecond),
+		MaxClockDrift: []float64{0, 0.001, 0.05}[dice.IntN(3)], Exclusive: dice.IntN(2) == 0,
+		Candidates: 1 + dice.IntN(20),
+	}
+	if dice.IntN(3) > 0 {
+		w.Failover = upTo(2 * time.Minute)
+	}
+	if dice.IntN(4) == 0 {
+		w.APIOutage, w.Stop = upTo(2*time.Second), upTo(time.Second)
+	}
+	return w
+}
+
+// plans returns plans of possible wishes, with what made them.
+func plans(n int) map[string]zone.Plan {
+	all := map[string]zone.Plan{"defaults": must(zone.Wish{APIOutage: 5 * time.Second, Stop: 4 * time.Second}.Plan())}
+	for seed := uint64(0); len(all) < n; seed++ {
+		if p, err := wish(rand.New(rand.NewPCG(seed, 5))).Plan(); err == nil {
+			all[fmt.Sprint("seed ", seed)] = p
+		}
+	}
+	return all
+}
+
+func must(p zone.Plan, err error) zone.Plan {
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// moments are when, after a renewal was sent, a fault is worth a try: the worst
+// ones, when the renewal has landed and nobody else has heard of it, and some.
+func moments(p zone.Plan, dice *rand.Rand) []time.Duration {
+	trip := p.Wish.RoundTrip
+	return []time.Duration{trip/2 + 1, trip - 1, trip + 1, p.Timing.RenewInterval - 1, time.Duration(dice.Int64N(int64(p.Timing.RenewInterval)))}
+}
+
+func eachPromise(t *testing.T, f func(*trial, time.Duration, *rand.Rand)) {
+	n := 15
+	if testing.Short() {
+		n = 5
+	}
+	for name, p := range plans(n) {
+		t.Run(name, func(t *testing.T) {
+			dice := rand.New(rand.NewPCG(uint64(p.Timing.LeaseDuration), uint64(p.Wish.RoundTrip)))
+			for _, at := range moments(p, dice) {
+				try(t, p, func(r *trial) { f(r, at, dice) })
+			}
+		})
+	}
+}
+
+func TestAPlannedStopTakesNoLongerThanPromised(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, _ *rand.Rand) {
+		r.after(at)
+		r.leader.Stop()
+		r.within("the stop", r.next(), r.plan.Bounds.Stop.Worst)
+	})
+}
+
+func TestAPlannedFailoverTakesNoLongerThanPromised(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, _ *rand.Rand) {
+		r.after(at)
+		r.leader.set(down)
+		r.within("the failover", r.next(), r.plan.Bounds.Kill.Worst)
+	})
+}
+
+func TestAPlannedFailoverFromADeadServerTakesNoLongerThanPromisedAndWishedFor(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, _ *rand.Rand) {
+		r.after(at)
+		r.cutZone()
+		took := r.next()
+		r.within("the failover", took, r.plan.Bounds.DeadServer.Worst)
+		if w := r.plan.Wish.Failover; w > 0 && took > w {
+			r.T.Errorf("the failover took %v, %v was wished for", took, w)
+		}
+	})
+}
+
+func TestAPlannedFailoverInAnOutageTakesNoLongerThanPromised(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, _ *rand.Rand) {
+		r.after(at)
+		start := time.Now()
+		r.all(down)
+		r.cutZone()
+		time.Sleep(r.plan.Wish.APIOutage)
+		for _, f := range r.followers {
+			f.set(up)
+		}
+		r.next()
+		r.within("the failover", time.Since(start), r.plan.Bounds.LossInOutage.Worst)
+	})
+}
+
+func TestAPlannedLeaderSurvivesTheOutageThatWasPromisedAndWishedFor(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, dice *rand.Rand) {
+		most := r.plan.Bounds.OutageSurvived.Total()
+		if most < r.plan.Wish.APIOutage {
+			r.T.Fatalf("promised is %v, wished for %v", most, r.plan.Wish.APIOutage)
+		}
+		r.after(at)
+		for left := most; left > 0; { // first refused, then silent, or the other way round
+			part := min(left, time.Duration(dice.Int64N(int64(most))+1))
+			refuse := dice.IntN(2) == 0
+			r.all(func(l *link) { l.down, l.refuse, l.dials = true, refuse, 3*zone.DialInterval(r.plan.Timing) })
+			time.Sleep(part)
+			left -= part
+		}
+		r.all(up)
+		time.Sleep(2 * r.plan.Timing.LeaseDuration)
+		r.leader.Stays()
+	})
+}
+
+func TestAPlannedOutageIsPromisedToARenewIntervalOfWhatIsSurvived(t *testing.T) {
+	eachPromise(t, func(r *trial, _ time.Duration, _ *rand.Rand) {
+		timing, trip := r.plan.Timing, r.plan.Wish.RoundTrip
+		r.after(trip/2 + 1) // the renewal has landed, and nobody knows
+		r.all(down)
+		time.Sleep(r.plan.Bounds.OutageSurvived.Total() + timing.RenewInterval + 3*zone.DialInterval(timing) + 6*trip)
+		r.all(up)
+		if took, cause := r.leader.Loses(); !errors.Is(cause, election.ErrLost) || took > timing.RenewInterval {
+			r.T.Errorf("after the outage the term went on for %v and ended with %v", took, cause)
+		}
+	})
+}
+
+func TestAPlannedRecoveryTakesNoLongerThanPromised(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, dice *rand.Rand) {
+		for _, f := range r.followers {
+			f.Stop() // somebody leads sooner where they go on
+		}
+		r.after(at)
+		r.all(down)
+		time.Sleep(r.plan.Timing.LeaseDuration + r.plan.Wish.Stop + time.Duration(dice.Int64N(int64(time.Minute))))
+		r.all(up)
+		_, took := r.leader.Leads()
+		r.within("the recovery", took, r.plan.Bounds.Recovery.Worst)
+	})
+}
+
+func TestAnOutageLongerThanPromisedNeverMakesTwoLeaders(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, dice *rand.Rand) {
+		r.after(at)
+		r.all(func(l *link) { l.down, l.refuse = true, dice.IntN(2) == 0 })
+		time.Sleep(r.plan.Bounds.OutageSurvived.Total() + time.Duration(dice.Int64N(int64(2*r.plan.Timing.LeaseDuration))))
+		r.all(up)
+		time.Sleep(3 * r.plan.Timing.LeaseDuration) // the stage checks the terms
+	})
+}
+
+func TestPlannedMeansAreNearWhatIsMeasured(t *testing.T) {
+	const parts = 20
+	for name, p := range plans(6) {
+		for fault, test := range map[string]struct {
+			strike func(*trial)
+			mean   zone.Sum
+		}{
+			"stop":        {func(r *trial) { r.leader.Stop() }, p.Bounds.Stop.Mean},
+			"kill":        {func(r *trial) { r.leader.set(down) }, p.Bounds.Kill.Mean},
+			"dead server": {func(r *trial) { r.cutZone() }, p.Bounds.DeadServer.Mean},
+		} {
+			t.Run(name+", "+fault, func(t *testing.T) {
+				var sum time.Duration
+				for i := range parts {
+					try(t, p, func(r *trial) {
+						r.after((2*time.Duration(i) + 1) * p.Timing.RenewInterval / (2 * parts))
+						test.strike(r)
+						sum += r.next()
+					})
+				}
+				got, off := sum/parts, 2*p.Wish.RoundTrip+p.Timing.RenewInterval/parts
+				if want := test.mean.Total(); got < want-off || got > want+off {
+					t.Errorf("the mean is %v, promised was %v: %v", got, want, test.mean)
+				}
+			})
+		}
+	}
+}
