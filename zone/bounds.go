@@ -60,7 +60,8 @@ type Bounds struct {
 	OutageSurvived Sum
 	// StopLeft is how long the work may take to stop, once its term is lost.
 	StopLeft Sum
-	// HeadStart is the most that any candidate leaves a free lock to others.
+	// HeadStart is the most that any candidate leaves a free lock to others, if
+	// it knows them all, see Order, they are well, and no zone is evacuated.
 	HeadStart Sum
 
 	// WritesPerDay are the leader's renewals. ReadsPerDay are each follower's
@@ -82,6 +83,11 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 	// Pauses of package election grow to a RenewInterval, and half of it by chance.
 	hang := sum(once("request that hangs", t.AttemptTimeout), once("longest pause after it", t.RenewInterval*3/2))
 
+	back := w.APIOutage + hang.Total()/2 // on average, a follower gets its first answer
+	if w.APIOutage >= t.RenewDeadline {
+		back += t.Precedence
+	}
+
 	return Bounds{
 		Stop: Bound{
 			Mean:  sum(once("Stop", w.Stop), trip(1+freshTrips)),
@@ -96,7 +102,7 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 			Worst: failover(t, w),
 		},
 		LossInOutage: Bound{
-			Mean:  sum(once("longer of LeaseDuration and APIOutage", max(t.LeaseDuration, w.APIOutage)), trip(1+freshTrips)),
+			Mean:  sum(once("longer of LeaseDuration and what the outage takes", max(t.LeaseDuration, back)), trip(1+freshTrips)),
 			Worst: sum(once("APIOutage", w.APIOutage)).and(hang...).and(expiry...).and(fresh...).and(fresh...),
 		},
 		Proof: Bound{

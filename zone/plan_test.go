@@ -5,6 +5,7 @@ package zone_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -227,6 +228,37 @@ func TestTheBoundsOfTheDefaults(t *testing.T) {
 	}
 	if many := zone.BoundsOf(election.Timing{}, zone.Wish{Candidates: 1000}).HeadStart.Total(); many != 15*s {
 		t.Errorf("a thousand candidates wait for %v", many)
+	}
+}
+
+func TestNoCandidateIsLeftBehindForLongerThanTheBound(t *testing.T) {
+	dice := rand.New(rand.NewPCG(7, 8))
+	longest := 0.0
+	for range 2000 {
+		w := zone.Wish{Candidates: 1 + dice.IntN(30)}
+		w.Zones = 1 + dice.IntN(min(5, w.Candidates))
+		var names []string
+		for i := range w.Candidates {
+			names = append(names, fmt.Sprintf("c%d@z%d", i, i%w.Zones))
+		}
+		all := peers(names...)
+		order := zone.Order{Preferred: []string{"z0", "z1", "z2", "z3", "z4"}[:dice.IntN(w.Zones+1)]}
+		before := all[dice.IntN(len(all))]
+		bound := zone.BoundsOf(order.Timing, w).HeadStart.Total()
+		for _, p := range all {
+			takeover := election.Takeover{Cause: election.CauseExpired, Previous: before.Identity, PreviousZone: before.Zone, Candidate: p.Candidate, Peers: all}
+			head := order.HeadStart(takeover)
+			if p.Identity == before.Identity {
+				continue
+			}
+			if head > bound {
+				t.Fatalf("%s waits %v, the bound is %v: %+v for %+v", p.Identity, head, bound, takeover, w)
+			}
+			longest = max(longest, float64(head)/float64(bound))
+		}
+	}
+	if longest < 0.8 {
+		t.Errorf("the longest wait was only %.0f %% of the bound", longest*100)
 	}
 }
 
