@@ -78,7 +78,7 @@ func (e *environment) namespace() (string, error) {
 }
 
 const rootLong = `Shows who leads by zonelect's locks, and moves operators off the locks of the
-past, and back, while they run.
+past, and back, while they run. Finds the timing for what you need.
 
 Exit codes:
   0  all went well
@@ -95,6 +95,9 @@ func newRoot(env *environment) *cobra.Command {
 		Example: `  # All locks of a namespace
   kubectl zonelect status -n metal3-system
 
+  # The timing for what you know about your work and your cluster
+  kubectl zonelect timing --api-outage 30s --failover 45s
+
   # What the next step of a migration would change, and whether it is safe
   kubectl zonelect migrate plan my-operator -n metal3-system`,
 		Version:       version(),
@@ -108,7 +111,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(newStatus(env), newMigrate(env))
+	root.AddCommand(newStatus(env), newMigrate(env), newTiming(env))
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
 	return root
