@@ -22,13 +22,13 @@ const (
 	mostDialInterval = 200 * time.Millisecond
 )
 
-// DialTimeout bounds one dial with its TLS handshake: half of the
+// dialTimeout bounds one dial with its TLS handshake: half of the
 // AttemptTimeout, so that a second one has its chance.
-func DialTimeout(t election.Timing) time.Duration { return t.WithDefaults().AttemptTimeout / 2 }
+func dialTimeout(t election.Timing) time.Duration { return t.WithDefaults().AttemptTimeout / 2 }
 
-// DialInterval is the time after which another dial joins those that are
+// dialInterval is the time after which another dial joins those that are
 // silent.
-func DialInterval(t election.Timing) time.Duration { return min(mostDialInterval, DialTimeout(t)/2) }
+func dialInterval(t election.Timing) time.Duration { return min(mostDialInterval, dialTimeout(t)/2) }
 
 // Bound is how long something takes.
 type Bound struct{ Mean, Worst Sum }
@@ -80,10 +80,13 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 	expiry := sum(lease, drift(t))
 	average := sum(lease, Term{-1, "half a RenewInterval", t.RenewInterval / 2}, trip(2))
 	fresh := fresh(t, w)
-	// Pauses of package election grow to a RenewInterval, and half of it by chance.
-	hang := sum(once("request that hangs", t.AttemptTimeout), once("longest pause after it", t.RenewInterval*3/2))
+	// A follower's pauses between requests that fail grow to a RenewInterval, and
+	// half of it by chance, a former leader's to a quarter of that.
+	hang := once("request that hangs", t.AttemptTimeout)
+	late := sum(hang, once("longest pause after it", t.RenewInterval*3/2))
+	soon := sum(hang, once("longest pause after it", t.RenewInterval*3/8))
 
-	back := w.APIOutage + hang.Total()/2 // on average, a follower gets its first answer
+	back := w.APIOutage + late.Total()/2 // on average, a follower gets its first answer
 	if w.APIOutage >= t.RenewDeadline {
 		back += t.Precedence
 	}
@@ -98,20 +101,20 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 			Worst: expiry.and(trip(1 + freshTrips)),
 		},
 		DeadServer: Bound{
-			Mean:  average.and(once("last renewal that a few miss", share(unheard(t).Each+fresh.Total(), w.RoundTrip, t.RenewInterval))),
+			Mean:  average.and(once("a renewal missed now and then", share(unheard(t).Each+fresh.Total(), w.RoundTrip, t.RenewInterval))),
 			Worst: failover(t, w),
 		},
 		LossInOutage: Bound{
 			Mean:  sum(once("longer of LeaseDuration and what the outage takes", max(t.LeaseDuration, back)), trip(1+freshTrips)),
-			Worst: sum(once("APIOutage", w.APIOutage)).and(hang...).and(expiry...).and(fresh...).and(fresh...),
+			Worst: sum(once("APIOutage", w.APIOutage)).and(late...).and(expiry...).and(fresh...).and(fresh...),
 		},
 		Proof: Bound{
 			Mean:  sum(trip(1 + freshTrips)),
 			Worst: sum(trip(1 + freshTrips)),
 		},
 		Recovery: Bound{
-			Mean:  sum(once("half a request that hangs and its pause", hang.Total()/2), trip(1+freshTrips)),
-			Worst: hang.and(fresh...).and(once("RenewInterval that it stays back for after a release", t.RenewInterval), trip(2)),
+			Mean:  sum(once("half a request that hangs and its pause", soon.Total()/2), trip(1+freshTrips)),
+			Worst: soon.and(fresh...).and(trip(1)),
 		},
 		OutageSurvived: sum(once("RenewDeadline", t.RenewDeadline)).less(regain(t, w)),
 		StopLeft:       sum(lease).less(sum(once("RenewDeadline", t.RenewDeadline))).less(reserve(t)),
@@ -146,7 +149,7 @@ func regain(t election.Timing, w Wish) Sum {
 // fresh is a request that must open its connection first, where an API server
 // is gone.
 func fresh(t election.Timing, w Wish) Sum {
-	return sum(Term{freshTrips, "RoundTrip", w.RoundTrip}, Term{lostDials, "lost dial", DialInterval(t)})
+	return sum(Term{freshTrips, "RoundTrip", w.RoundTrip}, Term{lostDials, "lost dial", dialInterval(t)})
 }
 
 func drift(t election.Timing) Term {

@@ -6,7 +6,6 @@ package zone
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sort"
 	"strings"
 	"time"
@@ -66,9 +65,10 @@ type Number struct {
 
 // The most that a wish may ask for, and the grain of the intervals tried.
 const (
-	mostWish     = 24 * time.Hour
-	intervalStep = 50 * time.Millisecond
-	grain        = 100 * time.Millisecond // of the deadline, and of what errors propose
+	mostWish       = 24 * time.Hour
+	mostCandidates = 10000
+	intervalStep   = 50 * time.Millisecond
+	grain          = 100 * time.Millisecond // of the deadline, and of what errors propose
 )
 
 // Plan returns the timing that fulfills the wish with the shortest lease, and
@@ -123,8 +123,8 @@ func (w Wish) validate() error {
 	if !(w.MaxClockDrift >= 0 && w.MaxClockDrift <= 0.5) {
 		refuse("0 <= MaxClockDrift <= 0.5 is broken by %v: give a fraction, such as 0.01 for 1 %%", w.MaxClockDrift)
 	}
-	if w.Candidates < 1 || w.Candidates > math.MaxInt32 {
-		refuse("1 <= Candidates is broken by %d", w.Candidates)
+	if w.Candidates < 1 || w.Candidates > mostCandidates {
+		refuse("1 <= Candidates <= %d is broken by %d", mostCandidates, w.Candidates)
 	}
 	if w.Zones < 1 || w.Zones > max(1, w.Candidates) {
 		refuse("1 <= Zones <= Candidates is broken by %d zones of %d candidates", w.Zones, w.Candidates)
@@ -229,8 +229,8 @@ func (w Wish) numbers(t election.Timing) []Number {
 		{"RenewDeadline", t.RenewDeadline, fmt.Sprintf("%s, and what whole seconds of lease leave", w.deadline(t))},
 		{"RenewInterval", t.RenewInterval, interval},
 		{"AttemptTimeout", t.AttemptTimeout, "RenewInterval"},
-		{"DialTimeout", DialTimeout(t), "half of AttemptTimeout: a second dial has its chance"},
-		{"DialInterval", DialInterval(t), "then another dial joins: a Service may send it to another API server"},
+		{"DialTimeout", dialTimeout(t), "half of AttemptTimeout: a second dial has its chance"},
+		{"DialInterval", dialInterval(t), "then another dial joins: a Service may send it to another API server"},
 		{"StopGrace", t.StopGrace, fmt.Sprintf("Stop %v, and what rounding leaves", w.Stop)},
 		{"StopTimeout", t.StopTimeout, fmt.Sprintf("the default %v, or longer than Stop", election.StopTimeoutDefault)},
 		{"Precedence", t.Precedence, "2 x RenewInterval, for who comes first by right"},

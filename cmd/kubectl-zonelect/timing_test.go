@@ -59,7 +59,7 @@ func TestTimingIsToldFromNonsense(t *testing.T) {
 		"timing --zones 4":          "4 zones of 3 candidates",
 		"timing --failover 1s":      "Possible is",
 		"timing --round-trip=-50ms": "RoundTrip",
-		"timing --candidates=-3":    "1 <= Candidates is broken by -3",
+		"timing --candidates=-3":    "Candidates <= 10000 is broken by -3",
 	} {
 		t.Run(line, func(t *testing.T) {
 			r := timing(t, strings.Fields(line)...)
