@@ -65,7 +65,7 @@ func newTiming(env *environment) *cobra.Command {
 	// The default wishes are those that the default timing fulfills.
 	t := &timingCommand{env: env, wish: zone.Wish{
 		APIOutage: 5 * time.Second, Stop: 4800 * time.Millisecond, MaxClockDrift: election.MaxClockDriftDefault,
-		RoundTrip: zone.RoundTripDefault, Candidates: zone.CandidatesDefault, Zones: zone.ZonesDefault,
+		RoundTrip: zone.RoundTripDefault, Candidates: zone.CandidatesDefault,
 	}}
 	c := &cobra.Command{
 		Use:               "timing",
@@ -80,10 +80,10 @@ func newTiming(env *environment) *cobra.Command {
 	f.DurationVar(&t.wish.APIOutage, "api-outage", t.wish.APIOutage, "How long the API may be away, as when a zone dies, without the leader losing its term.")
 	f.DurationVar(&t.wish.Failover, "failover", 0, "How long it may take at most until another leads when the leader's zone dies, while the API can be reached. 0 is as long as it takes.")
 	f.DurationVar(&t.wish.Stop, "stop", t.wish.Stop, "How long the work takes to stop.")
-	f.Var((*percent)(&t.wish.MaxClockDrift), "drift", "How much the rates of two machines' clocks may differ.")
+	f.Var((*percent)(&t.wish.MaxClockDrift), "drift", "How much the rates of two machines' clocks may differ. 0 is the default.")
 	f.DurationVar(&t.wish.RoundTrip, "round-trip", t.wish.RoundTrip, "What a request to the API seldom takes longer than, with its answer.")
 	f.IntVar(&t.wish.Candidates, "candidates", t.wish.Candidates, "How many candidates there are.")
-	f.IntVar(&t.wish.Zones, "zones", t.wish.Zones, "In how many zones they are.")
+	f.IntVar(&t.wish.Zones, "zones", 0, "In how many zones they are. 0 is three, or as many as there are candidates.")
 	f.BoolVar(&t.wish.Exclusive, "exclusive", false, "No client-go candidate shares the lock.")
 	f.StringVarP(&t.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(timingFormats, ", ")))
 	for _, name := range []string{"api-outage", "failover", "stop", "drift", "round-trip", "candidates", "zones"} {
@@ -121,7 +121,7 @@ func printTiming(out io.Writer, plan zone.Plan, wide bool) error {
 	if err := flush(table); err != nil {
 		return err
 	}
-	tell(out, "\n")
+	line("")
 
 	outlooks := []outlook{{"PLANNED", plan.Timing, plan.Bounds}}
 	for _, o := range others {
@@ -216,8 +216,12 @@ func brief(d time.Duration) string {
 // printFlags prints the plan as the operator's flags and environment variables.
 func printFlags(out io.Writer, plan zone.Plan) error {
 	w := plan.Wish
+	failover := "of any length"
+	if w.Failover > 0 {
+		failover = w.Failover.String()
+	}
 	text := &strings.Builder{}
-	tell(text, "# API outage %v, failover %v, stop %v, clock drift %s, round trip %v.\n", w.APIOutage, w.Failover, w.Stop, (*percent)(&w.MaxClockDrift), w.RoundTrip)
+	tell(text, "# API outage %v, failover %s, stop %v, clock drift %s, round trip %v.\n", w.APIOutage, failover, w.Stop, (*percent)(&w.MaxClockDrift), w.RoundTrip)
 	tell(text, "# Use either the flags or the environment, with the same values in all candidates.\n")
 	if w.MaxClockDrift != election.MaxClockDriftDefault || w.Exclusive {
 		tell(text, "# In the program set Timing.MaxClockDrift to %v and Exclusive to %v: they have no flags.\n", w.MaxClockDrift, w.Exclusive)

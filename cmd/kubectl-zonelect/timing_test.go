@@ -38,7 +38,7 @@ func TestTimingPlansWithoutACluster(t *testing.T) {
 		"timing-yaml":       "timing --api-outage 30s --failover 45s --stop 5s -o yaml",
 		"timing-yaml-drift": "timing --drift 5% -o yaml",
 		"timing-impossible": "timing --api-outage 30s --failover 30s --stop 5s",
-		"timing-nonsense":   "timing --api-outage=-1s --stop 48h --drift 150% --candidates 2",
+		"timing-nonsense":   "timing --api-outage=-1s --stop 48h --drift 150% --candidates 2 --zones 3",
 		"timing-formats":    "__complete timing -o ",
 		"timing-flags":      "__complete timing --ro",
 		"timing-nothing":    "__complete timing --stop ",
