@@ -26,7 +26,8 @@ type link struct {
 	alive  chan struct{}   // closed when all that is open now dies
 	conn   <-chan struct{} // the same, of the connection for requests; nil for none
 	used   time.Time
-	wrote  time.Time // when the last write was sent
+	asked  time.Time // when the last request was sent
+	wrote  time.Time // when the last write was
 }
 
 var errRefused = errors.New("connection refused")
@@ -73,31 +74,40 @@ func (l *link) connect(ctx context.Context) (<-chan struct{}, error) {
 	return l.dial(ctx)
 }
 
-// pass is the time on a connection. It never ends on one that is dead.
-func (l *link) pass(ctx context.Context, dead <-chan struct{}, d time.Duration) error {
+// pass is the time on a connection. It never ends on one that is dead, nor while
+// nothing passes at its begin or its end.
+func (l *link) pass(ctx context.Context, conn <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+	if l.lost(conn) {
+		timer.Stop()
+	}
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	l.mu.Lock()
-	down := l.down
-	l.mu.Unlock()
-	select {
-	case <-dead:
-		down = true
-	default:
-	}
-	if down {
+	if l.lost(conn) {
 		<-ctx.Done()
 	}
 	return ctx.Err()
 }
 
+// lost reports whether what is on a connection now does not arrive.
+func (l *link) lost(conn <-chan struct{}) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-conn:
+		return true
+	default:
+		return l.down
+	}
+}
+
 // request makes a request; one that fails takes its connection with it.
 func (l *link) request(ctx context.Context, do func() (election.Snapshot, error)) (election.Snapshot, error) {
+	l.set(func(l *link) { l.asked = time.Now() })
 	conn, err := l.connect(ctx)
 	if err == nil {
 		err = l.pass(ctx, conn, l.trip/2)

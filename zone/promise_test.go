@@ -64,6 +64,13 @@ func (r *trial) after(d time.Duration) {
 	time.Sleep(time.Until(last.Add(3*r.plan.Timing.RenewInterval + d)))
 }
 
+// lastAsked is when the player sent its last request.
+func (p player) lastAsked() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
 // all are the links.
 func (r *trial) all(change func(*link)) {
 	for _, p := range []player{r.leader, r.followers[0], r.followers[1]} {
@@ -256,8 +263,11 @@ func TestAPlannedRecoveryTakesNoLongerThanPromised(t *testing.T) {
 			r.followers[1].Stop()
 		}
 		r.after(at)
-		r.all(down)
+		r.all(func(l *link) { l.down, l.dials = true, lostDials(r.plan) })
 		time.Sleep(r.plan.Timing.LeaseDuration + r.plan.Wish.Stop + time.Duration(dice.Int64N(int64(time.Minute))))
+		for last := r.leader.lastAsked(); r.leader.lastAsked().Equal(last); {
+			time.Sleep(time.Millisecond) // the worst is a request that was just sent
+		}
 		r.all(up)
 		_, took := r.leader.Leads()
 		r.within("the recovery", took, r.plan.Bounds.Recovery.Worst)
