@@ -4,6 +4,7 @@
 package election_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -108,5 +109,51 @@ func TestANegativeMaxClockSkewIsRefused(t *testing.T) {
 	})
 	if !errors.Is(err, election.ErrConfig) {
 		t.Errorf("New: %v", err)
+	}
+}
+
+// offset is a lock as a process sees it whose wall clock is ahead.
+type offset struct {
+	election.Lock
+	ahead time.Duration
+}
+
+// seen is what that process makes of the times in a record.
+func (o offset) seen(s election.Snapshot) election.Snapshot {
+	if s.Version.Exists() {
+		s.Record = shifted(s.Record, -o.ahead)
+	}
+	return s
+}
+
+func shifted(r election.Record, by time.Duration) election.Record {
+	r.AcquireTime, r.RenewTime = r.AcquireTime.Round(0).Add(by), r.RenewTime.Round(0).Add(by)
+	return r
+}
+
+func (o offset) Read(ctx context.Context) (election.Snapshot, error) {
+	s, err := o.Lock.Read(ctx)
+	return o.seen(s), err
+}
+
+func (o offset) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	s, err := o.Lock.Write(ctx, base, shifted(r, o.ahead))
+	return o.seen(s), err
+}
+
+func (o offset) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	between, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- o.Lock.Watch(ctx, from, between) }()
+	for {
+		select {
+		case e := <-between:
+			e.Snapshot = o.seen(e.Snapshot)
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		case err := <-ended:
+			return err
+		}
 	}
 }

@@ -57,7 +57,8 @@ func schedule(s *stage, dice *rand.Rand) int {
 				}
 				return nil
 			}
-			c.MaxClockSkew = time.Duration(dice.IntN(2)) * time.Second // all clocks are one here
+			c.MaxClockSkew = time.Duration(dice.IntN(2)) * skew
+			c.Lock = offset{c.Lock, time.Duration(dice.Int64N(int64(skew))) - skew/2}
 		})
 		c.SetStopTime(time.Duration(dice.Int64N(int64(4800 * time.Millisecond))))
 		var asleep atomic.Int64
