@@ -176,13 +176,36 @@ func (w *world) renew(name string) {
 	})
 }
 
-// announce adds a candidate's presence.
-func (w *world) announce(lock, pod, zone, waiting string) presence.Object {
+// hosts adds a pod of a candidate, on the zone's node, as they are when all is
+// well, but for a change.
+func (w *world) hosts(name, zone string, changes ...func(*corev1.Pod, *corev1.Node)) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+	for _, change := range changes {
+		change(pod, node)
+	}
+	w.server.Put("/api/v1/namespaces/ns/pods/"+name, pod)
+	w.server.Put("/api/v1/nodes/"+node.Name, node)
+}
+
+// announce adds a candidate, with its pod, by its presence.
+func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*presence.Object)) presence.Object {
 	w.t.Helper()
-	o, err := presence.Ensure(w.t.Context(), apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion), "ns", presence.Object{
+	w.hosts(pod, zone)
+	said := presence.Object{
 		Lock: lock, Pod: presence.Pod{Name: pod, UID: types.UID("uid-" + pod)},
 		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Version: "v1.2.0", Mode: "auto", Waiting: waiting,
-	})
+	}
+	for _, change := range changes {
+		change(&said)
+	}
+	o, err := presence.Ensure(w.t.Context(), apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion), "ns", said)
 	if err != nil {
 		w.t.Fatal(err)
 	}

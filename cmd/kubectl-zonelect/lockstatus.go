@@ -60,6 +60,10 @@ type Status struct {
 	Phase      record.Phase `json:"phase,omitempty"`
 	Candidates []Candidate  `json:"candidates,omitempty"`
 	Legacy     *Legacy      `json:"legacy,omitempty"`
+	// Evacuated are the zones that people want leadership out of.
+	Evacuated []Evacuation `json:"evacuated,omitempty"`
+	// Warnings say in words what may become trouble.
+	Warnings []string `json:"warnings,omitempty"`
 	// Notes say in words what the fields do not.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -78,7 +82,17 @@ type Leader struct {
 	Transitions          int32             `json:"transitions,omitempty"`
 }
 
-// Candidate is one that has announced itself.
+// Evacuation is that of a zone.
+type Evacuation struct {
+	Zone string `json:"zone"`
+	// Until is when it ends; nil means when it is taken back. Over says that it
+	// has, by the clock of this machine.
+	Until *metav1.Time `json:"until,omitempty"`
+	Over  bool         `json:"over,omitempty"`
+}
+
+// Candidate is one that has announced itself: it was there when it wrote that,
+// and only its pod and its node tell whether it still is.
 type Candidate struct {
 	Identity string `json:"identity"`
 	Pod      string `json:"pod,omitempty"`
@@ -87,6 +101,13 @@ type Candidate struct {
 	Version  string `json:"version,omitempty"`
 	Mode     string `json:"mode,omitempty"`
 	Waiting  string `json:"waiting,omitempty"`
+	// Unhealthy is why it says that it should not lead.
+	Unhealthy string `json:"unhealthy,omitempty"`
+	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase where
+	// that is another than Running; NodeState is Ready, NotReady or Gone. Empty
+	// means that they are not known.
+	PodState  string `json:"podState,omitempty"`
+	NodeState string `json:"nodeState,omitempty"`
 }
 
 // Legacy is what stands in the place of the lock that is migrated.
@@ -116,6 +137,7 @@ type findings struct {
 	lease           *coordinationv1.Lease // nil if there is none
 	seen            sighting
 	presences       []presence.Object
+	around          surroundings
 	legacy          *Legacy
 	stage           record.Stage // that the legacy object carries
 	notes           []string
@@ -129,15 +151,22 @@ func (f findings) describe(now time.Time) LockStatus {
 		Status:     Status{State: Absent, Phase: f.phase(), Legacy: f.legacy, Notes: slices.Clone(f.notes)},
 	}
 	for _, o := range f.presences {
-		s.Status.Candidates = append(s.Status.Candidates, Candidate{o.Identity, o.Pod.Name, o.Zone, o.Node, o.Version, o.Mode, o.Waiting})
+		s.Status.Candidates = append(s.Status.Candidates, Candidate{
+			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode, Waiting: o.Waiting,
+			Unhealthy: o.Unhealthy, PodState: f.around.pods[o.Name], NodeState: f.around.nodes[o.Node],
+		})
 	}
 	slices.SortFunc(s.Status.Candidates, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Identity, b.Identity))
 	})
+	w := &warner{status: &s.Status, zones: f.around.zones, now: now}
 	if f.lease == nil {
+		w.candidates()
 		return s
 	}
 	s.Status.Leader = leaderOf(f.lease)
+	w.candidates()
+	w.evacuations(record.Read(f.lease).Evacuated)
 	state, note := judge(f.lease, f.seen, now)
 	s.Status.State = state
 	if note != "" {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,9 +151,22 @@ func nameOf(s LockStatus) string {
 }
 
 func notes(w io.Writer, s LockStatus) {
-	for _, note := range s.Status.Notes {
-		tell(w, "note: %s: %s\n", s.Name, note)
+	for _, warning := range s.Status.Warnings {
+		tell(w, "warning: %s: %s\n", s.Name, printable(warning))
 	}
+	for _, note := range s.Status.Notes {
+		tell(w, "note: %s: %s\n", s.Name, printable(note))
+	}
+}
+
+// printable keeps what others wrote from moving the cursor.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 // column is one of a table. Those that are wide show with -o wide alone.
@@ -244,7 +258,7 @@ func (p *printer) shows(s LockStatus) any {
 		return cells
 	}
 	status := s.Status
-	status.Notes = nil
+	status.Notes, status.Warnings = nil, nil
 	if status.Leader != nil {
 		leader := *status.Leader
 		leader.Renewed = nil
@@ -278,7 +292,7 @@ func candidates(s Status) string {
 	if len(s.Candidates) == 0 && s.Leader != nil {
 		return "<unknown>"
 	}
-	return byZone(s.Candidates)
+	return byZone(here(s.Candidates))
 }
 
 // byZone counts candidates by zone, in their order. An unknown zone is "?".
@@ -322,19 +336,45 @@ func (l *Legacy) text() string {
 	}
 }
 
+// candidateColumns are those of the table of candidates.
+var candidateColumns = []struct {
+	name string
+	cell func(Candidate) string
+}{
+	{"Candidate", nil}, // marked if it holds the Lease
+	{"Zone", func(c Candidate) string { return c.Zone }},
+	{"Node", func(c Candidate) string { return withState(c.Node, c.NodeState) }},
+	{"Pod", func(c Candidate) string { return cmp.Or(c.PodState, "<unknown>") }},
+	{"Unhealthy", func(c Candidate) string { return c.Unhealthy }},
+	{"Version", func(c Candidate) string { return c.Version }},
+	{"Mode", func(c Candidate) string { return c.Mode }},
+	{"Waiting", func(c Candidate) string { return c.Waiting }},
+}
+
+// withState names a node, and its state unless it is ready or not known.
+func withState(node, state string) string {
+	if state == "" || state == ready {
+		return node
+	}
+	return node + " (" + state + ")"
+}
+
 // candidates prints the candidates of a lock; * marks who holds the Lease.
 func (p *printer) candidates(w io.Writer, s LockStatus) error {
 	table := &metav1.Table{}
-	for _, name := range []string{"Candidate", "Zone", "Node", "Version", "Mode", "Waiting"} {
-		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	for _, c := range candidateColumns {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: c.name, Type: "string"})
 	}
 	for _, c := range s.Status.Candidates {
-		identity := c.Identity
-		if s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity {
-			identity += " *"
-		}
 		row := metav1.TableRow{}
-		for _, text := range []string{identity, c.Zone, c.Node, c.Version, c.Mode, c.Waiting} {
+		for _, column := range candidateColumns {
+			text := c.Identity
+			switch {
+			case column.cell != nil:
+				text = column.cell(c)
+			case s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity:
+				text += " *"
+			}
 			row.Cells = append(row.Cells, cmp.Or(text, "<none>"))
 		}
 		table.Rows = append(table.Rows, row)

@@ -27,7 +27,12 @@ differ from the holder's; what looks stale is then watched for --observe.
 
 LEADER is who holds the Lease. In phases legacy and dual that is no proof that
 its work has begun: it may wait for legacy pods (see WAITING and LEGACY).
-Candidates are those that announce themselves, which those in mode lease do not.
+
+Candidates are those that have announced themselves, by a presence object that
+goes with their pod. It says who was there when the pod started, and what that
+candidate said last; whether it still lives, only its pod and its node tell. Those
+are looked at where one LOCK is asked for: get on pods and nodes, and list on
+nodes for the zones, are needed for that.
 Without LOCK, those Leases are listed that carry zonelect's annotations.`
 
 const statusExample = `  # All locks of the namespace
@@ -125,6 +130,9 @@ func (s *statusCommand) one(ctx context.Context, namespace, name string) error {
 	}
 	if found.nothing() {
 		return absent(namespace, name)
+	}
+	if err := s.looker.addSurroundings(ctx, &found); err != nil {
+		return err
 	}
 	list := []findings{found}
 	if err := s.looker.observe(ctx, list, s.env.now, s.observe); err != nil {

@@ -114,7 +114,8 @@ func (p Pod) orNobody() string {
 }
 
 // List returns the presences of a lock, by name, with one linearizable request.
-// What does not belong to exactly one pod is none.
+// What does not belong to exactly one pod, and has not the name that Ensure gives
+// that pod's, is none.
 func List(ctx context.Context, client rest.Interface, namespace, lock string) ([]Object, error) {
 	list, err := rawapi.List[coordinationv1.LeaseList](ctx, client, apierror.Leases, namespace, selector(lock))
 	if err != nil {
@@ -124,14 +125,14 @@ func List(ctx context.Context, client rest.Interface, namespace, lock string) ([
 }
 
 // Among returns the presences of a lock that are among leases, which are of its
-// namespace, in their order. What does not belong to exactly one pod is none.
+// namespace, in their order. What is none for List is none here.
 func Among(leases []coordinationv1.Lease, lock string) []Object {
 	var all []Object
 	for i := range leases {
 		if leases[i].Labels[Label] != labelOf(lock) {
 			continue
 		}
-		if o := read(&leases[i], lock); o.Pod.UID != "" {
+		if o := read(&leases[i], lock); o.Pod.UID != "" && o.Name == nameOf(lock, o.Pod) {
 			all = append(all, o)
 		}
 	}

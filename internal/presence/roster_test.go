@@ -154,6 +154,7 @@ func TestGarbageIsNobody(t *testing.T) {
 		"no identity":              {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
 		"no annotations":           {func(l *coordinationv1.Lease) { l.Annotations = nil }, []election.Peer{{Candidate: election.Candidate{Identity: "a_1", Pod: "a/uid-a"}}}},
 		"no owner":                 {func(l *coordinationv1.Lease) { l.OwnerReferences = nil }, nil},
+		"a name of its own":        {func(l *coordinationv1.Lease) { l.Name = "mine" }, nil},
 		"another lock's":           {func(l *coordinationv1.Lease) { l.Labels[Label] = "another" }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -111,7 +111,7 @@ type feature struct {
 }
 
 var features = map[string]feature{
-	"lease":           {config: "lease", goes: leadsByALease},
+	"lease":           {config: "lease", begin: func(o *tenant) { o.in(o.deploy()) }, goes: leadsByALease},
 	"events":          {config: "events", besides: []string{"lease"}, begin: withEvents, goes: postsEvents},
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
@@ -345,7 +345,13 @@ func (o *tenant) renews() step {
 	})
 }
 
-func leadsByALease(o *tenant) []step { return []step{o.leads(), o.renews()} }
+func leadsByALease(o *tenant) []step {
+	return []step{o.leads(), o.renews(), o.until("its presence stands", func() bool {
+		list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=op"})
+		must(o.t, err)
+		return len(list.Items) == 1 && holder(&list.Items[0]) == "me"
+	})}
+}
 
 func withEvents(o *tenant) { o.options.NoEvents = false }
 
