@@ -39,9 +39,24 @@ func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, l
 	if err != nil {
 		return elector{}, err
 	}
-	e, err := election.New(election.Config{
+	return elected(lock, election.Config{
 		Lock: lock, Candidate: election.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
-	})
+	}, leading)
+}
+
+// attending is what an operator's election is made of: it keeps a presence, and
+// knows those of the others.
+func attending(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
+	self := operator.Self{Identity: identity, PodName: identity, PodUID: "uid-of-" + identity, Zone: "za"}
+	lock, err := operator.LeaseOnlyLock(cfg, timing, self, "default", name, operator.LeaseOnlyOptions{})
+	if err != nil {
+		return elector{}, err
+	}
+	return elected(lock, election.Config{Lock: lock, Candidate: self.Candidate(), Timing: timing, Peers: lock.Peers}, leading)
+}
+
+func elected(lock interface{ CloseConnections() }, c election.Config, leading func(context.Context)) (elector, error) {
+	e, err := election.New(c)
 	if err != nil {
 		return elector{}, err
 	}
