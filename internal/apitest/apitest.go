@@ -249,7 +249,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from, selec
 			after = a.number
 		}
 		for _, c := range a.history {
-			if !(c.path == path || strings.HasSuffix(path, "/") && below(c.path, strings.TrimSuffix(path, "/"))) {
+			if c.path != path && (!strings.HasSuffix(path, "/") || !below(c.path, strings.TrimSuffix(path, "/"))) {
 				continue
 			}
 			kind, matches := c.kind, wanted.Matches(labelsOf(c.object))

@@ -37,13 +37,14 @@ type participant struct {
 
 // attendance keeps the own presence object, and knows those of all candidates.
 type attendance struct {
-	who    participant
-	alarm  chan struct{}       // gets a word when there is a problem
-	exists chan ownerref.Owner // gets the presence whenever it was made sure of
-	gone   chan error          // gets ErrPodGone
-	again  chan struct{}       // it is to be looked after
-	met    chan struct{}       // the peers have changed
-	made   time.Time           // when the presence was made last, by keep alone
+	who      participant
+	alarm    chan struct{}       // gets a word when there is a problem
+	present  chan ownerref.Owner // gets the presence whenever it was made sure of
+	podGone  chan error          // gets ErrPodGone
+	again    chan struct{}       // it is to be looked after
+	reworded chan struct{}       // the same, but that can wait
+	met      chan struct{}       // the peers have changed
+	made     time.Time           // when the presence was made last, by keepPresence alone
 
 	mu        sync.Mutex
 	waiting   string
@@ -57,19 +58,25 @@ type attendance struct {
 
 func newAttendance(p participant, alarm chan struct{}) *attendance {
 	return &attendance{
-		who: p, alarm: alarm, exists: make(chan ownerref.Owner), gone: make(chan error, 1),
-		again: make(chan struct{}, 1), met: make(chan struct{}, 1),
+		who: p, alarm: alarm, present: make(chan ownerref.Owner), podGone: make(chan error, 1),
+		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), met: make(chan struct{}, 1),
 	}
 }
 
 // SetUnhealthy has the presence object say why this candidate should not lead;
-// empty means that all is well. It does no I/O.
+// empty means that all is well. Other words for it are written once a minute at
+// most. It does no I/O.
 func (a *attendance) SetUnhealthy(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if why != a.unhealthy {
-		a.unhealthy = why
+	before := a.unhealthy
+	a.unhealthy = why
+	switch {
+	case why == before:
+	case why == "" || before == "":
 		signal(a.again)
+	default:
+		signal(a.reworded)
 	}
 }
 
@@ -93,16 +100,16 @@ func (a *attendance) Peers(ctx context.Context, tell func([]election.Peer)) {
 	}
 }
 
-// say has the presence say what this candidate waits for.
-func (a *attendance) say(waiting string) {
+// sayWaiting has the presence say what this candidate waits for.
+func (a *attendance) sayWaiting(waiting string) {
 	a.mu.Lock()
 	a.waiting = waiting
 	a.mu.Unlock()
 	signal(a.again)
 }
 
-// problem is why there is no presence yet; nil if there is one.
-func (a *attendance) problem() error {
+// absence is why there is no presence yet; nil if there is one.
+func (a *attendance) absence() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
@@ -111,9 +118,9 @@ func (a *attendance) problem() error {
 // hasPod reports whether there is a pod that a presence can belong to.
 func (a *attendance) hasPod() bool { return a.who.pod.Name != "" && a.who.pod.UID != "" }
 
-// keep keeps the presence, and the peers up to date, until ctx ends or the own
-// pod is gone.
-func (a *attendance) keep(ctx context.Context) {
+// keepPresence keeps the presence, and the peers up to date, until ctx ends or
+// the own pod is gone.
+func (a *attendance) keepPresence(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	if !a.hasPod() {
@@ -125,22 +132,41 @@ func (a *attendance) keep(ctx context.Context) {
 		if a.hasPod() {
 			var err error
 			if later, err = a.attend(ctx, delays); err != nil {
-				a.gone <- err
+				select {
+				case a.podGone <- err:
+				case <-ctx.Done():
+				}
 				return
 			}
 		}
 		if first { // the first list finds the own presence, then
 			following.Go(func() { a.follow(ctx) })
 		}
-		var retry <-chan time.Time
-		if later >= 0 {
-			retry = time.After(later)
+		if !a.await(ctx, later) {
+			return
 		}
+	}
+}
+
+// await waits until the presence is to be looked after: at the latest after so
+// long, if that is not negative. It reports whether ctx still goes on.
+func (a *attendance) await(ctx context.Context, most time.Duration) bool {
+	var late <-chan time.Time
+	if most >= 0 {
+		late = time.After(most)
+	}
+	for {
 		select {
 		case <-a.again:
-		case <-retry:
+			return true
+		case <-late:
+			return true
+		case <-a.reworded:
+			if late == nil {
+				late = time.After(steady)
+			}
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }
@@ -188,7 +214,7 @@ func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBack
 	a.own = o
 	a.mu.Unlock()
 	select {
-	case a.exists <- ownerOf(o):
+	case a.present <- ownerOf(o):
 	case <-ctx.Done():
 	}
 	return -1, nil
@@ -254,28 +280,29 @@ func (a *attendance) follow(ctx context.Context) {
 		return presence.NewRoster(a.who.lease.Client, a.who.lease.Namespace, a.who.lease.Name)
 	}
 	roster, delays := begin(), a.delays()
-	for trouble := ""; ctx.Err() == nil; {
+	for refused := false; ctx.Err() == nil; {
 		a.mu.Lock()
 		own := a.own.Number
 		a.mu.Unlock()
 		began := time.Now()
 		err := roster.Follow(ctx, own, a.meet)
 		if time.Since(began) > steady {
-			trouble = ""
+			refused = false
 			delays.Reset()
 		}
 		if err == nil && time.Since(began) > steady || ctx.Err() != nil {
 			continue
 		}
-		if err != nil && err.Error() != trouble {
-			trouble = err.Error()
-			a.who.lease.Logger.Info("which other candidates there are is not known", "cause", trouble)
-		}
-		if errors.Is(err, election.ErrForbidden) {
+		forbidden := errors.Is(err, election.ErrForbidden)
+		if forbidden {
 			roster = begin()
 			a.tell(nil) // what was known grows old
 		}
-		if pause(ctx, a.after(err, delays)) && errors.Is(err, election.ErrForbidden) {
+		if forbidden && !refused {
+			refused = true
+			a.who.lease.Logger.Info("which other candidates there are is not known", "cause", err.Error())
+		}
+		if pause(ctx, a.after(err, delays)) && forbidden {
 			signal(a.again) // nobody sees whether the own presence stands
 		}
 	}

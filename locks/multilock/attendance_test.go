@@ -5,6 +5,7 @@ package multilock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -85,6 +86,30 @@ func TestAPresenceTellsOfHealthOnChangeOnly(t *testing.T) {
 		}
 		if n := s.asked("update " + leasesPath + "/lock."); n != 2 {
 			t.Errorf("%d writes, want 2", n)
+		}
+	})
+}
+
+func TestWordsThatKeepChangingAreWrittenOnceAMinute(t *testing.T) {
+	scenario(t, func(s *stage) {
+		lock := s.plain("a")
+		s.peersOf(lock)
+		s.presence("a")
+		s.forget()
+		for i := range 200 {
+			lock.SetUnhealthy(fmt.Sprintf("no disk for %d seconds", i))
+			time.Sleep(time.Second)
+		}
+		if n := s.asked("update " + leasesPath + "/lock."); n < 3 || n > 4 {
+			t.Errorf("%d writes in 200 seconds", n)
+		}
+		time.Sleep(time.Minute)
+		if got := s.presence("a").Unhealthy; got != "no disk for 199 seconds" {
+			t.Errorf("in the end it says %q", got)
+		}
+		lock.SetUnhealthy("")
+		if got := s.presence("a").Unhealthy; got != "" {
+			t.Errorf("once it is well it says %q", got)
 		}
 	})
 }

@@ -99,17 +99,17 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		}
 	}()
 	k.settle = k.shield.settle(ctx)
-	k.wait.Go(func() { k.shield.attendance.keep(ctx) })
+	k.wait.Go(func() { k.shield.keepPresence(ctx) })
 	for {
 		alarm := time.NewTimer(time.Until(k.proceed(ctx)))
 		select {
 		case <-ctx.Done():
 			alarm.Stop()
 			return context.Cause(ctx)
-		case err := <-k.shield.attendance.gone:
+		case err := <-k.shield.podGone:
 			alarm.Stop()
 			return err
-		case me := <-k.shield.attendance.exists:
+		case me := <-k.shield.present:
 			k.me = me
 		case <-k.shield.news:
 			k.stage = k.stage.Later(k.shield.latest())
@@ -194,7 +194,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 // tell says whether this candidate may campaign, if that has changed.
 func (k *keeper) tell() {
 	c := k.clearance()
-	switch problem := k.shield.attendance.problem(); {
+	switch problem := k.shield.absence(); {
 	case !c.Granted && problem != nil:
 		c.Why = problem.Error()
 	case !k.met && k.trouble != "":
@@ -212,7 +212,7 @@ func (k *keeper) await(why string) {
 		return
 	}
 	k.waiting = why
-	k.shield.attendance.say(why)
+	k.shield.sayWaiting(why)
 	switch {
 	case k.duty == adopting:
 		k.term.clear(election.Clearance{Why: why})
@@ -229,7 +229,7 @@ func (k *keeper) begin(t *tenure) {
 	k.retryAt, k.watchAt = time.Time{}, time.Time{}
 	if k.waiting != "" { // the elector has not been told in this term
 		k.waiting = ""
-		k.shield.attendance.say("")
+		k.shield.sayWaiting("")
 	}
 	k.retries.Reset()
 	k.watch.stop() // its connection may have run to where the last leader died
@@ -347,7 +347,7 @@ func (k *keeper) job(do action) func(context.Context) result {
 // keep one. One in mode lease does not: with its presence the shield would
 // outlive them, and nobody would lead.
 func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.Owner, stage record.Stage) (ownerref.Record, error) {
-	all, err := k.shield.attendance.holders(ctx)
+	all, err := k.shield.holders(ctx)
 	if err != nil {
 		return ownerref.Record{}, err
 	}

@@ -85,7 +85,7 @@ func NewLeaseOnly(c LeaseOnlyConfig) (*LeaseOnly, error) {
 func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	wait.Go(func() { l.keep(ctx) })
+	wait.Go(func() { l.keepPresence(ctx) })
 	said := election.Clearance{}
 	for {
 		c, again := mayMix(l.latest(), l.moved()), time.Duration(0)
@@ -95,7 +95,7 @@ func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) 
 		if c != said {
 			said = c
 			clear(c)
-			l.say(c.Why)
+			l.sayWaiting(c.Why)
 		}
 		var later <-chan time.Time
 		if again > 0 {
@@ -104,8 +104,8 @@ func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) 
 		select {
 		case <-l.news:
 		case <-later:
-		case <-l.exists:
-		case err := <-l.gone:
+		case <-l.present:
+		case err := <-l.podGone:
 			l.config.Lease.Logger.Info("the own presence object is not kept any more", "cause", err.Error())
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -193,18 +193,18 @@ func (t *Twin) Attend(ctx context.Context, clear func(election.Clearance)) error
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wait.Go(func() { t.keep(ctx) })
+	wait.Go(func() { t.keepPresence(ctx) })
 	for said := (election.Clearance{}); ; {
 		if c := t.clearance(t.latest()); c != said {
 			said = c
 			clear(c)
-			t.say(c.Why)
+			t.sayWaiting(c.Why)
 		}
 		select {
 		case <-t.news:
 			signal(t.turned)
-		case <-t.exists:
-		case err := <-t.gone:
+		case <-t.present:
+		case err := <-t.podGone:
 			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
