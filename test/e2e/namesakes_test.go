@@ -16,7 +16,6 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
-	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 )
 
@@ -168,7 +167,9 @@ func cleaned(t *testing.T, p *past) {
 	s.until("settled", func() bool { return s.settled("dual") })
 	selector := " -l app=" + s.lock
 	run(exitRefused, "migrate clean %s --yes"+selector, "order")
-	early := s.enter("early", s.leaseOnly)
+	leaseOnly := func(e *entry) { e.plain = true }
+	early := s.enter("early", leaseOnly)
+	s.until("it has a presence", func() bool { return s.presenceOf(early) != (ownerref.Owner{}) })
 	run(exitOK, "migrate advance %s --yes"+selector, "went from phase dual to sealed", "have followed")
 	run(exitRefused, "migrate clean %s --yes"+selector, "no-way-back")
 	run(exitOK, "migrate clean %s --yes --acknowledge no-way-back"+selector, "went from phase sealed to clean", "have followed")
@@ -178,8 +179,8 @@ func cleaned(t *testing.T, p *past) {
 	if n := len(s.terms()); n != 1 {
 		t.Errorf("%d terms, want that leadership went on", n)
 	}
-	run(exitOK, "status %s", "held", "clean")
-	late := s.enter("late", s.leaseOnly)
+	run(exitOK, "status %s", "held", "clean", "za:3")
+	late := s.enter("late", leaseOnly)
 	s.members[0].stop()
 	s.members[1].stop()
 	s.until("a candidate of mode lease leads", func() bool {
@@ -191,13 +192,6 @@ func cleaned(t *testing.T, p *past) {
 		t.Errorf("the ConfigMap is %s again", r.Kind)
 	}
 	s.neverTwo()
-}
-
-// leaseOnly makes a candidate one of mode lease.
-func (s *siege) leaseOnly(e *entry) {
-	lock, err := operator.LeaseOnlyLock(e.cfg, brisk, e.self, "default", s.lock, operator.LeaseOnlyOptions{LockOptions: e.o.LockOptions})
-	must(s.t, err)
-	e.lock, e.alone = lock, true
 }
 
 // idling counts what a leader and a follower in phase dual send.

@@ -113,6 +113,7 @@ type entry struct {
 	o     operator.ShieldOptions
 	lock  election.Lock // made of the others if nil
 	alone bool          // no pod is made for it
+	plain bool          // it runs in mode lease
 }
 
 // enter starts a candidate in a pod of its own.
@@ -139,6 +140,11 @@ func (s *siege) enter(name string, change ...func(*entry)) *member {
 		e.self.PodUID, e.self.Node = string(pod.UID), pod.Spec.NodeName
 	}
 	m.pod = ownerref.Owner{Kind: ownerref.Pod, Name: e.self.PodName, UID: types.UID(e.self.PodUID)}
+	if e.plain {
+		lock, err := operator.LeaseOnlyLock(e.cfg, brisk, e.self, "default", s.lock, operator.LeaseOnlyOptions{LockOptions: e.o.LockOptions})
+		must(s.t, err)
+		e.lock = lock
+	}
 	if e.lock == nil {
 		lock, err := operator.ShieldLock(e.cfg, brisk, e.self, "default", s.lock, e.o)
 		must(s.t, err)
