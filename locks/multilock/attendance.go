@@ -38,13 +38,14 @@ type participant struct {
 // attendance keeps the own presence object, and knows those of all candidates.
 type attendance struct {
 	who      participant
-	alarm    chan struct{}       // gets a word when there is a problem
-	present  chan ownerref.Owner // gets the presence whenever it was made sure of
-	podGone  chan error          // gets ErrPodGone
-	again    chan struct{}       // it is to be looked after
-	reworded chan struct{}       // the same, but that can wait
-	met      chan struct{}       // the peers have changed
-	made     time.Time           // when the presence was made last, by keepPresence alone
+	alarm    chan struct{}               // gets a word when there is a problem
+	present  chan ownerref.Owner         // gets the presence whenever it was made sure of
+	podGone  chan error                  // gets ErrPodGone
+	again    chan struct{}               // it is to be looked after
+	reworded chan struct{}               // the same, but that can wait
+	met      chan struct{}               // the peers have changed
+	made     time.Time                   // when the presence was made last
+	remakes  *backoff.ExponentialBackOff // after one that did not stand
 
 	mu        sync.Mutex
 	waiting   string
@@ -57,8 +58,13 @@ type attendance struct {
 }
 
 func newAttendance(p participant, alarm chan struct{}) *attendance {
+	most := notPermitted
+	if p.shielded {
+		most = 5 * p.timing.RenewInterval
+	}
 	return &attendance{
-		who: p, alarm: alarm, present: make(chan ownerref.Owner), podGone: make(chan error, 1),
+		remakes: retries(p.timing.RenewInterval/10, most),
+		who:     p, alarm: alarm, present: make(chan ownerref.Owner), podGone: make(chan error, 1),
 		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), met: make(chan struct{}, 1),
 	}
 }
@@ -191,7 +197,9 @@ func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBack
 		if err := a.checkPod(ctx); errors.Is(err, ErrPodGone) {
 			return 0, err
 		}
-		if time.Since(a.made) < steady && !pause(ctx, delays.NextBackOff()) {
+		if time.Since(a.made) > steady {
+			a.remakes.Reset()
+		} else if !pause(ctx, a.remakes.NextBackOff()) {
 			return 0, nil
 		}
 	}
@@ -207,9 +215,7 @@ func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBack
 		}
 		a.made = time.Now()
 	}
-	if !missing {
-		delays.Reset()
-	}
+	delays.Reset()
 	a.mu.Lock()
 	a.own = o
 	a.mu.Unlock()
