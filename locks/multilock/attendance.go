@@ -317,10 +317,11 @@ func (a *attendance) follow(ctx context.Context) {
 // meet takes in which presences there are.
 func (a *attendance) meet(all []presence.Object, asOf uint64) {
 	a.mu.Lock()
-	own := a.own
-	here := slices.ContainsFunc(all, func(o presence.Object) bool { return o.UID == own.UID })
-	if a.missing = own.UID != "" && own.Number <= asOf && !here; a.missing {
-		signal(a.again)
+	if own := a.own; own.UID != "" && own.Number <= asOf {
+		i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Name == own.Name })
+		if a.missing = i < 0; i < 0 || all[i].UID != own.UID {
+			signal(a.again)
+		}
 	}
 	a.mu.Unlock()
 	a.tell(presence.Peers(all))
