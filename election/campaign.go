@@ -112,6 +112,7 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 	c.news(time.Now())
 	r.outage = outage{after: c.timing.RenewDeadline, precedence: c.timing.Precedence, answered: time.Now()}
 	r.board.update(func(s *Status) { s.State = StateFollower })
+	defer r.endInquest()
 	for {
 		r.pulse.until(time.Now())
 		until := r.proceed(c)
@@ -137,6 +138,8 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			r.meet(peers)
 		case problem := <-r.checked:
 			r.feel(problem)
+		case <-r.inquest.proven:
+			r.died()
 		case err := <-r.left:
 			alarm.Stop()
 			r.withdraw()
@@ -158,6 +161,7 @@ func (r *run) proceed(c *campaign) time.Time {
 	if r.judge.known && r.watcher.due(now) {
 		r.watcher.start(r.watching)
 	}
+	r.inquire()
 	free, known := r.free()
 	if acquiring := r.courier.busy && r.courier.flying.op == opAcquire; !acquiring && (!known || free.at.After(now)) {
 		c.victory = victory{} // another one was faster, or the holder lives
@@ -214,6 +218,7 @@ func (r *run) act(c *campaign, do action) {
 	if base.Version.Exists() {
 		record = acquisition(base.Record, r.config.Candidate, r.config.Timing.LeaseDuration, now.awake)
 	}
+	record.Details.Marks = r.config.marks()
 	r.courier.send(r.requests, request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit})
 }
 

@@ -32,6 +32,7 @@ type Takeover struct {
 	Cause        Cause
 	Previous     string // the last holder; empty where nobody is known
 	PreviousZone string // where it ran; empty where unknown
+	PreviousPod  string // name/uid; empty where unknown
 	Candidate    Candidate
 	// Peers are all candidates that are known, by identity, Candidate among
 	// them if it is. Empty where nobody tells who they are.
@@ -80,6 +81,17 @@ type Config struct {
 	Peers func(ctx context.Context, tell func([]Peer))
 	// Health says how this candidate knows whether it is fit to lead.
 	Health Health
+	// Marks returns what is known by now that tells this process from others,
+	// for the records that it writes. It must return at once. Nil means nothing.
+	Marks func() Marks
+	// Dead blocks until it is proven that the process which holds the lock has
+	// ended, and returns nil then: the lease need not run out. Where it cannot
+	// tell, it returns an error, and is asked again only when something about
+	// the holder changes. It runs in a goroutine of its own while this candidate
+	// follows that holder; ctx ends with that, and it returns soon after. Only a
+	// fact counts that no fault of network, clock or server can feign. Nil means
+	// that nothing is proven.
+	Dead func(ctx context.Context, holder Suspect) error
 
 	// TracerProvider receives one span for each takeover that this candidate
 	// wins, MeterProvider the metrics. Nil means none, at no cost.
@@ -116,4 +128,11 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("%w: MaxClockSkew is %v: use how far wall clocks may be apart, or 0 if that is not known", ErrConfig, c.MaxClockSkew))
 	}
 	return errors.Join(append(errs, c.Health.validate(), c.Timing.Validate())...)
+}
+
+func (c Config) marks() Marks {
+	if c.Marks == nil {
+		return Marks{}
+	}
+	return c.Marks()
 }

@@ -163,6 +163,7 @@ type run struct {
 	holdOff time.Time   // not before this is the lock taken again: it was given up
 	outage  outage      // of the API, as this candidacy sees it
 	fitness fitness     // of this candidate
+	inquest inquest     // whether the holder that is followed is dead
 }
 
 func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {
@@ -193,7 +194,7 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 // close ends what Run started, and waits for it.
 func (r *run) close() {
 	r.pulse.until(time.Now())
-	r.unwatch() // the guardian and the peers, too
+	r.unwatch() // the guardian, the peers and the inquest, too
 	r.watcher.stop()
 	r.courier.cancel()
 	r.courier.wait.Wait()

@@ -21,6 +21,8 @@ const (
 	// CauseCleared: somebody else than the holder emptied the record, and the
 	// lease ran out thereafter.
 	CauseCleared Cause = "cleared"
+	// CauseDied: the holder was proven dead.
+	CauseDied Cause = "died"
 	// CauseReclaimed: the record names the candidate itself, from a term that
 	// has ended or an acquisition whose answer was lost.
 	CauseReclaimed Cause = "reclaimed"
@@ -48,6 +50,10 @@ type judge struct {
 	startOver bool      // the history went back, see observeRead
 	gap       bool      // the record was found gone, and others may have come and gone
 	stale     time.Time // when renewal runs out by its own times, if these count
+	broken    bool      // renewal's term does not follow the one seen before
+
+	dead   tenure    // a term whose holder was proven dead
+	deadAt time.Time // when that was heard
 }
 
 // freeing says when a lock is free to be taken, and why.
@@ -110,6 +116,7 @@ func (j *judge) take(s Snapshot, now time.Time) {
 	if first {
 		j.stale = j.byWallClock(s, now)
 	}
+	j.broken = j.breaks(s)
 	j.prior = j.renewal
 	j.renewal, j.exists, j.uid, j.startOver = s.Record, true, s.Version.UID, false
 	j.seen, j.gap = now, false
@@ -130,6 +137,8 @@ func (j *judge) free() (freeing, bool) {
 		return j.freeing(j.seen.Add(max(j.lease, j.durationOf(j.renewal))), CauseDeleted), true
 	case j.own():
 		return j.freeing(j.seen, CauseReclaimed), true
+	case j.died():
+		return j.freeing(j.deadAt, CauseDied), true
 	case j.renewal.Holder == "":
 		return j.freeEmpty(), true
 	case !j.newest.Version.Exists():
@@ -215,7 +224,7 @@ func (j *judge) clearedItsOwn() bool {
 
 // life is the last sign of life of the holder before a takeover.
 func (j *judge) life(c Cause) time.Time {
-	if c.ranOut() {
+	if c.ranOut() || c == CauseDied {
 		return j.lifeSeen
 	}
 	return j.seen

@@ -234,6 +234,7 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	}
 	now := r.clock.now()
 	record := renewal(before, r.config.Candidate, r.config.Timing.LeaseDuration, l.term.Token, l.trace, now.awake)
+	record.Details.Marks = r.config.marks()
 	r.courier.send(r.requests, request{op: opRenew, fresh: l.failed, base: base.Version, record: record, made: now, limit: limit})
 }
 

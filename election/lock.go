@@ -132,6 +132,19 @@ type Details struct {
 	Pod       string // name/uid
 	Container string
 	Trace     string // W3C traceparent of the term
+
+	Marks
+}
+
+// Marks tell one process from all others of its pod, so that a candidate can
+// prove that it is dead (see Config.Dead). What is not known for certain is
+// empty.
+type Marks struct {
+	// Seat names the place where no two processes can be at a time, and whose
+	// holder has it until it ends.
+	Seat string
+	// ContainerID is the container instance that the process ends with.
+	ContainerID string
 }
 
 // sameRenewal reports whether two records are the same renewal of the same

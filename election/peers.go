@@ -39,6 +39,7 @@ func (r *run) takeover(f freeing) Takeover {
 		Cause:        f.cause,
 		Previous:     f.holder,
 		PreviousZone: f.details.Zone,
+		PreviousPod:  f.details.Pod,
 		Candidate:    r.config.Candidate,
 		Peers:        slices.Clone(r.peers),
 		Evacuated:    evacuated(r.judge.renewal.Evacuated, time.Now()),
@@ -47,8 +48,12 @@ func (r *run) takeover(f freeing) Takeover {
 
 // headStart is how long this candidate leaves a free lock to others.
 func (r *run) headStart(f freeing) time.Duration {
+	return r.headStartOf(r.takeover(f))
+}
+
+func (r *run) headStartOf(t Takeover) time.Duration {
 	if r.config.HeadStart == nil {
 		return 0
 	}
-	return max(0, r.config.HeadStart(r.takeover(f)))
+	return max(0, r.config.HeadStart(t))
 }

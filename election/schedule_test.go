@@ -28,6 +28,9 @@ var faults = []electiontest.Fault{
 	{Err: errors.New("503")},
 }
 
+// longestStop is what the work of a schedule may take to stop.
+const longestStop = 4800 * time.Millisecond
+
 func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
 	schedules := 100
 	if testing.Short() {
@@ -47,9 +50,10 @@ func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
 
 // schedule plays a random schedule, and returns how many terms there were.
 func schedule(s *stage, dice *rand.Rand) int {
+	var judge coroner
 	var sick atomic.Int64 // the number of the candidate that is
 	start := func(n int) *seat {
-		c := s.candidate(fmt.Sprint("c", n), func(c *election.Config) {
+		c := s.candidate(fmt.Sprint("c", n), judge.heeded, func(c *election.Config) {
 			c.WaitOnAbsent = true
 			c.Health.Check = func(context.Context) error {
 				if int64(n) == sick.Load() {
@@ -60,7 +64,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 			c.MaxClockSkew = time.Duration(dice.IntN(2)) * skew
 			c.Lock = offset{c.Lock, time.Duration(dice.Int64N(int64(skew))) - skew/2}
 		})
-		c.SetStopTime(time.Duration(dice.Int64N(int64(4800 * time.Millisecond))))
+		c.SetStopTime(time.Duration(dice.Int64N(int64(longestStop))))
 		var asleep atomic.Int64
 		c.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
 		c.Start()
@@ -83,8 +87,12 @@ func schedule(s *stage, dice *rand.Rand) int {
 		case 3: // a restart in good order
 			alive[i].Stop()
 			alive[i] = start(s.Seats())
-		case 4: // a process that was never heard of again
-			alive[i].link.Set(cut)
+		case 4: // a process that was never heard of again, or is known to be dead
+			if i == 0 {
+				alive[i].link.Set(cut)
+			} else {
+				judge.bury(alive[i])
+			}
 			alive[i] = start(s.Seats())
 		default:
 			alive[i].link.Set(faults[dice.IntN(len(faults))])
@@ -93,6 +101,18 @@ func schedule(s *stage, dice *rand.Rand) int {
 	sick.Store(-1)
 	mendAndLead(s, alive)
 	return len(s.History.Terms())
+}
+
+// bury has c die, and proves it once its work has stopped: at once, unless it is
+// stopping already.
+func (judge *coroner) bury(c *seat) {
+	proven := judge.of(c.Status().Identity)
+	c.die()
+	if c.Status().State != election.StateStopping {
+		close(proven)
+		return
+	}
+	time.AfterFunc(longestStop, func() { close(proven) })
 }
 
 // mendAndLead ends all faults, and wants a leader within the promised bound.

@@ -41,7 +41,9 @@ type Order struct {
 //  3. The zone of a holder that fell silent comes after the others, for it may
 //     be what failed. That of one that gave the lock up or is proven dead does not.
 //  4. Preferred zones come in their order, before others and unknown ones.
-//  5. Who is equal in all that goes by a hash of its identity.
+//  5. The pod of a holder that is proven dead goes before others: its container
+//     has been restarted, and it may be the only one that knows.
+//  6. Who is equal in all that goes by a hash of its identity.
 //
 // The holder before comes last. From one group of equals to the next there is a
 // Step, if anybody is in the former. So what a takeover loses by candidates that
@@ -113,6 +115,9 @@ func (o Order) place(p election.Peer, t election.Takeover) place {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.Identity))
 	at := place{identity: p.Identity, hash: h.Sum64(), evacuated: evacuated(p.Zone, t)}
+	if t.Cause == election.CauseDied && p.Pod != "" && p.Pod == t.PreviousPod {
+		at.hash = 0
+	}
 	for _, last := range []bool{p.Identity == t.Previous, p.Unhealthy != "", at.evacuated} {
 		at.group *= 2
 		if last {

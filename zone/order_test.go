@@ -53,6 +53,27 @@ func queue(o zone.Order, t election.Takeover) string {
 	return strings.Join(texts, ", ")
 }
 
+// TestTheRestartedLeaderGoesFirstAmongItsEquals: others may not know yet that
+// the former process is dead. Where leadership is wanted elsewhere, it waits.
+func TestTheRestartedLeaderGoesFirstAmongItsEquals(t *testing.T) {
+	died := election.Takeover{Cause: election.CauseDied, Previous: "x", PreviousZone: "zb", PreviousPod: "op/1", Peers: peers("a@za", "b@zb", "c@zc")}
+	died.Peers[1].Pod, died.Peers[2].Pod = "op/1", "op/2"
+	if got, want := queue(zone.Order{}, died), "b 0s, a 200ms, c 400ms"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := queue(zone.Order{Preferred: []string{"zc"}}, died), "c 0s, b 2s, a 2.2s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	died.Evacuated = []string{"zb"}
+	if got, want := queue(zone.Order{}, died), "a 0s, c 200ms, b 15s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	died.Cause, died.Evacuated = election.CauseReleased, nil
+	if got, want := queue(zone.Order{}, died), "a 0s, c 200ms, b 400ms"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		order    zone.Order

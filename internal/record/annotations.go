@@ -17,8 +17,12 @@ const (
 	AnnotationNode      = "zonelect.dev/node"
 	AnnotationPod       = "zonelect.dev/pod"
 	AnnotationContainer = "zonelect.dev/container"
-	AnnotationToken     = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
-	AnnotationTrace     = "zonelect.dev/trace"
+	// AnnotationContainerID and AnnotationSeat are what a holder's death is
+	// proven by.
+	AnnotationContainerID = "zonelect.dev/container-id"
+	AnnotationSeat        = "zonelect.dev/seat"
+	AnnotationToken       = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
+	AnnotationTrace       = "zonelect.dev/trace"
 )
 
 // AnnotationEvacuated holds election.Record.Evacuated.
@@ -46,6 +50,8 @@ func fields(d *election.Details) []field {
 		{key: AnnotationNode, text: &d.Node},
 		{key: AnnotationPod, text: &d.Pod},
 		{key: AnnotationContainer, text: &d.Container},
+		{key: AnnotationContainerID, text: &d.ContainerID},
+		{key: AnnotationSeat, text: &d.Seat},
 		{key: AnnotationToken, number: &d.Token},
 		{key: AnnotationTrace, text: &d.Trace},
 	}

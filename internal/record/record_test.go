@@ -31,6 +31,7 @@ func held() election.Record {
 		Details: election.Details{
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
 			Pod: "pod-1/12345678-1234", Container: "manager", Trace: "00-aa-bb-01",
+			Marks: election.Marks{Seat: "boot/net", ContainerID: "containerd://c1"},
 		},
 	}
 }
@@ -131,6 +132,7 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 		"theirs": "kept", "zonelect.dev/phase": "dual",
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
 		AnnotationPod: r.Details.Pod, AnnotationContainer: "manager", AnnotationTrace: "00-aa-bb-01",
+		AnnotationContainerID: "containerd://c1", AnnotationSeat: "boot/net",
 	}
 	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
 		t.Errorf("\n got %s\nwant %s", g, w)

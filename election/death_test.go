@@ -1,0 +1,360 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// coroner answers the candidates' question who is dead.
+type coroner struct {
+	mu    sync.Mutex
+	dead  map[string]chan struct{} // closed when it is proven, by identity
+	asked []election.Suspect
+	ended int // questions that were not wanted any more
+}
+
+func (c *coroner) of(identity string) chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead == nil {
+		c.dead = map[string]chan struct{}{}
+	}
+	if c.dead[identity] == nil {
+		c.dead[identity] = make(chan struct{})
+	}
+	return c.dead[identity]
+}
+
+func (c *coroner) questions() []election.Suspect {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+func (c *coroner) unwanted() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+func (c *coroner) see(ctx context.Context, s election.Suspect) error {
+	c.mu.Lock()
+	c.asked = append(c.asked, s)
+	c.mu.Unlock()
+	select {
+	case <-c.of(s.Details.Holder):
+		return nil
+	case <-ctx.Done():
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ended++
+		return ctx.Err()
+	}
+}
+
+func (c *coroner) heeded(config *election.Config) { config.Dead = c.see }
+
+// die ends a candidate as the end of its process does: its work is gone, and it
+// sends nothing any more.
+func (c *seat) die() {
+	c.link.Set(cut)
+	c.SetStopTime(0)
+	c.Stop()
+	synctest.Wait()
+}
+
+func TestALeaseNeedNotRunOutOnceItsHolderIsProvenDead(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b", judge.heeded)
+		a.die()
+		time.Sleep(3 * time.Second)
+		b.Idles()
+		close(judge.of("a"))
+		term, took := b.Leads()
+		s.want("b leads", took, 0)
+		if term.Cause != election.CauseDied || term.Previous != "a" {
+			t.Errorf("the term is %+v", term)
+		}
+	})
+}
+
+func TestAHeadStartIsLeftAlsoWhereTheHolderIsDead(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b", judge.heeded, func(c *election.Config) {
+			c.HeadStart = func(o election.Takeover) time.Duration {
+				if o.Cause != election.CauseDied {
+					return time.Minute
+				}
+				return time.Second
+			}
+		})
+		a.die()
+		close(judge.of("a"))
+		_, took := b.Leads()
+		s.want("b leads", took, time.Second)
+	})
+}
+
+// TestALateRenewalOfADeadHolderDoesNotBringItBack: it was sent before the end,
+// and lands between the proof and the takeover's write.
+func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b", judge.heeded)
+		a.die()
+		b.link.Set(electiontest.Fault{Delay: 100 * time.Millisecond})
+		close(judge.of("a"))
+		time.Sleep(50 * time.Millisecond) // b's write is on its way
+		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(interval) })
+		term, took := b.Leads()
+		if took > time.Second || term.Cause != election.CauseDied {
+			t.Errorf("b leads after %v: %+v", took, term)
+		}
+	})
+}
+
+// TestAProofIsOfOneTermAlone: another process may have the same identity,
+// against S9, and lives.
+func TestAProofIsOfOneTermAlone(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		first := s.record().AcquireTime
+		var judge coroner
+		b := s.start("b", func(c *election.Config) {
+			c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
+			c.Dead = func(ctx context.Context, o election.Suspect) error {
+				if o.Acquired.Equal(first.Truncate(time.Microsecond)) {
+					return judge.see(ctx, o)
+				}
+				return errors.New("it lives")
+			}
+		})
+		a.die()
+		close(judge.of("a"))
+		time.Sleep(time.Second / 2)
+		s.write(func(r *election.Record) {
+			r.AcquireTime = r.AcquireTime.Add(time.Minute)
+			r.RenewTime, r.Transitions = r.AcquireTime, r.Transitions+1
+		})
+		_, took := b.Leads()
+		s.want("b leads", took, lease+time.Second)
+	})
+}
+
+func TestNobodyAsksAboutAHolderWhoseDetailsAreNotBelieved(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		a := s.start("a")
+		a.Leads()
+		a.die()
+		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
+		close(judge.of("client-go"))
+		b := s.start("b", judge.heeded)
+		_, took := b.Leads()
+		s.want("b leads", took, lease)
+		if asked := judge.questions(); len(asked) > 0 {
+			t.Errorf("asked about %+v", asked)
+		}
+	})
+}
+
+// half says that all that stands is a part.
+type half struct{ *electiontest.Memory }
+
+func (h half) Read(ctx context.Context) (election.Snapshot, error) {
+	s, err := h.Memory.Read(ctx)
+	s.Partial = true
+	return s, err
+}
+
+// TestADeadHolderOfAPartOfTheLockProvesNothing: somebody else may have had the
+// other part since.
+func TestADeadHolderOfAPartOfTheLockProvesNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		a := s.start("a")
+		a.Leads()
+		a.die()
+		close(judge.of("a"))
+		b := s.start("b", judge.heeded, func(c *election.Config) { c.Lock = half{s.lock} })
+		_, took := b.Leads()
+		s.want("b leads", took, lease)
+	})
+}
+
+// TestARecordThatCameBackEndsByTimeAlone: it names a holder that is dead, and
+// who held the lock since lives.
+func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
+	for name, comeBack := range map[string]func(*stage, election.Record){
+		"in a restored backup": func(s *stage, r election.Record) { s.lock.Restore(r); s.Restored = true },
+		"in its own place":     func(s *stage, old election.Record) { s.write(func(r *election.Record) { *r = old }) },
+		"made anew": func(s *stage, old election.Record) {
+			s.lock.Delete()
+			s.write(func(r *election.Record) { *r = old })
+		},
+		"made anew, with a longer history": func(s *stage, old election.Record) {
+			s.lock.Delete()
+			s.write(func(r *election.Record) { *r = old; r.Transitions = 99 })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				var judge coroner
+				a := s.start("a")
+				a.Leads()
+				backup := s.record()
+				b := s.start("b", judge.heeded)
+				c := s.candidate("c", judge.heeded, func(c *election.Config) {
+					c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
+				})
+				c.Start()
+				a.die()
+				close(judge.of("a"))
+				b.Leads()
+				b.link.Set(cut) // it hears of nothing, and leads on
+				time.Sleep(interval)
+				comeBack(s, backup)
+				_, took := c.Leads()
+				if took < lease {
+					t.Errorf("c leads after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince: others may have
+// come unseen.
+func TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval + 1)
+		backup := s.record()
+		b := s.start("b", judge.heeded)
+		c := s.start("c", judge.heeded)
+		c.link.Set(cut)
+		a.die()
+		close(judge.of("a"))
+		b.Leads()
+		b.link.Set(cut)
+		s.lock.Restore(backup)
+		s.Restored = true
+		c.link.Set(electiontest.Fault{})
+		if _, took := c.Leads(); took < lease {
+			t.Errorf("c leads after %v", took)
+		}
+	})
+}
+
+// TestTheQuestionIsAskedWhileTheAnswerMatters: once for all that is known of a
+// holder, and again when more is known.
+func TestTheQuestionIsAskedWhileTheAnswerMatters(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		var marks atomic.Value
+		marks.Store(election.Marks{Seat: "seat"})
+		a := s.start("a", judge.heeded, func(c *election.Config) {
+			c.Marks = func() election.Marks { return marks.Load().(election.Marks) }
+		})
+		a.Leads()
+		b := s.start("b", judge.heeded)
+		time.Sleep(3 * interval)
+		before := len(judge.questions())
+		time.Sleep(10 * interval)
+		if now := len(judge.questions()); now != before {
+			t.Errorf("asked %d times, though nothing was new", now-before)
+		}
+		more := election.Marks{Seat: "seat", ContainerID: "id"}
+		marks.Store(more)
+		time.Sleep(interval)
+		synctest.Wait()
+		asked := judge.questions()
+		if last := asked[len(asked)-1]; len(asked) != before+1 || last.Details.Marks != more || !last.Early {
+			t.Errorf("asked %d times more, last about %+v", len(asked)-before, last)
+		}
+		if r := s.record(); r.Details.Marks != more {
+			t.Errorf("the record says %+v", r.Details)
+		}
+		if err := a.Resign(s.T.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Leads()
+		synctest.Wait()
+		for _, o := range judge.questions() {
+			if o.Details.Holder != "a" && o.Details.Holder != "b" {
+				t.Errorf("asked about %+v", o)
+			}
+		}
+		if ended := judge.unwanted(); ended != len(asked) {
+			t.Errorf("%d of %d questions have ended", ended, len(asked))
+		}
+	})
+}
+
+func TestWhoCannotTellIsNotAskedTheSameAgain(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(2 * interval) // its token is noted
+		var asked atomic.Int32
+		b := s.start("b", func(c *election.Config) {
+			c.Dead = func(context.Context, election.Suspect) error { asked.Add(1); return errors.New("no idea") }
+		})
+		time.Sleep(10 * interval)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		a.die()
+		if _, took := b.Leads(); took < lease-interval {
+			t.Errorf("b leads after %v", took)
+		}
+	})
+}
+
+func TestTheTwoThatGoFirstAreEarly(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		peers := []election.Peer{peer("a"), peer("b"), peer("c"), peer("d"), peer("e")}
+		delays := map[string]time.Duration{"c": 2, "d": 1, "e": 1}
+		var judges [4]coroner
+		for i, who := range []string{"b", "c", "d", "e"} {
+			s.start(who, judges[i].heeded, func(c *election.Config) {
+				c.Peers = func(ctx context.Context, tell func([]election.Peer)) { tell(peers); <-ctx.Done() }
+				c.HeadStart = func(o election.Takeover) time.Duration { return delays[o.Candidate.Identity] }
+			})
+		}
+		time.Sleep(3 * interval)
+		var early []bool
+		for i := range judges {
+			asked := judges[i].questions()
+			early = append(early, asked[len(asked)-1].Early)
+		}
+		if got := fmt.Sprint(early); got != "[true false true false]" {
+			t.Errorf("b to e are early: %s", got)
+		}
+	})
+}
