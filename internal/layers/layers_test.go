@@ -66,6 +66,7 @@ var house = map[string]row{
 	},
 	"operator":          {allowed: []string{election, locks, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}, denied: []string{apitest}},
 	"internal/presence": {allowed: []string{election, kubernetes, apierror, rawapi, record}},
+	"internal/proof":    {allowed: []string{election, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal": {
 		allowed: []string{election, internal, kubernetes, otel, backoff, logr},
 		denied:  []string{operator, locks, zone, migrate, apitest},
@@ -218,6 +219,8 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"internal/transport/dial.go", migrate, false},
 		{"internal/presence/presence.go", rawapi, true},
 		{"internal/presence/presence.go", locks + "/ownerref", false},
+		{"internal/proof/proof.go", rawapi, true},
+		{"internal/proof/proof.go", locks + "/lease", false},
 		{"internal/rawapi/rawapi.go", apitest, false},
 		{"operator/self.go", apitest, false},
 		{"newcomer/new.go", "time", false},

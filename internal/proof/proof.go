@@ -1,0 +1,249 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+)
+
+// Config says who wants proof, and of whom.
+type Config struct {
+	Lock string // namespace and name
+	// Namespace of the candidates' pods.
+	Namespace string
+	// PodName, PodUID and Container are where this process runs. Without the
+	// first two nobody can prove that it is dead. An empty Container means the
+	// only one of the pod.
+	PodName, PodUID, Container string
+	// Pods talks to the core group, v1.
+	Pods rest.Interface
+	// Logger is told once of each permission that is missing.
+	Logger logr.Logger
+}
+
+// Witness proves that others are dead, and has what others need to prove it of
+// this process. Its methods are safe for concurrent use. Make one with [New].
+type Witness struct {
+	config Config
+	writes chan struct{} // gets a word when a record is about to be written
+
+	mu          sync.Mutex
+	place       string // of the seat, once it is taken
+	containerID string
+	told        map[string]bool
+}
+
+// Delays between requests, and between tries to take a seat.
+const (
+	retryFirst = time.Second
+	retryMost  = 30 * time.Second
+	retryFor   = 10 * time.Minute // the own container's ID
+	patience   = 5 * time.Second  // with one request
+	seatRetry  = 200 * time.Millisecond
+)
+
+// Why nothing can be proven of a holder as things are.
+var (
+	errUnknown = errors.New("the holder has noted nothing that its death could be proven by")
+	errLate    = errors.New("others would go first: they watch the holder's pod")
+	errGone    = errors.New("the holder's pod is gone, which says nothing about its process")
+)
+
+// How a watch ends.
+var (
+	errReported = errors.New("the end is reported")
+	errShort    = errors.New("the server ends each watch at once")
+)
+
+// unproven is what an unknown ID comes to.
+const unproven = "this container's ID is not known, so that nobody can prove its end while it leads: its lease must run out"
+
+// New returns a Witness. It does no I/O.
+func New(c Config) *Witness {
+	return &Witness{config: c, writes: make(chan struct{}, 1), told: map[string]bool{}}
+}
+
+// Marks is for election.Config. It takes the seat, if it is free.
+func (w *Witness) Marks() election.Marks {
+	select {
+	case w.writes <- struct{}{}:
+	default:
+	}
+	place, _ := w.sit()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return election.Marks{Seat: place, ContainerID: w.containerID}
+}
+
+// sit takes the seat, unless this Witness has it. It returns where it is, once
+// taken, and where this process would take it.
+func (w *Witness) sit() (taken, here string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.place != "" || w.config.PodUID == "" {
+		return w.place, w.place
+	}
+	here, ok := takeSeat(w.config.PodUID + "\x00" + w.config.Lock)
+	if ok {
+		w.place = here
+	}
+	return w.place, here
+}
+
+// Dead is for election.Config.
+func (w *Witness) Dead(ctx context.Context, holder election.Suspect) error {
+	d := holder.Details
+	if _, here := w.sit(); here != "" && d.Seat == here && d.Pod == w.config.PodName+"/"+w.config.PodUID {
+		return w.awaitSeat(ctx, holder)
+	}
+	pod, uid, _ := strings.Cut(d.Pod, "/")
+	switch {
+	case pod == "" || uid == "" || d.ContainerID == "":
+		return errUnknown
+	case !holder.Early:
+		return errLate
+	}
+	return w.awaitReport(ctx, pod, holder, func(pod *corev1.Pod) bool {
+		return string(pod.UID) == uid && Terminated(pod, d.ContainerID, holder.Acquired)
+	})
+}
+
+// awaitSeat waits until this process has the very seat that the holder had.
+func (w *Witness) awaitSeat(ctx context.Context, holder election.Suspect) error {
+	again := time.NewTicker(seatRetry)
+	defer again.Stop()
+	for {
+		switch taken, _ := w.sit(); taken {
+		case holder.Details.Seat:
+			w.proven(holder, "its seat was free")
+			return nil
+		case "":
+		default: // by a thread that is elsewhere
+			return errUnknown
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// awaitReport watches a pod until the report is there.
+func (w *Witness) awaitReport(ctx context.Context, name string, holder election.Suspect, there func(*corev1.Pod) bool) error {
+	return w.retry(ctx, 0, "that another leader's container has ended cannot be seen here: its lease must run out", func() error {
+		for {
+			began := time.Now()
+			err := w.pod(name).Watch(ctx, 0, func(_ context.Context, e rawapi.Event[*corev1.Pod]) error {
+				switch {
+				case e.Type == watch.Bookmark:
+				case there(e.Object):
+					return errReported
+				case e.Type == watch.Deleted:
+					return errGone
+				}
+				return nil
+			})
+			switch {
+			case errors.Is(err, errReported):
+				w.proven(holder, "the kubelet has reported the end of its container "+holder.Details.ContainerID)
+				return nil
+			case errors.Is(err, errGone):
+				return backoff.Permanent(errGone)
+			case err != nil:
+				return err
+			case time.Since(began) < retryMost:
+				return errShort
+			}
+		}
+	})
+}
+
+func (w *Witness) proven(holder election.Suspect, how string) {
+	w.config.Logger.Info("the leader is dead", "lock", w.config.Lock, "holder", holder.Details.Holder, "proof", how)
+}
+
+// Attend finds out the own container's ID, once a record is written that could
+// say it. It returns when that is settled, or ctx ends.
+func (w *Witness) Attend(ctx context.Context) {
+	if w.config.PodName == "" || w.config.PodUID == "" {
+		return
+	}
+	select {
+	case <-w.writes:
+	case <-ctx.Done():
+		return
+	}
+	start, err := processStart()
+	if err != nil {
+		w.tell(unproven, err)
+		return
+	}
+	_ = w.retry(ctx, retryFor, unproven, func() error {
+		asking, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		pod, err := w.pod(w.config.PodName).Get(asking)
+		if err != nil {
+			return err
+		}
+		if string(pod.UID) != w.config.PodUID {
+			return backoff.Permanent(fmt.Errorf("pod %s has UID %s, not this one's %s", pod.Name, pod.UID, w.config.PodUID))
+		}
+		id, err := OwnContainer(pod, w.config.Container, start)
+		if err != nil {
+			return err
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.containerID = id
+		return nil
+	})
+}
+
+func (w *Witness) pod(name string) rawapi.Object[corev1.Pod, *corev1.Pod] {
+	return rawapi.New[corev1.Pod](w.config.Pods, apierror.Object{Resource: apierror.Pods, Namespace: w.config.Namespace, Name: name})
+}
+
+// retry tries until it works, is forbidden or cannot work, ctx ends, or time is
+// up, if there is a limit. It tells why it gave up, and what of.
+func (w *Witness) retry(ctx context.Context, limit time.Duration, what string, try func() error) error {
+	delays := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(retryFirst), backoff.WithMaxInterval(retryMost), backoff.WithMaxElapsedTime(limit))
+	err := backoff.Retry(func() error {
+		err := try()
+		if errors.Is(err, election.ErrForbidden) || errors.Is(err, election.ErrNoAPI) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, backoff.WithContext(delays, ctx))
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errGone) {
+		w.tell(what, err)
+	}
+	return err
+}
+
+// tell logs each message once.
+func (w *Witness) tell(what string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.told[what] {
+		w.told[what] = true
+		w.config.Logger.Info(what, "cause", err.Error())
+	}
+}

@@ -1,0 +1,216 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proof
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// bench is where witnesses are heard, in a bubble.
+type bench struct {
+	t        *testing.T
+	server   *apitest.Server
+	requests []string
+	refuse   bool // all requests
+	said     []string
+}
+
+func heard(t *testing.T, f func(*bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{t: t, server: apitest.NewServer()}
+		b.server.Before = func(verb, path string) (int, apitest.Object) {
+			b.requests = append(b.requests, verb+" "+path)
+			if b.refuse {
+				return apitest.Forbidden(verb, path)
+			}
+			return 0, nil
+		}
+		f(b)
+	})
+}
+
+func (b *bench) witness(pod, uid string) *Witness {
+	return New(Config{
+		Lock: "ns/lock", Namespace: "ns", PodName: pod, PodUID: uid,
+		Pods:   apitest.Wire(b.t, b.server, corev1.SchemeGroupVersion),
+		Logger: funcr.New(func(_, line string) { b.said = append(b.said, line) }, funcr.Options{}),
+	})
+}
+
+// report has the kubelet say of pod op that it has that state in container id.
+func (b *bench) report(uid, id string, state corev1.ContainerState) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
+	pod.Name, pod.Namespace, pod.UID = "op", "ns", types.UID(uid)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{statusOf("main", id, state, corev1.ContainerState{})}
+	b.server.Put("/api/v1/namespaces/ns/pods/op", pod)
+}
+
+// ask asks w whether a holder is dead. It returns a function that tells what the
+// answer is by now, once all is quiet.
+func (b *bench) ask(w *Witness, holder election.Suspect) func() (answer error, answered bool) {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	answers := make(chan error, 1)
+	go func() { answers <- w.Dead(ctx, holder) }()
+	b.t.Cleanup(cancel)
+	return func() (error, bool) {
+		synctest.Wait()
+		select {
+		case err := <-answers:
+			answers <- err
+			return err, true
+		default:
+			return nil, false
+		}
+	}
+}
+
+func suspect(pod string, marks election.Marks) election.Suspect {
+	return election.Suspect{Details: election.Details{Holder: "holder", Pod: pod, Marks: marks}, Acquired: at(10), Early: true}
+}
+
+func (b *bench) want(what string, ask func() (error, bool), err error, answered bool) {
+	b.t.Helper()
+	if got, is := ask(); is != answered || !errors.Is(got, err) {
+		b.t.Errorf("%s: it answered %v: %v", what, is, got)
+	}
+}
+
+func TestWhoGetsTheSeatOfTheHolderHasProof(t *testing.T) {
+	heard(t, func(b *bench) {
+		uid := rand.Text()
+		old, next := b.witness("op", uid), b.witness("op", uid)
+		marks := old.Marks()
+		if marks.Seat == "" || next.Marks().Seat != "" {
+			t.Fatalf("the first notes %q, the second %q", marks.Seat, next.Marks().Seat)
+		}
+		// It lives: this process has the seat, as one Witness alone.
+		ask := b.ask(next, suspect("op/"+uid, marks))
+		time.Sleep(time.Minute)
+		b.want("its former self lives", ask, nil, false)
+
+		free := b.witness("op", rand.Text())
+		b.want("its former self is dead", b.ask(free, suspect("op/"+free.config.PodUID, marks)), nil, true)
+		if free.Marks().Seat != marks.Seat {
+			t.Error("it does not note the seat that it has")
+		}
+		for what, holder := range map[string]election.Suspect{
+			"another pod":               suspect("op/"+uid, marks),
+			"another boot or namespace": suspect("op/"+free.config.PodUID, election.Marks{Seat: marks.Seat + "1"}),
+			"no seat":                   suspect("op/"+free.config.PodUID, election.Marks{}),
+			"no pod":                    suspect("", marks),
+		} {
+			b.want(what, b.ask(free, holder), errUnknown, true)
+		}
+		b.want("no own pod", b.ask(b.witness("", ""), suspect("/", marks)), errUnknown, true)
+		if len(b.requests) > 0 {
+			t.Errorf("it asked the server: %q", b.requests)
+		}
+	})
+}
+
+func TestWhoSeesTheReportOfTheHoldersEndHasProof(t *testing.T) {
+	heard(t, func(b *bench) {
+		b.report("u", "c2", running(9))
+		ask := b.ask(b.witness("other", rand.Text()), suspect("op/u", election.Marks{ContainerID: "c2"}))
+		time.Sleep(time.Hour) // watches end meanwhile
+		b.want("it runs", ask, nil, false)
+		b.report("u", "c1", ended("c1", 20))
+		b.want("another has ended", ask, nil, false)
+		b.report("u", "c2", ended("c2", 20))
+		b.want("it has ended", ask, nil, true)
+		for _, r := range b.requests {
+			if r != "watch /api/v1/namespaces/ns/pods" {
+				t.Errorf("it asked for %s", r)
+			}
+		}
+	})
+}
+
+func TestWhatProvesNothingIsNotAskedFor(t *testing.T) {
+	heard(t, func(b *bench) {
+		w := b.witness("other", rand.Text())
+		late := suspect("op/u", election.Marks{ContainerID: "c2"})
+		late.Early = false
+		b.want("others go first", b.ask(w, late), errLate, true)
+		b.want("no container ID", b.ask(w, suspect("op/u", election.Marks{})), errUnknown, true)
+		b.want("no UID", b.ask(w, suspect("op/", election.Marks{ContainerID: "c2"})), errUnknown, true)
+		if len(b.requests) > 0 {
+			t.Errorf("it asked the server: %q", b.requests)
+		}
+	})
+}
+
+func TestAPodThatIsGoneOrAnotherProvesNothing(t *testing.T) {
+	heard(t, func(b *bench) {
+		w := b.witness("other", rand.Text())
+		b.report("namesake", "c2", ended("c2", 20))
+		ask := b.ask(w, suspect("op/u", election.Marks{ContainerID: "c2"}))
+		b.want("it has another UID", ask, nil, false)
+		b.server.Delete("/api/v1/namespaces/ns/pods/op")
+		b.want("it is gone", ask, errGone, true)
+	})
+}
+
+func TestAMissingPermissionIsToldOnce(t *testing.T) {
+	heard(t, func(b *bench) {
+		b.refuse = true
+		w := b.witness("op", rand.Text())
+		for _, id := range []string{"c1", "c2"} {
+			b.want("it is forbidden", b.ask(w, suspect("op/u", election.Marks{ContainerID: id})), election.ErrForbidden, true)
+		}
+		w.Marks()
+		w.Attend(b.t.Context())
+		if len(b.said) != 2 || !strings.Contains(b.said[0], `needs verb \"watch\" on pod`) || !strings.Contains(b.said[1], `needs verb \"get\" on pod`) {
+			t.Errorf("it said %q", b.said)
+		}
+		if len(b.requests) != 3 {
+			t.Errorf("it asked %q", b.requests)
+		}
+	})
+}
+
+// TestALeaderFindsOutItsContainerOnceTheKubeletHasReportedIt, and nobody else
+// asks.
+func TestALeaderFindsOutItsContainerOnceTheKubeletHasReportedIt(t *testing.T) {
+	heard(t, func(b *bench) {
+		uid := rand.Text()
+		w := b.witness("op", uid)
+		attended := make(chan struct{})
+		go func() { w.Attend(b.t.Context()); close(attended) }()
+		time.Sleep(time.Hour)
+		if synctest.Wait(); len(b.requests) > 0 {
+			t.Errorf("a follower asks %q", b.requests)
+		}
+		b.report(uid, "c1", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}) // started long ago
+		w.Marks()
+		time.Sleep(10 * time.Second)
+		if id := w.Marks().ContainerID; id != "" {
+			t.Errorf("it notes %q, of a former instance", id)
+		}
+		b.report(uid, "c2", corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
+		<-attended
+		if id := w.Marks().ContainerID; id != "c2" {
+			t.Errorf("it notes %q", id)
+		}
+		n := len(b.requests)
+		time.Sleep(time.Hour)
+		if len(b.requests) != n || len(b.said) > 0 {
+			t.Errorf("then it asks %d times more, and says %q", len(b.requests)-n, b.said)
+		}
+	})
+}

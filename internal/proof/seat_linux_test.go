@@ -1,0 +1,121 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proof
+
+import (
+	"bufio"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// began is after the start of this process.
+var began = time.Now()
+
+// envSeat has a process take that seat, start a child, say so and wait.
+const envSeat = "PROOF_TEST_SEAT"
+
+func TestMain(m *testing.M) {
+	switch seat := os.Getenv(envSeat); seat {
+	case "":
+		os.Exit(m.Run())
+	case "none": // the child
+		time.Sleep(time.Hour)
+	default:
+		_, taken := takeSeat(seat)
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), envSeat+"=none")
+		err := child.Start()
+		fmt.Println(taken, err, child.Process.Pid)
+		time.Sleep(time.Hour)
+	}
+}
+
+func TestASeatIsTakenOnce(t *testing.T) {
+	seat := rand.Text()
+	place, taken := takeSeat(seat)
+	if !taken || place == "" {
+		t.Fatalf("a free seat at %q is not taken", place)
+	}
+	if again, taken := takeSeat(seat); taken || again != place {
+		t.Errorf("taken again: %v, at %q", taken, again)
+	}
+	if _, taken := takeSeat(seat + "2"); !taken {
+		t.Error("another seat is not free")
+	}
+}
+
+// TestASeatIsFreedByTheEndOfItsProcessAlone, also while a child of it lives on.
+func TestASeatIsFreedByTheEndOfItsProcessAlone(t *testing.T) {
+	seat := rand.Text()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envSeat+"="+seat)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	var child int
+	if _, scanned := fmt.Sscanf(line, "true <nil> %d", &child); err != nil || scanned != nil {
+		t.Fatalf("it said %q: %v", line, err)
+	}
+	defer func() {
+		if p, err := os.FindProcess(child); err == nil {
+			_ = p.Kill()
+		}
+	}()
+	if _, taken := takeSeat(seat); taken {
+		t.Error("taken while it is held")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = cmd.Process.Wait()
+	if _, taken := takeSeat(seat); !taken {
+		t.Error("not free after the end of its process")
+	}
+}
+
+func TestASeatsNameFitsASocket(t *testing.T) {
+	if n := len(seatName(rand.Text())); n > 107 {
+		t.Errorf("it has %d bytes", n)
+	}
+}
+
+func TestAProcessKnowsWhenItStarted(t *testing.T) {
+	start, err := processStart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if start.After(began.Add(20*time.Millisecond)) || began.Sub(start) > time.Minute {
+		t.Errorf("it started at %v, and ran at %v", start, began)
+	}
+}
+
+func TestAnAgeIsReadFromProc(t *testing.T) {
+	const stat = "4711 (a (b) c) S 1 4711 4711 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 7 0 12345 99 1"
+	for _, test := range []struct {
+		stat, uptime string
+		want         time.Duration
+		ok           bool
+	}{
+		{stat, "200.50 399.99\n", 200500*time.Millisecond - 123450*time.Millisecond, true},
+		{stat, "123.45 1.00", 0, true},
+		{stat, "100.00 1.00", 0, false}, // that of another machine
+		{stat, "", 0, false},
+		{"4711 (a) S 1", "200.50 1.00", 0, false},
+		{"", "200.50 1.00", 0, false},
+		{"1 (a) S 1 1 1 0 -1 1 1 2 3 4 5 6 7 8 20 0 7 0 x", "200.50 1.00", 0, false},
+	} {
+		if got, err := ageOf(test.stat, test.uptime); got != test.want || (err == nil) != test.ok {
+			t.Errorf("%q and %q: %v, %v", test.stat, test.uptime, got, err)
+		}
+	}
+}

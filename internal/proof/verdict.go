@@ -1,0 +1,108 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Terminated reports whether the kubelet says that the container instance of
+// that ID has ended, now or as the last one before this, in a process that held
+// its lock since acquired. Nothing else is proof: not a pod that is gone, failed
+// or is to be deleted, nor a container that waits, is unknown, or is another.
+//
+// The ID must be in the report of the end itself, as it is where the container
+// runtime has said so. Where the kubelet finds no trace of a container it
+// reports an end too (reason ContainerStatusUnknown, Completed for an init
+// container), and leaves the ID of that report empty.
+//
+// The end must have come after the lock was acquired, both by the clock of the
+// holder's node: an end before that is another process', see [OwnContainer]. As
+// it is reported in whole seconds, rounded down, the first second of a term
+// proves nothing.
+func Terminated(pod *corev1.Pod, containerID string, acquired time.Time) bool {
+	for _, all := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for _, status := range all {
+			for _, end := range []*corev1.ContainerStateTerminated{status.State.Terminated, status.LastTerminationState.Terminated} {
+				if end != nil && containerID != "" && end.ContainerID == containerID && !end.FinishedAt.Time.Before(acquired) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// errNotYet: what the kubelet has reported may still be of a former instance.
+var errNotYet = errors.New("the kubelet has not reported this instance of the container yet")
+
+// OwnContainer returns the ID of the container instance that a process runs in,
+// by the status of its pod and when the process started, by the wall clock.
+// container is its name; empty means the pod's only one. Where the status may
+// say it later, the error can be retried (it is no backoff.PermanentError).
+//
+// The status lags behind. After a restart it still shows the former instance as
+// running for a while, and a holder that noted that ID would be declared dead by
+// the report of that one's end, which comes next: two leaders. So an instance
+// that was started before the process, in seconds, is not believed to be its
+// own. Within the second of its start it may still be the former one's; but that
+// one has ended before this process began, let alone acquired a lock, and
+// [Terminated] does not count such an end. Both are readings of the node's
+// clock: to be deceived takes a clock that is set back, during a restart, by
+// more than the former instance has lived. The comparison only ever withholds.
+//
+// Nothing is said either where a container's end need not be that of its
+// processes: the pod's containers share one PID namespace, or the node's.
+func OwnContainer(pod *corev1.Pod, container string, start time.Time) (string, error) {
+	if pod.Spec.HostPID || pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace {
+		return "", backoff.Permanent(errors.New("the container has no PID namespace of its own, so that its processes may outlive it"))
+	}
+	container, statuses, err := whichContainer(pod, container)
+	if err != nil {
+		return "", backoff.Permanent(err)
+	}
+	for _, status := range statuses {
+		running := status.State.Running
+		if status.Name != container || running == nil || status.ContainerID == "" {
+			continue
+		}
+		if running.StartedAt.Time.Before(start.Truncate(time.Second)) {
+			return "", fmt.Errorf("%w: the one it shows was started at %v, this process at %v", errNotYet, running.StartedAt.UTC(), start.UTC())
+		}
+		return status.ContainerID, nil
+	}
+	return "", errNotYet
+}
+
+// whichContainer returns the container's name, and the statuses where its own
+// is. Of the init containers only those count that run on beside the others.
+func whichContainer(pod *corev1.Pod, name string) (string, []corev1.ContainerStatus, error) {
+	statuses := map[string][]corev1.ContainerStatus{}
+	for _, c := range pod.Spec.Containers {
+		statuses[c.Name] = pod.Status.ContainerStatuses
+	}
+	for _, c := range pod.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			statuses[c.Name] = pod.Status.InitContainerStatuses
+		}
+	}
+	if name == "" && len(statuses) == 1 {
+		for name := range statuses {
+			return name, statuses[name], nil
+		}
+	}
+	found, ok := statuses[name]
+	switch {
+	case name == "":
+		return "", nil, fmt.Errorf("the pod has %d containers: set CONTAINER_NAME to the name of this one", len(statuses))
+	case !ok:
+		return "", nil, fmt.Errorf("the pod has no container %q that this process could run in: CONTAINER_NAME is wrong", name)
+	}
+	return name, found, nil
+}
