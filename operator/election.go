@@ -22,6 +22,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -34,6 +35,8 @@ type Election struct {
 	options Options
 	config  *rest.Config // nil if there is no API server
 	roster  roster       // nil if the lock is none
+	pods    *way         // to the candidates' pods; nil if there is no API server
+	witness *proof.Witness
 	log     logr.Logger
 	exit    func(code int)
 }
@@ -124,6 +127,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	if lock, knows := c.Lock.(roster); knows {
 		c.Peers, e.roster = lock.Peers, lock
 	}
+	if e.witness != nil {
+		c.Marks, c.Dead = e.witness.Marks, e.witness.Dead
+	}
 	if err == nil {
 		e.Elector, err = election.New(c)
 	}
@@ -178,7 +184,24 @@ func (e *Election) place(ctx context.Context, name string) (election.Lock, elect
 		return nil, election.Candidate{}, err
 	}
 	lock, err := e.lock(self, namespace, name)
+	if err == nil {
+		err = e.prepareProof(self, namespace, name)
+	}
 	return lock, self.Candidate(), err
+}
+
+// prepareProof makes what proves that a leader is dead, and this one, once it is.
+func (e *Election) prepareProof(self Self, namespace, name string) error {
+	var err error
+	if e.pods, err = newWay(e.config, e.options.Timing, LockOptions{Servers: e.options.Servers}); err != nil {
+		return fmt.Errorf("preparing to see the leader's pod: %w", err)
+	}
+	e.witness = proof.New(proof.Config{
+		Lock: namespace + "/" + name, Namespace: cmp.Or(self.Namespace, namespace),
+		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container,
+		Pods: e.pods.core, Logger: e.log,
+	})
+	return nil
 }
 
 // lock makes the lock of the mode.
@@ -219,6 +242,10 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		if err := e.postEvents(telling, &tellers); err != nil {
 			return err
 		}
+	}
+	if e.witness != nil {
+		defer e.pods.transport.CloseConnections()
+		tellers.Go(func() { e.witness.Attend(telling) })
 	}
 	return e.Elector.Run(ctx, lead)
 }

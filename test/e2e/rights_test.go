@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,8 +117,9 @@ var features = map[string]feature{
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
 	"dead-nodes":      {config: "dead-nodes", besides: []string{"lease", "leader-for-life", "zone"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone},
-	"configmap":       {config: "annotation", besides: []string{"lease"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
-	"endpoints":       {config: "annotation", besides: []string{"lease"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
+	"proof":           {config: "proof", besides: []string{"lease"}, begin: inAPod, goes: provesADeath},
+	"configmap":       {config: "annotation", besides: []string{"lease", "proof"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
+	"endpoints":       {config: "annotation", besides: []string{"lease", "proof"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
 }
 
 // attempt runs a feature without one right, or with all for the zero one.
@@ -377,6 +379,42 @@ func knowsItsZone(o *tenant) []step {
 	return []step{o.leads(), o.until("it knows its zone", func() bool { return o.elector.Term().Zone == "za" })}
 }
 
+func inAPod(o *tenant) { o.in(o.deploy()) }
+
+// provesADeath notes its own container's ID, and takes the lock from a leader
+// whose container has ended.
+func provesADeath(o *tenant) []step {
+	other := o.pod("other", "za", metav1.OwnerReference{})
+	return []step{
+		o.leads(), o.until("the Lease says which container leads", func() bool { return o.lease().Annotations["zonelect.dev/container-id"] != "" }),
+		o.until("the other pod runs", func() bool {
+			var err error
+			other, err = o.admin.CoreV1().Pods(o.name).Get(o.t.Context(), other.Name, metav1.GetOptions{})
+			must(o.t, err)
+			return len(other.Status.ContainerStatuses) == 1
+		}),
+		o.until("the other leads", func() bool {
+			lease, id, now := o.lease(), other.Status.ContainerStatuses[0].ContainerID, metav1.NowMicro()
+			lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime = &other.Name, &now, &now
+			*lease.Spec.LeaseTransitions++
+			lease.Spec.LeaseDurationSeconds = new(int32(3600))
+			maps.Copy(lease.Annotations, map[string]string{
+				"zonelect.dev/holder": other.Name, "zonelect.dev/pod": other.Name + "/" + string(other.UID), "zonelect.dev/container-id": id,
+			})
+			_, err := o.admin.CoordinationV1().Leases(o.name).Update(o.t.Context(), lease, metav1.UpdateOptions{})
+			return err == nil
+		}),
+		o.until("it follows", func() bool { return o.elector.Status().Holder == other.Name }),
+		o.until("its end is reported", func() bool {
+			status := &other.Status.ContainerStatuses[0]
+			status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: status.ContainerID, FinishedAt: metav1.NewTime(time.Now().Add(time.Second))}}
+			_, err := o.admin.CoreV1().Pods(o.name).UpdateStatus(o.t.Context(), other, metav1.UpdateOptions{})
+			return err == nil
+		}),
+		o.leads(),
+	}
+}
+
 // beside has a legacy pod lead, in that zone.
 func beside(zone string) func(*tenant) {
 	return func(o *tenant) {
@@ -492,6 +530,7 @@ func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 		{[]string{"locks/lease", "locks/multilock"}, []string{"lease"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
 		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
+		{[]string{"internal/proof"}, []string{"proof"}},
 	} {
 		documented, given := map[right]bool{}, map[right]bool{}
 		for _, dir := range row.dirs {
