@@ -30,6 +30,21 @@ type twinStage struct {
 	*pair
 	history electiontest.History
 	stop    []func()
+	dead    sync.Map // chan struct{} by identity, closed when that is proven
+}
+
+// died tells whether a candidate was proven dead.
+func (s *twinStage) died(identity string) chan struct{} {
+	dead, _ := s.dead.LoadOrStore(identity, make(chan struct{}))
+	return dead.(chan struct{})
+}
+
+// bury ends a candidate as the end of its process does, and proves that.
+func (s *twinStage) bury(c *twinSeat) {
+	c.fail(twinCut, twinCut)
+	go c.cancel()
+	synctest.Wait()
+	close(s.died(c.Status().Identity))
 }
 
 // twinSeat is one candidate.
@@ -75,7 +90,15 @@ func (s *twinStage) start(identity string) *twinSeat {
 	c := &twinSeat{governing: governing, legacy: legacy, leading: make(chan election.Term, 100), ended: make(chan error, 100)}
 	twin := twinOf(guardedLock{governing, c}, legacy)
 	var err error
-	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: election.Candidate{Identity: identity}}); err != nil {
+	dead := func(ctx context.Context, o election.Suspect) error {
+		select {
+		case <-s.died(o.Details.Holder):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: election.Candidate{Identity: identity}, Dead: dead}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -326,6 +349,48 @@ func TestLegacyElectorsLeaveACandidatesLockAlone(t *testing.T) {
 
 var twinCut = electiontest.Fault{Hang: true}
 
+// TestADeadCandidateIsFollowedAtOnceOnBothLocks, and legacy electors take the
+// next one for what it is: a holder.
+func TestADeadCandidateIsFollowedAtOnceOnBothLocks(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		s.old("L", false)
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		s.bury(a)
+		if term, took := s.leads(b); took != 0 || term.Cause != election.CauseDied {
+			t.Errorf("b leads after %v because it has %v", took, term.Cause)
+		}
+		time.Sleep(5 * time.Minute)
+		s.leadsOn(b)
+		if got := s.holders(); got != "b, b" {
+			t.Errorf("held by %q", got)
+		}
+	})
+}
+
+// TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock: its record was
+// deleted, and that of the dead one is what is left.
+func TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		time.Sleep(time.Minute)
+		s.old("L", false)
+		s.bury(a)
+		for !strings.HasPrefix(s.holders(), "L") {
+			time.Sleep(time.Second)
+		}
+		s.legacy.Delete()
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		if len(b.leading) > 0 {
+			t.Errorf("b leads: %+v", <-b.leading)
+		}
+	})
+}
+
 // TestLosingEitherSideEndsTheTermAtOnce, and the cause says who took it.
 func TestLosingEitherSideEndsTheTermAtOnce(t *testing.T) {
 	for name, side := range map[string]func(*pair) *electiontest.Memory{
@@ -504,8 +569,12 @@ func twinSchedule(s *twinStage, dice *rand.Rand) {
 		case 1:
 			alive[i].cancel()
 			alive[i] = start()
-		case 2: // a process that was never heard of again
-			alive[i].fail(twinCut, twinCut)
+		case 2: // a process that was never heard of again, or is known to be dead
+			if i == 0 {
+				alive[i].fail(twinCut, twinCut)
+			} else {
+				s.bury(alive[i])
+			}
 			alive[i] = start()
 		case 3: // all of ours for a while, so that legacy electors come to lead
 			for _, c := range alive {
