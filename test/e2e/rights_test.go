@@ -117,7 +117,7 @@ var features = map[string]feature{
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
 	"dead-nodes":      {config: "dead-nodes", besides: []string{"lease", "leader-for-life", "zone"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone},
-	"proof":           {config: "proof", besides: []string{"lease"}, begin: inAPod, goes: provesADeath},
+	"proof":           {config: "proof", besides: []string{"lease"}, begin: besideAPod, goes: provesADeath},
 	"configmap":       {config: "annotation", besides: []string{"lease", "proof"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
 	"endpoints":       {config: "annotation", besides: []string{"lease", "proof"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
 }
@@ -134,8 +134,8 @@ type tenant struct {
 	t       *testing.T
 	ctx     context.Context // ends when the missing right is missed
 	admin   kubernetes.Interface
-	name    string // of the namespace
-	legacy  *corev1.Pod
+	name    string      // of the namespace
+	other   *corev1.Pod // that it follows, or waits for
 	options operator.Options
 	elector *operator.Election
 	terms   chan election.Term
@@ -379,22 +379,29 @@ func knowsItsZone(o *tenant) []step {
 	return []step{o.leads(), o.until("it knows its zone", func() bool { return o.elector.Term().Zone == "za" })}
 }
 
-func inAPod(o *tenant) { o.in(o.deploy()) }
+// besideAPod has another pod that may lead by the Lease.
+func besideAPod(o *tenant) {
+	o.in(o.deploy())
+	o.other = o.pod("other", "za", metav1.OwnerReference{})
+}
 
 // provesADeath notes its own container's ID, and takes the lock from a leader
 // whose container has ended.
 func provesADeath(o *tenant) []step {
-	other := o.pod("other", "za", metav1.OwnerReference{})
+	read := func() (*corev1.Pod, *corev1.ContainerStatus) {
+		pod, err := o.admin.CoreV1().Pods(o.name).Get(o.t.Context(), o.other.Name, metav1.GetOptions{})
+		must(o.t, err)
+		if len(pod.Status.ContainerStatuses) == 0 {
+			return pod, nil
+		}
+		return pod, &pod.Status.ContainerStatuses[0]
+	}
 	return []step{
 		o.leads(), o.until("the Lease says which container leads", func() bool { return o.lease().Annotations["zonelect.dev/container-id"] != "" }),
-		o.until("the other pod runs", func() bool {
-			var err error
-			other, err = o.admin.CoreV1().Pods(o.name).Get(o.t.Context(), other.Name, metav1.GetOptions{})
-			must(o.t, err)
-			return len(other.Status.ContainerStatuses) == 1
-		}),
+		o.until("the other pod runs", func() bool { _, container := read(); return container != nil }),
 		o.until("the other leads", func() bool {
-			lease, id, now := o.lease(), other.Status.ContainerStatuses[0].ContainerID, metav1.NowMicro()
+			other, container := read()
+			lease, id, now := o.lease(), container.ContainerID, metav1.NowMicro()
 			lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime = &other.Name, &now, &now
 			*lease.Spec.LeaseTransitions++
 			lease.Spec.LeaseDurationSeconds = new(int32(3600))
@@ -404,9 +411,9 @@ func provesADeath(o *tenant) []step {
 			_, err := o.admin.CoordinationV1().Leases(o.name).Update(o.t.Context(), lease, metav1.UpdateOptions{})
 			return err == nil
 		}),
-		o.until("it follows", func() bool { return o.elector.Status().Holder == other.Name }),
+		o.until("it follows", func() bool { return o.elector.Status().State == election.StateFollower }),
 		o.until("its end is reported", func() bool {
-			status := &other.Status.ContainerStatuses[0]
+			other, status := read()
 			status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: status.ContainerID, FinishedAt: metav1.NewTime(time.Now().Add(time.Second))}}
 			_, err := o.admin.CoreV1().Pods(o.name).UpdateStatus(o.t.Context(), other, metav1.UpdateOptions{})
 			return err == nil
@@ -420,15 +427,15 @@ func beside(zone string) func(*tenant) {
 	return func(o *tenant) {
 		o.in(o.deploy())
 		o.options.Mode, o.options.LegacyGrace = operator.ModeAuto, -1
-		o.legacy = o.pod("legacy", zone, metav1.OwnerReference{})
+		o.other = o.pod("legacy", zone, metav1.OwnerReference{})
 		if zone == deadZone {
 			o.options.LegacyGrace = ownerref.GraceLeast
-			o.legacy.Status.Phase = corev1.PodRunning
-			_, err := o.admin.CoreV1().Pods(o.name).UpdateStatus(o.ctx, o.legacy, metav1.UpdateOptions{})
+			o.other.Status.Phase = corev1.PodRunning
+			_, err := o.admin.CoreV1().Pods(o.name).UpdateStatus(o.ctx, o.other, metav1.UpdateOptions{})
 			must(o.t, err)
 		}
 		lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "op", OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "v1", Kind: "Pod", Name: o.legacy.Name, UID: o.legacy.UID},
+			{APIVersion: "v1", Kind: "Pod", Name: o.other.Name, UID: o.other.UID},
 		}}}
 		_, err := o.admin.CoreV1().ConfigMaps(o.name).Create(o.ctx, lock, metav1.CreateOptions{})
 		must(o.t, err)
@@ -470,7 +477,7 @@ func followsALegacyPod(o *tenant) []step {
 	return []step{
 		o.until("it waits for the legacy pod", func() bool { return strings.Contains(o.elector.Status().Waiting, "legacy") }),
 		func() error {
-			return o.admin.CoreV1().Pods(o.name).Delete(o.ctx, o.legacy.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+			return o.admin.CoreV1().Pods(o.name).Delete(o.ctx, o.other.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 		},
 		o.leads(), o.isShielded(), o.renews(),
 	}
@@ -503,7 +510,7 @@ func addDeadNode(t *testing.T, admin kubernetes.Interface) {
 func withAnAnnotation(o *tenant) {
 	o.in(o.deploy())
 	o.options.Mode, o.options.LegacyKind = operator.ModeDual, operator.LegacyConfigMap
-	if o.feature.legacy == "endpoints" {
+	if o.legacy == "endpoints" {
 		o.options.LegacyKind = operator.LegacyEndpoints
 	}
 }
@@ -513,7 +520,7 @@ func leadsByAnAnnotation(o *tenant) []step {
 		core := o.admin.CoreV1()
 		var object metav1.Object
 		var err error
-		if o.feature.legacy == "endpoints" {
+		if o.legacy == "endpoints" {
 			object, err = core.Endpoints(o.name).Get(o.t.Context(), "op", metav1.GetOptions{}) //nolint:staticcheck // what the old lock stands on
 		} else {
 			object, err = core.ConfigMaps(o.name).Get(o.t.Context(), "op", metav1.GetOptions{})
