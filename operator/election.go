@@ -125,7 +125,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		c.Lock, c.Candidate, err = e.place(ctx, name)
 	}
 	if lock, knows := c.Lock.(roster); knows {
-		c.Peers, e.roster = lock.Peers, lock
+		c.Peers, e.roster = e.peers(lock), lock
 	}
 	if e.witness != nil {
 		c.Marks, c.Dead = e.witness.Marks, e.witness.Dead

@@ -210,6 +210,62 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 	}
 }
 
+// rosterLock tells of the candidates that it is told of.
+type rosterLock struct {
+	roster
+	news <-chan []election.Peer
+}
+
+func (l rosterLock) Peers(_ context.Context, tell func([]election.Peer)) {
+	for peers := range l.news {
+		tell(peers)
+	}
+}
+
+func TestAPreferredZoneWithoutCandidatesIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := func(zones ...string) (all []election.Peer) {
+			for _, z := range zones {
+				all = append(all, election.Peer{Candidate: election.Candidate{Identity: "c-" + z, Zone: z}})
+			}
+			return all
+		}
+		logged := make(chan string, 9)
+		e := &Election{
+			options: Options{PreferredZones: []string{"za", "zb"}},
+			log:     funcr.New(func(_, line string) { logged <- line }, funcr.Options{}),
+		}
+		news, told := make(chan []election.Peer), 0
+		go e.peers(rosterLock{news: news})(t.Context(), func([]election.Peer) { told++ })
+		wants := func(lines int, after time.Duration) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if len(logged) != lines {
+				t.Fatalf("%d lines logged, want %d", len(logged), lines)
+			}
+		}
+		const lease = election.LeaseDurationDefault
+		news <- in("zc")
+		wants(0, lease-1) // who starts now will soon be known
+		news <- in("za", "zc")
+		wants(0, lease-1)
+		news <- in("za")
+		wants(1, lease)
+		if line := <-logged; !strings.Contains(line, `"zones"=["zb"]`) {
+			t.Errorf("logged %s", line)
+		}
+		news <- in("za", "zb")
+		wants(0, lease)
+		news <- in("zb")
+		close(news)
+		wants(0, lease)
+		if told != 5 {
+			t.Errorf("%d of 5 rosters were passed on", told)
+		}
+	})
+}
+
 func TestGarbageInTheEnvironmentIsNamed(t *testing.T) {
 	t.Setenv("LEADER_ELECT_LEASE_DURATION", "sixty")
 	t.Setenv("LEADER_ELECT", "perhaps")

@@ -67,8 +67,8 @@ type Options struct {
 	Timing election.Timing
 
 	// PreferredZones are the zones that leadership is wanted in, most wanted
-	// first, if anybody well is there: see zone.Order. It should be the same for
-	// all candidates.
+	// first, if anybody well is there: see zone.Order. They should be the same for
+	// all candidates. Those where nobody is known for a LeaseDuration are logged.
 	PreferredZones []string
 
 	// MaxClockSkew is that of election.Config: how far wall clocks may be apart,

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -74,4 +75,32 @@ func checkZones(preferred []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// peers are those that a lock tells of. What preferred zones have had no candidate
+// for a LeaseDuration is logged: their names may be wrong.
+func (e *Election) peers(lock roster) func(context.Context, func([]election.Peer)) {
+	if len(e.options.PreferredZones) == 0 {
+		return lock.Peers
+	}
+	return func(ctx context.Context, tell func([]election.Peer)) {
+		var empty []string
+		forget := func() bool { return false }
+		defer func() { forget() }()
+		lock.Peers(ctx, func(all []election.Peer) {
+			tell(all)
+			now := slices.DeleteFunc(slices.Clone(e.options.PreferredZones), func(z string) bool {
+				return slices.ContainsFunc(all, func(p election.Peer) bool { return p.Zone == z })
+			})
+			if slices.Equal(now, empty) {
+				return
+			}
+			forget()
+			if empty = now; len(now) > 0 {
+				forget = time.AfterFunc(e.options.Timing.WithDefaults().LeaseDuration, func() {
+					e.log.Info("no candidate is known in some preferred zones: others lead meanwhile; are the names right?", "zones", now)
+				}).Stop
+			}
+		})
+	}
 }
