@@ -183,7 +183,8 @@ func (a *attendance) delays() *backoff.ExponentialBackOff {
 }
 
 // steady is for how long a presence must have stood for its deletion to be the
-// work of a hand, and not of a garbage collector that finds no pod.
+// work of a hand, and not of a garbage collector that finds no pod, or of some
+// other program that deletes it again and again.
 const steady = time.Minute
 
 // attend makes sure of the presence. It returns when to do that again without
@@ -194,14 +195,17 @@ func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBack
 	a.missing = false
 	a.mu.Unlock()
 	if missing {
-		if err := a.checkPod(ctx); errors.Is(err, ErrPodGone) {
+		err := a.checkPod(ctx)
+		if errors.Is(err, ErrPodGone) {
 			return 0, err
 		}
 		if time.Since(a.made) > steady {
 			a.remakes.Reset()
-		} else if !pause(ctx, a.remakes.NextBackOff()) {
+		}
+		if atOnce := err == nil && a.who.shielded; !atOnce && !pause(ctx, a.remakes.NextBackOff()) {
 			return 0, nil
 		}
+		a.who.lease.Logger.Info("the own presence object was deleted: making it anew")
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*a.who.timing.AttemptTimeout)
 	o, err := presence.Ensure(limited, a.who.lease.Client, a.who.lease.Namespace, wanted)
@@ -210,9 +214,6 @@ func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBack
 		return a.after(err, delays), nil
 	}
 	if o.UID != before {
-		if before != "" {
-			a.who.lease.Logger.Info("the own presence object was deleted, and is made anew", "name", o.Name)
-		}
 		a.made = time.Now()
 	}
 	delays.Reset()
