@@ -5,9 +5,11 @@ package operator
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,10 +19,13 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -66,6 +71,41 @@ func TestRunNeedsNothingButANameInAPod(t *testing.T) {
 	}
 	if got := o.holder(t, server); got != "" {
 		t.Errorf("the Lease is held by %q after Run", got)
+	}
+}
+
+// TestALeaderThatIsProvenDeadIsFollowedAtOnce: the lease of an hour does not run
+// out here. Who follows notes what its own death is proven by.
+func TestALeaderThatIsProvenDeadIsFollowedAtOnce(t *testing.T) {
+	server, o := inPod(t)
+	t.Setenv("POD_UID", rand.Text())
+	now := time.Now()
+	server.Put(leasePath, apitest.Object{
+		"metadata": apitest.Object{"name": "op", "namespace": "ns", "uid": "l", "annotations": apitest.Object{
+			record.AnnotationHolder: "other", record.AnnotationPod: "other/u", record.AnnotationContainerID: "c1",
+		}},
+		"spec": apitest.Object{"holderIdentity": "other", "leaseDurationSeconds": 3600, "acquireTime": metav1.NewMicroTime(now)},
+	})
+	server.Put("/api/v1/namespaces/ns/pods/other", corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "ns", UID: "u"},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ContainerID: "c1", FinishedAt: metav1.NewTime(now.Add(time.Minute))},
+		}}}},
+	})
+	err := Run(t.Context(), "op", func(_ context.Context, term election.Term) error {
+		if term.Cause != election.CauseDied || term.Previous != "other" {
+			t.Errorf("the term is %+v", term)
+		}
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		noted := server.Objects[leasePath]["metadata"].(map[string]any)["annotations"].(map[string]any)
+		if seat, id := noted[record.AnnotationSeat], noted[record.AnnotationContainerID]; (seat == nil) != (runtime.GOOS != "linux") || id != nil {
+			t.Errorf("the Lease says of it: %v", noted)
+		}
+		return nil
+	}, o)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
