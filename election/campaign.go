@@ -144,8 +144,8 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			alarm.Stop()
 			r.withdraw()
 			return victory{}, abandoned(err)
-		case over := <-r.resign:
-			close(over) // the term ended while it was asked to
+		case f := <-r.farewells:
+			f.over <- f.moot() // the term ended while it was asked to
 		case <-alarm.C:
 		}
 		alarm.Stop()
@@ -183,15 +183,20 @@ func (r *run) proceed(c *campaign) time.Time {
 }
 
 // free is when this candidate may take the lock: the judge's word, later by the
-// precedence of the former leader after an outage, by the head start that others
-// have and by the courtesy of who gave it up.
+// precedence of the former leader after an outage or of a successor that was
+// named, by the head start that others have and by the courtesy of who gave it
+// up. Whoever was named waits for nothing but its health.
 func (r *run) free() (freeing, bool) {
 	free, known := r.judge.free()
 	if known && free.cause.ranOut() {
 		free.at = latest(free.at, r.outage.over(time.Now()))
 	}
-	if known && free.cause != CauseReclaimed { // nobody else can have that
-		free.at = latest(free.at.Add(r.headStart(free)), r.holdOff)
+	switch {
+	case !known || free.cause == CauseReclaimed: // nobody else can have that
+	case free.handover.To != r.config.Candidate.Identity:
+		free.at = latest(free.at.Add(free.handover.Precedence+r.headStart(free)), r.holdOff)
+	case r.fitness.problem == nil:
+		return free, known
 	}
 	free.at = r.healthyFirst(free.at)
 	return free, known
@@ -303,6 +308,7 @@ func (r *run) watchEnded(err error) {
 // own acquisition may be seen before its answer comes, which begins a term.
 func (r *run) follow() {
 	holder, details := r.judge.holder()
+	delete(r.noShows, holder)
 	before := r.board.read()
 	if before.Holder == holder && before.HolderZone == details.Zone || holder == r.config.Candidate.Identity {
 		return
@@ -326,8 +332,8 @@ func (r *run) withdraw() {
 		if a.err == nil {
 			r.observe(a.snapshot, time.Now())
 		}
-		_ = r.release(0, "", a.err != nil) // what it could not do, it has noted
+		_ = r.release(0, "", Handover{}, a.err != nil) // what it could not do, it has noted
 	case kept != nil && !r.courier.busy && time.Since(kept.sent.awake) < r.config.Timing.LeaseDuration:
-		_ = r.release(kept.term.Token, kept.trace, true)
+		_ = r.release(kept.term.Token, kept.trace, Handover{}, true)
 	}
 }

@@ -31,7 +31,7 @@ type Elector struct {
 	board     board
 	pulse     pulse
 	running   atomic.Bool
-	resign    chan chan struct{}
+	farewells chan farewell
 	ended     atomic.Value // chan struct{}: closed when the newest Run returns
 }
 
@@ -51,7 +51,7 @@ func New(config Config) (*Elector, error) {
 		config:    config,
 		clock:     clock{asleep: suspended},
 		telemetry: t,
-		resign:    make(chan chan struct{}),
+		farewells: make(chan farewell),
 	}
 	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: StateIdle}
 	return e, nil
@@ -62,7 +62,8 @@ func New(config Config) (*Elector, error) {
 // returns only after lead has returned.
 //
 // The context of lead ends with the term, and context.Cause tells why:
-// [ErrLost], [ErrResigned], [ErrUnhealthy], [ErrWithdrawn] or [ErrStopped]. It carries the values of ctx and
+// [ErrLost], [ErrResigned], [ErrHandedOver], [ErrUnhealthy], [ErrWithdrawn] or
+// [ErrStopped]. It carries the values of ctx and
 // the term. When trust in the term is lost, lead has StopGrace to return
 // before somebody else may lead. When the stop is wanted, the elector goes on
 // renewing for up to StopTimeout, and then releases the lock. If lead takes
@@ -118,24 +119,7 @@ func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.bo
 // and this candidate leaves it to others for one RenewInterval. It returns
 // when the term is over, ErrNotLeading if there is none, or when ctx ends.
 func (e *Elector) Resign(ctx context.Context) error {
-	ended, _ := e.ended.Load().(chan struct{})
-	if s := e.Status().State; s != StateLeader && s != StateAdopting && s != StateStopping {
-		return ErrNotLeading
-	}
-	over := make(chan struct{})
-	select {
-	case e.resign <- over:
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case <-over:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return e.leave(ctx, farewell{over: make(chan error, 1)})
 }
 
 // run is what one call of Run owns. Only its goroutine touches it.
@@ -159,11 +143,12 @@ type run struct {
 	peers      []Peer              // all candidates that are known, by identity
 	checked    chan error          // nil where nothing tells how this candidate is
 
-	kept    *leadership // the last term, if its lock is still to be given up
-	holdOff time.Time   // not before this is the lock taken again: it was given up
-	outage  outage      // of the API, as this candidacy sees it
-	fitness fitness     // of this candidate
-	inquest inquest     // whether the holder that is followed is dead
+	noShows map[string]noShow // successors that did not come, by identity
+	kept    *leadership       // the last term, if its lock is still to be given up
+	holdOff time.Time         // not before this is the lock taken again: it was given up
+	outage  outage            // of the API, as this candidacy sees it
+	fitness fitness           // of this candidate
+	inquest inquest           // whether the holder that is followed is dead
 }
 
 func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {
@@ -182,6 +167,7 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 		courier:  newCourier(e.config.Lock, e.clock, &e.pulse),
 		watcher:  newWatcher(e.config.Lock, e.config.Timing.RenewInterval),
 		problems: map[operation]error{},
+		noShows:  map[string]noShow{},
 	}
 	if r.log.GetSink() == nil {
 		r.log = logr.FromContextOrDiscard(ctx)

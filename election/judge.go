@@ -63,6 +63,9 @@ type freeing struct {
 	// holder is who held it last, with what is known about that term.
 	holder  string
 	details Details
+	// handover is what the holder said about who leads next when it gave the
+	// lock up. It may only delay.
+	handover Handover
 }
 
 // observe takes in a snapshot that was seen at now, by a watch or in the
@@ -200,10 +203,23 @@ func (j *judge) freeAbsent() freeing {
 // checks the holder it remembers).
 func (j *judge) freeEmpty() freeing {
 	if j.renewal.released() || j.clearedItsOwn() {
-		return j.freeing(j.seen, CauseReleased)
+		f := j.freeing(j.seen, CauseReleased)
+		f.handover = j.handover()
+		return f
 	}
 	wait := max(j.lease, j.durationOf(j.renewal), j.durationOf(j.prior))
 	return j.freeing(j.seen.Add(wait), CauseCleared)
+}
+
+// handover is what a released record says about who leads next; nothing where
+// it is not of the term that was given up last.
+func (j *judge) handover() Handover {
+	h := j.renewal.Details.Handover
+	if h.To == "" || j.clearedItsOwn() {
+		return Handover{}
+	}
+	h.Precedence = min(max(0, h.Precedence), j.lease)
+	return h
 }
 
 // released reports whether an empty record was given up by the last holder of

@@ -29,11 +29,15 @@ type leadership struct {
 	returned bool  // the work returned
 	fatal    error // what Run returns: the guardian has left
 
-	phase    phase
-	cause    error // why the term ends; nil while it goes on
-	overrun  bool  // the work did not stop in time
-	stopBy   time.Time
-	resigned []chan struct{} // who waits for the end
+	phase   phase
+	cause   error // why the term ends; nil while it goes on
+	overrun bool  // the work did not stop in time
+	stopBy  time.Time
+
+	farewells []farewell // who waits for the end
+	successor *Successor // who shall lead next; nil if nobody said
+	refused   *string    // to be put on the record; nil leaves what is there
+	released  bool       // the lock was given up
 
 	sent    moment    // of the last renewal that extended the trust
 	renewAt time.Time // when to send the next
@@ -55,7 +59,8 @@ const (
 // whether to campaign again, or else what Run returns.
 func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 	l := r.begin(ctx, won)
-	r.obey(l) // it may have been withdrawn while the write that won was on its way
+	r.obey(l)    // it may have been withdrawn while the write that won was on its way
+	r.inspect(l) // something may have happened since that write, and been heard already
 	stop := ctx.Done()
 	for {
 		r.pulse.until(time.Now())
@@ -69,9 +74,8 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 		case <-stop:
 			stop = nil
 			r.stopWork(l, fmt.Errorf("%w: %w", ErrStopped, context.Cause(ctx)))
-		case over := <-r.resign:
-			l.resigned = append(l.resigned, over)
-			r.stopWork(l, ErrResigned)
+		case f := <-r.farewells:
+			r.bid(l, f)
 		case a := <-r.courier.answers:
 			r.courier.received()
 			r.answeredLeader(l, a)
@@ -129,6 +133,9 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
 	r.judge.token, r.kept = l.term.Token, nil
+	if named := won.handover.To; named != "" && named != l.term.Holder {
+		r.missed(named)
+	}
 	l.failover = r.telemetry.failover(r.requests, won, l.term)
 	l.trace = l.failover.traceparent()
 	r.adopt(l)
@@ -179,6 +186,7 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 	if l.phase != lost && left <= 0 {
 		r.loseTerm(l, r.ranOut())
 	}
+	r.leaveZone(l)
 	if !l.overrun && l.cause != nil && !now.Before(l.stopBy) {
 		r.overrun(l)
 	}
@@ -232,9 +240,14 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	if !base.Version.Exists() {
 		before = r.judge.renewal
 	}
+	details := r.config.Candidate.details()
+	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
+	if l.refused != nil {
+		details.Refused = *l.refused
+	}
+	details.Marks = r.config.marks()
 	now := r.clock.now()
-	record := renewal(before, r.config.Candidate, r.config.Timing.LeaseDuration, l.term.Token, l.trace, now.awake)
-	record.Details.Marks = r.config.marks()
+	record := renewal(before, details, r.config.Timing.LeaseDuration, now.awake)
 	r.courier.send(r.requests, request{op: opRenew, fresh: l.failed, base: base.Version, record: record, made: now, limit: limit})
 }
 
@@ -275,9 +288,12 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 		l.sent = a.sent
 		l.trust.extend(a.sent, timing.RenewDeadline)
 	}
+	if l.refused != nil && a.record.Details.Refused == *l.refused {
+		l.refused = nil
+	}
 	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
-	if newest := r.judge.newest; !newest.Version.Exists() || newest.Partial {
-		l.renewAt = now // it was deleted after this renewal, and that was heard first (S4)
+	if newest := r.judge.newest; !newest.Version.Exists() || newest.Partial || l.refused != nil {
+		l.renewAt = now // that came after this renewal was sent (S4)
 	}
 }
 
@@ -293,7 +309,8 @@ func (r *run) heardLeading(l *leadership, e Event) {
 
 // inspect holds the newest record against the term: another holder or a newer
 // token ends it (S7), so does a record that somebody emptied (S3); a deleted
-// one is made anew at once (S4), and so is one of which a part is gone.
+// one is made anew at once (S4), and so is one of which a part is gone. What the
+// record asks for is heeded.
 func (r *run) inspect(l *leadership) {
 	if l.phase == lost {
 		return
@@ -309,9 +326,12 @@ func (r *run) inspect(l *leadership) {
 		r.loseTerm(l, &LostError{Reason: "somebody else took it", Holder: holder})
 	case r.judge.twin():
 		r.loseTerm(l, &LostError{Reason: fmt.Sprintf("the record has the newer token %d", now.Record.Details.Token), Holder: holder})
-	case now.Partial:
-		r.log.Info("part of the record is gone: mending it", "token", l.term.Token)
-		l.renewAt = time.Now()
+	default:
+		if now.Partial {
+			r.log.Info("part of the record is gone: mending it", "token", l.term.Token)
+			l.renewAt = time.Now()
+		}
+		r.heed(l)
 	}
 }
 
@@ -361,8 +381,8 @@ func (r *run) overrun(l *leadership) {
 // conclude ends a term of which nothing runs any more.
 func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err error) {
 	defer func() {
-		for _, over := range l.resigned {
-			close(over)
+		for _, f := range l.farewells {
+			f.over <- l.answer(f)
 		}
 	}()
 	if l.returned {
@@ -370,6 +390,7 @@ func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err erro
 	}
 	r.waiting(r.clearance.Why)
 	r.sayHealth(r.fitness.problem)
+	r.stay(l, "")
 	r.telemetry.leading(r.requests, false)
 	l.trust.end()
 	r.giveUp(l, ctx.Err() == nil && !r.config.StopAtLoss)
@@ -421,11 +442,12 @@ func (r *run) giveUp(l *leadership, again bool) {
 		r.kept = l
 		return
 	}
-	if !r.release(l.term.Token, l.trace, false) {
+	handover := r.handover(l)
+	if l.released = r.release(l.term.Token, l.trace, handover, false); !l.released {
 		return
 	}
 	// Who gives a term up leaves the next one to others, if there are any.
-	r.holdOff = time.Now().Add(r.config.Timing.RenewInterval)
+	r.holdOff = time.Now().Add(handover.Precedence + r.config.Timing.RenewInterval)
 	r.board.publish(ChangeReleased, l.cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })
-	r.log.Info("released", "token", l.term.Token)
+	r.log.Info("released", "token", l.term.Token, "to", handover.To)
 }

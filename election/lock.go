@@ -120,12 +120,20 @@ type Details struct {
 	// Holder is the identity that the other fields were written by or for.
 	// They are believed only while it equals Record.Holder, for other writers,
 	// such as client-go, leave them standing; in a record without holder, only
-	// Token and Released are, to tell whether that term was given up.
+	// Token and Released are, to tell whether that term was given up, and then
+	// Handover.
 	Holder string
 	// Token is the fencing token of Holder's term; zero until it is noted.
 	Token uint64
-	// Released is Token once Holder has given the lock up.
+	// Released is Token once Holder has given the lock up, and Handover whom it
+	// named to lead next.
 	Released uint64
+	Handover Handover
+	// Request asks Holder to hand over, see [HandoverRequest]. Somebody else
+	// writes it, and Holder takes it off. Refused says why it has not done as it
+	// was asked: by a request, or because its zone is evacuated.
+	Request string
+	Refused string
 
 	Zone      string
 	Node      string

@@ -38,19 +38,18 @@ func creation(gone Record, me Candidate, lease time.Duration, wall time.Time) Re
 
 // renewal is the record that goes on with a term, and notes what of it the
 // acquisition could not know.
-func renewal(base Record, me Candidate, lease time.Duration, token uint64, trace string, wall time.Time) Record {
+func renewal(base Record, details Details, lease time.Duration, wall time.Time) Record {
 	r := base
-	r.Holder, r.LeaseDuration = me.Identity, lease
+	r.Holder, r.LeaseDuration = details.Holder, lease
 	r.RenewTime = after(base.RenewTime, wall)
-	r.Details = me.details()
-	r.Details.Token, r.Details.Trace = token, trace
+	r.Details = details
 	return r
 }
 
 // release is the record that gives a term up. Its lease of one second is what
 // client-go writes: the least that the API takes. Without a token nobody ever
 // led, and no trace of the holder is left.
-func release(base Record, token uint64, trace string, wall time.Time) Record {
+func release(base Record, token uint64, trace string, handover Handover, wall time.Time) Record {
 	r := base
 	r.Holder, r.LeaseDuration = "", time.Second
 	r.AcquireTime = wall
@@ -60,6 +59,7 @@ func release(base Record, token uint64, trace string, wall time.Time) Record {
 		return r
 	}
 	r.Details.Token, r.Details.Released, r.Details.Trace = token, token, trace
+	r.Details.Handover, r.Details.Request, r.Details.Refused = handover, "", ""
 	return r
 }
 

@@ -13,7 +13,7 @@ import (
 // that nobody ever led. Where it is unsure who holds the lock, it reads first.
 // It tries for as long as the term could be trusted, and reports whether it
 // knows that the lock was released.
-func (r *run) release(token uint64, trace string, unsure bool) bool {
+func (r *run) release(token uint64, trace string, handover Handover, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := retries(timing.RenewInterval/10, timing.RenewInterval)
@@ -25,7 +25,7 @@ func (r *run) release(token uint64, trace string, unsure bool) bool {
 				// An earlier try may have landed without an answer.
 				return token != 0 && base.Record.Details.Released == token
 			}
-			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, trace, time.Now())
+			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, trace, handover, time.Now())
 		}
 		a := r.courier.call(r.requests, ask)
 		if r.courier.busy {

@@ -52,8 +52,10 @@ func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
 func schedule(s *stage, dice *rand.Rand) int {
 	var judge coroner
 	var sick atomic.Int64 // the number of the candidate that is
+	all := newCrowd()
 	start := func(n int) *seat {
-		c := s.candidate(fmt.Sprint("c", n), judge.heeded, func(c *election.Config) {
+		id := fmt.Sprint("c", n)
+		c := s.candidate(id, all.join, judge.heeded, func(c *election.Config) {
 			c.WaitOnAbsent = true
 			c.Health.Check = func(context.Context) error {
 				if int64(n) == sick.Load() {
@@ -64,6 +66,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 			c.MaxClockSkew = time.Duration(dice.IntN(2)) * skew
 			c.Lock = offset{c.Lock, time.Duration(dice.Int64N(int64(skew))) - skew/2}
 		})
+		all.change(func(peers []election.Peer) []election.Peer { return append(peers, peer(id)) })
 		c.SetStopTime(time.Duration(dice.Int64N(int64(longestStop))))
 		var asleep atomic.Int64
 		c.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
@@ -74,7 +77,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 	for range 40 {
 		time.Sleep(time.Duration(dice.Int64N(int64(12 * time.Second))))
 		i := dice.IntN(len(alive))
-		switch dice.IntN(10) {
+		switch dice.IntN(14) {
 		case 0:
 			s.lock.Delete()
 		case 1:
@@ -94,6 +97,11 @@ func schedule(s *stage, dice *rand.Rand) int {
 				judge.bury(alive[i])
 			}
 			alive[i] = start(s.Seats())
+		case 6:
+			c, to := alive[i], election.Successor{Identity: alive[dice.IntN(len(alive))].Status().Identity}
+			go func() { _ = c.HandOver(s.T.Context(), to) }()
+		case 7:
+			s.ask(alive[i].Status().Identity, alive[dice.IntN(len(alive))].Status().Identity)
 		default:
 			alive[i].link.Set(faults[dice.IntN(len(faults))])
 		}
@@ -113,6 +121,16 @@ func (judge *coroner) bury(c *seat) {
 		return
 	}
 	time.AfterFunc(longestStop, func() { close(proven) })
+}
+
+// ask evacuates a candidate's zone and no other, and asks the leader to hand
+// over, if there is a record.
+func (s *stage) ask(evacuated, next string) {
+	if now, err := s.lock.Read(s.T.Context()); err == nil && now.Version.Exists() {
+		now.Record.Evacuated = "z-" + evacuated
+		now.Record.Details.Request = election.HandoverRequest{Holder: now.Record.Holder, Successor: election.Successor{Identity: next}}.String()
+		_, _ = s.lock.Write(s.T.Context(), now.Version, now.Record) // who came between is heeded instead
+	}
 }
 
 // mendAndLead ends all faults, and wants a leader within the promised bound.

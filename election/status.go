@@ -47,6 +47,9 @@ type Status struct {
 	// Unhealthy is why this candidate should not lead, as its own check has it,
 	// and that it leads nonetheless if it does; nil while it is well.
 	Unhealthy error
+	// Staying says why this candidate leads on although its zone is evacuated;
+	// empty where it does not have to.
+	Staying string
 	// Problem is what keeps the elector from reading, writing or watching the
 	// lock; nil while all is well.
 	Problem error
@@ -68,6 +71,8 @@ const (
 	// out, and never released for it.
 	ChangeOverrun  Change = "overrun"
 	ChangeHealth   Change = "health"   // Status.Unhealthy is another one, or gone
+	ChangeRefused  Change = "refused"  // a handover that the record asked for was refused
+	ChangeStaying  Change = "staying"  // Status.Staying is another one, or gone
 	ChangeProblem  Change = "problem"  // Status.Problem is new or another one
 	ChangeResolved Change = "resolved" // Status.Problem is gone
 	ChangeEnded    Change = "ended"    // Run returns
@@ -77,7 +82,8 @@ const (
 type Transition struct {
 	Change Change
 	At     time.Time // wall clock
-	// Cause is why the term ended, for ChangeStopping up to ChangeOverrun.
+	// Cause is why the term ended, for ChangeStopping up to ChangeOverrun, and
+	// why it goes on, for ChangeRefused.
 	Cause  error
 	Status Status
 }

@@ -62,7 +62,8 @@ func suiteRecord(holder string, n int) election.Record {
 		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: at, RenewTime: at, Transitions: int32(n),
 		Details: election.Details{
 			Holder: holder, Token: 1234567, Zone: "za", Node: "node-1", Pod: "pod-1/uid-1", Container: "containerd://1",
-			Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			Trace:   "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			Request: `{"holder":"a","zone":"zb"}`, Refused: "no",
 		},
 	}
 }
@@ -186,6 +187,7 @@ func released(t *testing.T, ctx context.Context, l election.Lock) {
 	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
 	r := suiteRecord("a", 2)
 	r.Holder, r.LeaseDuration, r.Details.Released = "", time.Second, r.Details.Token
+	r.Details.Handover = election.Handover{To: "b 2", Precedence: 4 * time.Second}
 	mustWrite(t, ctx, l, s.Version, r)
 	if got := mustRead(t, ctx, l).Record; !sameRecord(got, r) {
 		t.Fatalf("released %+v\nread %+v", r, got)

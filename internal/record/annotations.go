@@ -4,7 +4,10 @@
 package record
 
 import (
+	"math"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/zonelect/zonelect/election"
 )
@@ -23,6 +26,10 @@ const (
 	AnnotationSeat        = "zonelect.dev/seat"
 	AnnotationToken       = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
 	AnnotationTrace       = "zonelect.dev/trace"
+	// AnnotationHandover is an identity and milliseconds, with a space between.
+	AnnotationHandover = "zonelect.dev/handover"
+	AnnotationRequest  = "zonelect.dev/handover-request"
+	AnnotationRefused  = "zonelect.dev/handover-refused"
 )
 
 // AnnotationEvacuated holds election.Record.Evacuated.
@@ -32,12 +39,13 @@ const AnnotationEvacuated = "zonelect.dev/evacuated"
 // for garbage: it reads as absent, and [Check] refuses to write it.
 const MaxText = 1024
 
-// field ties one annotation to one field of the details. Exactly one of text
-// and number is set.
+// field ties one annotation to one field of the details. Exactly one of the
+// pointers is set.
 type field struct {
-	key    string
-	text   *string
-	number *uint64
+	key      string
+	text     *string
+	number   *uint64
+	handover *election.Handover
 }
 
 // fields lists every annotation of d. Reading and writing both walk this list,
@@ -54,16 +62,22 @@ func fields(d *election.Details) []field {
 		{key: AnnotationSeat, text: &d.Seat},
 		{key: AnnotationToken, number: &d.Token},
 		{key: AnnotationTrace, text: &d.Trace},
+		{key: AnnotationHandover, handover: &d.Handover},
+		{key: AnnotationRequest, text: &d.Request},
+		{key: AnnotationRefused, text: &d.Refused},
 	}
 }
 
 // decode sets the field from an annotation's value; garbage leaves it zero.
 func (f field) decode(value string) {
-	if f.number != nil {
+	switch {
+	case f.number != nil:
 		*f.number = parseNumber(value)
-		return
+	case f.handover != nil:
+		*f.handover = parseHandover(value)
+	default:
+		*f.text = readText(value)
 	}
-	*f.text = readText(value)
 }
 
 // readText returns value, or nothing where it is taken for garbage.
@@ -79,11 +93,35 @@ func (f field) encode() string {
 	switch {
 	case f.text != nil:
 		return *f.text
+	case f.handover != nil:
+		return formatHandover(*f.handover)
 	case *f.number == 0:
 		return ""
 	default:
 		return strconv.FormatUint(*f.number, 10)
 	}
+}
+
+// formatHandover returns nothing where nobody is named.
+func formatHandover(h election.Handover) string {
+	if h.To == "" {
+		return ""
+	}
+	return h.To + " " + strconv.FormatInt(max(0, h.Precedence.Milliseconds()), 10)
+}
+
+// parseHandover returns what formatHandover has written.
+func parseHandover(s string) election.Handover {
+	at := strings.LastIndexByte(s, ' ')
+	if at <= 0 || at > MaxText {
+		return election.Handover{}
+	}
+	const most = uint64(math.MaxInt64 / time.Millisecond)
+	milliseconds := parseNumber(s[at+1:])
+	if milliseconds == 0 || milliseconds > most {
+		return election.Handover{}
+	}
+	return election.Handover{To: s[:at], Precedence: time.Duration(milliseconds) * time.Millisecond}
 }
 
 // parseNumber returns zero for anything but the canonical decimal form, so

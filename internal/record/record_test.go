@@ -31,7 +31,8 @@ func held() election.Record {
 		Details: election.Details{
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
 			Pod: "pod-1/12345678-1234", Container: "manager", Trace: "00-aa-bb-01",
-			Marks: election.Marks{Seat: "boot/net", ContainerID: "containerd://c1"},
+			Marks:   election.Marks{Seat: "boot/net", ContainerID: "containerd://c1"},
+			Request: `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor",
 		},
 	}
 }
@@ -39,7 +40,7 @@ func held() election.Record {
 func released() election.Record {
 	return election.Record{
 		LeaseDuration: time.Second, AcquireTime: renewed, RenewTime: renewed, Transitions: 7,
-		Details: election.Details{Released: 4711, Token: 4711},
+		Details: election.Details{Released: 4711, Token: 4711, Handover: election.Handover{To: "pod 2", Precedence: 4 * time.Second}},
 	}
 }
 
@@ -133,6 +134,7 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
 		AnnotationPod: r.Details.Pod, AnnotationContainer: "manager", AnnotationTrace: "00-aa-bb-01",
 		AnnotationContainerID: "containerd://c1", AnnotationSeat: "boot/net",
+		AnnotationRequest: r.Details.Request, AnnotationRefused: r.Details.Refused,
 	}
 	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
 		t.Errorf("\n got %s\nwant %s", g, w)
@@ -158,7 +160,12 @@ func TestGarbageReadsAsAbsent(t *testing.T) {
 		"signs and fractions": annotated(AnnotationToken, "+1", AnnotationReleased, "1.0"),
 		"too large a number":  annotated(AnnotationToken, "18446744073709551616"),
 		"leading zeros":       annotated(AnnotationToken, "007", AnnotationReleased, "00"),
-		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationTrace, long),
+		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, long+" 4"),
+		"no precedence":       annotated(AnnotationHandover, "pod-2"),
+		"a precedence of 0":   annotated(AnnotationHandover, "pod-2 0"),
+		"a negative one":      annotated(AnnotationHandover, "pod-2 -4000"),
+		"one beyond all time": annotated(AnnotationHandover, "pod-2 9223372036855"),
+		"nobody to hand over": annotated(AnnotationHandover, " 4000"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Read(lease); got != (election.Record{}) {
@@ -214,6 +221,7 @@ func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
 		"duration too long":    func(r *election.Record) { r.LeaseDuration = (math.MaxInt32 + 1) * time.Second },
 		"negative transitions": func(r *election.Record) { r.Transitions = -1 },
 		"huge identity":        func(r *election.Record) { r.Holder = strings.Repeat("x", MaxText+1) },
+		"huge successor":       func(r *election.Record) { r.Details.Handover.To = strings.Repeat("x", MaxText+1) },
 		"huge zone":            func(r *election.Record) { r.Details.Zone = strings.Repeat("x", MaxText+1) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,6 +55,9 @@ func Check(r election.Record) error {
 	if len(r.Holder) > MaxText {
 		errs = append(errs, fmt.Errorf("%w: the holder's identity has %d bytes, at most %d are read back", ErrUnwritable, len(r.Holder), MaxText))
 	}
+	if to := len(r.Details.Handover.To); to > MaxText {
+		errs = append(errs, fmt.Errorf("%w: the successor's identity has %d bytes, at most %d are read back", ErrUnwritable, to, MaxText))
+	}
 	for _, f := range fields(&r.Details) {
 		if f.text != nil && len(*f.text) > MaxText {
 			errs = append(errs, fmt.Errorf("%w: %s has %d bytes, at most %d are read back", ErrUnwritable, f.key, len(*f.text), MaxText))

@@ -54,6 +54,12 @@ func wording(t election.Transition) (kind, reason, text string) {
 		default:
 			return corev1.EventTypeWarning, "LeaderUnhealthy", "is unhealthy: " + s.Unhealthy.Error()
 		}
+	case election.ChangeRefused:
+		return corev1.EventTypeWarning, "LeaderHandoverRefused", "goes on leading: " + t.Cause.Error()
+	case election.ChangeStaying:
+		if t.Status.Staying != "" {
+			return corev1.EventTypeWarning, "LeaderStays", "goes on leading: " + t.Status.Staying
+		}
 	case election.ChangeOverrun:
 		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
 	}

@@ -17,15 +17,19 @@ import (
 func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
 	status := election.Status{Identity: "a", Lock: election.Description{Kind: "Lease", Namespace: "ns", Name: "lock"}}
 	status.Term = election.Term{Cause: election.CauseExpired, Previous: "b"}
-	transitions := make(chan election.Transition, 10)
+	transitions := make(chan election.Transition, 20)
 	for _, change := range []election.Change{election.ChangeFollowing, election.ChangeProblem, election.ChangeLeading, election.ChangeStopping, election.ChangeOverrun, election.ChangeStopped, election.ChangeReleased} {
 		transitions <- election.Transition{Change: change, Cause: errors.New("why"), Status: status}
 	}
+	transitions <- election.Transition{Change: election.ChangeRefused, Cause: errors.New("why"), Status: status}
+	transitions <- election.Transition{Change: election.ChangeStaying, Status: status}
+	status.Staying = "nobody else"
+	transitions <- election.Transition{Change: election.ChangeStaying, Status: status}
 	close(transitions)
 	recorder := record.NewFakeRecorder(10)
 	lease.RecordEvents(recorder, transitions)
 	close(recorder.Events)
-	want := []string{"LeaderElection a became leader (expired) after b", "LeaderStopping a stops leading: why", "LeaderOverrun", "LeaderReleased"}
+	want := []string{"LeaderElection a became leader (expired) after b", "LeaderStopping a stops leading: why", "LeaderOverrun", "LeaderReleased", "Warning LeaderHandoverRefused a goes on leading: why", "Warning LeaderStays a goes on leading: nobody else"}
 	for _, part := range want {
 		if got := <-recorder.Events; !strings.Contains(got, part) {
 			t.Errorf("event %q, want %q", got, part)

@@ -170,7 +170,10 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
+			evacuated := ""
 			if tc.governing != nil {
+				evacuated = "za"
+				tc.governing.Evacuated = evacuated
 				p.put(p.governing, *tc.governing)
 			}
 			if tc.legacy != nil {
@@ -181,6 +184,9 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 			r := s.Record
 			if !s.Version.Exists() || r.Holder != tc.holder || r.LeaseDuration != tc.lease || !r.RenewTime.Equal(tc.renewed) || s.Partial != tc.partial {
 				t.Errorf("read %+v\nwant holder %q for %v, renewed at %v, partial %v", s, tc.holder, tc.lease, tc.renewed, tc.partial)
+			}
+			if r.Evacuated != evacuated {
+				t.Errorf("evacuated are %q, want %q", r.Evacuated, evacuated)
 			}
 			if tc.holder == "" && isReleased(r) != tc.released {
 				t.Errorf("given up: %v, want %v: %+v", isReleased(r), tc.released, r)

@@ -292,6 +292,28 @@ func TestACandidateHoldsBothLocksAndGivesBothUp(t *testing.T) {
 	})
 }
 
+func TestARequestOnTheLeaseHandsBothLocksOver(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		b, c := s.start("b"), s.start("c")
+		time.Sleep(twinInterval + twinInterval/4)
+		asked := s.read(s.governing).Record
+		asked.Details.Request = `{"holder":"a","identity":"c"}`
+		s.put(s.governing, asked)
+		if took, cause := s.loses(a); took != 0 || !errors.Is(cause, election.ErrHandedOver) {
+			t.Errorf("a ended after %v with %v", took, cause)
+		}
+		if _, took := s.leads(c); took > time.Second {
+			t.Errorf("c leads after %v", took)
+		}
+		time.Sleep(time.Minute)
+		if got := s.holders(); got != "c, c" || len(b.leading) > 0 {
+			t.Errorf("held by %q", got)
+		}
+	})
+}
+
 func TestACandidateWaitsForALegacyLeadersLastRenewalToExpire(t *testing.T) {
 	for name, multi := range map[string]bool{"alone": false, "MultiLock": true} {
 		t.Run(name, func(t *testing.T) {

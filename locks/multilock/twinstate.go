@@ -36,6 +36,7 @@ func (s *twinState) snapshot(number uint64) election.Snapshot {
 		return election.Snapshot{Version: election.Version{Number: number}}
 	}
 	record, partial := s.record()
+	record.Evacuated = s.governing.Record.Evacuated // it stands there alone
 	return election.Snapshot{
 		Version: election.Version{
 			Number: number,

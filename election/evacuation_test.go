@@ -1,0 +1,177 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// evacuates marks zones, as kubectl does.
+func (s *stage) evacuates(zones string) {
+	s.T.Helper()
+	s.write(func(r *election.Record) { r.Evacuated = zones })
+	synctest.Wait()
+}
+
+func TestALeaderLeavesAnEvacuatedZoneAndDoesNotComeBackByItself(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b", "c")
+		a, b, c := s.start("a", all.join), s.candidate("b", all.join), s.candidate("c", all.join)
+		b.Start()
+		c.Start()
+		a.Leads()
+		s.evacuates("z-a,z-b")
+		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) {
+			t.Errorf("cause is %v", cause)
+		}
+		_, took := c.Leads()
+		s.want("c leads", took, 0)
+		time.Sleep(lease)
+		s.evacuates("")
+		time.Sleep(lease)
+		c.Stays()
+	})
+}
+
+func TestALeaderStaysInAnEvacuatedZoneWhereNobodyElseIs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		join func(*crowd) func(*election.Config)
+		says string
+	}{
+		"known to be alone": {func(c *crowd) func(*election.Config) { return c.join }, "no other candidate is known outside the evacuated zones"},
+		"not known who is":  {func(*crowd) func(*election.Config) { return func(*election.Config) {} }, "who else campaigns is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a", tc.join(newCrowd("a")))
+				a.Leads()
+				told := a.Subscribe(s.T.Context())
+				s.evacuates("z-a")
+				stays := a.Status().Staying
+				if !strings.Contains(stays, "zone z-a is evacuated") || !strings.Contains(stays, tc.says) || s.record().Details.Refused != stays {
+					t.Errorf("a says %q, and the record %q", stays, s.record().Details.Refused)
+				}
+				if tr := <-told; tr.Change != election.ChangeStaying {
+					t.Errorf("told %+v", tr)
+				}
+				writes := a.link.Calls("write")
+				time.Sleep(10 * interval)
+				a.Stays()
+				if more := a.link.Calls("write") - writes; more != 10 {
+					t.Errorf("%d writes in 10 intervals", more)
+				}
+				s.write(func(r *election.Record) { r.Evacuated, r.Details.Refused = "z-a,z-b", "" })
+				synctest.Wait()
+				if got := s.record().Details.Refused; got != stays {
+					t.Errorf("asked again, it says %q", got)
+				}
+				s.evacuates("")
+				if s.record().Details.Refused != "" || a.Status().Staying != "" {
+					t.Error("it still says so afterwards")
+				}
+			})
+		})
+	}
+}
+
+func TestALeaderLeavesAnEvacuatedZoneAsSoonAsAnotherCan(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b")
+		all.peers[1].Unhealthy = "sick"
+		a := s.start("a", all.join)
+		a.Leads()
+		b := s.start("b", all.join)
+		s.evacuates("z-a")
+		if stays := a.Status().Staying; !strings.Contains(stays, "b: sick") {
+			t.Errorf("a says %q", stays)
+		}
+		time.Sleep(lease)
+		a.Stays()
+		all.change(func(p []election.Peer) []election.Peer { p[1].Unhealthy = ""; return p })
+		_, took := b.Leads()
+		s.want("b leads", took, 0)
+		if a.Status().Staying != "" {
+			t.Errorf("a still says %q", a.Status().Staying)
+		}
+	})
+}
+
+func TestAnEvacuationThatIsOverCountsNoMore(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a")
+		a := s.start("a", all.join)
+		a.Leads()
+		s.evacuates(election.FormatEvacuations([]election.Evacuation{{Zone: "z-a", Until: time.Now().Add(time.Minute)}}))
+		if a.Status().Staying == "" {
+			t.Error("a does not say that it should leave")
+		}
+		time.Sleep(time.Minute + interval)
+		all.change(func(p []election.Peer) []election.Peer { return append(p, peer("b")) })
+		time.Sleep(lease)
+		a.Stays()
+		if got := a.Status().Staying; got != "" {
+			t.Errorf("a says %q", got)
+		}
+	})
+}
+
+func TestWhoTakesOverInAnEvacuatedZoneLeavesItToo(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b")
+		a := s.start("a", all.join)
+		a.Leads()
+		s.evacuates("z-a,z-b")
+		b := s.start("b", all.join)
+		a.Stop()
+		b.Leads()
+		b.Stays()
+		all.change(func(p []election.Peer) []election.Peer { return append(slices.Delete(p, 0, 1), peer("c")) })
+		c := s.start("c", all.join)
+		_, took := c.Leads() // c was named before it came
+		s.want("c leads", took, 0)
+	})
+}
+
+// TestASuccessorThatNeverComesCostsLessAndLess: the object of a candidate may
+// outlive it for long, where its node died.
+func TestASuccessorThatNeverComesCostsLessAndLess(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "ghost")
+		a := s.start("a", all.join)
+		a.Leads()
+		s.evacuates("z-a")
+		<-a.Ended
+		var worked []time.Duration
+		for range 4 {
+			_, took := a.Leads()
+			s.want("a leads again", took, precedence+interval)
+			if stays := a.Status().Staying; !strings.Contains(stays, "ghost did not take the lock") {
+				t.Errorf("a says %q", stays)
+			}
+			took, _ = a.Loses()
+			worked = append(worked, took.Truncate(lease))
+		}
+		if want := []time.Duration{2 * lease, 4 * lease, 8 * lease, 16 * lease}; !slices.Equal(worked, want) {
+			t.Errorf("it worked for %v, want %v", worked, want)
+		}
+		// Once it has led it is as good as any.
+		a.Leads()
+		ghost := s.start("ghost", all.join)
+		ghost.Idles()
+		s.handsOver(a, election.Successor{Identity: "ghost"})
+		ghost.Leads()
+		s.evacuates("z-ghost")
+		a.Leads()
+		s.evacuates("z-a")
+		_, took := ghost.Leads()
+		s.want("the ghost leads", took, 0)
+	})
+}

@@ -1,0 +1,330 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrHandedOver is the cause of a term's end that was handed over: by HandOver,
+// by a request on the record, or because its zone is evacuated.
+var ErrHandedOver = errors.New("leadership handed over")
+
+// Why a handover is refused, beside ErrNotLeading. The term goes on.
+var (
+	// ErrNoSuccessor: no candidate is known that the handover could go to.
+	ErrNoSuccessor = errors.New("no successor")
+	// ErrSuccessorUnhealthy: there is one, and it should not lead now.
+	ErrSuccessorUnhealthy = errors.New("the successor is unhealthy")
+	// ErrStopping: the term ends already.
+	ErrStopping = errors.New("the term ends already")
+)
+
+// Successor says who shall lead next. The zero value is whoever would come first
+// at a takeover, but for the present leader.
+type Successor struct {
+	// Identity is that of one candidate, Zone the zone of any; empty means any.
+	Identity string `json:"identity,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+}
+
+// Handover is what a released record says about who leads next.
+type Handover struct {
+	To string // an identity; empty where nobody was named
+	// Precedence is how long all others leave the lock alone, each from its own
+	// first sight of the release; a reader caps it at its LeaseDuration. Whole
+	// milliseconds.
+	Precedence time.Duration
+}
+
+// HandoverRequest asks the holder of a lock, from outside, to hand it over. It
+// is void for any other holder.
+type HandoverRequest struct {
+	Holder string `json:"holder"`
+	Successor
+}
+
+// String returns what Details.Request holds.
+func (q HandoverRequest) String() string {
+	text, _ := json.Marshal(q) // texts alone always have a JSON form
+	return string(text)
+}
+
+// ParseHandoverRequest is the inverse of HandoverRequest.String.
+func ParseHandoverRequest(text string) (HandoverRequest, error) {
+	var q HandoverRequest
+	err := json.Unmarshal([]byte(text), &q)
+	if err == nil && q.Holder == "" {
+		err = errors.New("it names no holder")
+	}
+	if err != nil {
+		return HandoverRequest{}, fmt.Errorf(`the request for a handover makes no sense: %w: write {"holder":"IDENTITY"}, with "identity" or "zone" of the successor if that matters`, err)
+	}
+	return q, nil
+}
+
+// HandOver ends the term in good order and names who shall lead next: the work
+// stops, the lock is released, and all others leave it to that candidate for
+// the Precedence of Timing. If it does not come, they follow as after any
+// release.
+//
+// HandOver returns nil when the lock has been released, and does not wait for
+// the successor. It fails at once, and the term goes on, with ErrNotLeading,
+// ErrStopping, ErrNoSuccessor or ErrSuccessorUnhealthy; or later, if the term
+// ended otherwise meanwhile; or when ctx ends. Without Config.Peers nobody knows
+// who campaigns: an Identity is taken as given, and a Zone is refused.
+func (e *Elector) HandOver(ctx context.Context, to Successor) error {
+	return e.leave(ctx, farewell{to: &to, over: make(chan error, 1)})
+}
+
+// farewell is a call of Resign or HandOver.
+type farewell struct {
+	to   *Successor // nil: Resign
+	over chan error
+}
+
+// moot is the answer where there is no term any more.
+func (f farewell) moot() error {
+	if f.to == nil {
+		return nil
+	}
+	return ErrNotLeading
+}
+
+// leave gives a farewell to the loop, and waits for its answer.
+func (e *Elector) leave(ctx context.Context, f farewell) error {
+	ended, _ := e.ended.Load().(chan struct{})
+	if s := e.Status().State; s != StateLeader && s != StateAdopting && s != StateStopping {
+		return ErrNotLeading
+	}
+	select {
+	case e.farewells <- f:
+	case <-ended:
+		return f.moot()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-f.over:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// bid takes in a farewell during a term.
+func (r *run) bid(l *leadership, f farewell) {
+	if f.to == nil {
+		r.stopWork(l, ErrResigned)
+	} else if err := r.handOver(l, *f.to); err != nil {
+		f.over <- err
+		return
+	}
+	l.farewells = append(l.farewells, f)
+}
+
+// answer says what became of a farewell, once the term is over.
+func (l *leadership) answer(f farewell) error {
+	if f.to == nil || l.released {
+		return nil
+	}
+	return fmt.Errorf("the term is over, and the lock was not handed over: %w", l.cause)
+}
+
+// handOver begins to hand a term over, or says why not.
+func (r *run) handOver(l *leadership, to Successor) error {
+	if l.phase != leading {
+		return fmt.Errorf("%w: %w", ErrStopping, l.cause)
+	}
+	next, err := r.successor(to)
+	if err != nil {
+		return err
+	}
+	l.successor = &to
+	r.stopWork(l, fmt.Errorf("%w to %s", ErrHandedOver, cmp.Or(next, "whoever comes first")))
+	return nil
+}
+
+// handover is what the release of a term says about who leads next. The work may
+// have taken long to stop, so that the choice is made anew.
+func (r *run) handover(l *leadership) Handover {
+	if l.successor == nil {
+		return Handover{}
+	}
+	next, err := r.successor(*l.successor)
+	if err != nil {
+		r.log.Error(err, "the lock is handed over to nobody in particular")
+	}
+	if next == "" {
+		return Handover{}
+	}
+	return Handover{To: next, Precedence: max(time.Millisecond, r.config.Timing.Precedence.Truncate(time.Millisecond))}
+}
+
+// successor chooses whom to hand over to, or says why there is nobody. It is
+// empty where whoever comes first will do.
+func (r *run) successor(to Successor) (string, error) {
+	switch {
+	case to.Identity == r.config.Candidate.Identity:
+		return "", fmt.Errorf("%w: %s leads itself", ErrNoSuccessor, to.Identity)
+	case len(to.Identity) > maxIdentity:
+		return "", fmt.Errorf("%w: an identity has %d bytes at most", ErrNoSuccessor, maxIdentity)
+	case r.met == nil && to.Zone != "":
+		return "", fmt.Errorf("%w: who campaigns in zone %s is not known to the leader: name an identity", ErrNoSuccessor, to.Zone)
+	case r.met == nil:
+		return to.Identity, nil
+	}
+	fit, unfit := r.fit(to)
+	if len(fit) == 0 {
+		return "", unfit
+	}
+	return slices.MinFunc(fit, r.sooner()).Identity, nil
+}
+
+// fit returns the candidates that a handover may go to, by identity; or why
+// there is none.
+func (r *run) fit(to Successor) (fit []Peer, unfit error) {
+	now := time.Now()
+	away := evacuated(r.judge.renewal.Evacuated, now)
+	where := "no other candidate is known"
+	switch {
+	case to.Identity != "":
+		where = fmt.Sprintf("no candidate %s is known", to.Identity)
+	case to.Zone != "":
+		where += " in zone " + to.Zone
+	case len(away) > 0:
+		where += " outside the evacuated zones"
+	}
+	unfit = fmt.Errorf("%w: %s", ErrNoSuccessor, where)
+	for _, p := range r.peers {
+		switch {
+		case p.Identity == r.config.Candidate.Identity:
+		case to.Identity != "" && p.Identity != to.Identity, to.Zone != "" && p.Zone != to.Zone:
+		case to.Identity == "" && slices.Contains(away, p.Zone):
+			if to.Zone != "" {
+				unfit = fmt.Errorf("%w: zone %s is evacuated", ErrNoSuccessor, to.Zone)
+			}
+		case p.Unhealthy != "":
+			unfit = fmt.Errorf("%w: %s: %s", ErrSuccessorUnhealthy, p.Identity, p.Unhealthy)
+		case to.Identity == "" && now.Before(r.noShows[p.Identity].until):
+			unfit = fmt.Errorf("%w: %s did not take the lock when it was named before", ErrNoSuccessor, p.Identity)
+		default:
+			fit = append(fit, p)
+		}
+	}
+	return fit, unfit
+}
+
+// sooner compares candidates by who comes first at a takeover from this one.
+func (r *run) sooner() func(a, b Peer) int {
+	over := r.takeover(freeing{cause: CauseReleased, holder: r.config.Candidate.Identity, details: r.config.Candidate.details()})
+	start := func(p Peer) time.Duration {
+		if r.config.HeadStart == nil {
+			return 0
+		}
+		over.Candidate = p.Candidate
+		return max(0, r.config.HeadStart(over))
+	}
+	return func(a, b Peer) int {
+		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))
+	}
+}
+
+// noShow is a successor that did not take the lock.
+type noShow struct {
+	times int
+	until time.Time // until then it is not chosen again
+}
+
+// missed notes that a successor did not take the lock: what is known of it says
+// that it lives, as it may for long after a node died. It is not chosen for a
+// while, which doubles each time: each try costs its Precedence.
+func (r *run) missed(identity string) {
+	n := r.noShows[identity]
+	n.until = time.Now().Add(2 * r.config.Timing.LeaseDuration << min(n.times, 8))
+	n.times++
+	r.noShows[identity] = n
+}
+
+// heed answers a request that stands on the record. The next renewal takes it
+// off.
+func (r *run) heed(l *leadership) {
+	_, details := r.judge.holder()
+	if details.Request == "" {
+		// Whoever asks takes the last answer off the record, and gets another.
+		if why := r.board.read().Staying; why != "" && l.refused == nil && details.Refused == "" {
+			l.say(why)
+		}
+		return
+	}
+	request, err := ParseHandoverRequest(details.Request)
+	if err == nil && request.Holder != r.config.Candidate.Identity {
+		r.log.Info("a request for a handover is void: it asks another holder", "asks", request.Holder)
+		return
+	}
+	if err == nil {
+		err = r.handOver(l, request.Successor)
+	}
+	if err != nil {
+		r.refuse(l, err)
+	}
+}
+
+// refuse tells that a request from outside was refused.
+func (r *run) refuse(l *leadership, why error) {
+	l.say(why.Error())
+	r.board.publish(ChangeRefused, why, func(*Status) {})
+	r.log.Info("a handover that was asked for is refused", "cause", why.Error())
+}
+
+// leaveZone hands the term over while its own zone is evacuated. Where nobody
+// can take it the term goes on, and that is told.
+func (r *run) leaveZone(l *leadership) {
+	zone := r.config.Candidate.Zone
+	if l.phase != leading || zone == "" || !slices.Contains(evacuated(r.judge.renewal.Evacuated, time.Now()), zone) {
+		r.stay(l, "")
+		return
+	}
+	err := fmt.Errorf("%w: who else campaigns is not known to the leader", ErrNoSuccessor)
+	if r.met != nil {
+		err = r.handOver(l, Successor{})
+	}
+	if err != nil {
+		r.stay(l, fmt.Sprintf("zone %s is evacuated, and its candidate leads on: %v", zone, err))
+		return
+	}
+	r.stay(l, "")
+}
+
+// stay tells why the term goes on in an evacuated zone, if that is news.
+func (r *run) stay(l *leadership, why string) {
+	if r.board.read().Staying == why {
+		return
+	}
+	if l.phase == leading { // a release takes it off, and does not wait for a renewal
+		l.say(why)
+	}
+	r.board.publish(ChangeStaying, nil, func(s *Status) { s.Staying = why })
+	if why != "" {
+		r.log.Info("staying in an evacuated zone", "why", why)
+	}
+}
+
+// maxRefusal is how many bytes of a refusal are written on a record.
+const maxRefusal = 512
+
+// say has a renewal put on the record, soon, why a term goes on.
+func (l *leadership) say(why string) {
+	if len(why) > maxRefusal {
+		why = strings.ToValidUTF8(why[:maxRefusal], "")
+	}
+	l.refused, l.renewAt = &why, time.Now()
+}

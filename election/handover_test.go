@@ -1,0 +1,473 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// crowd tells the candidates that join it who campaigns.
+type crowd struct {
+	peers []election.Peer
+	boxes []chan []election.Peer
+}
+
+func newCrowd(identities ...string) *crowd {
+	c := &crowd{}
+	for _, i := range identities {
+		c.peers = append(c.peers, peer(i))
+	}
+	return c
+}
+
+func (c *crowd) join(config *election.Config) {
+	box := make(chan []election.Peer, 100)
+	box <- c.peers
+	c.boxes = append(c.boxes, box)
+	config.Peers = func(ctx context.Context, tell func([]election.Peer)) {
+		for {
+			select {
+			case peers := <-box:
+				tell(peers)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// change changes the crowd, and waits until all know.
+func (c *crowd) change(f func(peers []election.Peer) []election.Peer) {
+	c.peers = f(slices.Clone(c.peers))
+	for _, box := range c.boxes {
+		box <- c.peers
+	}
+	synctest.Wait()
+}
+
+// behind gives a candidate a head start to wait for, and the judgement of others' too.
+func behind(waits map[string]time.Duration) func(*election.Config) {
+	return func(c *election.Config) {
+		c.HeadStart = func(o election.Takeover) time.Duration { return waits[o.Candidate.Identity] }
+	}
+}
+
+func (s *stage) handsOver(c *seat, to election.Successor) {
+	s.T.Helper()
+	if err := c.HandOver(s.T.Context(), to); err != nil {
+		s.T.Fatalf("HandOver to %+v: %v", to, err)
+	}
+	synctest.Wait()
+}
+
+func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all, waits := newCrowd("a", "b", "c"), behind(map[string]time.Duration{"b": time.Minute})
+		a := s.start("a", all.join, waits)
+		a.Leads()
+		b, c := s.start("b", all.join, waits), s.start("c", all.join, waits)
+		a.SetStopTime(3 * time.Second)
+		began := time.Now()
+		s.handsOver(a, election.Successor{Identity: "b"})
+		s.want("the lock is handed over", time.Since(began), 3*time.Second) // not before the work has stopped
+		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) || !strings.HasSuffix(cause.Error(), " to b") {
+			t.Errorf("cause is %v", cause)
+		}
+		term, took := b.Leads()
+		s.want("b leads", took, 0)
+		if term.Cause != election.CauseReleased || term.Previous != "a" {
+			t.Errorf("the term is %+v", term)
+		}
+		if h := s.record().Details.Handover; h != (election.Handover{}) {
+			t.Errorf("the next term's record still says %+v", h)
+		}
+		c.Idles()
+		// Back at once: that a gave the lock up does not hold it off then.
+		s.handsOver(b, election.Successor{Identity: "a"})
+		_, took = a.Leads()
+		s.want("a leads", took, 0)
+	})
+}
+
+func TestASuccessorThatDoesNotComeIsWaitedForByItsPrecedence(t *testing.T) {
+	scenario(t, func(s *stage) {
+		waits := behind(map[string]time.Duration{"c": 100 * time.Millisecond})
+		a := s.start("a")
+		a.Leads()
+		b, c := s.start("b"), s.start("c", waits)
+		b.link.Set(cut)
+		s.handsOver(a, election.Successor{Identity: "b"})
+		if h := s.record().Details.Handover; h != (election.Handover{To: "b", Precedence: precedence}) {
+			t.Errorf("the record says %+v", h)
+		}
+		_, took := c.Leads()
+		s.want("c leads", took, precedence+100*time.Millisecond)
+		a.Stop()
+		s.handsOver(c, election.Successor{Identity: "b"})
+		_, took = c.Leads() // which leaves it to others longer than they wait
+		s.want("c leads again", took, precedence+interval)
+	})
+}
+
+func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
+	for _, wild := range []time.Duration{-time.Hour, 0, time.Second, lease + 1, 1 << 62} {
+		scenario(t, func(s *stage) {
+			a := s.start("a")
+			a.Leads()
+			b := s.start("b")
+			s.write(func(r *election.Record) {
+				r.Holder, r.Details.Token, r.Details.Released = "", 4711, 4711
+				r.Details.Handover = election.Handover{To: "nobody", Precedence: wild}
+			})
+			a.Stop()
+			_, took := b.Leads()
+			s.want("b leads", took, min(max(0, wild), lease))
+		})
+	}
+}
+
+func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval + time.Millisecond) // the token is noted
+		b := s.start("b")
+		a.link.Set(cut)
+		s.write(func(r *election.Record) { r.Details.Handover = election.Handover{To: "b"} })
+		b.Idles()
+		s.write(func(r *election.Record) { r.Holder = "" })
+		b.Idles()
+		_, took := b.Leads()
+		s.want("b leads", took, lease)
+	})
+}
+
+func TestAForeignHoldersReleaseNamesNobody(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		s.handsOver(a, election.Successor{Identity: "nobody"})
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "client-go", lease }) // details stay
+		synctest.Wait()
+		b.Idles()
+		s.write(func(r *election.Record) { r.Holder, r.RenewTime = "", time.Now() })
+		_, took := b.Leads()
+		s.want("b leads", took, 0)
+	})
+}
+
+func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
+	starts := map[string]time.Duration{"b": 2, "c": 3, "d": 3, "e": 1}
+	sick := func(i string) func([]election.Peer) []election.Peer {
+		return func(peers []election.Peer) []election.Peer {
+			for n := range peers {
+				if peers[n].Identity == i {
+					peers[n].Unhealthy = "sick"
+				}
+			}
+			return peers
+		}
+	}
+	for name, tc := range map[string]struct {
+		to        election.Successor
+		evacuated string
+		sick      string
+		want      string
+	}{
+		"anybody":                     {want: "e"},
+		"not the sick":                {sick: "e", want: "b"},
+		"not in an evacuated zone":    {evacuated: "z-e,z-b", want: "c"},
+		"in a zone":                   {to: election.Successor{Zone: "z-d"}, want: "d"},
+		"that one":                    {to: election.Successor{Identity: "d"}, want: "d"},
+		"that one, evacuated or not":  {to: election.Successor{Identity: "d"}, evacuated: "z-d", want: "d"},
+		"that one of that zone":       {to: election.Successor{Identity: "d", Zone: "z-d"}, want: "d"},
+		"by identity where all equal": {sick: "b", evacuated: "z-e", want: "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				all := newCrowd("e", "d", "a", "c", "b")
+				a := s.start("a", all.join, behind(starts))
+				a.Leads()
+				s.write(func(r *election.Record) { r.Evacuated = tc.evacuated })
+				all.change(sick(tc.sick))
+				s.handsOver(a, tc.to)
+				if got := s.record().Details.Handover.To; got != tc.want {
+					t.Errorf("handed over to %q, want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestARefusedHandoverChangesNothing(t *testing.T) {
+	sick := peer("sick")
+	sick.Unhealthy = "its disk is full"
+	for name, tc := range map[string]struct {
+		to    election.Successor
+		alone bool
+		want  error
+		says  string
+	}{
+		"unknown":              {to: election.Successor{Identity: "x"}, want: election.ErrNoSuccessor, says: "no candidate x is known"},
+		"in another zone":      {to: election.Successor{Identity: "b", Zone: "z-c"}, want: election.ErrNoSuccessor, says: "no candidate b is known"},
+		"itself":               {to: election.Successor{Identity: "a"}, want: election.ErrNoSuccessor, says: "a leads itself"},
+		"zone without others":  {to: election.Successor{Zone: "z-a"}, want: election.ErrNoSuccessor, says: "no other candidate is known in zone z-a"},
+		"evacuated zone":       {to: election.Successor{Zone: "z-c"}, want: election.ErrNoSuccessor, says: "zone z-c is evacuated"},
+		"sick":                 {to: election.Successor{Identity: "sick"}, want: election.ErrSuccessorUnhealthy, says: "sick: its disk is full"},
+		"zone of the sick":     {to: election.Successor{Zone: "z-sick"}, want: election.ErrSuccessorUnhealthy, says: "its disk is full"},
+		"nobody else":          {alone: true, want: election.ErrNoSuccessor, says: "no other candidate is known"},
+		"an identity too long": {to: election.Successor{Identity: strings.Repeat("x", 2000)}, want: election.ErrNoSuccessor, says: "1024 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				all := newCrowd("a", "b", "c")
+				all.peers = append(all.peers, sick)
+				if tc.alone {
+					all = newCrowd("a")
+				}
+				a := s.start("a", all.join)
+				a.Leads()
+				s.write(func(r *election.Record) { r.Evacuated = "z-c" })
+				synctest.Wait()
+				if err := a.HandOver(s.T.Context(), tc.to); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("HandOver: %v, want %v", err, tc.want)
+				}
+				time.Sleep(2 * lease)
+				a.Stays()
+				if h := s.record(); h.Holder != "a" || h.Details.Handover != (election.Handover{}) {
+					t.Errorf("the record is %+v", h)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutPeersAnIdentityIsTakenAsGiven(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		if err := b.HandOver(s.T.Context(), election.Successor{Identity: "a"}); !errors.Is(err, election.ErrNotLeading) {
+			t.Errorf("HandOver of a follower: %v", err)
+		}
+		if err := a.HandOver(s.T.Context(), election.Successor{Zone: "z-b"}); !errors.Is(err, election.ErrNoSuccessor) {
+			t.Errorf("HandOver to a zone: %v", err)
+		}
+		a.Stays()
+		s.handsOver(a, election.Successor{})
+		if h := s.record().Details.Handover; h != (election.Handover{}) {
+			t.Errorf("the record says %+v", h)
+		}
+		b.Leads()
+		s.handsOver(b, election.Successor{Identity: "c"})
+		_, took := a.Leads()
+		s.want("a leads", took, precedence) // before b, which gave it up
+	})
+}
+
+func TestASuccessorThatIsGoneWhenTheWorkHasStoppedIsReplaced(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b", "c")
+		a := s.start("a", all.join)
+		a.Leads()
+		a.SetStopTime(10 * time.Second)
+		handed := make(chan error, 1)
+		go func() { handed <- a.HandOver(context.Background(), election.Successor{}) }()
+		time.Sleep(time.Second)
+		all.change(func(p []election.Peer) []election.Peer { return slices.Delete(p, 1, 2) })
+		if err := a.HandOver(s.T.Context(), election.Successor{}); !errors.Is(err, election.ErrStopping) {
+			t.Errorf("a second handover: %v, want ErrStopping", err)
+		}
+		s.evacuates("z-a")
+		s.asks(`{"holder":"a"}`)
+		if s.record().Details.Refused == "" || a.Status().Staying != "" {
+			t.Errorf("a says %q, and the record %+v", a.Status().Staying, s.record())
+		}
+		if err := <-handed; err != nil {
+			t.Error(err)
+		}
+		if d := s.record().Details; d.Handover.To != "c" || d.Refused != "" {
+			t.Errorf("the record says %+v", d)
+		}
+	})
+}
+
+func TestAHandoverThatDidNotComeAboutIsAnError(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		a.SetStopTime(time.Hour)
+		if err := a.HandOver(s.T.Context(), election.Successor{Identity: "b"}); err == nil || !strings.Contains(err.Error(), "not handed over") {
+			t.Errorf("HandOver: %v", err)
+		}
+	})
+}
+
+// asks puts a request on the lock, as kubectl does.
+func (s *stage) asks(request string) {
+	s.T.Helper()
+	s.write(func(r *election.Record) { r.Details.Request = request })
+	synctest.Wait()
+}
+
+func TestALeaderHandsOverOnRequest(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b", "c")
+		a := s.start("a", all.join)
+		a.Leads()
+		_, c := s.start("b", all.join), s.start("c", all.join)
+		s.asks(`{"holder":"a","zone":"z-c"}`)
+		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) {
+			t.Errorf("cause is %v", cause)
+		}
+		_, took := c.Leads()
+		s.want("c leads", took, 0)
+		if d := s.record().Details; d.Request != "" || d.Refused != "" {
+			t.Errorf("the record says %+v", d)
+		}
+	})
+}
+
+func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
+	for name, fault := range map[string]electiontest.Fault{
+		"a renewal":         {Delay: time.Second},
+		"and no watch":      {Delay: time.Second, Mute: true},
+		"a watch is silent": {Mute: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				b := s.start("b")
+				a.link.Set(fault)
+				time.Sleep(interval + interval/4)
+				s.asks(`{"holder":"a","identity":"b"}`)
+				if took, cause := a.Loses(); !errors.Is(cause, election.ErrHandedOver) || took > 2*interval {
+					t.Errorf("a ended after %v: %v", took, cause)
+				}
+				b.Leads()
+			})
+		})
+	}
+	t.Run("the acquisition", func(t *testing.T) {
+		scenario(t, func(s *stage) {
+			a, b := s.candidate("a"), s.start("b")
+			b.Leads()
+			a.Start()
+			s.handsOver(b, election.Successor{Identity: "a"})
+			a.Leads()
+			a.link.Set(electiontest.Fault{Delay: 500 * time.Millisecond})
+			s.handsOver(a, election.Successor{Identity: "b"})
+			b.Leads()
+			go func() { _ = b.HandOver(context.Background(), election.Successor{Identity: "a"}) }()
+			for s.record().Holder != "a" {
+				time.Sleep(time.Millisecond) // the answer to its write comes half a second later
+			}
+			s.asks(`{"holder":"a","identity":"b"}`)
+			_, took := b.Leads()
+			if took > 2*time.Second {
+				t.Errorf("b leads after %v", took)
+			}
+		})
+	})
+}
+
+func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
+	for request, says := range map[string]string{
+		`{"holder":"a","identity":"x"}`:                                "no candidate x is known",
+		`{"holder":"a","zone":"z-a"}`:                                  "in zone z-a",
+		`{"holder":"a","identity":"` + strings.Repeat("ä", 400) + `"}`: "no candidate ää",
+		`now`: "makes no sense",
+		`{}`:  "names no holder",
+	} {
+		scenario(t, func(s *stage) {
+			a := s.start("a", newCrowd("a", "b").join)
+			a.Leads()
+			b := s.start("b")
+			told := a.Subscribe(s.T.Context())
+			s.asks(request)
+			d := s.record().Details
+			if d.Request != "" || !strings.Contains(d.Refused, says) || len(d.Refused) > 600 {
+				t.Errorf("%s: the record says %+v", request, d)
+			}
+			if tr := <-told; tr.Change != election.ChangeRefused || tr.Cause == nil || tr.Status.State != election.StateLeader {
+				t.Errorf("told %+v", tr)
+			}
+			time.Sleep(lease)
+			a.Stays()
+			if again := s.record().Details.Refused; again != d.Refused {
+				t.Errorf("then it says %q", again)
+			}
+			s.asks(`{"holder":"a","identity":"b"}`)
+			b.Leads()
+			if d := s.record().Details; d.Refused != "" {
+				t.Errorf("the next term's record says %+v", d)
+			}
+		})
+	}
+}
+
+func TestARefusalDoesNotWaitForTheNextRenewal(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", newCrowd("a").join)
+		a.Leads()
+		a.link.Set(electiontest.Fault{Delay: 200 * time.Millisecond})
+		time.Sleep(interval + 300*time.Millisecond)
+		s.asks(`{"holder":"a"}`) // the renewal has landed, and its answer is on its way
+		time.Sleep(350 * time.Millisecond)
+		if s.record().Details.Refused == "" {
+			t.Error("it is not refused yet")
+		}
+	})
+}
+
+func TestARequestToAnotherHolderIsVoid(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		s.asks(`{"holder":"b","identity":"b"}`)
+		time.Sleep(interval)
+		a.Stays()
+		if d := s.record().Details; d.Request != "" || d.Refused != "" {
+			t.Errorf("the record says %+v", d)
+		}
+		a.link.Set(cut)
+		s.asks(`{"holder":"b","identity":"a"}`)
+		b.Leads() // and what stood there before does not count
+		time.Sleep(interval)
+		b.Stays()
+		if d := s.record().Details; d.Request != "" {
+			t.Errorf("the record says %+v", d)
+		}
+	})
+}
+
+func TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWait(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		a.link.Set(cut)
+		for range 3 {
+			time.Sleep(4 * time.Second)
+			s.asks(`{"holder":"a","identity":"c"}`)
+		}
+		_, took := b.Leads()
+		s.want("b leads", took, lease-12*time.Second)
+		if d := s.record().Details; d.Request != "" || d.Handover != (election.Handover{}) {
+			t.Errorf("the record says %+v", d)
+		}
+	})
+}
