@@ -241,10 +241,11 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from, selec
 	w.WriteHeader(http.StatusOK)
 	for first := true; ; first = false {
 		matched := map[string]bool{}
+		var news []change // sent later: a reader that is slow must not stop the server
 		a.Mu.Lock()
 		if o, ok := a.Objects[path]; first && after == 0 {
 			if ok {
-				send(w, "ADDED", Clone(o))
+				news = append(news, change{kind: "ADDED", object: Clone(o)})
 			}
 			after = a.number
 		}
@@ -257,13 +258,16 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from, selec
 				kind = "DELETED" // as far as this watch goes
 			}
 			if c.number > after && (matches || matched[c.path]) {
-				send(w, kind, c.object)
+				news = append(news, change{kind: kind, object: c.object})
 			}
 			matched[c.path] = matches && kind != "DELETED"
 		}
 		after = a.number
 		changed := a.changed
 		a.Mu.Unlock()
+		for _, c := range news {
+			send(w, c.kind, c.object)
+		}
 		select {
 		case <-changed:
 		case <-r.Context().Done():
