@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -90,4 +91,63 @@ func lockNames(ctx context.Context, env *environment) ([]string, error) {
 func isTerminal(in io.Reader) bool {
 	file, ok := in.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// completeCandidates completes a flag with what the candidates for the lock that
+// is named say of themselves.
+func completeCandidates(env *environment, says func(presence.Object) string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completeFrom(c, env, env.namespace, func(f findings) []string {
+			if f.name != args[0] {
+				return nil
+			}
+			var all []string
+			for _, o := range f.presences {
+				all = append(all, says(o))
+			}
+			return all
+		})
+	}
+}
+
+// completeZones completes the first argument with zones.
+func (e *evacuation) completeZones(of func(findings) []string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		namespace := e.env.namespace
+		if e.everywhere {
+			namespace = func() (string, error) { return "", nil }
+		}
+		return completeFrom(c, e.env, namespace, of)
+	}
+}
+
+// completeFrom completes with what the locks of a namespace say.
+func completeFrom(c *cobra.Command, env *environment, in func() (string, error), of func(findings) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	namespace, err := in()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	all, err := env.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	leases, err := rawapi.List[coordinationv1.LeaseList](ctx, all.coordination, apierror.Leases, namespace, "")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var words []string
+	for _, f := range among(leases.Items) {
+		words = append(words, of(f)...)
+	}
+	slices.Sort(words)
+	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return word == "" })
+	return words, cobra.ShellCompDirectiveNoFileComp
 }

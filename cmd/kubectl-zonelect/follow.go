@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net/http"
 	"reflect"
 	"slices"
 	"time"
@@ -102,15 +101,9 @@ func (f *follower) round(ctx context.Context) error {
 	if err := f.report(ctx); err != nil {
 		return err
 	}
-	req := rawapi.Request(f.looker.coordination, http.MethodGet, apierror.Leases, f.namespace).
-		Param("watch", "true").Param("resourceVersion", list.ResourceVersion)
-	if f.namespace == "" {
-		// Every node renews a Lease of its own there.
-		req.Param("fieldSelector", "metadata.namespace!=kube-node-lease")
-	}
-	events, err := req.Watch(ctx)
+	events, err := f.looker.watchLeases(ctx, f.namespace, list.ResourceVersion)
 	if err != nil {
-		return apierror.Object{Resource: apierror.Leases, Namespace: f.namespace}.Explain(apierror.Watch, err)
+		return err
 	}
 	f.begun = true
 	defer events.Stop()

@@ -44,8 +44,9 @@ type world struct {
 	t      *testing.T
 	server *apitest.Server
 	stdin  io.Reader
-	asks   bool // somebody sits at the terminal
-	denied bool // nothing is permitted
+	asks   bool              // somebody sits at the terminal
+	denied bool              // nothing is permitted
+	sick   map[string]string // why candidates are unhealthy, by identity
 
 	mu   sync.Mutex
 	cuts []context.CancelFunc

@@ -172,6 +172,9 @@ func (f findings) describe(now time.Time) LockStatus {
 	if note != "" {
 		s.Status.Notes = append(s.Status.Notes, note)
 	}
+	if d := record.Read(f.lease).Details; s.Status.Leader != nil && d.Holder == s.Status.Leader.Identity && d.Refused != "" {
+		w.note("%s was asked to hand over, and leads on: %s", d.Holder, d.Refused)
+	}
 	return s
 }
 

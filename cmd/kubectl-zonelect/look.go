@@ -86,11 +86,13 @@ func among(leases []coordinationv1.Lease) []findings {
 	}
 	var found []findings
 	for i := range leases {
-		if lease := &leases[i]; isLock(lease) {
-			found = append(found, findings{
-				namespace: lease.Namespace, name: lease.Name, lease: lease,
-				presences: presence.Among(announced[lease.Namespace], lease.Name),
-			})
+		lease := &leases[i]
+		f := findings{namespace: lease.Namespace, name: lease.Name, lease: lease}
+		if _, is := lease.Labels[presence.Label]; is {
+			continue
+		}
+		if f.presences = presence.Among(announced[f.namespace], f.name); len(f.presences) > 0 || isLock(lease) {
+			found = append(found, f)
 		}
 	}
 	return found
@@ -109,10 +111,9 @@ func named(leases []coordinationv1.Lease, namespace, name string) findings {
 
 // isLock reports whether a Lease is a lock that zonelect programs know of.
 func isLock(lease *coordinationv1.Lease) bool {
-	_, presence := lease.Labels[presence.Label]
 	_, held := lease.Annotations[record.AnnotationHolder]
 	_, phase := lease.Annotations[record.AnnotationPhase]
-	return !presence && (held || phase)
+	return held || phase
 }
 
 // addLegacy reads what stands in the legacy lock's place. Without a Lease, that

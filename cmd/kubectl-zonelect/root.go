@@ -77,8 +77,9 @@ func (e *environment) namespace() (string, error) {
 	return namespace, nil
 }
 
-const rootLong = `Shows who leads by zonelect's locks, and moves operators off the locks of the
-past, and back, while they run. Finds the timing for what you need.
+const rootLong = `Shows who leads by zonelect's locks, moves leadership between candidates and out
+of zones, and moves operators off the locks of the past, and back, while they run.
+Finds the timing for what you need.
 
 Exit codes:
   0  all went well
@@ -90,13 +91,16 @@ Exit codes:
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-zonelect",
-		Short: "Who leads, and moving off the locks of the past",
+		Short: "Who leads, and moving leadership",
 		Long:  rootLong,
 		Example: `  # All locks of a namespace
   kubectl zonelect status -n metal3-system
 
   # The timing for what you know about your work and your cluster
   kubectl zonelect timing --api-outage 30s --failover 45s
+
+  # A zone is in trouble: leadership leaves it
+  kubectl zonelect evacuate zone-a -A
 
   # What the next step of a migration would change, and whether it is safe
   kubectl zonelect migrate plan my-operator -n metal3-system`,
@@ -111,7 +115,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(newStatus(env), newMigrate(env), newTiming(env))
+	root.AddCommand(newStatus(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env))
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
 	return root

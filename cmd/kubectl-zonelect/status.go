@@ -33,7 +33,8 @@ goes with their pod. It says who was there when the pod started, and what that
 candidate said last; whether it still lives, only its pod and its node tell. Those
 are looked at where one LOCK is asked for: get on pods and nodes, and list on
 nodes for the zones, are needed for that.
-Without LOCK, those Leases are listed that carry zonelect's annotations.`
+Without LOCK, those Leases are listed that carry zonelect's annotations or have
+candidates.`
 
 const statusExample = `  # All locks of the namespace
   kubectl zonelect status
