@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command candidate campaigns for one lock and prints what happens, one JSON
-// object a line. Tests, demo and chaos are made of it.
+// Command candidate campaigns for a lock, or for several, and prints what
+// happens, one JSON object a line. Tests, demo and chaos are made of it.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,7 @@ import (
 type options struct {
 	operator.Options
 	kubeconfig       string
+	locks            int
 	stopDelay        time.Duration
 	register, traces string
 	unhealthyFile    string
@@ -47,6 +49,7 @@ func parse(args []string) (options, error) {
 	f.StringSliceVar(&o.Servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
 	f.StringVar(&o.Namespace, "namespace", "default", "namespace of the lock")
 	f.StringVar(&o.Name, "lock", "", "name of the lock")
+	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
 	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default")
 	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
 	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
@@ -83,6 +86,8 @@ func parse(args []string) (options, error) {
 		o.Health.Check = o.check
 	}
 	switch {
+	case o.locks > 0 && o.Self.Identity == "":
+		return o, errors.New("--locks needs --identity")
 	case o.Name == "":
 		return o, errors.New("--lock is missing: the name of the Lease to campaign for")
 	case f.NArg() > 0:
@@ -131,6 +136,22 @@ func campaign(ctx context.Context, o options) error {
 	defer closeTraces()
 	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
 	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
+	if o.locks == 0 {
+		return o.one(ctx)
+	}
+	var wait sync.WaitGroup
+	errs := make([]error, o.locks)
+	for i := range errs {
+		one := o // of each what a program of its own would have
+		one.Name, one.Self.Identity = fmt.Sprint(o.Name, "-", i), fmt.Sprint(o.Self.Identity, "-", i)
+		wait.Go(func() { errs[i] = one.one(ctx) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// one campaigns for one lock.
+func (o options) one(ctx context.Context) error {
 	e, err := operator.New(ctx, o.Name, o.Options)
 	if err != nil {
 		return err
