@@ -6,14 +6,17 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -39,8 +42,26 @@ func newShift(t *testing.T, lock string, patient time.Duration) *shift {
 	s := &shift{Testbed: b, ctx: patience(t, patient), client: client, lock: lock, seats: map[string]*trial.Seat{}}
 	path, err := testbed.BuildProgram(s.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
-	s.plugin = plugin{path, b.Kubeconfig("zc")}
+	s.grant(t, "on-call")
+	s.plugin = plugin{path, b.Kubeconfig("zc"), []string{"--as", "on-call"}}
 	return s
+}
+
+// grant gives a user what config/ says that people need.
+func (s *shift) grant(t *testing.T, user string) {
+	t.Helper()
+	raw, err := os.ReadFile("../../config/shift/role.yaml")
+	must(t, err)
+	var role rbacv1.ClusterRole
+	must(t, yaml.UnmarshalStrict(raw, &role))
+	_, err = s.client.RbacV1().ClusterRoles().Create(s.ctx, &role, metav1.CreateOptions{})
+	must(t, err)
+	_, err = s.client.RbacV1().ClusterRoleBindings().Create(s.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, metav1.CreateOptions{})
+	must(t, err)
 }
 
 // start runs a candidate in a pod of its own.

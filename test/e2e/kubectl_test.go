@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,10 +33,11 @@ const (
 // plugin is kubectl-zonelect, as kubectl runs it: without a terminal.
 type plugin struct {
 	path, kubeconfig string
+	more             []string // arguments for all commands
 }
 
 func (p plugin) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, p.path, append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+	return exec.CommandContext(ctx, p.path, slices.Concat([]string{"--kubeconfig", p.kubeconfig}, p.more, args)...)
 }
 
 // run runs a command, which must exit with that code and print all of the
@@ -100,7 +102,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	m := &migration{past: &past{b, patience(t, 4*time.Minute), client}, lock: "op", variant: "original", ended: map[*trial.Seat]time.Time{}}
 	path, err := testbed.BuildProgram(m.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
-	p := plugin{path, m.Kubeconfig("zc")}
+	p := plugin{path: path, kubeconfig: m.Kubeconfig("zc")}
 	run := func(code int, line string, words ...string) string {
 		t.Helper()
 		return p.run(t, m.ctx, code, line, words...)

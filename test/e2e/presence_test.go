@@ -59,7 +59,7 @@ func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 	must(t, err)
 	path, err := testbed.BuildProgram(ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
-	p := plugin{path, b.Kubeconfig("zc")}
+	p := plugin{path: path, kubeconfig: b.Kubeconfig("zc")}
 	until := func(what string, so func() bool) {
 		t.Helper()
 		for late := time.Now().Add(soon); !so(); time.Sleep(20 * time.Millisecond) {
