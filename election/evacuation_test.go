@@ -159,7 +159,7 @@ func TestASuccessorThatNeverComesCostsLessAndLess(t *testing.T) {
 			took, _ = a.Loses()
 			worked = append(worked, took.Truncate(lease))
 		}
-		if want := []time.Duration{2 * lease, 4 * lease, 8 * lease, 16 * lease}; !slices.Equal(worked, want) {
+		if want := []time.Duration{8 * lease, 16 * lease, 32 * lease, 64 * lease}; !slices.Equal(worked, want) {
 			t.Errorf("it worked for %v, want %v", worked, want)
 		}
 		// Once it has led it is as good as any.

@@ -249,7 +249,7 @@ type noShow struct {
 // while, which doubles each time: each try costs its Precedence.
 func (r *run) missed(identity string) {
 	n := r.noShows[identity]
-	n.until = time.Now().Add(2 * r.config.Timing.LeaseDuration << min(n.times, 8))
+	n.until = time.Now().Add(8 * r.config.Timing.LeaseDuration << min(n.times, 8))
 	n.times++
 	r.noShows[identity] = n
 }
