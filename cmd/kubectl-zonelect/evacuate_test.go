@@ -4,7 +4,9 @@
 package main
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,6 +26,13 @@ func (w *world) operators() {
 	w.campaign("gamma", "gamma-zb", "zb")
 	w.campaign("gamma", "gamma-za", "za")
 	time.Sleep(3 * time.Second)
+}
+
+// before has every request seen before it is served, while candidates run.
+func (w *world) before(see func(verb, path string) (int, apitest.Object)) {
+	w.server.Mu.Lock()
+	defer w.server.Mu.Unlock()
+	w.server.Before = see
 }
 
 func (w *world) evacuated(lock string) any {
@@ -114,7 +123,10 @@ func TestAnEvacuationThatMakesNoSenseIsRefusedAndChangesNothing(t *testing.T) {
 		}},
 		"evacuate-only-zone": {"za", func(w *world) {
 			for _, lock := range []string{"alpha", "beta", "gamma"} { // nobody announces itself
-				for path := range w.server.Objects {
+				w.server.Mu.Lock()
+				paths := slices.Collect(maps.Keys(w.server.Objects))
+				w.server.Mu.Unlock()
+				for _, path := range paths {
 					if strings.Contains(path, "/"+lock+".") {
 						w.server.Delete(path)
 					}
@@ -157,16 +169,12 @@ func TestAZoneWithNodesAloneCanBeEvacuated(t *testing.T) {
 func TestALockThatCannotBeChangedIsNamed(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.operators()
-		denied := false
-		w.server.Before = func(verb, path string) (int, apitest.Object) {
-			if verb == "update" && strings.HasSuffix(path, "/gamma") && denied {
+		w.before(func(verb, path string) (int, apitest.Object) {
+			if verb == "update" && strings.HasSuffix(path, "/gamma") {
 				return apitest.Forbidden(verb, path)
 			}
 			return 0, nil
-		}
-		w.server.Mu.Lock()
-		denied = true
-		w.server.Mu.Unlock()
+		})
 		r := w.run("evacuate", "za")
 		golden(t, "evacuate-denied", result{r.code, r.out, r.errors[strings.LastIndex(r.errors, "error:"):]})
 	})
@@ -176,13 +184,13 @@ func TestAnEvacuationIsNotedAlsoWhereTheLeaderRenewsMeanwhile(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.operators()
 		races := 0
-		w.server.Before = func(verb, path string) (int, apitest.Object) {
+		w.before(func(verb, path string) (int, apitest.Object) {
 			if verb == "update" && strings.HasSuffix(path, "/gamma") && races < 3 {
 				races++
 				return http.StatusConflict, apitest.Status(http.StatusConflict, "Conflict", "the object has been modified", "leases", "gamma")
 			}
 			return 0, nil
-		}
+		})
 		if r := w.run("evacuate", "za"); r.code != exitOK || races < 3 {
 			t.Errorf("exit code %d after %d conflicts: %s", r.code, races, r.errors)
 		}

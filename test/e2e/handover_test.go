@@ -110,6 +110,14 @@ func (s *shift) last(lock, name string, since time.Time) (zone string, last even
 	return zone, last
 }
 
+// leads waits for a term to begin after a time: the Lease tells of it sooner than
+// the program.
+func (s *shift) leads(t *testing.T, lock string, since time.Time) (zone string, e events.Event) {
+	t.Helper()
+	s.until(t, lock+" is led anew", func() bool { zone, e = s.last(lock, "leading", since); return zone != "" })
+	return zone, e
+}
+
 // Leadership goes to the zone that is asked for, from the command line, and
 // hardly longer than the work needs to stop nobody leads. ZONELECT_HANDOVERS
 // is how often it goes.
@@ -122,18 +130,17 @@ func TestLeadershipIsHandedToAZone(t *testing.T) {
 		must(t, err)
 	}
 	s.announced(t, 3)
-	s.until(t, "somebody leads", func() bool { zone, _ := s.last("op", "leading", time.Time{}); return zone != "" })
+	from, _ := s.leads(t, "op", time.Time{})
 	s.plugin.run(t, s.ctx, exitRefused, "handover op --to-zone zx", "is in zone zx")
 	s.plugin.run(t, s.ctx, exitRefused, "handover op --to nobody", "has the identity nobody")
 
 	time.Sleep(3 * time.Second) // all know each other
-	from, _ := s.last("op", "leading", time.Time{})
 	var gaps []time.Duration
 	for i := range rounds {
 		to := threeZones[(slices.Index(threeZones, from)+1+i%2)%3]
 		asked := time.Now()
 		s.plugin.run(t, s.ctx, exitOK, "handover op --to-zone "+to, "("+to+")")
-		zone, leading := s.last("op", "leading", asked)
+		zone, leading := s.leads(t, "op", asked)
 		_, stopped := s.last("op", "stopped", asked)
 		if zone != to || leading.Previous != stopped.Identity {
 			t.Fatalf("after %s stopped, %s leads in zone %q, want %s", stopped.Identity, leading.Identity, zone, to)
@@ -213,7 +220,7 @@ func (s *shift) evacuate(t *testing.T, run, runs int) {
 	var moved time.Duration
 	for i := range shiftLocks {
 		lock := fmt.Sprint(s.lock, "-", i)
-		zone, e := s.last(lock, "leading", began)
+		zone, e := s.leads(t, lock, began)
 		if zone == "" || zone == "za" {
 			t.Errorf("lock %s leads in zone %q", lock, zone)
 		}
