@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +15,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -224,6 +228,50 @@ func TestALeaderThatDiesMeanwhileIsNotWaitedForLonger(t *testing.T) {
 		if a := w.annotations("op"); r.code == exitRefused || a[record.AnnotationRequest] != nil {
 			t.Errorf("exit code %d, and the Lease says %v: %s", r.code, a, r.errors)
 		}
+	})
+}
+
+// TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWaitOfClientGo either: it
+// looks at the spec alone, once in 4.4 s at least.
+func TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWaitOfClientGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease := newLease("op", "a_1", "za")
+		leases := fake.NewSimpleClientset(lease).CoordinationV1() //nolint:staticcheck // SA1019: no schema is needed
+		led := make(chan time.Time, 1)
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: &resourcelock.LeaseLock{
+				LeaseMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op"}, Client: leases,
+				LockConfig: resourcelock.ResourceLockConfig{Identity: "client-go"},
+			},
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(context.Context) { led <- time.Now() },
+				OnStoppedLeading: func() {},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); elector.Run(ctx) }()
+		for i := range 10 {
+			time.Sleep(2 * time.Second)
+			asked, err := leases.Leases("ns").Get(ctx, "op", metav1.GetOptions{})
+			if err == nil {
+				annotate(asked, record.AnnotationRequest, fmt.Sprintf(`{"holder":"a_1","zone":"z%d"}`, i))
+				_, err = leases.Leases("ns").Update(ctx, asked, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := (<-led).Sub(began); took > 15*time.Second+4400*time.Millisecond {
+			t.Errorf("client-go leads after %v", took)
+		}
+		stop()
+		<-ended
 	})
 }
 
