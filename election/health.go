@@ -182,7 +182,8 @@ func (r *run) mindHealth(l *leadership, now time.Time) time.Time {
 	if f.problem == nil || l.cause != nil {
 		return later
 	}
-	well, known := r.othersWell()
+	fit, unfit := r.fit(Successor{})
+	known := len(r.peers) > 0
 	due := f.since.Add(health.After)
 	if began := l.term.Began; began.After(f.since) {
 		due = began.Add(health.After)
@@ -193,9 +194,10 @@ func (r *run) mindHealth(l *leadership, now time.Time) time.Time {
 	switch {
 	case now.Before(due):
 		return due
-	case known && !well && !health.Required:
-		r.sayHealth(fmt.Errorf("%w; it leads on, for no other candidate is known to be well", f.problem))
+	case known && len(fit) == 0 && !health.Required:
+		r.sayHealth(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
 	default:
+		l.successor = &Successor{}
 		r.stopWork(l, fmt.Errorf("%w: %w", ErrUnhealthy, f.problem))
 	}
 	return later

@@ -91,6 +91,41 @@ func TestAnUnhealthyLeaderGivesUpAndStaysBack(t *testing.T) {
 	})
 }
 
+func TestAnUnhealthyLeaderNamesAWellSuccessor(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "b", "c")
+		all.peers[1] = unwell("b")
+		a := s.admit("a", nil, all.join)
+		a.Leads()
+		s.start("b", all.join)
+		c := s.start("c", all.join)
+		a.set(errSick)
+		_, cause := a.Loses()
+		if !errors.Is(cause, election.ErrUnhealthy) {
+			t.Errorf("the cause is %v", cause)
+		}
+		_, took := c.Leads()
+		s.want("the only well one leads", took, 0)
+	})
+}
+
+func TestAnUnhealthyLeaderLeadsOnWhereWhoIsWellDoesNotCome(t *testing.T) {
+	scenario(t, func(s *stage) {
+		all := newCrowd("a", "gone")
+		a := s.admit("a", nil, all.join)
+		a.Leads()
+		a.set(errSick)
+		a.Loses()
+		time.Sleep(2 * lease)
+		a.Leads() // nobody else did
+		time.Sleep(4 * lease)
+		a.Stays()
+		if got := a.Status().Unhealthy; got == nil || !strings.Contains(got.Error(), "gone did not take the lock") {
+			t.Errorf("the status says %v", got)
+		}
+	})
+}
+
 func TestALeaderThatIsUnwellForAWhileGoesOn(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.admit("a", nil)
