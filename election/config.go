@@ -29,6 +29,7 @@ type Candidate struct {
 
 // Takeover is what a head start is decided by.
 type Takeover struct {
+	Lock         Description
 	Cause        Cause
 	Previous     string // the last holder; empty where nobody is known
 	PreviousZone string // where it ran; empty where unknown

@@ -36,6 +36,7 @@ func (r *run) meet(peers []Peer) {
 // another in its place.
 func (r *run) takeover(f freeing) Takeover {
 	return Takeover{
+		Lock:         r.config.Lock.Describe(),
 		Cause:        f.cause,
 		Previous:     f.holder,
 		PreviousZone: f.details.Zone,

@@ -5,7 +5,8 @@ package zone
 
 import (
 	"cmp"
-	"hash/fnv"
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"time"
 
@@ -43,7 +44,8 @@ type Order struct {
 //  4. Preferred zones come in their order, before others and unknown ones.
 //  5. The pod of a holder that is proven dead goes before others: its container
 //     has been restarted, and it may be the only one that knows.
-//  6. Who is equal in all that goes by a hash of its identity.
+//  6. Who is equal in all that goes by a hash of its identity and the lock, so
+//     that the locks of a program with many are spread over its replicas.
 //
 // The holder before comes last. From one group of equals to the next there is a
 // Step, if anybody is in the former. So what a takeover loses by candidates that
@@ -112,9 +114,7 @@ func (o Order) queue(t election.Takeover) []place {
 }
 
 func (o Order) place(p election.Peer, t election.Takeover) place {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(p.Identity))
-	at := place{identity: p.Identity, hash: h.Sum64(), evacuated: evacuated(p.Zone, t)}
+	at := place{identity: p.Identity, hash: hash(p.Identity, t.Lock), evacuated: evacuated(p.Zone, t)}
 	if t.Cause == election.CauseDied && p.Pod != "" && p.Pod == t.PreviousPod {
 		at.hash = 0
 	}
@@ -126,6 +126,11 @@ func (o Order) place(p election.Peer, t election.Takeover) place {
 	}
 	at.group = at.group*(len(o.Preferred)+2) + o.standing(p.Zone, t)
 	return at
+}
+
+func hash(identity string, lock election.Description) uint64 {
+	sum := sha256.Sum256([]byte(lock.String() + "\x00" + identity))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // standing is how far back a zone comes: the preferred ones in their order, the

@@ -69,7 +69,7 @@ func TestTheRestartedLeaderGoesFirstAmongItsEquals(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	died.Cause, died.Evacuated = election.CauseReleased, nil
-	if got, want := queue(zone.Order{}, died), "a 0s, c 200ms, b 400ms"; got != want {
+	if got, want := queue(zone.Order{}, died), "a 0s, b 200ms, c 400ms"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -85,8 +85,8 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 			want:     "a 0s",
 		},
 		"equals go by their hash, a slot apart": {
-			takeover: election.Takeover{Peers: peers("a@za", "b@zb", "c@", "d@")},
-			want:     "d 0s, a 200ms, c 400ms, b 600ms",
+			takeover: election.Takeover{Lock: election.Description{Name: "lock"}, Peers: peers("a@za", "b@zb", "c@", "d@")},
+			want:     "c 0s, b 200ms, a 400ms, d 600ms",
 		},
 		"the silent holder's zone is last": {
 			takeover: election.Takeover{Cause: election.CauseExpired, Previous: "x", PreviousZone: "zb", Peers: peers("a@za", "b@zb", "x@zb")},
@@ -111,7 +111,7 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 		"preferred zones in their order, a step apart": {
 			order:    zone.Order{Preferred: []string{"za", "zb"}},
 			takeover: election.Takeover{Peers: peers("a@za", "b@zb", "c@zc", "d@", "e@za")},
-			want:     "e 0s, a 200ms, b 2s, d 4s, c 4.2s",
+			want:     "a 0s, e 200ms, b 2s, c 4s, d 4.2s",
 		},
 		"a preferred zone without candidates costs nothing": {
 			order:    zone.Order{Preferred: []string{"zx", "za"}},
@@ -151,6 +151,26 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestTheLocksOfAProgramAreSpreadOverItsReplicas(t *testing.T) {
+	const locks = 300
+	replicas := peers("op-1@za", "op-2@zb", "op-3@zc")
+	first := map[string]int{}
+	for i := range locks {
+		takeover := election.Takeover{Lock: election.Description{Name: fmt.Sprint("lock-", i)}, Peers: replicas}
+		for _, p := range replicas {
+			takeover.Candidate = p.Candidate
+			if (zone.Order{}).HeadStart(takeover) == 0 {
+				first[p.Identity]++
+			}
+		}
+	}
+	for _, p := range replicas {
+		if n := first[p.Identity]; n < locks/4 || n > locks/2 {
+			t.Errorf("%s goes first for %d of %d locks", p.Identity, n, locks)
+		}
 	}
 }
 
