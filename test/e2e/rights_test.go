@@ -112,7 +112,7 @@ type feature struct {
 }
 
 var features = map[string]feature{
-	"lease":           {config: "lease", begin: func(o *tenant) { o.in(o.deploy()) }, goes: leadsByALease},
+	"lease":           {config: "lease", besides: []string{"proof"}, begin: func(o *tenant) { o.in(o.deploy()) }, goes: leadsByALease},
 	"events":          {config: "events", besides: []string{"lease"}, begin: withEvents, goes: postsEvents},
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
