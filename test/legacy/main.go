@@ -29,24 +29,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/zonelect/zonelect/test/events"
+	"github.com/zonelect/zonelect/test/past"
 	"github.com/zonelect/zonelect/test/register"
-)
-
-// kind is a kind of lock.
-type kind string
-
-const (
-	ownerRef       kind = "ownerref"
-	configMap      kind = "configmap"
-	endpoints      kind = "endpoints"
-	multiConfigMap kind = "multilock-configmap"
-	multiEndpoints kind = "multilock-endpoints"
 )
 
 // options are the flags.
 type options struct {
-	kind                        kind
-	variant                     variant
+	kind                        past.Kind
+	variant                     past.Variant
 	kubeconfig, namespace, lock string
 	podName, podUID, identity   string
 	lease, deadline, retry      time.Duration
@@ -58,8 +48,8 @@ type options struct {
 func parse(args []string) (options, error) {
 	var o options
 	f := pflag.NewFlagSet("legacy", pflag.ContinueOnError)
-	f.StringVar((*string)(&o.kind), "kind", string(ownerRef), "ownerref, configmap, endpoints, multilock-configmap or multilock-endpoints")
-	f.StringVar((*string)(&o.variant), "variant", string(original), "of ownerref: original, stale or notready")
+	f.StringVar((*string)(&o.kind), "kind", string(past.OwnerRef), "ownerref, configmap, endpoints, multilock-configmap or multilock-endpoints")
+	f.StringVar((*string)(&o.variant), "variant", string(past.Original), "of ownerref: original, stale or notready")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 	f.StringVar(&o.namespace, "namespace", "default", "namespace of lock and pod")
 	f.StringVar(&o.lock, "lock", "", "name of the ConfigMap or Endpoints")
@@ -85,20 +75,20 @@ func parse(args []string) (options, error) {
 // wrong with them.
 func (o options) checked() (options, error) {
 	switch {
-	case !slices.Contains([]kind{ownerRef, configMap, endpoints, multiConfigMap, multiEndpoints}, o.kind):
+	case !slices.Contains([]past.Kind{past.OwnerRef, past.ConfigMap, past.Endpoints, past.MultiConfigMap, past.MultiEndpoints}, o.kind):
 		return o, fmt.Errorf("--kind=%s: there is no such kind of lock", o.kind)
-	case !slices.Contains([]variant{original, stale, notready}, o.variant):
+	case !slices.Contains([]past.Variant{past.Original, past.Stale, past.NotReady}, o.variant):
 		return o, fmt.Errorf("--variant=%s: there is no such variant", o.variant)
 	case o.lock == "":
 		return o, errors.New("--lock is missing: the name of the object to campaign for")
-	case o.podName == "" && (o.kind == ownerRef || o.identity == ""):
+	case o.podName == "" && (o.kind == past.OwnerRef || o.identity == ""):
 		return o, errors.New("--pod-name is missing: the name of the pod that this program stands for")
 	// client-go's own law.
-	case o.lease <= o.deadline || o.deadline <= time.Duration(acquireJitter*float64(o.retry)) || o.retry <= 0:
-		return o, fmt.Errorf("want --lease-duration %v > --renew-deadline %v > %v times --retry-period %v > 0", o.lease, o.deadline, acquireJitter, o.retry)
+	case o.lease <= o.deadline || o.deadline <= time.Duration(past.AcquireJitter*float64(o.retry)) || o.retry <= 0:
+		return o, fmt.Errorf("want --lease-duration %v > --renew-deadline %v > %v times --retry-period %v > 0", o.lease, o.deadline, past.AcquireJitter, o.retry)
 	}
 	made := o.podName
-	if o.kind != ownerRef {
+	if o.kind != past.OwnerRef {
 		made += "_" + string(uuid.NewUUID())
 	}
 	o.identity = cmp.Or(o.identity, made)
@@ -134,18 +124,18 @@ func campaign(ctx context.Context, o options) error {
 		return err
 	}
 	w := &worker{identity: o.identity, stopDelay: o.stopDelay, ledger: ledger, print: printer.Print}
-	if o.kind != ownerRef {
+	if o.kind != past.OwnerRef {
 		return o.elect(ctx, cfg, w)
 	}
 	client, err := kubernetes.NewForConfig(cfg) // without a timeout, as leader-for-life has it
 	if err != nil {
 		return err
 	}
-	f := &forLife{
-		client: client, variant: o.variant, namespace: o.namespace, lock: o.lock,
-		podName: o.podName, podUID: types.UID(o.podUID), print: printer.Print,
+	f := &past.ForLife{
+		Client: client, Variant: o.variant, Namespace: o.namespace, Lock: o.lock,
+		PodName: o.podName, PodUID: types.UID(o.podUID), Print: printer.Print,
 	}
-	f.run(ctx, w.lead)
+	f.Run(ctx, w.lead)
 	return nil
 }
 
@@ -157,14 +147,14 @@ func (o options) elect(ctx context.Context, cfg *rest.Config, w *worker) error {
 	if err != nil {
 		return err
 	}
-	l, err := newLock(client, o.kind, o.namespace, o.lock, o.identity)
+	l, err := past.NewLock(client, o.kind, o.namespace, o.lock, o.identity)
 	if err != nil {
 		return err
 	}
-	e := &elector{
-		lock: l, lease: o.lease, deadline: o.deadline, retry: o.retry,
-		release: o.release, print: w.print, work: w.lead,
+	e := &past.Elector{
+		Lock: l, Lease: o.lease, Deadline: o.deadline, Retry: o.retry,
+		Release: o.release, Print: w.print, Work: w.lead,
 	}
-	e.run(ctx)
+	e.Run(ctx)
 	return nil
 }

@@ -7,19 +7,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/test/events"
+	"github.com/zonelect/zonelect/test/past"
 	"github.com/zonelect/zonelect/test/register"
 )
-
-// term is one time of leading.
-type term struct {
-	// token is the resourceVersion of the write that won the lock: the programs
-	// of the past knew none, but a judge of the register wants one.
-	token    uint64
-	cause    election.Cause
-	previous string // the holder before
-}
 
 // worker does what the leader does: it writes the register, if there is one.
 type worker struct {
@@ -30,9 +21,9 @@ type worker struct {
 }
 
 // lead works until ctx ends, and stopDelay longer.
-func (w *worker) lead(ctx context.Context, t term) {
-	w.print(events.Event{Event: "leading", Token: t.token, Cause: string(t.cause), Previous: t.previous})
-	w.ledger.Keep(ctx, t.token, w.identity, func(err error) {
+func (w *worker) lead(ctx context.Context, t past.Term) {
+	w.print(events.Event{Event: "leading", Token: t.Token, Cause: string(t.Cause), Previous: t.Previous})
+	w.ledger.Keep(ctx, t.Token, w.identity, func(err error) {
 		w.print(events.Event{Event: "error", Error: err.Error()})
 	})
 	w.print(events.Event{Event: "stopping", Cause: context.Cause(ctx).Error()})

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package past
 
 import (
 	"bytes"
@@ -18,22 +18,22 @@ import (
 	"github.com/zonelect/zonelect/test/events"
 )
 
-// acquireJitter is the share of a retry period by which a follower's polls are
+// AcquireJitter is the share of a retry period by which a follower's polls are
 // further apart, at most.
-const acquireJitter = 1.2
+const AcquireJitter = 1.2
 
 var errHeld = errors.New("another holds the lock")
 
-// elector campaigns as client-go did from 0.17 to 0.26, when it had locks on
+// Elector campaigns as client-go did from 0.17 to 0.26, when it had locks on
 // annotations. Today's LeaderElector cannot stand in for it: it judges by the
 // record's lease duration and not by its own, renews without reading first,
 // and reads before it releases.
-type elector struct {
-	lock                   lock
-	lease, deadline, retry time.Duration
-	release                bool // when it ends: ReleaseOnCancel
-	print                  func(events.Event)
-	work                   func(context.Context, term)
+type Elector struct {
+	Lock                   Lock
+	Lease, Deadline, Retry time.Duration
+	Release                bool // when it ends: ReleaseOnCancel
+	Print                  func(events.Event)
+	Work                   func(context.Context, Term)
 
 	sighting
 	told string // the holder that was printed last
@@ -66,10 +66,10 @@ func (s *sighting) wrote(r resourcelock.LeaderElectionRecord) {
 	s.record, s.at = r, time.Now()
 }
 
-// run campaigns, leads, and campaigns again under the same identity, until ctx
+// Run campaigns, leads, and campaigns again under the same identity, until ctx
 // ends. A real program ends when it has lost its lease, and starts again.
-func (e *elector) run(ctx context.Context) {
-	e.print(events.Event{Event: "started"})
+func (e *Elector) Run(ctx context.Context) {
+	e.Print(events.Event{Event: "started"})
 	for ctx.Err() == nil {
 		e.sighting, e.told = sighting{}, ""
 		if t, ok := e.acquire(ctx); ok {
@@ -79,7 +79,7 @@ func (e *elector) run(ctx context.Context) {
 }
 
 // acquire polls until the lock is won, or ctx has ended.
-func (e *elector) acquire(ctx context.Context) (won term, ok bool) {
+func (e *Elector) acquire(ctx context.Context) (won Term, ok bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
@@ -90,25 +90,25 @@ func (e *elector) acquire(ctx context.Context) (won term, ok bool) {
 			won, ok = t, true
 			cancel()
 		}
-	}, e.retry, acquireJitter, true)
+	}, e.Retry, AcquireJitter, true)
 	return won, ok
 }
 
 // lead works and renews until one of them ends. When ctx ends the work stops
 // first and the lock is given up thereafter, as with controller-runtime. When
 // the lease is lost the lock is given up first, if it is to be: that was so.
-func (e *elector) lead(ctx context.Context, t term) {
+func (e *Elector) lead(ctx context.Context, t Term) {
 	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRenewing()
 	working, stopWork := context.WithCancelCause(ctx)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		e.work(working, t)
+		e.Work(working, t)
 		stopRenewing()
 	}()
 	e.renew(renewing)
-	if e.release {
+	if e.Release {
 		e.giveUp()
 	}
 	stopWork(election.ErrLost)
@@ -116,11 +116,11 @@ func (e *elector) lead(ctx context.Context, t term) {
 }
 
 // renew returns when no attempt has worked for the deadline, or ctx has ended.
-func (e *elector) renew(ctx context.Context) {
+func (e *Elector) renew(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		err := wait.PollUntilContextTimeout(ctx, e.retry, e.deadline, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, e.Retry, e.Deadline, true, func(ctx context.Context) (bool, error) {
 			_, err := e.attempt(ctx)
 			e.warn(ctx, err)
 			return err == nil, nil
@@ -129,30 +129,30 @@ func (e *elector) renew(ctx context.Context) {
 		if err != nil {
 			cancel()
 		}
-	}, e.retry)
+	}, e.Retry)
 }
 
 // attempt takes or renews the lock, if it is not another's.
-func (e *elector) attempt(ctx context.Context) (term, error) {
+func (e *Elector) attempt(ctx context.Context) (Term, error) {
 	now := metav1.Now()
 	next := resourcelock.LeaderElectionRecord{
-		HolderIdentity: e.lock.Identity(), LeaseDurationSeconds: int(e.lease / time.Second),
+		HolderIdentity: e.Lock.Identity(), LeaseDurationSeconds: int(e.Lease / time.Second),
 		RenewTime: now, AcquireTime: now,
 	}
-	old, raw, err := e.lock.Get(ctx)
+	old, raw, err := e.Lock.Get(ctx)
 	if apierrors.IsNotFound(err) {
-		if err := e.lock.Create(ctx, next); err != nil {
-			return term{}, err
+		if err := e.Lock.Create(ctx, next); err != nil {
+			return Term{}, err
 		}
 		e.wrote(next)
-		return term{token: e.lock.token(), cause: election.CauseAbsent}, nil
+		return Term{Token: e.Lock.token(), Cause: election.CauseAbsent}, nil
 	}
 	if err != nil {
-		return term{}, err
+		return Term{}, err
 	}
 	e.read(old, raw)
-	if e.held(e.lock.Identity(), e.lease, now.Time) {
-		return term{}, errHeld
+	if e.held(e.Lock.Identity(), e.Lease, now.Time) {
+		return Term{}, errHeld
 	}
 	next.LeaderTransitions = old.LeaderTransitions
 	if e.leads() {
@@ -160,20 +160,20 @@ func (e *elector) attempt(ctx context.Context) (term, error) {
 	} else {
 		next.LeaderTransitions++
 	}
-	t := term{cause: e.cause(), previous: old.HolderIdentity}
-	if err := e.lock.Update(ctx, next); err != nil {
-		return term{}, err
+	t := Term{Cause: e.cause(), Previous: old.HolderIdentity}
+	if err := e.Lock.Update(ctx, next); err != nil {
+		return Term{}, err
 	}
 	e.wrote(next)
-	t.token = e.lock.token()
+	t.Token = e.Lock.token()
 	return t, nil
 }
 
 // leads reports whether the record names this candidate.
-func (e *elector) leads() bool { return e.record.HolderIdentity == e.lock.Identity() }
+func (e *Elector) leads() bool { return e.record.HolderIdentity == e.Lock.Identity() }
 
 // cause is why the lock that was just read may be taken.
-func (e *elector) cause() election.Cause {
+func (e *Elector) cause() election.Cause {
 	switch {
 	case len(e.raw) == 0:
 		return election.CauseAbsent
@@ -187,7 +187,7 @@ func (e *elector) cause() election.Cause {
 
 // giveUp empties the record, if it names this candidate and has not changed
 // since it was read or written.
-func (e *elector) giveUp() {
+func (e *Elector) giveUp() {
 	if !e.leads() {
 		return
 	}
@@ -196,27 +196,27 @@ func (e *elector) giveUp() {
 		LeaderTransitions: e.record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
 	}
 	ctx := context.Background() // the client's timeout bounds it
-	if err := e.lock.Update(ctx, free); err != nil {
+	if err := e.Lock.Update(ctx, free); err != nil {
 		e.warn(ctx, err)
 		return
 	}
 	e.wrote(free)
-	e.print(events.Event{Event: "released"})
+	e.Print(events.Event{Event: "released"})
 }
 
 // tell prints who leads, when that has changed.
-func (e *elector) tell() {
+func (e *Elector) tell() {
 	now := e.record.HolderIdentity
 	if now != "" && now != e.told && !e.leads() {
-		e.print(events.Event{Event: "following", Leader: now})
+		e.Print(events.Event{Event: "following", Leader: now})
 	}
 	e.told = now
 }
 
 // warn prints what went wrong, unless it belongs to the game.
-func (e *elector) warn(ctx context.Context, err error) {
+func (e *Elector) warn(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errHeld) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return
 	}
-	e.print(events.Event{Event: "error", Error: err.Error()})
+	e.Print(events.Event{Event: "error", Error: err.Error()})
 }

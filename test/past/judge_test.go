@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package past
 
 import (
 	"testing"
@@ -51,10 +51,10 @@ func TestEachVariantJudgesTheLeaderAsItDidInItsTime(t *testing.T) {
 	byPod := owned("Pod", "leader")
 	shield := owned("Lease", "lock.a.x", metav1.OwnerReference{Kind: "Lease", Name: "lock.b.x"})
 	dead := node(corev1.ConditionUnknown)
-	same := func(v verdict) map[variant]verdict {
-		return map[variant]verdict{original: v, stale: v, notready: v}
+	same := func(v verdict) map[Variant]verdict {
+		return map[Variant]verdict{Original: v, Stale: v, NotReady: v}
 	}
-	but := func(v variant, does verdict) map[variant]verdict {
+	but := func(v Variant, does verdict) map[Variant]verdict {
 		all := same(leave)
 		all[v] = does
 		return all
@@ -64,24 +64,24 @@ func TestEachVariantJudgesTheLeaderAsItDidInItsTime(t *testing.T) {
 		lock *corev1.ConfigMap
 		pod  *corev1.Pod
 		node *corev1.Node
-		want map[variant]verdict
+		want map[Variant]verdict
 	}{
 		{"a pod that runs", byPod, pod(), node(corev1.ConditionTrue), same(leave)},
 		{"a pod that is gone", byPod, nil, nil, same(leave)},
-		{"a terminating pod", byPod, pod(terminating), node(corev1.ConditionTrue), but(stale, lockThenPod)},
+		{"a terminating pod", byPod, pod(terminating), node(corev1.ConditionTrue), but(Stale, lockThenPod)},
 		{"an evicted pod", byPod, pod(failedFor("Evicted")), node(corev1.ConditionTrue), same(justPod)},
 		{"an evicted pod on a dead node", byPod, pod(failedFor("Evicted")), dead, same(justPod)},
-		{"an evicted pod that terminates", byPod, pod(failedFor("Evicted"), terminating), node(corev1.ConditionTrue), but(stale, lockThenPod)},
-		{"a preempted pod", byPod, pod(failedFor("Preempting")), node(corev1.ConditionTrue), but(notready, justPod)},
+		{"an evicted pod that terminates", byPod, pod(failedFor("Evicted"), terminating), node(corev1.ConditionTrue), but(Stale, lockThenPod)},
+		{"a preempted pod", byPod, pod(failedFor("Preempting")), node(corev1.ConditionTrue), but(NotReady, justPod)},
 		{"a pod that failed by itself", byPod, pod(failedFor("Error")), node(corev1.ConditionTrue), same(leave)},
 		{"a pod that has succeeded", byPod, pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), node(corev1.ConditionTrue), same(leave)},
 		{"a running pod that says Evicted", byPod, pod(func(p *corev1.Pod) { p.Status.Reason = "Evicted" }), node(corev1.ConditionTrue), same(leave)},
-		{"a node of unknown state", byPod, pod(), dead, but(notready, podThenLock)},
-		{"a node that is not ready", byPod, pod(), node(corev1.ConditionFalse), but(notready, podThenLock)},
+		{"a node of unknown state", byPod, pod(), dead, but(NotReady, podThenLock)},
+		{"a node that is not ready", byPod, pod(), node(corev1.ConditionFalse), but(NotReady, podThenLock)},
 		{"a node without conditions", byPod, pod(), &corev1.Node{}, same(leave)},
 		{"a node that is gone", byPod, pod(), nil, same(leave)},
-		{"a terminating pod on a dead node", byPod, pod(terminating), dead, map[variant]verdict{original: leave, stale: lockThenPod, notready: podThenLock}},
-		{"a pod of the owner's name and another UID", byPod, pod(terminating, func(p *corev1.Pod) { p.UID = "other" }), nil, but(stale, lockThenPod)},
+		{"a terminating pod on a dead node", byPod, pod(terminating), dead, map[Variant]verdict{Original: leave, Stale: lockThenPod, NotReady: podThenLock}},
+		{"a pod of the owner's name and another UID", byPod, pod(terminating, func(p *corev1.Pod) { p.UID = "other" }), nil, but(Stale, lockThenPod)},
 		{"the shield", shield, nil, nil, same(leave)},
 		{"the shield, and a terminating pod", shield, pod(terminating), dead, same(leave)},
 		{"one owner that is no pod", owned("Lease", "leader"), pod(terminating), dead, same(leave)},

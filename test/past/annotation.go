@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package past
 
 import (
 	"context"
@@ -131,38 +131,38 @@ func annotate(object metav1.Object, r resourcelock.LeaderElectionRecord) error {
 	return nil
 }
 
-// lock is one candidate's way to a lock.
-type lock struct {
+// Lock is one candidate's way to a lock.
+type Lock struct {
 	resourcelock.Interface
 	token func() uint64 // of the version that was read or written last
 }
 
-// newLock returns the lock of a kind. The MultiLocks hold the legacy object
+// NewLock returns the lock of a kind. The MultiLocks hold the legacy object
 // first and a Lease of the same name second.
-func newLock(client kubernetes.Interface, k kind, namespace, name, identity string) (lock, error) {
-	var legacy lock
+func NewLock(client kubernetes.Interface, k Kind, namespace, name, identity string) (Lock, error) {
+	var legacy Lock
 	switch k {
-	case configMap, multiConfigMap:
+	case ConfigMap, MultiConfigMap:
 		l := &annotationLock[*corev1.ConfigMap]{
 			objects: client.CoreV1().ConfigMaps(namespace), name: name, identity: identity,
 			empty: func() *corev1.ConfigMap { return &corev1.ConfigMap{} },
 		}
-		legacy = lock{l, l.token}
-	case endpoints, multiEndpoints:
+		legacy = Lock{l, l.token}
+	case Endpoints, MultiEndpoints:
 		//nolint:staticcheck // deprecated, and still where old operators have their lock
 		l := &annotationLock[*corev1.Endpoints]{
 			objects: client.CoreV1().Endpoints(namespace), name: name, identity: identity,
 			empty: func() *corev1.Endpoints { return &corev1.Endpoints{} },
 		}
-		legacy = lock{l, l.token}
+		legacy = Lock{l, l.token}
 	default:
-		return lock{}, fmt.Errorf("%s is no kind of lock that keeps a record", k)
+		return Lock{}, fmt.Errorf("%s is no kind of lock that keeps a record", k)
 	}
-	if k == configMap || k == endpoints {
+	if k == ConfigMap || k == Endpoints {
 		return legacy, nil
 	}
 	//nolint:staticcheck // deprecated, and unchanged since it was in use
-	return lock{&resourcelock.MultiLock{
+	return Lock{&resourcelock.MultiLock{
 		Primary: legacy.Interface,
 		Secondary: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: client.CoordinationV1(),

@@ -1,23 +1,23 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package past
 
 import corev1 "k8s.io/api/core/v1"
 
-// variant is a leader-for-life of some time.
-type variant string
+// Variant is a leader-for-life of some time.
+type Variant string
 
 const (
-	// original waits for the garbage collector: pkg/leader of operator-sdk from
+	// Original waits for the garbage collector: pkg/leader of operator-sdk from
 	// 0.18.1 on, and operator-lib 0.1.
-	original variant = "original"
-	// stale judges the owner that it read once, at its start, as operator-sdk
+	Original Variant = "original"
+	// Stale judges the owner that it read once, at its start, as operator-sdk
 	// 0.13 to 0.18.0 did, and takes that pod's deletionTimestamp for its death.
-	stale variant = "stale"
-	// notready takes a node that is not Ready for the death of its pods:
+	Stale Variant = "stale"
+	// NotReady takes a node that is not Ready for the death of its pods:
 	// operator-lib from 0.2 on; with what 0.13 added, pods that were preempted.
-	notready variant = "notready"
+	NotReady Variant = "notready"
 )
 
 // verdict is what a program does about a lock that another holds.
@@ -54,7 +54,7 @@ func ownerPod(lock *corev1.ConfigMap) string {
 // judge says what v does about a lock that exists. The pod has the name of the
 // lock's owner, whatever its UID, and the node is that pod's; nil where there
 // is none or it could not be read.
-func judge(v variant, lock *corev1.ConfigMap, pod *corev1.Pod, node *corev1.Node) verdict {
+func judge(v Variant, lock *corev1.ConfigMap, pod *corev1.Pod, node *corev1.Node) verdict {
 	if ownerPod(lock) == "" || pod == nil {
 		return leave
 	}
@@ -62,11 +62,11 @@ func judge(v variant, lock *corev1.ConfigMap, pod *corev1.Pod, node *corev1.Node
 	switch {
 	case failed(pod, "Evicted") && !terminating:
 		return justPod
-	case v == notready && failed(pod, "Preempting") && !terminating:
+	case v == NotReady && failed(pod, "Preempting") && !terminating:
 		return justPod
-	case v == notready && silent(node):
+	case v == NotReady && silent(node):
 		return podThenLock
-	case v == stale && terminating:
+	case v == Stale && terminating:
 		return lockThenPod
 	}
 	return leave

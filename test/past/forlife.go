@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package past
 
 import (
 	"context"
@@ -32,24 +32,24 @@ const (
 // the real ones, which the kubelet starts again.
 const containerRestart = time.Second
 
-// forLife becomes leader once, by a ConfigMap that its pod owns, and never
+// ForLife becomes leader once, by a ConfigMap that its pod owns, and never
 // looks at it again.
-type forLife struct {
-	client          kubernetes.Interface
-	variant         variant
-	namespace, lock string
-	podName         string
-	podUID          types.UID // looked up if empty
-	print           func(events.Event)
+type ForLife struct {
+	Client          kubernetes.Interface
+	Variant         Variant
+	Namespace, Lock string
+	PodName         string
+	PodUID          types.UID // looked up if empty
+	Print           func(events.Event)
 
 	told string // the owner that was printed last
 }
 
-// run starts anew after each error until it leads, and then works until ctx
+// Run starts anew after each error until it leads, and then works until ctx
 // ends. The lock stays behind: it goes with the pod.
-func (f *forLife) run(ctx context.Context, work func(context.Context, term)) {
+func (f *ForLife) Run(ctx context.Context, work func(context.Context, Term)) {
 	for {
-		f.print(events.Event{Event: "started"})
+		f.Print(events.Event{Event: "started"})
 		t, err := f.become(ctx)
 		if err == nil {
 			work(ctx, t)
@@ -58,7 +58,7 @@ func (f *forLife) run(ctx context.Context, work func(context.Context, term)) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.print(events.Event{Event: "error", Error: err.Error()})
+		f.Print(events.Event{Event: "error", Error: err.Error()})
 		if sleep(ctx, containerRestart) != nil {
 			return
 		}
@@ -67,66 +67,66 @@ func (f *forLife) run(ctx context.Context, work func(context.Context, term)) {
 
 // become returns when the pod leads. All that it knows it forgets with an
 // error, as a process does that ends.
-func (f *forLife) become(ctx context.Context) (term, error) {
+func (f *ForLife) become(ctx context.Context) (Term, error) {
 	f.told = ""
 	uid, err := f.whoAmI(ctx)
 	if err != nil {
-		return term{}, err
+		return Term{}, err
 	}
 	lock, err := f.read(ctx)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return term{}, err
+		return Term{}, err
 	}
-	if err == nil && ours(lock, f.podName) {
-		return term{token: version(lock), cause: election.CauseReclaimed, previous: f.podName}, nil
+	if err == nil && ours(lock, f.PodName) {
+		return Term{Token: version(lock), Cause: election.CauseReclaimed, Previous: f.PodName}, nil
 	}
 	pause := wait.Backoff{Duration: backoffFirst, Factor: 2, Steps: backoffDoublings, Jitter: backoffJitter}
 	for {
 		created, err := f.create(ctx, uid)
 		if err == nil {
-			return term{token: version(created), cause: election.CauseAbsent}, nil
+			return Term{Token: version(created), Cause: election.CauseAbsent}, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return term{}, err
+			return Term{}, err
 		}
-		if f.variant != stale {
+		if f.Variant != Stale {
 			if lock, err = f.read(ctx); err != nil {
 				continue // without a pause: so the real ones do
 			}
 		}
 		if err := f.treat(ctx, lock); err != nil {
-			return term{}, err
+			return Term{}, err
 		}
 		if err := sleep(ctx, pause.Step()); err != nil {
-			return term{}, err
+			return Term{}, err
 		}
 	}
 }
 
 // whoAmI is the UID of the pod that has this pod's name.
-func (f *forLife) whoAmI(ctx context.Context) (types.UID, error) {
-	if f.podUID != "" {
-		return f.podUID, nil
+func (f *ForLife) whoAmI(ctx context.Context) (types.UID, error) {
+	if f.PodUID != "" {
+		return f.PodUID, nil
 	}
-	pod, err := f.client.CoreV1().Pods(f.namespace).Get(ctx, f.podName, metav1.GetOptions{})
+	pod, err := f.Client.CoreV1().Pods(f.Namespace).Get(ctx, f.PodName, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("look this pod up: %w", err)
 	}
 	return pod.UID, nil
 }
 
-func (f *forLife) read(ctx context.Context) (*corev1.ConfigMap, error) {
-	lock, err := f.client.CoreV1().ConfigMaps(f.namespace).Get(ctx, f.lock, metav1.GetOptions{})
+func (f *ForLife) read(ctx context.Context) (*corev1.ConfigMap, error) {
+	lock, err := f.Client.CoreV1().ConfigMaps(f.Namespace).Get(ctx, f.Lock, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read the lock: %w", err)
 	}
 	return lock, nil
 }
 
-func (f *forLife) create(ctx context.Context, uid types.UID) (*corev1.ConfigMap, error) {
-	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: f.podName, UID: uid}
-	created, err := f.client.CoreV1().ConfigMaps(f.namespace).Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: f.lock, OwnerReferences: []metav1.OwnerReference{owner}},
+func (f *ForLife) create(ctx context.Context, uid types.UID) (*corev1.ConfigMap, error) {
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: f.PodName, UID: uid}
+	created, err := f.Client.CoreV1().ConfigMaps(f.Namespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: f.Lock, OwnerReferences: []metav1.OwnerReference{owner}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create the lock: %w", err)
@@ -136,7 +136,7 @@ func (f *forLife) create(ctx context.Context, uid types.UID) (*corev1.ConfigMap,
 
 // treat judges the lock's owner, and does what the verdict is. An error is one
 // that ends the real program. The lock is nil if there was none to judge.
-func (f *forLife) treat(ctx context.Context, lock *corev1.ConfigMap) error {
+func (f *ForLife) treat(ctx context.Context, lock *corev1.ConfigMap) error {
 	f.tell(lock)
 	pod, node, err := f.look(ctx, lock)
 	if err != nil {
@@ -144,12 +144,12 @@ func (f *forLife) treat(ctx context.Context, lock *corev1.ConfigMap) error {
 	}
 	// By bare name, all of it: whatever has the name by then is deleted.
 	deletePod := func() error {
-		return f.client.CoreV1().Pods(f.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
+		return f.Client.CoreV1().Pods(f.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 	}
 	deleteLock := func() error {
-		return f.client.CoreV1().ConfigMaps(f.namespace).Delete(ctx, f.lock, metav1.DeleteOptions{})
+		return f.Client.CoreV1().ConfigMaps(f.Namespace).Delete(ctx, f.Lock, metav1.DeleteOptions{})
 	}
-	switch judge(f.variant, lock, pod, node) {
+	switch judge(f.Variant, lock, pod, node) {
 	case justPod:
 		f.warn(deletePod())
 	case podThenLock:
@@ -169,22 +169,22 @@ func (f *forLife) treat(ctx context.Context, lock *corev1.ConfigMap) error {
 
 // look reads what the lock is judged by. A node that cannot be read is nil, as
 // if it were Ready.
-func (f *forLife) look(ctx context.Context, lock *corev1.ConfigMap) (*corev1.Pod, *corev1.Node, error) {
+func (f *ForLife) look(ctx context.Context, lock *corev1.ConfigMap) (*corev1.Pod, *corev1.Node, error) {
 	name := ownerPod(lock)
 	if name == "" {
 		return nil, nil, nil
 	}
-	pod, err := f.client.CoreV1().Pods(f.namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := f.Client.CoreV1().Pods(f.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the leader's pod: %w", err)
 	}
-	if f.variant != notready {
+	if f.Variant != NotReady {
 		return pod, nil, nil
 	}
-	node, err := f.client.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+	node, err := f.Client.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 	if err != nil {
 		return pod, nil, nil // so the real one takes it
 	}
@@ -192,7 +192,7 @@ func (f *forLife) look(ctx context.Context, lock *corev1.ConfigMap) (*corev1.Pod
 }
 
 // tell prints whom the program waits for, when that has changed.
-func (f *forLife) tell(lock *corev1.ConfigMap) {
+func (f *ForLife) tell(lock *corev1.ConfigMap) {
 	if lock == nil {
 		return
 	}
@@ -202,15 +202,15 @@ func (f *forLife) tell(lock *corev1.ConfigMap) {
 	}
 	now := strings.Join(owners, ",")
 	if now != "" && now != f.told {
-		f.print(events.Event{Event: "following", Leader: now})
+		f.Print(events.Event{Event: "following", Leader: now})
 	}
 	f.told = now
 }
 
 // warn prints an error that the real program only logs.
-func (f *forLife) warn(err error) {
+func (f *ForLife) warn(err error) {
 	if err != nil {
-		f.print(events.Event{Event: "error", Error: err.Error()})
+		f.Print(events.Event{Event: "error", Error: err.Error()})
 	}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package past
 
 import (
 	"context"
@@ -74,13 +74,13 @@ func (s *stage) first(event string) events.Event {
 
 // start runs a leader-for-life in a pod named me, until the returned function
 // is called, which waits for it.
-func (s *stage) start(v variant) (stop func()) {
-	f := &forLife{client: s.client, variant: v, namespace: "default", lock: "lock", podName: "me", podUID: "me-uid", print: s.print}
+func (s *stage) start(v Variant) (stop func()) {
+	f := &ForLife{Client: s.client, Variant: v, Namespace: "default", Lock: "lock", PodName: "me", PodUID: "me-uid", Print: s.print}
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		f.run(ctx, func(ctx context.Context, _ term) {
+		f.Run(ctx, func(ctx context.Context, _ Term) {
 			s.print(events.Event{Event: "leading"})
 			<-ctx.Done()
 		})
@@ -115,7 +115,7 @@ func (s *stage) setLock(lock *corev1.ConfigMap) {
 
 func TestAFreeLockIsLedAtOnceAndForLife(t *testing.T) {
 	scenario(t, func(s *stage) {
-		defer s.start(original)()
+		defer s.start(Original)()
 		if s.count("leading") != 1 {
 			t.Fatal("does not lead")
 		}
@@ -137,7 +137,7 @@ func TestAFreeLockIsLedAtOnceAndForLife(t *testing.T) {
 
 func TestTheUIDIsLookedUpByThePodsName(t *testing.T) {
 	scenario(t, func(s *stage) {
-		f := &forLife{client: s.client, variant: original, namespace: "default", lock: "lock", podName: "leader", print: s.print}
+		f := &ForLife{Client: s.client, Variant: Original, Namespace: "default", Lock: "lock", PodName: "leader", Print: s.print}
 		if _, err := f.become(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestTheUIDIsLookedUpByThePodsName(t *testing.T) {
 
 func TestALockOfItsOwnNameIsLedWithoutAWrite(t *testing.T) {
 	scenario(t, func(s *stage) {
-		defer s.start(notready)()
+		defer s.start(NotReady)()
 		if s.count("leading") != 1 || len(s.client.Actions()) != 1 {
 			t.Errorf("want one read and to lead: %v", s.client.Actions())
 		}
@@ -167,7 +167,7 @@ func TestTheBackoffDoublesUpToSixteenSeconds(t *testing.T) {
 			tries = append(tries, time.Now())
 			return false, nil, nil
 		})
-		stop := s.start(original)
+		stop := s.start(Original)
 		time.Sleep(2 * time.Minute)
 		stop()
 		for i, want := range []time.Duration{1, 2, 4, 8, 16, 16, 16} {
@@ -179,8 +179,8 @@ func TestTheBackoffDoublesUpToSixteenSeconds(t *testing.T) {
 	}, owned("Pod", "leader"), pod())
 }
 
-// act lists what each variant deletes within a minute.
-func act(t *testing.T, change func(s *stage), want map[variant][]string, objects ...runtime.Object) {
+// act lists what each Variant deletes within a minute.
+func act(t *testing.T, change func(s *stage), want map[Variant][]string, objects ...runtime.Object) {
 	t.Helper()
 	for v, want := range want {
 		t.Run(string(v), func(t *testing.T) {
@@ -205,7 +205,7 @@ func act(t *testing.T, change func(s *stage), want map[variant][]string, objects
 
 func TestTheShieldKeepsEveryVariantWaiting(t *testing.T) {
 	shield := owned("Lease", "lock.a.x", metav1.OwnerReference{Kind: "Lease", Name: "lock.b.x"})
-	act(t, func(*stage) {}, map[variant][]string{original: nil, stale: nil, notready: nil},
+	act(t, func(*stage) {}, map[Variant][]string{Original: nil, Stale: nil, NotReady: nil},
 		shield, pod(terminating), node(corev1.ConditionUnknown))
 }
 
@@ -217,10 +217,10 @@ func TestStaleDeletesWhateverHasTheLocksNameByThen(t *testing.T) {
 			s.t.Fatal(err)
 		}
 	}
-	act(t, another, map[variant][]string{
-		original: nil,
-		stale:    {"delete configmaps lock", "delete pods leader"},
-		notready: nil,
+	act(t, another, map[Variant][]string{
+		Original: nil,
+		Stale:    {"delete configmaps lock", "delete pods leader"},
+		NotReady: nil,
 	}, owned("Pod", "leader"), pod(), pod(func(p *corev1.Pod) { p.Name = "another" }), node(corev1.ConditionTrue))
 }
 
@@ -234,7 +234,7 @@ func TestStaleNeverJudgesALockThatItDidNotFindAtItsStart(t *testing.T) {
 			created = true // by another, a moment earlier
 			return false, nil, s.client.Tracker().Add(owned("Pod", "leader"))
 		})
-		defer s.start(stale)()
+		defer s.start(Stale)()
 		time.Sleep(time.Minute)
 		if got := s.changes(); len(got) > 0 || s.count("leading") > 0 {
 			t.Errorf("it judged: %v", got)
@@ -243,16 +243,16 @@ func TestStaleNeverJudgesALockThatItDidNotFindAtItsStart(t *testing.T) {
 }
 
 func TestNotreadyDeletesThePodThenTheLockOfASilentNode(t *testing.T) {
-	act(t, func(*stage) {}, map[variant][]string{
-		original: nil,
-		stale:    nil,
-		notready: {"delete pods leader", "delete configmaps lock"},
+	act(t, func(*stage) {}, map[Variant][]string{
+		Original: nil,
+		Stale:    nil,
+		NotReady: {"delete pods leader", "delete configmaps lock"},
 	}, owned("Pod", "leader"), pod(), node(corev1.ConditionUnknown))
 }
 
 func TestAnEvictedLeadersPodIsDeletedAndItsLockIsNot(t *testing.T) {
 	once := []string{"delete pods leader"}
-	act(t, func(*stage) {}, map[variant][]string{original: once, stale: once, notready: once},
+	act(t, func(*stage) {}, map[Variant][]string{Original: once, Stale: once, NotReady: once},
 		owned("Pod", "leader"), pod(failedFor("Evicted")), node(corev1.ConditionTrue))
 }
 
@@ -265,7 +265,7 @@ func TestWhatEndsTheRealProgramStartsThisOneAnew(t *testing.T) {
 			}
 			return true, nil, apierrors.NewNotFound(corev1.Resource("configmaps"), "lock")
 		})
-		defer s.start(notready)()
+		defer s.start(NotReady)()
 		time.Sleep(time.Minute)
 		if s.count("error") != 1 || s.count("started") != 2 || s.count("leading") != 1 {
 			t.Errorf("want an error, a second start and to lead: %v", fmt.Sprint(s.events))

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package past
 
 import (
 	"context"
@@ -32,22 +32,22 @@ const (
 )
 
 // mostPoll is how far apart a follower's polls are at most.
-const mostPoll = retry + time.Duration(acquireJitter*float64(retry))
+const mostPoll = retry + time.Duration(AcquireJitter*float64(retry))
 
-var recordKinds = []kind{configMap, endpoints, multiConfigMap, multiEndpoints}
+var recordKinds = []Kind{ConfigMap, Endpoints, MultiConfigMap, MultiEndpoints}
 
 // elect starts an elector until the returned function is called, which waits
 // for it.
-func (s *stage) elect(k kind, release bool) (stop func()) {
+func (s *stage) elect(k Kind, release bool) (stop func()) {
 	s.t.Helper()
-	l, err := newLock(s.client, k, "default", "lock", "me")
+	l, err := NewLock(s.client, k, "default", "lock", "me")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	e := &elector{
-		lock: l, lease: ownLease, deadline: deadline, retry: retry, release: release, print: s.print,
-		work: func(ctx context.Context, t term) {
-			s.print(events.Event{Event: "leading", Cause: string(t.cause), Previous: t.previous})
+	e := &Elector{
+		Lock: l, Lease: ownLease, Deadline: deadline, Retry: retry, Release: release, Print: s.print,
+		Work: func(ctx context.Context, t Term) {
+			s.print(events.Event{Event: "leading", Cause: string(t.Cause), Previous: t.Previous})
 			<-ctx.Done()
 			s.print(events.Event{Event: "stopping", Cause: context.Cause(ctx).Error()})
 			time.Sleep(stopDelay)
@@ -58,7 +58,7 @@ func (s *stage) elect(k kind, release bool) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		e.run(ctx)
+		e.Run(ctx)
 	}()
 	synctest.Wait()
 	return func() {
@@ -93,9 +93,9 @@ func (s *stage) configMap() *corev1.ConfigMap {
 }
 
 // record is the annotation of the legacy object.
-func (s *stage) record(k kind) string {
+func (s *stage) record(k Kind) string {
 	s.t.Helper()
-	if strings.HasSuffix(string(k), string(configMap)) {
+	if strings.HasSuffix(string(k), string(ConfigMap)) {
 		return s.configMap().Annotations[annotationKey]
 	}
 	object, err := s.client.CoreV1().Endpoints("default").Get(s.t.Context(), "lock", metav1.GetOptions{})
@@ -140,7 +140,7 @@ func TestAnElectorJudgesByItsOwnLeaseWhateverTheRecordSays(t *testing.T) {
 		t.Run(fmt.Sprint(seconds), func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				start := time.Now()
-				defer s.elect(configMap, false)()
+				defer s.elect(ConfigMap, false)()
 				time.Sleep(ownLease + mostPoll)
 				led := s.first("leading")
 				if led.Time.Before(start.Add(ownLease)) {
@@ -149,7 +149,7 @@ func TestAnElectorJudgesByItsOwnLeaseWhateverTheRecordSays(t *testing.T) {
 				if led.Cause != "expired" || led.Previous != "you" || s.first("following").Leader != "you" {
 					t.Errorf("it tells %+v", led)
 				}
-				if r := s.record(configMap); !strings.Contains(r, `"leaderTransitions":5`) {
+				if r := s.record(ConfigMap); !strings.Contains(r, `"leaderTransitions":5`) {
 					t.Errorf("want one transition more: %s", r)
 				}
 			}, annotated(heldFor(seconds)))
@@ -159,7 +159,7 @@ func TestAnElectorJudgesByItsOwnLeaseWhateverTheRecordSays(t *testing.T) {
 
 func TestARecordThatChangesIsNotTakenOver(t *testing.T) {
 	scenario(t, func(s *stage) {
-		defer s.elect(configMap, false)()
+		defer s.elect(ConfigMap, false)()
 		for second := range 600 {
 			time.Sleep(time.Second)
 			if second%14 == 0 {
@@ -174,7 +174,7 @@ func TestARecordThatChangesIsNotTakenOver(t *testing.T) {
 
 func TestALeaderForLifesConfigMapReadsAsFree(t *testing.T) {
 	scenario(t, func(s *stage) {
-		defer s.elect(configMap, false)()
+		defer s.elect(ConfigMap, false)()
 		if led := s.first("leading"); led.Cause != "absent" {
 			t.Errorf("it tells %+v", led)
 		}
@@ -187,7 +187,7 @@ func TestALeaderForLifesConfigMapReadsAsFree(t *testing.T) {
 func TestWhatElseIsOnTheObjectIsKept(t *testing.T) {
 	scenario(t, func(s *stage) {
 		before := s.configMap()
-		defer s.elect(configMap, false)()
+		defer s.elect(ConfigMap, false)()
 		time.Sleep(ownLease + mostPoll)
 		after := s.configMap()
 		if after.Annotations[annotationKey] == before.Annotations[annotationKey] {
@@ -204,10 +204,10 @@ func TestALockIsReleasedOnlyIfToldSoAndAfterTheWork(t *testing.T) {
 	for _, release := range []bool{true, false} {
 		t.Run(fmt.Sprint(release), func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				stop := s.elect(configMap, release)
+				stop := s.elect(ConfigMap, release)
 				time.Sleep(retry / 2)
 				stop()
-				if free := strings.Contains(s.record(configMap), `"holderIdentity":""`); free != release || s.count("released") > 0 != release {
+				if free := strings.Contains(s.record(ConfigMap), `"holderIdentity":""`); free != release || s.count("released") > 0 != release {
 					t.Errorf("released: %v, want %v", free, release)
 				}
 				if release && s.first("released").Time.Before(s.first("stopped").Time) {
@@ -224,7 +224,7 @@ func TestALeaderThatCannotRenewStopsAfterItsDeadline(t *testing.T) {
 		s.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return time.Now().After(cut), nil, apierrors.NewInternalError(errors.New("down"))
 		})
-		defer s.elect(configMap, false)()
+		defer s.elect(ConfigMap, false)()
 		time.Sleep(ownLease)
 		stopping := s.first("stopping")
 		if took := stopping.Time.Sub(cut); took < deadline || took > retry+deadline {
@@ -238,17 +238,17 @@ func TestALeaderThatCannotRenewStopsAfterItsDeadline(t *testing.T) {
 
 func TestALeaderThatSeesAnotherHolderGivesItNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
-		defer s.elect(configMap, true)()
+		defer s.elect(ConfigMap, true)()
 		s.setLock(annotated(heldFor(15)))
 		time.Sleep(ownLease) // and so not long enough to win it back
-		if s.count("stopping") != 1 || s.count("released") != 0 || s.record(configMap) != heldFor(15) {
-			t.Errorf("it tells %+v and leaves %s", s.events, s.record(configMap))
+		if s.count("stopping") != 1 || s.count("released") != 0 || s.record(ConfigMap) != heldFor(15) {
+			t.Errorf("it tells %+v and leaves %s", s.events, s.record(ConfigMap))
 		}
 	})
 }
 
 func TestAMultiLockWritesTheLegacyObjectFirstAndTheLeaseSecond(t *testing.T) {
-	for k, first := range map[kind]string{multiConfigMap: "configmaps", multiEndpoints: "endpoints"} {
+	for k, first := range map[Kind]string{MultiConfigMap: "configmaps", MultiEndpoints: "endpoints"} {
 		t.Run(string(k), func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				stop := s.elect(k, false)
@@ -270,7 +270,7 @@ func TestAMultiLockWritesTheLegacyObjectFirstAndTheLeaseSecond(t *testing.T) {
 func TestAMultiLockWithTwoHoldersIsHeldByNobodyKnown(t *testing.T) {
 	scenario(t, func(s *stage) {
 		start := time.Now()
-		defer s.elect(multiConfigMap, false)()
+		defer s.elect(MultiConfigMap, false)()
 		time.Sleep(ownLease + mostPoll)
 		led := s.first("leading")
 		if took := led.Time.Sub(start); took < ownLease || led.Previous != "leaderelection.k8s.io/unknown" {
