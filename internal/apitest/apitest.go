@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,21 +37,32 @@ type Server struct {
 	// RBAC calls it, and the path. With a code other than zero it answers it.
 	// It is called by one goroutine at a time.
 	Before func(verb, path string) (code int, body Object)
+	// Stored, if set, sees every change of an object when it is made: the
+	// request, nil for one behind the clients' backs, and what stood there
+	// before and stands there after, nil where nothing does. It may change
+	// neither. It is called by one goroutine at a time, which holds Mu.
+	Stored func(r *http.Request, path string, before, after Object)
+	// Lingers, if set, says which objects stay with a deletionTimestamp when
+	// somebody deletes them, as pods do, until Server.Delete.
+	Lingers func(path string) bool
 
-	number  int
-	history []change
-	changed chan struct{}
+	number    int
+	history   []change
+	compacted int // no watch starts from an older version
+	changed   chan struct{}
+	ended     chan struct{} // closed to end all watches
 }
 
 type change struct {
 	kind, path string
 	number     int
-	object     Object
+	raw        []byte
+	was, is    labels.Set // nil where there was, or is, no object
 }
 
 // NewServer returns a server without objects.
 func NewServer() *Server {
-	return &Server{number: 100, Objects: map[string]Object{}, changed: make(chan struct{})}
+	return &Server{number: 100, Objects: map[string]Object{}, changed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Client returns a client of h for one group and version. Both end with the
@@ -104,7 +116,7 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !one {
 			name = "" // all of the resource that have the labels
 		}
-		a.watch(w, r, r.URL.Path+"/"+name, q.Get("resourceVersion"), q.Get("labelSelector"))
+		a.watch(w, r, r.URL.Path+"/"+name)
 	case r.Method == http.MethodGet && isList(r.URL.Path):
 		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q.Get("labelSelector")) })
 	case r.Method == http.MethodGet:
@@ -115,7 +127,7 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Reply(w, http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", ""))
 			return
 		}
-		a.answer(w, func() (int, any) { return a.write(r.Method, r.URL.Path, o) })
+		a.answer(w, func() (int, any) { return a.write(r, o) })
 	}
 }
 
@@ -143,7 +155,8 @@ func (a *Server) get(path string) (int, any) {
 	return http.StatusNotFound, NotFound(path)
 }
 
-func (a *Server) write(method, path string, o Object) (int, any) {
+func (a *Server) write(r *http.Request, o Object) (int, any) {
+	method, path := r.Method, r.URL.Path
 	if method == http.MethodPost {
 		path += "/" + o["metadata"].(Object)["name"].(string)
 	}
@@ -163,21 +176,31 @@ func (a *Server) write(method, path string, o Object) (int, any) {
 	case exists && !meets(old, o, method):
 		return conflict("Conflict", "the object has been modified")
 	}
-	return a.store(method, path, o)
+	return a.store(r, path, o)
 }
 
 // store does what write has found to be in order.
-func (a *Server) store(method, path string, o Object) (int, any) {
-	switch method {
+func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
+	switch r.Method {
 	case http.MethodDelete:
-		a.put("DELETED", path, Clone(a.Objects[path]))
+		if a.Lingers != nil && a.Lingers(path) {
+			o = Clone(a.Objects[path])
+			o["metadata"].(Object)["deletionTimestamp"] = time.Now().UTC().Format(time.RFC3339)
+			a.put(r, "MODIFIED", path, o)
+			return http.StatusOK, o
+		}
+		a.put(r, "DELETED", path, Clone(a.Objects[path]))
 		return http.StatusOK, Object{"kind": "Status", "apiVersion": "v1", "status": "Success"}
 	case http.MethodPost:
-		o["metadata"].(Object)["uid"] = fmt.Sprintf("uid-%d", a.number)
-		a.put("ADDED", path, o)
+		meta := o["metadata"].(Object)
+		meta["uid"] = fmt.Sprintf("uid-%d", a.number)
+		if _, rest, ok := strings.Cut(path, "/namespaces/"); ok {
+			meta["namespace"], _, _ = strings.Cut(rest, "/")
+		}
+		a.put(r, "ADDED", path, o)
 		return http.StatusCreated, o
 	default:
-		a.put("MODIFIED", path, o)
+		a.put(r, "MODIFIED", path, o)
 		return http.StatusOK, o
 	}
 }
@@ -199,15 +222,25 @@ func meets(old, sent Object, method string) bool {
 }
 
 // put stores o under the next resourceVersion. The caller holds Mu.
-func (a *Server) put(kind, path string, o Object) {
+func (a *Server) put(r *http.Request, kind, path string, o Object) {
 	a.number++
 	o["metadata"].(Object)["resourceVersion"] = strconv.Itoa(a.number)
+	before, after := a.Objects[path], o
+	c := change{kind: kind, path: path, number: a.number, is: labelsOf(o)}
+	if before != nil {
+		c.was = labelsOf(before)
+	}
 	if kind == "DELETED" {
 		delete(a.Objects, path)
+		after, c.is = nil, nil
 	} else {
 		a.Objects[path] = o
 	}
-	a.history = append(a.history, change{kind, path, a.number, Clone(o)})
+	c.raw = Marshal(o)
+	a.history = append(a.history, c)
+	if a.Stored != nil {
+		a.Stored(r, path, before, after)
+	}
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
@@ -218,7 +251,7 @@ func (a *Server) Change(path string, do func(o Object)) {
 	defer a.Mu.Unlock()
 	o := Clone(a.Objects[path])
 	do(o)
-	a.put("MODIFIED", path, o)
+	a.put(nil, "MODIFIED", path, o)
 }
 
 // Delete removes an object behind the lock's back.
@@ -226,60 +259,8 @@ func (a *Server) Delete(path string) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	if o, ok := a.Objects[path]; ok {
-		a.put("DELETED", path, Clone(o))
+		a.put(nil, "DELETED", path, Clone(o))
 	}
-}
-
-func (a *Server) watch(w http.ResponseWriter, r *http.Request, path, from, selector string) {
-	wanted, err := labels.Parse(selector)
-	if err != nil {
-		Reply(w, http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", ""))
-		return
-	}
-	after, _ := strconv.Atoi(from)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	for first := true; ; first = false {
-		matched := map[string]bool{}
-		var news []change // sent later: a reader that is slow must not stop the server
-		a.Mu.Lock()
-		if o, ok := a.Objects[path]; first && after == 0 {
-			if ok {
-				news = append(news, change{kind: "ADDED", object: Clone(o)})
-			}
-			after = a.number
-		}
-		for _, c := range a.history {
-			if c.path != path && (!strings.HasSuffix(path, "/") || !below(c.path, strings.TrimSuffix(path, "/"))) {
-				continue
-			}
-			kind, matches := c.kind, wanted.Matches(labelsOf(c.object))
-			if !matches && matched[c.path] {
-				kind = "DELETED" // as far as this watch goes
-			}
-			if c.number > after && (matches || matched[c.path]) {
-				news = append(news, change{kind: kind, object: c.object})
-			}
-			matched[c.path] = matches && kind != "DELETED"
-		}
-		after = a.number
-		changed := a.changed
-		a.Mu.Unlock()
-		for _, c := range news {
-			send(w, c.kind, c.object)
-		}
-		select {
-		case <-changed:
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-// send writes one event of a watch.
-func send(w http.ResponseWriter, kind string, o any) {
-	_, _ = fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", kind, Marshal(o))
-	w.(http.Flusher).Flush()
 }
 
 // Reply answers a request with body as JSON.

@@ -102,5 +102,5 @@ func (a *Server) Put(path string, o any) {
 	if _, exists := a.Objects[path]; exists {
 		kind = "MODIFIED"
 	}
-	a.put(kind, path, Clone(o))
+	a.put(nil, kind, path, Clone(o))
 }

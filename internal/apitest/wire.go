@@ -18,8 +18,12 @@ import (
 // that it can be used in a bubble of testing/synctest.
 func Wire(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClient {
 	t.Helper()
-	return newClient(t, "http://apiserver.test", &http.Client{Transport: wire{h}}, gv)
+	return newClient(t, "http://apiserver.test", &http.Client{Transport: Transport(h)}, gv)
 }
+
+// Transport hands requests to h without sockets, so that it can be used in a
+// bubble of testing/synctest.
+func Transport(h http.Handler) http.RoundTripper { return wire{h} }
 
 // wire hands requests to a handler. An answer may be read while it is written.
 type wire struct{ h http.Handler }

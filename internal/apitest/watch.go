@@ -1,0 +1,121 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"fmt"
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// bookmarkEvery is how often a watch that asks for bookmarks gets one.
+const bookmarkEvery = time.Minute
+
+// watch sends what happens to an object, or to all at a path that ends in a
+// slash, until the client goes or the time is over that it asked for.
+func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
+	q := r.URL.Query()
+	wanted, err := labels.Parse(q.Get("labelSelector"))
+	if err != nil {
+		Reply(w, http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", ""))
+		return
+	}
+	after, _ := strconv.Atoi(q.Get("resourceVersion"))
+	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
+	if seconds == 0 {
+		seconds = 1800
+	}
+	over := time.NewTimer(time.Duration(seconds) * time.Second)
+	defer over.Stop()
+	bookmark := time.NewTicker(bookmarkEvery)
+	defer bookmark.Stop()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	a.Mu.Lock()
+	ended, tooOld := a.ended, after != 0 && after < a.compacted
+	a.Mu.Unlock()
+	if tooOld {
+		send(w, "ERROR", Marshal(Status(http.StatusGone, "Expired", "too old resource version", "", "")))
+		return
+	}
+	for {
+		events, newest, changed := a.since(path, after)
+		for _, e := range events {
+			if kind := e.seenBy(wanted); kind != "" {
+				send(w, kind, e.raw) // without the lock: nobody may be reading
+			}
+		}
+		after = newest
+		select {
+		case <-changed:
+		case <-bookmark.C:
+			if q.Get("allowWatchBookmarks") == "true" {
+				send(w, "BOOKMARK", Marshal(Object{"metadata": Object{"resourceVersion": strconv.Itoa(after)}}))
+			}
+		case <-ended:
+			return
+		case <-over.C:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// seenBy is the kind of event that a watch of what has these labels tells of;
+// empty if it tells of none.
+func (c change) seenBy(wanted labels.Selector) string {
+	was, is := c.was != nil && wanted.Matches(c.was), c.is != nil && wanted.Matches(c.is)
+	switch {
+	case was && !is:
+		return "DELETED" // as far as that watch goes
+	case is && !was:
+		return "ADDED"
+	case is:
+		return c.kind
+	}
+	return ""
+}
+
+// since returns what happened after a version, where zero means that it begins
+// with what there is, the newest version, and a channel that is closed when
+// there is more.
+func (a *Server) since(path string, after int) (events []change, newest int, changed <-chan struct{}) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if after == 0 {
+		if o, ok := a.Objects[path]; ok {
+			events = append(events, change{kind: "ADDED", raw: Marshal(o), is: labelsOf(o)})
+		}
+		return events, a.number, a.changed
+	}
+	dir, all := strings.CutSuffix(path, "/")
+	first := sort.Search(len(a.history), func(i int) bool { return a.history[i].number > after })
+	for _, c := range a.history[first:] {
+		if c.path == path || all && below(c.path, dir) {
+			events = append(events, c)
+		}
+	}
+	return events, a.number, a.changed
+}
+
+// Compact ends all watches, and lets none start from a version older than now.
+func (a *Server) Compact() {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	a.compacted = a.number
+	close(a.ended)
+	a.ended = make(chan struct{})
+}
+
+// send writes one event of a watch.
+func send(w http.ResponseWriter, kind string, raw []byte) {
+	_, _ = fmt.Fprintf(w, `{"type":%q,"object":%s}`+"\n", kind, raw)
+	w.(http.Flusher).Flush()
+}
