@@ -26,7 +26,14 @@ type Fault struct {
 	Err error
 	// Delay is how long a call takes before it is made, and again after it.
 	Delay time.Duration
+	// Late makes writes land when the fault changes, though whoever made them
+	// has long given up: like those of a process that was stopped in the middle
+	// of one. Meanwhile all is as with Hang.
+	Late bool
 }
+
+// silent reports whether nothing is heard of any call.
+func (f Fault) silent() bool { return f.Hang || f.Late }
 
 // Faulty is a lock that fails on demand, and counts what is asked of it. It is
 // safe for concurrent use.
@@ -75,7 +82,7 @@ func (f *Faulty) enter(ctx context.Context, operation string) error {
 	if fault.Err != nil {
 		return fmt.Errorf("%s: %w: %w", operation, ErrInjected, fault.Err)
 	}
-	if fault.Hang {
+	if fault.silent() {
 		return hang(ctx, operation)
 	}
 	return delay(ctx, operation, fault.Delay)
@@ -84,7 +91,7 @@ func (f *Faulty) enter(ctx context.Context, operation string) error {
 // leave suffers what comes after a call.
 func (f *Faulty) leave(ctx context.Context, operation string) error {
 	fault, _ := f.now()
-	if fault.Hang || fault.LoseAnswers && operation == "write" {
+	if fault.silent() || fault.LoseAnswers && operation == "write" {
 		return hang(ctx, operation)
 	}
 	return delay(ctx, operation, fault.Delay)
@@ -126,6 +133,12 @@ func (f *Faulty) Read(ctx context.Context) (election.Snapshot, error) {
 
 // Write implements election.Lock.
 func (f *Faulty) Write(ctx context.Context, base election.Version, record election.Record) (election.Snapshot, error) {
+	if fault, change := f.now(); fault.Late {
+		go func() {
+			<-change
+			_, _ = f.lock.Write(context.WithoutCancel(ctx), base, record) // nobody waits for what comes of it
+		}()
+	}
 	if err := f.enter(ctx, "write"); err != nil {
 		return election.Snapshot{}, err
 	}
@@ -148,7 +161,7 @@ func (f *Faulty) Watch(ctx context.Context, from election.Version, events chan<-
 	for {
 		fault, change := f.now()
 		switch {
-		case fault.Hang, fault.Mute:
+		case fault.silent(), fault.Mute:
 			cancel()
 			<-ctx.Done()
 			return nil
@@ -169,7 +182,7 @@ func (f *Faulty) Watch(ctx context.Context, from election.Version, events chan<-
 
 // pass hands an event on, unless the watch was muted meanwhile.
 func (f *Faulty) pass(ctx context.Context, e election.Event, events chan<- election.Event) bool {
-	if fault, _ := f.now(); fault.Hang || fault.Mute {
+	if fault, _ := f.now(); fault.silent() || fault.Mute {
 		<-ctx.Done()
 		return false
 	}

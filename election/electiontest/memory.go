@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -169,13 +171,8 @@ func (m *Memory) since(after uint64, first bool) ([]election.Event, <-chan struc
 	if after < m.expired && after != 0 {
 		return nil, nil, fmt.Errorf("watching %s from version %d: %w", m.name, after, election.ErrVersionExpired)
 	}
-	var news []election.Event
-	for _, e := range m.history {
-		if e.Snapshot.Version.Number > after && e.Snapshot.Version.Number > m.expired {
-			news = append(news, e)
-		}
-	}
-	return news, m.changed, nil
+	i := sort.Search(len(m.history), func(i int) bool { return m.history[i].Snapshot.Version.Number > max(after, m.expired) })
+	return slices.Clone(m.history[i:]), m.changed, nil
 }
 
 // ErrInjected is what Faulty's calls fail with, wrapped, where no other error
