@@ -144,3 +144,26 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 		}
 	})
 }
+
+// TestAConfigMapOfAnOldVersionIsWatched: of one that has not changed for long
+// the API server does not know the history since, and says so every time.
+func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(3 * time.Second)
+		s.server.Compact()
+		s.forget()
+		time.Sleep(4 * time.Second)
+		if n := s.asked(mapPath) + s.asked("watch "+mapPath[:len(mapPath)-len("/lock")]); n > 10 {
+			t.Errorf("it asked %d times", n)
+		}
+		a.Stays()
+		s.runs("old")
+		s.server.Delete(mapPath)
+		s.holds("old")
+		if took, cause := a.Loses(); took > 0 || !errors.Is(cause, multilock.ErrLegacy) {
+			t.Errorf("it steps down after %v: %v", took, cause)
+		}
+	})
+}

@@ -165,10 +165,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		return k.retryAt
 	}
 	s := k.next(now)
-	switch {
-	case k.watch.expired:
-		s = step{do: read} // where the next watch goes on from
-	case k.known && !k.watch.running() && !now.Before(k.watchAt):
+	if k.known && !k.watch.running() && !now.Before(k.watchAt) {
 		k.startWatch(ctx)
 	}
 	k.await(cmp.Or(s.why, k.trouble, k.deaf))
@@ -373,9 +370,6 @@ func (k *keeper) done(r result) {
 	switch r.do {
 	case read:
 		lost = k.takeRead(r.record, r.asOf, r.sent, time.Now())
-		if k.watch.expired {
-			k.watch = watch{}
-		}
 	case count:
 		if r.sent.Before(k.since) {
 			break // for a term that is over

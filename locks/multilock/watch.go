@@ -20,7 +20,7 @@ type watch struct {
 	ended   chan error    // nil while none runs
 	heard   time.Time
 	from    uint64 // where the next goes on from; zero means from the newest version known
-	expired bool   // events were missed: a read must tell how things are
+	expired bool   // events were missed: it begins with the ConfigMap as it is
 	stopped bool
 	cancel  context.CancelFunc
 }
@@ -42,12 +42,17 @@ func (w *watch) stop() {
 }
 
 // startWatch watches on from where the last watch ended, so that no event is
-// missed, or from the newest version that is known.
+// missed, or from the newest version that is known. Where the history since is
+// gone, it begins with the ConfigMap as it is: the version of one that has not
+// changed for long is too old to watch from.
 func (k *keeper) startWatch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	events, opened, ended := make(chan sighting), make(chan struct{}, 1), make(chan error, 1)
-	from := cmp.Or(k.watch.from, k.record.Number)
-	k.watch = watch{events: events, opened: opened, ended: ended, heard: time.Now(), from: from, cancel: cancel}
+	from, expired := cmp.Or(k.watch.from, k.record.Number), k.watch.expired
+	if expired {
+		from = 0
+	}
+	k.watch = watch{events: events, opened: opened, ended: ended, heard: time.Now(), from: from, expired: expired, cancel: cancel}
 	k.wait.Go(func() {
 		ended <- k.shield.configMap.Watch(ctx, from, func() { opened <- struct{}{} }, func(ctx context.Context, r ownerref.Record, bookmark bool) error {
 			select {
@@ -72,8 +77,12 @@ func (k *keeper) saw(s sighting) {
 	}
 }
 
-// watchOpened takes in that the server sends what happens from now on.
+// watchOpened takes in that the server sends what happens from now on. A read
+// tells what has happened before, if events were missed.
 func (k *keeper) watchOpened() {
+	if k.watch.expired {
+		k.watch.expired, k.gap, k.known = false, true, false
+	}
 	k.watch.heard, k.unheard, k.deaf = time.Now(), false, ""
 	k.watchRetries.Reset()
 }
@@ -84,14 +93,16 @@ func (k *keeper) watchOpened() {
 func (k *keeper) watchEnded(err error) {
 	k.watch.cancel()
 	expired := errors.Is(err, election.ErrVersionExpired)
-	if err != nil && !k.watch.stopped && !expired {
-		k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
+	if err != nil && !k.watch.stopped {
 		k.known = false
+		if !expired || k.watch.expired { // else at once
+			k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
+		}
 		if errors.Is(err, election.ErrForbidden) {
 			k.forbidden(err)
 		}
 	}
-	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired}
+	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired || k.watch.expired}
 	k.gap = k.gap || expired
 }
 
