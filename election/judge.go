@@ -38,12 +38,13 @@ type judge struct {
 	maxSkew      time.Duration // see Config.MaxClockSkew
 	token        uint64        // of the candidate's last term
 
-	known   bool     // something was seen
-	newest  Snapshot // the newest version seen, possibly of no record
-	renewal Record   // the last record seen to exist
-	exists  bool     // renewal is set
-	uid     string   // of renewal's object
-	prior   Record   // the record that was seen right before renewal, if any
+	known     bool      // something was seen
+	newest    Snapshot  // the newest version seen, possibly of no record
+	renewal   Record    // the last record seen to exist
+	exists    bool      // renewal is set
+	uid       string    // of renewal's object
+	prior     Record    // the record that was seen right before renewal, if any
+	priorSeen time.Time // first sight of prior
 
 	seen      time.Time // first sight of renewal, or of there being nothing
 	lifeSeen  time.Time // first sight of the last renewal by a holder
@@ -120,7 +121,7 @@ func (j *judge) take(s Snapshot, now time.Time) {
 		j.stale = j.byWallClock(s, now)
 	}
 	j.broken = j.breaks(s)
-	j.prior = j.renewal
+	j.prior, j.priorSeen = j.renewal, j.seen
 	j.renewal, j.exists, j.uid, j.startOver = s.Record, true, s.Version.UID, false
 	j.seen, j.gap = now, false
 	if s.Record.Holder != "" {
@@ -139,7 +140,7 @@ func (j *judge) free() (freeing, bool) {
 	case j.gap:
 		return j.freeing(j.seen.Add(max(j.lease, j.durationOf(j.renewal))), CauseDeleted), true
 	case j.own():
-		return j.freeing(j.seen, CauseReclaimed), true
+		return j.freeing(j.reclaimable(), CauseReclaimed), true
 	case j.died():
 		return j.freeing(j.deadAt, CauseDied), true
 	case j.renewal.Holder == "":
@@ -169,6 +170,16 @@ func (j *judge) byWallClock(s Snapshot, now time.Time) time.Time {
 		return time.Time{}
 	}
 	return now.Add(j.durationOf(s.Record) + j.maxSkew + time.Second - age)
+}
+
+// reclaimable is when a record of the candidate's own may be taken back: at
+// once, unless it is what is left of one that another had just before, who does
+// not know that the rest is gone.
+func (j *judge) reclaimable() time.Time {
+	if !j.newest.Partial || j.prior.Holder == "" || j.prior.Holder == j.identity {
+		return j.seen
+	}
+	return latest(j.seen, j.priorSeen.Add(j.durationOf(j.prior)))
 }
 
 // own reports whether the record is of a term of this candidate's that was not

@@ -530,6 +530,28 @@ func TestALegacyObjectThatIsDeletedIsNotReleased(t *testing.T) {
 	})
 }
 
+// TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead: its record
+// was deleted, and what remains names the candidate.
+func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		a.fail(twinCut, twinCut)
+		s.old("L", false)
+		time.Sleep(time.Minute)
+		a.fail(electiontest.Fault{}, electiontest.Fault{})
+		time.Sleep(time.Minute)
+		if got := s.holders(); got != "L, a" {
+			t.Errorf("held by %q", got)
+		}
+		s.legacy.Delete()
+		time.Sleep(time.Minute)
+		if len(a.leading) > 0 {
+			t.Error("the candidate leads beside the legacy elector")
+		}
+	})
+}
+
 var twinFaults = []electiontest.Fault{
 	{}, {}, {}, {}, {Hang: true}, {Mute: true}, {LoseAnswers: true},
 	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},
