@@ -153,6 +153,10 @@ func (r *run) startWork(l *leadership) {
 	r.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
 	work := context.WithValue(l.work, termKey{}, l.term)
 	go func() {
+		if l.trust.left() <= 0 { // this process did not get on for so long
+			l.done <- nil
+			return
+		}
 		l.failover.working(time.Now())
 		l.done <- r.work(work, l.term)
 	}()

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 )
@@ -93,6 +95,29 @@ func (s *stage) record() election.Record {
 }
 
 var cut = electiontest.Fault{Hang: true}
+
+// slowLog takes a time for each line, as a process does that is stopped there.
+type slowLog struct {
+	logr.LogSink
+	takes time.Duration
+}
+
+func (l slowLog) Init(logr.RuntimeInfo)          {}
+func (l slowLog) Enabled(int) bool               { return true }
+func (l slowLog) Info(int, string, ...any)       { time.Sleep(l.takes) }
+func (l slowLog) Error(error, string, ...any)    { time.Sleep(l.takes) }
+func (l slowLog) WithValues(...any) logr.LogSink { return l }
+
+func TestWorkDoesNotBeginOnceTrustIsOver(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Logger = logr.New(slowLog{takes: deadline + time.Second}) })
+		time.Sleep(lease)
+		a.link.Set(cut)
+		s.start("b").Leads()
+		time.Sleep(time.Minute)
+		a.Idles()
+	})
+}
 
 func TestTheFirstCandidateLeadsAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
