@@ -167,3 +167,20 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 		}
 	})
 }
+
+// TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame: what it hears
+// of its renewals tells it that they are.
+func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(time.Minute)
+		a.way.muted.Add(1)
+		s.runs("old")
+		s.server.Delete(mapPath)
+		s.holds("old")
+		if took, cause := a.Loses(); took > 8*time.Second || !errors.Is(cause, multilock.ErrLegacy) {
+			t.Errorf("it steps down after %v: %v", took, cause)
+		}
+	})
+}

@@ -57,8 +57,10 @@ func (p *phased) Write(ctx context.Context, base election.Version, r election.Re
 	return p.heard(now), err
 }
 
-// Watch watches the Lease.
+// Watch watches the Lease. The elector watches anew when the watch before is
+// silent though renewals get through: others on the same way may be, too.
 func (p *phased) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	signal(p.doubted)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	seen, ended := make(chan election.Event), make(chan error, 1)

@@ -52,7 +52,8 @@ type seat struct {
 // cut is never answered; a watch that runs goes on.
 type way struct {
 	http.Handler
-	cut atomic.Bool
+	cut   atomic.Bool
+	muted atomic.Int64 // how often the watches that ran fell silent, for good
 }
 
 func (w *way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -60,8 +61,24 @@ func (w *way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	w.Handler.ServeHTTP(rw, r)
+	w.Handler.ServeHTTP(&voice{rw, w, w.muted.Load()}, r)
 }
+
+// voice is an answer that falls silent with the watches of its time.
+type voice struct {
+	http.ResponseWriter
+	way   *way
+	since int64
+}
+
+func (v *voice) Write(p []byte) (int, error) {
+	if v.way.muted.Load() != v.since {
+		return len(p), nil
+	}
+	return v.ResponseWriter.Write(p)
+}
+
+func (v *voice) Flush() { v.ResponseWriter.(http.Flusher).Flush() }
 
 func scenario(t *testing.T, f func(s *stage)) {
 	t.Helper()
