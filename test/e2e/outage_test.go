@@ -51,7 +51,7 @@ func restartAll(t *testing.T, b *testbed.Testbed) {
 // ZONELECT_OUTAGES_SEED is where the chance of it begins.
 func TestAnOutageOfTheAPIDoesNotMoveLeadership(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
-	n, seed := fromEnv(t, "ZONELECT_OUTAGES", 2), fromEnv(t, "ZONELECT_OUTAGES_SEED", 47)
+	n, seed := fromEnv(t, "ZONELECT_OUTAGES", 1), fromEnv(t, "ZONELECT_OUTAGES_SEED", 47)
 	ctx := patience(t, time.Duration(n)*2*time.Minute)
 	dice := rand.New(rand.NewPCG(uint64(seed), 8))
 	var seats []*trial.Seat
