@@ -48,6 +48,12 @@ SEEDS := 1-10
 soak: ## Migrations with random faults, SEEDS=1-10 of each variant (6 min)
 	cd test && go test -v -count=1 -timeout 60m -run TestAMigrationNever ./e2e/ -seeds $(SEEDS)
 
+MINUTES := 60
+
+.PHONY: sim-long
+sim-long: ## Simulated elections, MINUTES=60 of each population, from a seed of the clock's
+	cd test && go test -v -count=1 -timeout 0 ./sim/ -minutes $(MINUTES) -first-seed $$(date +%s)
+
 .PHONY: bench
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
 	cd test && go test -v -count=1 -timeout 25m ./bench/

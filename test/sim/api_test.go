@@ -1,0 +1,159 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
+)
+
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
+
+// onLease are candidates for a Lease, through client-go.
+var onLease = &population{
+	name: "lease", seats: 3, steps: 100, timings: timings, faults: append([]fault{garble}, inMemory.faults...),
+	cluster: func(w *world) cluster { return newAPI(w) },
+}
+
+// mixed are candidates for a Lease and client-go's own.
+var mixed = &population{
+	name: "mixed", seats: 4, steps: 100, timings: timings[:1], faults: onLease.faults,
+	cluster: func(w *world) cluster { return &withPeers{newAPI(w)} },
+	margin:  30 * time.Second, // client-go's polls, and its leases that nobody gave up
+}
+
+// api is a cluster with an API server.
+type api struct {
+	world  *world
+	server *apitest.Server
+}
+
+func newAPI(w *world) *api {
+	a := &api{world: w, server: apitest.NewServer()}
+	a.server.Stored = func(r *http.Request, path string, _, after apitest.Object) {
+		if path == leasePath {
+			w.judge.wrote(senderOf(r), recordOf(after))
+		}
+	}
+	return a
+}
+
+// recordOf is the record on a Lease.
+func recordOf(o apitest.Object) *election.Record {
+	if o == nil {
+		return nil
+	}
+	l := &coordinationv1.Lease{}
+	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
+		panic(err)
+	}
+	r := record.Read(l)
+	return &r
+}
+
+func (a *api) wire(p *process) *wire {
+	w := newWire(a.server, p)
+	p.link = w
+	return w
+}
+
+func (a *api) join(p *process) {
+	w := a.wire(p)
+	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
+		Lease: lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:  w.client(corev1.SchemeGroupVersion), Candidate: election.Candidate{Identity: p.name}, Timing: p.timing,
+	})
+	if err != nil {
+		panic(err)
+	}
+	p.elect(lock)
+}
+
+func (a *api) harm(s step) {
+	switch s.fault {
+	case remove:
+		a.server.Delete(leasePath)
+	case empty:
+		a.change(leasePath, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
+	case garble:
+		a.change(leasePath, func(o apitest.Object) {
+			for _, field := range []string{"leaseDurationSeconds", "renewTime", "acquireTime", "leaseTransitions"} {
+				delete(spec(o), field)
+			}
+		})
+	case compact:
+		a.server.Compact()
+	}
+}
+
+// change changes an object, if it exists.
+func (a *api) change(path string, do func(apitest.Object)) (exists bool) {
+	a.server.Mu.Lock()
+	_, exists = a.server.Objects[path]
+	a.server.Mu.Unlock()
+	if exists {
+		a.server.Change(path, do)
+	}
+	return exists
+}
+
+func spec(o apitest.Object) apitest.Object { return o["spec"].(apitest.Object) }
+
+func (a *api) restart(p *process) { a.world.restart(p) }
+
+func (a *api) mend() {}
+
+// withPeers has client-go's candidates in every second seat.
+type withPeers struct{ *api }
+
+func (c *withPeers) join(p *process) {
+	if p.seat%2 == 0 {
+		c.api.join(p)
+		return
+	}
+	p.ours, p.kind = false, "client-go"
+	client := c.wire(p).clientset(p.timing.RenewDeadline / 2) // as controller-runtime sets it
+	p.run = func(ctx context.Context) {
+		ctx = logr.NewContext(ctx, logr.Discard())
+		var works sync.WaitGroup
+		for ctx.Err() == nil {
+			leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+				Lock: &resourcelock.LeaseLock{
+					LeaseMeta:  metav1.ObjectMeta{Namespace: "ns", Name: "lock"},
+					Client:     client.CoordinationV1(),
+					LockConfig: resourcelock.ResourceLockConfig{Identity: p.name},
+				},
+				LeaseDuration: c.world.timing.LeaseDuration, RenewDeadline: c.world.timing.RenewDeadline, RetryPeriod: c.world.timing.RenewInterval,
+				ReleaseOnCancel: true,
+				Callbacks: leaderelection.LeaderCallbacks{
+					OnStartedLeading: func(ctx context.Context) { works.Go(func() { _ = p.work(ctx, election.Term{}) }) },
+					OnStoppedLeading: func() {},
+				},
+			})
+			works.Wait() // a real program ends, and starts again
+		}
+	}
+}
+
+var overloaded = []error{
+	refusal(http.StatusTooManyRequests), refusal(http.StatusServiceUnavailable), refusal(http.StatusInternalServerError),
+	refusal(http.StatusGatewayTimeout), errors.New("connection refused"),
+}

@@ -1,0 +1,113 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// collect is the garbage collector: it looks, and acts a while later.
+func (m *migration) collect() {
+	for m.nap(some(m.dice, 2*time.Second)) {
+		m.server.Mu.Lock()
+		var doomed []string
+		for path, o := range m.server.Objects {
+			if kept, dangling := m.owners(o); dangling > 0 && kept == 0 {
+				doomed = append(doomed, path)
+			}
+		}
+		clones := map[string]apitest.Object{}
+		for _, path := range doomed {
+			clones[path] = apitest.Clone(m.server.Objects[path])
+		}
+		m.server.Mu.Unlock()
+		if len(doomed) > 0 && !m.nap(some(m.dice, 3*time.Second)) {
+			return
+		}
+		for _, path := range doomed {
+			m.discard(path, clones[path])
+		}
+		m.dropDangling()
+	}
+}
+
+func (m *migration) nap(d time.Duration) bool {
+	select {
+	case <-time.After(d + time.Millisecond):
+		return true
+	case <-m.ctx.Done():
+		return false
+	}
+}
+
+// owners counts the owners of an object that exist, and those that do not.
+func (m *migration) owners(o apitest.Object) (kept, dangling int) {
+	refs, _ := o["metadata"].(apitest.Object)["ownerReferences"].([]any)
+	for _, ref := range refs {
+		if m.exists(ref.(apitest.Object)) {
+			kept++
+		} else {
+			dangling++
+		}
+	}
+	return kept, dangling
+}
+
+func (m *migration) exists(ref apitest.Object) bool {
+	path := podsPath + ref["name"].(string)
+	if ref["kind"] == "Lease" {
+		path = strings.TrimSuffix(leasePath, "lock") + ref["name"].(string)
+	}
+	o := m.server.Objects[path]
+	return o != nil && o["metadata"].(apitest.Object)["uid"] == ref["uid"]
+}
+
+// discard deletes an object as it was seen.
+func (m *migration) discard(path string, seen apitest.Object) {
+	meta := seen["metadata"].(apitest.Object)
+	preconditions := apitest.Object{"uid": meta["uid"]}
+	if m.compares {
+		preconditions["resourceVersion"] = meta["resourceVersion"]
+	}
+	body := strings.NewReader(string(apitest.Marshal(apitest.Object{"preconditions": preconditions})))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, "http://apiserver.test"+path, body)
+	if err != nil {
+		panic(err)
+	}
+	resp, err := apitest.Transport(m.server).RoundTrip(r)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+}
+
+// dropDangling takes owners that do not exist off the shield where others do.
+func (m *migration) dropDangling() {
+	m.server.Mu.Lock()
+	o := m.server.Objects[mapPath]
+	kept, dangling := 0, 0
+	if o != nil {
+		kept, dangling = m.owners(o)
+	}
+	m.server.Mu.Unlock()
+	if kept == 0 || dangling == 0 {
+		return
+	}
+	m.change(mapPath, func(o apitest.Object) {
+		var refs []any
+		meta := o["metadata"].(apitest.Object)
+		for _, ref := range meta["ownerReferences"].([]any) {
+			if m.exists(ref.(apitest.Object)) {
+				refs = append(refs, ref)
+			}
+		}
+		if len(refs) > 0 {
+			meta["ownerReferences"] = refs
+		}
+	})
+}

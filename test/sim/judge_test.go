@@ -1,0 +1,355 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// judge sees each write that the server accepts, and each begin and end of
+// work, and says what was unlawful. What programs of others do is counted.
+type judge struct {
+	mu     sync.Mutex
+	start  time.Time
+	faults []string // what was unlawful
+	log    func(format string, args ...any)
+
+	made   time.Time // the record that decides; zero while there is none
+	lease  held      // the record that decides among candidates
+	legacy held      // that of legacy electors, if there are any
+
+	byHand  bool                      // the ConfigMap was deleted by hand, and is not armed again
+	beyond  map[[2]*process]time.Time // who work beside each other since when because of that
+	working map[*process]election.Term
+	robbed  map[*process]bool // somebody of the others took the lock from it
+	token   uint64
+	leader  string // who led last
+
+	failovers int
+	overlaps  map[string]int // that others had a part in, by why
+}
+
+// held is what a record says, as of its accepted writes, whether it still exists
+// or not.
+type held struct {
+	holder  string
+	theirs  bool // the holder is none of ours
+	given   bool // the holder gave it up itself
+	renewed time.Time
+	lasts   time.Duration
+	record  election.Record // of the last renewal
+}
+
+// left is for how much longer it may not be taken.
+func (h held) left(now time.Time) time.Duration {
+	if h.holder == "" || h.given {
+		return 0
+	}
+	return max(0, h.renewed.Add(h.lasts).Sub(now))
+}
+
+func newJudge(log func(string, ...any)) *judge {
+	return &judge{start: time.Now(), log: log, working: map[*process]election.Term{}, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}}
+}
+
+// unlawful notes what must not be. The caller holds mu.
+func (j *judge) unlawful(format string, args ...any) {
+	text := fmt.Sprintf("%.3fs: ", time.Since(j.start).Seconds()) + fmt.Sprintf(format, args...)
+	j.faults = append(j.faults, text)
+	j.log("UNLAWFUL %s", text)
+}
+
+func (j *judge) overlap(why string) {
+	j.overlaps[why]++
+	j.log("%.3fs overlap: %s", time.Since(j.start).Seconds(), why)
+}
+
+// verdict is what was unlawful so far.
+func (j *judge) verdict() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.faults
+}
+
+// wrote takes in that a process, or nil for somebody else, changed the record
+// that decides; nil where none exists.
+func (j *judge) wrote(by *process, after *election.Record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.log("%.3fs %v writes %v", time.Since(j.start).Seconds(), by, (*wording)(after))
+	j.changed(&j.lease, by, after)
+	if after == nil {
+		j.made = time.Time{}
+	} else if j.made.IsZero() {
+		j.made = time.Now()
+	}
+}
+
+// wroteLegacy takes in that the record of legacy electors was changed. Among
+// candidates it decides nothing.
+func (j *judge) wroteLegacy(by *process, after *election.Record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.log("%.3fs %v writes for legacy electors %v", time.Since(j.start).Seconds(), by, (*wording)(after))
+	if by != nil && by.ours && !j.legacy.theirs {
+		j.legacy.given = true // a candidate's record there decides nothing
+	}
+	if by != nil && by.ours && after != nil && after.Holder == "" {
+		// The first half of a release; the Lease may be gone, and never get the other.
+		if j.lease.holder == by.name {
+			j.emptied(&j.lease, by)
+		}
+		if !j.legacy.theirs {
+			return
+		}
+	}
+	j.changed(&j.legacy, by, after)
+}
+
+// stands is for how long there has been a record.
+func (j *judge) stands() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.made.IsZero() {
+		return 0
+	}
+	return time.Since(j.made)
+}
+
+func (j *judge) changed(h *held, by *process, after *election.Record) {
+	switch {
+	case by != nil && after == nil:
+		j.unlawful("%v deleted the record", by)
+	case by == nil:
+		// What stood of a term of others is not known to be theirs.
+		h.given = h.given || after != nil && after.Holder == "" && h.theirs
+	case after.Holder == "":
+		j.emptied(h, by)
+	case after.Holder != by.name:
+		j.unlawful("%v wrote a record for %s", by, after.Holder)
+	default:
+		j.took(h, by, after)
+	}
+}
+
+// emptied takes in a release (S5).
+func (j *judge) emptied(h *held, by *process) {
+	switch _, works := j.working[by]; {
+	case by.name == h.holder:
+		h.given = true
+		if works && by.ours {
+			j.unlawful("%v released the lock while its work runs", by)
+		}
+	case by.ours:
+		j.unlawful("%v released the lock of %s", by, h.holder)
+	case !h.given:
+		j.overlap(by.kind + " emptied another's record")
+		h.given = h.theirs
+	}
+}
+
+// took takes in that by made itself the holder, or renewed (S3, S4, S10).
+func (j *judge) took(h *held, by *process, after *election.Record) {
+	now := time.Now()
+	if by.name != h.holder && h.holder != "" && !h.given {
+		left := h.left(now)
+		switch {
+		case left == 0:
+		case by.ours:
+			j.unlawful("%v took the lock %v before the lease of %s was over", by, left, h.holder)
+		default:
+			j.rob()
+		}
+		if waited := now.Sub(by.started); by.ours && waited < h.lasts {
+			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
+		}
+	}
+	if by.name == h.holder && !h.given && sameRenewal(*after, h.record) {
+		// Nobody can tell it from the one before. client-go writes such a one
+		// after a renewal whose answer was lost.
+		if by.ours {
+			j.unlawful("%v wrote the same renewal twice", by)
+		}
+		return
+	}
+	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after}
+	if by.ours && after.LeaseDuration != by.lease {
+		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
+	}
+}
+
+// sameRenewal reports whether two records tell of the same renewal.
+func sameRenewal(a, b election.Record) bool {
+	return a.Holder == b.Holder && a.LeaseDuration == b.LeaseDuration && a.Transitions == b.Transitions &&
+		a.AcquireTime.Equal(b.AcquireTime) && a.RenewTime.Equal(b.RenewTime)
+}
+
+// rob notes that somebody of the others took a lock that was held.
+func (j *judge) rob() {
+	for p := range j.working {
+		if p.ours {
+			j.robbed[p] = true
+		}
+	}
+}
+
+// begin takes in that p's work begins.
+func (j *judge) begin(p *process, term election.Term) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if p.crashed {
+		return
+	}
+	j.log("%.3fs %v LEADS, token %d, cause %s", time.Since(j.start).Seconds(), p, term.Token, term.Cause)
+	for other := range j.working {
+		j.beside(p, other)
+	}
+	if p.ours {
+		if term.Token <= j.token {
+			j.unlawful("the token of %v is %d, after %d", p, term.Token, j.token)
+		}
+		if p.mayBegin != nil {
+			p.mayBegin()
+		}
+		if term.TrustedFor() <= 0 {
+			j.unlawful("%v begins to work without trust", p)
+		}
+		j.token = max(j.token, term.Token)
+	}
+	j.working[p] = term
+	delete(j.robbed, p)
+	if p.name != j.leader {
+		if j.leader != "" {
+			j.failovers++
+		}
+		j.leader = p.name
+	}
+}
+
+// beside judges that p begins while other still works.
+func (j *judge) beside(p, other *process) {
+	switch {
+	case p.ours && other.ours && !j.robbed[other]:
+		j.unlawful("two leaders: %v begins while %v works", p, other)
+	case p.ours && other.ours:
+		j.overlap("two candidates, after others took the lock of the first")
+	case p.forLife && other.ours && j.byHand:
+		j.beyond[[2]*process{p, other}] = time.Now()
+		j.overlap("legacy after somebody deleted the ConfigMap")
+	case p.forLife && other.ours || p.ours && other.forLife:
+		j.unlawful("two leaders: %v begins while %v works", p, other)
+	case other.ours && !j.robbed[other]:
+		j.unlawful("%v took over in time, and %v still works", p, other)
+	case other.ours:
+		j.overlap(p.kind + " took the lock of a candidate before its lease was over")
+	case p.ours:
+		j.overlap(other.kind + " works longer than its lease, and a candidate leads")
+	default:
+		j.overlap(other.kind + " beside " + p.kind)
+	}
+}
+
+// trusts says of a candidate that it trusts its term while another's work begins.
+func (j *judge) trusts(all []*process) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var trusted []*process
+	for _, p := range all {
+		if p.elector != nil && !p.crashed && !j.robbed[p] && p.elector.Term().TrustedFor() > 0 {
+			trusted = append(trusted, p)
+		}
+	}
+	if len(trusted) > 1 {
+		j.unlawful("two terms are trusted: %v", trusted)
+	}
+}
+
+// hand notes that somebody deletes the ConfigMap.
+func (j *judge) hand(by bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.byHand = by
+}
+
+// endure judges that those who work beside each other by somebody's hand do not
+// do so for longer than a term of which nothing is heard.
+func (j *judge) endure(most time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for pair, since := range j.beyond {
+		_, first := j.working[pair[0]]
+		_, second := j.working[pair[1]]
+		if !first || !second {
+			delete(j.beyond, pair)
+			continue
+		}
+		if time.Since(since) > most {
+			j.unlawful("%v still works beside %v after %v", pair[1], pair[0], time.Since(since))
+		}
+	}
+}
+
+// end takes in that p's work has returned.
+func (j *judge) end(p *process) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, works := j.working[p]; works {
+		j.log("%.3fs %v has stopped", time.Since(j.start).Seconds(), p)
+	}
+	delete(j.working, p)
+}
+
+// crash takes in that p is no more.
+func (j *judge) crash(p *process) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	p.crashed = true
+	delete(j.working, p)
+}
+
+// leads is whoever works; nil if nobody does.
+func (j *judge) leads() *process {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for p := range j.working {
+		return p
+	}
+	return nil
+}
+
+// wording is a record in the words of the log.
+type wording election.Record
+
+func (r *wording) String() string {
+	if r == nil {
+		return "no record"
+	}
+	return fmt.Sprintf("holder %q for %v, token %d, released %d", r.Holder, r.LeaseDuration, r.Details.Token, r.Details.Released)
+}
+
+// tally is what many runs showed.
+type tally struct {
+	first, last uint64 // seeds
+	schedules   int
+	failovers   int
+	overlaps    map[string]int
+	virtual     time.Duration
+}
+
+func (t *tally) add(seed uint64, r result) {
+	if t.overlaps == nil {
+		t.overlaps, t.first = map[string]int{}, seed
+	}
+	t.first, t.last = min(t.first, seed), max(t.last, seed)
+	t.schedules++
+	t.failovers += r.failovers
+	t.virtual += r.virtual
+	for why, n := range r.overlaps {
+		t.overlaps[why] += n
+	}
+}

@@ -1,0 +1,152 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// fault is what a step does.
+type fault string
+
+const (
+	// To one process, for a while.
+	cut    fault = "cut"          // nothing gets through, either way
+	oneWay fault = "one-way"      // writes arrive, no answer and no event comes back
+	mute   fault = "mute"         // watches fall silent, for good, and nothing ends them
+	lose   fault = "lose-answers" // writes land, their answers do not come back
+	slow   fault = "slow"         // each way takes so long
+	refuse fault = "refuse"       // the API answers it with errors
+	pause  fault = "pause"        // as cut, and what it was about to write goes out at the end
+
+	// To one process, once.
+	crash   fault = "crash"   // and another one comes up after a while
+	restart fault = "restart" // in good order
+	resign  fault = "resign"
+
+	// To all, for a while.
+	outage fault = "outage" // the API answers nobody
+
+	// To the lock, once.
+	remove  fault = "delete"  // somebody deletes the record
+	empty   fault = "clear"   // somebody takes the holder's name off it
+	garble  fault = "garble"  // somebody takes the durations and times off it
+	compact fault = "compact" // all watches end, and their history is gone
+
+	// To a migration, once.
+	upgrade   fault = "upgrade"   // the pod in a seat is replaced by a candidate
+	downgrade fault = "downgrade" // or by a legacy program
+	darken    fault = "darken"    // its node is cut off and not ready, for a while
+	phase     fault = "phase"     // another phase is set
+	unshield  fault = "unshield"  // somebody deletes the ConfigMap
+	sweep     fault = "sweep"     // all candidates' pods go, and the next come a while later
+)
+
+// leaderSeat is the seat of whoever leads when the step comes.
+const leaderSeat = -1
+
+// step is one thing that happens.
+type step struct {
+	at     time.Duration // from the start
+	fault  fault
+	seat   int
+	lasts  time.Duration
+	degree time.Duration // of a slow way; else a number to choose by
+}
+
+func (s step) String() string {
+	seat := fmt.Sprint("seat ", s.seat)
+	if s.seat == leaderSeat {
+		seat = "the leader's seat"
+	}
+	return fmt.Sprintf("%10.3fs %-12s %s, for %v, degree %v", s.at.Seconds(), s.fault, seat, s.lasts, s.degree)
+}
+
+// schedule is all that a run is decided by: two runs of one differ in nothing
+// but in the order of what happens at the same instant.
+type schedule struct {
+	population *population
+	seed       uint64
+	timing     election.Timing
+	steps      []step
+	kept       []int // the numbers of steps in what the seed gave
+}
+
+// timings are those that a lock of ours alone may have.
+var timings = []election.Timing{
+	{},
+	{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second},
+	{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second, AttemptTimeout: 500 * time.Millisecond},
+	{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 300 * time.Millisecond, Exclusive: true},
+}
+
+// schedule is the one that a seed gives.
+func (p *population) schedule(seed uint64) schedule {
+	dice := rand.New(rand.NewPCG(seed, 1))
+	s := schedule{population: p, seed: seed, timing: p.timings[dice.IntN(len(p.timings))].WithDefaults()}
+	lease := s.timing.LeaseDuration
+	at := time.Duration(0)
+	for i := range p.steps {
+		at += some(dice, lease)
+		next := step{at: at, fault: p.faults[dice.IntN(len(p.faults))], seat: dice.IntN(p.seats), lasts: some(dice, lease)}
+		if dice.IntN(3) > 0 {
+			next.seat = leaderSeat
+		}
+		if dice.IntN(4) == 0 {
+			next.lasts *= 3
+		}
+		next.degree = some(dice, s.timing.AttemptTimeout)
+		s.steps = append(s.steps, next)
+		s.kept = append(s.kept, i)
+	}
+	return s
+}
+
+// some is a duration below most, in milliseconds.
+func some(dice *rand.Rand, most time.Duration) time.Duration {
+	return time.Duration(dice.Int64N(int64(most/time.Millisecond))) * time.Millisecond
+}
+
+// only is s with the steps of these numbers.
+func (s schedule) only(kept []int) schedule {
+	var steps []step
+	for i, n := range s.kept {
+		if slices.Contains(kept, n) {
+			steps = append(steps, s.steps[i])
+		}
+	}
+	s.steps, s.kept = steps, kept
+	return s
+}
+
+func (s schedule) String() string {
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "%s, seed %d, lease %v, deadline %v, interval %v, attempt %v\n", s.population.name, s.seed,
+		s.timing.LeaseDuration, s.timing.RenewDeadline, s.timing.RenewInterval, s.timing.AttemptTimeout)
+	for i, step := range s.steps {
+		fmt.Fprintf(text, "%4d %v\n", s.kept[i], step)
+	}
+	return text.String()
+}
+
+// shrink drops steps of a schedule that fails for as long as it still does.
+func shrink(s schedule, fails func(schedule) bool) schedule {
+	for chunk := (len(s.kept) + 1) / 2; chunk > 0; chunk /= 2 {
+		for from := 0; from < len(s.kept); {
+			rest := slices.Delete(slices.Clone(s.kept), from, min(from+chunk, len(s.kept)))
+			if less := s.only(rest); fails(less) {
+				s = less
+				continue
+			}
+			from += chunk
+		}
+	}
+	return s
+}

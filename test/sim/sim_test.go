@@ -1,0 +1,150 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "play the schedule of this seed alone; with -v all that happens is told")
+	steps     = flag.String("steps", "", "with -seed: the numbers of the steps to play, such as 3,7,12; all by default")
+	failovers = flag.Int("failovers", 0, "how many failovers to make with each population, instead of the default")
+	minutes   = flag.Float64("minutes", 0, "how long to go on with each population, at least")
+	firstSeed = flag.Uint64("first-seed", 1, "the seed to begin with")
+)
+
+// quotas are how many failovers a run makes.
+var quotas = map[*population]int{inMemory: 100_000, onLease: 3_300, mixed: 1_000, behindShield: 350, twins: 350}
+
+func TestNoScheduleMakesTwoLeaders(t *testing.T) {
+	for _, p := range []*population{inMemory, onLease, mixed, behindShield, twins} {
+		t.Run(p.name, func(t *testing.T) {
+			if *oneSeed != 0 {
+				replay(t, p)
+				return
+			}
+			quota := quotas[p]
+			if testing.Short() {
+				quota /= 20
+			}
+			if *failovers > 0 {
+				quota = *failovers
+			}
+			search(t, p, quota)
+		})
+	}
+}
+
+// replay plays one schedule, or some steps of it.
+func replay(t *testing.T, p *population) {
+	s := p.schedule(*oneSeed)
+	if *steps != "" {
+		var kept []int
+		for part := range strings.SplitSeq(strings.TrimPrefix(*steps, "none"), ",") {
+			if part == "" {
+				continue
+			}
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, n)
+		}
+		s = s.only(kept)
+	}
+	t.Log(s)
+	r := play(t, s, t.Logf)
+	for _, fault := range r.faults {
+		t.Error(fault)
+	}
+	t.Logf("%d failovers in %v", r.failovers, r.virtual)
+}
+
+func quiet(string, ...any) {}
+
+// search plays schedules until that many failovers were made, or one fails.
+func search(t *testing.T, p *population, quota int) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // there is much garbage, and little else
+	start := time.Now()
+	until := start.Add(time.Duration(*minutes * float64(time.Minute)))
+	var (
+		mu     sync.Mutex
+		all    tally
+		failed atomic.Bool
+	)
+	next := atomic.Uint64{}
+	next.Store(*firstSeed - 1)
+	t.Run("workers", func(t *testing.T) {
+		for n := range runtime.GOMAXPROCS(0) {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				for !failed.Load() {
+					mu.Lock()
+					enough := all.failovers >= quota && !time.Now().Before(until)
+					mu.Unlock()
+					if enough {
+						return
+					}
+					seed := next.Add(1)
+					r := play(t, p.schedule(seed), quiet)
+					mu.Lock()
+					all.add(seed, r)
+					sofar := all.failovers
+					mu.Unlock()
+					if len(r.faults) > 0 && failed.CompareAndSwap(false, true) {
+						report(t, p.schedule(seed), r, sofar)
+					}
+				}
+			})
+		}
+	})
+	t.Log(ledger(p, all, time.Since(start)))
+}
+
+// report tells of a schedule that failed, as small as it gets.
+func report(t *testing.T, s schedule, r result, sofar int) {
+	t.Errorf("after %d failovers: %s", sofar, strings.Join(r.faults, "\n"))
+	why := r.faults
+	tries := 0
+	least := shrink(s, func(s schedule) bool {
+		tries++
+		if tries > 300 {
+			return false
+		}
+		faults := play(t, s, quiet).faults
+		if len(faults) > 0 {
+			why = faults
+		}
+		return len(faults) > 0
+	})
+	kept := cmp.Or(strings.ReplaceAll(strings.Trim(fmt.Sprint(least.kept), "[]"), " ", ","), "none")
+	t.Errorf("the least that fails, with %s:\n%vplay it again: go test ./sim/ -v -run '/%s' -seed %d -steps %s",
+		strings.Join(why, "\n"), least, s.population.name, s.seed, kept)
+}
+
+// ledger is a line about many runs.
+func ledger(p *population, all tally, took time.Duration) string {
+	var overlaps []string
+	for _, why := range slices.Sorted(maps.Keys(all.overlaps)) {
+		overlaps = append(overlaps, fmt.Sprintf("%d x %s", all.overlaps[why], why))
+	}
+	if len(overlaps) == 0 {
+		overlaps = []string{"none"}
+	}
+	return fmt.Sprintf("sim %s: seeds %d-%d, %d schedules, %d failovers in %v of virtual time, %.0fs; overlaps of others: %s",
+		p.name, all.first, all.last, all.schedules, all.failovers, all.virtual.Round(time.Hour), took.Seconds(), strings.Join(overlaps, ", "))
+}

@@ -1,0 +1,281 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// refusal is an error that the API answers with.
+type refusal int
+
+func (r refusal) Error() string { return http.StatusText(int(r)) }
+
+// wire is the way of one process to the API server: an http.RoundTripper that
+// fails as a lock in memory does. Each request takes a few milliseconds each
+// way, so that those of different processes arrive in any order.
+type wire struct {
+	server  *apitest.Server
+	watches http.RoundTripper
+	by      *process
+	sees    string // the path of an object whose last answer is kept
+
+	mu     sync.Mutex
+	dice   *rand.Rand
+	fault  electiontest.Fault
+	change chan struct{} // closed when fault changes
+	muted  chan struct{} // closed when the watches that run fall silent
+	broken chan struct{} // closed when they break
+}
+
+func newWire(server *apitest.Server, by *process) *wire {
+	return &wire{
+		server: server, watches: apitest.Transport(server), by: by,
+		dice:   rand.New(rand.NewPCG(by.world.seed, uint64(by.started.UnixNano())+uint64(by.seat))),
+		change: make(chan struct{}), muted: make(chan struct{}), broken: make(chan struct{}),
+	}
+}
+
+// Set changes how the wire fails from now on.
+func (w *wire) Set(f electiontest.Fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = f
+	close(w.change)
+	w.change = make(chan struct{})
+	if f.Hang || f.Late || f.Mute {
+		close(w.muted)
+		w.muted = make(chan struct{})
+	}
+	if f.Err != nil {
+		close(w.broken)
+		w.broken = make(chan struct{})
+	}
+}
+
+// reset breaks all watches, also those that are silent or not yet answered.
+func (w *wire) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.broken)
+	w.broken = make(chan struct{})
+}
+
+// now is how it fails, and how long a request takes one way.
+func (w *wire) now() (f electiontest.Fault, change <-chan struct{}, way time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.fault, w.change, w.fault.Delay + time.Duration(w.dice.Int64N(int64(5*time.Millisecond)))
+}
+
+// sender is the key of the process that makes a request.
+type sender struct{}
+
+func senderOf(r *http.Request) *process {
+	if r == nil {
+		return nil
+	}
+	p, _ := r.Context().Value(sender{}).(*process)
+	return p
+}
+
+// late is the key of requests that arrive when their process goes on.
+type late struct{}
+
+func isLate(r *http.Request) bool { return r.Context().Value(late{}) != nil }
+
+// RoundTrip sends a request.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx := context.WithValue(r.Context(), sender{}, w.by)
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body) // of memory
+		_ = r.Body.Close()
+	}
+	request := func(ctx context.Context) *http.Request {
+		r := r.Clone(ctx)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return r
+	}
+	f, change, way := w.now()
+	if f.Late && r.Method != http.MethodGet {
+		go func() {
+			<-change
+			w.server.ServeHTTP(httptest.NewRecorder(), request(context.WithValue(context.WithoutCancel(ctx), late{}, true)))
+		}()
+	}
+	if r.URL.Query().Get("watch") == "true" {
+		return w.watch(request(ctx), f, way)
+	}
+	if err := suffer(ctx, f, way); err != nil {
+		return w.failed(r, err)
+	}
+	answer := httptest.NewRecorder()
+	w.server.ServeHTTP(answer, request(ctx))
+	w.note(r, answer)
+	f, _, way = w.now()
+	if f.LoseAnswers && (f.Mute || r.Method != http.MethodGet) {
+		f.Hang = true
+	}
+	if err := suffer(ctx, f, way); err != nil {
+		return w.failed(r, err)
+	}
+	resp := answer.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// note keeps what an answer says of the object that is of interest.
+func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
+	created := r.Method == http.MethodPost && r.URL.Path+"/lock" == w.sees
+	if w.sees == "" || r.URL.Path != w.sees && !created {
+		return
+	}
+	var o apitest.Object
+	switch {
+	case answer.Code == http.StatusNotFound || r.Method == http.MethodDelete:
+	case answer.Code > http.StatusCreated:
+		return
+	default:
+		if err := json.Unmarshal(answer.Body.Bytes(), &o); err != nil {
+			panic(err)
+		}
+	}
+	w.by.view.Store(&o)
+}
+
+// suffer is one way of a request.
+func suffer(ctx context.Context, f electiontest.Fault, way time.Duration) error {
+	if f.Err != nil {
+		return f.Err
+	}
+	if f.Hang || f.Late {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	timer := time.NewTimer(way)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// failed is an error, or the API's answer that says so.
+func (w *wire) failed(r *http.Request, err error) (*http.Response, error) {
+	var code refusal
+	if !errors.As(err, &code) {
+		return nil, err
+	}
+	answer := httptest.NewRecorder()
+	apitest.Reply(answer, int(code), apitest.Status(int(code), "", code.Error(), "", ""))
+	resp := answer.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// watch opens a watch.
+func (w *wire) watch(r *http.Request, f electiontest.Fault, way time.Duration) (*http.Response, error) {
+	w.mu.Lock()
+	muted, broken := w.muted, w.broken
+	if f.Mute {
+		muted = make(chan struct{})
+		close(muted)
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	go func() {
+		select {
+		case <-broken:
+			cancel(errBroken)
+		case <-ctx.Done():
+		}
+	}()
+	if err := suffer(ctx, f, way); err != nil {
+		cancel(nil)
+		return w.failed(r, err)
+	}
+	resp, err := w.watches.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	resp.Body = &stream{resp.Body, ctx, func() { cancel(nil) }, muted}
+	return resp, nil
+}
+
+var errBroken = errors.New("connection reset by peer")
+
+// stream is the answer to a watch.
+type stream struct {
+	io.ReadCloser
+	ctx    context.Context
+	cancel func()
+	muted  <-chan struct{}
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	select {
+	case <-s.muted:
+		<-s.ctx.Done()
+		return 0, context.Cause(s.ctx)
+	default:
+		return n, err
+	}
+}
+
+func (s *stream) Close() error {
+	s.cancel()
+	return s.ReadCloser.Close()
+}
+
+// config is how a client gets to the server.
+func (w *wire) config(timeout time.Duration) (*rest.Config, *http.Client) {
+	return &rest.Config{Host: "http://apiserver.test", ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+		&http.Client{Transport: w, Timeout: timeout}
+}
+
+// client is one for a group and version, as candidates have.
+func (w *wire) client(gv schema.GroupVersion) rest.Interface {
+	cfg, client := w.config(0)
+	cfg.APIPath = "/apis"
+	if gv.Group == "" {
+		cfg.APIPath = "/api"
+	}
+	cfg.GroupVersion, cfg.NegotiatedSerializer = &gv, scheme.Codecs.WithoutConversion()
+	c, err := rest.RESTClientForConfigAndClient(cfg, client)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// clientset is one for all, as programs of others have.
+func (w *wire) clientset(timeout time.Duration) kubernetes.Interface {
+	c, err := kubernetes.NewForConfigAndClient(w.config(timeout))
+	if err != nil {
+		panic(err)
+	}
+	return c
+}

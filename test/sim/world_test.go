@@ -1,0 +1,396 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// population is who campaigns for what, and what may happen to them.
+type population struct {
+	name    string
+	seats   int // processes at a time
+	steps   int // of a schedule
+	faults  []fault
+	timings []election.Timing
+	cluster func(*world) cluster
+	// margin is what the bound adds to two leases and five seconds.
+	margin time.Duration
+}
+
+// cluster is what processes run on.
+type cluster interface {
+	// join fills in what p runs, and its link.
+	join(p *process)
+	// restart ends a process in good order, and starts another one.
+	restart(p *process)
+	// harm does what concerns the cluster alone.
+	harm(s step)
+	// mend ends all that is wrong with it.
+	mend()
+}
+
+// link is a process' way to the API.
+type link interface{ Set(electiontest.Fault) }
+
+// process is a candidate, of ours or of others, from its start to its end.
+type process struct {
+	name    string
+	seat    int
+	ours    bool
+	forLife bool   // a program that leads for life
+	kind    string // what others' programs are called
+	world   *world
+	dice    *rand.Rand
+
+	timing   election.Timing
+	lease    time.Duration // what it writes
+	stopTime time.Duration // how long its work takes to stop
+	started  time.Time
+
+	link     link
+	elector  *election.Elector
+	mayBegin func() // judges that work begins; nil for no more than always
+	view     atomic.Pointer[apitest.Object]
+	run      func(context.Context)
+	fault    int // counts the faults of its link
+
+	crashed bool // judge's
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+// isDone reports whether nothing of p runs any more.
+func (p *process) isDone() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return p.crashed
+	}
+}
+
+// saw is the object that p read or wrote last, see wire.
+func (p *process) saw() apitest.Object {
+	if o := p.view.Load(); o != nil {
+		return *o
+	}
+	return nil
+}
+
+func (p *process) String() string {
+	if p == nil {
+		return "somebody"
+	}
+	return p.name
+}
+
+// world is one run of a schedule, in a bubble of virtual time.
+type world struct {
+	schedule
+	judge   *judge
+	cluster cluster
+	start   time.Time
+	mended  atomic.Bool
+
+	mu    sync.Mutex
+	count int        // of processes
+	seats []*process // nil where one is to come
+	all   []*process
+	over  bool
+}
+
+// result is what a run showed.
+type result struct {
+	faults    []string // what was unlawful
+	failovers int
+	overlaps  map[string]int
+	virtual   time.Duration
+}
+
+// play runs a schedule.
+func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			r.faults = append(r.faults, fmt.Sprint("panic: ", failure))
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		w := &world{schedule: s, judge: newJudge(log), start: time.Now(), seats: make([]*process, s.population.seats)}
+		w.cluster = s.population.cluster(w)
+		w.play()
+		r = result{w.judge.faults, w.judge.failovers, w.judge.overlaps, time.Since(w.start)}
+	})
+	return r
+}
+
+func (w *world) play() {
+	for seat := range w.seats {
+		w.enter(seat)
+	}
+	for _, s := range w.steps {
+		time.Sleep(time.Until(w.start.Add(s.at)))
+		if len(w.judge.verdict()) > 0 {
+			break
+		}
+		w.judge.trusts(w.current())
+		w.judge.endure(w.timing.LeaseDuration + 2*w.timing.RenewInterval)
+		w.suffer(s)
+	}
+	w.mend()
+	bound := 2*w.timing.LeaseDuration + 5*time.Second + w.population.margin
+	time.Sleep(bound)
+	if p := w.judge.leads(); p == nil && len(w.judge.verdict()) == 0 {
+		w.judge.mu.Lock()
+		w.judge.unlawful("nobody leads %v after all was mended: held by %q", bound, w.judge.lease.holder)
+		w.judge.mu.Unlock()
+	}
+	w.close()
+}
+
+// current are the processes that run.
+func (w *world) current() (all []*process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.seats {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// enter starts a process in a seat that is free.
+func (w *world) enter(seat int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || w.seats[seat] != nil {
+		return
+	}
+	n := w.count
+	w.count++
+	p := &process{
+		name: fmt.Sprintf("c%d.%d", seat, n), seat: seat, ours: true, kind: "candidate", world: w,
+		dice: rand.New(rand.NewPCG(w.seed, uint64(1000+n))), started: time.Now(),
+		done: make(chan struct{}),
+	}
+	p.timing = slowed(w.timing, drifts[p.dice.IntN(len(drifts))])
+	p.lease = w.timing.LeaseDuration
+	p.stopTime = some(p.dice, max(p.timing.StopGrace, time.Millisecond+1))
+	if p.dice.IntN(3) == 0 {
+		p.stopTime = p.timing.StopGrace
+	}
+	w.cluster.join(p)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	w.seats[seat] = p
+	w.all = append(w.all, p)
+	w.judge.log("%.3fs %s starts", time.Since(w.start).Seconds(), p.name)
+	go func() {
+		defer close(p.done)
+		p.run(ctx)
+	}()
+}
+
+// drifts are by how much a process' clock may be behind the others' while it
+// counts its own time, as parts of what is promised.
+var drifts = []float64{1, 1, 0, 0.5, -1}
+
+// slowed is the timing, in time that passes for all, of a process whose clock
+// runs slow by a part of what is promised: its spans take longer than it means.
+func slowed(t election.Timing, part float64) election.Timing {
+	rate := 1 - part*t.MaxClockDrift
+	stretch := func(d time.Duration) time.Duration { return time.Duration(float64(d) / rate) }
+	t.RenewDeadline, t.StopGrace = stretch(t.RenewDeadline), stretch(t.StopGrace)-time.Microsecond
+	t.MaxClockDrift = 1e-12 // used up
+	return t
+}
+
+// elect makes p a candidate for a lock.
+func (p *process) elect(lock election.Lock) {
+	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: election.Candidate{
+		Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: p.name + "/uid-" + p.name,
+	}}
+	// A head start only ever delays, also one that is below nothing.
+	start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
+	if p.dice.IntN(3) == 0 {
+		config.HeadStart = func(election.Takeover) time.Duration { return start }
+	}
+	if p.dice.IntN(4) == 0 {
+		config.Logger = logr.New(&stalls{world: p.world, dice: rand.New(rand.NewPCG(p.world.seed, p.dice.Uint64()))})
+	}
+	e, err := election.New(config)
+	if err != nil {
+		panic(err)
+	}
+	p.elector = e
+	p.run = func(ctx context.Context) { _ = e.Run(ctx, p.work) } // why it ended is in the judge's hands
+}
+
+func (p *process) work(ctx context.Context, term election.Term) error {
+	j := p.world.judge
+	j.begin(p, term)
+	j.trusts(p.world.current())
+	<-ctx.Done()
+	time.Sleep(p.stopTime)
+	j.mu.Lock()
+	crashed := p.crashed
+	j.mu.Unlock()
+	if crashed {
+		return election.ErrUnfinished // it does not get to release anything
+	}
+	j.end(p)
+	return ctx.Err()
+}
+
+// suffer does a step.
+func (w *world) suffer(s step) {
+	w.judge.log("%.3fs STEP %v", time.Since(w.start).Seconds(), s)
+	if s.seat == leaderSeat {
+		s.seat = 0
+		if p := w.judge.leads(); p != nil {
+			s.seat = p.seat
+		}
+	}
+	w.mu.Lock()
+	p := w.seats[s.seat]
+	w.mu.Unlock()
+	if f, ok := linkFault(s); ok {
+		if p != nil {
+			w.strike(p, f, s.lasts)
+		}
+		return
+	}
+	switch s.fault {
+	case outage:
+		for _, p := range w.current() {
+			w.strike(p, electiontest.Fault{Hang: true}, s.lasts)
+		}
+	case crash:
+		w.crash(p, s.lasts)
+	case restart:
+		if p != nil {
+			w.cluster.restart(p)
+		}
+	case resign:
+		if p != nil && p.elector != nil {
+			go func() { _ = p.elector.Resign(context.Background()) }()
+		}
+	case remove:
+		// Who has not seen a record cannot know of it (S4): one that is made and
+		// deleted while a candidate does not get on, or between its look and its
+		// write, is another matter.
+		if w.judge.stands() > 5*w.timing.LeaseDuration {
+			w.cluster.harm(s)
+		}
+	default:
+		w.cluster.harm(s)
+	}
+}
+
+// linkFault is what a step does to the way of one process.
+func linkFault(s step) (electiontest.Fault, bool) {
+	switch s.fault {
+	case cut:
+		return electiontest.Fault{Hang: true}, true
+	case oneWay:
+		return electiontest.Fault{LoseAnswers: true, Mute: true}, true
+	case mute:
+		return electiontest.Fault{Mute: true}, true
+	case lose:
+		return electiontest.Fault{LoseAnswers: true}, true
+	case slow:
+		return electiontest.Fault{Delay: s.degree}, true
+	case refuse:
+		return electiontest.Fault{Err: refusals[int(s.degree/time.Millisecond)%len(refusals)]}, true
+	case pause:
+		return electiontest.Fault{Late: true}, true
+	}
+	return electiontest.Fault{}, false
+}
+
+// strike makes a link fail for a while, or until the next fault.
+func (w *world) strike(p *process, f electiontest.Fault, lasts time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.fault++
+	n := p.fault
+	p.link.Set(f)
+	time.AfterFunc(lasts, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if p.fault == n {
+			p.link.Set(electiontest.Fault{})
+		}
+	})
+}
+
+// crash ends a process as SIGKILL does. What it has sent may still arrive.
+func (w *world) crash(p *process, away time.Duration) {
+	if p == nil {
+		return
+	}
+	w.judge.crash(p)
+	w.mu.Lock()
+	p.fault++
+	p.link.Set(electiontest.Fault{Err: errCrashed})
+	w.seats[p.seat] = nil
+	w.mu.Unlock()
+	p.cancel()
+	time.AfterFunc(away, func() { w.enter(p.seat) })
+}
+
+// restart ends a process in good order; the next comes up at once.
+func (w *world) restart(p *process) {
+	w.mu.Lock()
+	w.seats[p.seat] = nil
+	w.mu.Unlock()
+	p.cancel()
+	w.enter(p.seat)
+}
+
+// mend ends all faults, and fills all seats.
+func (w *world) mend() {
+	w.judge.log("%.3fs all is mended", time.Since(w.start).Seconds())
+	w.mended.Store(true)
+	w.cluster.mend()
+	w.mu.Lock()
+	for _, p := range w.all {
+		if w.seats[p.seat] == p || !p.crashed {
+			p.fault++
+			p.link.Set(electiontest.Fault{})
+		}
+	}
+	w.mu.Unlock()
+	for seat := range w.seats {
+		w.enter(seat)
+	}
+}
+
+// close ends all processes.
+func (w *world) close() {
+	w.mu.Lock()
+	w.over = true
+	w.mu.Unlock()
+	for _, p := range w.all {
+		p.cancel()
+	}
+	for _, p := range w.all {
+		<-p.done
+	}
+	w.cluster.mend()
+}
