@@ -122,12 +122,10 @@ func (r *run) endInquest() {
 // isEarly reports whether this candidate is among the first at the takeover from
 // a holder that has died, as far as it knows.
 func (r *run) isEarly(holder Details) bool {
-	t := r.takeover(freeing{cause: CauseDied, holder: holder.Holder, details: holder})
-	mine, before := r.headStartOf(t), 0
+	sooner := r.sooner(r.takeover(freeing{cause: CauseDied, holder: holder.Holder, details: holder}))
+	me, before := Peer{Candidate: r.config.Candidate}, 0
 	for _, p := range r.peers {
-		t.Candidate = p.Candidate
-		theirs := r.headStartOf(t)
-		if p.Identity != holder.Holder && (theirs < mine || theirs == mine && p.Identity < r.config.Candidate.Identity) {
+		if p.Identity != holder.Holder && sooner(p, me) < 0 {
 			before++
 		}
 	}

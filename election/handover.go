@@ -186,7 +186,8 @@ func (r *run) successor(to Successor) (string, error) {
 	if len(fit) == 0 {
 		return "", unfit
 	}
-	return slices.MinFunc(fit, r.sooner()).Identity, nil
+	over := r.takeover(freeing{cause: CauseReleased, holder: r.config.Candidate.Identity, details: r.config.Candidate.details()})
+	return slices.MinFunc(fit, r.sooner(over)).Identity, nil
 }
 
 // fit returns the candidates that a handover may go to, by identity; or why
@@ -221,21 +222,6 @@ func (r *run) fit(to Successor) (fit []Peer, unfit error) {
 		}
 	}
 	return fit, unfit
-}
-
-// sooner compares candidates by who comes first at a takeover from this one.
-func (r *run) sooner() func(a, b Peer) int {
-	over := r.takeover(freeing{cause: CauseReleased, holder: r.config.Candidate.Identity, details: r.config.Candidate.details()})
-	start := func(p Peer) time.Duration {
-		if r.config.HeadStart == nil {
-			return 0
-		}
-		over.Candidate = p.Candidate
-		return max(0, r.config.HeadStart(over))
-	}
-	return func(a, b Peer) int {
-		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))
-	}
 }
 
 // noShow is a successor that did not take the lock.

@@ -34,16 +34,7 @@ func (c *crowd) join(config *election.Config) {
 	box := make(chan []election.Peer, 100)
 	box <- c.peers
 	c.boxes = append(c.boxes, box)
-	config.Peers = func(ctx context.Context, tell func([]election.Peer)) {
-		for {
-			select {
-			case peers := <-box:
-				tell(peers)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
+	informed(box)(config)
 }
 
 // change changes the crowd, and waits until all know.

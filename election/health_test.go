@@ -47,22 +47,6 @@ func (s *stage) admit(identity string, health error, change ...func(*election.Co
 	return p
 }
 
-// informed has it told who campaigns, by words.
-func informed(words chan []election.Peer) func(*election.Config) {
-	return func(c *election.Config) {
-		c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
-			for {
-				select {
-				case peers := <-words:
-					tell(peers)
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
-	}
-}
-
 func unwell(identity string) election.Peer {
 	p := peer(identity)
 	p.Unhealthy = errSick.Error()

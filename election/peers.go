@@ -58,3 +58,14 @@ func (r *run) headStartOf(t Takeover) time.Duration {
 	}
 	return max(0, r.config.HeadStart(t))
 }
+
+// sooner compares candidates by who comes first at a takeover.
+func (r *run) sooner(t Takeover) func(a, b Peer) int {
+	start := func(p Peer) time.Duration {
+		t.Candidate = p.Candidate
+		return r.headStartOf(t)
+	}
+	return func(a, b Peer) int {
+		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))
+	}
+}

@@ -17,23 +17,29 @@ func peer(identity string) election.Peer {
 	return election.Peer{Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}}
 }
 
+// informed has a candidate told who campaigns, by words.
+func informed(words chan []election.Peer) func(*election.Config) {
+	return func(c *election.Config) {
+		c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
+			for {
+				select {
+				case peers := <-words:
+					tell(peers)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+	}
+}
+
 func TestAHeadStartKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
 		words := make(chan []election.Peer)
 		var asked election.Takeover
-		b := s.start("b", func(c *election.Config) {
-			c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
-				for {
-					select {
-					case peers := <-words:
-						tell(peers)
-					case <-ctx.Done():
-						return
-					}
-				}
-			}
+		b := s.start("b", informed(words), func(c *election.Config) {
 			c.HeadStart = func(o election.Takeover) time.Duration { asked = o; return 0 }
 		})
 		words <- []election.Peer{peer("a")}
