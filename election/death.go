@@ -5,6 +5,7 @@ package election
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -72,6 +73,7 @@ func (j *judge) died() bool {
 // its own. The zero inquest is about nobody.
 type inquest struct {
 	suspect Suspect
+	over    Takeover // the takeover that Suspect.Early was decided by
 	about   tenure
 	proven  chan struct{} // gets a word when it is dead
 	end     context.CancelFunc
@@ -84,21 +86,24 @@ func (r *run) inquire() {
 		return
 	}
 	suspect, suspected := r.judge.suspect()
-	if suspected = suspected && r.clearance.Granted; suspected {
-		suspect.Early = r.isEarly(suspect.Details)
-	} else {
-		suspect = Suspect{}
+	if !suspected || !r.clearance.Granted {
+		r.endInquest()
+		return
 	}
-	if suspect == r.inquest.suspect {
+	over := r.takeover(freeing{cause: CauseDied, holder: suspect.Details.Holder, details: suspect.Details})
+	last := &r.inquest
+	suspect.Early = last.suspect.Early
+	if suspect == last.suspect && slices.Equal(over.Peers, last.over.Peers) && slices.Equal(over.Evacuated, last.over.Evacuated) {
+		return // to rank them all again would take time that a takeover has not
+	}
+	suspect.Early, last.over = r.isEarly(over), over
+	if suspect == last.suspect {
 		return
 	}
 	r.endInquest()
-	if !suspected {
-		return
-	}
 	ctx, end := context.WithCancel(r.watching)
 	proven := make(chan struct{}, 1)
-	r.inquest = inquest{suspect: suspect, about: tenureOf(r.judge.newest.Record), proven: proven, end: end}
+	r.inquest = inquest{suspect: suspect, over: over, about: tenureOf(r.judge.newest.Record), proven: proven, end: end}
 	r.beside.Go(func() {
 		if r.config.Dead(ctx, suspect) == nil {
 			proven <- struct{}{}
@@ -121,11 +126,11 @@ func (r *run) endInquest() {
 
 // isEarly reports whether this candidate is among the first at the takeover from
 // a holder that has died, as far as it knows.
-func (r *run) isEarly(holder Details) bool {
-	sooner := r.sooner(r.takeover(freeing{cause: CauseDied, holder: holder.Holder, details: holder}))
+func (r *run) isEarly(over Takeover) bool {
+	sooner := r.sooner(over)
 	me, before := Peer{Candidate: r.config.Candidate}, 0
 	for _, p := range r.peers {
-		if p.Identity != holder.Holder && sooner(p, me) < 0 {
+		if p.Identity != over.Previous && sooner(p, me) < 0 {
 			before++
 		}
 	}

@@ -358,3 +358,44 @@ func TestTheTwoThatGoFirstAreEarly(t *testing.T) {
 		}
 	})
 }
+
+func TestWhoIsEarlyIsReckonedAnewOnlyWhenSomethingChanges(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		var judge coroner
+		var asked atomic.Int32 // for head starts of others
+		all := newCrowd("a", "d")
+		s.start("d", judge.heeded, all.join, func(c *election.Config) {
+			c.HeadStart = func(o election.Takeover) time.Duration {
+				if o.Candidate.Identity == "d" {
+					return 1
+				}
+				asked.Add(1)
+				return 0
+			}
+		})
+		time.Sleep(2 * interval) // the term's token is noted
+		early := func() bool {
+			questions := judge.questions()
+			return questions[len(questions)-1].Early
+		}
+		if !early() {
+			t.Error("the only follower is not early")
+		}
+		all.change(func(peers []election.Peer) []election.Peer { return append(peers, peer("b"), peer("c")) })
+		if early() {
+			t.Error("it is early, though two others go first")
+		}
+		before := asked.Load()
+		time.Sleep(10 * interval)
+		if n := asked.Load(); n != before {
+			t.Errorf("reckoned %d times more, though nothing was new", n-before)
+		}
+		s.write(func(r *election.Record) { r.Evacuated = "z-b" })
+		synctest.Wait()
+		if n := asked.Load(); n == before {
+			t.Error("not reckoned anew after an evacuation")
+		}
+	})
+}
