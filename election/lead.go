@@ -4,6 +4,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 			Lock:     r.config.Lock.Describe(),
 			Holder:   r.config.Candidate.Identity,
 			Zone:     r.config.Candidate.Zone,
-			Token:    last.snapshot.Version.Number,
+			Token:    cmp.Or(last.snapshot.Version.Token, last.snapshot.Version.Number),
 			Began:    time.Now(),
 			Cause:    won.cause,
 			Previous: won.holder,

@@ -64,9 +64,13 @@ func (d Description) String() string {
 // a record of which nothing is known.
 type Version struct {
 	// Number orders the versions of a lock, also across deletion and
-	// creation: a later write has a larger number. It is the source of
-	// fencing tokens, and never zero where a record exists.
+	// creation: a later write has a larger number. It is never zero where a
+	// record exists.
 	Number uint64
+	// Token is the fencing token of a term whose first acknowledged write made
+	// this version. Zero means Number: set it where that orders versions within
+	// one process alone.
+	Token uint64
 	// UID changes when the record is deleted and made anew.
 	UID string
 	// Opaque belongs to the Lock, which gets it back in Write. It is nil

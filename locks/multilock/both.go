@@ -141,7 +141,7 @@ func (b *both) Write(ctx context.Context, base election.Version, r election.Reco
 	if err != nil {
 		return election.Snapshot{}, &halfError{b.legacy.Describe(), err}
 	}
-	return b.wrote(b.state(governing, legacy)), nil
+	return b.wrote(b.state(governing, legacy))
 }
 
 // bare returns the version of the legacy object where there is no lock on it: it
@@ -164,12 +164,18 @@ func (b *both) writeAlone(ctx context.Context, from *twinState, r election.Recor
 	if !b.alone(governing) {
 		return election.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so that nothing is renewed", b.governing.Describe(), b.legacy.Describe())
 	}
-	return b.wrote(b.state(governing, election.Snapshot{})), nil
+	return b.wrote(b.state(governing, election.Snapshot{}))
 }
 
-func (b *both) wrote(s *twinState) election.Snapshot {
-	b.known.wrote(s)
-	return s.snapshot(s.newest())
+// wrote is the answer to a write.
+func (b *both) wrote(s *twinState) (election.Snapshot, error) {
+	number, ok := b.known.wrote(s)
+	if !ok {
+		return election.Snapshot{}, fmt.Errorf("%s was written by somebody else meanwhile, so that nothing is renewed", b.legacy.Describe())
+	}
+	now := s.snapshot(number)
+	now.Version.Token = s.newest()
+	return now, nil
 }
 
 // halfError is that of a write whose second half failed.

@@ -625,9 +625,13 @@ func numberStates(t *testing.T, seed uint64) {
 			s := p.read(twin)
 			note(s)
 			s, err := twin.Write(t.Context(), s.Version, ours("a", second))
-			if now := p.read(p.governing).Version.Number; err != nil || s.Version.Number != now {
-				t.Errorf("seed %d: wrote at %d, %v: the token is %d", seed, s.Version.Number, err, now)
+			if now := p.read(p.governing).Version.Number; err != nil || s.Version.Token != now {
+				t.Errorf("seed %d: wrote with the token %d, %v, at %d", seed, s.Version.Token, err, now)
 			}
+			if s.Version.Number <= last {
+				t.Errorf("seed %d: wrote at %d after being told of %d", seed, s.Version.Number, last)
+			}
+			note(s)
 		}
 		if dice.IntN(2) == 0 {
 			time.Sleep(time.Duration(dice.IntN(3000)) * time.Millisecond)

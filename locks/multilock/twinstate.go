@@ -249,16 +249,21 @@ func (n *twinNumbers) watched(s *twinState) (uint64, bool) {
 	return n.next(s), true
 }
 
-// wrote notes what was written. Its number for the caller is that of the
-// database, for tokens are made of it.
-func (n *twinNumbers) wrote(s *twinState) {
+// wrote numbers what was written; false means that the legacy side was written
+// by somebody else since. Where the governing one was, this is old news: its
+// number is that of the database, and less than that of what is known.
+func (n *twinNumbers) wrote(s *twinState) (uint64, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.at = twinPlace{markOf(s.governing.Version), markOf(s.legacy.Version)}
 	n.overlook(s)
-	if s.at.notBefore(n.place) {
-		n.next(s)
+	switch {
+	case s.at.notBefore(n.place):
+		return n.next(s), true
+	case s.at.legacy.number < n.place.legacy.number:
+		return 0, false
 	}
+	return s.newest(), true
 }
 
 // next returns the number of a state that is not older than the newest known.
