@@ -67,7 +67,9 @@ type TwinConfig struct {
 //
 // The number of a version is the larger of the two, which are comparable since
 // all objects of a cluster that are not events are kept in one etcd: that is
-// assumed. So tokens go on growing when the Lease is used alone later.
+// assumed. So tokens go on growing when the Lease is used alone later. Where
+// the two sides' changes are heard in another order than they were made, a number
+// within this process is larger than that: tokens never are.
 //
 // Legacy electors up to client-go 0.26 judge an expiry by their own
 // LeaseDuration: RenewInterval must suit the shortest, and the lock is not
@@ -109,7 +111,7 @@ type Twin struct {
 	both   *both
 	config TwinConfig
 	record *annotation.Lock
-	turned chan struct{} // the phase has changed
+	turned chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
 var _ election.Guardian = (*Twin)(nil)
@@ -169,13 +171,18 @@ func (t *Twin) Watch(ctx context.Context, from election.Version, events chan<- e
 // the error is not election.ErrConflict then, whatever it was. It does not take
 // the lock for a new holder at a version whose phase forbids that (ErrPhase).
 func (t *Twin) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
-	if s, ok := base.Opaque.(*twinState); ok && s != nil {
+	s, ok := base.Opaque.(*twinState)
+	if ok && s != nil {
 		at := s.governing.Version
 		if err := mayTake(t.clearance(record.StageOf(at)), at, r); err != nil {
 			return election.Snapshot{}, err
 		}
 	}
-	return t.both.Write(ctx, base, r)
+	now, err := t.both.Write(ctx, base, r)
+	if err != nil && !(ok && s.alone) {
+		signal(t.turned) // half of it may stand on the legacy object, in a phase that is clean by now
+	}
+	return now, err
 }
 
 func (t *Twin) clearance(stage record.Stage) election.Clearance {

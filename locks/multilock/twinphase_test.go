@@ -387,6 +387,29 @@ func TestNothingIsTakenOffThatCounts(t *testing.T) {
 	})
 }
 
+// TestHalfAWriteIsTakenOffAgain: the leader may hear that its record is gone from
+// the legacy object before it hears that the phase is clean, and mend that.
+func TestHalfAWriteIsTakenOffAgain(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		before, err := a.twin.Read(s.T.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.phase(record.PhaseClean)
+		s.held("nobody, a")
+		state := *before.Version.Opaque.(*twinState)
+		if state.legacy, err = s.legacy.Read(s.T.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.twin.Write(s.T.Context(), election.Version{Opaque: &state}, before.Record); err == nil {
+			t.Error("what phase clean forbids was written")
+		}
+		synctest.Wait()
+		s.held("nobody, a")
+	})
+}
+
 func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		object := func(annotations map[string]string) {
