@@ -49,11 +49,11 @@ func (t *Testbed) moveControllers(ctx context.Context) error {
 // least one other zone, if there is another; the preferred one if it is so.
 // The caller holds mu.
 func (t *Testbed) livingZone(preferred string) (string, bool) {
-	if z, ok := t.zones[preferred]; ok && z.ready && !t.cutOff(preferred) {
+	if z, ok := t.zones[preferred]; ok && t.well(z) && !t.cutOff(preferred) {
 		return preferred, true
 	}
 	for _, name := range t.config.Zones {
-		if t.zones[name].ready && !t.cutOff(name) {
+		if t.well(t.zones[name]) && !t.cutOff(name) {
 			return name, true
 		}
 	}

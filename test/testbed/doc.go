@@ -46,5 +46,6 @@
 //
 // One kube-controller-manager runs outside of the zones too, without leader
 // election, as a client of one zone's apiserver. When that zone loses power or
-// is partitioned from all others it is started anew on another zone.
+// is partitioned from all others it is started anew on another zone; when only
+// a part of that zone is paused or killed, after EndpointLease.
 package testbed

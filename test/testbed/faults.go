@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 )
 
@@ -63,76 +62,6 @@ func (t *Testbed) Restore(ctx context.Context, zones ...string) error {
 		return errors.Join(fmt.Errorf("restore %v: %w", zones, err), t.darken(dark))
 	}
 	return errors.Join(t.settle(ctx), t.moveControllers(ctx))
-}
-
-// RestartAPIServer kills a zone's apiserver, starts it again, and waits until it
-// is ready. All else in the zone goes on, and virtual IPs go on leading there:
-// new connections are refused meanwhile. Other methods need not wait for it.
-func (t *Testbed) RestartAPIServer(ctx context.Context, zone string) error {
-	started, err := t.restartAPIServer(ctx, zone)
-	if err == nil {
-		err = t.waitForAPIServer(ctx, zone, started)
-	}
-	if err != nil {
-		return fmt.Errorf("restart the apiserver of zone %s: %w", zone, err)
-	}
-	return nil
-}
-
-func (t *Testbed) restartAPIServer(ctx context.Context, zone string) (*task, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z, err := t.poweredZone(zone)
-	if err != nil {
-		return nil, err
-	}
-	if err := z.apiserver.kill(ctx); err != nil {
-		return nil, err
-	}
-	t.say("zone %s: the apiserver was killed", zone)
-	started, err := t.startPart(z, "apiserver", t.apiserverFlags(zone), nil)
-	if err != nil {
-		return nil, err
-	}
-	z.apiserver = started
-	return started, nil
-}
-
-// Part is a part of the control plane that every zone has.
-type Part string
-
-// The parts.
-const (
-	Etcd      Part = "etcd"
-	APIServer Part = "apiserver"
-)
-
-// Pause freezes a part of the control plane (SIGSTOP) in all zones that have
-// power: its connections stay open, and nobody answers on them. Nothing can be
-// started or restored before Resume.
-func (t *Testbed) Pause(part Part) error { return t.signalAll(part, stopSignal) }
-
-// Resume lets a part that was paused go on.
-func (t *Testbed) Resume(part Part) error { return t.signalAll(part, continueSignal) }
-
-func (t *Testbed) signalAll(part Part, s os.Signal) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var errs []error
-	for _, z := range t.zones {
-		if z.dark || t.closed {
-			continue
-		}
-		task := map[Part]*task{Etcd: z.etcd, APIServer: z.apiserver}[part]
-		if task == nil {
-			return fmt.Errorf("there is no part %q: use %s or %s", part, Etcd, APIServer)
-		}
-		if err := task.process.Signal(s); err != nil {
-			errs = append(errs, fmt.Errorf("send %s to the %s of zone %s: %w", s, part, z.name, err))
-		}
-	}
-	t.say("%s to every %s", s, part)
-	return errors.Join(errs...)
 }
 
 // darken takes the power from zones that did not come up, so that Restore can
@@ -217,7 +146,7 @@ func (t *Testbed) Heal() error {
 		return errors.New("heal partitions: the testbed is closed")
 	}
 	for _, name := range t.cutOffZones() {
-		if z := t.zones[name]; z.ready {
+		if z := t.zones[name]; t.well(z) {
 			z.epoch++
 			z.expired = false
 		}

@@ -120,6 +120,7 @@ type task struct {
 	process *os.Process
 	done    chan struct{} // closed when the program has ended and is reaped
 	err     error         // how it ended; read it after done
+	paused  bool          // stopped by the testbed, which holds its lock for every use
 }
 
 // kill kills the program and waits until it is gone. It may be gone already.
@@ -143,6 +144,24 @@ func (t *task) ended() bool {
 	default:
 		return false
 	}
+}
+
+// runs reports whether the program is there and not paused.
+func (t *task) runs() bool { return t != nil && !t.ended() && !t.paused }
+
+// frozenTimeout bounds how long a program may take to stand still.
+const frozenTimeout = 5 * time.Second
+
+// awaitStill waits until a program that was told to stop stands still.
+func (t *task) awaitStill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, frozenTimeout)
+	defer cancel()
+	return poll(ctx, "wait until "+t.name+" stands still", func(context.Context) error {
+		if t.ended() || frozen(t.process.Pid) {
+			return nil
+		}
+		return fmt.Errorf("process %d still runs", t.process.Pid)
+	})
 }
 
 // logTail is how much of a log an error quotes.

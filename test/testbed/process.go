@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // ProcessSpec is a program to run in a zone.
@@ -32,9 +31,6 @@ type Process struct {
 	task   *task
 	output *transcript
 }
-
-// frozenTimeout bounds how long Pause waits for a program to stand still.
-const frozenTimeout = 5 * time.Second
 
 // StartProcess runs a program in a zone. It ends by itself, by its methods, by
 // CutPower of the zone, or at Close; on Linux also when the test process dies.
@@ -117,14 +113,7 @@ func (p *Process) Pause() error {
 	if err := p.signal(stopSignal); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(p.bed.ctx, frozenTimeout)
-	defer cancel()
-	return poll(ctx, "wait until "+p.task.name+" stands still", func(context.Context) error {
-		if p.task.ended() || frozen(p.PID()) {
-			return nil
-		}
-		return fmt.Errorf("process %d still runs", p.PID())
-	})
+	return p.task.awaitStill(p.bed.ctx)
 }
 
 // Resume lets a paused program go on (SIGCONT).

@@ -199,9 +199,16 @@ func TestCutOffZone(t *testing.T) {
 		}
 		c := client(t, living)
 		eventually(t, "write on the other side", func(ctx context.Context) error { return write(ctx, c, "whole") })
-		backendsAre(t, bed, "za", "za", "zb")
+		if err := bed.Kill(t.Context(), APIServer, "za"); err != nil {
+			t.Fatal(err)
+		}
+		backendsAre(t, bed, "za", "zb")
 		backendsAre(t, bed, "zc", "za", "zb", "zc")
 		if err := bed.Heal(); err != nil {
+			t.Fatal(err)
+		}
+		backendsAre(t, bed, "za", "zb", "zc")
+		if err := bed.Start(t.Context(), APIServer, "za"); err != nil {
 			t.Fatal(err)
 		}
 		backendsAre(t, bed, "za", "za", "zb", "zc")

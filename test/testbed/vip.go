@@ -86,7 +86,8 @@ func (t *Testbed) expireLater(z *zone) {
 	})
 }
 
-// expire takes a zone out of the virtual IPs if it is still in the same epoch.
+// expire takes a zone out of the virtual IPs if it is still in the same epoch,
+// and the controllers to another, for their own lease has run out too.
 func (t *Testbed) expire(z *zone, epoch int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,4 +100,7 @@ func (t *Testbed) expire(z *zone, epoch int) {
 		return
 	}
 	t.say("zone %s: its endpoint lease has run out", z.name)
+	if err := t.moveControllers(t.ctx); err != nil {
+		t.say("move the controllers away from zone %s: %v", z.name, err)
+	}
 }

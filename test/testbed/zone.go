@@ -55,6 +55,28 @@ func (t *Testbed) poweredZone(name string) (*zone, error) {
 	return z, err
 }
 
+// poweredZones finds zones that have power, those named or all. The caller
+// holds mu.
+func (t *Testbed) poweredZones(names []string) ([]*zone, error) {
+	var found []*zone
+	for _, name := range names {
+		z, err := t.poweredZone(name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, z)
+	}
+	if len(names) > 0 {
+		return found, nil
+	}
+	for _, name := range t.config.Zones {
+		if z, err := t.poweredZone(name); err == nil {
+			found = append(found, z)
+		}
+	}
+	return found, nil
+}
+
 // zone finds a zone. The caller holds mu.
 func (t *Testbed) zone(name string) (*zone, error) {
 	z, ok := t.zones[name]
@@ -93,14 +115,13 @@ func (t *Testbed) bootAll(ctx context.Context, zones []*zone) error {
 func (t *Testbed) boot(ctx context.Context, z *zone) error {
 	z.boots++
 	var err error
-	if z.etcd, err = t.startPart(z, "etcd", t.etcdFlags(z.name), t.network.environ(z.name)); err != nil {
+	if z.etcd, err = t.startEtcd(z); err != nil {
 		return err
 	}
-	if err := t.waitFor(ctx, z.etcd, "http://"+t.network.site(z.name).etcd+"/health"); err != nil {
+	if err := t.waitForEtcd(ctx, z.name, z.etcd); err != nil {
 		return err
 	}
-	t.say("zone %s: etcd is ready", z.name)
-	if z.apiserver, err = t.startPart(z, "apiserver", t.apiserverFlags(z.name), nil); err != nil {
+	if z.apiserver, err = t.startAPIServer(z); err != nil {
 		return err
 	}
 	if err := t.waitForAPIServer(ctx, z.name, z.apiserver); err != nil {
@@ -111,6 +132,22 @@ func (t *Testbed) boot(ctx context.Context, z *zone) error {
 		return nil
 	}
 	z.kubelet, err = startKubelet(ctx, z.name, z.boots, t.restConfig(z.name))
+	return err
+}
+
+func (t *Testbed) startEtcd(z *zone) (*task, error) {
+	return t.startPart(z, "etcd", t.etcdFlags(z.name), t.network.environ(z.name))
+}
+
+func (t *Testbed) startAPIServer(z *zone) (*task, error) {
+	return t.startPart(z, "apiserver", t.apiserverFlags(z.name), nil)
+}
+
+func (t *Testbed) waitForEtcd(ctx context.Context, zone string, part *task) error {
+	err := t.waitFor(ctx, part, "http://"+t.network.site(zone).etcd+"/health")
+	if err == nil {
+		t.say("zone %s: etcd is ready", zone)
+	}
 	return err
 }
 

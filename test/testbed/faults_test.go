@@ -1,0 +1,136 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// impatience is how long a request may take that is not to succeed.
+const impatience = 700 * time.Millisecond
+
+// TestFaultsBiteAndEnd makes one fault after the other on one testbed.
+func TestFaultsBiteAndEnd(t *testing.T) {
+	bed := startBed(t, Config{WithoutControllers: true, WithoutNodes: true})
+	for _, fault := range []struct {
+		name string
+		test func(*testing.T, *Testbed)
+	}{
+		{"one apiserver is paused", pausesOneAPIServer},
+		{"etcd's leader is paused", pausesLeader},
+		{"etcd's leader is killed", killsLeader},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			fault.test(t, bed)
+			for _, zone := range bed.Zones() {
+				writes(t, bed, zone)
+			}
+		})
+	}
+}
+
+// writes waits until a zone's apiserver takes writes.
+func writes(t *testing.T, bed *Testbed, zone string) {
+	t.Helper()
+	c := impatient(t, bed, zone)
+	eventually(t, "write in zone "+zone, func(ctx context.Context) error { return write(ctx, c, "fault") })
+}
+
+// refuses waits until a zone's apiserver takes no writes.
+func refuses(t *testing.T, bed *Testbed, zone string) {
+	t.Helper()
+	c := impatient(t, bed, zone)
+	eventually(t, "wait for zone "+zone+" to take no writes", func(ctx context.Context) error {
+		if write(ctx, c, "fault") == nil {
+			return errors.New("it takes them")
+		}
+		return nil
+	})
+}
+
+// impatient is a client that does not wait for what does not come.
+func impatient(t *testing.T, bed *Testbed, zone string) kubernetes.Interface {
+	t.Helper()
+	config := bed.RESTConfig(zone)
+	config.Timeout = impatience
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// others are all zones but one.
+func others(bed *Testbed, zone string) []string {
+	var rest []string
+	for _, other := range bed.Zones() {
+		if other != zone {
+			rest = append(rest, other)
+		}
+	}
+	return rest
+}
+
+// leaderOf finds etcd's leader.
+func leaderOf(t *testing.T, bed *Testbed) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	leader, err := bed.EtcdLeader(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leader
+}
+
+func pausesOneAPIServer(t *testing.T, bed *Testbed) {
+	ok(t, bed.Pause(APIServer, "za"))
+	refuses(t, bed, "za")
+	for _, zone := range others(bed, "za") {
+		writes(t, bed, zone)
+	}
+	ok(t, bed.Resume(APIServer, "za"))
+}
+
+func pausesLeader(t *testing.T, bed *Testbed) {
+	leader := leaderOf(t, bed)
+	ok(t, bed.Pause(Etcd, leader))
+	losesLeader(t, bed, leader)
+	ok(t, bed.Resume(Etcd, leader))
+}
+
+func killsLeader(t *testing.T, bed *Testbed) {
+	leader := leaderOf(t, bed)
+	ok(t, bed.Kill(t.Context(), Etcd, leader))
+	losesLeader(t, bed, leader)
+	ok(t, bed.Start(t.Context(), Etcd, leader))
+	if err := bed.Start(t.Context(), Etcd, leader); err == nil {
+		t.Error("a member that runs was started again")
+	}
+}
+
+// losesLeader checks that a zone is without etcd and that the others are not.
+func losesLeader(t *testing.T, bed *Testbed, leader string) {
+	t.Helper()
+	refuses(t, bed, leader)
+	for _, zone := range others(bed, leader) {
+		writes(t, bed, zone)
+	}
+	if next := leaderOf(t, bed); next == leader {
+		t.Errorf("the member of zone %s leads still", leader)
+	}
+}
+
+// ok wants no error.
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

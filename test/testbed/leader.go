@@ -1,0 +1,84 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// EtcdLeader returns the zone whose etcd member leads the others. It waits for
+// one: members elect a leader anew within seconds. A member that leads and is
+// cut off from the others counts only until they have elected another.
+func (t *Testbed) EtcdLeader(ctx context.Context) (string, error) {
+	var leader string
+	err := poll(ctx, "find etcd's leader", func(ctx context.Context) error {
+		leader = t.etcdLeader(ctx)
+		if leader == "" {
+			return errors.New("no member says that it leads")
+		}
+		return nil
+	})
+	return leader, err
+}
+
+// etcdLeader asks all members at the same time, and believes the one that leads
+// in the latest term.
+func (t *Testbed) etcdLeader(ctx context.Context) string {
+	answers := make([]etcdStatus, len(t.config.Zones))
+	var all sync.WaitGroup
+	for i, zone := range t.config.Zones {
+		all.Go(func() { answers[i] = t.etcdStatus(ctx, zone) })
+	}
+	all.Wait()
+	leader, latest := "", uint64(0)
+	for i, answer := range answers {
+		if term, leads := answer.leads(); leads && term > latest {
+			leader, latest = t.config.Zones[i], term
+		}
+	}
+	return leader
+}
+
+// etcdStatus is what matters here of etcd's answer; its numbers are strings.
+type etcdStatus struct {
+	Header struct {
+		Member string `json:"member_id"`
+	} `json:"header"`
+	Leader string `json:"leader"`
+	Term   string `json:"raftTerm"`
+}
+
+// leads reports whether the member leads, and in which term.
+func (s etcdStatus) leads() (uint64, bool) {
+	term, err := strconv.ParseUint(s.Term, 10, 64)
+	return term, err == nil && s.Leader == s.Header.Member
+}
+
+// etcdStatus asks a member; what does not answer has no status.
+func (t *Testbed) etcdStatus(ctx context.Context, zone string) etcdStatus {
+	client := t.client()
+	defer client.CloseIdleConnections()
+	url := fmt.Sprintf("http://%s/v3/maintenance/status", t.network.site(zone).etcd)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
+	if err != nil {
+		return etcdStatus{}
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return etcdStatus{}
+	}
+	defer response.Body.Close()
+	var status etcdStatus
+	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+		return etcdStatus{}
+	}
+	return status
+}
