@@ -169,7 +169,7 @@ func (j *judge) byWallClock(s Snapshot, now time.Time) time.Time {
 	if j.maxSkew <= 0 || s.Partial || s.Record.RenewTime.IsZero() || age < 0 || age > oldest {
 		return time.Time{}
 	}
-	return now.Add(j.durationOf(s.Record) + j.maxSkew + time.Second - age)
+	return now.Add(j.durationOf(s.Record) + min(j.maxSkew, longest) + time.Second - age)
 }
 
 // reclaimable is when a record of the candidate's own may be taken back: at
@@ -272,13 +272,16 @@ func (j *judge) freeing(at time.Time, cause Cause) freeing {
 	return f
 }
 
+// longest is as good as for ever, and leaves room for sums.
+const longest = 100 * 365 * 24 * time.Hour
+
 // durationOf is the lease that a record asks for: the candidate's own where
 // there is none, or nonsense.
 func (j *judge) durationOf(r Record) time.Duration {
 	if r.LeaseDuration <= 0 {
 		return j.lease
 	}
-	return r.LeaseDuration
+	return min(r.LeaseDuration, longest)
 }
 
 // holder returns the holder that the newest record names, with what is known
