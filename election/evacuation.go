@@ -44,6 +44,9 @@ func ParseEvacuations(text string) ([]Evacuation, error) {
 		var err error
 		if limited {
 			e.Until, err = time.Parse(time.RFC3339, until)
+			if year := e.Until.UTC().Year(); err == nil && (year < 1970 || year > 9999) {
+				err = errors.New("no such year") // a zero time would say that it never ends
+			}
 		}
 		switch {
 		case err != nil || zone == "" && limited:
