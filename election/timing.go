@@ -92,6 +92,12 @@ func (t Timing) Validate() error {
 // half a RenewInterval late, which is all that the takeover is late by.
 func (t Timing) Silence() time.Duration { return t.RenewInterval * 3 / 2 }
 
+// The most that is taken, so that no sum overflows.
+const (
+	mostDuration = 365 * 24 * time.Hour
+	mostDrift    = 0.5
+)
+
 func (t Timing) inRange() error {
 	var errs []error
 	for _, d := range []struct {
@@ -110,9 +116,12 @@ func (t Timing) inRange() error {
 		if d.value < d.least {
 			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at least %v", ErrTiming, d.name, d.value, d.least))
 		}
+		if d.value > mostDuration {
+			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at most %v", ErrTiming, d.name, d.value, mostDuration))
+		}
 	}
-	if t.MaxClockDrift < 0 || t.MaxClockDrift >= 1 {
-		errs = append(errs, fmt.Errorf("%w: MaxClockDrift is %v, must be a fraction from 0 to below 1, such as 0.01 for 1 %%", ErrTiming, t.MaxClockDrift))
+	if !(t.MaxClockDrift >= 0 && t.MaxClockDrift <= mostDrift) { // nor NaN
+		errs = append(errs, fmt.Errorf("%w: MaxClockDrift is %v, must be a fraction from 0 to %v, such as 0.01 for 1 %%", ErrTiming, t.MaxClockDrift, mostDrift))
 	}
 	return errors.Join(errs...)
 }
