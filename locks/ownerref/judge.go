@@ -5,6 +5,7 @@ package ownerref
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -190,9 +191,12 @@ func reported(pod *corev1.Pod) bool {
 	return ended >= len(pod.Spec.Containers)
 }
 
+// mostGrace is as good as for ever, in seconds, and no overflow as a duration.
+const mostGrace = math.MaxInt32
+
 func gracePeriod(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(*s) * time.Second
+		return time.Duration(min(*s, mostGrace)) * time.Second
 	}
 	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }

@@ -132,10 +132,16 @@ func ownerOf(ref metav1.OwnerReference) Owner {
 	return Owner{Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
 }
 
+// mostListed is how many owners are named in an error: anybody can write more.
+const mostListed = 5
+
 func list(refs []metav1.OwnerReference) string {
 	var texts []string
-	for _, ref := range refs {
-		texts = append(texts, fmt.Sprintf("%s %s (%s)", ref.Kind, ref.Name, ref.APIVersion))
+	for _, ref := range refs[:min(len(refs), mostListed)] {
+		texts = append(texts, fmt.Sprintf("%.253s %.253s (%.253s)", ref.Kind, ref.Name, ref.APIVersion))
+	}
+	if more := len(refs) - mostListed; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, ", ")
 }
