@@ -5,6 +5,7 @@ package annotation
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,9 @@ func FuzzRead(f *testing.F) {
 		}
 		if refused == nil && (got.Holder != theirs.HolderIdentity || got.RenewTime.Unix() != theirs.RenewTime.Unix()) {
 			t.Fatalf("client-go reads %+v\nthis %+v", theirs, got)
+		}
+		if refused == nil && got.LeaseDuration.Seconds() < float64(min(theirs.LeaseDurationSeconds, math.MaxInt32)) {
+			t.Fatalf("a lease of %ds is read as one of %v", theirs.LeaseDurationSeconds, got.LeaseDuration)
 		}
 		if check(got) != nil {
 			return

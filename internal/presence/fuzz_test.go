@@ -1,0 +1,54 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package presence
+
+import (
+	"encoding/json"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// FuzzAmong reads any JSON that decodes as a Lease. A presence is one that belongs
+// to exactly one pod and has the name that this pod's has, its texts are bounded,
+// and what was read reads the same after it was written.
+func FuzzAmong(f *testing.F) {
+	pod := Pod{Name: "op-1", UID: "u1"}
+	whole := Object{Lock: "op", Pod: pod, Identity: "op-1_u1", Zone: "za", Node: "n1", Version: "v1", Mode: "auto", Waiting: "for b", Unhealthy: "ill"}
+	lease := whole.written(&coordinationv1.Lease{})
+	lease.Name, lease.ResourceVersion = nameOf("op", pod), "7"
+	good, err := json.Marshal(lease)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good, "op")
+	f.Add(good, "other")
+	f.Add([]byte(`{"metadata":{"labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"kind":"Pod","apiVersion":"v1"}]}}`), "op")
+	f.Add([]byte(`{"metadata":{"name":"op.x","labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"kind":"Pod","apiVersion":"v1","name":"x","uid":"u"},{}]}}`), "op")
+	f.Fuzz(func(t *testing.T, b []byte, lock string) {
+		var lease coordinationv1.Lease
+		if json.Unmarshal(b, &lease) != nil {
+			t.Skip("no lease")
+		}
+		for _, o := range Among([]coordinationv1.Lease{lease}, lock) {
+			owners := lease.OwnerReferences
+			if len(owners) != 1 || owners[0].Kind != "Pod" || owners[0].UID != o.Pod.UID || o.Pod.UID == "" || lease.Name != nameOf(lock, o.Pod) {
+				t.Fatalf("%+v is no presence of %+v", lease.ObjectMeta, o.Pod)
+			}
+			for _, text := range o.annotations() {
+				if len(*text) > record.MaxText || len(o.Identity) > record.MaxText {
+					t.Fatalf("%d bytes were read", max(len(*text), len(o.Identity)))
+				}
+			}
+			if again := read(o.written(&lease), lock); again != o {
+				t.Fatalf("read %+v\nthen %+v", o, again)
+			}
+			if len(Peers([]Object{o, o})) > 1 {
+				t.Fatalf("%+v is two peers", o)
+			}
+		}
+	})
+}
