@@ -60,11 +60,11 @@ func (t *Testbed) livingZone(preferred string) (string, bool) {
 	return "", false
 }
 
-// cutOff reports whether a zone is partitioned from all others. The caller
-// holds mu.
+// cutOff reports whether a zone is partitioned from all others, were it one way
+// only: then no connection works. The caller holds mu.
 func (t *Testbed) cutOff(zone string) bool {
 	for _, other := range t.config.Zones {
-		if other != zone && !t.state.severed[pair{zone, other}] {
+		if other != zone && !t.state.severed[pair{zone, other}] && !t.state.severed[pair{other, zone}] {
 			return false
 		}
 	}

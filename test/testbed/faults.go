@@ -82,37 +82,46 @@ func (t *Testbed) darken(zones []*zone) error {
 // Partition cuts the traffic between two zones, both ways, established
 // connections too, and silently. The test process still reaches both.
 func (t *Testbed) Partition(a, b string) error {
-	return t.sever(a, b)
+	return t.sever(pair{a, b}, pair{b, a})
+}
+
+// PartitionOneWay drops what goes from one zone to another, silently; the other
+// way everything passes. So no new connection opens between the two, and on an
+// established one only one side hears the other.
+func (t *Testbed) PartitionOneWay(from, to string) error {
+	return t.sever(pair{from, to})
 }
 
 // PartitionFromAll cuts the traffic between a zone and all others, as
 // Partition does. The others' virtual IPs drop it after EndpointLease; its own
 // learns of no change until Heal.
 func (t *Testbed) PartitionFromAll(zone string) error {
-	var others []string
+	var ways []pair
 	for _, other := range t.config.Zones {
 		if other != zone {
-			others = append(others, other)
+			ways = append(ways, pair{zone, other}, pair{other, zone})
 		}
 	}
-	return t.sever(zone, others...)
+	return t.sever(ways...)
 }
 
-// sever cuts the traffic between a zone and others.
-func (t *Testbed) sever(zone string, others ...string) error {
+// sever cuts traffic between zones.
+func (t *Testbed) sever(ways ...pair) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, name := range append([]string{zone}, others...) {
-		if _, err := t.zone(name); err != nil {
-			return fmt.Errorf("partition zone %s from %v: %w", zone, others, err)
+	for _, way := range ways {
+		for _, name := range []string{way.from, way.to} {
+			if _, err := t.zone(name); err != nil {
+				return fmt.Errorf("partition zone %s from %s: %w", way.from, way.to, err)
+			}
+		}
+		if way.from == way.to {
+			return fmt.Errorf("partition zone %s: it cannot be cut off from itself", way.from)
 		}
 	}
-	if slices.Contains(others, zone) {
-		return fmt.Errorf("partition zone %s: it cannot be cut off from itself", zone)
-	}
 	before := t.cutOffZones()
-	for _, other := range others {
-		t.state.severed[pair{zone, other}], t.state.severed[pair{other, zone}] = true, true
+	for _, way := range ways {
+		t.state.severed[way] = true
 	}
 	for _, name := range t.cutOffZones() {
 		if !slices.Contains(before, name) {

@@ -25,7 +25,7 @@ const silence = time.Second
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
-		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder,
+		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder, "tell": playTeller,
 	}
 	if role, ok := roles[os.Getenv(roleVariable)]; ok {
 		if err := role(os.Args[1:]); err != nil {
@@ -54,7 +54,7 @@ func playBeat([]string) error {
 }
 
 // playServer (NAME, ADDRESS) greets each connection with its name and answers
-// each line by the same line.
+// each line by the same line. It says what it hears.
 func playServer(args []string) error {
 	listener, err := listenConfig.Listen(context.Background(), "tcp", args[1])
 	if err != nil {
@@ -77,6 +77,7 @@ func serveOne(conn net.Conn, name string) {
 		return
 	}
 	for in := bufio.NewScanner(conn); in.Scan(); {
+		fmt.Println("heard", in.Text())
 		if _, err := fmt.Fprintln(conn, in.Text()); err != nil {
 			return
 		}
@@ -151,4 +152,21 @@ func playHolder(args []string) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// playTeller (ADDRESS) keeps a connection, and says a line on it whenever the
+// last one was answered.
+func playTeller(args []string) error {
+	conn, err := net.DialTimeout("tcp", args[0], silence)
+	if err != nil {
+		return err
+	}
+	for in := bufio.NewScanner(conn); in.Scan(); { // the first line is the greeting
+		fmt.Println("heard", in.Text())
+		if _, err := fmt.Fprintln(conn, "ping"); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
 }

@@ -54,7 +54,7 @@ type site struct {
 // it is changed.
 type state struct {
 	dark    map[string]bool     // zones without power
-	severed map[pair]bool       // partitions between zones, both directions listed
+	severed map[pair]bool       // partitions between zones, each direction on its own
 	vip     map[string][]string // for each zone, the zones whose apiservers its VIP picks from
 }
 

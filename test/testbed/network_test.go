@@ -5,6 +5,7 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,7 +25,7 @@ type bench struct {
 	network  network
 	launcher *launcher
 	dir      string
-	servers  map[string]*task
+	servers  map[string]*helper
 	state    state
 }
 
@@ -53,7 +54,7 @@ func onEachNetwork(t *testing.T, test func(t *testing.T, kind Network)) {
 // newBench makes a bench on this network, in which everything passes.
 func newBench(t *testing.T, kind Network) *bench {
 	t.Helper()
-	b := &bench{t: t, launcher: newLauncher(), dir: t.TempDir(), servers: map[string]*task{}}
+	b := &bench{t: t, launcher: newLauncher(), dir: t.TempDir(), servers: map[string]*helper{}}
 	b.state = state{dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{}}
 	var err error
 	if kind == Namespaces {
@@ -74,7 +75,7 @@ func newBench(t *testing.T, kind Network) *bench {
 		b.state.vip[zone] = benchZones
 		server := b.start(zone, "serve", zone, b.network.site(zone).apiserver)
 		server.expect("listening")
-		b.servers[zone] = server.task
+		b.servers[zone] = server
 	}
 	b.apply()
 	return b
@@ -192,7 +193,7 @@ func TestVIPSteersNewConnectionsOnly(t *testing.T) {
 			t.Errorf("new connections went to %q, want zc", got)
 		}
 		// The held connection is still zb's: it ends with zb's server.
-		if err := b.servers["zb"].kill(t.Context()); err != nil {
+		if err := b.servers["zb"].task.kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := held.line(); !strings.HasPrefix(got, "broken") {
@@ -211,7 +212,7 @@ func TestCutIsSilent(t *testing.T) {
 		held.expect("answered")
 		b.state.dark["zb"] = true
 		b.apply()
-		if err := b.servers["zb"].kill(t.Context()); err != nil {
+		if err := b.servers["zb"].task.kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		held.expect("silent")
@@ -262,5 +263,53 @@ func TestPartitionFreezesAndHeals(t *testing.T) {
 		clear(b.state.severed)
 		b.apply()
 		held.expect("answered")
+	})
+}
+
+func TestPartitionOneWayCutsOneWay(t *testing.T) {
+	onEachNetwork(t, func(t *testing.T, kind Network) {
+		b := newBench(t, kind)
+		b.state.vip["za"] = []string{"zb"}
+		b.apply()
+		server := b.servers["zb"]
+		// The teller hears the greeting and answers, the server the lines.
+		base := server.heard()
+		teller := b.start("za", "tell", b.vip("za"))
+		teller.hearsMore(0)
+		for _, lost := range []struct {
+			way     pair
+			ofLines int // how many of the teller's lines were heard and not answered
+		}{{pair{"zb", "za"}, 1}, {pair{"za", "zb"}, 0}} {
+			b.state.severed[lost.way] = true
+			b.apply()
+			// Meanwhile what was on its way arrives.
+			if got := kinds(b.dials("za", "1")); got != "silent" {
+				t.Errorf("with %v cut a new connection is %q, want silence", lost.way, got)
+			}
+			before := teller.heard()
+			if got := server.heard() - base - (before - 1); got != lost.ofLines {
+				t.Errorf("with %v cut the server has heard %d lines that were not answered, want %d", lost.way, got, lost.ofLines)
+			}
+			delete(b.state.severed, lost.way)
+			b.apply()
+			teller.hearsMore(before)
+		}
+	})
+}
+
+// heard is how many lines a helper has printed.
+func (h *helper) heard() int {
+	lines, _, _ := h.output.from(0)
+	return len(lines)
+}
+
+// hearsMore waits until a helper has printed more lines than these.
+func (h *helper) hearsMore(than int) {
+	h.t.Helper()
+	eventually(h.t, "wait for lines", func(context.Context) error {
+		if h.heard() <= than {
+			return errors.New("there are no more")
+		}
+		return nil
 	})
 }
