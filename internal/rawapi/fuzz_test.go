@@ -1,0 +1,129 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rawapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+)
+
+// answers gives every request the same answer.
+type answers struct {
+	code int
+	body string
+}
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: a.code, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: io.NopCloser(strings.NewReader(a.body)),
+	}, nil
+}
+
+var leaseName = apierror.Object{Resource: apierror.Leases, Namespace: "ns", Name: "lock"}
+
+func leaseFrom(t *testing.T, a answers) rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease] {
+	t.Helper()
+	cfg := &rest.Config{Host: "http://apiserver.test", APIPath: "/apis"}
+	cfg.GroupVersion, cfg.NegotiatedSerializer = &coordinationv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
+	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rawapi.New[coordinationv1.Lease](client, leaseName)
+}
+
+// FuzzGet reads any answer: what is no Lease is never taken for one, nor for its
+// absence, which only a server that names it can say.
+func FuzzGet(f *testing.F) {
+	f.Add(200, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`)
+	f.Add(404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{"name":"lock","group":"coordination.k8s.io","kind":"leases"}}`)
+	f.Add(404, `404 page not found`)
+	f.Add(409, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`)
+	f.Add(200, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{"name":"lock","kind":"leases"}}`)
+	f.Add(500, `{"kind":"Status","apiVersion":"v1","code":404,"details":{"name":"lock","kind":"leases"}}`)
+	f.Add(200, `{"metadata":{"resourceVersion":"0"}}`)
+	f.Fuzz(func(t *testing.T, code int, body string) {
+		if code < 200 || code > 599 || code/100 == 3 {
+			t.Skip("no answer, or another address")
+		}
+		lease, err := leaseFrom(t, answers{code, body}).Get(t.Context())
+		if err == nil {
+			if n, bad := strconv.ParseUint(lease.ResourceVersion, 10, 64); bad != nil || n == 0 || code > 299 {
+				t.Errorf("%d %q is read as a Lease at %q", code, body, lease.ResourceVersion)
+			}
+			return
+		}
+		named := strings.Contains(body, "404") || code == http.StatusNotFound
+		if leaseName.Absent(err) && !(named && strings.Contains(body, "lock") && strings.Contains(body, "leases")) {
+			t.Errorf("%d %q is read as the Lease's absence", code, body)
+		}
+		if errors.Is(err, election.ErrConflict) && code/100 == 2 && !strings.Contains(body, "40") {
+			t.Errorf("%d %q is read as a conflict", code, body)
+		}
+		if len(err.Error()) > 8<<10 {
+			t.Errorf("the error has %d bytes", len(err.Error()))
+		}
+	})
+}
+
+// FuzzWatch reads any stream: an event is passed on only as the server has said
+// it, of the object that is watched and at a version.
+func FuzzWatch(f *testing.F) {
+	const object = `{"metadata":{"name":"lock","uid":"u","resourceVersion":"7"}}`
+	f.Add(`{"type":"ADDED","object":` + object + `}` + "\n" + `{"type":"DELETED","object":` + object + `}`)
+	f.Add(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}`)
+	f.Add(`{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}`)
+	f.Add(`{"type":"DELETED","object":{"metadata":{"name":"other","resourceVersion":"9"}}}{"type":"deleted"}`)
+	f.Add(`{"type":"MODIFIED","object":null}{`)
+	f.Fuzz(func(t *testing.T, stream string) {
+		known := map[watch.EventType]bool{watch.Added: true, watch.Modified: true, watch.Deleted: true, watch.Bookmark: true}
+		deleted := 0
+		err := leaseFrom(t, answers{http.StatusOK, stream}).Watch(t.Context(), 0, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
+			n, bad := strconv.ParseUint(e.Object.ResourceVersion, 10, 64)
+			if !known[e.Type] || bad != nil || n == 0 || e.Type != watch.Bookmark && e.Object.Name != "lock" {
+				t.Errorf("%q is read as %s of %q at %q", stream, e.Type, e.Object.Name, e.Object.ResourceVersion)
+			}
+			if e.Type == watch.Deleted {
+				deleted++
+			}
+			return nil
+		})
+		if said := countTypes(stream, "DELETED"); deleted > said {
+			t.Errorf("%q says %d times that it is deleted, %d were heard", stream, said, deleted)
+		}
+		if err != nil && len(err.Error()) > 8<<10 {
+			t.Errorf("the error has %d bytes", len(err.Error()))
+		}
+	})
+}
+
+// countTypes counts the events of a type that stand in a stream.
+func countTypes(stream, kind string) int {
+	n := 0
+	for d := json.NewDecoder(strings.NewReader(stream)); ; {
+		var e struct{ Type string }
+		if d.Decode(&e) != nil {
+			return n
+		}
+		if e.Type == kind {
+			n++
+		}
+	}
+}
