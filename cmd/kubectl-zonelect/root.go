@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -32,7 +33,20 @@ type clients struct {
 	core, apps, coordination, authorization rest.Interface
 }
 
+// shown is a writer that shows a terminal's control sequences and does not send
+// them: anybody may have written what stands on an object.
+type shown struct{ io.Writer }
+
+// Write writes p, or nothing where it returns an error.
+func (s shown) Write(p []byte) (int, error) {
+	if err := printers.WriteEscaped(s.Writer, string(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 func newEnvironment(streams genericiooptions.IOStreams) *environment {
+	streams.Out, streams.ErrOut = shown{streams.Out}, shown{streams.ErrOut}
 	env := &environment{
 		streams: streams,
 		config:  genericclioptions.NewConfigFlags(true),
