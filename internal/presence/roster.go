@@ -21,6 +21,11 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
+// most is how many presences a [Roster] keeps: who may create a Lease can make one
+// up, and each costs memory and time. A candidate that is not among them has its
+// place in the order all the same, by its own word.
+const most = 300
+
 // Roster follows the presences of a lock. It is for one goroutine. Make one
 // with [NewRoster].
 type Roster struct {
@@ -70,7 +75,8 @@ func (r *Roster) list(ctx context.Context, notOlder uint64) error {
 		return err
 	}
 	r.number, r.all = record.Number(list.ResourceVersion), map[string]Object{}
-	for _, o := range Among(list.Items, r.lock) {
+	found := Among(list.Items, r.lock)
+	for _, o := range found[:min(len(found), most)] {
 		r.all[o.Name] = o
 	}
 	return nil
@@ -88,6 +94,9 @@ func (r *Roster) take(e rawapi.Event[*coordinationv1.Lease]) bool {
 	if e.Type == kubewatch.Deleted || len(now) == 0 {
 		delete(r.all, name)
 		return known
+	}
+	if !known && len(r.all) >= most {
+		return false
 	}
 	r.all[name] = now[0]
 	return !known || now[0] != before

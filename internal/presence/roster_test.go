@@ -6,6 +6,7 @@ package presence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -14,9 +15,12 @@ import (
 	"testing/synctest"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -163,5 +167,25 @@ func TestGarbageIsNobody(t *testing.T) {
 				t.Errorf("it tells of %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestARosterKeepsSoMany, whoever makes them up, and goes on hearing of those.
+func TestARosterKeepsSoMany(t *testing.T) {
+	r := NewRoster(nil, "ns", "lock")
+	r.all = map[string]Object{}
+	tell := func(kind watch.EventType, i int, zone string) bool {
+		pod := Pod{Name: fmt.Sprintf("op-%d", i), UID: types.UID(fmt.Sprint(i))}
+		lease := Object{Lock: "lock", Pod: pod, Identity: pod.Name, Zone: zone}.written(&coordinationv1.Lease{})
+		lease.Name = nameOf("lock", pod)
+		return r.take(rawapi.Event[*coordinationv1.Lease]{Type: kind, Object: lease})
+	}
+	for i := range most + 10 {
+		if news := tell(watch.Added, i, "za"); news != (i < most) {
+			t.Fatalf("the presence %d is news: %v", i, news)
+		}
+	}
+	if !tell(watch.Modified, 0, "zb") || !tell(watch.Deleted, 1, "za") || !tell(watch.Added, most, "za") || len(r.all) != most {
+		t.Errorf("%d are kept after changes", len(r.all))
 	}
 }
