@@ -202,7 +202,7 @@ func (r *Report) elected(on apierror.Resource, annotations map[string]string) {
 	if err := json.Unmarshal([]byte(raw), &said); err != nil {
 		e.Error = fmt.Sprintf("its election record cannot be read: %v", err)
 	}
-	e.Holder, e.Since, e.Renewed = said.HolderIdentity, said.AcquireTime.Time, said.RenewTime.Time
+	e.Holder, e.Since, e.Renewed = record.Identity(said.HolderIdentity), said.AcquireTime.Time, said.RenewTime.Time
 	e.Ours = e.Holder != "" && annotations[record.AnnotationHolder] == e.Holder
 	r.ConfigMap.Elected = append(r.ConfigMap.Elected, e)
 }

@@ -35,11 +35,19 @@ type requestError struct {
 	err  error
 }
 
+// mostText is how many bytes of an error are told: part of it may be what anybody
+// wrote, or a server of any kind answered.
+const mostText = 4096
+
 func (e *requestError) Error() string {
-	if e.hint == "" {
-		return e.what + ": " + e.err.Error()
+	text := e.err.Error()
+	if len(text) > mostText {
+		text = fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:mostText], ""), len(text))
 	}
-	return e.what + ": " + e.hint + ": " + e.err.Error()
+	if e.hint == "" {
+		return e.what + ": " + text
+	}
+	return e.what + ": " + e.hint + ": " + text
 }
 
 func (e *requestError) Unwrap() []error {

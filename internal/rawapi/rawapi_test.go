@@ -4,6 +4,7 @@
 package rawapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -157,5 +159,27 @@ func TestThatEndpointsAreDeprecatedIsNotSaidWithEachRenewal(t *testing.T) {
 		if heard.count != want {
 			t.Errorf("%s: %d warnings, want %d", resource, heard.count, want)
 		}
+	}
+}
+
+// TestAnEventIsBoundedAndAWatchIsNot: one that does not end ends the watch.
+func TestAnEventIsBoundedAndAWatchIsNot(t *testing.T) {
+	event := func(n int) string {
+		return `{"type":"MODIFIED","object":{"metadata":{"name":"lock","resourceVersion":"7","annotations":{"a":"` + strings.Repeat("x", n) + `"}}}}`
+	}
+	const mib = 1 << 20
+	heard := 0
+	watch := func(stream string) error {
+		heard = 0
+		return leaseFrom(t, answers{http.StatusOK, stream}).Watch(t.Context(), 0, func(context.Context, rawapi.Event[*coordinationv1.Lease]) error {
+			heard++
+			return nil
+		})
+	}
+	if err := watch(strings.Repeat(event(2*mib), 4)); err != nil || heard != 4 {
+		t.Errorf("of four events that are large %d were heard, %v", heard, err)
+	}
+	if err := watch(event(1) + event(5*mib)); err == nil || !strings.Contains(err.Error(), "an event is longer than") || heard != 1 {
+		t.Errorf("%d events were heard, %v", heard, err)
 	}
 }

@@ -91,14 +91,24 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 	}
 	defer stream.Close()
 	opened()
-	return o.follow(ctx, json.NewDecoder(stream), each)
+	return o.follow(ctx, stream, each)
 }
 
+// mostEvent is how long one event may be, in bytes: an object has 1.5 MiB where
+// it is stored, as a rule.
+const mostEvent = 4 << 20
+
 // follow passes on the events of a stream until that ends.
-func (o Object[T, P]) follow(ctx context.Context, stream *json.Decoder, each func(context.Context, Event[P]) error) error {
+func (o Object[T, P]) follow(ctx context.Context, stream io.Reader, each func(context.Context, Event[P]) error) error {
+	limited := &io.LimitedReader{R: stream}
+	events := json.NewDecoder(limited)
 	for {
 		var raw metav1.WatchEvent
-		if err := stream.Decode(&raw); err != nil {
+		limited.N = mostEvent
+		if err := events.Decode(&raw); err != nil {
+			if limited.N <= 0 {
+				err = fmt.Errorf("an event is longer than %d bytes: is this a Kubernetes API server?", mostEvent)
+			}
 			return endOf(ctx, err)
 		}
 		event, ok, err := o.event(raw)

@@ -4,6 +4,9 @@
 package record
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -51,7 +54,7 @@ func Number(resourceVersion string) uint64 { return parseNumber(resourceVersion)
 func Read(lease *coordinationv1.Lease) election.Record {
 	spec := lease.Spec
 	return election.Record{
-		Holder:        value(spec.HolderIdentity),
+		Holder:        Identity(value(spec.HolderIdentity)),
 		LeaseDuration: time.Duration(max(0, value(spec.LeaseDurationSeconds))) * time.Second,
 		AcquireTime:   value(spec.AcquireTime).Time,
 		RenewTime:     value(spec.RenewTime).Time,
@@ -59,6 +62,18 @@ func Read(lease *coordinationv1.Lease) election.Record {
 		Details:       ReadDetails(lease.Annotations),
 		Evacuated:     readText(lease.Annotations[AnnotationEvacuated]),
 	}
+}
+
+// Identity returns what stands for a holder's identity. That is it, or where it is
+// longer than MaxText, its beginning and a hash: it may not read as none, for it
+// holds the lock, and it goes into logs and traces.
+func Identity(holder string) string {
+	if len(holder) <= MaxText {
+		return holder
+	}
+	sum := sha256.Sum256([]byte(holder))
+	end := "..." + hex.EncodeToString(sum[:])
+	return strings.ToValidUTF8(holder[:MaxText-len(end)], "") + end
 }
 
 func value[T string | int32 | metav1.MicroTime](p *T) T {

@@ -255,3 +255,23 @@ func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestALongIdentityHoldsTheLockAndIsShort: it is another than any other, and none
+// but nobody's reads as nobody.
+func TestALongIdentityHoldsTheLockAndIsShort(t *testing.T) {
+	read := func(holder string) string {
+		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+		got := Read(lease).Holder
+		if of := HolderOf(Snapshot(lease).Version); of != got {
+			t.Errorf("the holder is %.9q, and of the version %.9q", got, of)
+		}
+		return got
+	}
+	if full := strings.Repeat("x", MaxText); read(full) != full {
+		t.Error("an identity that is not too long is not kept")
+	}
+	a, b := read(strings.Repeat("\u00e9", 1<<19)), read(strings.Repeat("\u00e9", 1<<19)+"b")
+	if a == b || len(a) > MaxText || len(a) < MaxText/2 {
+		t.Errorf("two long ones are read as %d and %d bytes, alike: %v", len(a), len(b), a == b)
+	}
+}

@@ -62,7 +62,7 @@ func StageOf(v election.Version) Stage { return ReadStage(leaseOf(v).Annotations
 
 // HolderOf returns who holds the Lease of a version; empty if nobody does, or
 // if it does not exist.
-func HolderOf(v election.Version) string { return value(leaseOf(v).Spec.HolderIdentity) }
+func HolderOf(v election.Version) string { return Identity(value(leaseOf(v).Spec.HolderIdentity)) }
 
 // leaseOf returns the Lease of a version, or an empty one.
 func leaseOf(v election.Version) *coordinationv1.Lease {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // FuzzRead reads any annotations. What client-go's type cannot read is no
@@ -45,7 +47,7 @@ func FuzzRead(f *testing.F) {
 		if got.LeaseDuration < 0 || got.Transitions < 0 {
 			t.Fatalf("negative: %+v", got)
 		}
-		if refused == nil && (got.Holder != theirs.HolderIdentity || got.RenewTime.Unix() != theirs.RenewTime.Unix()) {
+		if refused == nil && (got.Holder != record.Identity(theirs.HolderIdentity) || got.RenewTime.Unix() != theirs.RenewTime.Unix()) {
 			t.Fatalf("client-go reads %+v\nthis %+v", theirs, got)
 		}
 		if refused == nil && got.LeaseDuration.Seconds() < float64(min(theirs.LeaseDurationSeconds, math.MaxInt32)) {

@@ -55,7 +55,7 @@ func read(object metav1.Object) (election.Record, error) {
 	if err := json.Unmarshal([]byte(value), &w); err != nil {
 		return election.Record{}, fmt.Errorf("%w: nobody can take the lock until it is mended; remove the annotation if no leader is alive: %w", ErrNoRecord, err)
 	}
-	r.Holder = w.HolderIdentity
+	r.Holder = record.Identity(w.HolderIdentity)
 	r.LeaseDuration = time.Duration(min(max(0, w.LeaseDurationSeconds), math.MaxInt64/int64(time.Second))) * time.Second
 	r.AcquireTime = precise(w.AcquireTime.Time, annotations[AnnotationAcquired])
 	r.RenewTime = precise(w.RenewTime.Time, annotations[AnnotationRenewed])
@@ -77,7 +77,7 @@ func precise(second time.Time, annotation string) time.Time {
 func otherLock(object metav1.Object) error {
 	owners := object.GetOwnerReferences()
 	if len(owners) == 1 && owners[0].Kind == "Pod" {
-		return fmt.Errorf("%w: it has no record but one owner, the pod %s, which is how a leader-for-life lock names its leader: use the ownerref lock to move off it, or another name", ErrOtherLock, owners[0].Name)
+		return fmt.Errorf("%w: it has no record but one owner, the pod %.253s, which is how a leader-for-life lock names its leader: use the ownerref lock to move off it, or another name", ErrOtherLock, owners[0].Name)
 	}
 	_, shield := object.GetAnnotations()[record.AnnotationPhase]
 	for _, owner := range owners {

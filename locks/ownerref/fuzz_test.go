@@ -6,10 +6,12 @@ package ownerref
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/record"
@@ -125,4 +127,23 @@ func FuzzJudge(f *testing.F) {
 
 func finishedPhase(pod corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// TestWhoeverWritesManyOwnersIsNotToldInFull, nor is a shield with as many
+// presences anything but a shield.
+func TestWhoeverWritesManyOwnersIsNotToldInFull(t *testing.T) {
+	cm := &corev1.ConfigMap{}
+	for i := range 10000 {
+		cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: Pod, Name: strings.Repeat("x", 1000), UID: types.UID(rune(i))})
+	}
+	if r := Recognize(cm); r.Kind != Foreign || len(r.Why) > mostWhy || !strings.Contains(r.Why, "and 9995 more") {
+		t.Errorf("it is %s: %d bytes", r.Kind, len(r.Why))
+	}
+	for i := range cm.OwnerReferences {
+		cm.OwnerReferences[i].APIVersion, cm.OwnerReferences[i].Kind = "coordination.k8s.io/v1", Lease
+	}
+	cm.Annotations = map[string]string{AnnotationArmed: unarmed}
+	if r := Recognize(cm); r.Kind != Shield || r.Shield.Armed {
+		t.Errorf("it is %s: %s", r.Kind, r.Why)
+	}
 }
