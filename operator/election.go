@@ -23,6 +23,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/proof"
+	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -274,7 +275,9 @@ func (e *Election) exitOnOverrun(transitions <-chan election.Transition) {
 
 // postEvents posts Kubernetes Events on the Lease, by a client of its own.
 func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) error {
-	client, err := typedcorev1.NewForConfig(e.config)
+	cfg := named(e.config)
+	cfg.Wrap(transport.Bounded)
+	client, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("preparing to post Events: %w", err)
 	}

@@ -39,10 +39,11 @@ func newWay(cfg *rest.Config, timing election.Timing, o LockOptions) (*way, erro
 	if err := timing.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = named(cfg)
+	cfg = rest.CopyConfig(cfg)
 	if len(o.Servers) > 0 {
 		cfg.Host = o.Servers[0]
 	}
+	cfg = named(cfg)
 	w := &way{options: o}
 	var err error
 	w.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Servers: o.Servers})
@@ -87,9 +88,16 @@ func restClient(cfg *rest.Config, tr http.RoundTripper, path string, gv schema.G
 	return client, nil
 }
 
-// named returns cfg with the user agent that client-go would send.
+// named returns cfg with the user agent that client-go would send, and without
+// credentials in the server's address: errors name it.
 func named(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())
+	host, user := transport.SplitUser(cfg.Host)
+	cfg.Host = host
+	if user != nil && cfg.Username == "" && cfg.BearerToken == "" && cfg.BearerTokenFile == "" {
+		cfg.Username = user.Username()
+		cfg.Password, _ = user.Password()
+	}
 	return cfg
 }

@@ -46,7 +46,8 @@ func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) 
 	if cfg == nil {
 		return "", errors.New("there is no configuration to reach the API server with")
 	}
-	tr, err := transport.New(named(cfg), transport.Options{AttemptTimeout: zonePatience})
+	cfg = named(cfg)
+	tr, err := transport.New(cfg, transport.Options{AttemptTimeout: zonePatience})
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}

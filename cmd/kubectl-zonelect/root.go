@@ -15,6 +15,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/transport"
 )
 
 // environment is what the commands share. Tests put their own into it.
@@ -72,6 +74,7 @@ func (e *environment) dial() (clients, error) {
 		return clients{}, fmt.Errorf("find the cluster: %w", err)
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
+	config.Wrap(transport.Bounded)
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return clients{}, fmt.Errorf("connect to the cluster: %w", err)

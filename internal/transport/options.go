@@ -77,8 +77,10 @@ func servers(cfg *rest.Config, urls []string) ([]server, error) {
 	if len(urls) == 0 {
 		urls = []string{cmp.Or(cfg.Host, "localhost")}
 	}
+	first, _ := SplitUser(urls[0])
 	var list []server
 	for _, s := range urls {
+		s, _ = SplitUser(s)
 		u, _, err := rest.DefaultServerURL(s, "", schema.GroupVersion{}, defaultsToTLS(cfg))
 		if err != nil {
 			return nil, fmt.Errorf("API server address %q: %w", s, err)
@@ -86,12 +88,36 @@ func servers(cfg *rest.Config, urls []string) ([]server, error) {
 		if u.Scheme != "https" && u.Scheme != "http" {
 			return nil, fmt.Errorf("API server address %q: its scheme is %q, use https", s, u.Scheme)
 		}
-		if first := append(list, server{url: u})[0].url; u.Scheme != first.Scheme || path(u) != path(first) {
-			return nil, fmt.Errorf("API server addresses %q and %q must have the same scheme and path, since a request is made before it is known which of them answers", urls[0], s)
+		if one := append(list, server{url: u})[0].url; u.Scheme != one.Scheme || path(u) != path(one) {
+			return nil, fmt.Errorf("API server addresses %q and %q must have the same scheme and path, since a request is made before it is known which of them answers", first, s)
 		}
 		list = append(list, server{url: u, addr: hostPort(u), name: cmp.Or(cfg.ServerName, u.Hostname())})
 	}
 	return list, nil
+}
+
+// SplitUser returns an address without the user and the password in it, which
+// would show in errors and logs, and those by themselves, nil if there are none.
+func SplitUser(address string) (bare string, user *url.Userinfo) {
+	scheme, rest, found := strings.Cut(address, "://")
+	if !found {
+		scheme, rest = "", address
+	} else {
+		scheme += "://"
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	at := strings.LastIndexByte(rest[:end], '@')
+	if at < 0 {
+		return address, nil
+	}
+	user = url.User(rest[:at])
+	if u, err := url.Parse("//" + rest[:at] + "@host"); err == nil {
+		user = u.User
+	}
+	return scheme + rest[at+1:], user
 }
 
 // defaultsToTLS is client-go's rule for an address without a scheme.

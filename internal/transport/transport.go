@@ -72,7 +72,7 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
 	p.current = p.generation()
-	wrapped, err := transport.HTTPWrappersForConfig(auth, p)
+	wrapped, err := transport.HTTPWrappersForConfig(auth, Bounded(p))
 	if err != nil {
 		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
 	}
@@ -171,15 +171,16 @@ func (p *pool) generation() *http.Transport {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	return &http.Transport{
-		Proxy:               p.proxy,
-		DialContext:         p.dial.plain,
-		DialTLSContext:      p.dial.tls,
-		TLSClientConfig:     p.tls,
-		TLSHandshakeTimeout: p.dial.race.each,
-		IdleConnTimeout:     idleTimeout,
-		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
-		Protocols:           http1,
-		DisableCompression:  p.dial.auth.DisableCompression,
+		Proxy:                  p.proxy,
+		DialContext:            p.dial.plain,
+		DialTLSContext:         p.dial.tls,
+		TLSClientConfig:        p.tls,
+		TLSHandshakeTimeout:    p.dial.race.each,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: mostHeaders,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
+		Protocols:              http1,
+		DisableCompression:     p.dial.auth.DisableCompression,
 	}
 }
 

@@ -1,0 +1,116 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// How long an answer may be. Each event of a watch is bounded where it is read,
+// by package rawapi.
+const (
+	mostAnswer  = 64 << 20 // all pods of an operator, or all node leases of a large cluster
+	mostRefusal = 64 << 10 // what says why there is no answer
+	mostHeaders = 1 << 20
+)
+
+// Bounded returns rt with bounds to what its answers may hold: a longer one is an
+// error, and a refusal is cut. The credentials of a request, which a server or a
+// proxy on the way may send back with a refusal, are taken out of it, for refusals
+// are logged. Authentication belongs around it: as rest.Config.Wrap has it.
+func Bounded(rt http.RoundTripper) http.RoundTripper { return bounded{rt} }
+
+type bounded struct{ next http.RoundTripper }
+
+// RoundTrip sends one request, as http.RoundTripper says.
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(req)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode >= http.StatusBadRequest:
+		withoutSecrets(resp, req)
+	case resp.StatusCode >= http.StatusOK && req.URL.Query().Get("watch") != "true":
+		resp.Body = &limited{resp.Body, mostAnswer}
+	}
+	return resp, nil
+}
+
+// limited is a body that fails when more than so many bytes were read.
+type limited struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read reads on.
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, fmt.Errorf("the answer is longer than %d bytes: is this a Kubernetes API server?", int64(mostAnswer))
+	}
+	return n, err
+}
+
+// withoutSecrets reads a refusal, up to its bound, and puts what may be told in
+// its place.
+func withoutSecrets(resp *http.Response, req *http.Request) {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, mostRefusal))
+	_ = resp.Body.Close() // nothing more is wanted of it
+	for _, secret := range secrets(req) {
+		raw = bytes.ReplaceAll(raw, []byte(secret), []byte("(hidden)"))
+	}
+	resp.Header.Del("Content-Length")
+	resp.ContentLength = -1
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw), failing{err}))
+}
+
+// failing is the end of a body that could not be read to its end, or was.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	return 0, io.EOF
+}
+
+// leastSecret is how long a secret must be to be told from a word.
+const leastSecret = 6
+
+// secrets returns what of a request nobody may read, also as JSON writes it.
+func secrets(req *http.Request) []string {
+	var all []string
+	add := func(secret string) {
+		if len(secret) < leastSecret {
+			return
+		}
+		all = append(all, secret)
+		if escaped, err := json.Marshal(secret); err == nil && len(escaped) > len(secret)+2 {
+			all = append(all, string(escaped[1:len(escaped)-1]))
+		}
+	}
+	if _, password, basic := req.BasicAuth(); basic {
+		add(password)
+	}
+	for key, values := range req.Header {
+		for _, value := range values {
+			switch {
+			case key == "Authorization":
+				_, credentials, found := strings.Cut(value, " ")
+				if !found {
+					credentials = value
+				}
+				add(credentials)
+			case strings.HasPrefix(key, "Impersonate-Extra-"):
+				add(value)
+			}
+		}
+	}
+	return all
+}
