@@ -6,6 +6,10 @@ package testbed
 import (
 	"context"
 	"errors"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +29,7 @@ func TestFaultsBiteAndEnd(t *testing.T) {
 		{"one apiserver is paused", pausesOneAPIServer},
 		{"etcd's leader is paused", pausesLeader},
 		{"etcd's leader is killed", killsLeader},
+		{"connections go silent", silencesConnections},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			fault.test(t, bed)
@@ -132,5 +137,40 @@ func ok(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func silencesConnections(t *testing.T, bed *Testbed) {
+	if bed.Network() != Namespaces {
+		if bed.SilenceConnections("za", BothWays) == nil {
+			t.Error("relays were asked to silence connections, and say that they do")
+		}
+		return
+	}
+	asker := startAsker(t, bed, "za", "")
+	asker.says(http.StatusNotFound)
+	for _, what := range []Silence{BothWays, Answers} {
+		ok(t, bed.SilenceConnections("za", what))
+		asker.expect("silent")
+		asker.says(http.StatusNotFound)
+	}
+}
+
+// startAsker lets a program ask the API in a zone until the test ends.
+func startAsker(t *testing.T, bed *Testbed, zone, user string) *helper {
+	t.Helper()
+	asker, err := bed.StartProcess(zone, ProcessSpec{
+		Name: "asker", Path: os.Args[0], Args: []string{bed.Kubeconfig(zone), user}, Env: []string{roleVariable + "=ask"},
+	})
+	ok(t, err)
+	t.Cleanup(func() { ok(t, asker.Kill()) })
+	return &helper{t: t, task: asker.task, output: asker.output}
+}
+
+// says waits for the helper's next line, which must begin with this status.
+func (h *helper) says(status int) {
+	h.t.Helper()
+	if got := h.line(); !strings.HasPrefix(got, strconv.Itoa(status)) {
+		h.t.Fatalf("the helper says %q, want status %d", got, status)
 	}
 }

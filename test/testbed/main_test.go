@@ -8,13 +8,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // roleVariable makes this test binary play a program that runs in a zone.
@@ -25,7 +30,7 @@ const silence = time.Second
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(args []string) error{
-		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder, "tell": playTeller,
+		"beat": playBeat, "serve": playServer, "dial": playDialler, "hold": playHolder, "tell": playTeller, "ask": playAsker,
 	}
 	if role, ok := roles[os.Getenv(roleVariable)]; ok {
 		if err := role(os.Args[1:]); err != nil {
@@ -169,4 +174,42 @@ func playTeller(args []string) error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return nil
+}
+
+// playAsker (KUBECONFIG, USER) asks the API the same thing all the time, as
+// this user if there is one, on one connection that is replaced when it is
+// silent. It says what the answer is, whenever that changes.
+func playAsker(args []string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", args[0])
+	if err != nil {
+		return err
+	}
+	config.Timeout, config.Impersonate.UserName, config.NextProtos = silence, args[1], []string{"http/1.1"}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	for last := ""; ; time.Sleep(20 * time.Millisecond) {
+		now := askOnce(client, config.Host+"/api/v1/namespaces/default/configmaps/none")
+		if now != last {
+			fmt.Println(now)
+		}
+		last = now
+	}
+}
+
+// askOnce returns the status of the answer, or how there was none.
+func askOnce(client *http.Client, url string) string {
+	response, err := client.Get(url)
+	if err != nil {
+		return outcome(err)
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return outcome(err)
+	}
+	if after := response.Header.Get("Retry-After"); after != "" {
+		return response.Status + ", retry after " + after
+	}
+	return response.Status
 }

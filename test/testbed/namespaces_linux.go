@@ -151,10 +151,10 @@ func (n *namespaces) applyZone(ctx context.Context, zone string, s state) error 
 			return fmt.Errorf("take the link of zone %s down: %w", zone, err)
 		}
 	}
-	if slices.Equal(s.vip[zone], n.last.vip[zone]) {
+	if slices.Equal(s.vip[zone], n.last.vip[zone]) && slices.Equal(s.silenced[zone], n.last.silenced[zone]) {
 		return nil
 	}
-	rules := n.service(s.vip[zone])
+	rules := n.service(s.vip[zone]) + n.silence(s.silenced[zone])
 	if err := run(ctx, rules, "ip", "netns", "exec", n.namespace(zone), "nft", "-f", "-"); err != nil {
 		return fmt.Errorf("set the virtual IP of zone %s: %w", zone, err)
 	}

@@ -56,13 +56,28 @@ type state struct {
 	dark    map[string]bool     // zones without power
 	severed map[pair]bool       // partitions between zones, each direction on its own
 	vip     map[string][]string // for each zone, the zones whose apiservers its VIP picks from
+	// silenced is what became of the connections through each zone's VIP: the
+	// first entry says it of those that were there at the first silence, the
+	// second of those since then that were there at the second, and so on.
+	silenced map[string][]Silence
+}
+
+// newState returns the state in which everything passes and no VIP leads
+// anywhere.
+func newState() state {
+	return state{dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{}, silenced: map[string][]Silence{}}
 }
 
 // clone returns a copy that can be changed on its own.
 func (s state) clone() state {
-	c := state{dark: maps.Clone(s.dark), severed: maps.Clone(s.severed), vip: map[string][]string{}}
+	c := newState()
+	maps.Copy(c.dark, s.dark)
+	maps.Copy(c.severed, s.severed)
 	for zone, backends := range s.vip {
 		c.vip[zone] = slices.Clone(backends)
+	}
+	for zone, all := range s.silenced {
+		c.silenced[zone] = slices.Clone(all)
 	}
 	return c
 }

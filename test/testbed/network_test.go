@@ -54,8 +54,7 @@ func onEachNetwork(t *testing.T, test func(t *testing.T, kind Network)) {
 // newBench makes a bench on this network, in which everything passes.
 func newBench(t *testing.T, kind Network) *bench {
 	t.Helper()
-	b := &bench{t: t, launcher: newLauncher(), dir: t.TempDir(), servers: map[string]*helper{}}
-	b.state = state{dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{}}
+	b := &bench{t: t, launcher: newLauncher(), dir: t.TempDir(), servers: map[string]*helper{}, state: newState()}
 	var err error
 	if kind == Namespaces {
 		b.network, err = newNamespaces(t.Context(), benchZones)
@@ -295,6 +294,39 @@ func TestPartitionOneWayCutsOneWay(t *testing.T) {
 			teller.hearsMore(before)
 		}
 	})
+}
+
+func TestSilencedConnectionsStaySilentAndNewOnesWork(t *testing.T) {
+	if err := NamespacesPossible(); err != nil {
+		t.Skip(err)
+	}
+	b := newBench(t, Namespaces)
+	for _, backend := range []string{"zb", "za"} { // through the host, and inside the zone
+		b.state.vip["za"] = []string{backend}
+		b.apply()
+		server := b.servers[backend]
+		for what, lost := range map[Silence]int{BothWays: 0, Answers: 1} { // in any order
+			base := server.heard()
+			teller := b.start("za", "tell", b.vip("za"))
+			teller.hearsMore(0)
+			b.state.silenced["za"] = append(b.state.silenced["za"], what)
+			b.apply()
+			time.Sleep(silence / 2) // what was on its way arrives
+			before := teller.heard()
+			if got := server.heard() - base - (before - 1); got != lost {
+				t.Errorf("with %s lost the server in %s has heard %d lines that were not answered, want %d", what, backend, got, lost)
+			}
+			if got := kinds(b.dials("za", "3")); got != backend {
+				t.Errorf("new connections go to %q, want %s", got, backend)
+			}
+			if after := teller.heard(); after != before {
+				t.Errorf("with %s lost %d answers came from %s", what, after-before, backend)
+			}
+			if err := teller.task.kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // heard is how many lines a helper has printed.

@@ -40,11 +40,13 @@ func (n *namespaces) filter(s state) string {
 	return out.String()
 }
 
+// vipMatch is what goes to a virtual IP.
+const vipMatch = "ip daddr " + serviceIP + " tcp dport 443"
+
 // service is the virtual IP's nftables rules for these backends, in the style
 // of kube-proxy: the chain is emptied and filled in one go, connections that
 // are tracked already stay where they are. Without backends it drops.
 func (n *namespaces) service(backends []string) string {
-	const match = "ip daddr " + serviceIP + " tcp dport 443"
 	var out strings.Builder
 	out.WriteString("add table ip vip\n")
 	out.WriteString("add chain ip vip out { type nat hook output priority -100; policy accept; }\n")
@@ -54,11 +56,30 @@ func (n *namespaces) service(backends []string) string {
 		if rest := len(backends) - i; rest > 1 {
 			choose = fmt.Sprintf(" numgen random mod %d 0", rest)
 		}
-		fmt.Fprintf(&out, "add rule ip vip out %s%s dnat to %s\n", match, choose, n.site(zone).apiserver)
+		fmt.Fprintf(&out, "add rule ip vip out %s%s dnat to %s\n", vipMatch, choose, n.site(zone).apiserver)
 	}
 	if len(backends) == 0 {
-		fmt.Fprintf(&out, "add rule ip vip out %s drop\n", match)
+		fmt.Fprintf(&out, "add rule ip vip out %s drop\n", vipMatch)
 	}
+	return out.String()
+}
+
+// silence is the nftables rules that mark each new connection through the
+// virtual IP with the number of silences before it, plus one, and drop what
+// belongs to connections that were there at a silence: before it is sent to
+// another address, and before an answer is taken for one of the virtual IP's.
+func (n *namespaces) silence(past []Silence) string {
+	var out strings.Builder
+	for _, hook := range []string{"output", "prerouting"} {
+		fmt.Fprintf(&out, "add chain ip vip %[1]s { type filter hook %[1]s priority -150; policy accept; }\nflush chain ip vip %[1]s\n", hook)
+	}
+	for i, what := range past {
+		fmt.Fprintf(&out, "add rule ip vip prerouting ct mark %d ct direction reply drop\n", i+1)
+		if what == BothWays {
+			fmt.Fprintf(&out, "add rule ip vip output %s ct mark %d drop\n", vipMatch, i+1)
+		}
+	}
+	fmt.Fprintf(&out, "add rule ip vip output %s ct state new ct mark set %d\n", vipMatch, len(past)+1)
 	return out.String()
 }
 

@@ -68,7 +68,7 @@ func newTestbed(config Config, program string) *Testbed {
 	t := &Testbed{
 		config: config, program: program, ctx: ctx, cancel: cancel, launcher: newLauncher(),
 		zones: map[string]*zone{}, steer: map[string][]string{}, frozenVIP: map[string][]string{},
-		state: state{dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{}},
+		state: newState(),
 	}
 	for _, name := range config.Zones {
 		t.zones[name] = &zone{name: name}

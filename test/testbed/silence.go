@@ -1,0 +1,40 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Silence says what is lost on a connection that has gone silent.
+type Silence string
+
+const (
+	// BothWays loses everything, as when a firewall has forgotten a connection.
+	BothWays Silence = "both ways"
+	// Answers loses what the API says, and nothing that is said to it: writes
+	// land, and who wrote does not learn of it; watches hear nothing more.
+	Answers Silence = "answers"
+)
+
+// SilenceConnections makes the connections that run through a zone's virtual
+// IP at this moment silent for good: nothing closes or resets them. Those that
+// are opened later work. It needs Namespaces.
+func (t *Testbed) SilenceConnections(zone string, what Silence) error {
+	if t.config.Network != Namespaces {
+		return errors.New("silence connections: relays cannot, it needs the network Namespaces")
+	}
+	if what != BothWays && what != Answers {
+		return fmt.Errorf("silence connections: unknown silence %q: use BothWays or Answers", what)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, err := t.zone(zone); err != nil {
+		return fmt.Errorf("silence connections: %w", err)
+	}
+	t.state.silenced[zone] = append(t.state.silenced[zone], what)
+	t.say("zone %s: connections through the virtual IP go silent (%s)", zone, what)
+	return t.settle(t.ctx)
+}
