@@ -18,7 +18,7 @@ each = @set -e; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)); done
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Cut a zone's power on a real control plane, beside client-go
@@ -42,10 +42,20 @@ race: ## The race detector on the library and the examples, and on a minute of 5
 e2e: ## Tests on a real control plane (the first build of it takes minutes)
 	cd test && go test -v -count=1 -p 1 -timeout 25m ./testbed/ ./e2e/
 
-SEEDS := 1-10
+.PHONY: chaos
+chaos: ## Faults of every kind on a real control plane, beside client-go: a seeded selection (10 min)
+	cd test && go run ./chaos
+
+HOURS := 8
 
 .PHONY: soak
-soak: ## Migrations with random faults, SEEDS=1-10 of each variant (6 min)
+soak: ## The same for HOURS=8, appended to test/chaos/ledger.jsonl, where the next one goes on
+	cd test && go run ./chaos --minutes $$(($(HOURS) * 60)) --ledger chaos/ledger.jsonl
+
+SEEDS := 1-10
+
+.PHONY: soak-migrations
+soak-migrations: ## Migrations with random faults, SEEDS=1-10 of each variant (6 min)
 	cd test && go test -v -count=1 -timeout 60m -run TestAMigrationNever ./e2e/ -seeds $(SEEDS)
 
 MINUTES := 60

@@ -39,6 +39,7 @@ type options struct {
 	unhealthyFile    string
 	pace             register.Pace
 	guard            bool
+	reports          bool
 }
 
 func parse(args []string) (options, error) {
@@ -72,6 +73,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")
 	f.DurationVar(&o.pace.Interval, "register-interval", register.Interval, "how often it writes that")
 	f.IntVar(&o.pace.Deaf, "register-deaf", 0, "how many writes it makes before it sees that its term has ended")
+	f.BoolVar(&o.reports, "register-report", false, "print each write of it")
 	f.BoolVar(&o.guard, "guard", true, "refuse to write it in a term that is not trusted")
 	f.StringVar(&o.unhealthyFile, "unhealthy-file", "", "file that makes the candidate unhealthy while it exists")
 	f.DurationVar(&o.MaxClockSkew, "max-clock-skew", 0, "how far wall clocks may be apart; 0 is not to look at them")

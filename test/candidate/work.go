@@ -42,8 +42,13 @@ func newWork(o options, e *operator.Election) (*work, error) {
 // lead is the work of one term.
 func (w *work) lead(ctx context.Context, term election.Term) error {
 	w.printer.Print(events.Event{Event: "leading", Token: term.Token, Cause: string(term.Cause), Previous: term.Previous})
-	w.ledger.Keep(ctx, term.Token, term.Holder, func(err error) {
-		w.printer.Print(events.Event{Event: "error", Error: err.Error()})
+	w.ledger.Keep(ctx, term.Token, term.Holder, func(x register.Write) {
+		switch {
+		case w.reports:
+			w.printer.Print(events.Wrote(term.Token, x))
+		case x.Err != nil && !x.Over:
+			w.printer.Print(events.Event{Event: "error", Error: x.Err.Error()})
+		}
 	})
 	w.printer.Print(events.Event{Event: "stopping", Cause: context.Cause(ctx).Error()})
 	time.Sleep(w.stopDelay)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/zonelect/zonelect/test/register"
 )
 
 // Event is one line.
@@ -24,6 +26,23 @@ type Event struct {
 	Cause      string    `json:"cause,omitempty"`
 	Previous   string    `json:"previous,omitempty"`
 	Error      string    `json:"error,omitempty"`
+
+	// Of a write of the register.
+	Sequence int       `json:"sequence,omitempty"`
+	Version  string    `json:"version,omitempty"`
+	Sent     time.Time `json:"sent,omitzero"`
+
+	// Goroutines that are left when all has ended.
+	Goroutines int `json:"goroutines,omitempty"`
+}
+
+// Wrote is the event "wrote", of one write of the register.
+func Wrote(token uint64, w register.Write) Event {
+	e := Event{Event: "wrote", Token: token, Sequence: w.Sequence, Version: w.Version, Sent: w.Sent}
+	if w.Err != nil {
+		e.Error = w.Err.Error()
+	}
+	return e
 }
 
 // Printer prints the events of one candidate to stdout, unbuffered. It is safe

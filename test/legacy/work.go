@@ -23,8 +23,10 @@ type worker struct {
 // lead works until ctx ends, and stopDelay longer.
 func (w *worker) lead(ctx context.Context, t past.Term) {
 	w.print(events.Event{Event: "leading", Token: t.Token, Cause: string(t.Cause), Previous: t.Previous})
-	w.ledger.Keep(ctx, t.Token, w.identity, func(err error) {
-		w.print(events.Event{Event: "error", Error: err.Error()})
+	w.ledger.Keep(ctx, t.Token, w.identity, func(x register.Write) {
+		if x.Err != nil && !x.Over {
+			w.print(events.Event{Event: "error", Error: x.Err.Error()})
+		}
 	})
 	w.print(events.Event{Event: "stopping", Cause: context.Cause(ctx).Error()})
 	time.Sleep(w.stopDelay)

@@ -25,12 +25,13 @@ import (
 )
 
 func main() {
-	var kubeconfig, namespace, lock, identity string
+	var kubeconfig, namespace, lock, identity, register string
 	f := pflag.NewFlagSet("peer", pflag.ExitOnError)
 	f.StringVar(&kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 	f.StringVar(&namespace, "namespace", "default", "namespace of the lock")
 	f.StringVar(&lock, "lock", "", "name of the lock")
 	f.StringVar(&identity, "identity", "", "identity of the candidate")
+	f.StringVar(&register, "register", "", "ConfigMap that the leader keeps writing")
 	lease := f.Duration("lease-duration", 15*time.Second, "")
 	deadline := f.Duration("renew-deadline", 10*time.Second, "")
 	retry := f.Duration("renew-interval", 2*time.Second, "")
@@ -40,31 +41,31 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	cfg.Timeout = 5 * time.Second // as controller-runtime: half of RenewDeadline
+	p := &events.Printer{Identity: identity, Lock: lock}
+	w, err := newWork(cfg, p, namespace, register)
+	if err != nil {
+		fail(err)
+	}
+	cfg.Timeout = *deadline / 2 // as controller-runtime
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		fail(err)
 	}
+	leases := &noted{LeasesGetter: client.CoordinationV1()}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := &events.Printer{Identity: identity, Lock: lock}
 	p.Print(events.Event{Event: "started"})
 	for ctx.Err() == nil {
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 			Lock: &resourcelock.LeaseLock{
 				LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: lock},
-				Client:     client.CoordinationV1(),
+				Client:     leases,
 				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 			},
 			LeaseDuration: *lease, RenewDeadline: *deadline, RetryPeriod: *retry,
 			ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{
-				OnStartedLeading: func(ctx context.Context) {
-					p.Print(events.Event{Event: "leading"})
-					<-ctx.Done()
-					p.Print(events.Event{Event: "stopping"})
-					p.Print(events.Event{Event: "stopped"})
-				},
+				OnStartedLeading: func(ctx context.Context) { w.lead(ctx, leases.token.Load()) },
 				OnStoppedLeading: func() {},
 				OnNewLeader: func(leader string) {
 					if leader != identity && leader != "" {

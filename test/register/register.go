@@ -56,10 +56,18 @@ func New(cfg *rest.Config, namespace, name string, pace Pace) (*Register, error)
 	return &Register{maps: client.CoreV1().ConfigMaps(namespace), name: name, pace: pace}, nil
 }
 
-// Keep writes the register until ctx ends: the term's token, its
-// holder, and a number that counts from 1. It tells failed of each write that
-// did not work while ctx went on.
-func (r *Register) Keep(ctx context.Context, token uint64, identity string, failed func(error)) {
+// Write is one write of a term.
+type Write struct {
+	Sequence int       // counts from 1
+	Sent     time.Time // when it began
+	Version  string    // the resourceVersion that the API server answered
+	Err      error     // or what went wrong: it may be written all the same
+	Over     bool      // ctx had ended when it did
+}
+
+// Keep writes the register until ctx ends: the term's token, its holder, and
+// the number of the write. It tells of each.
+func (r *Register) Keep(ctx context.Context, token uint64, identity string, tell func(Write)) {
 	if r.name == "" {
 		<-ctx.Done()
 		return
@@ -71,9 +79,10 @@ func (r *Register) Keep(ctx context.Context, token uint64, identity string, fail
 		writing = context.WithoutCancel(ctx)
 	}
 	for sequence := 1; ; sequence++ {
-		if err := r.write(writing, token, identity, sequence); err != nil && writing.Err() == nil {
-			failed(err)
-		}
+		w := Write{Sequence: sequence, Sent: time.Now()}
+		w.Version, w.Err = r.write(writing, token, identity, sequence)
+		w.Over = writing.Err() != nil
+		tell(w)
 		if sequence%deaf != 0 {
 			<-tick.C
 			continue
@@ -86,15 +95,18 @@ func (r *Register) Keep(ctx context.Context, token uint64, identity string, fail
 	}
 }
 
-func (r *Register) write(ctx context.Context, token uint64, identity string, sequence int) error {
+func (r *Register) write(ctx context.Context, token uint64, identity string, sequence int) (version string, err error) {
 	data := map[string]string{"token": fmt.Sprint(token), "identity": identity, "sequence": fmt.Sprint(sequence)}
 	patch, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return fmt.Errorf("write the register: %w", err)
+		return "", fmt.Errorf("write the register: %w", err)
 	}
-	_, err = r.maps.Patch(ctx, r.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	written, err := r.maps.Patch(ctx, r.name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = r.maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: r.name}, Data: data}, metav1.CreateOptions{})
+		written, err = r.maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: r.name}, Data: data}, metav1.CreateOptions{})
 	}
-	return err
+	if err != nil {
+		return "", err
+	}
+	return written.ResourceVersion, nil
 }

@@ -38,6 +38,10 @@ func (t *Testbed) restConfig(zone string) *rest.Config {
 	}
 }
 
+// EtcdURL leads the test process straight to a zone's etcd member, plain HTTP,
+// through any partition: for what no apiserver would tell.
+func (t *Testbed) EtcdURL(zone string) string { return "http://" + t.network.site(zone).etcd }
+
 // Living is RESTConfig for a zone whose apiserver runs and that is not
 // partitioned from all others, or an error if there is none.
 func (t *Testbed) Living() (*rest.Config, error) {

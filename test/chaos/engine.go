@@ -1,0 +1,183 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/zonelect/zonelect/test/testbed"
+)
+
+// runsPerBed is how many runs share a testbed: a new one now and then keeps its
+// memory and its disk small.
+const runsPerBed = 40
+
+// engine does one run after the other.
+type engine struct {
+	options
+	rounds [][]fault
+	seed   uint64
+	commit string
+
+	bed  *testbed.Testbed
+	used int // runs on it
+}
+
+// all does runs from an index on until their number or the time is over. It
+// returns what was done, also where it fails.
+func (e *engine) all(ctx context.Context, next int) (done []result, err error) {
+	if e.commit, err = commit(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.leave()) }()
+	last := -1
+	switch {
+	case e.onlyRun >= 0:
+		next, last = e.onlyRun, e.onlyRun
+	case e.runs > 0:
+		last = next + e.runs - 1
+	}
+	failures := 0
+	for began := time.Now(); ; next++ {
+		if last >= 0 && next > last || e.minutes > 0 && time.Since(began).Minutes() >= e.minutes || ctx.Err() != nil {
+			break
+		}
+		r, err := e.one(ctx, newPlan(e.seed, next, e.rounds))
+		if ctx.Err() != nil {
+			break // an interrupted run says nothing
+		}
+		if err != nil {
+			return done, err
+		}
+		done = append(done, r)
+		if r.Verdict == failed {
+			failures++
+		}
+		if err := e.ledger.add(r); err != nil {
+			return done, err
+		}
+	}
+	if failures > 0 {
+		return done, fmt.Errorf("%d of %d runs failed", failures, len(done))
+	}
+	return done, nil
+}
+
+// one does a run, on a bed that is in order.
+func (e *engine) one(ctx context.Context, p plan) (result, error) {
+	if err := e.settle(ctx); err != nil {
+		return result{}, err
+	}
+	e.used++
+	r, s, all, broken := perform(ctx, e.bed, p)
+	r.Commit = e.commit
+	fmt.Printf("%4d  %-6s  %5.1fs  %s  %s%s\n", r.Run, r.Verdict, r.Took.Seconds(), r.Timing, r.Faults, because(r))
+	if ctx.Err() != nil {
+		return r, nil
+	}
+	if r.Verdict != passed {
+		if err := e.keep(s, r, all); err != nil {
+			return r, err
+		}
+	}
+	if broken != nil {
+		return r, e.leave()
+	}
+	return r, nil
+}
+
+func because(r result) string {
+	if r.Reason == "" {
+		return ""
+	}
+	return "\n      " + r.Reason
+}
+
+// settle makes sure of a testbed.
+func (e *engine) settle(ctx context.Context) error {
+	if e.used >= runsPerBed {
+		if err := e.leave(); err != nil {
+			return err
+		}
+	}
+	if e.bed != nil {
+		return nil
+	}
+	fmt.Println("Starting a control plane in three zones (the first build takes minutes).")
+	var err error
+	e.bed, err = testbed.Start(ctx, testbed.Config{Zones: zones, Network: e.network, Progress: io.Discard})
+	e.used = 0
+	return err
+}
+
+// leave takes the testbed down.
+func (e *engine) leave() error {
+	if e.bed == nil {
+		return nil
+	}
+	err := e.bed.Close()
+	e.bed = nil
+	return err
+}
+
+// keep keeps what tells of a run under build/chaos, and says how to repeat it.
+func (e *engine) keep(s *stage, r result, all map[string]evidence) error {
+	root, err := testbed.Root()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(root, "build", "chaos", fmt.Sprintf("%d-%d", r.Seed, r.Run))
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("keep the logs of run %d: %w", r.Run, err)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("keep the logs of run %d: %w", r.Run, err)
+	}
+	for _, g := range s.groups {
+		for _, one := range g.all() {
+			data, err := os.ReadFile(one.Log())
+			for _, line := range one.Output() {
+				data = append(data, line.Text+"\n"...)
+			}
+			if err := errors.Join(err, os.WriteFile(filepath.Join(dir, one.Identity+".log"), data, 0o600)); err != nil {
+				return fmt.Errorf("keep the logs of run %d: %w", r.Run, err)
+			}
+		}
+	}
+	if err := writeJSON(filepath.Join(dir, "evidence.json"), all); err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(dir, "result.json"), r); err != nil {
+		return err
+	}
+	fmt.Printf("      kept in build/chaos/%d-%d; again: cd test && go run ./chaos --seed %d --only-run %d --faults %s\n", r.Seed, r.Run, r.Seed, r.Run, r.Faults)
+	return nil
+}
+
+// commit is what is checked out, marked if there is more.
+func commit(ctx context.Context) (string, error) {
+	hash, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the commit: %w", err)
+	}
+	changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no").Output()
+	if err != nil {
+		return "", fmt.Errorf("find what is not committed: %w", err)
+	}
+	name := strings.TrimSpace(string(hash))
+	for line := range strings.Lines(string(changed)) {
+		if !strings.HasSuffix(strings.TrimSpace(line), "ledger.jsonl") {
+			return name + "-dirty", nil
+		}
+	}
+	return name, nil
+}

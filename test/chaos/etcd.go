@@ -1,0 +1,144 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// revision is one state of a register, in etcd's order.
+type revision struct {
+	Version  uint64
+	Token    uint64
+	Identity string
+	Sequence int
+}
+
+// etcd reads a member's own history, by its JSON gateway: every revision, where
+// an apiserver's watch may have been away.
+type etcd struct{ url string }
+
+// key is where Kubernetes keeps a ConfigMap.
+func key(namespace, name string) []byte {
+	return []byte("/registry/configmaps/" + namespace + "/" + name)
+}
+
+// now is the revision that etcd is at. It needs a quorum.
+func (e etcd) now(ctx context.Context) (int64, error) {
+	body, err := e.post(ctx, "/v3/kv/range", map[string]any{"key": []byte("/registry"), "limit": 1, "keys_only": true})
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	var answer struct{ Header struct{ Revision string } }
+	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+		return 0, fmt.Errorf("ask etcd for its revision: %w", err)
+	}
+	return strconv.ParseInt(answer.Header.Revision, 10, 64)
+}
+
+// history returns all revisions of a ConfigMap from one revision on until
+// another, which is not newer than etcd's.
+func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (all []revision, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	body, err := e.post(ctx, "/v3/watch", map[string]any{"create_request": map[string]any{
+		"key": key(namespace, name), "start_revision": from, "progress_notify": true,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	for decoder := json.NewDecoder(body); ; {
+		var answer watched
+		if err := decoder.Decode(&answer); err != nil {
+			return nil, fmt.Errorf("read the history of %s from etcd: %w", name, err)
+		}
+		r := answer.Result
+		if r.Canceled {
+			return nil, fmt.Errorf("read the history of %s from etcd: %s (compacted at %s)", name, r.CancelReason, r.CompactRevision)
+		}
+		for _, event := range r.Events {
+			if one, err := event.revision(); err != nil {
+				return nil, err
+			} else if one.Version >= uint64(to) {
+				return all, nil
+			} else if event.Type != "DELETE" {
+				all = append(all, one)
+			}
+		}
+	}
+}
+
+// watched is one message of etcd's watch.
+type watched struct {
+	Result struct {
+		Canceled        bool
+		CancelReason    string `json:"cancel_reason"`
+		CompactRevision string `json:"compact_revision"`
+		Events          []change
+	}
+}
+
+// change is one event of etcd's watch.
+type change struct {
+	Type string
+	KV   struct {
+		ModRevision string `json:"mod_revision"`
+		Value       []byte
+	}
+}
+
+func (c change) revision() (r revision, err error) {
+	if r.Version, err = strconv.ParseUint(c.KV.ModRevision, 10, 64); err != nil {
+		return r, fmt.Errorf("read a revision of etcd's: %w", err)
+	}
+	if c.Type == "DELETE" {
+		return r, nil
+	}
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(c.KV.Value, nil, nil)
+	if err != nil {
+		return r, fmt.Errorf("read revision %d of a register: %w", r.Version, err)
+	}
+	register, ok := object.(*corev1.ConfigMap)
+	if !ok {
+		return r, fmt.Errorf("read revision %d of a register: it is a %T", r.Version, object)
+	}
+	r.Identity = register.Data["identity"]
+	// What is no number is no write of a candidate's, and is found out as such.
+	r.Token, _ = strconv.ParseUint(register.Data["token"], 10, 64)
+	r.Sequence, _ = strconv.Atoi(register.Data["sequence"])
+	return r, nil
+}
+
+func (e etcd) post(ctx context.Context, path string, request any) (io.ReadCloser, error) {
+	data, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask etcd: %w", err)
+	}
+	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("ask etcd: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(asked)
+	if err != nil {
+		return nil, fmt.Errorf("ask etcd: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1000))
+		return nil, fmt.Errorf("ask etcd: %s: %s", answer.Status, text)
+	}
+	return answer.Body, nil
+}

@@ -1,0 +1,133 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/testbed"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// fault is something that is done to all groups of a run at once. A fault of a
+// new kind is one more value in its family's file, and its family one more line
+// in faults.
+type fault struct {
+	// name is for flags and the ledger, and never changes.
+	name string
+	// about is for people: a few words.
+	about string
+	// namespaces: it needs a network of namespaces.
+	namespaces bool
+	// lasts is how long it goes on at least; up to half a lease more is chance.
+	lasts func(t election.Timing) time.Duration
+	// inject does it, to whom dice say, and returns once it is shown to have
+	// bitten, or an error that says why not: the run is void then. undo ends it;
+	// it may be nil.
+	inject func(ctx context.Context, s *stage, dice *rand.Rand) (undo func(context.Context) error, err error)
+	// ends says when it is undone, beside others.
+	ends turn
+	// promise is what holds for zonelect's groups under it, when it lasted so
+	// long.
+	promise func(t election.Timing, lasted time.Duration) promise
+	// only names the group that it concerns; empty is all. For the others
+	// nothing may change.
+	only string
+}
+
+// turn is the order in which faults that lasted together are undone: no zone
+// gets ready whose network or whose etcd does not run.
+type turn int
+
+const (
+	thaw turn = iota // what stands still goes on
+	mend             // networks, objects, rights
+	boot             // zones get their power back
+)
+
+// promise is what holds for a group that is hit by a fault.
+type promise struct {
+	// gap is the longest time without a leader's write.
+	gap time.Duration
+	// changes is how often another may lead than before.
+	changes int
+}
+
+// and is what holds under both of two faults, which may hit one after the
+// other's worst moment.
+func (p promise) and(o promise) promise {
+	return promise{p.gap + o.gap, p.changes + o.changes}
+}
+
+// families are all faults.
+var families = [][]fault{processFaults, zoneFaults, objectFaults}
+
+func faults() (all []fault) {
+	for _, f := range families {
+		all = append(all, f...)
+	}
+	return all
+}
+
+// possible returns the faults that a network can do, and the names of others.
+func possible(n testbed.Network) (all []fault, skipped []string) {
+	for _, f := range faults() {
+		if f.namespaces && n != testbed.Namespaces {
+			skipped = append(skipped, f.name)
+			continue
+		}
+		all = append(all, f)
+	}
+	return all, skipped
+}
+
+// errMissed is wrapped by errors that say that a fault has not bitten.
+var errMissed = errors.New("the fault did not bite")
+
+// What the register adds to the time in which nobody leads: a write that hangs
+// for its second, one more interval, and what a busy machine of two cores takes
+// to run a dozen programs beside three control planes.
+const slack = 2 * time.Second
+
+// roundTrip is what a request seldom takes longer than here.
+const roundTrip = 100 * time.Millisecond
+
+// bounds are those of package zone for three candidates in three zones.
+func bounds(t election.Timing, outage time.Duration) zone.Bounds {
+	return zone.BoundsOf(t, zone.Wish{APIOutage: outage, RoundTrip: roundTrip, Candidates: 3, Zones: 3})
+}
+
+// untouched is what holds for groups that a fault does not concern.
+func untouched(t election.Timing, _ time.Duration) promise {
+	b := bounds(t, 0)
+	if b.OutageSurvived.Total() >= 0 {
+		return promise{gap: slack}
+	}
+	// Even one request that is lost ends a term, and its leader leads again.
+	return promise{gap: b.Recovery.Worst.Total() + t.WithDefaults().AttemptTimeout + slack, changes: 2}
+}
+
+// takeover: the leader is gone, unseen.
+func takeover(t election.Timing, _ time.Duration) promise {
+	return promise{gap: bounds(t, 0).DeadServer.Worst.Total() + slack, changes: 1}
+}
+
+// outage: nobody gets an answer while it lasts.
+func outage(t election.Timing, lasted time.Duration) promise {
+	b := bounds(t, lasted)
+	if lasted <= b.OutageSurvived.Total() {
+		return promise{gap: lasted + slack}
+	}
+	return promise{gap: lasted + b.Recovery.Worst.Total() + slack, changes: 0}
+}
+
+// aMoment is for faults that are over as soon as they are injected.
+func aMoment(t election.Timing) time.Duration { return t.RenewDeadline }
+
+// aTakeover is long enough for another to lead meanwhile.
+func aTakeover(t election.Timing) time.Duration { return bounds(t, 0).DeadServer.Worst.Total() }

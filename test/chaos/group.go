@@ -1,0 +1,245 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/events"
+	"github.com/zonelect/zonelect/test/history"
+	"github.com/zonelect/zonelect/test/trial"
+)
+
+// group is the candidates for one lock, one in each zone. Its name is that of
+// the lock and of the user whose rights they have; what they write is named
+// REGISTER.
+type group struct {
+	name string
+	kind trial.Kind
+	// roles are the directories under config/ whose rights its user has.
+	roles []string
+	// args are the flags that its candidates have besides others.
+	args []string
+
+	stage *stage
+	mu    sync.Mutex
+	seats []*seat // in the order of their start
+}
+
+// The groups of a run.
+const (
+	onLease  = "lease"     // zonelect, mode lease
+	onShield = "shield"    // zonelect, mode dual, beside a leader-for-life ConfigMap
+	clientGo = "client-go" // its elector, on a Lease of its own
+)
+
+// newGroups are the groups of a run, in which nobody sits yet.
+func newGroups(s *stage) []*group {
+	return []*group{
+		{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "proof"}},
+		{stage: s, name: onShield, kind: trial.Zonelect, roles: []string{"lease", "proof", "leader-for-life"}, args: []string{"--mode", "dual", "--selector", "group=" + onShield}},
+		{stage: s, name: clientGo, kind: trial.ClientGo, roles: []string{"lease"}},
+	}
+}
+
+// register is the name of the ConfigMap that the group's leader writes.
+func (g *group) register() string { return g.name + "-register" }
+
+// ours reports whether its candidates are zonelect's.
+func (g *group) ours() bool { return g.kind == trial.Zonelect }
+
+// seat is one candidate: a process. Another that takes its place is another.
+type seat struct {
+	*trial.Seat
+	mu     sync.Mutex
+	ended  time.Time // when it was killed; zero while it was not
+	pauses []pause
+}
+
+// pause is a time in which a process stood still.
+type pause struct{ from, to time.Time }
+
+// start starts a candidate in a zone.
+func (g *group) start(ctx context.Context, zone string) (*seat, error) {
+	s, t := g.stage, g.stage.plan.Timing
+	g.mu.Lock()
+	n := len(g.seats)
+	g.mu.Unlock()
+	identity := fmt.Sprintf("%s-%s-%s-%d", s.namespace, g.name, zone, n)
+	args := []string{
+		"--kubeconfig", s.kubeconfig(g, zone), "--namespace", s.namespace, "--register", g.register(),
+		"--lease-duration", t.LeaseDuration.String(), "--renew-deadline", t.RenewDeadline.String(), "--renew-interval", t.RenewInterval.String(),
+	}
+	if pod := s.pod(g, zone); pod != nil {
+		args = append(args, "--register-report", "--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--container", pod.Spec.Containers[0].Name, "--node-name", pod.Spec.NodeName)
+	}
+	process, err := trial.Start(ctx, s.bed, g.kind, zone, g.name, identity, append(args, g.args...)...)
+	if err != nil {
+		return nil, err
+	}
+	one := &seat{Seat: process}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seats = append(g.seats, one)
+	return one, nil
+}
+
+// all returns every candidate that there was.
+func (g *group) all() []*seat {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.seats)
+}
+
+// seat is the last candidate of a zone.
+func (g *group) seat(zone string) *seat {
+	var last *seat
+	for _, one := range g.all() {
+		if one.Zone == zone {
+			last = one
+		}
+	}
+	return last
+}
+
+// leader is who began to lead last, and has not stopped.
+func (g *group) leader() (*seat, error) {
+	var leader *seat
+	var since time.Time
+	for _, one := range g.all() {
+		terms := history.TermsOf(history.Span{Open: true}, one.Events())
+		if n := len(terms); n > 0 && terms[n-1].Open && one.alive() && terms[n-1].Start.After(since) {
+			leader, since = one, terms[n-1].Start
+		}
+	}
+	if leader == nil {
+		return nil, fmt.Errorf("%w: nobody leads among %s", errMissed, g.name)
+	}
+	return leader, nil
+}
+
+// followers are the candidates that live and do not lead, in the order of their
+// zones.
+func (g *group) followers() (all []*seat) {
+	leader, _ := g.leader()
+	for _, zone := range zones {
+		if one := g.seat(zone); one != leader && one.alive() {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// wrote waits until somebody of the group has a write acknowledged that was sent
+// at or after since.
+func (g *group) wrote(ctx context.Context, since time.Time) error {
+	for {
+		for _, one := range g.all() {
+			if slices.ContainsFunc(one.Events(), func(e events.Event) bool { return acknowledged(e) && !e.Sent.Before(since) }) {
+				return nil
+			}
+		}
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("wait until somebody of %s writes: %w", g.name, err)
+		}
+	}
+}
+
+func acknowledged(e events.Event) bool { return e.Event == "wrote" && e.Error == "" }
+
+// alive reports whether the process runs, or stands still.
+func (s *seat) alive() bool {
+	select {
+	case <-s.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// end notes that the process was ended.
+func (s *seat) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended.IsZero() {
+		s.ended = time.Now()
+	}
+}
+
+// kill kills the process, and returns once it is gone.
+func (s *seat) kill(ctx context.Context) error {
+	if !s.alive() {
+		return fmt.Errorf("%w: %s has ended by itself", errMissed, s.Identity)
+	}
+	s.end()
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	if err := s.Wait(ctx); err == nil || errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("%w: %s was killed and ended with %w", errMissed, s.Identity, err)
+	}
+	return nil
+}
+
+// terms are the times in which the process led. While it stood still it did
+// nothing, and what it did when it went on the register tells: its work has a
+// moment to hear of it.
+func (s *seat) terms(now time.Time) history.History {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	program := history.Span{Pod: s.Identity, End: now, Open: true}
+	if !s.ended.IsZero() {
+		program.End, program.Open = s.ended, false
+	}
+	return without(history.TermsOf(program, s.Events()), s.pauses)
+}
+
+// waking is how long a process that went on may take to tell its work.
+const waking = 500 * time.Millisecond
+
+// without cuts pauses out of terms.
+func without(terms history.History, pauses []pause) (all history.History) {
+	for _, term := range terms {
+		for _, p := range pauses {
+			if p.from.Before(term.Start) || !p.from.Before(term.End) {
+				continue
+			}
+			before := term
+			before.End, before.Open = p.from, false
+			all = append(all, before)
+			term.Start = p.to.Add(waking)
+		}
+		if term.Start.Before(term.End) {
+			all = append(all, term)
+		}
+	}
+	return all
+}
+
+// flags of a timing, for people.
+func timingName(t election.Timing) string {
+	return fmt.Sprintf("%v/%v/%v", t.LeaseDuration, t.RenewDeadline, t.RenewInterval)
+}
+
+// podName is the name of the pod of a group's candidate in a zone.
+func (g *group) podName(zone string) string { return g.name + "-" + zone }
+
+// addPod makes the pod of the candidates in a zone. Those of client-go need none.
+func (g *group) addPod(ctx context.Context, zone string) error {
+	if !g.ours() {
+		return nil
+	}
+	s := g.stage
+	pod, err := s.bed.AddPod(ctx, zone, g.podName(zone), s.namespace, map[string]string{"group": g.name})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[g.podName(zone)] = pod
+	return err
+}

@@ -1,0 +1,207 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/zonelect/zonelect/test/events"
+	"github.com/zonelect/zonelect/test/history"
+)
+
+// evidence is all that is known of one group's run.
+type evidence struct {
+	// Register is its whole history, in etcd's order.
+	Register []revision
+	// Printed is what each candidate said, by its identity.
+	Printed map[string][]events.Event
+	// Terms are the times in which they led.
+	Terms history.History
+	// Fault is when it began, Healed when all was well again, and Over when the
+	// candidates were told to stop.
+	Fault, Healed, Over time.Time
+}
+
+// findings are what a judge found.
+type findings struct {
+	// Overlaps are pairs of candidates of which the one wrote, in an earlier term,
+	// after the other had in a later one, or whose works ran at the same time.
+	Overlaps int `json:"overlaps"`
+	// Lost are writes that were acknowledged and are not in the history.
+	Lost int `json:"lost"`
+	// Late are writes that were sent in their term, were not acknowledged, and
+	// arrived all the same after a later one. Nobody can call them back: only a
+	// register that compares tokens refuses them.
+	Late int `json:"late,omitempty"`
+	// Gap is the longest time without a leader's write since the fault.
+	Gap time.Duration `json:"gap"`
+	// Silent means that nobody wrote after all was well again.
+	Silent bool `json:"silent,omitempty"`
+	// Terms are how often somebody began to lead, and Changes how often it was
+	// another than before, since the fault.
+	Terms   int `json:"terms"`
+	Changes int `json:"changes"`
+	// Writes are those that were acknowledged.
+	Writes int `json:"writes"`
+	// Left are the most goroutines that a candidate left when it ended.
+	Left int `json:"left,omitempty"`
+	// Notes tell of each overlap and each lost write.
+	Notes []string `json:"notes,omitempty"`
+
+	pairs map[[2]string]bool
+}
+
+// judge finds what is wrong in a group's run. It is pure.
+func judge(e evidence) (f findings) {
+	f.order(e)
+	f.lost(e)
+	f.works(e)
+	f.gaps(e)
+	for _, printed := range e.Printed {
+		for _, event := range printed {
+			f.Left = max(f.Left, event.Goroutines)
+		}
+	}
+	return f
+}
+
+// write names a write.
+type write struct {
+	identity string
+	token    uint64
+	sequence int
+}
+
+func (r revision) write() write { return write{r.Identity, r.Token, r.Sequence} }
+
+func (e evidence) reports() map[write]events.Event {
+	all := map[write]events.Event{}
+	for identity, printed := range e.Printed {
+		for _, event := range printed {
+			if event.Event == "wrote" {
+				all[write{identity, event.Token, event.Sequence}] = event
+			}
+		}
+	}
+	return all
+}
+
+// order judges the register: tokens never fall, and within a term numbers never
+// do.
+func (f *findings) order(e evidence) {
+	reports, begun := e.reports(), e.begun()
+	var newest revision
+	for _, r := range e.Register {
+		falls := r.Token < newest.Token
+		again := r.Token == newest.Token && (r.Identity != newest.Identity || r.Sequence <= newest.Sequence)
+		if !falls && !again {
+			newest = r
+			continue
+		}
+		report, told := reports[r.write()]
+		// Who had its write acknowledged was still at work; so was who sent one
+		// when another's work had begun.
+		successor := begun[newest.Token]
+		meanwhile := told && falls && !successor.IsZero() && report.Sent.After(successor)
+		if told && acknowledged(report) || meanwhile || r.Token == newest.Token && r.Identity != newest.Identity {
+			f.overlap(r.Identity, newest.Identity, "revision %d: %s wrote %d of term %d after %s wrote %d of term %d", r.Version, r.Identity, r.Sequence, r.Token, newest.Identity, newest.Sequence, newest.Token)
+			continue
+		}
+		f.Late++
+	}
+}
+
+// begun is when the work of each term began, by its token.
+func (e evidence) begun() map[uint64]time.Time {
+	all := map[uint64]time.Time{}
+	for _, printed := range e.Printed {
+		for _, event := range printed {
+			if event.Event == "leading" {
+				all[event.Token] = event.Time
+			}
+		}
+	}
+	return all
+}
+
+// lost judges that each write that was acknowledged is where the answer said.
+func (f *findings) lost(e evidence) {
+	at := map[uint64]write{}
+	for _, r := range e.Register {
+		at[r.Version] = r.write()
+	}
+	for w, report := range e.reports() {
+		if !acknowledged(report) {
+			continue
+		}
+		f.Writes++
+		version, err := strconv.ParseUint(report.Version, 10, 64)
+		if found, ok := at[version]; err != nil || !ok || found != w {
+			f.Lost++
+			f.note("write %d of term %d by %s was acknowledged as revision %s, where there is %+v", w.sequence, w.token, w.identity, report.Version, found)
+		}
+	}
+}
+
+// works judges what the programs said of their own work.
+func (f *findings) works(e evidence) {
+	for _, o := range e.Terms.Overlaps() {
+		f.overlap(o.First.Pod, o.Second.Pod, "%v", o)
+	}
+	last := ""
+	for _, term := range slices.SortedFunc(slices.Values(e.Terms), func(a, b history.Span) int { return a.Start.Compare(b.Start) }) {
+		if term.Start.After(e.Fault) {
+			f.Terms++
+			if last != "" && term.Pod != last {
+				f.Changes++
+			}
+		}
+		last = term.Pod
+	}
+}
+
+// gaps finds the longest time between two writes that were acknowledged, of
+// whichever term.
+func (f *findings) gaps(e evidence) {
+	var times []time.Time
+	for _, report := range e.reports() {
+		if acknowledged(report) && !report.Time.After(e.Over) {
+			times = append(times, report.Time)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	f.Silent = len(times) == 0 || times[len(times)-1].Before(e.Healed)
+	if f.Silent {
+		times = append(times, e.Over)
+	}
+	for i := 1; i < len(times); i++ {
+		if times[i].After(e.Fault) {
+			f.Gap = max(f.Gap, times[i].Sub(times[i-1]))
+		}
+	}
+}
+
+// overlap counts a pair once, and notes what showed it first.
+func (f *findings) overlap(a, b, format string, args ...any) {
+	pair := [2]string{min(a, b), max(a, b)}
+	if f.pairs[pair] {
+		return
+	}
+	if f.pairs == nil {
+		f.pairs = map[[2]string]bool{}
+	}
+	f.pairs[pair] = true
+	f.Overlaps++
+	f.note(format, args...)
+}
+
+func (f *findings) note(format string, args ...any) {
+	const most = 20
+	if len(f.Notes) < most {
+		f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
+	}
+}

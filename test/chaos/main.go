@@ -1,0 +1,117 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command chaos does to a real control plane, and to candidates that run on it,
+// what may happen to them: one fault at a time, and in pairs. It judges by a
+// register that each leader keeps writing, with client-go's elector in the same
+// seats:
+//
+//	go run ./chaos                                  # ten minutes, another seed each time
+//	go run ./chaos --faults leader-killed           # this fault alone
+//	go run ./chaos --seed 7 --only-run 12           # a run again
+//	go run ./chaos --ledger chaos/ledger.jsonl      # append to a ledger, and go on where it ended
+//	go run ./chaos --summary chaos/ledger.jsonl     # the table of a ledger
+//
+// See README.md beside it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zonelect/zonelect/test/testbed"
+)
+
+// options are the flags.
+type options struct {
+	minutes       float64
+	runs, onlyRun int
+	seed          uint64
+	faults        []string
+	html          string
+	ledger        ledger
+	network       testbed.Network
+	summary       bool
+}
+
+func parse(args []string) (o options, err error) {
+	f := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
+	f.Float64Var(&o.minutes, "minutes", 10, "how long to go on; 0 is for ever")
+	f.IntVar(&o.runs, "runs", 0, "how many runs to do; 0 is as many as there is time for")
+	f.IntVar(&o.onlyRun, "only-run", -1, "do this run alone")
+	f.Uint64Var(&o.seed, "seed", 0, "where chance begins; 0 is that of the ledger, or one of the clock's")
+	f.StringSliceVar(&o.faults, "faults", nil, "faults to choose from, or pairs as a+b; all by default")
+	f.StringVar(&o.html, "html", "build/chaos.html", "file for the table as a page, in the repository")
+	f.StringVar(&o.ledger.path, "ledger", "", "file to append results to; runs go on where it ended")
+	summary := f.String("summary", "", "only print the table of this ledger")
+	network := f.String("network", "auto", "auto, namespaces (needs root) or links")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
+	}
+	if *summary != "" {
+		o.summary, o.ledger.path = true, *summary
+	}
+	o.network, err = testbed.ParseNetwork(*network)
+	return o, err
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	before, err := o.ledger.read()
+	if err != nil {
+		return err
+	}
+	if o.summary {
+		return conclude(o, before)
+	}
+	if o.network == testbed.Auto && testbed.NamespacesPossible() == nil {
+		o.network = testbed.Namespaces
+	} else if o.network == testbed.Auto {
+		o.network = testbed.Links
+	}
+	e := &engine{options: o}
+	var skipped []string
+	if e.rounds, skipped, err = choose(o.faults, o.network); err != nil {
+		return err
+	}
+	if len(skipped) > 0 {
+		fmt.Printf("These need network namespaces, hence root, and are skipped: %v\n", skipped)
+	}
+	seed, next := resume(before)
+	if o.seed != 0 && o.seed != seed {
+		seed, next = o.seed, 0
+	}
+	if seed == 0 {
+		seed = uint64(time.Now().Unix())
+	}
+	e.seed = seed
+	fmt.Printf("Seed %d, from run %d on; %d faults and pairs to choose from.\n", seed, next, len(e.rounds))
+	done, err := e.all(ctx, next)
+	return errors.Join(err, conclude(o, append(before, done...)))
+}

@@ -1,0 +1,284 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/test/events"
+	"github.com/zonelect/zonelect/test/history"
+	"github.com/zonelect/zonelect/test/testbed"
+)
+
+// result is a run's line in the ledger.
+type result struct {
+	Time    time.Time         `json:"time"`
+	Commit  string            `json:"commit"`
+	Seed    uint64            `json:"seed"`
+	Run     int               `json:"run"`
+	Faults  string            `json:"faults"`
+	Timing  string            `json:"timing"`
+	Network string            `json:"network"`
+	Lasted  time.Duration     `json:"lasted"`
+	Took    time.Duration     `json:"took"`
+	Groups  map[string]record `json:"groups,omitempty"`
+	Verdict verdict           `json:"verdict"`
+	Reason  string            `json:"reason,omitempty"`
+}
+
+// record is what became of one group.
+type record struct {
+	findings
+	// Bound is the promise for Gap; it is zero for client-go, which has none.
+	Bound time.Duration `json:"bound,omitempty"`
+}
+
+// verdict is what a run comes to.
+type verdict string
+
+// The verdicts.
+const (
+	passed verdict = "passed"
+	failed verdict = "failed"
+	void   verdict = "void" // the fault did not bite, or the testbed broke
+)
+
+// How long things may take that are no part of the judgement.
+const (
+	castTime    = 45 * time.Second
+	recoverTime = 40 * time.Second
+	healTime    = 100 * time.Second
+	tail        = time.Second // what is on its way arrives
+)
+
+// perform does one run. The error says that the testbed is of no use any more.
+func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
+	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: timingName(p.Timing), Network: bed.Network().String(), Time: time.Now().UTC().Truncate(time.Second)}
+	began := time.Now()
+	s := newStage(bed, p)
+	all, err := s.play(ctx, &r)
+	r.Took = time.Since(began).Round(time.Millisecond)
+	if err != nil {
+		r.Verdict, r.Reason = void, err.Error()
+		if errors.Is(err, errMissed) {
+			err = nil
+		}
+	}
+	return r, s, all, err
+}
+
+// play is a run from its first candidate to its judgement.
+func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
+	defer func() { err = errors.Join(err, s.strike(ctx)) }()
+	store := etcd{s.bed.EtcdURL(zones[0])}
+	from, err := store.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	casting, cancel := context.WithTimeout(ctx, castTime)
+	defer cancel()
+	if err := s.cast(casting); err != nil {
+		return nil, err
+	}
+	if err := s.each(func(g *group) error { return g.wrote(casting, time.Now()) }); err != nil {
+		return nil, err
+	}
+	if err := sleep(ctx, s.plan.Calm); err != nil {
+		return nil, err
+	}
+	e := evidence{Fault: time.Now()}
+	lasted, err := s.afflict(ctx)
+	r.Lasted = lasted
+	if err != nil {
+		return nil, err
+	}
+	e.Healed = time.Now()
+	s.recover(ctx, e.Healed)
+	if err := sleep(ctx, tail); err != nil {
+		return nil, err
+	}
+	e.Over = time.Now()
+	left := s.dismiss(ctx)
+	all, err = s.collect(ctx, store, from, e)
+	if err != nil {
+		return all, err
+	}
+	s.judge(r, all, left)
+	return all, nil
+}
+
+// afflict injects the faults, waits, and undoes them. It returns how long they
+// lasted.
+func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
+	began := time.Now()
+	type cure struct {
+		turn turn
+		undo func(context.Context) error
+	}
+	var cures []cure
+	for i, f := range s.plan.Faults {
+		if i > 0 && err == nil {
+			err = sleep(ctx, s.plan.Apart)
+		}
+		if err != nil {
+			break
+		}
+		var undo func(context.Context) error
+		undo, err = f.inject(ctx, s, s.plan.dice(f.name))
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.name, err)
+		}
+		if undo != nil {
+			cures = append(cures, cure{f.ends, undo})
+		}
+	}
+	if err == nil {
+		err = sleep(ctx, time.Until(began.Add(s.plan.Apart+s.plan.Lasts)))
+	}
+	slices.SortStableFunc(cures, func(a, b cure) int { return int(a.turn - b.turn) })
+	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTime)
+	defer cancel()
+	for _, c := range cures {
+		if broken := c.undo(healing); broken != nil {
+			// Not %w: a bed that cannot be healed is of no use any more.
+			return time.Since(began), fmt.Errorf("heal after %s: %v (%v)", s.plan.name(), broken, err)
+		}
+	}
+	lasted = time.Since(began)
+	return lasted, errors.Join(err, s.restaff(ctx))
+}
+
+// recover waits until all groups write again. Who does not is found out by the
+// judge.
+func (s *stage) recover(ctx context.Context, since time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTime)
+	defer cancel()
+	_ = s.each(func(g *group) error {
+		_ = g.wrote(ctx, since)
+		return nil
+	})
+}
+
+// collect gathers the evidence of each group. The deletion of its register marks
+// the end.
+func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence) (map[string]evidence, error) {
+	all := map[string]evidence{}
+	for _, g := range s.groups {
+		end, err := store.now(ctx)
+		if err != nil {
+			return all, err
+		}
+		err = s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+			err := c.CoreV1().ConfigMaps(s.namespace).Delete(ctx, g.register(), metav1.DeleteOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil // the answer of the last attempt was lost
+			}
+			return err
+		})
+		if err != nil {
+			return all, fmt.Errorf("mark the end of %s: %w", g.register(), err)
+		}
+		one := e
+		if one.Register, err = store.history(ctx, s.namespace, g.register(), from, end+1); err != nil {
+			return all, err
+		}
+		one.Printed, one.Terms = map[string][]events.Event{}, history.History{}
+		for _, seat := range g.all() {
+			one.Printed[seat.Identity] = seat.Events()
+			one.Terms = append(one.Terms, seat.terms(time.Now())...)
+		}
+		all[g.name] = one
+	}
+	return all, nil
+}
+
+// mostLeft is how many goroutines a candidate may leave that has ended: those of
+// the runtime, of signals, and of connections that others keep.
+const mostLeft = 20
+
+// judge fills in the result.
+func (s *stage) judge(r *result, all map[string]evidence, left error) {
+	r.Groups, r.Verdict = map[string]record{}, passed
+	var wrong []string
+	for _, g := range s.groups {
+		one := record{findings: judge(all[g.name])}
+		if g.ours() {
+			p := promised(s.plan, g.name, r.Lasted)
+			one.Bound = p.gap
+			for _, x := range one.broken(p) {
+				wrong = append(wrong, g.name+": "+x)
+			}
+		}
+		r.Groups[g.name] = one
+	}
+	if left != nil {
+		wrong = append(wrong, left.Error())
+	}
+	if len(wrong) > 0 {
+		r.Verdict, r.Reason = failed, strings.Join(wrong, "; ")
+	}
+}
+
+// promised is what holds for a group of zonelect's in a run.
+func promised(p plan, group string, lasted time.Duration) (all promise) {
+	for _, f := range p.Faults {
+		promise := f.promise
+		if f.only != "" && f.only != group {
+			promise = untouched
+		}
+		all = all.and(promise(p.Timing, lasted))
+	}
+	return all
+}
+
+// broken says what of a promise was not kept.
+func (g record) broken(p promise) (wrong []string) {
+	if g.Overlaps > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d overlaps", g.Overlaps))
+	}
+	if g.Lost > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d lost writes", g.Lost))
+	}
+	if g.Silent {
+		wrong = append(wrong, "nobody led when all was well again")
+	}
+	if g.Gap > p.gap {
+		wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", g.Gap.Round(time.Millisecond), p.gap))
+	}
+	if g.Changes > p.changes {
+		wrong = append(wrong, fmt.Sprintf("the leader changed %d times, promised are %d", g.Changes, p.changes))
+	}
+	if g.Left > mostLeft {
+		wrong = append(wrong, fmt.Sprintf("%d goroutines were left", g.Left))
+	}
+	return wrong
+}
+
+// strike clears the stage, whatever has happened on it.
+func (s *stage) strike(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recoverTime)
+	defer cancel()
+	for _, g := range s.groups {
+		for _, one := range g.all() {
+			if one.alive() {
+				if err := one.kill(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.clear(ctx)
+}
