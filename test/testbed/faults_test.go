@@ -30,6 +30,7 @@ func TestFaultsBiteAndEnd(t *testing.T) {
 		{"etcd's leader is paused", pausesLeader},
 		{"etcd's leader is killed", killsLeader},
 		{"connections go silent", silencesConnections},
+		{"requests are rejected", rejectsRequests},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			fault.test(t, bed)
@@ -154,6 +155,19 @@ func silencesConnections(t *testing.T, bed *Testbed) {
 		asker.expect("silent")
 		asker.says(http.StatusNotFound)
 	}
+}
+
+func rejectsRequests(t *testing.T, bed *Testbed) {
+	asker := startAsker(t, bed, "za", "lesser")
+	asker.says(http.StatusForbidden)
+	ok(t, bed.Reject(t.Context(), "lesser"))
+	asker.expect("429 Too Many Requests, retry after 1")
+	ok(t, bed.Reject(t.Context(), "lesser", "update", "patch"))
+	asker.says(http.StatusForbidden) // for it gets
+	ok(t, bed.Reject(t.Context(), "lesser", "get"))
+	asker.says(http.StatusTooManyRequests)
+	ok(t, bed.Admit(t.Context(), "lesser"))
+	asker.says(http.StatusForbidden)
 }
 
 // startAsker lets a program ask the API in a zone until the test ends.

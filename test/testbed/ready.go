@@ -41,12 +41,23 @@ func (t *Testbed) waitFor(ctx context.Context, part *task, url string) error {
 // client is an HTTP client that knows the testbed's authority and forgets
 // connections at once, for the far end may be dead by the next time.
 func (t *Testbed) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: t.tlsConfig()}}
+}
+
+// tlsConfig trusts the testbed's authority.
+func (t *Testbed) tlsConfig() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(t.pki.ca)
-	return &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-	}}
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
+// discard reads an answer to its end.
+func discard(response *http.Response) error {
+	_, err := io.Copy(io.Discard, response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	return nil
 }
 
 // get asks a URL as admin and wants status 200.

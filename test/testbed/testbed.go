@@ -35,7 +35,9 @@ type Testbed struct {
 	steer       map[string][]string // what SteerVIP asked for
 	frozenVIP   map[string][]string // what cut-off zones have heard last
 	controllers *task
-	governed    string // the zone whose apiserver the controllers use
+	governed    string             // the zone whose apiserver the controllers use
+	rejected    map[string]bool    // users whose requests apiservers reject
+	vacateAll   context.CancelFunc // ends the requests of the occupant
 
 	closing  sync.Once
 	closeErr error
@@ -67,7 +69,7 @@ func newTestbed(config Config, program string) *Testbed {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Testbed{
 		config: config, program: program, ctx: ctx, cancel: cancel, launcher: newLauncher(),
-		zones: map[string]*zone{}, steer: map[string][]string{}, frozenVIP: map[string][]string{},
+		zones: map[string]*zone{}, steer: map[string][]string{}, frozenVIP: map[string][]string{}, rejected: map[string]bool{},
 		state: newState(),
 	}
 	for _, name := range config.Zones {

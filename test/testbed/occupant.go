@@ -1,0 +1,106 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+)
+
+// occupant is the user whose requests keep others out of the priority level
+// without seats.
+const occupant = "zonelect-testbed-occupant"
+
+// occupantPath takes an object, and may be asked by anyone.
+const occupantPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+// occupy notes that a user is to be rejected. With the first of them the
+// occupant begins: on each apiserver it keeps a request open that never says
+// all it has to say, so that another one is always executing.
+func (t *Testbed) occupy(user, level string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return errors.New("the testbed is closed")
+	}
+	t.rejected[user] = true
+	if t.vacateAll != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.ctx)
+	for _, zone := range t.config.Zones {
+		t.background.Go(func() {
+			for ctx.Err() == nil {
+				// It ends whenever the apiserver ends it, or cannot be reached.
+				_ = t.sit(ctx, zone, level)
+			}
+		})
+	}
+	t.vacateAll = cancel
+	return nil
+}
+
+// vacate notes that a user is rejected no more.
+func (t *Testbed) vacate(user string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rejected, user)
+	if len(t.rejected) == 0 && t.vacateAll != nil {
+		t.vacateAll()
+		t.vacateAll = nil
+	}
+}
+
+// sitPause is how often a seat is tried.
+const sitPause = 5 * time.Millisecond
+
+// sit makes a request of this priority level to a zone's apiserver that stays
+// open as long as the apiserver lets it. It notices soon when that is gone.
+func (t *Testbed) sit(ctx context.Context, zone, level string) error {
+	time.Sleep(sitPause)
+	place, err := url.Parse(t.network.observe(zone))
+	if err != nil {
+		return fmt.Errorf("find the apiserver of zone %s: %w", zone, err)
+	}
+	alive := net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 3}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second, KeepAliveConfig: alive}, Config: t.tlsConfig()}
+	conn, err := dialer.DialContext(ctx, "tcp", place.Host)
+	if err != nil {
+		return fmt.Errorf("reach the apiserver of zone %s: %w", zone, err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	answers := bufio.NewReader(conn)
+	// Before the apiserver knows of the level it would wait on another one.
+	answer, err := ask(conn, answers, "GET "+rejectedPath, 0)
+	if err != nil || answer.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) != level {
+		return err
+	}
+	_, err = ask(conn, answers, "POST "+occupantPath, 1)
+	return err
+}
+
+// ask makes a request of the occupant's with so many bytes to follow, which do
+// not, and returns the header of the answer.
+func ask(conn net.Conn, answers *bufio.Reader, what string, length int) (http.Header, error) {
+	_, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nImpersonate-User: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		what, conn.RemoteAddr(), adminToken, occupant, length)
+	if err != nil {
+		return nil, fmt.Errorf("make a request: %w", err)
+	}
+	response, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return response.Header, discard(response)
+}
