@@ -277,7 +277,9 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 		free, known := r.free()
 		c.asked, c.prepared = true, known && !free.at.After(now.Add(prepareLead))
 	}
-	r.watcher.resume = a.snapshot.Version
+	if a.snapshot.Version.Exists() { // else the watch goes on from what is known, and leaves nothing out
+		r.watcher.resume = a.snapshot.Version
+	}
 	if c.rewatch {
 		r.watcher.start(r.watching)
 	}
@@ -286,9 +288,7 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 // heard takes in an event of the watch.
 func (r *run) heard(c *campaign, e Event) {
 	now := time.Now()
-	r.watcher.hear(e, now)
-	r.note(opWatch, nil)
-	if e.Bookmark || !r.observe(e.Snapshot, now) {
+	if !r.hear(e, now) {
 		return // a watch that lives is no sign of the lock's holder, nor of the API behind it
 	}
 	r.outage.hear(now)

@@ -121,7 +121,6 @@ type adoption struct {
 // adopt has the guardian adopt the term, if there is one; else the work begins.
 func (r *run) adopt(l *leadership) {
 	if r.guardian == nil {
-		l.adoption.ended, l.adoption.end = true, func(error) {}
 		r.startWork(l)
 		return
 	}

@@ -53,6 +53,8 @@ type judge struct {
 	stale     time.Time // when renewal runs out by its own times, if these count
 	broken    bool      // renewal's term does not follow the one seen before
 
+	origin origin    // of renewal, where this candidate made its object
+	coarse bool      // the lock's watches may leave something out
 	dead   tenure    // a term whose holder was proven dead
 	deadAt time.Time // when that was heard
 }
@@ -108,6 +110,7 @@ func (j *judge) observeRead(s Snapshot, asOf Version, blind bool, now time.Time)
 
 func (j *judge) take(s Snapshot, now time.Time) {
 	first := !j.known
+	j.note(s, now)
 	j.known, j.newest = true, s
 	if !s.Version.Exists() {
 		return // deleted is not released (S4): what was seen goes on until it expires

@@ -23,6 +23,7 @@ type leadership struct {
 	endWork context.CancelCauseFunc
 	done    chan error // gets what the work returned
 	working bool       // the work has begun and not returned
+	held    bool       // the lock is held, and it is not proven yet that nobody else leads
 
 	failover *failover
 	adoption adoption
@@ -139,7 +140,12 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	}
 	l.failover = r.telemetry.failover(r.requests, won, l.term)
 	l.trace = l.failover.traceparent()
-	r.adopt(l)
+	l.adoption = adoption{ended: true, end: func(error) {}}
+	if r.judge.unproven(time.Now()) {
+		r.hold(l)
+	} else {
+		r.adopt(l)
+	}
 	return l
 }
 
@@ -196,10 +202,12 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 		r.overrun(l)
 	}
 	if r.watcher.due(now) || r.watchIsDeaf(l) {
-		r.watcher.resume = r.judge.newest.Version
+		if !r.judge.unproven(now) { // else it is to tell what came before
+			r.watcher.resume = r.judge.newest.Version
+		}
 		r.watcher.start(r.watching)
 	}
-	until := r.watcher.earlier(r.mindHealth(l, now))
+	until := earliest(r.watcher.earlier(r.mindHealth(l, now)), r.await(l, now))
 	if l.cause != nil && !l.overrun {
 		until = earliest(until, l.stopBy)
 	}
@@ -289,6 +297,9 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 	timing := r.config.Timing
 	l.retries.Reset()
 	r.observe(a.snapshot, now)
+	if !l.held {
+		r.judge.origin = origin{} // while this term is trusted nobody else could
+	}
 	if a.sent.since(l.sent) >= timing.spacing() {
 		l.sent = a.sent
 		l.trust.extend(a.sent, timing.RenewDeadline)
@@ -304,10 +315,7 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 
 // heardLeading takes in an event of the watch during a term.
 func (r *run) heardLeading(l *leadership, e Event) {
-	now := time.Now()
-	r.watcher.hear(e, now)
-	r.note(opWatch, nil)
-	if !e.Bookmark && r.observe(e.Snapshot, now) {
+	if r.hear(e, time.Now()) {
 		r.inspect(l)
 	}
 }

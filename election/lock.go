@@ -97,6 +97,12 @@ type Event struct {
 	// Bookmark says that nothing happened up to Snapshot.Version.Number,
 	// which is all that is set then.
 	Bookmark bool
+	// Gapless says that this watch has told all that happened between the version
+	// that it was to go on from, if any, and this one. By that whoever makes a
+	// deleted record anew learns whether somebody else did so before (S4), and
+	// waits for a lease if its watch is silent. A lock whose watches leave
+	// anything out does not set it on any event.
+	Gapless bool
 }
 
 // Record is what stands in a lock. Its first five fields are what client-go's

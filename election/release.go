@@ -21,6 +21,9 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 		base := r.judge.newest
 		ask := request{op: opRead, fresh: fresh, asOf: base.Version, limit: timing.AttemptTimeout}
 		if !unsure {
+			if r.judge.unproven(time.Now()) {
+				return false // who might lead still has not given it up
+			}
 			if !r.judge.holds() {
 				// An earlier try may have landed without an answer.
 				return token != 0 && base.Record.Details.Released == token

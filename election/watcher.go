@@ -20,6 +20,8 @@ type watcher struct {
 	began   time.Time
 	heard   time.Time // when the watch last said anything
 	resume  Version   // where the next watch goes on from
+	newest  uint64    // the last version that it spoke of
+	after   uint64    // it leaves out nothing from this version on; zero if that is not known
 	cancel  context.CancelFunc
 	again   time.Time // when to start the next; zero while one runs
 	backoff *backoff.ExponentialBackOff
@@ -39,6 +41,9 @@ func (w *watcher) start(ctx context.Context) {
 	w.began = time.Now()
 	w.heard = w.began
 	from := w.resume
+	if from.Number == 0 || from.Number != w.newest { // it does not go on where the last one ended
+		w.after = from.Number
+	}
 	w.wait.Go(func() { ended <- w.lock.Watch(ctx, from, events) })
 }
 
@@ -59,7 +64,10 @@ func (w *watcher) earlier(t time.Time) time.Time {
 // hear notes an event's arrival.
 func (w *watcher) hear(e Event, now time.Time) {
 	w.heard = now
-	w.resume = e.Snapshot.Version
+	w.resume, w.newest = e.Snapshot.Version, e.Snapshot.Version.Number
+	if w.after == 0 {
+		w.after = w.newest
+	}
 	w.backoff.Reset()
 }
 

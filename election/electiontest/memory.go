@@ -120,7 +120,7 @@ func (m *Memory) put(s election.Snapshot) {
 	m.number = m.count.Add(1)
 	s.Version.Number = m.number
 	m.now = s
-	m.history = append(m.history, election.Event{Snapshot: s})
+	m.history = append(m.history, election.Event{Snapshot: s, Gapless: true})
 	m.wake()
 }
 
@@ -164,7 +164,7 @@ func (m *Memory) since(after uint64, first bool) ([]election.Event, <-chan struc
 	defer m.mu.Unlock()
 	if after == 0 && first {
 		if m.now.Version.Exists() {
-			return []election.Event{{Snapshot: m.now}}, m.changed, nil
+			return []election.Event{{Snapshot: m.now, Gapless: true}}, m.changed, nil
 		}
 		after = m.number
 	}

@@ -32,10 +32,10 @@ func (l *Lock) Watch(ctx context.Context, from election.Version, events chan<- e
 func (l *Lock) event(e rawapi.Event[*coordinationv1.Lease]) election.Event {
 	switch e.Type {
 	case watch.Deleted:
-		return election.Event{Snapshot: record.Gone(e.Object.ResourceVersion)}
+		return election.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Gapless: true}
 	case watch.Bookmark:
-		return election.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Bookmark: true}
+		return election.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Bookmark: true, Gapless: true}
 	default:
-		return election.Event{Snapshot: l.snapshot(e.Object)}
+		return election.Event{Snapshot: l.snapshot(e.Object), Gapless: true}
 	}
 }

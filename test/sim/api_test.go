@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -44,10 +45,11 @@ var mixed = &population{
 type api struct {
 	world  *world
 	server *apitest.Server
+	step   int // of the phase
 }
 
 func newAPI(w *world) *api {
-	a := &api{world: w, server: apitest.NewServer()}
+	a := &api{world: w, server: apitest.NewServer(), step: 1}
 	a.server.Stored = func(r *http.Request, path string, _, after apitest.Object) {
 		if path == leasePath {
 			w.judge.wrote(senderOf(r), recordOf(after))
@@ -89,8 +91,15 @@ func (a *api) join(p *process) {
 
 func (a *api) harm(s step) {
 	switch s.fault {
-	case remove:
+	case remove, hide:
 		a.server.Delete(leasePath)
+	case ask:
+		a.change(leasePath, func(o apitest.Object) {
+			holder, _ := spec(o)["holderIdentity"].(string)
+			annotate(o, record.AnnotationRequest, election.HandoverRequest{Holder: holder}.String())
+		})
+	case empties:
+		a.change(leasePath, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
 	case empty:
 		a.change(leasePath, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
 	case garble:
@@ -104,6 +113,22 @@ func (a *api) harm(s step) {
 	}
 }
 
+// setPhase sets a phase, as the tool does.
+func (a *api) setPhase(to string) {
+	a.step++
+	a.world.judge.log("the phase is %s, step %d", to, a.step)
+	a.change(leasePath, a.phase(to))
+}
+
+// phase is the change of a Lease that notes a phase.
+func (a *api) phase(to string) func(apitest.Object) {
+	step := strconv.Itoa(a.step)
+	return func(o apitest.Object) {
+		annotate(o, "zonelect.dev/phase", to)
+		annotate(o, "zonelect.dev/phase-step", step)
+	}
+}
+
 // change changes an object, if it exists.
 func (a *api) change(path string, do func(apitest.Object)) (exists bool) {
 	a.server.Mu.Lock()
@@ -113,6 +138,16 @@ func (a *api) change(path string, do func(apitest.Object)) (exists bool) {
 		a.server.Change(path, do)
 	}
 	return exists
+}
+
+func annotate(o apitest.Object, key, value string) {
+	meta := o["metadata"].(apitest.Object)
+	a, _ := meta["annotations"].(apitest.Object)
+	if a == nil {
+		a = apitest.Object{}
+		meta["annotations"] = a
+	}
+	a[key] = value
 }
 
 func spec(o apitest.Object) apitest.Object { return o["spec"].(apitest.Object) }

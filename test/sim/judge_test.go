@@ -19,9 +19,11 @@ type judge struct {
 	faults []string // what was unlawful
 	log    func(format string, args ...any)
 
-	made   time.Time // the record that decides; zero while there is none
 	lease  held      // the record that decides among candidates
 	legacy held      // that of legacy electors, if there are any
+	tidies bool      // candidates take what they wrote for legacy electors off again
+	made   func()    // called when there is a record where there was none
+	gone   time.Time // when it was deleted last
 
 	byHand  bool                      // the ConfigMap was deleted by hand, and is not armed again
 	beyond  map[[2]*process]time.Time // who work beside each other since when because of that
@@ -40,6 +42,9 @@ type held struct {
 	holder  string
 	theirs  bool // the holder is none of ours
 	given   bool // the holder gave it up itself
+	exists  bool
+	by      *process  // the holder
+	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
 	renewed time.Time
 	lasts   time.Duration
 	record  election.Record // of the last renewal
@@ -54,7 +59,7 @@ func (h held) left(now time.Time) time.Duration {
 }
 
 func newJudge(log func(string, ...any)) *judge {
-	return &judge{start: time.Now(), log: log, working: map[*process]election.Term{}, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}}
+	return &judge{start: time.Now(), log: log, working: map[*process]election.Term{}, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func() {}}
 }
 
 // unlawful notes what must not be. The caller holds mu.
@@ -82,11 +87,12 @@ func (j *judge) wrote(by *process, after *election.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.log("%.3fs %v writes %v", time.Since(j.start).Seconds(), by, (*wording)(after))
+	existed := j.lease.exists
 	j.changed(&j.lease, by, after)
 	if after == nil {
-		j.made = time.Time{}
-	} else if j.made.IsZero() {
-		j.made = time.Now()
+		j.gone = time.Now()
+	} else if !existed {
+		j.made()
 	}
 }
 
@@ -101,7 +107,8 @@ func (j *judge) wroteLegacy(by *process, after *election.Record) {
 	}
 	if by != nil && by.ours && after != nil && after.Holder == "" {
 		// The first half of a release; the Lease may be gone, and never get the other.
-		if j.lease.holder == by.name {
+		_, works := j.working[by]
+		if j.lease.holder == by.name && !(works && j.tidies) {
 			j.emptied(&j.lease, by)
 		}
 		if !j.legacy.theirs {
@@ -111,17 +118,15 @@ func (j *judge) wroteLegacy(by *process, after *election.Record) {
 	j.changed(&j.legacy, by, after)
 }
 
-// stands is for how long there has been a record.
-func (j *judge) stands() time.Duration {
+// settled reports whether the record was deleted last that long ago.
+func (j *judge) settled(since time.Duration) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.made.IsZero() {
-		return 0
-	}
-	return time.Since(j.made)
+	return j.gone.IsZero() || time.Since(j.gone) > since
 }
 
 func (j *judge) changed(h *held, by *process, after *election.Record) {
+	defer func() { h.exists = after != nil }()
 	switch {
 	case by != nil && after == nil:
 		j.unlawful("%v deleted the record", by)
@@ -142,8 +147,12 @@ func (j *judge) emptied(h *held, by *process) {
 	switch _, works := j.working[by]; {
 	case by.name == h.holder:
 		h.given = true
-		if works && by.ours {
+		switch {
+		case !by.ours:
+		case works:
 			j.unlawful("%v released the lock while its work runs", by)
+		case time.Now().Before(h.owed):
+			j.unlawful("%v released the lock while another's lease lasts, which it cannot know", by)
 		}
 	case by.ours:
 		j.unlawful("%v released the lock of %s", by, h.holder)
@@ -155,17 +164,21 @@ func (j *judge) emptied(h *held, by *process) {
 
 // took takes in that by made itself the holder, or renewed (S3, S4, S10).
 func (j *judge) took(h *held, by *process, after *election.Record) {
-	now := time.Now()
+	now, owed := time.Now(), h.owed
 	if by.name != h.holder && h.holder != "" && !h.given {
 		left := h.left(now)
+		proven := by.proves && h.by != nil && h.by.isDone()
 		switch {
 		case left == 0:
+		case proven:
+		case by.ours && !h.exists: // which a creation cannot tell: it may hold it, and no more
+			owed = now.Add(left)
 		case by.ours:
 			j.unlawful("%v took the lock %v before the lease of %s was over", by, left, h.holder)
 		default:
 			j.rob()
 		}
-		if waited := now.Sub(by.started); by.ours && waited < h.lasts {
+		if waited := now.Sub(by.started); by.ours && !proven && waited < h.lasts {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}
@@ -177,7 +190,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		}
 		return
 	}
-	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after}
+	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed}
 	if by.ours && after.LeaseDuration != by.lease {
 		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
 	}
@@ -218,6 +231,9 @@ func (j *judge) begin(p *process, term election.Term) {
 		}
 		if term.TrustedFor() <= 0 {
 			j.unlawful("%v begins to work without trust", p)
+		}
+		if left := time.Until(j.lease.owed); left > 0 && j.lease.holder == p.name {
+			j.unlawful("%v begins to work %v before another's lease is over", p, left)
 		}
 		j.token = max(j.token, term.Token)
 	}

@@ -6,7 +6,9 @@ package sim_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
@@ -22,7 +24,8 @@ var inMemory = &population{
 	name: "memory", seats: 3, steps: 200, timings: timings,
 	faults: []fault{
 		cut, cut, oneWay, mute, lose, slow, refuse, pause, outage,
-		crash, crash, crash, restart, restart, resign, resign, remove, empty, compact,
+		freeze, freeze, sicken, crash, crash, crash, restart, restart, resign, resign, give, give,
+		remove, hide, empty, compact, ask, empties,
 	},
 	cluster: func(w *world) cluster { return &memory{world: w, lock: electiontest.NewMemory("lock")} },
 }
@@ -36,26 +39,43 @@ type memory struct {
 func (m *memory) join(p *process) {
 	l := electiontest.NewFaulty(&judged{m.lock, m, p})
 	p.link = l
-	p.elect(l)
+	p.elect(gated{l, &p.gate})
 }
 
 func (m *memory) harm(s step) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch s.fault {
-	case remove:
+	case remove, hide:
 		if m.lock.Delete() {
 			m.world.judge.wrote(nil, nil)
 		}
 	case empty:
-		now, _ := m.lock.Read(context.Background())
-		if now.Version.Exists() {
-			now.Record.Holder = ""
-			_, _ = m.lock.Write(context.Background(), now.Version, now.Record)
-			m.world.judge.wrote(nil, &now.Record)
-		}
+		m.change(func(r *election.Record) { r.Holder = "" })
+	case ask:
+		m.change(func(r *election.Record) { r.Details.Request = election.HandoverRequest{Holder: r.Holder}.String() })
+	case empties:
+		m.change(func(r *election.Record) { r.Evacuated = zoneOf(s) })
 	case compact:
 		m.lock.Expire()
+	}
+}
+
+// zoneOf is the zone that is to be evacuated from a step on; empty for none.
+func zoneOf(s step) string {
+	if n := s.degree / time.Millisecond % 5; n < 3 {
+		return fmt.Sprint("z", int(n))
+	}
+	return ""
+}
+
+// change changes the record by hand, if it exists. The caller holds mu.
+func (m *memory) change(do func(*election.Record)) {
+	now, _ := m.lock.Read(context.Background())
+	if now.Version.Exists() {
+		do(&now.Record)
+		_, _ = m.lock.Write(context.Background(), now.Version, now.Record)
+		m.world.judge.wrote(nil, &now.Record)
 	}
 }
 
@@ -78,4 +98,28 @@ func (l *judged) Write(ctx context.Context, base election.Version, r election.Re
 		l.memory.world.judge.wrote(l.by, &s.Record)
 	}
 	return s, err
+}
+
+// gated is a lock of a process that may be frozen before each call and after it.
+type gated struct {
+	election.Lock
+	gate *gate
+}
+
+func (g gated) Read(ctx context.Context) (election.Snapshot, error) {
+	g.gate.pass()
+	defer g.gate.pass()
+	return g.Lock.Read(ctx)
+}
+
+func (g gated) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	g.gate.pass()
+	defer g.gate.pass()
+	return g.Lock.Write(ctx, base, r)
+}
+
+func (g gated) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	g.gate.pass()
+	defer g.gate.pass()
+	return g.Lock.Watch(ctx, from, events)
 }

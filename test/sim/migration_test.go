@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -40,7 +39,8 @@ const (
 var behindShield = &population{
 	name: "shield", seats: 4, steps: 100, timings: timings[:3],
 	faults: []fault{
-		cut, oneWay, mute, lose, slow, refuse, pause, outage, crash, crash, restart, resign, remove, empty, garble, compact,
+		cut, oneWay, mute, lose, slow, refuse, pause, outage, crash, crash, restart, resign,
+		freeze, sicken, give, ask, empties, remove, hide, empty, garble, compact,
 		upgrade, upgrade, upgrade, upgrade, upgrade, upgrade, downgrade, darken, phase, phase, unshield, sweep, sweep,
 	},
 	cluster: newMigration,
@@ -63,7 +63,6 @@ type migration struct {
 	pods     map[string]*pod // by name
 	seats    []*pod
 	upgraded []bool    // seats of candidates
-	step     int       // of the phase
 	swept    time.Time // until then no new candidate comes
 }
 
@@ -84,7 +83,7 @@ func newMigration(w *world) cluster {
 	dice := rand.New(rand.NewPCG(w.seed, 2))
 	m := &migration{
 		api: newAPI(w), dice: dice, pods: map[string]*pod{}, seats: make([]*pod, w.population.seats), upgraded: make([]bool, w.population.seats),
-		variant: []past.Variant{past.Original, past.Stale, past.NotReady}[dice.IntN(3)], compares: dice.IntN(2) == 0, step: 1,
+		variant: []past.Variant{past.Original, past.Stale, past.NotReady}[dice.IntN(3)], compares: dice.IntN(2) == 0,
 	}
 	w.judge.log("legacy programs are %s, the collector compares versions: %v", m.variant, m.compares)
 	m.ctx, m.end = context.WithCancel(context.Background())
@@ -253,7 +252,7 @@ func (m *migration) harm(s step) {
 	case darken:
 		m.darken(s)
 	case phase:
-		m.phase([]string{"dual", "sealed", "legacy", "dual"}[int(s.degree/time.Millisecond)%4])
+		m.setPhase([]string{"dual", "sealed", "legacy", "dual"}[int(s.degree/time.Millisecond)%4])
 	case unshield:
 		m.unshield(s)
 	case sweep:
@@ -314,26 +313,6 @@ func (m *migration) darken(s step) {
 	})
 }
 
-// phase sets a phase, as the tool does.
-func (m *migration) phase(to string) {
-	m.step++
-	m.world.judge.log("the phase is %s, step %d", to, m.step)
-	m.change(leasePath, m.setPhase(to))
-}
-
-func (m *migration) setPhase(to string) func(apitest.Object) {
-	step := strconv.Itoa(m.step)
-	return func(o apitest.Object) {
-		meta := o["metadata"].(apitest.Object)
-		a, _ := meta["annotations"].(apitest.Object)
-		if a == nil {
-			a = apitest.Object{}
-			meta["annotations"] = a
-		}
-		a["zonelect.dev/phase"], a["zonelect.dev/phase-step"] = to, step
-	}
-}
-
 // mend ends what is wrong, and has all legacy pods replaced by candidates. A
 // watch that is silent where nothing happens, as in phase legacy, ends after ten
 // minutes, if nothing in the network ends it: that is not waited for.
@@ -348,11 +327,11 @@ func (m *migration) mend() {
 			p.link.(*wire).reset()
 		}
 	})
-	m.phase("dual")
+	m.setPhase("dual")
 	time.AfterFunc(m.world.timing.LeaseDuration, func() {
-		if m.step++; !m.change(leasePath, m.setPhase("dual")) { // in phase legacy nobody makes it anew
+		if m.step++; !m.change(leasePath, m.phase("dual")) { // in phase legacy nobody makes it anew
 			o := apitest.Object{"metadata": apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}, "spec": apitest.Object{}}
-			m.setPhase("dual")(o)
+			m.phase("dual")(o)
 			m.server.Put(leasePath, o)
 		}
 	})

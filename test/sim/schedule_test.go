@@ -25,20 +25,26 @@ const (
 	slow   fault = "slow"         // each way takes so long
 	refuse fault = "refuse"       // the API answers it with errors
 	pause  fault = "pause"        // as cut, and what it was about to write goes out at the end
+	freeze fault = "freeze"       // each of its goroutines stops at its next step
+	sicken fault = "sicken"       // its check finds it unfit to lead
 
 	// To one process, once.
 	crash   fault = "crash"   // and another one comes up after a while
 	restart fault = "restart" // in good order
 	resign  fault = "resign"
+	give    fault = "hand-over" // to whoever comes first, or to a seat by name
 
 	// To all, for a while.
 	outage fault = "outage" // the API answers nobody
 
 	// To the lock, once.
 	remove  fault = "delete"  // somebody deletes the record
+	hide    fault = "hide"    // and again right after it is made anew, once or twice
 	empty   fault = "clear"   // somebody takes the holder's name off it
 	garble  fault = "garble"  // somebody takes the durations and times off it
 	compact fault = "compact" // all watches end, and their history is gone
+	ask     fault = "ask"     // a request for a handover is put on it
+	empties fault = "empty"   // a zone, or none, is to be evacuated
 
 	// To a migration, once.
 	upgrade   fault = "upgrade"   // the pod in a seat is replaced by a candidate

@@ -28,10 +28,10 @@ var (
 )
 
 // quotas are how many failovers a run makes.
-var quotas = map[*population]int{inMemory: 100_000, onLease: 3_300, mixed: 1_000, behindShield: 350, twins: 350}
+var quotas = map[*population]int{inMemory: 100_000, onLease: 3_300, mixed: 1_000, behindShield: 350, twins: 200, inPhases: 150}
 
 func TestNoScheduleMakesTwoLeaders(t *testing.T) {
-	for _, p := range []*population{inMemory, onLease, mixed, behindShield, twins} {
+	for _, p := range []*population{inMemory, onLease, mixed, behindShield, twins, inPhases} {
 		t.Run(p.name, func(t *testing.T) {
 			if *oneSeed != 0 {
 				replay(t, p)

@@ -11,21 +11,58 @@ import (
 	"github.com/go-logr/logr"
 )
 
+// gate is what each goroutine of a process passes at its steps: at requests,
+// answers and events, at lines of its log, and where the elector asks its
+// configuration. While it is shut none gets on that comes to it; those that do
+// not, and the timers, go on.
+type gate struct {
+	mu   sync.Mutex
+	bars chan struct{} // nil while it is open
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bars == nil {
+		g.bars = make(chan struct{})
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.bars != nil {
+		close(g.bars)
+		g.bars = nil
+	}
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	bars := g.bars
+	g.mu.Unlock()
+	if bars != nil {
+		<-bars
+	}
+}
+
 // stalls is a log that takes its time now and then, up to two leases, and with
 // it the goroutine that writes to it: the elector's, for the most part. It
 // stands for a process of which one goroutine does not get on.
 type stalls struct {
-	world *world
-	mu    sync.Mutex
-	dice  *rand.Rand
+	process *process
+	mu      sync.Mutex
+	dice    *rand.Rand
 }
 
 func (s *stalls) stall() {
+	s.process.gate.pass()
+	w := s.process.world
 	s.mu.Lock()
-	long := some(s.dice, 2*s.world.timing.LeaseDuration)
+	long := some(s.dice, 2*w.timing.LeaseDuration)
 	now := s.dice.IntN(8) == 0
 	s.mu.Unlock()
-	if now && !s.world.mended.Load() {
+	if now && !w.mended.Load() {
 		time.Sleep(long)
 	}
 }

@@ -33,10 +33,11 @@ var twins = &population{
 type annotated struct {
 	*api
 	kind past.Kind
+	all  bool // every seat is a candidate's
 }
 
 func newTwins(w *world) cluster {
-	c := &annotated{newAPI(w), past.ConfigMap}
+	c := &annotated{api: newAPI(w), kind: past.ConfigMap}
 	if w.seed%2 == 0 {
 		c.kind = past.MultiConfigMap
 	}
@@ -81,7 +82,7 @@ func annotationOf(o apitest.Object) *election.Record {
 
 func (c *annotated) join(p *process) {
 	wire := c.wire(p)
-	if p.seat%2 == 1 {
+	if p.seat%2 == 1 && !c.all {
 		c.past(p, wire)
 		return
 	}
@@ -112,9 +113,33 @@ func (c *annotated) past(p *process, wire *wire) {
 }
 
 func (c *annotated) harm(s step) {
-	if s.fault == remove && s.degree/time.Millisecond%2 == 0 {
+	switch {
+	case (s.fault == remove || s.fault == hide) && !c.world.judge.settled(5*c.world.timing.LeaseDuration):
+		return // its watches leave things out: who makes the lock anew cannot know of a second deletion
+	case s.fault == remove && s.degree/time.Millisecond%2 == 0:
 		c.server.Delete(mapPath)
 		return
+	case s.fault == phase:
+		c.setPhase([]string{"clean", "dual", "clean", "dual", "legacy", "dual"}[int(s.degree/time.Millisecond)%6])
 	}
 	c.api.harm(s)
+}
+
+// inPhases are candidates that hold a Lease and a ConfigMap, or the Lease alone,
+// as the phase says, when all legacy electors are gone.
+var inPhases = &population{
+	name: "phases", seats: 3, steps: 100, timings: timings[:2], faults: append([]fault{phase, phase, phase, phase}, onLease.faults...),
+	cluster: func(w *world) cluster {
+		c := newTwins(w).(*annotated)
+		c.all, w.judge.tidies = true, true
+		return c
+	},
+	margin: time.Minute,
+}
+
+// mend has the phase be dual: in phase legacy nobody campaigns.
+func (c *annotated) mend() {
+	if c.all && !c.world.over {
+		c.setPhase("dual")
+	}
 }

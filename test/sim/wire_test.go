@@ -104,6 +104,10 @@ func isLate(r *http.Request) bool { return r.Context().Value(late{}) != nil }
 
 // RoundTrip sends a request.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.by.ours {
+		w.by.gate.pass()
+		defer w.by.gate.pass()
+	}
 	ctx := context.WithValue(r.Context(), sender{}, w.by)
 	var body []byte
 	if r.Body != nil {
@@ -220,7 +224,7 @@ func (w *wire) watch(r *http.Request, f electiontest.Fault, way time.Duration) (
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &stream{resp.Body, ctx, func() { cancel(nil) }, muted}
+	resp.Body = &stream{resp.Body, ctx, func() { cancel(nil) }, muted, &w.by.gate}
 	return resp, nil
 }
 
@@ -232,10 +236,12 @@ type stream struct {
 	ctx    context.Context
 	cancel func()
 	muted  <-chan struct{}
+	gate   *gate
 }
 
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
+	s.gate.pass()
 	select {
 	case <-s.muted:
 		<-s.ctx.Done()

@@ -56,6 +56,7 @@ type process struct {
 	kind    string // what others' programs are called
 	world   *world
 	dice    *rand.Rand
+	advice  *rand.Rand // see pick
 
 	timing   election.Timing
 	lease    time.Duration // what it writes
@@ -63,6 +64,10 @@ type process struct {
 	started  time.Time
 
 	link     link
+	gate     gate
+	proves   bool          // it can prove that another is dead
+	gone     chan struct{} // closed when it is killed
+	sick     atomic.Bool
 	elector  *election.Elector
 	mayBegin func() // judges that work begins; nil for no more than always
 	view     atomic.Pointer[apitest.Object]
@@ -106,6 +111,9 @@ type world struct {
 	cluster cluster
 	start   time.Time
 	mended  atomic.Bool
+	dice    *rand.Rand   // for what is done under the judge's lock
+	hides   atomic.Int32 // how often the record is deleted right after it is made
+	sick    time.Time    // when a process was last made unfit
 
 	mu    sync.Mutex
 	count int        // of processes
@@ -131,6 +139,8 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 	}()
 	synctest.Test(t, func(*testing.T) {
 		w := &world{schedule: s, judge: newJudge(log), start: time.Now(), seats: make([]*process, s.population.seats)}
+		w.dice = rand.New(rand.NewPCG(s.seed, 3))
+		w.judge.made = w.hideAgain
 		w.cluster = s.population.cluster(w)
 		w.play()
 		r = result{w.judge.faults, w.judge.failovers, w.judge.overlaps, time.Since(w.start)}
@@ -152,7 +162,7 @@ func (w *world) play() {
 		w.suffer(s)
 	}
 	w.mend()
-	bound := 2*w.timing.LeaseDuration + 5*time.Second + w.population.margin
+	bound := w.bound()
 	time.Sleep(bound)
 	if p := w.judge.leads(); p == nil && len(w.judge.verdict()) == 0 {
 		w.judge.mu.Lock()
@@ -160,6 +170,23 @@ func (w *world) play() {
 		w.judge.mu.Unlock()
 	}
 	w.close()
+}
+
+// bound is how long it may take until somebody leads. After a deletion that not
+// all have seen it may take a lease to know that nobody else does, and as long
+// stays back who gave up for its health.
+func (w *world) bound() time.Duration {
+	lease := w.timing.LeaseDuration
+	bound := 2*lease + 5*time.Second + w.population.margin
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 2*lease {
+		bound += lease
+	}
+	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
+		bound += 2 * lease
+	}
+	return bound
 }
 
 // current are the processes that run.
@@ -174,6 +201,18 @@ func (w *world) current() (all []*process) {
 	return all
 }
 
+// named is a process that there is or was.
+func (w *world) named(name string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.all {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
 // enter starts a process in a seat that is free.
 func (w *world) enter(seat int) {
 	w.mu.Lock()
@@ -185,8 +224,8 @@ func (w *world) enter(seat int) {
 	w.count++
 	p := &process{
 		name: fmt.Sprintf("c%d.%d", seat, n), seat: seat, ours: true, kind: "candidate", world: w,
-		dice: rand.New(rand.NewPCG(w.seed, uint64(1000+n))), started: time.Now(),
-		done: make(chan struct{}),
+		dice: rand.New(rand.NewPCG(w.seed, uint64(1000+n))), advice: rand.New(rand.NewPCG(w.seed, uint64(2000+n))), started: time.Now(),
+		done: make(chan struct{}), gone: make(chan struct{}),
 	}
 	p.timing = slowed(w.timing, drifts[p.dice.IntN(len(drifts))])
 	p.lease = w.timing.LeaseDuration
@@ -216,22 +255,52 @@ func slowed(t election.Timing, part float64) election.Timing {
 	rate := 1 - part*t.MaxClockDrift
 	stretch := func(d time.Duration) time.Duration { return time.Duration(float64(d) / rate) }
 	t.RenewDeadline, t.StopGrace = stretch(t.RenewDeadline), stretch(t.StopGrace)-time.Microsecond
+	t.AttemptTimeout, t.StopTimeout, t.Precedence = stretch(t.AttemptTimeout), stretch(t.StopTimeout), stretch(t.Precedence)
+	if part > 0 || t.Exclusive { // else it may not be below a second
+		t.RenewInterval = stretch(t.RenewInterval)
+	}
 	t.MaxClockDrift = 1e-12 // used up
 	return t
 }
 
+func (p *process) candidate() election.Candidate {
+	return election.Candidate{Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: p.name + "/uid-" + p.name}
+}
+
+// pick is a number below n, for any goroutine of p.
+func (p *process) pick(n int) int {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	return p.advice.IntN(n)
+}
+
 // elect makes p a candidate for a lock.
 func (p *process) elect(lock election.Lock) {
-	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: election.Candidate{
-		Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: p.name + "/uid-" + p.name,
-	}}
-	// A head start only ever delays, also one that is below nothing.
-	start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
-	if p.dice.IntN(3) == 0 {
-		config.HeadStart = func(election.Takeover) time.Duration { return start }
+	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate()}
+	if p.dice.IntN(3) == 0 { // a head start only ever delays, also one that is below nothing
+		start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
+		config.HeadStart = func(election.Takeover) time.Duration {
+			p.gate.pass()
+			return start
+		}
 	}
 	if p.dice.IntN(4) == 0 {
-		config.Logger = logr.New(&stalls{world: p.world, dice: rand.New(rand.NewPCG(p.world.seed, p.dice.Uint64()))})
+		config.Logger = logr.New(&stalls{process: p, dice: rand.New(rand.NewPCG(p.world.seed, p.dice.Uint64()))})
+	}
+	if p.dice.IntN(2) == 0 {
+		config.Peers = p.peers
+	}
+	if p.proves = p.dice.IntN(2) == 0; p.proves {
+		config.Dead = p.dead
+	}
+	if p.dice.IntN(4) == 0 {
+		config.Health = election.Health{
+			Check: p.check, Interval: p.timing.LeaseDuration / 2, After: p.timing.LeaseDuration / 2, StayBack: p.timing.LeaseDuration,
+		}
+	}
+	config.Marks = func() election.Marks {
+		p.gate.pass()
+		return election.Marks{}
 	}
 	e, err := election.New(config)
 	if err != nil {
@@ -290,15 +359,37 @@ func (w *world) suffer(s step) {
 		if p != nil && p.elector != nil {
 			go func() { _ = p.elector.Resign(context.Background()) }()
 		}
-	case remove:
-		// Who has not seen a record cannot know of it (S4): one that is made and
-		// deleted while a candidate does not get on, or between its look and its
-		// write, is another matter.
-		if w.judge.stands() > 5*w.timing.LeaseDuration {
-			w.cluster.harm(s)
+	case freeze:
+		if p != nil && p.ours {
+			p.gate.shut()
+			time.AfterFunc(s.lasts, p.gate.open)
 		}
+	case sicken:
+		if p != nil {
+			w.sick = time.Now()
+			p.sick.Store(true)
+			time.AfterFunc(s.lasts+w.timing.LeaseDuration, func() { p.sick.Store(false) })
+		}
+	case give:
+		if p != nil && p.elector != nil {
+			to := election.Successor{}
+			if next := w.current(); s.degree%2 == 0 && len(next) > 0 {
+				to.Identity = next[int(s.degree/time.Millisecond)%len(next)].name
+			}
+			go func() { _ = p.elector.HandOver(context.Background(), to) }()
+		}
+	case hide:
+		w.hides.Store(1 + int32(s.degree/time.Millisecond%2))
+		w.cluster.harm(s)
 	default:
 		w.cluster.harm(s)
+	}
+}
+
+// hideAgain deletes the record soon if it is to be deleted again.
+func (w *world) hideAgain() {
+	if w.hides.Add(-1) >= 0 {
+		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() { w.cluster.harm(step{fault: hide}) })
 	}
 }
 
@@ -350,6 +441,8 @@ func (w *world) crash(p *process, away time.Duration) {
 	p.link.Set(electiontest.Fault{Err: errCrashed})
 	w.seats[p.seat] = nil
 	w.mu.Unlock()
+	close(p.gone)
+	p.gate.open()
 	p.cancel()
 	time.AfterFunc(away, func() { w.enter(p.seat) })
 }
@@ -367,12 +460,15 @@ func (w *world) restart(p *process) {
 func (w *world) mend() {
 	w.judge.log("%.3fs all is mended", time.Since(w.start).Seconds())
 	w.mended.Store(true)
+	w.hides.Store(0)
 	w.cluster.mend()
 	w.mu.Lock()
 	for _, p := range w.all {
 		if w.seats[p.seat] == p || !p.crashed {
 			p.fault++
 			p.link.Set(electiontest.Fault{})
+			p.gate.open()
+			p.sick.Store(false)
 		}
 	}
 	w.mu.Unlock()
@@ -388,6 +484,7 @@ func (w *world) close() {
 	w.mu.Unlock()
 	for _, p := range w.all {
 		p.cancel()
+		p.gate.open()
 	}
 	for _, p := range w.all {
 		<-p.done

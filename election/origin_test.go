@@ -1,0 +1,84 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// onTheWay is how long a request of the second candidate takes, each way.
+const onTheWay = 10 * time.Millisecond
+
+// deletedTwice has b take a deleted record over, and cuts b off; its record is
+// deleted too, right before c makes another one.
+func deletedTwice(s *stage, link electiontest.Fault) (c *seat) {
+	a := s.start("a")
+	a.Leads()
+	b := s.start("b")
+	c = s.start("c")
+	a.link.Set(cut)
+	s.lock.Delete()
+	a.Stop()
+	synctest.Wait()
+	time.Sleep(lease - 2*time.Second)
+	link.Delay = onTheWay
+	c.link.Set(link)
+	b.Leads()
+	b.link.Set(cut)
+	s.lock.Delete()
+	return c
+}
+
+func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testing.T) {
+	for name, link := range map[string]electiontest.Fault{
+		"its watch is silent":     {Mute: true},
+		"its write is on its way": {},
+		"its answers are lost":    {LoseAnswers: true, Mute: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				c := deletedTwice(s, link)
+				time.Sleep(5 * time.Second) // b trusts its term for twice that
+				if r := s.record(); r.Holder != "c" {
+					t.Fatalf("the holder is %q: this tests nothing", r.Holder)
+				}
+				c.link.Set(electiontest.Fault{})
+				_, took := c.Leads()
+				if took < lease-5*time.Second {
+					t.Errorf("c leads after %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestS4WhoMakesADeletedRecordAnewLeadsAtOnceWhereTheWatchLeavesNothingOut(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		c := s.start("c")
+		a.link.Set(cut)
+		s.lock.Delete()
+		c.link.Set(electiontest.Fault{Delay: onTheWay}) // reads and writes take time, events do not
+		_, took := c.Leads()
+		s.want("c leads", took, lease+2*onTheWay)
+	})
+}
+
+func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
+	scenario(t, func(s *stage) {
+		c := deletedTwice(s, electiontest.Fault{Mute: true})
+		time.Sleep(time.Second)
+		d := s.start("d")
+		c.Stop()
+		_, took := d.Leads()
+		if took < lease-3*time.Second {
+			t.Errorf("d leads after %v", took)
+		}
+	})
+}

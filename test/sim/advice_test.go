@@ -1,0 +1,69 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// What a candidate is told by others than the lock: who campaigns, who is fit to
+// lead, and who is dead. But for the last it is advice, and late or wrong.
+
+var (
+	errSick   = errors.New("unfit")
+	errNotYet = errors.New("nobody can tell")
+)
+
+// peers tells who campaigns, now and then, and leaves some out.
+func (p *process) peers(ctx context.Context, tell func([]election.Peer)) {
+	for ctx.Err() == nil {
+		var all []election.Peer
+		for _, q := range p.world.current() {
+			if !q.ours || p.pick(5) == 0 {
+				continue
+			}
+			peer := election.Peer{Candidate: q.candidate()}
+			if q.sick.Load() {
+				peer.Unhealthy = errSick.Error()
+			}
+			all = append(all, peer)
+		}
+		p.gate.pass()
+		tell(all)
+		select {
+		case <-time.After(p.world.timing.LeaseDuration):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// dead waits for the end of a process, and says so a while later. It suspects
+// one that lives now and then, and cannot prove it.
+func (p *process) dead(ctx context.Context, holder election.Suspect) error {
+	q := p.world.named(holder.Details.Holder)
+	if q == nil || p.pick(4) == 0 {
+		return errNotYet
+	}
+	select {
+	case <-q.gone:
+	case <-q.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	time.Sleep(time.Duration(p.pick(200)) * time.Millisecond)
+	p.gate.pass()
+	return nil
+}
+
+func (p *process) check(context.Context) error {
+	p.gate.pass()
+	if p.sick.Load() {
+		return errSick
+	}
+	return nil
+}
