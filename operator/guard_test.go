@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -90,6 +91,30 @@ func TestS12NoPacketLeavesAConnectionAfterTheTerm(t *testing.T) {
 	}
 	if got := tcp.wire.String(); got != "in time" {
 		t.Errorf("on the wire is %q", got)
+	}
+}
+
+func TestS12AGuardedConnectionIsReset(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	tcp, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	conn := &guardedConn{tcp, nil}
+	if err := errors.Join(conn.SetLinger(0), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection ended with %v, want a reset", err)
 	}
 }
 

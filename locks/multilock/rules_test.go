@@ -197,6 +197,16 @@ func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 	}
 }
 
+// TestM7EachProcessWaitsWhoeverPutItsPresenceIn: that one may not have lived to.
+func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
+	s := &situation{me: me, settle: 5 * time.Second}
+	s.begin(start)
+	_ = s.takeRead(shield(1, true, me), 0, start, start)
+	if got := s.wants(t, "it was there at first sight", idle); !got.until.Equal(start.Add(s.settle)) {
+		t.Errorf("it looks again at %v", got.until)
+	}
+}
+
 func TestM8EveryEventCountsWhileLeading(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []ownerref.Record
@@ -226,6 +236,35 @@ func TestM8EveryEventCountsWhileLeading(t *testing.T) {
 	s := leader()
 	_ = s.take(absent(11), start)
 	s.wants(t, "it vanished", putUp)
+}
+
+func TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		gap  bool
+		now  ownerref.Record
+		ends bool
+	}{
+		"the same":                {true, shield(11, true, me), false},
+		"gone":                    {true, absent(0), true},
+		"another of ours":         {true, ownerref.Record{Kind: ownerref.Shield, UID: "again", Number: 11}, true},
+		"another of ours, no gap": {false, ownerref.Record{Kind: ownerref.Shield, UID: "again", Number: 11}, false},
+	} {
+		s := leader()
+		s.gap, s.ours["again"] = c.gap, true
+		if err := s.takeRead(c.now, 10, start, start); (err != nil) != c.ends || err != nil && !errors.Is(err, ErrLegacy) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestM8AReadWhileLeadingHidesNoEvent that the watch has yet to tell of.
+func TestM8AReadWhileLeadingHidesNoEvent(t *testing.T) {
+	s := leader()
+	s.ours["again"] = true
+	_ = s.takeRead(ownerref.Record{Kind: ownerref.Shield, UID: "again", Number: 14}, 10, start, start)
+	if err := s.take(ownedBy(legacy, 12), start); !errors.Is(err, ErrLegacy) {
+		t.Errorf("a legacy pod had it before: %v", err)
+	}
 }
 
 func TestM9OnlyAnArmedShieldIsSealed(t *testing.T) {

@@ -315,6 +315,50 @@ func TestALeaderMakesAShieldAnewThatSomebodyDeleted(t *testing.T) {
 	})
 }
 
+func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		s.refuseTo("create", mapPath[:len(mapPath)-len("/lock")])
+		s.server.Delete(mapPath)
+		if took, cause := a.Loses(); took != 0 || !errors.Is(cause, multilock.ErrLegacy) {
+			t.Errorf("the term ended after %v: %v", took, cause)
+		}
+	})
+}
+
+// slow serves what creates ConfigMaps a second later, if anybody waits for it.
+type slow struct{ http.Handler }
+
+func (l slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		select {
+		case <-time.After(time.Second):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	l.Handler.ServeHTTP(w, r)
+}
+
+// TestM3WhatAHolderSendsEndsWithItsTerm: another may hold the Lease when it lands.
+func TestM3WhatAHolderSendsEndsWithItsTerm(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *multilock.ShieldConfig) {
+			c.Core = apitest.Wire(s.T, slow{s.server}, corev1.SchemeGroupVersion)
+		})
+		term, _ := a.Leads()
+		a.way.cut.Store(true)
+		time.Sleep(term.TrustedFor() - time.Second/2)
+		s.server.Delete(mapPath)
+		a.Loses()
+		time.Sleep(5 * time.Second)
+		if r := s.configMap(); r.Kind != ownerref.Absent {
+			t.Errorf("after the term there stands %+v", r)
+		}
+	})
+}
+
 func TestATermEndsAtOnceWhenALegacyPodTakesTheLock(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
@@ -577,6 +621,26 @@ func TestOldCollectorsAreWaitedFor(t *testing.T) {
 	})
 }
 
+func TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor(t *testing.T) {
+	for version, want := range map[string]time.Duration{
+		"": multilock.SettleDefault, "21": multilock.SettleDefault, "34": multilock.SettleDefault, "34+": multilock.SettleDefault, "35": 0, "36+": 0,
+	} {
+		scenario(t, func(s *stage) {
+			log := s.server.Before // nobody asks yet
+			s.server.Before = func(verb, path string) (int, apitest.Object) {
+				if path == "/version" && version != "" {
+					return http.StatusOK, apitest.Object{"major": "1", "minor": version}
+				}
+				return log(verb, path)
+			}
+			a := s.start("a", func(c *multilock.ShieldConfig) { c.Settle = 0 })
+			if _, took := a.Leads(); took != want {
+				t.Errorf("version 1.%s: a leads after %v, want %v", version, took, want)
+			}
+		})
+	}
+}
+
 func TestM12ACandidateThatKnowsTheLeaseAloneDoesNotMix(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
@@ -640,6 +704,29 @@ func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testi
 		s.phase("sealed", 2)
 		s.refuseTo("get", mapPath)
 		s.startPlain("plain").Leads()
+	})
+}
+
+// TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt: the first read may
+// be faster than the guardian's word.
+func TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		a.Stop()
+		_ = a.Wait()
+		plain := s.plain("plain")
+		for step, phase := range []string{"dual", "legacy", "sealed"} {
+			s.phase(phase, step+2)
+			now, err := plain.Read(s.T.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			now.Record.Holder, now.Record.LeaseDuration = "plain", 15*time.Second
+			if _, err := plain.Write(s.T.Context(), now.Version, now.Record); errors.Is(err, multilock.ErrPhase) == (phase == "sealed") {
+				t.Errorf("in phase %s it wrote, with %v", phase, err)
+			}
+		}
 	})
 }
 

@@ -126,6 +126,17 @@ func TestTheShieldsLife(t *testing.T) {
 	}
 }
 
+func TestM11TheShieldNamesThePodsThatArePresumedGone(t *testing.T) {
+	_, m, _ := newMap(t)
+	r := up(t, m, "a")
+	s := r.Shield
+	s.Presumed = []Owner{podOf("old")}
+	change(t, m, r, s)
+	if read := mustRead(t, m); !reflect.DeepEqual(read.Shield, s) {
+		t.Errorf("read %+v, want %+v", read.Shield, s)
+	}
+}
+
 func TestWhatOthersPutOnTheShieldIsKept(t *testing.T) {
 	server, m, _ := newMap(t)
 	up(t, m, "a")

@@ -1,0 +1,191 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+func TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs(t *testing.T) {
+	scenario(t, func(s *stage) {
+		hangs := &hangingLog{slowLog: slowLog{}}
+		a := s.start("a", func(c *election.Config) { c.Logger = logr.New(hangs) })
+		a.Leads()
+		hangs.until.Store(int64(time.Minute))
+		a.link.Set(electiontest.Fault{Err: errors.New("503")}) // which it logs
+		took, cause := a.Loses()
+		s.want("the work hears of it", took, deadline)
+		if !errors.Is(cause, election.ErrLost) {
+			t.Errorf("cause is %v", cause)
+		}
+	})
+}
+
+// hangingLog takes a time for each line from when it is set.
+type hangingLog struct {
+	slowLog
+	until atomic.Int64
+}
+
+func (l *hangingLog) WithValues(...any) logr.LogSink { return l }
+
+func (l *hangingLog) Error(error, string, ...any) { time.Sleep(time.Duration(l.until.Load())) }
+
+// TestS3ARenewalDiffersFromTheOneThatItReplaces, also where the clock says the
+// same: candidates would take it for no renewal.
+func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		next := s.record().RenewTime.Add(interval)
+		s.write(func(r *election.Record) { r.RenewTime = next })
+		time.Sleep(interval)
+		synctest.Wait()
+		if r := s.record(); r.Details.Token == 0 || r.RenewTime.UnixMicro() == next.UnixMicro() {
+			t.Errorf("after the renewal the record is %+v, and said %v before", r, next)
+		}
+	})
+}
+
+// TestAHistoryThatWentBackStartsTheWaitAnew, though the record that came back is
+// the one that was seen before: others may have held the lock since.
+func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
+	scenario(t, func(s *stage) {
+		old := election.Record{Holder: "x", LeaseDuration: lease}
+		s.lock.Restore(old)
+		s.Restored = true
+		b := s.start("b")
+		s.write(func(r *election.Record) { r.Details.Zone = "z" }) // no renewal
+		time.Sleep(interval * 3)
+		s.lock.Restore(old)
+		_, took := b.Leads()
+		if took < lease {
+			t.Errorf("b leads %v after the restore, want a whole lease from when it saw that", took)
+		}
+	})
+}
+
+// TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease: others may have come
+// and gone unseen.
+func TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		a.link.Set(cut)
+		b.link.Set(cut)
+		time.Sleep(lease - time.Second)
+		s.lock.Delete()
+		b.link.Set(electiontest.Fault{})
+		term, took := b.Leads()
+		if took < lease || term.Cause != election.CauseDeleted {
+			t.Errorf("b leads %v after it could read again: %+v", took, term)
+		}
+	})
+}
+
+// counting is a lock that knows how many requests are on their way.
+type counting struct {
+	election.Lock
+	now, most atomic.Int32
+}
+
+func (l *counting) enter() {
+	if n := l.now.Add(1); n > l.most.Load() {
+		l.most.Store(n)
+	}
+}
+
+func (l *counting) Read(ctx context.Context) (election.Snapshot, error) {
+	l.enter()
+	defer l.now.Add(-1)
+	return l.Lock.Read(ctx)
+}
+
+func (l *counting) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	l.enter()
+	defer l.now.Add(-1)
+	return l.Lock.Write(ctx, base, r)
+}
+
+func TestS6OneRequestAtATime(t *testing.T) {
+	for name, happens := range map[string]func(*stage, *seat){
+		"while there is cause for another": func(s *stage, _ *seat) { s.lock.Delete() },
+		"at the end of the term":           func(_ *stage, a *seat) { a.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				var lock *counting
+				a := s.start("a", func(c *election.Config) {
+					lock = &counting{Lock: c.Lock}
+					c.Lock = lock
+				})
+				a.Leads()
+				const slow = interval / 4
+				a.link.Set(electiontest.Fault{Delay: slow})
+				time.Sleep(interval + slow/2) // a renewal is on its way
+				happens(s, a)
+				time.Sleep(interval)
+				if most := lock.most.Load(); most != 1 {
+					t.Errorf("%d requests were on their way at once", most)
+				}
+			})
+		})
+	}
+}
+
+// TestS6ATermBeginsWithTheAnswerToAWrite: that is what its token is of.
+func TestS6ATermBeginsWithTheAnswerToAWrite(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		a.Start()
+		time.Sleep(time.Second)
+		landed, _ := s.lock.Read(s.T.Context())
+		a.link.Set(electiontest.Fault{})
+		if term, _ := a.Leads(); landed.Record.Holder != "a" || term.Token <= landed.Version.Number {
+			t.Errorf("a leads with token %d, and the write whose answer was lost is version %d", term.Token, landed.Version.Number)
+		}
+	})
+}
+
+func TestS6AReadSettlesWhatBecameOfAWrite(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true}) // nor does the watch tell
+		time.Sleep(interval + 1)
+		a.link.Set(electiontest.Fault{})
+		time.Sleep(lease)
+		a.Stays()
+	})
+}
+
+func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			r.Holder, r.LeaseDuration = "client-go", lease
+			r.Details = election.Details{Holder: "x", Zone: "old", Pod: "old"}
+		})
+		a := s.start("a", func(c *election.Config) {
+			c.HeadStart = func(o election.Takeover) time.Duration {
+				if o.Previous != "client-go" || o.PreviousZone != "" || o.PreviousPod != "" {
+					t.Errorf("head start is asked for %+v", o)
+				}
+				return 0
+			}
+		})
+		a.Leads()
+	})
+}
