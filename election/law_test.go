@@ -42,6 +42,31 @@ func (l *hangingLog) WithValues(...any) logr.LogSink { return l }
 
 func (l *hangingLog) Error(error, string, ...any) { time.Sleep(time.Duration(l.until.Load())) }
 
+// TestS1TrustThatRanOutDoesNotComeBack with an answer that is late: the work has
+// been told that the term is lost.
+func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var asleep atomic.Int64
+		a := s.candidate("a")
+		a.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
+		a.SetStopTime(interval)
+		a.Start()
+		term, _ := a.Leads()
+		a.link.Set(electiontest.Fault{Delay: 700 * time.Millisecond, Mute: true})
+		time.Sleep(interval + time.Second) // a renewal has landed, its answer is on its way
+		asleep.Store(int64(deadline - interval - 1200*time.Millisecond))
+		a.Loses() // before the answer, which would be in time by when it was sent
+		time.Sleep(300 * time.Millisecond)
+		if left := term.TrustedFor(); left > 0 {
+			t.Errorf("the work has heard of the end, and the term is trusted for %v", left)
+		}
+		a.link.Set(electiontest.Fault{})
+		if again, _ := a.Leads(); again.Token <= term.Token {
+			t.Errorf("after %+v came %+v", term, again)
+		}
+	})
+}
+
 // TestS3ARenewalDiffersFromTheOneThatItReplaces, also where the clock says the
 // same: candidates would take it for no renewal.
 func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {

@@ -104,12 +104,16 @@ func newTrust(c clock, start moment, span, often time.Duration, expired func()) 
 	armed := make(chan struct{})
 	t.timer = time.AfterFunc(min(t.left(), often), func() {
 		<-armed
+		until := t.until.Load()
 		switch left := t.left(); {
 		case left > 0:
 			t.timer.Reset(min(left, often))
-		case t.until.Load() > 0: // else it was taken away, by who knows why
+		case until == 0: // it was taken away, by who knows why
+		case t.until.CompareAndSwap(until, 0): // an answer that comes now is too late
 			t.finish()
 			expired()
+		default:
+			t.timer.Reset(0) // it came just now
 		}
 	})
 	close(armed)
