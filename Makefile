@@ -90,6 +90,10 @@ model: ## Check the migration's protocol with Spin (spin and gcc on PATH)
 model-long: ## The same with larger populations (ten minutes)
 	go run ./test/model -long -memory 6000
 
+.PHONY: mutants
+mutants: ## Break the safety rules one at a time: a test must find each (minutes)
+	go run ./test/mutants
+
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"

@@ -1,0 +1,113 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+const root = "../.."
+
+// TestNoMutantHasRotted: each is a change of what stands there, and its test
+// exists.
+func TestNoMutantHasRotted(t *testing.T) {
+	t.Parallel()
+	tests := map[string][]string{}
+	for _, m := range mutants {
+		text, err := os.ReadFile(filepath.Join(root, m.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.applied(string(text)); err != nil {
+			t.Error(err)
+		}
+		dir, name := m.test()
+		if tests[dir] == nil {
+			tests[dir] = testsIn(t, dir)
+		}
+		if !slices.Contains(tests[dir], name) {
+			t.Errorf("%s: %s: %s has no %s", m.rule, m.broken, dir, name)
+		}
+	}
+}
+
+var function = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+func testsIn(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{""}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range function.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, found[1])
+		}
+	}
+	return names
+}
+
+func TestEveryRuleHasAMutant(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "docs/design.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := regexp.MustCompile(`(?m)^- \*\*([SM]\d+)\*\* `).FindAllStringSubmatch(string(text), -1)
+	if len(rules) != 24 {
+		t.Errorf("the design has %d rules, want S1-S12 and M1-M12", len(rules))
+	}
+	for _, rule := range rules {
+		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.rule == rule[1] }) {
+			t.Errorf("no mutant breaks %s", rule[1])
+		}
+	}
+}
+
+func TestNoTwoMutantsAreTheSame(t *testing.T) {
+	t.Parallel()
+	type breakage struct{ file, old, new string }
+	first := map[breakage]string{}
+	for _, m := range mutants {
+		b := breakage{m.file, m.old, m.new}
+		if first[b] != "" {
+			t.Errorf("%q is %q again", m.broken, first[b])
+		}
+		first[b] = m.broken
+	}
+}
+
+func TestOnlyTheFailureOfItsTestKillsAMutant(t *testing.T) {
+	t.Parallel()
+	fail, pass := event{Action: "fail", Test: "TestX"}, event{Action: "pass", Test: "TestX"}
+	says := func(text string) event { return event{Action: "output", Output: text} }
+	for name, c := range map[string]struct {
+		events []event
+		want   verdict
+	}{
+		"it fails":             {[]event{says("    x_test.go:1: panic: in words\n"), fail}, killed},
+		"it passes":            {[]event{pass}, survived},
+		"another fails":        {[]event{{Action: "fail", Test: "TestXY"}, pass}, survived},
+		"a part of it fails":   {[]event{{Action: "fail", Test: "TestX/a"}, fail}, killed},
+		"the package fails":    {[]event{{Action: "fail"}}, notRun},
+		"it is skipped":        {[]event{{Action: "skip", Test: "TestX"}}, notRun},
+		"it does not build":    {[]event{{Action: "build-fail"}, {Action: "fail"}}, noBuild},
+		"it panics":            {[]event{says("panic: nil map\n"), fail}, crashed},
+		"it hangs":             {[]event{says("panic: test timed out after 1s\n"), fail}, timedOut},
+		"the runtime gives up": {[]event{says("fatal error: all goroutines are asleep\n"), fail}, crashed},
+	} {
+		if got := judge(c.events, "TestX"); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
