@@ -24,12 +24,12 @@ type fault struct {
 	about string
 	// namespaces: it needs a network of namespaces.
 	namespaces bool
-	// lasts is how long it goes on at least; up to half a lease more is chance.
-	lasts func(t election.Timing) time.Duration
-	// inject does it, to whom dice say, and returns once it is shown to have
-	// bitten, or an error that says why not: the run is void then. undo ends it;
-	// it may be nil.
-	inject func(ctx context.Context, s *stage, dice *rand.Rand) (undo func(context.Context) error, err error)
+	// lasts is for how long it goes on.
+	lasts  func(t election.Timing, dice *rand.Rand) time.Duration
+	inject injection
+	// asks: it takes an API that answers. away: nobody gets an answer while it
+	// lasts.
+	asks, away bool
 	// ends says when it is undone, beside others.
 	ends turn
 	// promise is what holds for zonelect's groups under it, when it lasted so
@@ -40,14 +40,25 @@ type fault struct {
 	only string
 }
 
+// injection does a fault, to whom dice say, and returns once it is shown to have
+// bitten, or an error that says why not: one that wraps errMissed makes the run
+// void, any other the testbed as well. The cure is called in either case, unless
+// it is nil.
+type injection func(ctx context.Context, s *stage, dice *rand.Rand) (cure, error)
+
+// cure undoes a fault, and returns once that is done. Candidates that are dead
+// are started again after it.
+type cure func(ctx context.Context) error
+
 // turn is the order in which faults that lasted together are undone: no zone
 // gets ready whose network or whose etcd does not run.
 type turn int
 
 const (
-	thaw turn = iota // what stands still goes on
-	mend             // networks, objects, rights
-	boot             // zones get their power back
+	thaw    turn = iota // what stands still goes on
+	mend                // networks, objects, rights
+	boot                // zones get their power back
+	restart             // what comes back by itself is waited for
 )
 
 // promise is what holds for a group that is hit by a fault.
@@ -58,14 +69,18 @@ type promise struct {
 	changes int
 }
 
-// and is what holds under both of two faults, which may hit one after the
-// other's worst moment.
-func (p promise) and(o promise) promise {
-	return promise{p.gap + o.gap, p.changes + o.changes}
+// mostChanges is a number of changes that nobody counts.
+const mostChanges = 1000
+
+// together is what holds under two faults at a time. The second may hit at the
+// worst moment of the first, and keep a leader from ending in good order, so
+// that a lease must run out. Who leads in the end is chance.
+func together(t election.Timing, a, b promise) promise {
+	return promise{a.gap + b.gap + t.LeaseDuration, mostChanges}
 }
 
 // families are all faults.
-var families = [][]fault{processFaults, zoneFaults, objectFaults}
+var families = [][]fault{processFaults, zoneFaults, serverFaults, objectFaults}
 
 func faults() (all []fault) {
 	for _, f := range families {
@@ -127,7 +142,16 @@ func outage(t election.Timing, lasted time.Duration) promise {
 }
 
 // aMoment is for faults that are over as soon as they are injected.
-func aMoment(t election.Timing) time.Duration { return t.RenewDeadline }
+func aMoment(t election.Timing, dice *rand.Rand) time.Duration {
+	return t.RenewDeadline + upTo(dice, t.RenewDeadline)
+}
 
 // aTakeover is long enough for another to lead meanwhile.
-func aTakeover(t election.Timing) time.Duration { return bounds(t, 0).DeadServer.Worst.Total() }
+func aTakeover(t election.Timing, dice *rand.Rand) time.Duration {
+	return bounds(t, 0).DeadServer.Worst.Total() + upTo(dice, t.LeaseDuration/2)
+}
+
+// anOutage is survived by the leader's term or not.
+func anOutage(t election.Timing, dice *rand.Rand) time.Duration {
+	return t.RenewDeadline/2 + upTo(dice, t.LeaseDuration)
+}

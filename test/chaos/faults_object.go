@@ -5,25 +5,243 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/zonelect/zonelect/election"
 )
 
 // objectFaults are what people and programs do to the objects and the rights of
 // an election.
 var objectFaults = []fault{
 	{
+		name: "rights-revoked", about: "rights on Leases revoked and granted again (RBAC)",
+		lasts: anOutage, asks: true, inject: rightsRevoked, ends: mend, promise: outage,
+	},
+	{
 		name: "lease-deleted", about: "Lease deleted",
-		lasts: aMoment, inject: leaseDeleted, promise: untouched,
+		lasts: aMoment, asks: true, inject: leaseDeleted, promise: untouched,
+	},
+	{
+		name: "lease-garbled", about: "Lease edited by hand: holder or times taken off, another's name, garbage",
+		lasts: aTakeover, asks: true, inject: leaseGarbled, promise: edited,
+	},
+	{
+		name: "configmap-deleted", about: "shield's ConfigMap deleted", only: onShield,
+		lasts: aMoment, asks: true, inject: configMapDeleted, promise: untouched,
+	},
+	{
+		name: "configmap-garbled", about: "shield's ConfigMap edited by hand: owners or marks taken off, garbage", only: onShield,
+		lasts: aTakeover, asks: true, inject: configMapGarbled, promise: edited,
+	},
+	{
+		name: "collector-racing", about: "garbage collector races for the shield: owners of it are gone", only: onShield,
+		lasts: aMoment, asks: true, inject: collectorRacing, promise: untouched,
 	},
 }
 
-func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (func(context.Context) error, error) {
+// edited: at worst the term ends, and the lease with it.
+func edited(t election.Timing, lasted time.Duration) promise {
+	return promise{gap: takeover(t, lasted).gap, changes: 2}
+}
+
+func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	return nil, s.each(func(g *group) error {
 		return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
 			return c.CoordinationV1().Leases(s.namespace).Delete(ctx, g.name, metav1.DeleteOptions{})
 		})
 	})
+}
+
+const garbage = "{\x00\u202e\"zonelect\":[-1e999,"
+
+// leaseEdits are what a hand may do to a Lease. None makes it expire sooner
+// than its holder believes: who may do that may lead.
+var leaseEdits = []func(*coordinationv1.Lease){
+	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) },
+	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
+	func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{} },
+	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") },
+	func(l *coordinationv1.Lease) { l.Spec.RenewTime, l.Spec.AcquireTime = nil, nil },
+	func(l *coordinationv1.Lease) { l.Annotations = nil },
+	func(l *coordinationv1.Lease) {
+		for name := range l.Annotations {
+			l.Annotations[name] = garbage
+		}
+		l.Labels = map[string]string{"zonelect.dev/lock": "another"}
+	},
+	func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = new(int32) },
+	func(l *coordinationv1.Lease) {
+		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: "gone"}}
+	},
+}
+
+func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
+	edit := leaseEdits[dice.IntN(len(leaseEdits))]
+	return nil, s.each(func(g *group) error {
+		return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+			return retry.RetryOnConflict(eagerly, func() error {
+				l, err := c.CoordinationV1().Leases(s.namespace).Get(ctx, g.name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				edit(l)
+				_, err = c.CoordinationV1().Leases(s.namespace).Update(ctx, l, metav1.UpdateOptions{})
+				return err
+			})
+		})
+	})
+}
+
+// eagerly is how a conflict is met.
+var eagerly = retry.DefaultRetry
+
+func configMapDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	return nil, s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		return c.CoreV1().ConfigMaps(s.namespace).Delete(ctx, onShield, metav1.DeleteOptions{})
+	})
+}
+
+// configMapEdits are what a hand may do to a shield.
+var configMapEdits = []func(*corev1.ConfigMap){
+	func(m *corev1.ConfigMap) { m.OwnerReferences = nil },
+	func(m *corev1.ConfigMap) { m.Annotations = nil },
+	func(m *corev1.ConfigMap) { m.OwnerReferences, m.Annotations = nil, nil },
+	func(m *corev1.ConfigMap) { m.Data = map[string]string{"leader": garbage} },
+	func(m *corev1.ConfigMap) {
+		for name := range m.Annotations {
+			m.Annotations[name] = garbage
+		}
+	},
+	func(m *corev1.ConfigMap) { m.OwnerReferences = m.OwnerReferences[:len(m.OwnerReferences)/2] },
+}
+
+func configMapGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
+	return nil, s.editShield(ctx, configMapEdits[dice.IntN(len(configMapEdits))])
+}
+
+func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) error {
+	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		return retry.RetryOnConflict(eagerly, func() error {
+			m, err := c.CoreV1().ConfigMaps(s.namespace).Get(ctx, onShield, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			edit(m)
+			_, err = c.CoreV1().ConfigMaps(s.namespace).Update(ctx, m, metav1.UpdateOptions{})
+			return err
+		})
+	})
+}
+
+// collectorRacing has the garbage collector look at the shield: one of its
+// owners goes, or is a pod that was gone before.
+func collectorRacing(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
+	uid := types.UID(fmt.Sprint("gone-", dice.Uint32()))
+	if dice.IntN(2) == 0 {
+		err := s.editShield(ctx, func(m *corev1.ConfigMap) {
+			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: uid})
+		})
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.dropped(ctx, uid)
+	}
+	var gone types.UID
+	err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		m, err := c.CoreV1().ConfigMaps(s.namespace).Get(ctx, onShield, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(m.OwnerReferences) == 0 {
+			return fmt.Errorf("%w: nobody owns the shield", errMissed)
+		}
+		owner := m.OwnerReferences[dice.IntN(len(m.OwnerReferences))]
+		gone = owner.UID
+		return c.CoordinationV1().Leases(s.namespace).Delete(ctx, owner.Name, metav1.DeleteOptions{})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.dropped(ctx, gone)
+}
+
+// dropped waits until the shield has an owner no more.
+func (s *stage) dropped(ctx context.Context, owner types.UID) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		m, err := c.CoreV1().ConfigMaps(s.namespace).Get(ctx, onShield, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil && slices.ContainsFunc(m.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner }) {
+			err = errors.New("the shield still has the owner")
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: the collector did nothing: %w", errMissed, err)
+	}
+	return nil
+}
+
+// rightsRevoked takes all rights of config/ away and leaves that to write the
+// register: whoever leads on would be seen.
+func rightsRevoked(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	err := s.each(func(g *group) error {
+		for _, name := range g.roles {
+			err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+				err := c.RbacV1().RoleBindings(s.namespace).Delete(ctx, g.name+"-"+name, metav1.DeleteOptions{})
+				if apierrors.IsNotFound(err) {
+					return nil
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return s.permitted(ctx, g, false)
+	})
+	return func(ctx context.Context) error {
+		return s.each(func(g *group) error {
+			if err := s.grant(ctx, g); err != nil {
+				return err
+			}
+			return s.permitted(ctx, g, true)
+		})
+	}, err
+}
+
+// permitted waits until the authorizer knows what a group's user may do.
+func (s *stage) permitted(ctx context.Context, g *group, allowed bool) error {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: s.user(g), ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: s.namespace, Verb: "update", Group: "coordination.k8s.io", Resource: "leases",
+		},
+	}}
+	err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		answer, err := c.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err == nil && answer.Status.Allowed != allowed {
+			err = errors.New("the authorizer does not know it yet")
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: wait until the rights of %s are known: %w", errMissed, g.name, err)
+	}
+	return nil
 }

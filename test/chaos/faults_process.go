@@ -5,7 +5,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/zonelect/zonelect/election"
 )
 
 // processFaults are those of the candidates' own processes.
@@ -14,9 +21,26 @@ var processFaults = []fault{
 		name: "leader-killed", about: "leader killed (SIGKILL)",
 		lasts: aTakeover, inject: leaderKilled, promise: takeover,
 	},
+	{
+		name: "leader-stopped", about: "leader stopped for more than its lease, and let go on (SIGSTOP, SIGCONT)",
+		lasts: aTakeover, inject: leaderStopped, ends: mend, promise: takeover,
+	},
+	{
+		name: "follower-killed", about: "follower killed",
+		lasts: aMoment, inject: followerKilled, promise: untouched,
+	},
+	{
+		name: "candidates-rolled", about: "rolling restart of all candidates",
+		lasts: aMoment, inject: candidatesRolled, ends: restart, promise: rolled,
+	},
 }
 
-func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (func(context.Context) error, error) {
+// rolled: each leader stops in good order, and each candidate may be one.
+func rolled(t election.Timing, _ time.Duration) promise {
+	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, changes: len(zones)}
+}
+
+func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	return nil, s.each(func(g *group) error {
 		leader, err := g.leader()
 		if err != nil {
@@ -24,4 +48,114 @@ func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (func(context.Con
 		}
 		return leader.kill(ctx)
 	})
+}
+
+func leaderStopped(_ context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	var all []*seat
+	err := s.each(func(g *group) error {
+		leader, err := g.leader()
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		all = append(all, leader)
+		s.mu.Unlock()
+		return leader.stop()
+	})
+	return func(context.Context) error {
+		var errs []error
+		for _, one := range all {
+			errs = append(errs, one.goOn())
+		}
+		return errors.Join(errs...)
+	}, err
+}
+
+func followerKilled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
+	which := dice.IntN(len(zones))
+	return nil, s.each(func(g *group) error {
+		all := g.followers()
+		if len(all) == 0 {
+			return fmt.Errorf("%w: nobody follows among %s", errMissed, g.name)
+		}
+		return all[which%len(all)].kill(ctx)
+	})
+}
+
+// patience is how long a kubelet of this test waits for a program that it has
+// asked to end, before it kills it.
+const patience = 5 * time.Second
+
+func candidatesRolled(_ context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), healTime)
+	var all errgroup.Group
+	first := startingWith(s.leaderZone())
+	for _, g := range s.groups {
+		all.Go(func() error {
+			for _, zone := range first {
+				if err := g.roll(ctx, zone); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return func(context.Context) error {
+		defer cancel()
+		return all.Wait()
+	}, nil
+}
+
+// roll replaces the candidate of a zone, if one runs there.
+func (g *group) roll(ctx context.Context, zone string) error {
+	old := g.seat(zone)
+	if !old.alive() || g.stage.isDark(zone) {
+		return nil
+	}
+	if err := old.Terminate(); err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if old.Wait(waiting) != nil && old.alive() {
+		if err := old.kill(ctx); err != nil {
+			return err
+		}
+	}
+	if g.stage.isDark(zone) {
+		return nil // it is started again when the zone has power
+	}
+	one, err := g.start(ctx, zone)
+	if err != nil {
+		return err
+	}
+	waiting, cancel = context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, _ = one.Await(waiting, "started", time.Time{}) // as soon as it is Ready; the next is not kept waiting for ever
+	return nil
+}
+
+// stop makes the process stand still.
+func (s *seat) stop() error {
+	if !s.alive() {
+		return fmt.Errorf("%w: %s has ended by itself", errMissed, s.Identity)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pauses = append(s.pauses, pause{from: time.Now()})
+	return s.Pause()
+}
+
+// goOn ends what stop began. A process that has been killed meanwhile is left
+// alone.
+func (s *seat) goOn() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.pauses); n > 0 && s.pauses[n-1].to.IsZero() {
+		s.pauses[n-1].to = time.Now()
+	}
+	if !s.alive() {
+		return nil
+	}
+	return s.Resume()
 }

@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
 )
 
 // zoneFaults are those of whole zones, and of the network between them.
@@ -15,27 +18,116 @@ var zoneFaults = []fault{
 		name: "leader-zone-dark", about: "leader's zone loses power",
 		lasts: aTakeover, inject: leaderZoneDark, ends: boot, promise: takeover,
 	},
+	{
+		name: "follower-zone-dark", about: "a follower's zone loses power",
+		lasts: aMoment, inject: followerZoneDark, ends: boot, promise: untouched,
+	},
+	{
+		name: "leader-zone-cut", about: "leader's zone cut off from the others",
+		lasts: aTakeover, inject: leaderZoneCut, ends: mend, promise: takeover,
+	},
+	{
+		name: "quorum-lost", about: "etcd's quorum lost: both followers' zones lose power",
+		lasts: aMoment, inject: quorumLost, ends: boot, away: true, promise: outage,
+	},
+	{
+		name: "quorum-and-leader-lost", about: "etcd's quorum lost: the leader's zone and another lose power",
+		lasts: aMoment, inject: quorumAndLeaderLost, ends: boot, away: true, promise: lossInOutage,
+	},
 }
 
-func leaderZoneDark(ctx context.Context, s *stage, _ *rand.Rand) (func(context.Context) error, error) {
+// lossInOutage: the leader is gone, and nobody gets an answer while it lasts.
+func lossInOutage(t election.Timing, lasted time.Duration) promise {
+	return promise{gap: bounds(t, lasted).LossInOutage.Worst.Total() + slack, changes: 1}
+}
+
+func leaderZoneDark(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	return s.darken(ctx, s.leaderZone())
 }
 
-// darken cuts the power of a zone, and with it its candidates.
-func (s *stage) darken(ctx context.Context, zones ...string) (func(context.Context) error, error) {
+func followerZoneDark(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
+	return s.darken(ctx, s.otherZone(dice))
+}
+
+func quorumLost(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	return s.darken(ctx, startingWith(s.leaderZone())[1:]...)
+}
+
+func quorumAndLeaderLost(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
+	return s.darken(ctx, s.leaderZone(), s.otherZone(dice))
+}
+
+// otherZone is a zone that the first group has no leader in.
+func (s *stage) otherZone(dice *rand.Rand) string {
+	return startingWith(s.leaderZone())[1+dice.IntN(len(zones)-1)]
+}
+
+// darken cuts the power of zones, and with it their candidates. Those that are
+// dark already are the other fault's.
+func (s *stage) darken(ctx context.Context, zones ...string) (cure, error) {
+	var cut []string
+	undo := func(ctx context.Context) error {
+		err := s.bed.Restore(ctx, cut...)
+		s.setDark(false, cut...)
+		return err
+	}
 	for _, zone := range zones {
+		if s.isDark(zone) {
+			continue
+		}
+		s.setDark(true, zone)
+		cut = append(cut, zone)
+		now := time.Now()
 		if err := s.bed.CutPower(ctx, zone); err != nil {
-			return nil, err
+			return undo, err
 		}
 		for _, g := range s.groups {
 			seat := g.seat(zone)
-			select {
-			case <-seat.Done():
-				seat.end()
-			default:
-				return nil, fmt.Errorf("%w: %s outlived the power of its zone", errMissed, seat.Identity)
+			if seat.alive() {
+				return undo, fmt.Errorf("%w: %s outlived the power of its zone", errMissed, seat.Identity)
 			}
+			seat.end(now)
 		}
 	}
-	return func(ctx context.Context) error { return s.bed.Restore(ctx, zones...) }, nil
+	if len(cut) == 0 {
+		return nil, fmt.Errorf("%w: %v had no power anyway", errMissed, zones)
+	}
+	return undo, nil
+}
+
+func (s *stage) setDark(dark bool, zones ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, zone := range zones {
+		s.dark[zone] = dark
+	}
+}
+
+func (s *stage) isDark(zone string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dark[zone]
+}
+
+func leaderZoneCut(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	zone := s.leaderZone()
+	undo := func(context.Context) error { return s.bed.Heal() }
+	if s.isDark(zone) {
+		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
+	}
+	if err := s.bed.PartitionFromAll(zone); err != nil {
+		return undo, err
+	}
+	// Its member of etcd has no quorum.
+	return undo, s.silent(ctx, zone)
+}
+
+// silent makes sure that a zone's etcd does not get anything done.
+func (s *stage) silent(ctx context.Context, zone string) error {
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	if _, err := (etcd{s.bed.EtcdURL(zone)}).now(ctx); err == nil {
+		return fmt.Errorf("%w: etcd in zone %s still answers", errMissed, zone)
+	}
+	return nil
 }

@@ -164,12 +164,12 @@ func (s *seat) alive() bool {
 	}
 }
 
-// end notes that the process was ended.
-func (s *seat) end() {
+// end notes that the process was ended, not before that time.
+func (s *seat) end(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended.IsZero() {
-		s.ended = time.Now()
+		s.ended = at
 	}
 }
 
@@ -178,7 +178,7 @@ func (s *seat) kill(ctx context.Context) error {
 	if !s.alive() {
 		return fmt.Errorf("%w: %s has ended by itself", errMissed, s.Identity)
 	}
-	s.end()
+	s.end(time.Now())
 	if err := s.Kill(); err != nil {
 		return err
 	}
@@ -214,7 +214,9 @@ func without(terms history.History, pauses []pause) (all history.History) {
 			before := term
 			before.End, before.Open = p.from, false
 			all = append(all, before)
-			term.Start = p.to.Add(waking)
+			if term.Start = p.to.Add(waking); p.to.IsZero() {
+				term.Start = term.End
+			}
 		}
 		if term.Start.Before(term.End) {
 			all = append(all, term)

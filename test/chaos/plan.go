@@ -59,13 +59,26 @@ func newPlan(seed uint64, index int, rounds [][]fault) plan {
 	p.Zone = zones[dice.IntN(len(zones))]
 	p.Calm = 500*time.Millisecond + upTo(dice, time.Second)
 	for _, f := range p.Faults {
-		p.Lasts = max(p.Lasts, f.lasts(p.Timing))
+		p.Lasts = max(p.Lasts, f.lasts(p.Timing, dice))
 	}
-	p.Lasts += upTo(dice, p.Timing.LeaseDuration/2)
 	if len(p.Faults) > 1 {
+		p.Faults = inOrder(dice, p.Faults)
 		p.Apart = upTo(dice, p.Timing.LeaseDuration)
 	}
 	return p
+}
+
+// inOrder returns two faults in the order in which they begin: chance, but for
+// those that could not be done any more.
+func inOrder(dice *rand.Rand, pair []fault) []fault {
+	pair = slices.Clone(pair)
+	if dice.IntN(2) == 0 {
+		slices.Reverse(pair)
+	}
+	if pair[0].away && pair[1].asks {
+		slices.Reverse(pair)
+	}
+	return pair
 }
 
 // dice are chance for one purpose, the same in each run of the plan.

@@ -67,19 +67,19 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 	began := time.Now()
 	s := newStage(bed, p)
 	all, err := s.play(ctx, &r)
+	broken := s.strike(ctx)
 	r.Took = time.Since(began).Round(time.Millisecond)
 	if err != nil {
 		r.Verdict, r.Reason = void, err.Error()
-		if errors.Is(err, errMissed) {
-			err = nil
+		if !errors.Is(err, errMissed) {
+			broken = errors.Join(err, broken)
 		}
 	}
-	return r, s, all, err
+	return r, s, all, broken
 }
 
 // play is a run from its first candidate to its judgement.
 func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
-	defer func() { err = errors.Join(err, s.strike(ctx)) }()
 	store := etcd{s.bed.EtcdURL(zones[0])}
 	from, err := store.now(ctx)
 	if err != nil {
@@ -124,11 +124,11 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 // lasted.
 func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
 	began := time.Now()
-	type cure struct {
+	type undoing struct {
 		turn turn
-		undo func(context.Context) error
+		cure cure
 	}
-	var cures []cure
+	var cures []undoing
 	for i, f := range s.plan.Faults {
 		if i > 0 && err == nil {
 			err = sleep(ctx, s.plan.Apart)
@@ -136,23 +136,23 @@ func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
 		if err != nil {
 			break
 		}
-		var undo func(context.Context) error
+		var undo cure
 		undo, err = f.inject(ctx, s, s.plan.dice(f.name))
 		if err != nil {
 			err = fmt.Errorf("%s: %w", f.name, err)
 		}
 		if undo != nil {
-			cures = append(cures, cure{f.ends, undo})
+			cures = append(cures, undoing{f.ends, undo})
 		}
 	}
 	if err == nil {
 		err = sleep(ctx, time.Until(began.Add(s.plan.Apart+s.plan.Lasts)))
 	}
-	slices.SortStableFunc(cures, func(a, b cure) int { return int(a.turn - b.turn) })
+	slices.SortStableFunc(cures, func(a, b undoing) int { return int(a.turn - b.turn) })
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTime)
 	defer cancel()
 	for _, c := range cures {
-		if broken := c.undo(healing); broken != nil {
+		if broken := c.cure(healing); broken != nil {
 			// Not %w: a bed that cannot be healed is of no use any more.
 			return time.Since(began), fmt.Errorf("heal after %s: %v (%v)", s.plan.name(), broken, err)
 		}
@@ -234,12 +234,16 @@ func (s *stage) judge(r *result, all map[string]evidence, left error) {
 
 // promised is what holds for a group of zonelect's in a run.
 func promised(p plan, group string, lasted time.Duration) (all promise) {
-	for _, f := range p.Faults {
+	var first promise
+	for i, f := range p.Faults {
 		promise := f.promise
 		if f.only != "" && f.only != group {
 			promise = untouched
 		}
-		all = all.and(promise(p.Timing, lasted))
+		if all = promise(p.Timing, lasted); i > 0 {
+			all = together(p.Timing, all, first)
+		}
+		first = all
 	}
 	return all
 }

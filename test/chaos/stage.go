@@ -18,6 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -34,11 +35,12 @@ type stage struct {
 
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod
-	asked int // the number of the zone whose apiserver is asked next
+	dark  map[string]bool // zones whose power is cut
+	asked int             // the number of the zone whose apiserver is asked next
 }
 
 func newStage(bed *testbed.Testbed, p plan) *stage {
-	s := &stage{bed: bed, plan: p, namespace: fmt.Sprintf("chaos-%d", p.Index), pods: map[string]*corev1.Pod{}}
+	s := &stage{bed: bed, plan: p, namespace: fmt.Sprintf("chaos-%d", p.Index), pods: map[string]*corev1.Pod{}, dark: map[string]bool{}}
 	s.groups = newGroups(s)
 	return s
 }
@@ -136,7 +138,7 @@ func (s *stage) dismiss(ctx context.Context) error {
 					err = one.Wait(ctx)
 				}
 				if err != nil {
-					one.end()
+					one.end(time.Now())
 					return errors.Join(fmt.Errorf("%s did not end in good order: %w", one.Identity, err), one.Kill())
 				}
 				return nil
@@ -164,6 +166,24 @@ func (s *stage) each(do func(*group) error) error {
 	return all.Wait()
 }
 
+// inEachZone does something in all zones that have power at once.
+func (s *stage) inEachZone(do func(zone string) error) error {
+	var all errgroup.Group
+	for _, zone := range zones {
+		if !s.isDark(zone) {
+			all.Go(func() error { return do(zone) })
+		}
+	}
+	return all.Wait()
+}
+
+// touch makes a write that changes nothing that matters.
+func touch(ctx context.Context, c kubernetes.Interface, namespace string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, time.Now())
+	_, err := c.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
 // ask asks one apiserver after the other, for one may be away, until it works
 // or ctx ends, or 20 seconds are over.
 func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Interface) error) error {
@@ -187,7 +207,7 @@ func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Int
 			return err
 		}
 		if over := sleep(ctx, 20*time.Millisecond); over != nil {
-			return errors.Join(err, over)
+			return fmt.Errorf("%w: no apiserver does what is asked: %w", errMissed, err)
 		}
 	}
 }
