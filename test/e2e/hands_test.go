@@ -305,7 +305,7 @@ func (s *siege) meddle(e edit, phase, name string) {
 		most = watchEvent
 	}
 	for _, o := range s.overlaps(most) {
-		if o.first.pod == fresh.Identity || o.second.pod == fresh.Identity {
+		if o.First.Pod == fresh.Identity || o.Second.Pod == fresh.Identity {
 			s.t.Errorf("%s: %v", e.what, o)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -300,7 +301,7 @@ func (m *migration) podOf(s *trial.Seat) *pod {
 }
 
 // history is what all programs have printed until now.
-func (m *migration) history() (h history) {
+func (m *migration) history() (h history.History) {
 	m.mu.Lock()
 	seats, ended, now := slices.Clone(m.seats), maps.Clone(m.ended), time.Now()
 	m.mu.Unlock()
@@ -309,14 +310,14 @@ func (m *migration) history() (h history) {
 		if !killed {
 			last = now
 		}
-		one := span{pod: s.Identity, legacy: s.Kind == trial.Legacy, end: last, open: !killed}
+		one := history.Span{Pod: s.Identity, Legacy: s.Kind == trial.Legacy, End: last, Open: !killed}
 		if p := m.podOf(s); p != nil {
-			one.pod = p.name
+			one.Pod = p.name
 			m.mu.Lock()
-			one.gone = p.gone
+			one.Gone = p.gone
 			m.mu.Unlock()
 		}
-		h = append(h, termsOf(one, s.Events())...)
+		h = append(h, history.TermsOf(one, s.Events())...)
 	}
 	return h
 }
@@ -325,7 +326,7 @@ func (m *migration) history() (h history) {
 func (m *migration) leads(pods ...*pod) *pod {
 	for _, s := range m.history() {
 		for _, p := range pods {
-			if s.open && s.pod == p.name {
+			if s.Open && s.Pod == p.name {
 				return p
 			}
 		}

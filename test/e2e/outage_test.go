@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -86,9 +87,9 @@ func TestAnOutageOfTheAPIDoesNotMoveLeadership(t *testing.T) {
 		leader, last = next, e
 		time.Sleep(10 * time.Second) // until all have heard of it
 	}
-	var h history
+	var h history.History
 	for _, s := range seats {
-		h = append(h, termsOf(span{pod: s.Identity, end: time.Now(), open: true}, s.Events())...)
+		h = append(h, history.TermsOf(history.Span{Pod: s.Identity, End: time.Now(), Open: true}, s.Events())...)
 	}
 	ours, _ := judgeOverlaps(t, h)
 	t.Logf("%d outages, %d moves of leadership, %d times two leaders, %d terms", n, moved, ours, len(h))

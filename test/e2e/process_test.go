@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -106,13 +107,13 @@ func indexOf(seats []*trial.Seat, s *trial.Seat) int {
 // killed one's term ended when it was killed.
 func checkTerms(t *testing.T, all []*trial.Seat, killed map[string]time.Time) {
 	t.Helper()
-	var h history
+	var h history.History
 	for _, s := range all {
 		end, ended := killed[s.Identity]
 		if !ended {
 			end = time.Now()
 		}
-		h = append(h, termsOf(span{pod: s.Identity, end: end, open: !ended}, s.Events())...)
+		h = append(h, history.TermsOf(history.Span{Pod: s.Identity, End: end, Open: !ended}, s.Events())...)
 	}
 	judgeOverlaps(t, h)
 	if len(h) < 12 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/migrate"
+	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -200,29 +201,29 @@ func (r *rollout) mover(c *kubernetes.Clientset) (*migrate.Migration, error) {
 // The lease of a candidate that was killed, whether it led, waited to or was about
 // to give the lock back, has to run out first. While an apiserver restarts a step
 // is up to three requests late, each of which may hang.
-func (r *rollout) limit(g gap) time.Time {
+func (r *rollout) limit(g history.Gap) time.Time {
 	var most time.Duration
 	switch {
-	case g.last.legacy && !g.next.legacy:
+	case g.Last.Legacy && !g.Next.Legacy:
 		most = mostGap + r.collectors
-	case !g.next.legacy:
+	case !g.Next.Legacy:
 		most = lease + mostGap + r.collectors
-	case g.last.pod == g.next.pod:
+	case g.Last.Pod == g.Next.Pod:
 		most = containerRestart + mostGap
 	default:
 		most = collection + longestBackoff + mostGap
 	}
-	limit := g.owed().Add(most)
-	if !g.next.legacy {
+	limit := g.Owed().Add(most)
+	if !g.Next.Legacy {
 		most = mostGap + r.collectors
 	}
 	for _, k := range r.kills {
-		if after := k.at.Add(lease + most); k.leases && k.at.Before(g.next.start) && after.After(limit) {
+		if after := k.at.Add(lease + most); k.leases && k.at.Before(g.Next.Start) && after.After(limit) {
 			limit = after
 		}
 	}
 	const settle = 5 * time.Second // until those who waited have tried again
-	for range r.outages.between(g.last.end.Add(-settle), g.next.start) {
+	for range r.outages.between(g.Last.End.Add(-settle), g.Next.Start) {
 		limit = limit.Add(3 * election.RenewIntervalDefault)
 	}
 	return limit
@@ -252,10 +253,13 @@ func TestAGapIsTooLongByWhatCameBefore(t *testing.T) {
 		"an apiserver that is away":         {"old-0", "new-0", 101, nil, []fault{{at: second(101)}}, 109},
 		"an apiserver that was back":        {"old-0", "new-0", 101, nil, []fault{{at: second(80), over: second(90)}}, 103},
 	} {
-		g := gap{last: led(c.last, 50, 100), next: led(c.next, 102, 200)}
+		led := func(pod string, from, to int) history.Span {
+			return history.Span{Pod: pod, Legacy: pod[0] == 'o', Start: second(from), End: second(to)}
+		}
+		g := history.Gap{Last: led(c.last, 50, 100), Next: led(c.next, 102, 200)}
 		if c.gone != 0 {
-			g.last.gone = second(c.gone)
-			g.next.start = second(c.gone + 1)
+			g.Last.Gone = second(c.gone)
+			g.Next.Start = second(c.gone + 1)
 		}
 		r := &rollout{kills: c.kills, outages: &faults{all: c.outages}}
 		if limit := r.limit(g).Truncate(time.Second); !limit.Equal(second(c.limit)) {
@@ -281,42 +285,42 @@ func (r *rollout) judge(t *testing.T) []string {
 	longest, gaps := r.judgeGaps(t, h)
 	return []string{
 		r.variant, fmt.Sprint(r.seed), cmp.Or(strings.Join(killed, ", "), "none"), strconv.Itoa(len(h)),
-		strconv.Itoa(h.changes()), strconv.Itoa(ours), strconv.Itoa(theirs), longest.String(), strings.Join(gaps, ", "),
+		strconv.Itoa(h.Changes()), strconv.Itoa(ours), strconv.Itoa(theirs), longest.String(), strings.Join(gaps, ", "),
 	}
 }
 
 // judgeChanges fails where the leader changed more often than leaders were
 // replaced or killed, and says who was killed.
-func (r *rollout) judgeChanges(t *testing.T, h history) (killed []string) {
+func (r *rollout) judgeChanges(t *testing.T, h history.History) (killed []string) {
 	allowed := 0
 	for _, p := range r.removed() {
-		if slices.ContainsFunc(h, func(s span) bool { return s.pod == p.name }) {
+		if slices.ContainsFunc(h, func(s history.Span) bool { return s.Pod == p.name }) {
 			allowed++
 		}
 	}
 	for _, k := range r.kills {
 		who := r.short(k.to)
-		if slices.ContainsFunc(h, func(s span) bool { return s.pod == k.to && s.end.Equal(k.at) }) {
+		if slices.ContainsFunc(h, func(s history.Span) bool { return s.Pod == k.to && s.End.Equal(k.at) }) {
 			who = "leader " + who
 			allowed++
 		}
 		killed = append(killed, fmt.Sprintf("%s killed %s", who, k.when))
 	}
-	if n := h.changes(); n > allowed {
+	if n := h.Changes(); n > allowed {
 		t.Errorf("the leader changed %d times, want %d at most, for so many leaders were replaced or killed", n, allowed)
 	}
 	return killed
 }
 
 // judgeGaps fails for gaps that were too long, and returns the longest, and all.
-func (r *rollout) judgeGaps(t *testing.T, h history) (longest time.Duration, all []string) {
-	for _, g := range h.gaps() {
-		length := g.length().Round(time.Millisecond)
-		if late := g.next.start.Sub(r.limit(g)); late > 0 {
-			t.Errorf("nobody led between %s and %s for %v, which is %v too long", g.last.pod, g.next.pod, length, late)
+func (r *rollout) judgeGaps(t *testing.T, h history.History) (longest time.Duration, all []string) {
+	for _, g := range h.Gaps() {
+		length := g.Length().Round(time.Millisecond)
+		if late := g.Next.Start.Sub(r.limit(g)); late > 0 {
+			t.Errorf("nobody led between %s and %s for %v, which is %v too long", g.Last.Pod, g.Next.Pod, length, late)
 		}
 		longest = max(longest, length)
-		all = append(all, fmt.Sprintf("%s>%s %v", r.short(g.last.pod), r.short(g.next.pod), length))
+		all = append(all, fmt.Sprintf("%s>%s %v", r.short(g.Last.Pod), r.short(g.Next.Pod), length))
 	}
 	return longest, all
 }

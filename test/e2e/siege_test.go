@@ -30,6 +30,7 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/trial"
 )
 
@@ -320,13 +321,13 @@ func (s *siege) deletePod(name string) {
 
 // overlaps are the times longer than most that two led together, of which one
 // was a candidate. The legacy programs' terms are known by what they print.
-func (s *siege) overlaps(most time.Duration, legacy ...reign) (all []overlap) {
-	var h history
+func (s *siege) overlaps(most time.Duration, legacy ...reign) (all []history.Overlap) {
+	var h history.History
 	led := func(r reign, legacy bool) {
 		if r.end.IsZero() {
 			r.end = time.Now()
 		}
-		h = append(h, span{pod: r.who, legacy: legacy, start: r.start, end: r.end})
+		h = append(h, history.Span{Pod: r.who, Legacy: legacy, Start: r.start, End: r.end})
 	}
 	for _, r := range s.terms() {
 		led(r, false)
@@ -341,8 +342,8 @@ func (s *siege) overlaps(most time.Duration, legacy ...reign) (all []overlap) {
 			}
 		}
 	}
-	for _, o := range h.overlaps() {
-		if o.ours() && o.length() > most {
+	for _, o := range h.Overlaps() {
+		if o.Ours() && o.Length() > most {
 			all = append(all, o)
 		}
 	}
