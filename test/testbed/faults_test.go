@@ -31,6 +31,7 @@ func TestFaultsBiteAndEnd(t *testing.T) {
 		{"etcd's leader is killed", killsLeader},
 		{"connections go silent", silencesConnections},
 		{"requests are rejected", rejectsRequests},
+		{"the network is slow and lossy", setsWeather},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			fault.test(t, bed)
@@ -168,6 +169,23 @@ func rejectsRequests(t *testing.T, bed *Testbed) {
 	asker.says(http.StatusTooManyRequests)
 	ok(t, bed.Admit(t.Context(), "lesser"))
 	asker.says(http.StatusForbidden)
+}
+
+func setsWeather(t *testing.T, bed *Testbed) {
+	if bed.Network() != Namespaces {
+		if bed.SetWeather("za", Weather{Loss: 1}) == nil {
+			t.Error("relays were asked for weather, and say that they have it")
+		}
+		return
+	}
+	if bed.SetWeather("za", Weather{Loss: 2}) == nil {
+		t.Error("more than everything shall be lost")
+	}
+	ok(t, bed.SetWeather("za", Weather{Loss: 1}))
+	refuses(t, bed, "za")
+	ok(t, bed.SetWeather("za", Weather{Delay: 20 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.02}))
+	writes(t, bed, "za")
+	ok(t, bed.SetWeather("za", Weather{}))
 }
 
 // startAsker lets a program ask the API in a zone until the test ends.

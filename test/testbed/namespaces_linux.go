@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,9 +23,10 @@ const closeTimeout = 30 * time.Second
 // namespaces is the network of Linux network namespaces, one per zone, each
 // with a veth to the host, which routes between them.
 type namespaces struct {
-	slot  *slot
-	zones []string
-	last  state // what was applied last
+	slot   *slot
+	zones  []string
+	last   state   // what was applied last
+	detour *detour // nil as long as no zone had weather
 }
 
 // NamespacesPossible returns nil if this process can make network namespaces,
@@ -140,6 +142,11 @@ func (n *namespaces) apply(ctx context.Context, s state) error {
 			return err
 		}
 	}
+	if !maps.Equal(s.weather, n.last.weather) {
+		if err := n.divert(ctx, s); err != nil {
+			return fmt.Errorf("make the network slow or lossy: %w", err)
+		}
+	}
 	n.last = s.clone()
 	return nil
 }
@@ -165,5 +172,9 @@ func (n *namespaces) applyZone(ctx context.Context, zone string, s state) error 
 func (n *namespaces) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return errors.Join(n.slot.clear(ctx), n.slot.release())
+	var err error
+	if n.detour != nil {
+		err = n.detour.close()
+	}
+	return errors.Join(err, n.slot.clear(ctx), n.slot.release())
 }

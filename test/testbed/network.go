@@ -60,12 +60,16 @@ type state struct {
 	// first entry says it of those that were there at the first silence, the
 	// second of those since then that were there at the second, and so on.
 	silenced map[string][]Silence
+	weather  map[string]Weather // of zones
 }
 
 // newState returns the state in which everything passes and no VIP leads
 // anywhere.
 func newState() state {
-	return state{dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{}, silenced: map[string][]Silence{}}
+	return state{
+		dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{},
+		silenced: map[string][]Silence{}, weather: map[string]Weather{},
+	}
 }
 
 // clone returns a copy that can be changed on its own.
@@ -73,6 +77,7 @@ func (s state) clone() state {
 	c := newState()
 	maps.Copy(c.dark, s.dark)
 	maps.Copy(c.severed, s.severed)
+	maps.Copy(c.weather, s.weather)
 	for zone, backends := range s.vip {
 		c.vip[zone] = slices.Clone(backends)
 	}
