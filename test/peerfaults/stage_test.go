@@ -1,0 +1,338 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package peerfaults_test shows the faults of other electors that
+// docs/chaos-findings.md lists: those of client-go's as it stands in go.mod, in
+// virtual time on an API server in memory, and those of the past. Each test
+// plays one schedule twice: the other elector must show the fault, and zonelect
+// must not. A test that fails because a fault is gone means that it has been
+// mended: correct the page, and remove the test.
+package peerfaults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+const (
+	leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
+	mapPath   = "/api/v1/namespaces/ns/configmaps/lock"
+)
+
+// timing is what both kinds of candidates are told.
+type timing struct{ lease, deadline, retry time.Duration }
+
+// usual is the default of both.
+var usual = timing{15 * time.Second, 10 * time.Second, 2 * time.Second}
+
+// elector makes the election of a candidate; what it returns runs it.
+type elector func(c *candidate) (run func(context.Context))
+
+// shows plays a schedule with the electors of others, which must show the fault
+// that it looks for, and with zonelect's, which must not.
+func shows(t *testing.T, others elector, schedule func(s *stage) (fault bool)) {
+	t.Helper()
+	t.Run("theirs", func(t *testing.T) {
+		if !play(t, others, schedule) {
+			t.Error("the fault is gone: correct docs/chaos-findings.md")
+		}
+	})
+	t.Run("zonelect", func(t *testing.T) {
+		if play(t, zonelect, schedule) {
+			t.Error("zonelect has it too")
+		}
+	})
+}
+
+// stage is a lock on an API server in memory, and its candidates.
+type stage struct {
+	t          *testing.T
+	timing     timing
+	server     *apitest.Server
+	elector    elector
+	candidates []*candidate
+}
+
+// play runs a schedule in a bubble of virtual time, which begins with a second.
+func play(t *testing.T, e elector, schedule func(s *stage) bool) (fault bool) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t: t, timing: usual, server: apitest.NewServer(), elector: e}
+		s.server.Lingers = isPod
+		fault = schedule(s)
+		for _, c := range s.candidates {
+			c.mend()
+			c.cancel()
+		}
+		for _, c := range s.candidates {
+			<-c.done
+			c.works.Wait()
+		}
+	})
+	return fault
+}
+
+// pass lets time pass, and what happens at its end come to rest.
+func (s *stage) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// until waits for something, an hour at most, and returns how long it took.
+func (s *stage) until(what func() bool) time.Duration {
+	start := time.Now()
+	for synctest.Wait(); !what() && time.Since(start) < time.Hour; synctest.Wait() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return time.Since(start)
+}
+
+// lease is the Lease as it stands.
+func (s *stage) lease() (l coordinationv1.Lease) {
+	s.server.Mu.Lock()
+	defer s.server.Mu.Unlock()
+	if err := json.Unmarshal(apitest.Marshal(s.server.Objects[leasePath]), &l); err != nil {
+		s.t.Fatal(err)
+	}
+	return l
+}
+
+// holder is who holds the Lease.
+func (s *stage) holder() string {
+	if h := s.lease().Spec.HolderIdentity; h != nil {
+		return *h
+	}
+	return ""
+}
+
+// remove deletes the lock, as somebody might by hand.
+func (s *stage) remove() {
+	s.server.Delete(leasePath)
+	s.server.Delete(mapPath)
+	synctest.Wait()
+}
+
+// candidate is one process. What its work does is set before start.
+type candidate struct {
+	*network
+	name     string
+	uid      types.UID // of its pod
+	stage    *stage
+	timing   timing
+	stopTime time.Duration // how long the work takes to stop
+	release  bool          // ReleaseOnCancel
+	timeout  time.Duration // of client-go's requests; zero for none
+
+	stoppedLeading bool                    // client-go has called OnStoppedLeading
+	reader         *sdkmetric.ManualReader // zonelect's
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the elector's Run has returned
+	works  sync.WaitGroup
+
+	mu       sync.Mutex
+	from, to time.Time // of the last work; to is zero while it runs
+}
+
+func (s *stage) candidate(name string) *candidate {
+	c := &candidate{
+		network: &network{server: apitest.Transport(s.server), change: make(chan struct{})},
+		name:    name, uid: types.UID(fmt.Sprint("uid-", len(s.candidates))), stage: s, timing: s.timing, done: make(chan struct{}),
+	}
+	s.candidates = append(s.candidates, c)
+	return c
+}
+
+// start lets c campaign.
+func (c *candidate) start() *candidate {
+	c.settle()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	run := c.stage.elector(c)
+	go func() {
+		defer close(c.done)
+		run(ctx)
+	}()
+	synctest.Wait()
+	return c
+}
+
+// work is what c does as the leader.
+func (c *candidate) work(ctx context.Context) {
+	c.works.Add(1)
+	defer c.works.Done()
+	c.mu.Lock()
+	c.from, c.to = time.Now(), time.Time{}
+	c.mu.Unlock()
+	<-ctx.Done()
+	time.Sleep(c.stopTime)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.to = time.Now()
+}
+
+// leads reports whether c's work runs.
+func (c *candidate) leads() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.from.IsZero() && c.to.IsZero()
+}
+
+func (c *candidate) rests() bool { return !c.leads() }
+
+// span is when c worked last.
+func (c *candidate) span() (from, to time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.to.IsZero() {
+		return c.from, time.Now()
+	}
+	return c.from, c.to
+}
+
+// overlap is for how long two candidates worked beside each other.
+func (s *stage) overlap(a, b *candidate) time.Duration {
+	from, to := a.span()
+	since, until := b.span()
+	if from.IsZero() || since.IsZero() {
+		return 0
+	}
+	if since.After(from) {
+		from = since
+	}
+	if until.Before(to) {
+		to = until
+	}
+	d := max(0, to.Sub(from))
+	s.t.Logf("%s and %s lead beside each other for %v", a.name, b.name, d.Round(10*time.Millisecond))
+	return d
+}
+
+// network is a candidate's way to the API server. What is held up goes on when
+// the way is mended, as TCP sends again what was lost.
+type network struct {
+	server http.RoundTripper
+
+	mu       sync.Mutex
+	fault    fault
+	change   chan struct{} // closed when fault changes
+	requests int           // that were sent, watches aside
+}
+
+// fault is what a way is like.
+type fault struct {
+	requests bool // requests do not arrive, nor do answers
+	answers  bool // answers do not arrive
+	lost     bool // answers that were sent meanwhile never will
+	deaf     bool // no request ends with its context, as in a process that is stopped
+}
+
+// cut lets nothing through; mend ends it.
+func (n *network) cut() { n.set(fault{requests: true, answers: true}) }
+
+// stop is as if the process were stopped in the middle of its next request.
+func (n *network) stop() { n.set(fault{requests: true, answers: true, deaf: true}) }
+
+func (n *network) mend() { n.set(fault{}) }
+
+func (n *network) set(f fault) {
+	n.mu.Lock()
+	n.fault = f
+	close(n.change)
+	n.change = make(chan struct{})
+	n.mu.Unlock()
+	synctest.Wait()
+}
+
+func (n *network) now() (fault, <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fault, n.change
+}
+
+// RoundTrip sends a request.
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("watch") != "true" {
+		n.mu.Lock()
+		n.requests++
+		n.mu.Unlock()
+	}
+	if err := n.wait(r.Context(), func(f fault) bool { return f.requests }); err != nil {
+		return nil, err
+	}
+	resp, err := n.server.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if f, _ := n.now(); f.lost {
+		<-r.Context().Done()
+	}
+	resp.Body = &body{resp.Body, r.Context(), n}
+	if err := n.arrive(r.Context()); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// arrive waits until answers do.
+func (n *network) arrive(ctx context.Context) error {
+	return n.wait(ctx, func(f fault) bool { return f.answers })
+}
+
+// wait waits for as long as the way holds up what is sent.
+func (n *network) wait(ctx context.Context, held func(fault) bool) error {
+	for {
+		f, change := n.now()
+		if !held(f) {
+			return ctx.Err()
+		}
+		ended := ctx.Done()
+		if f.deaf {
+			ended = nil
+		}
+		select {
+		case <-change:
+		case <-ended:
+			return ctx.Err()
+		}
+	}
+}
+
+// body is an answer on its way.
+type body struct {
+	inner interface {
+		Read(p []byte) (int, error)
+		Close() error
+	}
+	ctx context.Context
+	way *network
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.inner.Read(p)
+	if late := b.way.arrive(b.ctx); late != nil {
+		return 0, late
+	}
+	return n, err
+}
+
+func (b *body) Close() error { return b.inner.Close() }
+
+// sent is how many requests were, watches aside.
+func (n *network) sent() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.requests
+}
