@@ -71,6 +71,9 @@ func play(t *testing.T, e elector, schedule func(s *stage) bool) (fault bool) {
 		s := &stage{t: t, timing: usual, server: apitest.NewServer(), elector: e}
 		s.server.Lingers = isPod
 		fault = schedule(s)
+		if led, _ := s.candidates[0].span(); led.IsZero() {
+			t.Error("the first candidate has never led")
+		}
 		for _, c := range s.candidates {
 			c.mend()
 			c.cancel()
@@ -89,10 +92,14 @@ func (s *stage) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// until waits for something, an hour at most, and returns how long it took.
+// until waits for something, an hour at most, and returns how long that took.
 func (s *stage) until(what func() bool) time.Duration {
 	start := time.Now()
-	for synctest.Wait(); !what() && time.Since(start) < time.Hour; synctest.Wait() {
+	for synctest.Wait(); !what(); synctest.Wait() {
+		if time.Since(start) > time.Hour {
+			s.t.Error("what is waited for does not happen")
+			break
+		}
 		time.Sleep(10 * time.Millisecond)
 	}
 	return time.Since(start)
