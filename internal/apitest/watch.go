@@ -37,6 +37,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
 	defer bookmark.Stop()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush() // agreed to, though nothing may happen for long
 	a.Mu.Lock()
 	ended, tooOld := a.ended, after != 0 && after < a.compacted
 	a.Mu.Unlock()
