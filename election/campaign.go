@@ -223,6 +223,9 @@ func (r *run) act(c *campaign, do action) {
 	if base.Version.Exists() {
 		record = acquisition(base.Record, r.config.Candidate, r.config.Timing.LeaseDuration, now.awake)
 	}
+	if r.judge.asks(base) {
+		record.Details.Waits = pastUnknown
+	}
 	record.Details.Marks = r.config.marks()
 	r.courier.send(r.requests, request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit})
 }
@@ -231,6 +234,11 @@ func (r *run) act(c *campaign, do action) {
 func (r *run) answered(c *campaign, a answer) bool {
 	now := time.Now()
 	if a.op == opRead && errors.Is(a.err, context.Canceled) {
+		return false
+	}
+	if a.op == opRenew || a.op == opRelease { // of the last term, whose end has not waited for it any longer
+		r.answeredRelease(a)
+		c.unsure, c.retryAt = true, now
 		return false
 	}
 	c.failed = a.err != nil && !a.conflict()

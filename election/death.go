@@ -49,11 +49,12 @@ func (j *judge) breaks(s Snapshot) bool {
 
 // suspect returns the holder whose death would free the lock: only where its
 // details are believed (S11), and nothing but its lease keeps others out. Part
-// of a record may be what somebody else left who lives.
+// of a record may be what somebody else left who lives, and a holder that waits
+// may do so for another who does.
 func (j *judge) suspect() (Suspect, bool) {
 	r := j.newest.Record
 	if !j.newest.Version.Exists() || j.newest.Partial || j.broken ||
-		r.Holder == "" || r.Holder == j.identity || r.Details.Holder != r.Holder {
+		r.Holder == "" || r.Holder == j.identity || r.Details.Holder != r.Holder || r.Details.Waits != "" {
 		return Suspect{}, false
 	}
 	return Suspect{Details: r.Details, Acquired: time.UnixMicro(r.AcquireTime.UnixMicro())}, true

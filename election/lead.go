@@ -255,6 +255,9 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	}
 	details := r.config.Candidate.details()
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
+	if l.held {
+		details.Waits = pastUnknown
+	}
 	if l.refused != nil {
 		details.Refused = *l.refused
 	}

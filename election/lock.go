@@ -145,6 +145,10 @@ type Details struct {
 	Request string
 	Refused string
 
+	// Waits says why Holder does not lead yet: others may, of whom it cannot know.
+	// Then its death proves nothing.
+	Waits string
+
 	Zone      string
 	Node      string
 	Pod       string // name/uid

@@ -5,6 +5,9 @@ package election
 
 import "time"
 
+// pastUnknown is what a record says that is held and not led by yet.
+const pastUnknown = "the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out"
+
 // origin is how an own record came to be where there was none. A write on a
 // record fails if anybody wrote another one meanwhile; a creation does not, if
 // that was deleted again. So what came before it must be known from the watch,
@@ -27,7 +30,7 @@ func (j *judge) note(s Snapshot, now time.Time) {
 	switch {
 	case !s.Version.Exists(), j.exists && j.uid == s.Version.UID && (holder == "" || holder == j.identity):
 		return
-	case holder != j.identity, !j.exists && !j.waitOnAbsent, j.coarse:
+	case holder != j.identity, !j.mayAsk():
 		j.origin = origin{}
 		return
 	}
@@ -40,6 +43,13 @@ func (j *judge) note(s Snapshot, now time.Time) {
 		seen:   now,
 		until:  now.Add(max(j.lease, j.durationOf(j.renewal))),
 	}
+}
+
+func (j *judge) mayAsk() bool { return (j.exists || j.waitOnAbsent) && !j.coarse }
+
+// asks reports whether it is not known who had the lock before a takeover of base.
+func (j *judge) asks(base Snapshot) bool {
+	return !base.Version.Exists() && j.mayAsk() || j.origin.number != 0
 }
 
 // unproven reports whether the own record is one that was made where there was
@@ -89,7 +99,7 @@ func (r *run) await(l *leadership, now time.Time) time.Time {
 		return now.Add(time.Hour)
 	}
 	if r.judge.unproven(now) {
-		r.waiting("the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out")
+		r.waiting(pastUnknown)
 		return r.judge.origin.until
 	}
 	l.held = false

@@ -4,10 +4,13 @@
 package election_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 )
 
@@ -67,6 +70,65 @@ func TestS4WhoMakesADeletedRecordAnewLeadsAtOnceWhereTheWatchLeavesNothingOut(t 
 		c.link.Set(electiontest.Fault{Delay: onTheWay}) // reads and writes take time, events do not
 		_, took := c.Leads()
 		s.want("c leads", took, lease+2*onTheWay)
+	})
+}
+
+func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
+	for name, link := range map[string]electiontest.Fault{
+		"its watch is silent":  {Mute: true},
+		"its answers are lost": {LoseAnswers: true, Mute: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				c := deletedTwice(s, link)
+				time.Sleep(time.Second)
+				s.start("d", func(c *election.Config) {
+					c.Dead = func(_ context.Context, holder election.Suspect) error {
+						if holder.Details.Holder != "c" {
+							return errors.New("it lives")
+						}
+						return nil
+					}
+				})
+				time.Sleep(time.Second)
+				c.link.Set(electiontest.Fault{})
+				time.Sleep(interval)
+				c.link.Set(cut)
+				time.Sleep(lease)
+			})
+		})
+	}
+}
+
+// stopped is a lock whose writes return when bars is closed, whatever their context
+// says, as those of a process do that was stopped.
+type stopped struct {
+	election.Lock
+	bars chan struct{}
+}
+
+func (l *stopped) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	s, err := l.Lock.Write(ctx, base, r)
+	if l.bars != nil {
+		<-l.bars
+	}
+	return s, err
+}
+
+func TestAnAnswerThatComesAfterItsTermWinsNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		lock := &stopped{Lock: s.lock}
+		a := s.start("a", func(c *election.Config) { c.Lock = lock })
+		a.Leads()
+		lock.bars = make(chan struct{})
+		a.Loses()
+		time.Sleep(3 * interval) // it does not wait for that answer any more
+		close(lock.bars)
+		term, took := a.Leads()
+		s.want("a leads again", took, 0)
+		if term.Cause != election.CauseReclaimed {
+			t.Errorf("cause is %q", term.Cause)
+		}
 	})
 }
 

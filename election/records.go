@@ -59,7 +59,7 @@ func release(base Record, token uint64, trace string, handover Handover, wall ti
 		return r
 	}
 	r.Details.Token, r.Details.Released, r.Details.Trace = token, token, trace
-	r.Details.Handover, r.Details.Request, r.Details.Refused = handover, "", ""
+	r.Details.Handover, r.Details.Request, r.Details.Refused, r.Details.Waits = handover, "", "", ""
 	return r
 }
 

@@ -18,7 +18,8 @@ const (
 	StateIdle     State = "idle" // Run has not been called, or has returned
 	StateFollower State = "follower"
 	// StateAdopting: the lock is held, and the work may not begin yet, because
-	// the lock's guardian does not allow it. Status.Waiting says why.
+	// the lock's guardian does not allow it, or it is not known yet that nobody
+	// else leads. Status.Waiting says why.
 	StateAdopting State = "adopting"
 	StateLeader   State = "leader"
 	// StateStopping: the work was told to stop and has not returned yet.
@@ -41,8 +42,8 @@ type Status struct {
 	// Overrun says that the work of Term has not stopped in time, see
 	// ChangeOverrun; false again once it has.
 	Overrun bool
-	// Waiting says what the lock's guardian waits for before this candidate may
-	// campaign or lead; empty while it waits for nothing.
+	// Waiting says what the lock's guardian, or the elector, waits for before this
+	// candidate may campaign or lead; empty while it waits for nothing.
 	Waiting string
 	// Unhealthy is why this candidate should not lead, as its own check has it,
 	// and that it leads nonetheless if it does; nil while it is well.

@@ -63,7 +63,7 @@ func suiteRecord(holder string, n int) election.Record {
 		Details: election.Details{
 			Holder: holder, Token: 1234567, Zone: "za", Node: "node-1", Pod: "pod-1/uid-1", Container: "containerd://1",
 			Trace:   "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-			Request: `{"holder":"a","zone":"zb"}`, Refused: "no",
+			Request: `{"holder":"a","zone":"zb"}`, Refused: "no", Waits: "why",
 		},
 	}
 }

@@ -30,6 +30,7 @@ const (
 	AnnotationHandover = "zonelect.dev/handover"
 	AnnotationRequest  = "zonelect.dev/handover-request"
 	AnnotationRefused  = "zonelect.dev/handover-refused"
+	AnnotationWaits    = "zonelect.dev/waits"
 )
 
 // AnnotationEvacuated holds election.Record.Evacuated.
@@ -65,6 +66,7 @@ func fields(d *election.Details) []field {
 		{key: AnnotationHandover, handover: &d.Handover},
 		{key: AnnotationRequest, text: &d.Request},
 		{key: AnnotationRefused, text: &d.Refused},
+		{key: AnnotationWaits, text: &d.Waits},
 	}
 }
 

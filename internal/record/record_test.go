@@ -32,7 +32,7 @@ func held() election.Record {
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
 			Pod: "pod-1/12345678-1234", Container: "manager", Trace: "00-aa-bb-01",
 			Marks:   election.Marks{Seat: "boot/net", ContainerID: "containerd://c1"},
-			Request: `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor",
+			Request: `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
 		},
 	}
 }
@@ -134,7 +134,7 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
 		AnnotationPod: r.Details.Pod, AnnotationContainer: "manager", AnnotationTrace: "00-aa-bb-01",
 		AnnotationContainerID: "containerd://c1", AnnotationSeat: "boot/net",
-		AnnotationRequest: r.Details.Request, AnnotationRefused: r.Details.Refused,
+		AnnotationRequest: r.Details.Request, AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
 	}
 	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
 		t.Errorf("\n got %s\nwant %s", g, w)
