@@ -129,6 +129,13 @@ func (a *api) phase(to string) func(apitest.Object) {
 	}
 }
 
+// reset breaks all watches.
+func (a *api) reset() {
+	for _, p := range a.world.current() {
+		p.link.(*wire).reset()
+	}
+}
+
 // change changes an object, if it exists.
 func (a *api) change(path string, do func(apitest.Object)) (exists bool) {
 	a.server.Mu.Lock()

@@ -322,11 +322,7 @@ func (m *migration) mend() {
 		m.wait.Wait()
 		return
 	}
-	time.AfterFunc(time.Second, func() {
-		for _, p := range m.world.current() {
-			p.link.(*wire).reset()
-		}
-	})
+	time.AfterFunc(time.Second, m.reset)
 	m.setPhase("dual")
 	time.AfterFunc(m.world.timing.LeaseDuration, func() {
 		if m.step++; !m.change(leasePath, m.phase("dual")) { // in phase legacy nobody makes it anew

@@ -7,10 +7,8 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"maps"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +22,8 @@ var (
 	steps     = flag.String("steps", "", "with -seed: the numbers of the steps to play, such as 3,7,12; all by default")
 	failovers = flag.Int("failovers", 0, "how many failovers to make with each population, instead of the default")
 	minutes   = flag.Float64("minutes", 0, "how long to go on with each population, at least")
+	ledger    = flag.String("ledger", "", "a file to append a line to about each population")
+	commit    = flag.String("commit", "", "with -ledger: what is tested")
 	firstSeed = flag.Uint64("first-seed", 1, "the seed to begin with")
 )
 
@@ -112,7 +112,17 @@ func search(t *testing.T, p *population, quota int) {
 			})
 		}
 	})
-	t.Log(ledger(p, all, time.Since(start)))
+	e := entry{
+		Date: start.UTC().Format(time.DateOnly), Commit: *commit, Population: p.name, FirstSeed: all.first, LastSeed: all.last,
+		Schedules: all.schedules, Failovers: all.failovers, Unlawful: all.unlawful, Excused: all.overlaps,
+		VirtualHours: int(all.virtual.Hours()), Seconds: int(time.Since(start).Seconds()),
+	}
+	t.Logf("sim %s", e)
+	if *ledger != "" {
+		if err := e.append(*ledger); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // report tells of a schedule that failed, as small as it gets.
@@ -134,17 +144,4 @@ func report(t *testing.T, s schedule, r result, sofar int) {
 	kept := cmp.Or(strings.ReplaceAll(strings.Trim(fmt.Sprint(least.kept), "[]"), " ", ","), "none")
 	t.Errorf("the least that fails, with %s:\n%vplay it again: go test ./sim/ -v -run '/%s' -seed %d -steps %s",
 		strings.Join(why, "\n"), least, s.population.name, s.seed, kept)
-}
-
-// ledger is a line about many runs.
-func ledger(p *population, all tally, took time.Duration) string {
-	var overlaps []string
-	for _, why := range slices.Sorted(maps.Keys(all.overlaps)) {
-		overlaps = append(overlaps, fmt.Sprintf("%d x %s", all.overlaps[why], why))
-	}
-	if len(overlaps) == 0 {
-		overlaps = []string{"none"}
-	}
-	return fmt.Sprintf("sim %s: seeds %d-%d, %d schedules, %d failovers in %v of virtual time, %.0fs; overlaps of others: %s",
-		p.name, all.first, all.last, all.schedules, all.failovers, all.virtual.Round(time.Hour), took.Seconds(), strings.Join(overlaps, ", "))
 }

@@ -37,13 +37,15 @@ func (g *gate) open() {
 	}
 }
 
-func (g *gate) pass() {
+// pass reports whether it was shut.
+func (g *gate) pass() bool {
 	g.mu.Lock()
 	bars := g.bars
 	g.mu.Unlock()
 	if bars != nil {
 		<-bars
 	}
+	return bars != nil
 }
 
 // stalls is a log that takes its time now and then, up to two leases, and with

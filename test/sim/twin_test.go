@@ -137,9 +137,12 @@ var inPhases = &population{
 	margin: time.Minute,
 }
 
-// mend has the phase be dual: in phase legacy nobody campaigns.
+// mend has the phase be dual, for in phase legacy nobody campaigns, and ends
+// watches that are silent where nothing happens.
 func (c *annotated) mend() {
-	if c.all && !c.world.over {
-		c.setPhase("dual")
+	if !c.all || c.world.over {
+		return
 	}
+	c.setPhase("dual")
+	time.AfterFunc(time.Second, c.reset)
 }

@@ -104,11 +104,11 @@ func isLate(r *http.Request) bool { return r.Context().Value(late{}) != nil }
 
 // RoundTrip sends a request.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	if w.by.ours {
-		w.by.gate.pass()
-		defer w.by.gate.pass()
-	}
 	ctx := context.WithValue(r.Context(), sender{}, w.by)
+	if w.by.gate.pass() {
+		ctx = context.WithValue(ctx, late{}, true)
+	}
+	defer w.by.gate.pass()
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body) // of memory
