@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/test/testbed"
+	"github.com/zonelect/zonelect/test/trial"
 )
 
 // runsPerBed is how many runs share a testbed: a new one now and then keeps its
@@ -25,7 +26,6 @@ const runsPerBed = 40
 type engine struct {
 	options
 	rounds [][]fault
-	seed   uint64
 	commit string
 
 	bed  *testbed.Testbed
@@ -113,6 +113,10 @@ func (e *engine) settle(ctx context.Context) error {
 		return nil
 	}
 	fmt.Println("Starting a control plane in three zones (the first build takes minutes).")
+	// Now, for no run shall wait for it.
+	if err := trial.Build(ctx, trial.Zonelect, trial.ClientGo); err != nil {
+		return err
+	}
 	var err error
 	e.bed, err = testbed.Start(ctx, testbed.Config{Zones: zones, Network: e.network, Progress: io.Discard})
 	e.used = 0

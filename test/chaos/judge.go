@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/history"
 )
@@ -38,7 +40,7 @@ type findings struct {
 	// register that compares tokens refuses them.
 	Late int `json:"late,omitempty"`
 	// Gap is the longest time without a leader's write since the fault.
-	Gap time.Duration `json:"gap"`
+	Gap metav1.Duration `json:"gap"`
 	// Silent means that nobody wrote after all was well again.
 	Silent bool `json:"silent,omitempty"`
 	// Terms are how often somebody began to lead, and Changes how often it was
@@ -180,7 +182,7 @@ func (f *findings) gaps(e evidence) {
 	}
 	for i := 1; i < len(times); i++ {
 		if times[i].After(e.Fault) {
-			f.Gap = max(f.Gap, times[i].Sub(times[i-1]))
+			f.Gap.Duration = max(f.Gap.Duration, times[i].Sub(times[i-1]))
 		}
 	}
 }

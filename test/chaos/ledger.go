@@ -55,11 +55,16 @@ func (l ledger) add(r result) error {
 	return errors.Join(err, file.Close())
 }
 
-// resume returns the seed of a ledger, and the index of its next run; a seed of
-// none if it has no run.
-func resume(all []result) (seed uint64, next int) {
+// resume returns the seed to go on with, and the index of its next run: the one
+// that is wanted, or the ledger's last, or zero.
+func resume(all []result, wanted uint64) (seed uint64, next int) {
+	if seed = wanted; seed == 0 && len(all) > 0 {
+		seed = all[len(all)-1].Seed
+	}
 	for _, r := range all {
-		seed, next = r.Seed, max(next, r.Run+1)
+		if r.Seed == seed {
+			next = max(next, r.Run+1)
+		}
 	}
 	return seed, next
 }

@@ -103,15 +103,11 @@ func run(ctx context.Context, o options) error {
 	if len(skipped) > 0 {
 		fmt.Printf("These need network namespaces, hence root, and are skipped: %v\n", skipped)
 	}
-	seed, next := resume(before)
-	if o.seed != 0 && o.seed != seed {
-		seed, next = o.seed, 0
+	var next int
+	if e.seed, next = resume(before, o.seed); e.seed == 0 {
+		e.seed = uint64(time.Now().Unix())
 	}
-	if seed == 0 {
-		seed = uint64(time.Now().Unix())
-	}
-	e.seed = seed
-	fmt.Printf("Seed %d, from run %d on; %d faults and pairs to choose from.\n", seed, next, len(e.rounds))
+	fmt.Printf("Seed %d, from run %d on; %d faults and pairs to choose from.\n", e.seed, next, len(e.rounds))
 	done, err := e.all(ctx, next)
 	return errors.Join(err, conclude(o, append(before, done...)))
 }

@@ -94,8 +94,15 @@ func upTo(dice *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(dice.Int64N(int64(d))).Round(time.Millisecond)
 }
 
-// name is the faults' names.
-func (p plan) name() string { return nameOf(p.Faults) }
+// name is the faults' names, in the order in which faults are listed, not in
+// that in which they begin: with it the run can be done again.
+func (p plan) name() string { return nameOf(listed(p.Faults)) }
+
+// listed returns faults in the order in which they are listed.
+func listed(some []fault) []fault {
+	place := func(f fault) int { return slices.IndexFunc(faults(), func(g fault) bool { return g.name == f.name }) }
+	return slices.SortedFunc(slices.Values(some), func(a, b fault) int { return place(a) - place(b) })
+}
 
 func nameOf(faults []fault) string {
 	var names []string
@@ -138,7 +145,7 @@ func choose(names []string, n testbed.Network) (rounds [][]fault, skipped []stri
 		if len(one) > 2 {
 			return nil, skipped, fmt.Errorf("%s: at most two faults go together", name)
 		}
-		rounds = append(rounds, one)
+		rounds = append(rounds, listed(one))
 	}
 	return rounds, skipped, nil
 }

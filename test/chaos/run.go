@@ -29,8 +29,8 @@ type result struct {
 	Faults  string            `json:"faults"`
 	Timing  string            `json:"timing"`
 	Network string            `json:"network"`
-	Lasted  time.Duration     `json:"lasted"`
-	Took    time.Duration     `json:"took"`
+	Lasted  metav1.Duration   `json:"lasted"`
+	Took    metav1.Duration   `json:"took"`
 	Groups  map[string]record `json:"groups,omitempty"`
 	Verdict verdict           `json:"verdict"`
 	Reason  string            `json:"reason,omitempty"`
@@ -40,7 +40,7 @@ type result struct {
 type record struct {
 	findings
 	// Bound is the promise for Gap; it is zero for client-go, which has none.
-	Bound time.Duration `json:"bound,omitempty"`
+	Bound metav1.Duration `json:"bound,omitzero"`
 }
 
 // verdict is what a run comes to.
@@ -68,7 +68,7 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 	s := newStage(bed, p)
 	all, err := s.play(ctx, &r)
 	broken := s.strike(ctx)
-	r.Took = time.Since(began).Round(time.Millisecond)
+	r.Took.Duration = time.Since(began).Round(time.Millisecond)
 	if err != nil {
 		r.Verdict, r.Reason = void, err.Error()
 		if !errors.Is(err, errMissed) {
@@ -101,7 +101,7 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 	}
 	e := evidence{Fault: time.Now()}
 	lasted, err := s.afflict(ctx)
-	r.Lasted = lasted
+	r.Lasted.Duration = lasted.Round(time.Millisecond)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +215,10 @@ func (s *stage) judge(r *result, all map[string]evidence, left error) {
 	var wrong []string
 	for _, g := range s.groups {
 		one := record{findings: judge(all[g.name])}
+		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
-			p := promised(s.plan, g.name, r.Lasted)
-			one.Bound = p.gap
+			p := promised(s.plan, g.name, r.Lasted.Duration)
+			one.Bound.Duration = p.gap
 			for _, x := range one.broken(p) {
 				wrong = append(wrong, g.name+": "+x)
 			}
@@ -259,7 +260,7 @@ func (g record) broken(p promise) (wrong []string) {
 	if g.Silent {
 		wrong = append(wrong, "nobody led when all was well again")
 	}
-	if g.Gap > p.gap {
+	if g.Gap.Duration > p.gap {
 		wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", g.Gap.Round(time.Millisecond), p.gap))
 	}
 	if g.Changes > p.changes {

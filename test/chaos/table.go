@@ -12,39 +12,34 @@ import (
 	"time"
 )
 
-// row is what all runs of one fault, or of one pair, come to.
+// row is what some runs come to.
 type row struct {
-	Faults       []string // what was done, in words
-	Runs, Failed int
-	Void         int
-	// Groups are by the names of columns.
-	Groups map[string]tally
+	Fault                string // in words
+	Runs, Failed, Voided int
+	Zonelect, ClientGo   tally
 }
 
-// tally is what became of some groups in all runs of a row.
+// tally is what became of the candidates of one kind in some runs.
 type tally struct {
 	Overlaps, Lost, Late, Silent int
-	Gaps                         []time.Duration // sorted
-	// Share is the most that a gap took of what was promised, and Bound the
-	// promise of that run.
+	Gaps                         []time.Duration
+	// Share is the most that a gap was of what was promised, and Bound what was
+	// promised then.
 	Share float64
 	Bound time.Duration
 }
 
 // P50 is the median gap.
-func (t tally) P50() time.Duration {
-	if len(t.Gaps) == 0 {
-		return 0
-	}
-	return t.Gaps[len(t.Gaps)/2]
-}
+func (t tally) P50() time.Duration { return t.rank(len(t.Gaps) / 2) }
 
 // Max is the longest gap.
-func (t tally) Max() time.Duration {
+func (t tally) Max() time.Duration { return t.rank(len(t.Gaps) - 1) }
+
+func (t tally) rank(i int) time.Duration {
 	if len(t.Gaps) == 0 {
 		return 0
 	}
-	return t.Gaps[len(t.Gaps)-1]
+	return slices.Sorted(slices.Values(t.Gaps))[i]
 }
 
 // add adds a group of a run.
@@ -55,100 +50,103 @@ func (t *tally) add(g record) {
 	if g.Silent {
 		t.Silent++
 	}
-	t.Gaps = append(t.Gaps, g.Gap)
-	slices.Sort(t.Gaps)
-	if g.Bound > 0 && float64(g.Gap)/float64(g.Bound) >= t.Share {
-		t.Share, t.Bound = float64(g.Gap)/float64(g.Bound), g.Bound
-	}
-}
-
-// zonelect is the column of both of its groups.
-const zonelect = "zonelect"
-
-// summarize returns a row for each fault and each pair, in the order of the
-// faults, singles first.
-func summarize(all []result) (rows []row) {
-	place := map[string]int{}
-	for _, r := range all {
-		i, known := place[r.Faults]
-		if !known {
-			i = len(rows)
-			place[r.Faults] = i
-			rows = append(rows, row{Faults: aboutOf(r.Faults), Groups: map[string]tally{}})
-		}
-		rows[i].add(r)
-	}
-	rank := func(r row) (n int) {
-		for _, about := range r.Faults {
-			n = n*len(faults()) + 1 + slices.IndexFunc(faults(), func(f fault) bool { return f.about == about })
-		}
-		return n
-	}
-	slices.SortStableFunc(rows, func(a, b row) int { return rank(a) - rank(b) })
-	return rows
-}
-
-func (r *row) add(x result) {
-	switch x.Verdict {
-	case void:
-		r.Void++
+	t.Gaps = append(t.Gaps, g.Gap.Duration)
+	if g.Bound.Duration == 0 {
 		return
-	case failed:
-		r.Failed++
-	case passed:
+	}
+	if share := float64(g.Gap.Duration) / float64(g.Bound.Duration); share >= t.Share {
+		t.Share, t.Bound = share, g.Bound.Duration
+	}
+}
+
+// add adds a run.
+func (r *row) add(x result) {
+	if x.Verdict == void {
+		r.Voided++
+		return
 	}
 	r.Runs++
+	if x.Verdict == failed {
+		r.Failed++
+	}
 	for name, g := range x.Groups {
-		column := name
-		if name != clientGo {
-			column = zonelect
+		if name == clientGo {
+			r.ClientGo.add(g)
+		} else {
+			r.Zonelect.add(g)
 		}
-		t := r.Groups[column]
-		t.add(g)
-		r.Groups[column] = t
 	}
 }
 
-// aboutOf are the words for faults of these names.
-func aboutOf(names string) (all []string) {
-	for name := range strings.SplitSeq(names, "+") {
-		i := slices.IndexFunc(faults(), func(f fault) bool { return f.name == name })
-		if i >= 0 {
-			name = faults()[i].about
-		}
-		all = append(all, name)
-	}
-	return all
+// summary is what all runs come to.
+type summary struct {
+	// Singles has a row for each fault that was done alone; Pairs one for each
+	// that was done beside another, so that each such run counts twice.
+	Singles, Pairs []row
+	Total          row
 }
 
-// total adds all rows up.
-func total(rows []row) (sum row) {
-	sum = row{Faults: []string{"all"}, Groups: map[string]tally{}}
-	for _, r := range rows {
-		sum.Runs, sum.Failed, sum.Void = sum.Runs+r.Runs, sum.Failed+r.Failed, sum.Void+r.Void
-		for name, t := range r.Groups {
-			s := sum.Groups[name]
-			s.Overlaps, s.Lost, s.Late, s.Silent = s.Overlaps+t.Overlaps, s.Lost+t.Lost, s.Late+t.Late, s.Silent+t.Silent
-			s.Gaps = slices.Sorted(slices.Values(append(slices.Clone(s.Gaps), t.Gaps...)))
-			if t.Share >= s.Share {
-				s.Share, s.Bound = t.Share, t.Bound
+// summarize is pure.
+func summarize(all []result) summary {
+	s := summary{Total: row{Fault: "all runs"}}
+	for _, f := range faults() {
+		single, pair := row{Fault: f.about}, row{Fault: f.about}
+		for _, r := range all {
+			switch names := strings.Split(r.Faults, "+"); {
+			case !slices.Contains(names, f.name):
+			case len(names) == 1:
+				single.add(r)
+			default:
+				pair.add(r)
 			}
-			sum.Groups[name] = s
+		}
+		if single.Runs+single.Voided > 0 {
+			s.Singles = append(s.Singles, single)
+		}
+		if pair.Runs+pair.Voided > 0 {
+			s.Pairs = append(s.Pairs, pair)
 		}
 	}
-	return sum
+	for _, r := range all {
+		s.Total.add(r)
+	}
+	return s
 }
 
-// printTable prints the rows for a terminal.
-func printTable(to io.Writer, rows []row) error {
+// print prints the tables for a terminal.
+func (s summary) print(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FAULT\tRUNS\tFAILED\tVOID\tOVERLAPS\tLOST\tGAP P50\tMAX\tOF BOUND\tCLIENT-GO: OVERLAPS\tLOST\tGAP P50\tMAX")
-	for _, r := range append(slices.Clone(rows), total(rows)) {
-		z, c := r.Groups[zonelect], r.Groups[clientGo]
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%.0f%% of %s\t%d\t%d\t%s\t%s\n", strings.Join(r.Faults, " + "), r.Runs, r.Failed, r.Void,
-			z.Overlaps, z.Lost, short(z.P50()), short(z.Max()), 100*z.Share, short(z.Bound), c.Overlaps, c.Lost, short(c.P50()), short(c.Max()))
+	head := func(what string) {
+		fmt.Fprintf(w, "\t\t\t\tZONELECT\t\t\t\t\tCLIENT-GO\t\t\t\n")
+		fmt.Fprintf(w, "%s\tRUNS\tFAILED\tVOID\tOVERLAPS\tLOST\tGAP P50\tMAX\tAT WORST\tOVERLAPS\tLOST\tGAP P50\tMAX\n", what)
 	}
+	line := func(r row) {
+		z, c := r.Zonelect, r.ClientGo
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Fault, r.Runs, r.Failed, r.Voided,
+			z.Overlaps, z.Lost, short(z.P50()), short(z.Max()), z.worst(), c.Overlaps, c.Lost, short(c.P50()), short(c.Max()))
+	}
+	head("ONE FAULT")
+	for _, r := range s.Singles {
+		line(r)
+	}
+	if len(s.Pairs) > 0 {
+		fmt.Fprintln(w)
+		head("WITH A SECOND ONE")
+		for _, r := range s.Pairs {
+			line(r)
+		}
+	}
+	fmt.Fprintln(w)
+	line(s.Total)
 	return w.Flush()
+}
+
+// worst is how near a gap came to what was promised.
+func (t tally) worst() string {
+	if t.Bound == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %% of %s", 100*t.Share, short(t.Bound))
 }
 
 // short drops the digits that say nothing.
