@@ -12,6 +12,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -154,6 +155,7 @@ func campaign(ctx context.Context, o options) error {
 
 // one campaigns for one lock.
 func (o options) one(ctx context.Context) error {
+	before := runtime.NumGoroutine()
 	e, err := operator.New(ctx, o.Name, o.Options)
 	if err != nil {
 		return err
@@ -164,8 +166,22 @@ func (o options) one(ctx context.Context) error {
 	}
 	w.printer.Print(events.Event{Event: "started"})
 	told := w.tell(e)
-	defer told()
-	return e.Run(ctx, w.lead)
+	err = e.Run(ctx, w.lead)
+	told()
+	w.printer.Print(events.Event{Event: "ended", Goroutines: left(before)})
+	return err
+}
+
+// left returns how many goroutines there are more than before, once those have
+// ended that are about to.
+func left(before int) int {
+	for range 20 {
+		if runtime.NumGoroutine() <= before {
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return runtime.NumGoroutine() - before
 }
 
 // tracing returns a provider that appends each span to the file at once.

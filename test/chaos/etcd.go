@@ -29,6 +29,9 @@ type revision struct {
 // an apiserver's watch may have been away.
 type etcd struct{ url string }
 
+// forgetful keeps no connection: by the next time the far end may be dead.
+var forgetful = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // key is where Kubernetes keeps a ConfigMap.
 func key(namespace, name string) []byte {
 	return []byte("/registry/configmaps/" + namespace + "/" + name)
@@ -131,7 +134,7 @@ func (e etcd) post(ctx context.Context, path string, request any) (io.ReadCloser
 	if err != nil {
 		return nil, fmt.Errorf("ask etcd: %w", err)
 	}
-	answer, err := http.DefaultClient.Do(asked)
+	answer, err := forgetful.Do(asked)
 	if err != nil {
 		return nil, fmt.Errorf("ask etcd: %w", err)
 	}

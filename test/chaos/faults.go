@@ -63,11 +63,15 @@ const (
 
 // promise is what holds for a group that is hit by a fault.
 type promise struct {
-	// gap is the longest time without a leader's write.
-	gap time.Duration
+	// gap is the longest time without a leader's write, besides away, in which
+	// nobody gets an answer.
+	gap, away time.Duration
 	// changes is how often another may lead than before.
 	changes int
 }
+
+// limit is the longest time without a leader's write.
+func (p promise) limit() time.Duration { return p.gap + p.away }
 
 // mostChanges is a number of changes that nobody counts.
 const mostChanges = 1000
@@ -76,7 +80,7 @@ const mostChanges = 1000
 // worst moment of the first, and keep a leader from ending in good order, so
 // that a lease must run out. Who leads in the end is chance.
 func together(t election.Timing, a, b promise) promise {
-	return promise{a.gap + b.gap + t.LeaseDuration, mostChanges}
+	return promise{gap: a.gap + b.gap + t.LeaseDuration, away: max(a.away, b.away), changes: mostChanges}
 }
 
 // families are all faults.
@@ -134,11 +138,11 @@ func takeover(t election.Timing, _ time.Duration) promise {
 
 // outage: nobody gets an answer while it lasts.
 func outage(t election.Timing, lasted time.Duration) promise {
-	b := bounds(t, lasted)
+	b := bounds(t, 0)
 	if lasted <= b.OutageSurvived.Total() {
-		return promise{gap: lasted + slack}
+		return promise{gap: slack, away: lasted}
 	}
-	return promise{gap: lasted + b.Recovery.Worst.Total() + slack, changes: 0}
+	return promise{gap: b.Recovery.Worst.Total() + slack, away: lasted}
 }
 
 // aMoment is for faults that are over as soon as they are injected.

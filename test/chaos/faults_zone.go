@@ -38,7 +38,7 @@ var zoneFaults = []fault{
 
 // lossInOutage: the leader is gone, and nobody gets an answer while it lasts.
 func lossInOutage(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: bounds(t, lasted).LossInOutage.Worst.Total() + slack, changes: 1}
+	return promise{gap: bounds(t, lasted).LossInOutage.Worst.Total() - lasted + slack, away: lasted, changes: 1}
 }
 
 func leaderZoneDark(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {

@@ -207,7 +207,7 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 
 // mostLeft is how many goroutines a candidate may leave that has ended: those of
 // the runtime, of signals, and of connections that others keep.
-const mostLeft = 20
+const mostLeft = 8
 
 // judge fills in the result.
 func (s *stage) judge(r *result, all map[string]evidence, left error) {
@@ -218,7 +218,7 @@ func (s *stage) judge(r *result, all map[string]evidence, left error) {
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
 			p := promised(s.plan, g.name, r.Lasted.Duration)
-			one.Bound.Duration = p.gap
+			one.Bound.Duration = p.limit()
 			for _, x := range one.broken(p) {
 				wrong = append(wrong, g.name+": "+x)
 			}
@@ -260,8 +260,8 @@ func (g record) broken(p promise) (wrong []string) {
 	if g.Silent {
 		wrong = append(wrong, "nobody led when all was well again")
 	}
-	if g.Gap.Duration > p.gap {
-		wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", g.Gap.Round(time.Millisecond), p.gap))
+	if g.Gap.Duration > p.limit() {
+		wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", g.Gap.Round(time.Millisecond), p.limit()))
 	}
 	if g.Changes > p.changes {
 		wrong = append(wrong, fmt.Sprintf("the leader changed %d times, promised are %d", g.Changes, p.changes))
