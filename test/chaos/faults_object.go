@@ -27,7 +27,7 @@ import (
 // an election.
 var objectFaults = []fault{
 	{
-		name: "rights-revoked", about: "rights on Leases revoked and granted again (RBAC)",
+		name: "rights-revoked", about: "rights revoked, and granted again",
 		lasts: anOutage, asks: true, inject: rightsRevoked, ends: mend, promise: outage,
 	},
 	{
@@ -35,19 +35,19 @@ var objectFaults = []fault{
 		lasts: aMoment, asks: true, inject: leaseDeleted, promise: untouched,
 	},
 	{
-		name: "lease-garbled", about: "Lease edited by hand: holder or times taken off, another's name, garbage",
+		name: "lease-garbled", about: "Lease edited by hand",
 		lasts: aTakeover, asks: true, inject: leaseGarbled, promise: edited,
 	},
 	{
-		name: "configmap-deleted", about: "shield's ConfigMap deleted", only: onShield,
+		name: "configmap-deleted", about: "shield deleted", only: onShield,
 		lasts: aMoment, asks: true, inject: configMapDeleted, promise: untouched,
 	},
 	{
-		name: "configmap-garbled", about: "shield's ConfigMap edited by hand: owners or marks taken off, garbage", only: onShield,
+		name: "configmap-garbled", about: "shield edited by hand", only: onShield,
 		lasts: aTakeover, asks: true, inject: configMapGarbled, promise: edited,
 	},
 	{
-		name: "collector-racing", about: "garbage collector races for the shield: owners of it are gone", only: onShield,
+		name: "collector-racing", about: "shield's owners gone and collected", only: onShield,
 		lasts: aMoment, asks: true, inject: collectorRacing, promise: untouched,
 	},
 }

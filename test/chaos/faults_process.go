@@ -18,11 +18,11 @@ import (
 // processFaults are those of the candidates' own processes.
 var processFaults = []fault{
 	{
-		name: "leader-killed", about: "leader killed (SIGKILL)",
+		name: "leader-killed", about: "leader killed",
 		lasts: aTakeover, inject: leaderKilled, promise: takeover,
 	},
 	{
-		name: "leader-stopped", about: "leader stopped for more than its lease, and let go on (SIGSTOP, SIGCONT)",
+		name: "leader-stopped", about: "leader stopped past its lease, then let go on",
 		lasts: aTakeover, inject: leaderStopped, ends: mend, promise: takeover,
 	},
 	{

@@ -19,19 +19,19 @@ var zoneFaults = []fault{
 		lasts: aTakeover, inject: leaderZoneDark, ends: boot, promise: takeover,
 	},
 	{
-		name: "follower-zone-dark", about: "a follower's zone loses power",
+		name: "follower-zone-dark", about: "follower's zone loses power",
 		lasts: aMoment, inject: followerZoneDark, ends: boot, promise: untouched,
 	},
 	{
-		name: "leader-zone-cut", about: "leader's zone cut off from the others",
+		name: "leader-zone-cut", about: "leader's zone cut off from the rest",
 		lasts: aTakeover, inject: leaderZoneCut, ends: mend, promise: takeover,
 	},
 	{
-		name: "quorum-lost", about: "etcd's quorum lost: both followers' zones lose power",
+		name: "quorum-lost", about: "both followers' zones lose power: no quorum",
 		lasts: aMoment, inject: quorumLost, ends: boot, away: true, promise: outage,
 	},
 	{
-		name: "quorum-and-leader-lost", about: "etcd's quorum lost: the leader's zone and another lose power",
+		name: "quorum-and-leader-lost", about: "leader's and another zone lose power: no quorum",
 		lasts: aMoment, inject: quorumAndLeaderLost, ends: boot, away: true, promise: lossInOutage,
 	},
 }
