@@ -56,9 +56,9 @@ type turn int
 
 const (
 	thaw    turn = iota // what stands still goes on
-	mend                // networks, objects, rights
+	mend                // networks are whole
 	boot                // zones get their power back
-	restart             // what comes back by itself is waited for
+	settle              // what takes an API that answers, and what comes back by itself
 )
 
 // promise is what holds for a group that is hit by a fault.

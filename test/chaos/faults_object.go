@@ -28,7 +28,7 @@ import (
 var objectFaults = []fault{
 	{
 		name: "rights-revoked", about: "rights revoked, and granted again",
-		lasts: anOutage, asks: true, inject: rightsRevoked, ends: mend, promise: outage,
+		lasts: anOutage, asks: true, inject: rightsRevoked, ends: settle, promise: outage,
 	},
 	{
 		name: "lease-deleted", about: "Lease deleted",

@@ -31,7 +31,7 @@ var processFaults = []fault{
 	},
 	{
 		name: "candidates-rolled", about: "rolling restart of all candidates",
-		lasts: aMoment, inject: candidatesRolled, ends: restart, promise: rolled,
+		lasts: aMoment, inject: candidatesRolled, ends: settle, promise: rolled,
 	},
 }
 

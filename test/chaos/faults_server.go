@@ -19,7 +19,7 @@ import (
 var serverFaults = []fault{
 	{
 		name: "apiserver-killed", about: "an apiserver killed and restarted",
-		lasts: aMoment, inject: apiserverKilled, ends: restart, promise: untouched,
+		lasts: aMoment, inject: apiserverKilled, ends: settle, promise: untouched,
 	},
 	{
 		name: "apiservers-frozen", about: "every apiserver frozen for a while",
