@@ -88,6 +88,10 @@ type Config struct {
 	// APIServerFlags are given to every apiserver, after the testbed's own:
 	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
 	APIServerFlags []string
+	// SyncToDisk lets etcd's members wait for their disk before they acknowledge
+	// anything, as in production; see SlowDisk. Here they need not: the machine
+	// goes on when they are killed.
+	SyncToDisk bool
 	// Dir takes state and logs; it is made if need be, and stays after Close,
 	// but must not hold an earlier testbed's state. Default: a temporary
 	// directory that Close removes.

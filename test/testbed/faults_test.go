@@ -4,10 +4,13 @@
 package testbed
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +24,7 @@ const impatience = 700 * time.Millisecond
 
 // TestFaultsBiteAndEnd makes one fault after the other on one testbed.
 func TestFaultsBiteAndEnd(t *testing.T) {
-	bed := startBed(t, Config{WithoutControllers: true, WithoutNodes: true})
+	bed := startBed(t, Config{WithoutControllers: true, WithoutNodes: true, SyncToDisk: true})
 	for _, fault := range []struct {
 		name string
 		test func(*testing.T, *Testbed)
@@ -32,6 +35,7 @@ func TestFaultsBiteAndEnd(t *testing.T) {
 		{"connections go silent", silencesConnections},
 		{"requests are rejected", rejectsRequests},
 		{"the network is slow and lossy", setsWeather},
+		{"a disk is slow", slowsDisk},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			fault.test(t, bed)
@@ -186,6 +190,67 @@ func setsWeather(t *testing.T, bed *Testbed) {
 	ok(t, bed.SetWeather("za", Weather{Delay: 20 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.02}))
 	writes(t, bed, "za")
 	ok(t, bed.SetWeather("za", Weather{}))
+}
+
+// writesPerSecond is how often a slow disk takes a write.
+const writesPerSecond = 4
+
+func slowsDisk(t *testing.T, bed *Testbed) {
+	if err := bed.SlowDisk("za", writesPerSecond); err != nil {
+		t.Skip(err)
+	}
+	const long = time.Second / writesPerSecond / 2 // a sync is a write at least
+	slow := func(want bool) {
+		t.Helper()
+		c := impatient(t, bed, "zb")
+		eventually(t, "wait for syncs that are slow: "+strconv.FormatBool(want), func(ctx context.Context) error {
+			sum, count := syncs(t, bed, "za")
+			for range 4 {
+				if err := write(ctx, c, "fault-"+strconv.FormatInt(time.Now().UnixNano(), 36)); err != nil {
+					return err
+				}
+			}
+			for {
+				after, n := syncs(t, bed, "za")
+				if n < count+3 {
+					time.Sleep(pollInterval)
+					continue
+				}
+				if took := (after - sum) / (n - count); (took > long.Seconds()) != want {
+					return fmt.Errorf("a sync takes %.3f s", took)
+				}
+				return nil
+			}
+		})
+	}
+	slow(true)
+	ok(t, bed.SlowDisk("za", 0))
+	slow(false)
+	ok(t, bed.SlowDisk("za", writesPerSecond))
+	ok(t, bed.Kill(t.Context(), Etcd, "za"))
+	ok(t, bed.Start(t.Context(), Etcd, "za"))
+	slow(false)
+	if left, _ := filepath.Glob("/sys/fs/cgroup/blkio/zonelect-testbed-*"); len(left) > 0 {
+		t.Errorf("cgroups left behind: %v", left)
+	}
+}
+
+// syncs returns how long a zone's etcd has waited for its disk, in seconds, and
+// how often.
+func syncs(t *testing.T, bed *Testbed, zone string) (sum, count float64) {
+	t.Helper()
+	response, err := http.Get("http://" + bed.network.site(zone).etcd + "/metrics")
+	ok(t, err)
+	defer response.Body.Close()
+	for in := bufio.NewScanner(response.Body); in.Scan(); {
+		for name, value := range map[string]*float64{"sum": &sum, "count": &count} {
+			if text, found := strings.CutPrefix(in.Text(), "etcd_disk_wal_fsync_duration_seconds_"+name+" "); found {
+				*value, err = strconv.ParseFloat(text, 64)
+				ok(t, err)
+			}
+		}
+	}
+	return sum, count
 }
 
 // startAsker lets a program ask the API in a zone until the test ends.

@@ -12,8 +12,7 @@ import (
 // first one is the API's own.
 const serviceRange = "10.96.0.0/16"
 
-// etcdFlags are the flags of a zone's etcd member. It does not sync to disk: it
-// is killed, but the machine goes on, so what was written stays.
+// etcdFlags are the flags of a zone's etcd member.
 func (t *Testbed) etcdFlags(zone string) []string {
 	place := t.network.site(zone)
 	var cluster []string
@@ -31,8 +30,10 @@ func (t *Testbed) etcdFlags(zone string) []string {
 		"--peer-cert-file=" + t.pki.cert,
 		"--peer-key-file=" + t.pki.key,
 		"--peer-trusted-ca-file=" + t.pki.caFile,
-		"--unsafe-no-fsync",
 		"--log-level=warn",
+	}
+	if !t.config.SyncToDisk {
+		flags = append(flags, "--unsafe-no-fsync")
 	}
 	if place.shared {
 		flags = append(flags, "--socket-reuse-port")

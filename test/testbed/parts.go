@@ -82,6 +82,9 @@ func (t *Testbed) Kill(ctx context.Context, part Part, zone string) error {
 	if err == nil {
 		err = running.kill(ctx)
 	}
+	if err == nil && part == Etcd {
+		err = t.slowDisk(z, 0)
+	}
 	if err != nil {
 		return fmt.Errorf("kill the %s of zone %s: %w", part, zone, err)
 	}

@@ -25,6 +25,7 @@ type zone struct {
 	apiserver *task
 	kubelet   *kubelet
 	programs  []*task
+	disk      *throttle // what slows etcd's disk, if anything
 }
 
 // kill stops the zone's kubelet and kills all its processes, at once. With ctx
@@ -42,7 +43,10 @@ func (z *zone) kill(ctx context.Context) error {
 		}
 	}
 	all.Wait()
-	z.kubelet, z.etcd, z.apiserver, z.programs, z.ready = nil, nil, nil, nil, false
+	if z.disk != nil {
+		failures = append(failures, z.disk.end(z.etcd))
+	}
+	z.kubelet, z.etcd, z.apiserver, z.programs, z.disk, z.ready = nil, nil, nil, nil, nil, false
 	return errors.Join(failures...)
 }
 
