@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,6 +37,7 @@ func TestFaultsBiteAndEnd(t *testing.T) {
 		{"requests are rejected", rejectsRequests},
 		{"the network is slow and lossy", setsWeather},
 		{"a disk is slow", slowsDisk},
+		{"a wall clock is stepped", stepsClock},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			fault.test(t, bed)
@@ -251,6 +253,41 @@ func syncs(t *testing.T, bed *Testbed, zone string) (sum, count float64) {
 		}
 	}
 	return sum, count
+}
+
+func stepsClock(t *testing.T, bed *Testbed) {
+	if runtime.GOOS == "windows" {
+		t.Skip("package time cannot share a file on this system")
+	}
+	path, err := BuildSteppable(t.Context(), "./test/testbed/testdata/clock")
+	ok(t, err)
+	program, err := bed.StartProcess("za", ProcessSpec{Name: "clock", Path: path})
+	ok(t, err)
+	clock := &helper{t: t, task: program.task, output: program.output}
+	clock.expect("0s")
+	ok(t, program.StepClock(time.Hour))
+	clock.expect("1h0m0s")
+	ok(t, program.StepClock(-2*time.Hour))
+	clock.expect("-1h0m0s")
+	ok(t, program.StepClock(time.Hour))
+	clock.expect("0s")
+	ok(t, program.Kill())
+	if err := startBeat(t, bed, "za").StepClock(time.Hour); err == nil {
+		t.Error("the clock of a program that was built as always was stepped")
+	}
+}
+
+func TestAnotherPackageTimeIsRefused(t *testing.T) {
+	const source = "func Now() Time {\n\tsec, nsec, mono := clocks()\n\treturn Time{}\n}\n"
+	edited, err := withStep([]byte(source))
+	if want := strings.Replace(source, "clocks()\n", "clocks()\n\tsec += wallClockStep()\n", 1); err != nil || string(edited) != want {
+		t.Errorf("package time became %q (%v), want %q", edited, err, want)
+	}
+	for _, unknown := range []string{"", "func Now() Time {\n\treturn Time{}\n}\n", source + source} {
+		if _, err := withStep([]byte(unknown)); err == nil {
+			t.Errorf("%q was edited", unknown)
+		}
+	}
 }
 
 // startAsker lets a program ask the API in a zone until the test ends.

@@ -30,6 +30,7 @@ type Process struct {
 	zone   string
 	task   *task
 	output *transcript
+	clock  string // the file by which its wall clock is stepped
 }
 
 // StartProcess runs a program in a zone. It ends by itself, by its methods, by
@@ -45,10 +46,14 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
 	}
+	clock, err := newClock(filepath.Join(t.dir, zone), spec.Name)
+	if err != nil {
+		return nil, err
+	}
 	output := newTranscript()
 	started, err := t.launcher.start(command{
 		name: spec.Name, argv: t.network.inside(zone, append([]string{spec.Path}, spec.Args...)),
-		env: spec.Env, stdout: output, stderr: filepath.Join(t.dir, zone, spec.Name+".log"),
+		env: append([]string{clockVariable + "=" + clock}, spec.Env...), stdout: output, stderr: filepath.Join(t.dir, zone, spec.Name+".log"),
 	})
 	if err != nil {
 		return nil, err
@@ -58,7 +63,7 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 		<-started.done
 		output.end()
 	})
-	return &Process{bed: t, zone: zone, task: started, output: output}, nil
+	return &Process{bed: t, zone: zone, task: started, output: output, clock: clock}, nil
 }
 
 // PID is the program's process ID.
