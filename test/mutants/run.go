@@ -97,7 +97,7 @@ func (r runner) breakage(ctx context.Context, m mutant) result {
 	if err != nil {
 		return result{verdict: notRun, said: err.Error()}
 	}
-	defer os.RemoveAll(temporary)
+	defer func() { _ = os.RemoveAll(temporary) }()
 	overlay, err := r.overlay(temporary, m)
 	if err != nil {
 		return result{verdict: notRun, said: err.Error()}
