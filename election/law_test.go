@@ -53,7 +53,7 @@ func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
 		a.Start()
 		term, _ := a.Leads()
 		a.link.Set(electiontest.Fault{Delay: 700 * time.Millisecond, Mute: true})
-		time.Sleep(interval + time.Second) // a renewal has landed, its answer is on its way
+		time.Sleep(interval + 900*time.Millisecond) // a renewal has landed, its answer is on its way
 		asleep.Store(int64(deadline - interval - 1200*time.Millisecond))
 		a.Loses() // before the answer, which would be in time by when it was sent
 		time.Sleep(300 * time.Millisecond)
