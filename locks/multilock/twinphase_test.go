@@ -340,6 +340,25 @@ func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
 	})
 }
 
+// TestWhatIsWrittenAloneIsNoRenewalWhereBothCount: the very write notes a phase
+// that was learnt elsewhere.
+func TestWhatIsWrittenAloneIsNoRenewalWhereBothCount(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		s.start("a")
+		b := s.start("b")
+		s.phase(record.PhaseClean)
+		believes, err := b.twin.Read(s.T.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.twin.learn(record.Stage{Phase: record.PhaseDual, Step: 99})
+		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || errors.Is(err, election.ErrConflict) {
+			t.Errorf("it wrote, with %v", err)
+		}
+		s.held("nobody, b")
+	})
+}
+
 // TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt: the first read may be faster
 // than the guardian's word.
 func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {

@@ -518,7 +518,7 @@ func with(`,
 	legacy, err := b.legacy.Write(ctx, at, r)`,
 		"locks/multilock/TestTheLegacyLockIsWrittenFirst"},
 	{"twin", "half a renewal is one",
-		"locks/multilock/both.go", `return election.Snapshot{}, &halfError{b.legacy.Describe(), err}`, `return b.wrote(b.state(from.governing, legacy)), nil`,
+		"locks/multilock/both.go", `return election.Snapshot{}, &halfError{b.legacy.Describe(), err}`, `return b.wrote(b.state(governing, legacy)), nil`,
 		"locks/multilock/TestHalfAWriteIsAnErrorAndNoRenewal"},
 	{"twin", "two holders read as the governing one",
 		"locks/multilock/twinstate.go", `return s.disputed(), false`, `return g, false`,
@@ -536,7 +536,7 @@ func with(`,
 		"locks/multilock/TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead"},
 	{"twin", "what was written in one phase counts in another",
 		"locks/multilock/both.go", `if !b.alone(governing) {`, `if false {`,
-		"locks/multilock/TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth"},
+		"locks/multilock/TestWhatIsWrittenAloneIsNoRenewalWhereBothCount"},
 	{"twin", "the lock is taken in phase legacy",
 		"locks/multilock/phased.go", `if c.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {`, `if true {`,
 		"locks/multilock/TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt"},
@@ -603,7 +603,7 @@ func with(`,
 	{"handover", "a term is handed over to somebody who is not there",
 		"election/handover.go", `if len(fit) == 0 {
 		return "", unfit
-	}`, `if len(fit) == 0 {
+	}`, `if len(fit) == 0 && unfit != nil {
 		return to.Identity, nil
 	}`,
 		"election/TestARefusedHandoverChangesNothing"},
