@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -32,8 +33,9 @@ type campaign struct {
 	blind    bool      // since the last read things may have happened unseen
 	retries  *backoff.ExponentialBackOff
 
-	barred  bool    // the lock's guardian does not let this candidate campaign
-	victory victory // the takeover that is under way
+	denied  *Version // what the last write was to replace, if it met a conflict
+	barred  bool     // the lock's guardian does not let this candidate campaign
+	victory victory  // the takeover that is under way
 }
 
 // action is what a campaign does next.
@@ -92,6 +94,10 @@ func latest(first time.Time, more ...time.Time) time.Time {
 	}
 	return first
 }
+
+// mostAttempts is how many attempts of a takeover are kept: the first one and the
+// last ones.
+const mostAttempts = 100
 
 // victory is a takeover, from the first write on until one wins the lock.
 type victory struct {
@@ -245,6 +251,9 @@ func (r *run) answered(c *campaign, a answer) bool {
 	c.blind = c.blind || c.failed
 	r.outage.take(a, now)
 	if a.op == opAcquire || len(c.victory.attempts) > 0 {
+		if len(c.victory.attempts) == mostAttempts { // of an outage that may last
+			c.victory.attempts = slices.Delete(c.victory.attempts, 1, 2)
+		}
 		c.victory.attempts = append(c.victory.attempts, a)
 	}
 	if a.op == opRead {
@@ -257,7 +266,10 @@ func (r *run) answered(c *campaign, a answer) bool {
 		return true
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
-	c.unsure, c.retryAt = true, now
+	c.unsure, c.retryAt, c.denied = true, now, nil
+	if a.conflict() {
+		c.denied = &a.base
+	}
 	if c.failed {
 		c.retryAt = now.Add(c.retries.NextBackOff())
 		c.claimAt = a.sent.awake.Add(r.config.Timing.spacing())
@@ -274,6 +286,9 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	}
 	c.retries.Reset()
 	c.unsure = false
+	if !a.explains(c.denied) {
+		c.claimAt = now.Add(r.config.Timing.RenewInterval / 10)
+	}
 	news := r.observeRead(a, c.blind, now)
 	c.blind = false
 	r.settle()

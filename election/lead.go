@@ -44,6 +44,7 @@ type leadership struct {
 	sent    moment    // of the last renewal that extended the trust
 	renewAt time.Time // when to send the next
 	unsure  bool      // a read must tell how things are before the next write
+	denied  *Version  // what the last renewal was to replace, if it met a conflict
 	failed  bool      // the last request got no answer
 	retries *backoff.ExponentialBackOff
 }
@@ -281,11 +282,15 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 	}
 	switch {
 	case a.conflict():
-		l.unsure, l.renewAt = true, now
+		l.unsure, l.renewAt, l.denied = true, now, &a.base
 	case a.err != nil:
 		l.renewAt = latest(a.sent.awake.Add(l.retries.NextBackOff()), now)
 	case a.op == opRead:
 		l.unsure = false
+		if !a.explains(l.denied) {
+			l.renewAt = now.Add(r.config.Timing.RenewInterval / 10)
+		}
+		l.denied = nil
 		if r.observeRead(a, false, now) || !a.snapshot.Version.Exists() {
 			r.inspect(l)
 		}

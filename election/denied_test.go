@@ -1,0 +1,70 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// denying is a lock that calls each request of some a conflict.
+type denying struct {
+	election.Lock
+	reads, writes atomic.Bool
+	count         atomic.Int64
+}
+
+// enough keeps what never pauses from never ending.
+func (d *denying) enough(ctx context.Context) {
+	if d.count.Add(1) > 10_000 {
+		<-ctx.Done()
+	}
+}
+
+func (d *denying) Read(ctx context.Context) (election.Snapshot, error) {
+	d.enough(ctx)
+	if d.reads.Load() {
+		return election.Snapshot{}, election.ErrConflict
+	}
+	return d.Lock.Read(ctx)
+}
+
+func (d *denying) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	d.enough(ctx)
+	if d.writes.Load() {
+		return election.Snapshot{}, election.ErrConflict
+	}
+	return d.Lock.Write(ctx, base, r)
+}
+
+// TestConflictsThatNothingExplainsAreNotMetInHaste: a server, a quota or a
+// webhook may answer so for as long as it likes, to a leader and to a candidate.
+func TestConflictsThatNothingExplainsAreNotMetInHaste(t *testing.T) {
+	for name, deny := range map[string]func(d *denying, on bool){
+		"to writes":   func(d *denying, on bool) { d.writes.Store(on) },
+		"to requests": func(d *denying, on bool) { d.writes.Store(on); d.reads.Store(on) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			electiontest.Scenario(t, func(s *electiontest.Stage) {
+				d := &denying{Lock: electiontest.NewMemory("lock")}
+				c := s.Seat(election.Config{Lock: d, Candidate: election.Candidate{Identity: "a"}})
+				c.Start()
+				c.Leads()
+				d.count.Store(0)
+				deny(d, true)
+				time.Sleep(time.Minute)
+				if n := d.count.Load(); n > 60*12 {
+					t.Errorf("%d requests in a minute", n)
+				}
+				deny(d, false)
+				c.Leads()
+			})
+		})
+	}
+}
