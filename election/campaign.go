@@ -33,9 +33,9 @@ type campaign struct {
 	blind    bool      // since the last read things may have happened unseen
 	retries  *backoff.ExponentialBackOff
 
-	denied  *Version // what the last write was to replace, if it met a conflict
-	barred  bool     // the lock's guardian does not let this candidate campaign
-	victory victory  // the takeover that is under way
+	denied  bool    // the last write met a conflict: one that nothing explains is not met in haste
+	barred  bool    // the lock's guardian does not let this candidate campaign
+	victory victory // the takeover that is under way
 }
 
 // action is what a campaign does next.
@@ -266,10 +266,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 		return true
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
-	c.unsure, c.retryAt, c.denied = true, now, nil
-	if a.conflict() {
-		c.denied = &a.base
-	}
+	c.unsure, c.retryAt, c.denied = true, now, a.conflict()
 	if c.failed {
 		c.retryAt = now.Add(c.retries.NextBackOff())
 		c.claimAt = a.sent.awake.Add(r.config.Timing.spacing())
@@ -286,10 +283,10 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	}
 	c.retries.Reset()
 	c.unsure = false
-	if !a.explains(c.denied) {
+	news := r.observeRead(a, c.blind, now)
+	if c.denied && !news {
 		c.claimAt = now.Add(r.config.Timing.RenewInterval / 10)
 	}
-	news := r.observeRead(a, c.blind, now)
 	c.blind = false
 	r.settle()
 	if news {

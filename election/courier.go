@@ -55,14 +55,6 @@ type answer struct {
 // read does, whatever a server says.
 func (a answer) conflict() bool { return a.op != opRead && errors.Is(a.err, ErrConflict) }
 
-// explains reports whether a read shows what a conflict was about: something
-// else than what the write was to replace. A server that refuses each write so
-// must not be asked without a pause.
-func (a answer) explains(conflict *Version) bool {
-	is := a.snapshot.Version
-	return conflict == nil || is.Exists() != conflict.Exists() || is.Exists() && is.Number != conflict.Number
-}
-
 // courier makes one request at a time, in a goroutine of its own, so that the
 // loop never waits for the network. Renewal and release cannot cross (S6).
 type courier struct {

@@ -16,8 +16,8 @@ import (
 // denying is a lock that calls each request of some a conflict.
 type denying struct {
 	election.Lock
-	reads, writes atomic.Bool
-	count         atomic.Int64
+	reads, writes, absent atomic.Bool
+	count                 atomic.Int64
 }
 
 // enough keeps what never pauses from never ending.
@@ -31,6 +31,9 @@ func (d *denying) Read(ctx context.Context) (election.Snapshot, error) {
 	d.enough(ctx)
 	if d.reads.Load() {
 		return election.Snapshot{}, election.ErrConflict
+	}
+	if d.absent.Load() {
+		return election.Snapshot{}, nil
 	}
 	return d.Lock.Read(ctx)
 }
@@ -47,8 +50,9 @@ func (d *denying) Write(ctx context.Context, base election.Version, r election.R
 // webhook may answer so for as long as it likes, to a leader and to a candidate.
 func TestConflictsThatNothingExplainsAreNotMetInHaste(t *testing.T) {
 	for name, deny := range map[string]func(d *denying, on bool){
-		"to writes":   func(d *denying, on bool) { d.writes.Store(on) },
-		"to requests": func(d *denying, on bool) { d.writes.Store(on); d.reads.Store(on) },
+		"to writes":                      func(d *denying, on bool) { d.writes.Store(on) },
+		"to writes of what is not there": func(d *denying, on bool) { d.writes.Store(on); d.absent.Store(on) },
+		"to requests":                    func(d *denying, on bool) { d.writes.Store(on); d.reads.Store(on) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			electiontest.Scenario(t, func(s *electiontest.Stage) {

@@ -101,6 +101,8 @@ func (j *judge) observeRead(s Snapshot, asOf Version, blind bool, now time.Time)
 		return true
 	case j.known && s.Version.Number < asOf.Number:
 		j.startOver = true
+	case j.known && s.Version.Number == j.newest.Version.Number && !j.newest.Version.Exists():
+		// It is there, whoever said that it was not.
 	case j.known && s.Version.Number <= j.newest.Version.Number:
 		return false
 	}

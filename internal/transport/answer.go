@@ -95,8 +95,10 @@ func secrets(req *http.Request) []string {
 			all = append(all, string(escaped[1:len(escaped)-1]))
 		}
 	}
-	if _, password, basic := req.BasicAuth(); basic {
+	if user, password, basic := req.BasicAuth(); basic && password != "" {
 		add(password)
+	} else {
+		add(user) // some put a token there
 	}
 	for key, values := range req.Header {
 		for _, value := range values {

@@ -1,0 +1,235 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/operator"
+)
+
+// mark stands in every secret, and so in whatever tells one.
+const mark = "s3cr3t"
+
+// TestNothingSecretIsTold: whatever a server makes of what it is sent, no log,
+// span, Event, annotation, status or error holds a credential.
+func TestNothingSecretIsTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(mark+"-in-a-file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]*rest.Config{
+		"a token": {BearerToken: mark + "-token", Impersonate: rest.ImpersonationConfig{
+			UserName: "jane", Extra: map[string][]string{"ticket": {mark + "-ticket"}},
+		}},
+		"a token in a file":     {BearerTokenFile: file},
+		"a password":            {Username: "jane", Password: mark + `"<&>`},
+		"a password in the URL": {Host: "http://jane:" + mark + "-in-url@api.test"},
+		"a user in the URL":     {Host: "http://" + mark + "-user@api.test"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { tells(t, cfg) })
+		})
+	}
+}
+
+// fault is how a server fails.
+type fault string
+
+// The faults, of which each tells all it knows where it can.
+const (
+	none   fault = ""
+	closed fault = "the connection is closed"
+	silent fault = "nobody answers a dial"
+	text   fault = "text"
+	status fault = "a Status"
+)
+
+// echo is a server that fails as it is told to, and repeats what it was sent.
+type echo struct {
+	*apitest.Server
+	told  telling
+	fault atomic.Value
+	code  atomic.Int32
+}
+
+func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	said := fmt.Sprintf("%s %v", r.URL, r.Header)
+	if user, password, ok := r.BasicAuth(); ok {
+		said += user + password + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	}
+	code := int(e.code.Load())
+	switch e.fault.Load() {
+	case none:
+		if r.Method == http.MethodPatch { // of an Event
+			body, _ := io.ReadAll(r.Body)
+			e.told.add(string(body))
+			apitest.Reply(w, http.StatusOK, apitest.Object{})
+			return
+		}
+		e.Server.ServeHTTP(w, r)
+	case text:
+		http.Error(w, said, code)
+	case status:
+		apitest.Reply(w, code, apitest.Status(code, "", said, "leases", "op", said))
+	default:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// pipes listens for connections in memory.
+type pipes struct {
+	conns chan net.Conn
+	over  chan struct{}
+	end   func()
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.over:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error   { p.end(); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (p pipes) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.conns <- theirs:
+		return ours, nil
+	case <-p.over:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// tells runs an election through all faults, and reads whatever it has told.
+func tells(t *testing.T, cfg *rest.Config) {
+	t.Helper()
+	server := &echo{Server: apitest.NewServer()}
+	server.fault.Store(none)
+	p := pipes{conns: make(chan net.Conn), over: make(chan struct{})}
+	p.end = sync.OnceFunc(func() { close(p.over) })
+	serving := &http.Server{Handler: server} //nolint:gosec // G112: in memory
+	go func() { _ = serving.Serve(p) }()
+
+	cfg = rest.CopyConfig(cfg)
+	if cfg.Host == "" {
+		cfg.Host = "http://api.test"
+	}
+	cfg.Dial = func(ctx context.Context, _, address string) (net.Conn, error) {
+		if server.fault.Load() == silent {
+			return nil, errors.New("no way to " + address)
+		}
+		return p.dial(ctx)
+	}
+	told := &server.told
+	spans := tracetest.NewSpanRecorder()
+	e, err := operator.New(t.Context(), "op", operator.Options{
+		Config: cfg, Namespace: "ns", Self: operator.SelfOptions{PodName: "op-1", PodUID: "u1", Namespace: "ns", Node: "n1"},
+		Logger:         funcr.New(func(_, line string) { told.add(line) }, funcr.Options{Verbosity: 100}),
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	terms := 0
+	var ran sync.WaitGroup
+	transitions := e.Subscribe(ctx)
+	ran.Go(func() {
+		for tr := range transitions {
+			told.add(fmt.Sprintf("%+v %v", tr, tr.Cause))
+		}
+	})
+	ran.Go(func() {
+		err := e.Run(ctx, func(ctx context.Context, _ election.Term) error {
+			terms++
+			<-ctx.Done()
+			return nil
+		})
+		told.add(fmt.Sprint(err))
+	})
+	for _, fault := range []fault{closed, silent, text, status} {
+		for _, code := range []int{400, 401, 403, 404, 409, 429, 500, 503} {
+			server.code.Store(int32(code))
+			time.Sleep(20 * time.Second)
+			server.fault.Store(fault)
+			time.Sleep(20 * time.Second)
+			told.add(fmt.Sprintf("%+v", e.Status()))
+			if alive := e.Alive(nil); alive != nil {
+				told.add(alive.Error())
+			}
+			server.fault.Store(none)
+		}
+	}
+	time.Sleep(time.Minute)
+	cancel()
+	ran.Wait()
+	_ = serving.Close()
+	for _, span := range spans.Ended() {
+		told.add(fmt.Sprintf("%s %v %v %v", span.Name(), span.Attributes(), span.Status(), span.Events()))
+	}
+	stored, err := json.Marshal(server.Objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told.add(string(stored))
+	t.Logf("%d terms, %d objects, %d spans, %d lines", terms, len(server.Objects), len(spans.Ended()), len(told.lines))
+	if terms < 30 || len(spans.Ended()) < 30 || !strings.Contains(string(stored), "/events/") || len(told.lines) < 200 {
+		t.Errorf("this tests not much: %d terms, %d spans, %d lines, %.400s", terms, len(spans.Ended()), len(told.lines), stored)
+	}
+	told.check(t)
+}
+
+// telling is all that was told.
+type telling struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *telling) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *telling) check(t *testing.T) {
+	t.Helper()
+	secret := []string{mark, base64.RawStdEncoding.EncodeToString([]byte("jane:" + mark))[:9]}
+	for _, line := range l.lines {
+		for _, s := range secret {
+			if strings.Contains(line, s) {
+				t.Fatalf("a secret is told: %.2000s", line)
+			}
+		}
+	}
+}
