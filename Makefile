@@ -5,6 +5,8 @@ LINT_VERSION := v2.15.0
 # The version is in the path, so that a new one is not mistaken for the old.
 LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 
+VULN_VERSION := v1.1.4
+
 # The versions of Kubernetes besides that of test/controlplane/go.mod.
 VERSIONS := $(basename $(notdir $(wildcard test/controlplane/v*.mod)))
 
@@ -66,6 +68,15 @@ sim-long: ## Simulated elections, MINUTES=60 of each population, from a seed of 
 	cd test && go test -v -count=1 -timeout 0 ./sim/ -minutes $(MINUTES) -first-seed $$(date +%s) \
 		-ledger ledger.jsonl -commit $$(git describe --always --dirty --abbrev=12 --exclude '*')
 
+FUZZTIME := 30s
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for FUZZTIME=30s (a quarter of an hour)
+	@set -e; for m in . cmd/kubectl-zonelect; do cd $(CURDIR)/$$m; for p in $$(go list ./...); do \
+		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+			echo "$$p: $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; \
+		done; done; done
+
 .PHONY: bench
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
 	cd test && go test -v -count=1 -timeout 25m ./bench/
@@ -109,6 +120,10 @@ lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
 
 $(LINT):
 	GOBIN=$(@D) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: vuln
+vuln: ## Known vulnerabilities that the code can reach (asks vuln.go.dev)
+	$(call each,$(filter-out test,$(MODULES)),go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) ./...)
 
 .PHONY: clean
 clean: ## Remove what was built

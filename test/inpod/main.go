@@ -33,7 +33,7 @@ func main() {
 		os.Exit(2)
 	}
 	err := run(os.Args[1], os.Args[2:])
-	if ended, itself := err.(*exec.ExitError); itself {
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
 		os.Exit(ended.ExitCode()) // the program has said why
 	}
 	if err != nil {

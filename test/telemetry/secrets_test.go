@@ -138,7 +138,7 @@ func tells(t *testing.T, cfg *rest.Config) {
 	server.fault.Store(none)
 	p := pipes{conns: make(chan net.Conn), over: make(chan struct{})}
 	p.end = sync.OnceFunc(func() { close(p.over) })
-	serving := &http.Server{Handler: server} //nolint:gosec // G112: in memory
+	serving := &http.Server{Handler: server}
 	go func() { _ = serving.Serve(p) }()
 
 	cfg = rest.CopyConfig(cfg)
