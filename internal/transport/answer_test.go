@@ -40,6 +40,7 @@ func answerOf(t *testing.T, s says, query string, header http.Header) io.Reader 
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
 	return resp.Body
 }
 
