@@ -78,18 +78,22 @@ func TestClientGoReleasesBeforeTheWorkHasStopped(t *testing.T) {
 // And where the lease is lost, the work is told only after a last attempt to
 // release.
 func TestClientGoStopsTheWorkAfterTheRelease(t *testing.T) {
-	shows(t, clientGo, func(s *stage) bool {
-		a, b := s.candidate("a"), s.candidate("b")
-		a.release = true
-		a.start()
-		s.pass(4*time.Second + time.Millisecond)
-		a.cut()
-		b.start()
-		worked := s.until(a.rests)
-		s.t.Logf("work ends %v after the last renewal", worked.Round(10*time.Millisecond))
-		s.until(b.leads)
-		return s.overlap(a, b) > 0
-	})
+	for name, timeout := range map[string]time.Duration{"no request timeout": 0, "that of controller-runtime": 5 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			shows(t, clientGo, func(s *stage) bool {
+				a, b := s.candidate("a"), quick(500*time.Millisecond, s.candidate("b"))
+				a.release, a.timeout = true, timeout
+				a.start()
+				s.pass(4*time.Second + time.Millisecond)
+				a.cut()
+				b.start()
+				worked := s.until(a.rests)
+				s.t.Logf("work ends %v after the last renewal", worked.Round(10*time.Millisecond))
+				s.until(b.leads)
+				return s.overlap(a, b) > 0
+			})
+		})
+	}
 }
 
 // The work ends RetryPeriod + RenewDeadline after the last renewal; what is
