@@ -89,6 +89,9 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	for {
 		won, err := r.campaign(ctx)
 		if ctx.Err() != nil {
+			if err == nil { // it won as it was stopped
+				_ = r.release(0, "", Handover{}, false) // what it could not do, it has noted
+			}
 			return nil
 		}
 		if err != nil {

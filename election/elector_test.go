@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 )
@@ -118,6 +120,29 @@ func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 				_, took := s.start("b").Leads()
 				s.want("b leads", took, 0)
 			})
+		})
+	}
+}
+
+// TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack, whichever of the two
+// the loop takes first.
+func TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack(t *testing.T) {
+	for range 20 {
+		scenario(t, func(s *stage) {
+			a := s.candidate("a", func(c *election.Config) { c.Logger = logr.New(slowLog{takes: time.Second}) })
+			a.link.Set(electiontest.Fault{Delay: 500 * time.Millisecond}) // reads until 1s, and its write's answer comes at 2s
+			a.Start()
+			time.Sleep(1700 * time.Millisecond)
+			a.link.Set(electiontest.Fault{Err: errors.New("no watch")}) // to be logged, until 2.7s
+			time.Sleep(600 * time.Millisecond)
+			a.Stop()
+			a.link.Set(electiontest.Fault{})
+			if err := a.Wait(); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+			if r := s.record(); r.Holder != "" {
+				t.Errorf("the holder is %q", r.Holder)
+			}
 		})
 	}
 }
