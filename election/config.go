@@ -51,7 +51,9 @@ type Config struct {
 
 	// WaitOnAbsent makes a candidate that finds no record wait for a whole
 	// LeaseDuration, since a record may have been deleted under a holder that
-	// still leads. It makes every first start slow by that much.
+	// still leads, and then hold its own for another one before its work begins,
+	// since the same may have happened meanwhile. It makes every first start slow
+	// by both.
 	WaitOnAbsent bool
 	// MaxClockSkew is how far any two wall clocks of all who ever hold the lock
 	// may be apart at any time; zero, the default, says that nothing is known of

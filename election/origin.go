@@ -15,8 +15,7 @@ const pastUnknown = "the record was deleted, and somebody else may have had it a
 // renew (S4). The zero origin is that of all other records.
 type origin struct {
 	number uint64 // of the first version of the object that was seen
-	before uint64 // of the newest version known before
-	novice bool   // no record was ever seen before
+	before uint64 // of the newest version known before; zero if none was
 	marred bool   // somebody else had the lock in between
 	seen   time.Time
 	until  time.Time // whoever had it before does not lead any more then
@@ -38,7 +37,6 @@ func (j *judge) note(s Snapshot, now time.Time) {
 	j.origin = origin{
 		number: s.Version.Number,
 		before: j.newest.Version.Number,
-		novice: !j.exists,
 		marred: !known || free.at.After(now) || j.unproven(now),
 		seen:   now,
 		until:  now.Add(max(j.lease, j.durationOf(j.renewal))),
@@ -69,7 +67,7 @@ func (j *judge) hindsight(e Event, after uint64) {
 		if !e.Bookmark && s.Record.Holder != "" && s.Record.Holder != j.identity {
 			o.marred, o.until = true, latest(o.until, o.seen.Add(j.durationOf(s.Record)))
 		}
-	case !o.marred && (o.novice || after <= o.before):
+	case !o.marred && after <= o.before:
 		*o = origin{}
 	}
 }

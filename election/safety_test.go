@@ -488,8 +488,13 @@ func TestS4DeletedIsNotReleased(t *testing.T) {
 
 func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
 	scenario(t, func(s *stage) {
-		_, took := s.start("a", func(c *election.Config) { c.WaitOnAbsent = true }).Leads()
-		s.want("a leads", took, lease)
+		a := s.start("a", func(c *election.Config) { c.WaitOnAbsent = true })
+		time.Sleep(lease - time.Millisecond)
+		if now, _ := s.lock.Read(s.T.Context()); now.Version.Exists() {
+			t.Errorf("there is a record before a lease is over: %+v", now)
+		}
+		_, took := a.Leads() // it holds the record for a lease, for it knows of no version to watch from
+		s.want("a leads", took, lease+time.Millisecond)
 	})
 }
 
