@@ -324,13 +324,7 @@ func (m *migration) mend() {
 	}
 	time.AfterFunc(time.Second, m.reset)
 	m.setPhase("dual")
-	time.AfterFunc(m.world.timing.LeaseDuration, func() {
-		if m.step++; !m.change(leasePath, m.phase("dual")) { // in phase legacy nobody makes it anew
-			o := apitest.Object{"metadata": apitest.Object{"name": "lock", "namespace": "ns", "uid": "uid-anew"}, "spec": apitest.Object{}}
-			m.phase("dual")(o)
-			m.server.Put(leasePath, o)
-		}
-	})
+	time.AfterFunc(m.world.timing.LeaseDuration, func() { m.insist("dual") })
 	for seat := range m.seats {
 		m.harm(step{fault: upgrade, seat: seat})
 	}

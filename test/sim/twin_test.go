@@ -145,4 +145,5 @@ func (c *annotated) mend() {
 	}
 	c.setPhase("dual")
 	time.AfterFunc(time.Second, c.reset)
+	time.AfterFunc(c.world.timing.LeaseDuration, func() { c.insist("dual") })
 }
