@@ -108,7 +108,7 @@ func (j *judge) wroteLegacy(by *process, after *election.Record) {
 	if by != nil && by.ours && after != nil && after.Holder == "" {
 		// The first half of a release; the Lease may be gone, and never get the other.
 		_, works := j.working[by]
-		if j.lease.holder == by.name && !(works && j.tidies) {
+		if j.lease.holder == by.name && (!works || !j.tidies) {
 			j.emptied(&j.lease, by)
 		}
 		if !j.legacy.theirs {
