@@ -118,7 +118,7 @@ func (e *engine) settle(ctx context.Context) error {
 		return err
 	}
 	var err error
-	e.bed, err = testbed.Start(ctx, testbed.Config{Zones: zones, Network: e.network, Progress: io.Discard})
+	e.bed, err = testbed.Start(ctx, testbed.Config{Zones: zones, Network: e.network, SyncToDisk: true, Progress: io.Discard})
 	e.used = 0
 	return err
 }

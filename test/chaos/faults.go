@@ -55,10 +55,10 @@ type cure func(ctx context.Context) error
 type turn int
 
 const (
-	thaw    turn = iota // what stands still goes on
-	mend                // networks are whole
-	boot                // zones get their power back
-	settle              // what takes an API that answers, and what comes back by itself
+	thaw   turn = iota // what stands still goes on
+	mend               // networks are whole
+	boot               // zones get their power back
+	settle             // what takes an API that answers, and what comes back by itself
 )
 
 // promise is what holds for a group that is hit by a fault.
@@ -84,7 +84,7 @@ func together(t election.Timing, a, b promise) promise {
 }
 
 // families are all faults.
-var families = [][]fault{processFaults, zoneFaults, serverFaults, objectFaults}
+var families = [][]fault{processFaults, zoneFaults, networkFaults, serverFaults, partFaults, objectFaults, clockFaults}
 
 func faults() (all []fault) {
 	for _, f := range families {

@@ -67,16 +67,19 @@ func frozen(part testbed.Part) injection {
 
 // unanswered makes sure that no apiserver answers a write.
 func (s *stage) unanswered(ctx context.Context) error {
-	return s.inEachZone(func(zone string) error {
-		cfg := s.bed.RESTConfig(zone)
-		cfg.Timeout = 300 * time.Millisecond
-		client, err := kubernetes.NewForConfig(cfg)
-		if err != nil {
-			return err
-		}
-		if err := touch(ctx, client, s.namespace); err == nil {
-			return fmt.Errorf("%w: the apiserver of zone %s still answers", errMissed, zone)
-		}
-		return nil
-	})
+	return s.inEachZone(func(zone string) error { return s.mute(ctx, zone) })
+}
+
+// mute makes sure that the apiserver of a zone does not answer a write.
+func (s *stage) mute(ctx context.Context, zone string) error {
+	cfg := s.bed.RESTConfig(zone)
+	cfg.Timeout = 300 * time.Millisecond
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	if err := touch(ctx, client, s.namespace); err == nil {
+		return fmt.Errorf("%w: the apiserver of zone %s still answers", errMissed, zone)
+	}
+	return nil
 }

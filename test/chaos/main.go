@@ -110,6 +110,9 @@ func run(ctx context.Context, o options) error {
 	if e.seed, next = resume(before, o.seed); e.seed == 0 {
 		e.seed = uint64(time.Now().Unix())
 	}
+	if err := steppable(ctx, e.rounds); err != nil {
+		return err
+	}
 	fmt.Printf("Seed %d, from run %d on; %d faults and pairs to choose from.\n", e.seed, next, len(e.rounds))
 	done, err := e.all(ctx, next)
 	return errors.Join(err, conclude(o, append(before, done...)))

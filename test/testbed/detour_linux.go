@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,8 @@ type detour struct {
 	zones  map[netip.Addr]string
 	names  []string
 	paths  sync.WaitGroup
+	late   atomic.Int64 // packets that have been delivered
+	lost   atomic.Int64
 
 	mu    sync.Mutex
 	state state
@@ -134,11 +137,13 @@ func (d *detour) run() {
 		}
 		due, arrives := paths[p].pass(time.Now(), d.weather(p))
 		if !arrives {
+			d.lost.Add(1)
 			continue
 		}
 		select {
 		case queues[p] <- parcel{due, data[:n]}:
-		default: // lost, as where a router's memory is full
+		default: // as where a router's memory is full
+			d.lost.Add(1)
 		}
 	}
 }
@@ -159,7 +164,15 @@ func (d *detour) deliver(queue <-chan parcel) {
 		time.Sleep(time.Until(p.due))
 		// It fails when the device is closed, and then nothing matters.
 		_, _ = d.device.Write(p.data)
+		d.late.Add(1)
 	}
+}
+
+func (n *namespaces) weathered() (late, lost int64) {
+	if n.detour == nil {
+		return 0, 0
+	}
+	return n.detour.late.Load(), n.detour.lost.Load()
 }
 
 // routes names the slot's own table of routes, and the rules that lead to it.

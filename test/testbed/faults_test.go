@@ -123,7 +123,9 @@ func killsLeader(t *testing.T, bed *Testbed) {
 	ok(t, bed.Kill(t.Context(), Etcd, leader))
 	losesLeader(t, bed, leader)
 	ok(t, bed.Start(t.Context(), Etcd, leader))
-	if err := bed.Start(t.Context(), Etcd, leader); err == nil {
+	runs := bed.zones[leader].etcd
+	ok(t, bed.Start(t.Context(), Etcd, leader))
+	if bed.zones[leader].etcd != runs {
 		t.Error("a member that runs was started again")
 	}
 }
@@ -161,6 +163,10 @@ func silencesConnections(t *testing.T, bed *Testbed) {
 		ok(t, bed.SilenceConnections("za", what))
 		asker.expect("silent")
 		asker.says(http.StatusNotFound)
+		lost, err := bed.Silenced("za")
+		if err != nil || lost == 0 {
+			t.Errorf("%d packets were lost (%v)", lost, err)
+		}
 	}
 }
 
@@ -192,6 +198,9 @@ func setsWeather(t *testing.T, bed *Testbed) {
 	ok(t, bed.SetWeather("za", Weather{Delay: 20 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.02}))
 	writes(t, bed, "za")
 	ok(t, bed.SetWeather("za", Weather{}))
+	if late, lost := bed.Weathered(); late == 0 || lost == 0 {
+		t.Errorf("%d packets were late and %d lost", late, lost)
+	}
 }
 
 // writesPerSecond is how often a slow disk takes a write.

@@ -115,6 +115,9 @@ func (l *links) environ(zone string) []string {
 	return []string{"HTTPS_PROXY=http://" + l.proxies[zone]}
 }
 
+func (l *links) weathered() (late, lost int64)                 { return 0, 0 }
+func (l *links) silenced(context.Context, string) (int, error) { return 0, nil }
+
 // apply sets the valves, then the backends of the virtual IPs.
 func (l *links) apply(_ context.Context, s state) error {
 	for _, to := range l.zones {

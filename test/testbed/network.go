@@ -37,6 +37,11 @@ type network interface {
 	// apply brings the network into a state. When it returns, nothing passes
 	// any more where the state says so. Repeating it is harmless.
 	apply(ctx context.Context, s state) error
+	// weathered counts the packets that weather has held and lost so far.
+	weathered() (late, lost int64)
+	// silenced counts the packets of a zone that were lost by silence, since the
+	// silence or the VIP changed last.
+	silenced(ctx context.Context, zone string) (int, error)
 	// close takes the network down and waits until nothing is left of it.
 	close() error
 }

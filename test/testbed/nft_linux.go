@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -74,13 +76,32 @@ func (n *namespaces) silence(past []Silence) string {
 		fmt.Fprintf(&out, "add chain ip vip %[1]s { type filter hook %[1]s priority -150; policy accept; }\nflush chain ip vip %[1]s\n", hook)
 	}
 	for i, what := range past {
-		fmt.Fprintf(&out, "add rule ip vip prerouting ct mark %d ct direction reply drop\n", i+1)
+		fmt.Fprintf(&out, "add rule ip vip prerouting ct mark %d ct direction reply counter drop\n", i+1)
 		if what == BothWays {
-			fmt.Fprintf(&out, "add rule ip vip output %s ct mark %d drop\n", vipMatch, i+1)
+			fmt.Fprintf(&out, "add rule ip vip output %s ct mark %d counter drop\n", vipMatch, i+1)
 		}
 	}
 	fmt.Fprintf(&out, "add rule ip vip output %s ct state new ct mark set %d\n", vipMatch, len(past)+1)
 	return out.String()
+}
+
+// counted is a counter of nftables.
+var counted = regexp.MustCompile(`counter packets (\d+)`)
+
+func (n *namespaces) silenced(ctx context.Context, zone string) (int, error) {
+	rules, err := output(ctx, "", "ip", "netns", "exec", n.namespace(zone), "nft", "list", "table", "ip", "vip")
+	if err != nil {
+		return 0, fmt.Errorf("count what was silenced in zone %s: %w", zone, err)
+	}
+	sum := 0
+	for _, found := range counted.FindAllStringSubmatch(rules, -1) {
+		packets, err := strconv.Atoi(found[1])
+		if err != nil {
+			return 0, fmt.Errorf("count what was silenced in zone %s: %w", zone, err)
+		}
+		sum += packets
+	}
+	return sum, nil
 }
 
 // run runs a command of the system with some input, and returns what it had to

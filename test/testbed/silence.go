@@ -38,3 +38,14 @@ func (t *Testbed) SilenceConnections(zone string, what Silence) error {
 	t.say("zone %s: connections through the virtual IP go silent (%s)", zone, what)
 	return t.settle(t.ctx)
 }
+
+// Silenced returns how many packets of a zone were lost by SilenceConnections,
+// since it or SteerVIP was used last.
+func (t *Testbed) Silenced(zone string) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, err := t.zone(zone); err != nil {
+		return 0, fmt.Errorf("count silenced packets: %w", err)
+	}
+	return t.network.silenced(t.ctx, zone)
+}

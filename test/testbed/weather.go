@@ -58,6 +58,14 @@ func (t *Testbed) SetWeather(zone string, w Weather) error {
 	return nil
 }
 
+// Weathered returns how many packets weather has made late, and how many it has
+// lost, since Start.
+func (t *Testbed) Weathered() (late, lost int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.network.weathered()
+}
+
 // between is the weather between two of these zones.
 func (s state) between(zones []string, p pair) Weather {
 	for _, zone := range zones {

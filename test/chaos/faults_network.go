@@ -1,0 +1,122 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/testbed"
+)
+
+// networkFaults are those that take a part of the packets away.
+var networkFaults = []fault{
+	{
+		name: "leader-zone-mute", about: "nothing that the leader's zone says reaches the others; what they say does",
+		lasts: aTakeover, asks: true, inject: oneWay(true), ends: mend, promise: takeover,
+	},
+	{
+		name: "leader-zone-deaf", about: "nothing that others say reaches the leader's zone; what it says does",
+		lasts: aTakeover, asks: true, inject: oneWay(false), ends: mend, promise: takeover,
+	},
+	{
+		name: "network-bad", about: "the network of the leader's zone slow and lossy: 50 to 100 ms each way, 5 % lost", namespaces: true,
+		lasts: aTakeover, asks: true, inject: networkBad, ends: mend, promise: badNetwork,
+	},
+	{
+		name: "connections-silent", about: "all connections to the API silent for good, watches too; new ones work", namespaces: true,
+		lasts: aTakeover, inject: silenced(testbed.BothWays), promise: reconnected,
+	},
+	{
+		name: "answers-lost", about: "no answer comes any more on any connection to the API; what is asked is done; new ones work", namespaces: true,
+		lasts: aTakeover, inject: silenced(testbed.Answers), promise: reconnected,
+	},
+}
+
+// badWeather is what a connection between far continents has on a bad day.
+var badWeather = testbed.Weather{Delay: 50 * time.Millisecond, Jitter: 50 * time.Millisecond, Loss: 0.05}
+
+// badNetwork: a packet that is lost twice comes more than a second late. So a
+// term may end, and another lead.
+func badNetwork(t election.Timing, lasted time.Duration) promise {
+	return promise{gap: takeover(t, lasted).gap, changes: mostChanges}
+}
+
+// reconnected: one request is lost.
+func reconnected(t election.Timing, lasted time.Duration) promise {
+	p := untouched(t, lasted)
+	return promise{gap: p.gap + t.WithDefaults().AttemptTimeout, changes: p.changes}
+}
+
+// oneWay cuts what the leader's zone says, or what it hears.
+func oneWay(says bool) injection {
+	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+		zone := s.leaderZone()
+		undo := func(context.Context) error { return s.bed.Heal() }
+		if s.isDark(zone) {
+			return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
+		}
+		for _, other := range startingWith(zone)[1:] {
+			from, to := other, zone
+			if says {
+				from, to = zone, other
+			}
+			if err := s.bed.PartitionOneWay(from, to); err != nil {
+				return undo, err
+			}
+		}
+		// Its member of etcd has no quorum.
+		return undo, s.silent(ctx, zone)
+	}
+}
+
+func networkBad(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+	zone := s.leaderZone()
+	undo := func(context.Context) error { return s.bed.SetWeather(zone, testbed.Weather{}) }
+	late, lost := s.bed.Weathered()
+	if err := s.bed.SetWeather(zone, badWeather); err != nil {
+		return undo, err
+	}
+	return undo, s.soon(ctx, func() error {
+		if moreLate, moreLost := s.bed.Weathered(); moreLate == late || moreLost == lost {
+			return fmt.Errorf("%w: %d packets were late and %d lost", errMissed, moreLate-late, moreLost-lost)
+		}
+		return nil
+	})
+}
+
+// silenced silences the connections of all zones.
+func silenced(what testbed.Silence) injection {
+	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
+		for _, zone := range zones {
+			if err := s.bed.SilenceConnections(zone, what); err != nil {
+				return nil, err
+			}
+		}
+		return nil, s.inEachZone(func(zone string) error {
+			return s.soon(ctx, func() error {
+				if packets, err := s.bed.Silenced(zone); packets == 0 || err != nil {
+					return fmt.Errorf("%w: no packet of zone %s was lost (%w)", errMissed, zone, err)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// soon waits a few seconds until a fault is seen to bite.
+func (s *stage) soon(ctx context.Context, bites func() error) error {
+	for began := time.Now(); ; {
+		err := bites()
+		if err == nil || time.Since(began) > 5*time.Second {
+			return err
+		}
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
