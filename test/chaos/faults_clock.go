@@ -20,7 +20,7 @@ const clockStepped = "clock-stepped"
 // clockFaults are those of wall clocks.
 var clockFaults = []fault{
 	{
-		name: clockStepped, about: "wall clocks stepped: the leader's by an hour, the others' by one the other way",
+		name: clockStepped, about: "wall clocks stepped by an hour, leader's and others' apart",
 		lasts: aTakeover, inject: stepClocks, ends: mend, promise: untouched,
 	},
 }

@@ -16,23 +16,23 @@ import (
 // networkFaults are those that take a part of the packets away.
 var networkFaults = []fault{
 	{
-		name: "leader-zone-mute", about: "nothing that the leader's zone says reaches the others; what they say does",
+		name: "leader-zone-mute", about: "leader's zone not heard by the rest, and hears it",
 		lasts: aTakeover, asks: true, inject: oneWay(true), ends: mend, promise: takeover,
 	},
 	{
-		name: "leader-zone-deaf", about: "nothing that others say reaches the leader's zone; what it says does",
+		name: "leader-zone-deaf", about: "leader's zone hears nothing of the rest, and is heard",
 		lasts: aTakeover, asks: true, inject: oneWay(false), ends: mend, promise: takeover,
 	},
 	{
-		name: "network-bad", about: "the network of the leader's zone slow and lossy: 50 to 100 ms each way, 5 % lost", namespaces: true,
+		name: "network-bad", about: "leader's zone 50 to 100 ms away, 5 % of packets lost", namespaces: true,
 		lasts: aTakeover, asks: true, inject: networkBad, ends: mend, promise: badNetwork,
 	},
 	{
-		name: "connections-silent", about: "all connections to the API silent for good, watches too; new ones work", namespaces: true,
+		name: "connections-silent", about: "open connections to the API silent for good, watches too", namespaces: true,
 		lasts: aTakeover, inject: silenced(testbed.BothWays), promise: reconnected,
 	},
 	{
-		name: "answers-lost", about: "no answer comes any more on any connection to the API; what is asked is done; new ones work", namespaces: true,
+		name: "answers-lost", about: "open connections to the API carry requests, no answers", namespaces: true,
 		lasts: aTakeover, inject: silenced(testbed.Answers), promise: reconnected,
 	},
 }

@@ -18,7 +18,7 @@ import (
 // all parts say.
 var partFaults = []fault{
 	{
-		name: "apiserver-frozen", about: "the apiserver in the leader's zone frozen for a while",
+		name: "apiserver-frozen", about: "apiserver in the leader's zone frozen for a while",
 		lasts: aTakeover, asks: true, inject: apiserverFrozen, ends: thaw, promise: takeover,
 	},
 	{
@@ -30,11 +30,11 @@ var partFaults = []fault{
 		lasts: aTakeover, asks: true, inject: etcdLeaderKilled, ends: settle, promise: reelection,
 	},
 	{
-		name: "disk-slow", about: "the disk of etcd's leader slow: 4 writes a second",
+		name: "disk-slow", about: "disk of etcd's leader slow: 4 writes a second",
 		lasts: aTakeover, asks: true, inject: diskSlow, ends: thaw, promise: reelection,
 	},
 	{
-		name: "requests-rejected", about: "429 Too Many Requests by every apiserver",
+		name: "requests-rejected", about: "every apiserver says 429 Too Many Requests",
 		lasts: anOutage, asks: true, inject: requestsRejected, ends: settle, promise: rejection,
 	},
 }
@@ -45,12 +45,13 @@ const electionOfEtcd = 3 * time.Second
 // reelection: nobody gets an answer until etcd has another leader, and then only
 // by way of the other zones.
 func reelection(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: outage(t, electionOfEtcd).gap + takeover(t, lasted).gap, changes: 2}
+	return promise{gap: outage(t, electionOfEtcd).limit() + takeover(t, lasted).gap, changes: 2}
 }
 
 // rejection: an outage, after which candidates wait as long as they were told to.
 func rejection(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: outage(t, lasted).gap + time.Second, changes: 1}
+	p := outage(t, lasted)
+	return promise{gap: p.gap + time.Second, away: p.away, changes: 1}
 }
 
 func apiserverFrozen(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
