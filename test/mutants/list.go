@@ -102,6 +102,20 @@ var mutants = []mutant{
 		"election/lead.go", `making it anew", "token", l.term.Token)
 		l.renewAt = time.Now()`, `making it anew", "token", l.term.Token)`,
 		"election/TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm"},
+	{"S4", "work begins under a record made anew before its past is known",
+		"election/lead.go", `if r.judge.unproven(time.Now()) {
+		r.hold(l)`, `if false {
+		r.hold(l)`,
+		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
+	{"S4", "who had the record in between is forgotten",
+		"election/origin.go", `if !e.Bookmark && s.Record.Holder != "" && s.Record.Holder != j.identity {`, `if false {`,
+		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
+	{"S4", "a watch that may have left something out proves the past",
+		"election/origin.go", `case !o.marred && (o.novice || after <= o.before):`, `case !o.marred:`,
+		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
+	{"S4", "a record made anew is given up before its past is known",
+		"election/release.go", `if r.judge.unproven(time.Now()) {`, `if false {`,
+		"election/TestS4ALockThatOthersMayHaveIsNotGivenUp"},
 	{"S4", "a newcomer does not wait where it was told to",
 		"election/judge.go", `if j.waitOnAbsent {`, `if false {`,
 		"election/TestS4WaitOnAbsentMakesANewcomerWait"},
