@@ -160,8 +160,15 @@ var mutants = []mutant{
 		r.observe(a.snapshot, now)
 		return true`,
 		"election/TestS6ATermBeginsWithTheAnswerToAWrite"},
+	{"S6", "a late answer of the term before wins the next",
+		"election/campaign.go", `if a.op == opRenew || a.op == opRelease {`, `if false {`,
+		"election/TestAnAnswerThatComesAfterItsTermWinsNothing"},
 	{"S6", "no read settles what became of a write",
-		"election/lead.go", `l.unsure, l.renewAt = true, now`, `l.renewAt = now.Add(r.config.Timing.RenewInterval)`,
+		"election/lead.go", `case a.conflict():
+		l.unsure`, `case a.conflict():
+		l.renewAt = now.Add(r.config.Timing.RenewInterval)
+	case false:
+		l.unsure`,
 		"election/TestS6AReadSettlesWhatBecameOfAWrite"},
 
 	{"S7", "another holder does not end the term",
@@ -592,11 +599,14 @@ func with(`,
 		"election/death.go", `return suspected && tenureOf(j.newest.Record) == j.dead`, `return suspected && j.dead != tenure{}`,
 		"election/TestAProofIsOfOneTermAlone"},
 	{"proof", "a holder is dead of whom others' details are read",
-		"election/death.go", `|| r.Details.Holder != r.Holder {`, `{`,
+		"election/death.go", ` || r.Details.Holder != r.Holder`, ``,
 		"election/TestNobodyAsksAboutAHolderWhoseDetailsAreNotBelieved"},
 	{"proof", "a holder of a part of the lock is dead",
 		"election/death.go", `j.newest.Partial || `, ``,
 		"election/TestADeadHolderOfAPartOfTheLockProvesNothing"},
+	{"proof", "the death of who waits for another is proof",
+		"election/death.go", ` || r.Details.Waits != ""`, ``,
+		"election/TestS4TheDeathOfWhoWaitsForAnotherProvesNothing"},
 	{"proof", "a record that came back is of a dead holder",
 		"election/death.go", `|| j.broken ||`, `||`,
 		"election/TestARecordThatCameBackEndsByTimeAlone"},
