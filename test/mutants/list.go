@@ -160,9 +160,6 @@ var mutants = []mutant{
 		r.observe(a.snapshot, now)
 		return true`,
 		"election/TestS6ATermBeginsWithTheAnswerToAWrite"},
-	{"S6", "a late answer of the term before wins the next",
-		"election/campaign.go", `if a.op == opRenew || a.op == opRelease {`, `if false {`,
-		"election/TestAnAnswerThatComesAfterItsTermWinsNothing"},
 	{"S6", "no read settles what became of a write",
 		"election/lead.go", `case a.conflict():
 		l.unsure`, `case a.conflict():
