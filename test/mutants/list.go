@@ -111,7 +111,7 @@ var mutants = []mutant{
 		"election/origin.go", `if !e.Bookmark && s.Record.Holder != "" && s.Record.Holder != j.identity {`, `if false {`,
 		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
 	{"S4", "a watch that may have left something out proves the past",
-		"election/origin.go", `case !o.marred && (o.novice || after <= o.before):`, `case !o.marred:`,
+		"election/origin.go", ` && after <= o.before`, ``,
 		"election/TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid"},
 	{"S4", "a record made anew is given up before its past is known",
 		"election/release.go", `if r.judge.unproven(time.Now()) {`, `if false {`,
