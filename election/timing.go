@@ -18,8 +18,8 @@ const (
 	StopTimeoutDefault   = 30 * time.Second
 )
 
-// Timing holds the durations of an election. All candidates for a lock should
-// have the same. Zero fields get defaults; see [Timing.Validate] for the law
+// Timing holds the durations of an election, each at most a year. All candidates
+// for a lock should have the same. Zero fields get defaults; see [Timing.Validate] for the law
 // that the values must obey.
 type Timing struct {
 	// LeaseDuration is how long others must leave the lock alone after they
@@ -44,7 +44,7 @@ type Timing struct {
 	// leader when the API is back after an outage. Zero means two RenewIntervals.
 	Precedence time.Duration
 	// MaxClockDrift is how much the rates of any two machines' clocks may
-	// differ, as a fraction: 0.01 is 1 %.
+	// differ, as a fraction: 0.01 is 1 %. At most a half.
 	MaxClockDrift float64
 	// Exclusive says that no client-go candidate shares the lock. They
 	// compare times in whole seconds, so that without Exclusive a

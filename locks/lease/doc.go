@@ -7,7 +7,8 @@
 // owner references and annotations of others are kept.
 //
 // Each operation is one request, without retries and without a rate limit, and
-// is bounded by its context alone. It needs a Role with these rules, in the
+// is bounded by its context alone. How long an answer may be is the client's to
+// bound, as operator.LeaseLock does; an event of a watch has 4 MiB at most. It needs a Role with these rules, in the
 // Lease's namespace:
 //
 //	apiGroups: [coordination.k8s.io]
