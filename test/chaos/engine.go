@@ -84,8 +84,8 @@ func (e *engine) one(ctx context.Context, p plan) (result, error) {
 	if ctx.Err() != nil {
 		return r, nil
 	}
-	if r.Verdict != passed {
-		if err := e.keep(s, r, all); err != nil {
+	if r.Verdict != passed || e.keep {
+		if err := e.save(s, r, all); err != nil {
 			return r, err
 		}
 	}
@@ -133,8 +133,8 @@ func (e *engine) leave() error {
 	return err
 }
 
-// keep keeps what tells of a run under build/chaos, and says how to repeat it.
-func (e *engine) keep(s *stage, r result, all map[string]evidence) error {
+// save keeps what tells of a run under build/chaos, and says how to repeat it.
+func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	root, err := testbed.Root()
 	if err != nil {
 		return err

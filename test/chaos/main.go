@@ -40,7 +40,7 @@ type options struct {
 	html          string
 	ledger        ledger
 	network       testbed.Network
-	summary       bool
+	summary, keep bool
 }
 
 func parse(args []string) (o options, err error) {
@@ -52,6 +52,7 @@ func parse(args []string) (o options, err error) {
 	f.StringSliceVar(&o.faults, "faults", nil, "faults to choose from, or pairs as a+b; all by default")
 	f.StringVar(&o.html, "html", "build/chaos.html", "file for the table as a page, in the repository")
 	f.StringVar(&o.ledger.path, "ledger", "", "file to append results to; runs go on where it ended")
+	f.BoolVar(&o.keep, "keep", false, "keep the logs of runs that passed, too")
 	summary := f.String("summary", "", "only print the table of this ledger")
 	network := f.String("network", "auto", "auto, namespaces (needs root) or links")
 	if err := f.Parse(args); err != nil {

@@ -167,7 +167,14 @@ func (s *stage) recover(ctx context.Context, since time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTime)
 	defer cancel()
 	_ = s.each(func(g *group) error {
-		_ = g.wrote(ctx, since)
+		patient := ctx
+		if !g.ours() && len(s.plan.Faults) > 1 {
+			// It may take minutes, which runs of one fault show well enough.
+			var cancel context.CancelFunc
+			patient, cancel = context.WithTimeout(ctx, recoverTime/4)
+			defer cancel()
+		}
+		_ = g.wrote(patient, since)
 		return nil
 	})
 }

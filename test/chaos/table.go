@@ -42,6 +42,14 @@ func (t tally) rank(i int) time.Duration {
 	return slices.Sorted(slices.Values(t.Gaps))[i]
 }
 
+// Most is the longest gap, in words: it was not over where somebody was silent.
+func (t tally) Most() string {
+	if t.Silent > 0 {
+		return "> " + short(t.Max())
+	}
+	return short(t.Max())
+}
+
 // add adds a group of a run.
 func (t *tally) add(g record) {
 	t.Overlaps += g.Overlaps
@@ -123,7 +131,7 @@ func (s summary) print(to io.Writer) error {
 	line := func(r row) {
 		z, c := r.Zonelect, r.ClientGo
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", r.Fault, r.Runs, r.Failed, r.Voided,
-			z.Overlaps, z.Lost, short(z.P50()), short(z.Max()), z.worst(), c.Overlaps, c.Lost, short(c.P50()), short(c.Max()))
+			z.Overlaps, z.Lost, short(z.P50()), z.Most(), z.worst(), c.Overlaps, c.Lost, short(c.P50()), c.Most())
 	}
 	head("ONE FAULT")
 	for _, r := range s.Singles {
