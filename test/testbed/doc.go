@@ -42,6 +42,16 @@
 // In both networks the test process stands outside of the zones: RESTConfig
 // reaches every zone that has power, through any partition.
 //
+// # Faults
+//
+// A zone can lose its power (CutPower, Restore) or its way to others, one way
+// too (Partition, PartitionOneWay, PartitionFromAll, Heal), or have a bad one
+// (SetWeather). A part of it can stand still or die (Pause, Resume, Kill, Start,
+// and EtcdLeader says where it hurts), or wait for its disk (SlowDisk).
+// Connections to the API can go silent (SilenceConnections), and apiservers can
+// have too much to do for a user (Reject, Admit). A program can stand still, die,
+// and have its clock stepped (see Process).
+//
 // # Controllers
 //
 // One kube-controller-manager runs outside of the zones too, without leader

@@ -18,6 +18,10 @@ import (
 // blkio is where cgroup v1 has the controller of disks.
 const blkio = "/sys/fs/cgroup/blkio"
 
+// throttlePrefix begins the names of throttles; the test process's ID and the
+// zone follow.
+const throttlePrefix = "zonelect-testbed-"
+
 // throttle is a cgroup whose programs write to a disk so many times a second.
 type throttle struct {
 	parent, dir string
@@ -35,14 +39,10 @@ func newThrottle(dir, zone string, writesPerSecond int, program *task) (*throttl
 	if err != nil {
 		return nil, err
 	}
-	left, err := filepath.Glob(filepath.Join(parent, "zonelect-testbed-*"))
-	if err != nil {
-		return nil, fmt.Errorf("look for what a dead testbed has left: %w", err)
+	if err := sweep(parent); err != nil {
+		return nil, err
 	}
-	for _, group := range left {
-		_ = os.Remove(group) // fails where programs are in it, which is a living testbed's
-	}
-	t := &throttle{parent: parent, device: device, dir: filepath.Join(parent, fmt.Sprintf("zonelect-testbed-%d-%s", os.Getpid(), zone))}
+	t := &throttle{parent: parent, device: device, dir: filepath.Join(parent, fmt.Sprintf("%s%d-%s", throttlePrefix, os.Getpid(), zone))}
 	if err := os.Mkdir(t.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make a cgroup: %w", err)
 	}
@@ -50,6 +50,21 @@ func newThrottle(dir, zone string, writesPerSecond int, program *task) (*throttl
 		return nil, errors.Join(err, t.end(program))
 	}
 	return t, nil
+}
+
+// sweep removes the cgroups of test processes that are dead.
+func sweep(parent string) error {
+	all, err := filepath.Glob(filepath.Join(parent, throttlePrefix+"*"))
+	for _, group := range all {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(group), throttlePrefix), "-")
+		if _, dead := os.Stat("/proc/" + owner); errors.Is(dead, fs.ErrNotExist) {
+			err = errors.Join(err, os.Remove(group))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove what a dead testbed has left: %w", err)
+	}
+	return nil
 }
 
 // bound sets how many writes a second there may be; 0 is no bound.

@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command clock says by how much the wall clock has been stepped since its
-// start, as the monotonic clock sees it, whenever that changes.
+// start, as the monotonic clock sees it, whenever that changes. It imports next
+// to nothing, for all of that is built anew.
 package main
 
 import (
-	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -16,7 +17,7 @@ func main() {
 		now := time.Now()
 		wall, elapsed := now.Round(0).Sub(start.Round(0)), now.Sub(start)
 		if stepped := (wall - elapsed).Round(time.Minute); stepped != last {
-			fmt.Println(stepped)
+			_, _ = syscall.Write(1, []byte(stepped.String()+"\n"))
 			last = stepped
 		}
 	}
