@@ -6,6 +6,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,12 +105,13 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 // says, as those of a process do that was stopped.
 type stopped struct {
 	election.Lock
-	bars chan struct{}
+	stands atomic.Bool
+	bars   chan struct{}
 }
 
 func (l *stopped) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
 	s, err := l.Lock.Write(ctx, base, r)
-	if l.bars != nil {
+	if l.stands.Load() {
 		<-l.bars
 	}
 	return s, err
@@ -117,10 +119,10 @@ func (l *stopped) Write(ctx context.Context, base election.Version, r election.R
 
 func TestAnAnswerThatComesAfterItsTermWinsNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
-		lock := &stopped{Lock: s.lock}
+		lock := &stopped{Lock: s.lock, bars: make(chan struct{})}
 		a := s.start("a", func(c *election.Config) { c.Lock = lock })
 		a.Leads()
-		lock.bars = make(chan struct{})
+		lock.stands.Store(true)
 		a.Loses()
 		time.Sleep(3 * interval) // it does not wait for that answer any more
 		close(lock.bars)

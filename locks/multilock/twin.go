@@ -179,7 +179,7 @@ func (t *Twin) Write(ctx context.Context, base election.Version, r election.Reco
 		}
 	}
 	now, err := t.both.Write(ctx, base, r)
-	if err != nil && !(ok && s.alone) {
+	if err != nil && (!ok || !s.alone) {
 		signal(t.turned) // half of it may stand on the legacy object, in a phase that is clean by now
 	}
 	return now, err
