@@ -43,6 +43,7 @@ type held struct {
 	theirs  bool // the holder is none of ours
 	given   bool // the holder gave it up itself
 	exists  bool
+	stolen  bool      // by others, before the lease was over
 	by      *process  // the holder
 	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
 	renewed time.Time
@@ -164,7 +165,10 @@ func (j *judge) emptied(h *held, by *process) {
 
 // took takes in that by made itself the holder, or renewed (S3, S4, S10).
 func (j *judge) took(h *held, by *process, after *election.Record) {
-	now, owed := time.Now(), h.owed
+	now, owed, stolen := time.Now(), h.owed, h.stolen && by.name == h.holder
+	if h.theirs || !by.ours {
+		owed = time.Time{}
+	}
 	if by.name != h.holder && h.holder != "" && !h.given {
 		left := h.left(now)
 		proven := by.proves && h.by != nil && h.by.isDone()
@@ -172,10 +176,13 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		case left == 0:
 		case proven:
 		case by.ours && !h.exists: // which a creation cannot tell: it may hold it, and no more
-			owed = now.Add(left)
+			if !h.stolen { // who leads goes on
+				owed = now.Add(left)
+			}
 		case by.ours:
 			j.unlawful("%v took the lock %v before the lease of %s was over", by, left, h.holder)
 		default:
+			stolen = true
 			j.rob()
 		}
 		if waited := now.Sub(by.started); by.ours && !proven && waited < h.lasts {
@@ -190,7 +197,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		}
 		return
 	}
-	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed}
+	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed, stolen: stolen}
 	if by.ours && after.LeaseDuration != by.lease {
 		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
 	}
