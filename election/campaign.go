@@ -33,9 +33,9 @@ type campaign struct {
 	blind    bool      // since the last read things may have happened unseen
 	retries  *backoff.ExponentialBackOff
 
-	denied  bool    // the last write met a conflict: one that nothing explains is not met in haste
-	barred  bool    // the lock's guardian does not let this candidate campaign
-	victory victory // the takeover that is under way
+	denied  *Version // what the last write was to replace, if it met a conflict
+	barred  bool     // the lock's guardian does not let this candidate campaign
+	victory victory  // the takeover that is under way
 }
 
 // action is what a campaign does next.
@@ -266,7 +266,10 @@ func (r *run) answered(c *campaign, a answer) bool {
 		return true
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
-	c.unsure, c.retryAt, c.denied = true, now, a.conflict()
+	c.unsure, c.retryAt, c.denied = true, now, nil
+	if a.conflict() {
+		c.denied = &a.base
+	}
 	if c.failed {
 		c.retryAt = now.Add(c.retries.NextBackOff())
 		c.claimAt = a.sent.awake.Add(r.config.Timing.spacing())
@@ -284,7 +287,7 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	c.retries.Reset()
 	c.unsure = false
 	news := r.observeRead(a, c.blind, now)
-	if c.denied && !news {
+	if r.stands(c.denied) {
 		c.claimAt = now.Add(r.config.Timing.RenewInterval / 10)
 	}
 	c.blind = false
@@ -303,6 +306,13 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	if c.rewatch {
 		r.watcher.start(r.watching)
 	}
+}
+
+// stands reports whether what a write was to replace is still the newest that is
+// known, after it met a conflict and a read: nothing explains that, and a server
+// that refuses all writes is not asked in haste.
+func (r *run) stands(denied *Version) bool {
+	return denied != nil && r.judge.newest.Version.Number == denied.Number
 }
 
 // heard takes in an event of the watch.

@@ -214,3 +214,19 @@ func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
 		a.Leads()
 	})
 }
+
+// TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained, as where somebody
+// has set an annotation just then.
+func TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		a.link.Set(electiontest.Fault{Delay: 100 * time.Millisecond})
+		time.Sleep(interval + 50*time.Millisecond) // its renewal is on its way
+		edited := s.write(func(r *election.Record) { r.Evacuated = "zx" })
+		time.Sleep(451 * time.Millisecond) // for its answer, a read, and the next to arrive
+		if now := s.record(); !now.RenewTime.After(edited.Record.RenewTime) {
+			t.Errorf("after the conflict nothing was renewed: %+v", now)
+		}
+	})
+}

@@ -44,7 +44,7 @@ type leadership struct {
 	sent    moment    // of the last renewal that extended the trust
 	renewAt time.Time // when to send the next
 	unsure  bool      // a read must tell how things are before the next write
-	denied  bool      // the last renewal met a conflict
+	denied  *Version  // what the last renewal was to replace, if it met a conflict
 	failed  bool      // the last request got no answer
 	retries *backoff.ExponentialBackOff
 }
@@ -282,19 +282,18 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 	}
 	switch {
 	case a.conflict():
-		l.unsure, l.renewAt, l.denied = true, now, true
+		l.unsure, l.renewAt, l.denied = true, now, &a.base
 	case a.err != nil:
 		l.renewAt = latest(a.sent.awake.Add(l.retries.NextBackOff()), now)
 	case a.op == opRead:
 		l.unsure = false
-		news := r.observeRead(a, false, now)
-		if news || !a.snapshot.Version.Exists() {
+		if r.observeRead(a, false, now) || !a.snapshot.Version.Exists() {
 			r.inspect(l)
 		}
-		if l.denied && !news { // nothing explains it: no haste
+		if r.stands(l.denied) {
 			l.renewAt = now.Add(r.config.Timing.RenewInterval / 10)
 		}
-		l.denied = false
+		l.denied = nil
 	default:
 		r.renewed(l, a, now)
 	}
