@@ -153,13 +153,18 @@ func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
 	defer cancel()
 	for _, c := range cures {
 		if broken := c.cure(healing); broken != nil {
-			// Not %w: a bed that cannot be healed is of no use any more.
-			return time.Since(began), fmt.Errorf("heal after %s: %v (%v)", s.plan.name(), broken, err)
+			return time.Since(began), unhealed(fmt.Sprintf("heal after %s: %v (before: %v)", s.plan.name(), broken, err))
 		}
 	}
 	lasted = time.Since(began)
 	return lasted, errors.Join(err, s.restaff(ctx))
 }
+
+// unhealed says that the testbed is of no use any more. It wraps nothing: that
+// something did not bite is another matter.
+type unhealed string
+
+func (u unhealed) Error() string { return string(u) }
 
 // recover waits until all groups write again. Who does not is found out by the
 // judge.
