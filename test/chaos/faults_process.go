@@ -42,7 +42,7 @@ func rolled(t election.Timing, _ time.Duration) promise {
 
 func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	return nil, s.each(func(g *group) error {
-		leader, err := g.leader()
+		leader, err := g.awaitLeader(ctx)
 		if err != nil {
 			return err
 		}
@@ -50,10 +50,10 @@ func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	})
 }
 
-func leaderStopped(_ context.Context, s *stage, _ *rand.Rand) (cure, error) {
+func leaderStopped(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	var all []*seat
 	err := s.each(func(g *group) error {
-		leader, err := g.leader()
+		leader, err := g.awaitLeader(ctx)
 		if err != nil {
 			return err
 		}

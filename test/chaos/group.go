@@ -109,20 +109,35 @@ func (g *group) seat(zone string) *seat {
 	return last
 }
 
-// leader is who began to lead last, and has not stopped.
+// leader is who began to lead last. Its term may be over, as long as nobody else
+// leads and it lives.
 func (g *group) leader() (*seat, error) {
 	var leader *seat
 	var since time.Time
 	for _, one := range g.all() {
-		terms := history.TermsOf(history.Span{Open: true}, one.Events())
-		if n := len(terms); n > 0 && terms[n-1].Open && one.alive() && terms[n-1].Start.After(since) {
-			leader, since = one, terms[n-1].Start
+		for _, e := range one.Events() {
+			if e.Event == "leading" && e.Time.After(since) {
+				leader, since = one, e.Time
+			}
 		}
 	}
-	if leader == nil {
+	if leader == nil || !leader.alive() {
 		return nil, fmt.Errorf("%w: nobody leads among %s", errMissed, g.name)
 	}
 	return leader, nil
+}
+
+// awaitLeader waits until another leads, where the leader is dead.
+func (g *group) awaitLeader(ctx context.Context) (*seat, error) {
+	for began := time.Now(); ; {
+		leader, err := g.leader()
+		if err == nil || time.Since(began) > bounds(g.stage.plan.Timing, 0).DeadServer.Worst.Total() {
+			return leader, err
+		}
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // followers are the candidates that live and do not lead, in the order of their
