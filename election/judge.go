@@ -178,9 +178,13 @@ func (j *judge) byWallClock(s Snapshot, now time.Time) time.Time {
 }
 
 // reclaimable is when a record of the candidate's own may be taken back: at
-// once, unless it is what is left of one that another had just before, who does
-// not know that the rest is gone.
+// once, unless it is not known who had the lock before it was made (S4), or it is
+// what is left of one that another had just before, who does not know that the
+// rest is gone.
 func (j *judge) reclaimable() time.Time {
+	if j.origin.number != 0 {
+		return latest(j.seen, j.origin.until)
+	}
 	if !j.newest.Partial || j.prior.Holder == "" || j.prior.Holder == j.identity {
 		return j.seen
 	}

@@ -47,7 +47,7 @@ func (j *judge) mayAsk() bool { return (j.exists || j.waitOnAbsent) && !j.coarse
 
 // asks reports whether it is not known who had the lock before a takeover of base.
 func (j *judge) asks(base Snapshot) bool {
-	return !base.Version.Exists() && j.mayAsk() || j.origin.number != 0
+	return !base.Version.Exists() && j.mayAsk()
 }
 
 // unproven reports whether the own record is one that was made where there was

@@ -20,11 +20,11 @@ const onTheWay = 10 * time.Millisecond
 
 // deletedTwice has b take a deleted record over, and cuts b off; its record is
 // deleted too, right before c makes another one.
-func deletedTwice(s *stage, link electiontest.Fault) (c *seat) {
+func deletedTwice(s *stage, link electiontest.Fault, options ...func(*election.Config)) (c *seat) {
 	a := s.start("a")
 	a.Leads()
 	b := s.start("b")
-	c = s.start("c")
+	c = s.start("c", options...)
 	a.link.Set(cut)
 	s.lock.Delete()
 	a.Stop()
@@ -99,6 +99,25 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestS4WhoGivesUpAWaitingLockLeavesItAlone(t *testing.T) {
+	scenario(t, func(s *stage) {
+		c := deletedTwice(s, electiontest.Fault{Mute: true}, func(c *election.Config) {
+			c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
+				tell([]election.Peer{peer("b"), peer("c")})
+				<-ctx.Done()
+			}
+		})
+		time.Sleep(5 * time.Second)
+		s.write(func(r *election.Record) { r.Evacuated = "z-c" })
+		time.Sleep(2 * interval) // its watch is silent: it hears of it by its renewal's answer
+		before := c.link.Calls("write")
+		time.Sleep(2 * interval)
+		if n := c.link.Calls("write") - before; n > 0 {
+			t.Errorf("%d writes", n)
+		}
+	})
 }
 
 // stopped is a lock whose writes return when bars is closed, whatever their context
