@@ -43,9 +43,9 @@ type held struct {
 	theirs  bool // the holder is none of ours
 	given   bool // the holder gave it up itself
 	exists  bool
-	stolen  bool      // by others, before the lease was over
 	by      *process  // the holder
 	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
+	owedTo  *process  // whose lease that is
 	renewed time.Time
 	lasts   time.Duration
 	record  election.Record // of the last renewal
@@ -165,7 +165,7 @@ func (j *judge) emptied(h *held, by *process) {
 
 // took takes in that by made itself the holder, or renewed (S3, S4, S10).
 func (j *judge) took(h *held, by *process, after *election.Record) {
-	now, owed, stolen := time.Now(), h.owed, h.stolen && by.name == h.holder
+	now, owed, owedTo := time.Now(), h.owed, h.owedTo
 	if h.theirs || !by.ours {
 		owed = time.Time{}
 	}
@@ -176,16 +176,18 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		case left == 0:
 		case proven:
 		case by.ours && !h.exists: // which a creation cannot tell: it may hold it, and no more
-			if !h.stolen { // who leads goes on
-				owed = now.Add(left)
+			if !now.Before(h.owed) { // else its holder may not work either
+				owed, owedTo = now.Add(left), h.by
+			}
+			if _, works := j.working[by]; works || owedTo == by { // who leads goes on
+				owed = time.Time{}
 			}
 		case by.ours:
 			j.unlawful("%v took the lock %v before the lease of %s was over", by, left, h.holder)
 		default:
-			stolen = true
 			j.rob()
 		}
-		if waited := now.Sub(by.started); by.ours && !proven && waited < h.lasts {
+		if waited := now.Sub(by.started); by.ours && h.exists && !proven && waited < h.lasts {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}
@@ -197,7 +199,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		}
 		return
 	}
-	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed, stolen: stolen}
+	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
 	if by.ours && after.LeaseDuration != by.lease {
 		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
 	}
