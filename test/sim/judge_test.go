@@ -185,7 +185,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		case by.ours:
 			j.unlawful("%v took the lock %v before the lease of %s was over", by, left, h.holder)
 		default:
-			j.rob()
+			j.rob(h.by)
 		}
 		if waited := now.Sub(by.started); by.ours && h.exists && !proven && waited < h.lasts {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
@@ -212,7 +212,8 @@ func sameRenewal(a, b election.Record) bool {
 }
 
 // rob notes that somebody of the others took a lock that was held.
-func (j *judge) rob() {
+func (j *judge) rob(holder *process) {
+	j.robbed[holder] = true // it may trust its term, and not work yet
 	for p := range j.working {
 		if p.ours {
 			j.robbed[p] = true
