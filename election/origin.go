@@ -77,6 +77,9 @@ func (r *run) hear(e Event, now time.Time) bool {
 	r.watcher.hear(e, now)
 	r.note(opWatch, nil)
 	news := !e.Bookmark && r.observe(e.Snapshot, now)
+	if news && !e.Gapless && !e.Snapshot.Version.Exists() {
+		r.judge.seen, r.judge.gap = now, true // as after a read that found nothing
+	}
 	r.judge.hindsight(e, r.watcher.after)
 	return news
 }

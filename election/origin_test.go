@@ -120,6 +120,56 @@ func TestS4WhoGivesUpAWaitingLockLeavesItAlone(t *testing.T) {
 	})
 }
 
+// coarse is a lock whose watches tell no more than the newest state, and that
+// late.
+type coarse struct {
+	election.Lock
+	late time.Duration
+}
+
+func (l coarse) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	all, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- l.Lock.Watch(ctx, from, all) }()
+	var last election.Event
+	var tell <-chan time.Time
+	for {
+		select {
+		case last = <-all:
+			if last.Gapless = false; tell == nil {
+				tell = time.After(l.late)
+			}
+		case <-tell:
+			tell = nil
+			select {
+			case events <- last:
+			case <-ctx.Done():
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b", func(c *election.Config) {
+			c.Lock = coarse{c.Lock, time.Second}
+			c.HeadStart = func(election.Takeover) time.Duration { return 1500 * time.Millisecond }
+		})
+		time.Sleep(2 * interval)
+		a.Stop()
+		time.Sleep(1100 * time.Millisecond) // b has heard of the release
+		c := s.start("c")
+		c.Leads()
+		c.link.Set(cut)
+		s.lock.Delete() // which is all that b hears of c's term
+		b.Leads()
+		time.Sleep(time.Second) // c would still work
+	})
+}
+
 // stopped is a lock whose writes return when bars is closed, whatever their context
 // says, as those of a process do that was stopped.
 type stopped struct {

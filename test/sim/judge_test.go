@@ -191,7 +191,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}
-	if by.name == h.holder && !h.given && sameRenewal(*after, h.record) {
+	if by.name == h.holder && h.exists && !h.given && sameRenewal(*after, h.record) {
 		// Nobody can tell it from the one before. client-go writes such a one
 		// after a renewal whose answer was lost.
 		if by.ours {
