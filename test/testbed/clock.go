@@ -51,7 +51,7 @@ func BuildSteppable(ctx context.Context, pkg string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	overlay, err := clockOverlay(ctx, filepath.Join(root, "build", "clock"))
+	overlay, err := clockOverlay(ctx, filepath.Join(root, "build", "_clock")) // no package of ./...
 	if err != nil {
 		return "", fmt.Errorf("build %s with a wall clock that can be stepped: %w", pkg, err)
 	}
