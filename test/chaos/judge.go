@@ -156,7 +156,7 @@ func (f *findings) works(e evidence) {
 	}
 	last := ""
 	for _, term := range slices.SortedFunc(slices.Values(e.Terms), func(a, b history.Span) int { return a.Start.Compare(b.Start) }) {
-		if term.Start.After(e.Fault) {
+		if term.Start.After(e.Fault) && !term.Start.After(e.Over) { // while all are stopped, each may lead in turn
 			f.Terms++
 			if last != "" && term.Pod != last {
 				f.Changes++

@@ -68,6 +68,14 @@ func TestAHandoverIsNoOverlap(t *testing.T) {
 	}
 }
 
+func TestWhoLeadsAsAllAreStoppedIsNoChange(t *testing.T) {
+	s := newStory()
+	s.Terms = append(s.Terms, history.Span{Pod: "c", Start: at(12.1), End: at(12.2)})
+	if f := judge(s.evidence); f.Terms != 1 || f.Changes != 1 {
+		t.Errorf("found %+v", f)
+	}
+}
+
 func TestTwoThatWriteInTurnOverlapOnce(t *testing.T) {
 	for name, spoil := range map[string]func(*story){
 		"an earlier term's write is acknowledged": func(s *story) { s.write("a", 10, 5, at(11.5), "") },
