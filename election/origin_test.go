@@ -61,6 +61,18 @@ func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testi
 	}
 }
 
+func TestS4AWatchThatBeganAnewProvesNothingOfBefore(t *testing.T) {
+	scenario(t, func(s *stage) {
+		c := deletedTwice(s, electiontest.Fault{Mute: true})
+		time.Sleep(5 * time.Second) // b trusts its term for twice that
+		s.lock.Expire()
+		c.link.Set(electiontest.Fault{})
+		if _, took := c.Leads(); took < lease-5*time.Second {
+			t.Errorf("c leads after %v", took)
+		}
+	})
+}
+
 func TestS4WhoMakesADeletedRecordAnewLeadsAtOnceWhereTheWatchLeavesNothingOut(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

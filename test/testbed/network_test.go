@@ -54,6 +54,9 @@ func onEachNetwork(t *testing.T, test func(t *testing.T, kind Network)) {
 // newBench makes a bench on this network, in which everything passes.
 func newBench(t *testing.T, kind Network) *bench {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes real time: make e2e runs it")
+	}
 	b := &bench{t: t, launcher: newLauncher(), dir: t.TempDir(), servers: map[string]*helper{}, state: newState()}
 	var err error
 	if kind == Namespaces {
