@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 const (
@@ -60,7 +62,7 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 		} else if ctx.Err() == nil {
 			why = []string{err.Error()} // perhaps it passes
 		}
-		if err := pause(ctx, lookInterval); err != nil {
+		if err := sleep.For(ctx, lookInterval); err != nil {
 			return last, &NotFollowedError{Phase: last.Phase, Why: why, Err: err}
 		}
 	}
@@ -102,7 +104,7 @@ func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
 	var p pulse
 	o := &observer{Migration: m}
 	for p.see(r); !p.beats && !p.silent(r); p.see(r) {
-		if err := pause(ctx, lookInterval); err != nil {
+		if err := sleep.For(ctx, lookInterval); err != nil {
 			return false, err
 		}
 		if err := o.readLease(ctx, &r); err != nil {
@@ -110,14 +112,4 @@ func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
 		}
 	}
 	return p.beats, nil
-}
-
-// pause waits, and returns the cause of ctx's end if that comes first.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

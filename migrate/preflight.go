@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -110,7 +111,7 @@ func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 		return pod.State == ownerref.Completed || pod.State == ownerref.Evicted || pod.State == ownerref.Preempted
 	}
 	for end := time.Now().Add(kubeletPatience); slices.ContainsFunc(r.LegacyPods, finished) && time.Now().Before(end); {
-		if err := pause(ctx, time.Second); err != nil {
+		if err := sleep.For(ctx, time.Second); err != nil {
 			return p, err
 		}
 		if r, err = p.look(ctx); err != nil {

@@ -33,6 +33,7 @@ const (
 	rawapi     = internal + "/rawapi"
 	presence   = internal + "/presence"
 	record     = internal + "/record"
+	sleep      = internal + "/sleep"
 	locks      = module + "/locks"
 	zone       = module + "/zone"
 	migrate    = module + "/migrate"
@@ -58,8 +59,8 @@ var house = map[string]row{
 	"locks/lease":           onTheAPI,
 	"locks/ownerref":        {allowed: append([]string{presence}, onTheAPI.allowed...)},
 	"locks/annotation":      onTheAPI,
-	"locks/multilock":       {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, logr, backoff}},
-	"migrate":               {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, logr}},
+	"locks/multilock":       {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, sleep, logr, backoff}},
+	"migrate":               {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, sleep, logr}},
 	"zone": {
 		allowed: []string{election},
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},

@@ -19,6 +19,7 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -202,7 +203,7 @@ func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBack
 		if time.Since(a.made) > steady {
 			a.remakes.Reset()
 		}
-		if atOnce := err == nil && a.who.shielded; !atOnce && !pause(ctx, a.remakes.NextBackOff()) {
+		if atOnce := err == nil && a.who.shielded; !atOnce && sleep.For(ctx, a.remakes.NextBackOff()) != nil {
 			return 0, nil
 		}
 		a.who.lease.Logger.Info("the own presence object was deleted: making it anew")
@@ -309,7 +310,7 @@ func (a *attendance) follow(ctx context.Context) {
 			refused = true
 			a.who.lease.Logger.Info("which other candidates there are is not known", "cause", err.Error())
 		}
-		if pause(ctx, a.after(err, delays)) && forbidden {
+		if sleep.For(ctx, a.after(err, delays)) == nil && forbidden {
 			signal(a.again) // nobody sees whether the own presence stands
 		}
 	}
@@ -352,14 +353,4 @@ func (a *attendance) holders(ctx context.Context) ([]ownerref.Owner, error) {
 
 func ownerOf(o presence.Object) ownerref.Owner {
 	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}
-}
-
-// pause waits, and reports whether ctx still goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

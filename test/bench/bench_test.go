@@ -42,15 +42,6 @@ func patience(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // measure takes one measurement, of something that goes on from one to the
 // next.
 type measure func(ctx context.Context) (time.Duration, error)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/testbed"
 )
 
@@ -91,12 +92,12 @@ func (c *contest) start() (*candidate, error) {
 func (c *contest) settle(ctx context.Context) error {
 	for _, s := range c.seats {
 		for s != c.leader && !s.follows(c.leader.identity) {
-			if err := pause(ctx, 2*time.Millisecond); err != nil {
+			if err := sleep.For(ctx, 2*time.Millisecond); err != nil {
 				return fmt.Errorf("%s does not follow %s: %w", s.identity, c.leader.identity, err)
 			}
 		}
 	}
-	return pause(ctx, 20*time.Millisecond) // for the watches to stand
+	return sleep.For(ctx, 20*time.Millisecond) // for the watches to stand
 }
 
 // next waits for the next term.

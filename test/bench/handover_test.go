@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 )
@@ -71,7 +72,7 @@ func clientGoHandsOver(t *testing.T, ctx context.Context, b *testbed.Testbed, ro
 				return 0, err
 			}
 			// At any time between two polls of the followers.
-			if err := pause(ctx, rand.N(2*c.timing.RenewInterval)); err != nil {
+			if err := sleep.For(ctx, rand.N(2*c.timing.RenewInterval)); err != nil {
 				return 0, err
 			}
 			return c.handOver(ctx)

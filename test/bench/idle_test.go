@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 func TestAnIdleFollowerAndALeaderAskForLittle(t *testing.T) {
@@ -19,11 +20,11 @@ func TestAnIdleFollowerAndALeaderAskForLittle(t *testing.T) {
 	theirs := newContest(t, ctx, b, clientGo, election.Timing{}, "client-go-idle", 2)
 	must(t, ours.settle(ctx))
 	must(t, theirs.settle(ctx))
-	must(t, pause(ctx, time.Second)) // for what comes after a term's beginning
+	must(t, sleep.For(ctx, time.Second)) // for what comes after a term's beginning
 
 	our, their := idle(t, ours), idle(t, theirs)
 	t.Logf("idling for %v", span)
-	must(t, pause(ctx, span))
+	must(t, sleep.For(ctx, span))
 	ourLeader, ourFollower := our(span)
 	theirLeader, theirFollower := their(span)
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/testbed"
 )
 
@@ -85,7 +86,7 @@ func (c *contest) kill(ctx context.Context, o *observer) (time.Duration, error) 
 	if err := c.settle(ctx); err != nil {
 		return 0, err
 	}
-	if err := pause(ctx, c.timing.RenewInterval+rand.N(c.timing.RenewInterval)); err != nil {
+	if err := sleep.For(ctx, c.timing.RenewInterval+rand.N(c.timing.RenewInterval)); err != nil {
 		return 0, err
 	}
 	dead := c.leader
@@ -117,7 +118,7 @@ func punctualWrites(t *testing.T, ctx context.Context, b *testbed.Testbed) func(
 	wait.Go(func() {
 		for {
 			due := time.Now().Add(interval)
-			if pause(writing, interval) != nil {
+			if sleep.For(writing, interval) != nil {
 				return
 			}
 			if held, err = lock.Write(ctx, held.Version, record("bare")); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/testbed"
 )
 
@@ -122,7 +123,7 @@ func (s *stage) soon(ctx context.Context, bites func() error) error {
 		if err == nil || time.Since(began) > 5*time.Second {
 			return err
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/trial"
@@ -134,7 +135,7 @@ func (g *group) awaitLeader(ctx context.Context) (*seat, error) {
 		if err == nil || time.Since(began) > bounds(g.stage.plan.Timing, 0).DeadServer.Worst.Total() {
 			return leader, err
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -161,7 +162,7 @@ func (g *group) wrote(ctx context.Context, since time.Time) error {
 				return nil
 			}
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("wait until somebody of %s writes: %w", g.name, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -96,7 +97,7 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 	if err := s.each(func(g *group) error { return g.wrote(casting, time.Now()) }); err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, s.plan.Calm); err != nil {
+	if err := sleep.For(ctx, s.plan.Calm); err != nil {
 		return nil, err
 	}
 	e := evidence{Fault: time.Now()}
@@ -107,7 +108,7 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 	}
 	e.Healed = time.Now()
 	s.recover(ctx, e.Healed)
-	if err := sleep(ctx, tail); err != nil {
+	if err := sleep.For(ctx, tail); err != nil {
 		return nil, err
 	}
 	e.Over = time.Now()
@@ -131,7 +132,7 @@ func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
 	var cures []undoing
 	for i, f := range s.plan.Faults {
 		if i > 0 && err == nil {
-			err = sleep(ctx, s.plan.Apart)
+			err = sleep.For(ctx, s.plan.Apart)
 		}
 		if err != nil {
 			break
@@ -146,7 +147,7 @@ func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
 		}
 	}
 	if err == nil {
-		err = sleep(ctx, time.Until(began.Add(s.plan.Apart+s.plan.Lasts)))
+		err = sleep.For(ctx, time.Until(began.Add(s.plan.Apart+s.plan.Lasts)))
 	}
 	slices.SortStableFunc(cures, func(a, b undoing) int { return int(a.turn - b.turn) })
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTime)

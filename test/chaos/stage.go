@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/testbed"
 )
 
@@ -206,7 +207,7 @@ func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Int
 		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 			return err
 		}
-		if over := sleep(ctx, 20*time.Millisecond); over != nil {
+		if over := sleep.For(ctx, 20*time.Millisecond); over != nil {
 			return fmt.Errorf("%w: no apiserver does what is asked: %w", errMissed, err)
 		}
 	}
@@ -307,13 +308,4 @@ func (s *stage) clear(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -101,7 +102,7 @@ func (d *demo) play(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := sleep(ctx, 5*time.Second); err != nil {
+	if err := sleep.For(ctx, 5*time.Second); err != nil {
 		return err
 	}
 	cut := time.Now()
@@ -158,7 +159,7 @@ func (d *demo) cast(ctx context.Context, t *troupe) (err error) {
 func (d *demo) succession(ctx context.Context, t *troupe, cut time.Time) (result, error) {
 	last := t.observer.Last()
 	end := last.Seen.Add(lease)
-	if err := sleep(ctx, time.Until(end)); err != nil {
+	if err := sleep.For(ctx, time.Until(end)); err != nil {
 		return result{}, err
 	}
 	d.say(end, "%-14s  the lease has ended", t.lock)
@@ -177,13 +178,4 @@ func (d *demo) succession(ctx context.Context, t *troupe, cut time.Time) (result
 		return r.fromSpans(next, cut)
 	}
 	return r, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

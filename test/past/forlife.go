@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/events"
 )
 
@@ -59,7 +60,7 @@ func (f *ForLife) Run(ctx context.Context, work func(context.Context, Term)) {
 			return
 		}
 		f.Print(events.Event{Event: "error", Error: err.Error()})
-		if sleep(ctx, containerRestart) != nil {
+		if sleep.For(ctx, containerRestart) != nil {
 			return
 		}
 	}
@@ -97,7 +98,7 @@ func (f *ForLife) become(ctx context.Context) (Term, error) {
 		if err := f.treat(ctx, lock); err != nil {
 			return Term{}, err
 		}
-		if err := sleep(ctx, pause.Step()); err != nil {
+		if err := sleep.For(ctx, pause.Step()); err != nil {
 			return Term{}, err
 		}
 	}
@@ -218,14 +219,4 @@ func (f *ForLife) warn(err error) {
 func version(object metav1.Object) uint64 {
 	n, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // zero, in tests
 	return n
-}
-
-// sleep waits for d; it returns the error of ctx if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
