@@ -39,11 +39,7 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 	if err := knownVersion(source, version); err != nil {
 		return "", err
 	}
-	bin, err := binDir(root)
-	if err != nil {
-		return "", err
-	}
-	unlock, err := lockFile(ctx, filepath.Join(bin, ".controlplane.lock"))
+	bin, unlock, err := lockedBinDir(ctx, root, ".controlplane.lock")
 	if err != nil {
 		return "", err
 	}
@@ -105,6 +101,15 @@ func binDir(root string) (string, error) {
 		return "", fmt.Errorf("make the directory for programs: %w", err)
 	}
 	return bin, nil
+}
+
+// lockedBinDir is binDir, for whoever holds a lock in it by that name.
+func lockedBinDir(ctx context.Context, root, lock string) (bin string, unlock func(), err error) {
+	if bin, err = binDir(root); err != nil {
+		return "", nil, err
+	}
+	unlock, err = lockFile(ctx, filepath.Join(bin, lock))
+	return bin, unlock, err
 }
 
 // program is a program's file name on this system.

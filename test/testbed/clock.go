@@ -42,11 +42,7 @@ func BuildSteppable(ctx context.Context, pkg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bin, err := binDir(root)
-	if err != nil {
-		return "", err
-	}
-	unlock, err := lockFile(ctx, filepath.Join(bin, ".steppable.lock"))
+	bin, unlock, err := lockedBinDir(ctx, root, ".steppable.lock")
 	if err != nil {
 		return "", err
 	}
