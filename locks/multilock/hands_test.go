@@ -105,6 +105,36 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 	})
 }
 
+// TestAShieldThatIsStrippedOfAllIsMended by whoever saw it as one, and the leader
+// among them goes on. A candidate that did not leaves it alone, and says so.
+func TestAShieldThatIsStrippedOfAllIsMended(t *testing.T) {
+	strip := func(o apitest.Object) {
+		meta := o["metadata"].(apitest.Object)
+		delete(meta, "ownerReferences")
+		delete(meta, "annotations")
+	}
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		uid := s.configMap().UID
+		s.server.Change(mapPath, strip)
+		synctest.Wait()
+		s.shielded(1)
+		a.Stays()
+		if now := s.configMap(); now.UID != uid || !now.Shield.Armed {
+			t.Errorf("the ConfigMap is %+v", now)
+		}
+	})
+	scenario(t, func(s *stage) {
+		s.holds("gone")
+		s.server.Change(mapPath, strip)
+		a := s.start("a")
+		s.waits(a, "nothing says that it is a shield: remove the ConfigMap")
+		s.server.Delete(mapPath)
+		a.Leads()
+	})
+}
+
 func TestAConfigMapThatIsDeletedAndStaysIsWaitedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.holds("gone")

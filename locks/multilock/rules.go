@@ -90,6 +90,7 @@ type situation struct {
 	floor   uint64             // the version that M6 read: events count from there
 	shown   types.UID          // the ConfigMap that the watch showed last
 	gap     bool               // the watch has missed events since
+	marked  types.UID          // the ConfigMap that was a shield when last seen, whatever is on it now
 	unheard bool               // no watch was ever agreed to
 	deaf    string             // why none is any more; empty if that is not known
 	census  census
@@ -402,6 +403,7 @@ func (s *situation) take(r ownerref.Record, now time.Time) error {
 
 // answer takes in what an own write left there.
 func (s *situation) answer(r ownerref.Record, now time.Time) error {
+	r = s.identify(r)
 	if !s.known || r.Number > s.record.Number {
 		s.adopt(r, now)
 	}
@@ -415,6 +417,7 @@ func (s *situation) answer(r ownerref.Record, now time.Time) error {
 // was the newest version known.
 func (s *situation) takeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
 	s.readAt = sent
+	r = s.identify(r)
 	if r.Kind == ownerref.Absent {
 		r.Number = asOf
 	}
@@ -435,6 +438,22 @@ func (s *situation) takeRead(r ownerref.Record, asOf uint64, sent, now time.Time
 	}
 	s.shown = r.UID
 	return nil
+}
+
+// identify knows a shield by its UID if somebody has stripped it of all that
+// says so: while that ConfigMap exists, no legacy pod can have made another, and
+// all wait at one without an owner.
+func (s *situation) identify(r ownerref.Record) ownerref.Record {
+	switch {
+	case r.Kind == ownerref.Shield || r.Kind == ownerref.Sealed:
+		s.marked = r.UID
+	case r.UID != s.marked || r.UID == "":
+	case r.Bare:
+		r.Kind, r.Why, r.Bare = ownerref.Shield, "", false
+	default:
+		s.marked = "" // it became something else
+	}
+	return r
 }
 
 // adopt makes r the newest. A legacy owner that was met once is remembered: it

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -236,6 +238,50 @@ func TestM8EveryEventCountsWhileLeading(t *testing.T) {
 	s := leader()
 	_ = s.take(absent(11), start)
 	s.wants(t, "it vanished", putUp)
+}
+
+// TestM8AShieldIsKnownByItsUID where nothing on it says any more that it is one.
+func TestM8AShieldIsKnownByItsUID(t *testing.T) {
+	bare := func(uid types.UID, number uint64) ownerref.Record {
+		return ownerref.Record{Kind: ownerref.Foreign, UID: uid, Number: number, Why: "nothing says what it is", Bare: true}
+	}
+	other := bare("shield", 11)
+	other.Bare = false
+	taken := ownedBy(legacy, 11)
+	taken.UID = "shield"
+
+	s := leader()
+	if err := s.take(bare("shield", 11), start); err != nil {
+		t.Errorf("the term ends: %v", err)
+	}
+	s.wants(t, "the own one", join)
+	s = holder(sealed(1, 1))
+	_ = s.takeRead(bare("shield", 2), 1, start, start)
+	s.wants(t, "a sealed one, when read", join)
+	for name, events := range map[string][]ownerref.Record{
+		"another one":               {bare("another", 11)},
+		"one without a UID":         {bare("", 11)},
+		"one with something on it":  {other},
+		"one that was another's":    {taken, bare("shield", 12)},
+		"one that was of other use": {other, bare("shield", 12)},
+	} {
+		s := leader()
+		var err error
+		for _, r := range events {
+			err = errors.Join(err, s.take(r, start))
+		}
+		if !errors.Is(err, ErrLegacy) {
+			t.Errorf("%s: the term goes on: %v", name, err)
+		}
+		s.end()
+		s.begin(start)
+		_ = s.takeRead(events[len(events)-1], 12, start, start)
+		s.wants(t, name, idle)
+	}
+	s = &situation{me: me}
+	s.begin(start)
+	_ = s.takeRead(bare("", 1), 0, start, start)
+	s.wants(t, "nothing was seen before", idle)
 }
 
 func TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts(t *testing.T) {

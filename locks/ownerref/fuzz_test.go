@@ -27,6 +27,7 @@ func FuzzRecognize(f *testing.F) {
 		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/armed":"c","zonelect.dev/phase":"dual","zonelect.dev/phase-step":"1","zonelect.dev/seen":"a/u,b/v","zonelect.dev/presumed":"a/u"},"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","name":"op.a","uid":"p"}]}}`,
 		`{"metadata":{"uid":"c","annotations":{"zonelect.dev/armed":"true","zonelect.dev/phase":"sealed","zonelect.dev/phase-step":"3"}}}`,
 		`{"metadata":{"annotations":{"zonelect.dev/armed":""}}}`,
+		`{"metadata":{"uid":"c","annotations":{"team":"a"}}}`,
 		`{"metadata":{"annotations":{"control-plane.alpha.kubernetes.io/leader":"{}"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
 		`{"metadata":{"ownerReferences":[{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","uid":"p"},{"apiVersion":"v1","kind":"Pod","uid":"u"}]},"data":{"a":"b"}}`,
 	} {
@@ -71,6 +72,9 @@ func judgeRecord(t *testing.T, cm *corev1.ConfigMap, r Record) {
 	case Foreign:
 		if r.Why == "" || len(r.Why) > mostWhy {
 			t.Fatalf("why it is foreign has %d bytes", len(r.Why))
+		}
+		if r.Bare && (len(owners)+len(cm.Data)+len(cm.BinaryData) > 0 || elected) {
+			t.Fatalf("%+v is read as bare", cm)
 		}
 	}
 	phase := record.Phase(marks[record.AnnotationPhase])

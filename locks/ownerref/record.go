@@ -60,6 +60,10 @@ type Record struct {
 	Number uint64
 	// Why says of a Foreign one what it is and what to do.
 	Why string
+	// Bare says of a Foreign one that nothing at all is on it: no owner, no
+	// data, no lock's annotation. No leader-for-life takes it, nor does the
+	// collector, so that it is a shield still if it was one under its UID.
+	Bare bool
 	// Finalizers keep one there that was deleted already; nil for all others.
 	Finalizers []string
 
@@ -72,8 +76,8 @@ type Record struct {
 // A Legacy lock is one without data whose only owner is a Pod, whatever its
 // annotations say: that is how leader-for-life reads it. A Shield is owned by
 // Leases alone. Somebody may have stripped it of its owners or of its
-// annotations, but not of both, and stripped of its annotations it must not
-// hold data. Whatever carries client-go's election record is Foreign: another
+// annotations, but not of both (see Record.Bare), and stripped of its annotations
+// it must not hold data. Whatever carries client-go's election record is Foreign: another
 // kind of elector leads by it.
 func Recognize(cm *corev1.ConfigMap) Record {
 	if cm == nil {
@@ -84,7 +88,7 @@ func Recognize(cm *corev1.ConfigMap) Record {
 		r.Finalizers = cm.Finalizers
 	}
 	if r.Why = foreign(cm); r.Why != "" {
-		r.Kind = Foreign
+		r.Kind, r.Bare = Foreign, r.Why == bare
 		return r
 	}
 	owners := cm.OwnerReferences
@@ -98,6 +102,8 @@ func Recognize(cm *corev1.ConfigMap) Record {
 	}
 	return r
 }
+
+const bare = "it has no owner, and nothing says that it is a shield: remove the ConfigMap if nothing uses it, or give the lock another name"
 
 // foreign says why a ConfigMap is neither a leader-for-life lock nor ours, or
 // returns "".
@@ -114,7 +120,7 @@ func foreign(cm *corev1.ConfigMap) string {
 	case data && (byPod || !marked(cm)):
 		return "it holds data, which no lock does: give the lock another name, or remove the ConfigMap if nothing uses it"
 	case len(owners) == 0 && !marked(cm):
-		return "it has no owner, and nothing says that it is a shield: remove the ConfigMap if nothing uses it, or give the lock another name"
+		return bare
 	}
 	return ""
 }

@@ -75,7 +75,7 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 		"an owner of another kind":    {configMap(nil, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "du"}), Record{Kind: Foreign, Why: "Deployment d (apps/v1)"}},
 		"a Pod of another API":        {configMap(nil, metav1.OwnerReference{APIVersion: "metrics.k8s.io/v1beta1", Kind: "Pod", Name: "p", UID: "pu"}), Record{Kind: Foreign, Why: "metrics.k8s.io/v1beta1"}},
 		"a pod without UID":           {configMap(nil, podRef("p", "")), Record{Kind: Foreign, Why: "Pod p"}},
-		"no owner and nothing in it":  {configMap(nil), Record{Kind: Foreign, Why: "has no owner"}},
+		"no owner and nothing in it":  {configMap(nil), Record{Kind: Foreign, Why: "has no owner", Bare: true}},
 		"no lock at all":              {holding(other, configMap(nil)), Record{Kind: Foreign, Why: "holds data"}},
 		"binary data":                 {&corev1.ConfigMap{BinaryData: map[string][]byte{"x": {1}}}, Record{Kind: Foreign, Why: "holds data"}},
 		"no owner, but a record":      {configMap(notes{recordKey: "{}"}), Record{Kind: Foreign, Why: "election record"}},

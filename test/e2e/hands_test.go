@@ -166,13 +166,14 @@ var changes = []edit{{
 		s.patchConfigMap(`{"metadata":{"annotations":null}}`)
 	},
 }, {
-	what: "a sealed one's annotations are removed", // nothing says what it is any more
-	only: "sealed",
+	what: "all is removed that says what it is", says: "leading beside the shield",
 	do: func(s *siege, _ *member, _ *trial.Seat) {
-		s.patchConfigMap(`{"metadata":{"annotations":null}}`)
+		s.patchConfigMap(`{"metadata":{"annotations":null,"ownerReferences":null}}`)
 	},
-	ends:  "it has no owner, and nothing says that it is a shield: remove the ConfigMap",
-	after: (*siege).deleteConfigMap,
+	mended: func(s *siege, leader *member, _ *coordinationv1.Lease) bool {
+		r, _ := s.record()
+		return r.Kind == ownerref.Shield && r.Shield.Has(s.presenceOf(leader))
+	},
 }, {
 	what: "a ConfigMap of another use is put in its place",
 	do: func(s *siege, _ *member, _ *trial.Seat) {
