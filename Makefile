@@ -6,6 +6,7 @@ LINT_VERSION := v2.15.0
 LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 
 VULN_VERSION := v1.1.4
+VULN_DB ?= https://vuln.go.dev
 
 # The versions of Kubernetes besides that of test/controlplane/go.mod.
 VERSIONS := $(basename $(notdir $(wildcard test/controlplane/v*.mod)))
@@ -122,8 +123,8 @@ $(LINT):
 	GOBIN=$(@D) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 
 .PHONY: vuln
-vuln: ## Known vulnerabilities that the code can reach (asks vuln.go.dev)
-	$(call each,$(filter-out test,$(MODULES)),go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) ./...)
+vuln: ## Known vulnerabilities that the code can reach, by VULN_DB (a file:// URL goes, too)
+	$(call each,$(filter-out test,$(MODULES)),go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) -db $(VULN_DB) ./...)
 
 .PHONY: clean
 clean: ## Remove what was built
