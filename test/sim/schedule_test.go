@@ -76,10 +76,12 @@ func (s step) String() string {
 }
 
 // schedule is all that a run is decided by: two runs of one differ in nothing
-// but in the order of what happens at the same instant.
+// but in the order of what happens at the same instant, and in jitter; with the
+// command ordered in nothing at all.
 type schedule struct {
 	population *population
 	seed       uint64
+	order      uint64
 	timing     election.Timing
 	steps      []step
 	kept       []int // the numbers of steps in what the seed gave
@@ -96,7 +98,7 @@ var timings = []election.Timing{
 // schedule is the one that a seed gives.
 func (p *population) schedule(seed uint64) schedule {
 	dice := rand.New(rand.NewPCG(seed, 1))
-	s := schedule{population: p, seed: seed, timing: p.timings[dice.IntN(len(p.timings))].WithDefaults()}
+	s := schedule{population: p, seed: seed, order: *order, timing: p.timings[dice.IntN(len(p.timings))].WithDefaults()}
 	lease := s.timing.LeaseDuration
 	at := time.Duration(0)
 	for i := range p.steps {

@@ -25,14 +25,19 @@ var (
 	ledger    = flag.String("ledger", "", "a file to append a line to about each population")
 	commit    = flag.String("commit", "", "with -ledger: what is tested")
 	firstSeed = flag.Uint64("first-seed", 1, "the seed to begin with")
+	order     = flag.Uint64("order", 0, "with the command ordered: which order of what happens at the same moment")
+	orders    = flag.Uint64("orders", 1, "with -seed: how many orders to play it in, up to the first that fails")
 )
 
 // quotas are how many failovers a run makes.
 var quotas = map[*population]int{inMemory: 100_000, onLease: 3_300, mixed: 1_000, behindShield: 350, twins: 200, inPhases: 150}
 
+var populations = []*population{inMemory, onLease, mixed, behindShield, twins, inPhases}
+
 func TestNoScheduleMakesTwoLeaders(t *testing.T) {
-	for _, p := range []*population{inMemory, onLease, mixed, behindShield, twins, inPhases} {
+	for _, p := range populations {
 		t.Run(p.name, func(t *testing.T) {
+			warm(t, p)
 			if *oneSeed != 0 {
 				replay(t, p)
 				return
@@ -49,7 +54,15 @@ func TestNoScheduleMakesTwoLeaders(t *testing.T) {
 	}
 }
 
-// replay plays one schedule, or some steps of it.
+// warm plays what is not judged, so that nothing happens for the first time in
+// what is: types are known to encoders, and defaults are made.
+func warm(t *testing.T, p *population) {
+	if ordered {
+		play(t, p.schedule(0), quiet)
+	}
+}
+
+// replay plays one schedule, or some steps of it, in one order or many.
 func replay(t *testing.T, p *population) {
 	s := p.schedule(*oneSeed)
 	if *steps != "" {
@@ -67,11 +80,19 @@ func replay(t *testing.T, p *population) {
 		s = s.only(kept)
 	}
 	t.Log(s)
-	r := play(t, s, t.Logf)
-	for _, fault := range r.faults {
-		t.Error(fault)
+	for range *orders {
+		if *orders == 1 {
+			r := play(t, s, t.Logf)
+			for _, fault := range r.faults {
+				t.Error(fault)
+			}
+			t.Logf("%d failovers in %v", r.failovers, r.virtual)
+		} else if r := play(t, s, quiet); len(r.faults) > 0 {
+			report(t, s, r, r.failovers)
+			return
+		}
+		s.order++
 	}
-	t.Logf("%d failovers in %v", r.failovers, r.virtual)
 }
 
 func quiet(string, ...any) {}
@@ -142,6 +163,11 @@ func report(t *testing.T, s schedule, r result, sofar int) {
 		return len(faults) > 0
 	})
 	kept := cmp.Or(strings.ReplaceAll(strings.Trim(fmt.Sprint(least.kept), "[]"), " ", ","), "none")
-	t.Errorf("the least that fails, with %s:\n%vplay it again: go test ./sim/ -v -run '/%s' -seed %d -steps %s",
-		strings.Join(why, "\n"), least, s.population.name, s.seed, kept)
+	again := fmt.Sprintf("-v -run '/%s' -seed %d -steps %s", s.population.name, s.seed, kept)
+	if ordered {
+		again = fmt.Sprintf("go run ./sim/ordered %s -order %d", again, s.order)
+	} else {
+		again = fmt.Sprintf("go test ./sim/ %s\nor, if it does not always fail: go run ./sim/ordered %s -orders 1000", again, again)
+	}
+	t.Errorf("the least that fails, with %s:\n%vplay it again: %s", strings.Join(why, "\n"), least, again)
 }

@@ -137,6 +137,7 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 			r.faults = append(r.faults, fmt.Sprint("panic: ", failure))
 		}
 	}()
+	defer follow(s.seed, s.order)()
 	synctest.Test(t, func(*testing.T) {
 		w := &world{schedule: s, judge: newJudge(log), start: time.Now(), seats: make([]*process, s.population.seats)}
 		w.dice = rand.New(rand.NewPCG(s.seed, 3))

@@ -4,19 +4,17 @@
 package testbed
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"time"
+
+	"github.com/zonelect/zonelect/test/overlay"
 )
 
 // clockVariable tells a program where the file is by which its wall clock is
@@ -31,8 +29,12 @@ const stepTimeout = 2 * time.Second
 //go:embed wallclock.go.txt
 var wallClock []byte
 
-// readsClock is the line of package time that reads the clocks.
-var readsClock = regexp.MustCompile(`(?m)^func Now\(\) Time \{\n\tsec, nsec, mono := .*\n`)
+// steppedClock lets time.Now add the step to the wall clock, and to nothing else.
+var steppedClock = overlay.Edit{
+	File: "time/time.go",
+	Find: regexp.MustCompile(`(?m)^func Now\(\) Time \{\n\tsec, nsec, mono := .*\n`),
+	By:   "${0}\tsec += wallClockStep()\n",
+}
 
 // BuildSteppable is BuildProgram for a program whose wall clock Process.StepClock
 // can step. Everything in it, the standard library too, is built with another
@@ -47,67 +49,14 @@ func BuildSteppable(ctx context.Context, pkg string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	overlay, err := clockOverlay(ctx, filepath.Join(root, "build", "_clock")) // no package of ./...
+	edited, err := overlay.Write(ctx, filepath.Join(root, "build", "_clock"),
+		[]overlay.Edit{steppedClock}, map[string][]byte{"time/wallclock.go": wallClock})
 	if err != nil {
 		return "", fmt.Errorf("build %s with a wall clock that can be stepped: %w", pkg, err)
 	}
-	b := builder{dir: root, pkg: pkg, flags: []string{"-overlay=" + overlay},
+	b := builder{dir: root, pkg: pkg, flags: []string{"-overlay=" + edited},
 		target: filepath.Join(bin, program(filepath.Base(pkg)+"-steppable"))}
 	return b.target, b.build(ctx)
-}
-
-// clockOverlay writes into dir what replaces package time, and returns the file
-// that tells go build.
-func clockOverlay(ctx context.Context, dir string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the standard library: %w", err)
-	}
-	source := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
-	original, err := os.ReadFile(filepath.Join(source, "time.go"))
-	if err != nil {
-		return "", fmt.Errorf("read package time: %w", err)
-	}
-	edited, err := withStep(original)
-	if err != nil {
-		return "", err
-	}
-	files := map[string]string{}
-	for name, data := range map[string][]byte{"time.go": edited, "wallclock.go": wallClock} {
-		files[filepath.Join(source, name)] = filepath.Join(dir, name)
-		if err := writeNews(filepath.Join(dir, name), data); err != nil {
-			return "", err
-		}
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": files})
-	if err != nil {
-		return "", fmt.Errorf("say what replaces package time: %w", err)
-	}
-	return filepath.Join(dir, "overlay.json"), writeNews(filepath.Join(dir, "overlay.json"), overlay)
-}
-
-// withStep lets time.Now add the step to the wall clock, and to nothing else.
-func withStep(source []byte) ([]byte, error) {
-	places := readsClock.FindAllIndex(source, -1)
-	if len(places) != 1 {
-		return nil, errors.New("package time of this Go does not read the clock where it did: adapt readsClock to it")
-	}
-	end := places[0][1]
-	return bytes.Join([][]byte{source[:end], source[end:]}, []byte("\tsec += wallClockStep()\n")), nil
-}
-
-// writeNews writes a file unless it has this content.
-func writeNews(file string, data []byte) error {
-	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("make the directory for package time: %w", err)
-	}
-	if err := os.WriteFile(file, data, 0o644); err != nil {
-		return fmt.Errorf("write package time: %w", err)
-	}
-	return nil
 }
 
 // newClock makes the file by which a program's wall clock is stepped: the step

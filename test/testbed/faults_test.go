@@ -287,12 +287,12 @@ func stepsClock(t *testing.T, bed *Testbed) {
 
 func TestAnotherPackageTimeIsRefused(t *testing.T) {
 	const source = "func Now() Time {\n\tsec, nsec, mono := clocks()\n\treturn Time{}\n}\n"
-	edited, err := withStep([]byte(source))
+	edited, err := steppedClock.Apply([]byte(source))
 	if want := strings.Replace(source, "clocks()\n", "clocks()\n\tsec += wallClockStep()\n", 1); err != nil || string(edited) != want {
 		t.Errorf("package time became %q (%v), want %q", edited, err, want)
 	}
 	for _, unknown := range []string{"", "func Now() Time {\n\treturn Time{}\n}\n", source + source} {
-		if _, err := withStep([]byte(unknown)); err == nil {
+		if _, err := steppedClock.Apply([]byte(unknown)); err == nil {
 			t.Errorf("%q was edited", unknown)
 		}
 	}
