@@ -150,10 +150,11 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	case !k.watch.running() && now.Before(k.watchAt):
 		later = k.watchAt
 	case k.duty == leading && k.watch.running():
-		if now.Sub(k.watch.heard) > deafAfter {
-			k.watch.stop()
+		if deaf := k.watch.heard.Add(deafAfter); now.After(deaf) {
+			k.watch.stop() // its end is an event
+		} else {
+			later = deaf.Add(time.Millisecond)
 		}
-		later = k.watch.heard.Add(deafAfter + time.Millisecond)
 	}
 	if k.busy {
 		return later

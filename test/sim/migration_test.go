@@ -41,7 +41,7 @@ var behindShield = &population{
 	faults: []fault{
 		cut, oneWay, mute, lose, slow, refuse, pause, outage, crash, crash, restart, resign,
 		freeze, sicken, give, ask, empties, remove, hide, empty, garble, compact,
-		upgrade, upgrade, upgrade, upgrade, upgrade, upgrade, downgrade, darken, phase, phase, unshield, sweep, sweep,
+		upgrade, upgrade, upgrade, upgrade, upgrade, upgrade, downgrade, darken, phase, phase, unshield, strip, strip, sweep, sweep,
 	},
 	cluster: newMigration,
 	margin:  2 * time.Minute, // legacy pods that stop, and programs that pause for up to 19 s
@@ -255,6 +255,8 @@ func (m *migration) harm(s step) {
 		m.setPhase([]string{"dual", "sealed", "legacy", "dual"}[int(s.degree/time.Millisecond)%4])
 	case unshield:
 		m.unshield(s)
+	case strip:
+		m.strip(s)
 	case sweep:
 		m.sweep(s)
 	default:
@@ -279,6 +281,26 @@ func (m *migration) unshield(s step) {
 		m.world.judge.hand(true)
 		m.server.Delete(mapPath)
 	}
+}
+
+// strip takes off a shield by hand what says that it is one: its owners, its
+// annotations, or both.
+func (m *migration) strip(s step) {
+	what := [][]string{{"ownerReferences"}, {"annotations"}, {"ownerReferences", "annotations"}}[int(s.degree/time.Millisecond)%3]
+	m.change(mapPath, func(o apitest.Object) {
+		if r := shieldOf(o); r.Kind == ownerref.Shield || r.Kind == ownerref.Sealed {
+			for _, field := range what {
+				delete(o["metadata"].(apitest.Object), field)
+			}
+		}
+	})
+}
+
+// bare reports whether nothing says any more that the ConfigMap is a shield.
+func (m *migration) bare() bool {
+	m.server.Mu.Lock()
+	defer m.server.Mu.Unlock()
+	return shieldOf(m.server.Objects[mapPath]).Bare
 }
 
 // sweep deletes all candidates' pods.
@@ -322,6 +344,10 @@ func (m *migration) mend() {
 		m.wait.Wait()
 		return
 	}
+	if m.bare() { // nobody may be left who saw what it was: somebody has to remove it
+		m.world.judge.hand(true)
+		m.server.Delete(mapPath)
+	}
 	time.AfterFunc(time.Second, m.reset)
 	m.setPhase("dual")
 	time.AfterFunc(m.world.timing.LeaseDuration, func() { m.insist("dual") })
@@ -362,7 +388,8 @@ func (m *migration) changed(r *http.Request, before, after ownerref.Record) {
 		j.byHand = false
 	}
 	// Whoever joins a shield notes the phase on it, too, if it knows a later one.
-	joined := before.Kind == ownerref.Shield && after.Kind == ownerref.Shield && before.Shield.Armed == after.Shield.Armed
+	was := before.Kind == ownerref.Shield || before.Bare
+	joined := was && after.Kind == ownerref.Shield && before.Shield.Armed == after.Shield.Armed
 	switch holds := j.lease.holder == by.name && !j.lease.given; {
 	case joined:
 	case holds:

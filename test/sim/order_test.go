@@ -27,11 +27,11 @@ func init() { runtime.GOMAXPROCS(1) }
 
 // follow has what chance decides from now on follow from a seed and the number of
 // an order, until end is called. It empties what earlier runs have left in pools,
-// and nothing is collected meanwhile.
+// and nothing is collected meanwhile, but what would not fit.
 func follow(seed, order uint64) (end func()) {
 	runtime.GC()
 	runtime.GC() // what was in a pool outlives the first
-	percent := debug.SetGCPercent(-1)
+	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(2<<30)
 	for i := range simChance {
 		simChance[i] = seed ^ order<<40 ^ uint64(i)<<60
 	}
@@ -39,6 +39,7 @@ func follow(seed, order uint64) (end func()) {
 	return func() {
 		simChance = [4]uint64{}
 		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
 	}
 }
 

@@ -52,6 +52,7 @@ const (
 	darken    fault = "darken"    // its node is cut off and not ready, for a while
 	phase     fault = "phase"     // another phase is set
 	unshield  fault = "unshield"  // somebody deletes the ConfigMap
+	strip     fault = "strip"     // or takes off it what says that it is a shield
 	sweep     fault = "sweep"     // all candidates' pods go, and the next come a while later
 )
 

@@ -130,11 +130,25 @@ type result struct {
 	virtual   time.Duration
 }
 
+// A goroutine that goes on and on without waiting for anything has the only core
+// of an ordered run for so long, before others get it. No run takes for ever.
+const (
+	slice   = 10 * time.Second
+	forEver = 3 * time.Minute
+)
+
 // play runs a schedule.
 func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			r.faults = append(r.faults, fmt.Sprint("panic: ", failure))
+		}
+	}()
+	defer time.AfterFunc(forEver, func() { panic(fmt.Sprintf("there is no end to %v", s)) }).Stop()
+	start := time.Now()
+	defer func() {
+		if took := time.Since(start); ordered && took > slice {
+			r.faults = append(r.faults, fmt.Sprintf("something went on without a pause: the run took %v", took))
 		}
 	}()
 	defer follow(s.seed, s.order)()

@@ -50,9 +50,9 @@ var edits = []overlay.Edit{
 	edit("runtime/chan.go", `(?m)^\tbubble   \*synctestBubble\n`, "${0}\torder    uintptr\n"),
 	edit("runtime/chan.go", `(?m)^\tc\.elemsize = uint16\(elem\.Size_\)\n`, "${0}\tsimChannels++\n\tc.order = simChannels\n"),
 	edit("runtime/select.go", `(?m)^\treturn uintptr\(unsafe\.Pointer\(c\)\)\n`, "\tif simFollows() {\n\t\treturn c.order\n\t}\n${0}"),
-	// Real time: who has run for 10 ms makes room; who has waited for a mutex for
-	// 1 ms gets it next.
-	edit("runtime/proc.go", `(?m)^const forcePreemptNS = .*\n`, "const forcePreemptNS = 1 << 60\n"),
+	// Real time: who has run for 10 ms makes room, here for the slice of play;
+	// who has waited for a mutex for 1 ms gets it next.
+	edit("runtime/proc.go", `(?m)^const forcePreemptNS = .*\n`, "const forcePreemptNS = 10e9\n"),
 	edit("runtime/sema.go", `(?m)^(func internal_sync_nanotime\(\) int64 \{\n\treturn) nanotime\(\)\n`, "${1} 0\n"),
 	// A goroutine outside of bubbles, which anything may wake, moves none of theirs.
 	edit("runtime/proc.go", `(?m)^\tif randomizeScheduler && next && randn\(2\) == 0 \{\n`,
