@@ -21,7 +21,7 @@ const clockStepped = "clock-stepped"
 var clockFaults = []fault{
 	{
 		name: clockStepped, about: "wall clocks stepped by an hour, leader's and others' apart",
-		lasts: aTakeover, inject: stepClocks, ends: mend, promise: untouched,
+		lasts: aTakeover, asks: true, inject: stepClocks, ends: mend, promise: untouched,
 	},
 }
 

@@ -5,6 +5,7 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,10 +131,10 @@ func (p *Process) Terminate() error { return p.signal(terminateSignal) }
 // Kill ends the program at once (SIGKILL); see Done. Killing a program that has
 // ended is no error.
 func (p *Process) Kill() error {
-	if p.task.ended() {
-		return nil
+	if err := p.signal(os.Kill); !errors.Is(err, os.ErrProcessDone) {
+		return err
 	}
-	return p.signal(os.Kill)
+	return nil
 }
 
 // signal sends a signal to the program, never to another that got its ID.
