@@ -130,7 +130,14 @@ func (r *run) adopt(l *leadership) {
 	r.board.publish(ChangeAdopting, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateAdopting, l.term, l.term.Holder, l.term.Zone
 	})
-	r.beside.Go(func() { done <- r.guardian.Adopt(ctx, l.term, clear) })
+	r.beside.Go(func() {
+		err := r.guardian.Adopt(ctx, l.term, clear)
+		lost := ctx.Err() == nil
+		done <- err
+		if lost { // at once, whatever keeps the elector's goroutine
+			l.endWork(unguarded(err))
+		}
+	})
 }
 
 // clearedTerm takes in whether the work of a term may begin.
@@ -145,6 +152,26 @@ func (r *run) clearedTerm(l *leadership, c Clearance) {
 	}
 }
 
+// unguarded is why a term ends of which the guardian has returned.
+func unguarded(err error) error {
+	if err == nil {
+		err = errLeft
+	}
+	if !errors.Is(err, ErrLost) {
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
+// catchUp takes in that Adopt has returned, if it has: the work may know before.
+func (r *run) catchUp(l *leadership) {
+	select {
+	case err := <-l.adoption.done:
+		r.unadopted(l, err)
+	default:
+	}
+}
+
 // unadopted takes in that Adopt has returned.
 func (r *run) unadopted(l *leadership, err error) {
 	l.adoption.ended = true
@@ -154,11 +181,5 @@ func (r *run) unadopted(l *leadership, err error) {
 		}
 		return
 	}
-	if err == nil {
-		err = errLeft
-	}
-	if !errors.Is(err, ErrLost) {
-		err = fmt.Errorf("%w: %w", ErrLost, err)
-	}
-	r.loseTerm(l, err)
+	r.loseTerm(l, unguarded(err))
 }

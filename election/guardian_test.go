@@ -6,9 +6,13 @@ package election_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
@@ -132,6 +136,81 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 		if !errors.Is(cause, taken) || !errors.Is(cause, election.ErrLost) {
 			t.Errorf("the cause is %v", cause)
 		}
+		select {
+		case g.work <- granted:
+			a.Leads()
+		case <-time.After(time.Hour):
+			t.Error("it does not campaign any more")
+		}
+	})
+}
+
+// TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector: a log that is not
+// read, or a function of the program's that hangs.
+func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var g *guarded
+		hang := make(chan struct{})
+		var hangs atomic.Bool
+		a := s.start("a", func(c *election.Config) {
+			g = guard(c)
+			c.Marks = func() election.Marks {
+				if hangs.Load() {
+					<-hang
+				}
+				return election.Marks{}
+			}
+		})
+		g.campaign <- granted
+		g.work <- granted
+		a.Leads()
+		hangs.Store(true)
+		time.Sleep(3 * time.Second) // a renewal was due
+		g.fail <- errors.New("somebody else leads")
+		took, cause := a.Loses()
+		s.want("the work's end", took, 0)
+		if !errors.Is(cause, election.ErrLost) || !strings.Contains(cause.Error(), "somebody else leads") {
+			t.Errorf("it ends with %v", cause)
+		}
+		hangs.Store(false)
+		close(hang)
+		synctest.Wait()
+		if got := a.Status(); got.State == election.StateLeader {
+			t.Errorf("the status is %+v", got)
+		}
+	})
+}
+
+// TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm, which it may while a log that
+// is not read keeps the elector.
+func TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var g *guarded
+		logs, marks := make(chan struct{}), make(chan struct{})
+		var hangs atomic.Bool
+		a := s.start("a", func(c *election.Config) {
+			g = guard(c)
+			c.Logger = funcr.New(func(_, text string) {
+				if strings.Contains(text, `"leading"`) {
+					hangs.Store(true)
+					<-logs
+				}
+			}, funcr.Options{})
+			c.Marks = func() election.Marks {
+				if hangs.Load() {
+					<-marks
+				}
+				return election.Marks{}
+			}
+		})
+		g.campaign <- granted
+		g.work <- granted
+		time.Sleep(3 * time.Second) // a renewal is due
+		g.fail <- errors.New("somebody else leads")
+		synctest.Wait()
+		defer close(marks)
+		close(logs) // it lets the work begin, and hangs again
+		a.Idles()
 	})
 }
 

@@ -161,7 +161,7 @@ func (r *run) startWork(l *leadership) {
 	r.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
 	work := context.WithValue(l.work, termKey{}, l.term)
 	go func() {
-		if l.trust.left() <= 0 { // this process did not get on for so long
+		if l.trust.left() <= 0 || l.work.Err() != nil { // this process did not get on for so long
 			l.done <- nil
 			return
 		}
@@ -174,6 +174,7 @@ func (r *run) startWork(l *leadership) {
 // it to. The guardian's part ends with it.
 func (r *run) workReturned(l *leadership) {
 	l.working, l.returned = false, true
+	r.catchUp(l)
 	if l.cause == nil && l.trust.left() <= 0 {
 		r.loseTerm(l, r.ranOut()) // the work heard of it before this loop did
 	}
