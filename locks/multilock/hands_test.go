@@ -198,6 +198,27 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 	})
 }
 
+// TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt: it leads on
+// one that hears.
+func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.runs("old")
+		s.holds("old")
+		a := s.start("a")
+		s.waits(a, "legacy pods that may still lead: old")
+		a.way.muted.Add(1)
+		time.Sleep(time.Minute)
+		s.server.Delete(podsPath + "old")
+		a.Leads()
+		s.runs("young")
+		s.server.Delete(mapPath)
+		s.holds("young")
+		if took, cause := a.Loses(); took > time.Second || !errors.Is(cause, multilock.ErrLegacy) {
+			t.Errorf("it steps down after %v: %v", took, cause)
+		}
+	})
+}
+
 // TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame: what it hears
 // of its renewals tells it that they are.
 func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T) {

@@ -131,7 +131,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		case err := <-k.watch.ended:
 			k.watchEnded(err)
 		case <-k.shield.doubted:
-			if k.duty == leading { // else the connection is left to a takeover
+			if k.duty != member { // whose connection is left to a takeover
 				k.watch.stop()
 			}
 		case <-alarm.C:
