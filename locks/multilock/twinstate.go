@@ -55,6 +55,8 @@ func (s *twinState) record() (r election.Record, partial bool) {
 	switch {
 	case s.alone:
 		return g, false
+	case !s.governing.Version.Exists() && isReleasedByOurs(l):
+		return unreleased(l), false
 	case !s.governing.Version.Exists():
 		return l, l.Holder != ""
 	case !s.legacy.Version.Exists() && g.Holder == "":
@@ -71,8 +73,12 @@ func (s *twinState) record() (r election.Record, partial bool) {
 	return s.disputed(), false
 }
 
+// isReleasedByOurs reports whether a candidate of this library gave a record up:
+// then there was a governing one.
+func isReleasedByOurs(r election.Record) bool { return r.Holder == "" && isOurs(r) }
+
 // unreleased is an empty record that the elector will not take for given up:
-// who held the legacy lock before it was deleted may go on.
+// who held the other lock before it was deleted may go on.
 func unreleased(r election.Record) election.Record {
 	r.Details = election.Details{Holder: UnknownHolder}
 	return r

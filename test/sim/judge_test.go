@@ -43,6 +43,7 @@ type held struct {
 	theirs  bool // the holder is none of ours
 	given   bool // the holder gave it up itself
 	exists  bool
+	blank   bool      // somebody's hand made it anew, without a holder
 	by      *process  // the holder
 	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
 	owedTo  *process  // whose lease that is
@@ -116,6 +117,9 @@ func (j *judge) wroteLegacy(by *process, after *election.Record) {
 			return
 		}
 	}
+	if by != nil && !by.ours && after != nil && after.Holder == "" && j.lease.holder == by.name && !j.lease.exists {
+		j.lease.given = true // likewise, by an elector that holds both
+	}
 	j.changed(&j.legacy, by, after)
 }
 
@@ -134,6 +138,7 @@ func (j *judge) changed(h *held, by *process, after *election.Record) {
 	case by == nil:
 		// What stood of a term of others is not known to be theirs.
 		h.given = h.given || after != nil && after.Holder == "" && h.theirs
+		h.blank = after != nil && after.Holder == "" && (h.blank || !h.exists)
 	case after.Holder == "":
 		j.emptied(h, by)
 	case after.Holder != by.name:
@@ -187,7 +192,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		default:
 			j.rob(h.by)
 		}
-		if waited := now.Sub(by.started); by.ours && h.exists && !proven && waited < h.lasts {
+		if waited := now.Sub(by.started); by.ours && h.exists && !h.blank && !proven && waited < h.lasts {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}

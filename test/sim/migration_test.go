@@ -390,7 +390,9 @@ func (m *migration) changed(r *http.Request, before, after ownerref.Record) {
 	// Whoever joins a shield notes the phase on it, too, if it knows a later one.
 	was := before.Kind == ownerref.Shield || before.Bare
 	joined := was && after.Kind == ownerref.Shield && before.Shield.Armed == after.Shield.Armed
-	switch holds := j.lease.holder == by.name && !j.lease.given; {
+	// Who had the Lease when it was deleted does not know, and others may not work.
+	robbed := j.lease.owedTo == by && time.Now().Before(j.lease.owed)
+	switch holds := j.lease.holder == by.name && !j.lease.given || robbed; {
 	case joined:
 	case holds:
 	case isLate(r):
