@@ -47,6 +47,7 @@ type held struct {
 	by      *process  // the holder
 	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
 	owedTo  *process  // whose lease that is
+	since   time.Time // when the holder took it
 	renewed time.Time
 	lasts   time.Duration
 	record  election.Record // of the last renewal
@@ -204,7 +205,11 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		}
 		return
 	}
-	*h = held{holder: by.name, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
+	since := h.since
+	if by.name != h.holder {
+		since = now
+	}
+	*h = held{holder: by.name, since: since, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
 	if by.ours && after.LeaseDuration != by.lease {
 		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
 	}

@@ -64,6 +64,7 @@ type migration struct {
 	seats    []*pod
 	upgraded []bool    // seats of candidates
 	swept    time.Time // until then no new candidate comes
+	meddled  time.Time // when a hand took the shield away, or marks off it
 }
 
 // pod is one from its creation until its object is gone.
@@ -279,14 +280,23 @@ func (m *migration) unshield(s step) {
 	m.server.Mu.Unlock()
 	if exists {
 		m.world.judge.hand(true)
+		m.meddle()
 		m.server.Delete(mapPath)
 	}
+}
+
+// meddle notes that a hand is about to disarm the shield.
+func (m *migration) meddle() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.meddled = time.Now()
 }
 
 // strip takes off a shield by hand what says that it is one: its owners, its
 // annotations, or both.
 func (m *migration) strip(s step) {
 	what := [][]string{{"ownerReferences"}, {"annotations"}, {"ownerReferences", "annotations"}}[int(s.degree/time.Millisecond)%3]
+	m.meddle()
 	m.change(mapPath, func(o apitest.Object) {
 		if r := shieldOf(o); r.Kind == ownerref.Shield || r.Kind == ownerref.Sealed {
 			for _, field := range what {
@@ -346,6 +356,7 @@ func (m *migration) mend() {
 	}
 	if m.bare() { // nobody may be left who saw what it was: somebody has to remove it
 		m.world.judge.hand(true)
+		m.meddle()
 		m.server.Delete(mapPath)
 	}
 	time.AfterFunc(time.Second, m.reset)
@@ -417,9 +428,17 @@ func (m *migration) removed(by *process, owner ownerref.Owner) {
 	}
 }
 
-// mayBegin judges the ConfigMap as p knows it when its work begins (M6).
+// mayBegin judges the ConfigMap as p knows it when its work begins (M6). A hand may
+// have disarmed it after p was cleared, as it may under one who works (M8).
 func (m *migration) mayBegin(p *process, at *pod) {
 	saw := shieldOf(p.saw())
+	m.mu.Lock()
+	meddled := m.meddled
+	m.mu.Unlock()
+	if last := p.armed.Load(); !saw.Shield.Armed && last != nil && last.at.After(m.world.judge.lease.since) && !meddled.Before(last.at) {
+		m.world.judge.overlap("a hand on the shield between a clearance and the work")
+		saw = shieldOf(last.object)
+	}
 	mine := false
 	for _, presence := range saw.Shield.Presences {
 		mine = mine || strings.HasPrefix(presence.Name, "lock."+at.name)

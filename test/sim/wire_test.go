@@ -22,6 +22,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // refusal is an error that the API answers with.
@@ -164,6 +165,11 @@ func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
 		}
 	}
 	w.by.view.Store(&o)
+	meta, _ := o["metadata"].(apitest.Object)
+	notes, _ := meta["annotations"].(apitest.Object)
+	if mark := notes[ownerref.AnnotationArmed]; mark != nil && mark == meta["uid"] {
+		w.by.armed.Store(&sight{time.Now(), o})
+	}
 }
 
 // suffer is one way of a request.

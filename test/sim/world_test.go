@@ -71,12 +71,19 @@ type process struct {
 	elector  *election.Elector
 	mayBegin func() // judges that work begins; nil for no more than always
 	view     atomic.Pointer[apitest.Object]
+	armed    atomic.Pointer[sight] // the last view in which the shield was armed
 	run      func(context.Context)
 	fault    int // counts the faults of its link
 
 	crashed bool // judge's
 	cancel  context.CancelFunc
 	done    chan struct{}
+}
+
+// sight is what a process saw, and when.
+type sight struct {
+	at     time.Time
+	object apitest.Object
 }
 
 // isDone reports whether nothing of p runs any more.
