@@ -161,9 +161,10 @@ func (j *judge) emptied(h *held, by *process) {
 		case time.Now().Before(h.owed):
 			j.unlawful("%v released the lock while another's lease lasts, which it cannot know", by)
 		}
+	case h.given: // as half of a takeover that did not get on
 	case by.ours:
 		j.unlawful("%v released the lock of %s", by, h.holder)
-	case !h.given:
+	default:
 		j.overlap(by.kind + " emptied another's record")
 		h.given = h.theirs
 	}
