@@ -249,6 +249,22 @@ func TestS3ANewSpecStartsTheWaitAnew(t *testing.T) {
 	})
 }
 
+// TestS3WithoutTimesEachVersionIsARenewal: somebody's hand took them off, perhaps
+// off one that this candidate has not seen.
+func TestS3WithoutTimesEachVersionIsARenewal(t *testing.T) {
+	scenario(t, func(s *stage) {
+		garble := func(r *election.Record) {
+			*r = election.Record{Holder: "x", LeaseDuration: lease}
+		}
+		s.write(garble)
+		b := s.start("b")
+		time.Sleep(lease - time.Second)
+		s.write(garble)
+		_, took := b.Leads()
+		s.want("the takeover", took, lease)
+	})
+}
+
 func TestS3ASilentWatchIsDoubtedOnceByARead(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -92,6 +92,9 @@ var mutants = []mutant{
 		"election/timing.go", `t.LeaseDuration%time.Second == 0 && `, ``,
 		"election/TestTimingThatBreaksTheLawIsRefusedWithTheNumbers"},
 
+	{"S3", "a record without times shows no renewal",
+		"election/judge.go", ` && !s.Record.RenewTime.IsZero() {`, ` {`,
+		"election/TestS3WithoutTimesEachVersionIsARenewal"},
 	{"S4", "deleted is released",
 		"election/judge.go", `j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseDeleted)`, `j.freeing(j.seen, CauseDeleted)`,
 		"election/TestS4DeletedIsNotReleased"},
