@@ -145,6 +145,16 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 	})
 }
 
+// marksThatHang are asked for at each renewal, and keep the elector's goroutine until then.
+func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() election.Marks {
+	return func() election.Marks {
+		if now.Load() {
+			<-until
+		}
+		return election.Marks{}
+	}
+}
+
 // TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector: a log that is not
 // read, or a function of the program's that hangs.
 func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
@@ -154,12 +164,7 @@ func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
 		var hangs atomic.Bool
 		a := s.start("a", func(c *election.Config) {
 			g = guard(c)
-			c.Marks = func() election.Marks {
-				if hangs.Load() {
-					<-hang
-				}
-				return election.Marks{}
-			}
+			c.Marks = marksThatHang(&hangs, hang)
 		})
 		g.campaign <- granted
 		g.work <- granted
@@ -196,12 +201,7 @@ func TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm(t *testing.T) {
 					<-logs
 				}
 			}, funcr.Options{})
-			c.Marks = func() election.Marks {
-				if hangs.Load() {
-					<-marks
-				}
-				return election.Marks{}
-			}
+			c.Marks = marksThatHang(&hangs, marks)
 		})
 		g.campaign <- granted
 		g.work <- granted

@@ -117,7 +117,7 @@ func (j *judge) take(s Snapshot, now time.Time) {
 	if !s.Version.Exists() {
 		return // deleted is not released (S4): what was seen goes on until it expires
 	}
-	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) && !s.Record.RenewTime.IsZero() {
+	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) {
 		j.renewal = s.Record
 		return
 	}

@@ -170,9 +170,10 @@ type Marks struct {
 }
 
 // sameRenewal reports whether two records are the same renewal of the same
-// term: the first five fields are equal, times to the microsecond.
+// term: the first five fields are equal, times to the microsecond. Two from which
+// somebody's hand took the time may be different ones.
 func (r Record) sameRenewal(o Record) bool {
-	return r.Holder == o.Holder &&
+	return !o.RenewTime.IsZero() && r.Holder == o.Holder &&
 		r.LeaseDuration == o.LeaseDuration &&
 		r.AcquireTime.UnixMicro() == o.AcquireTime.UnixMicro() &&
 		r.RenewTime.UnixMicro() == o.RenewTime.UnixMicro() &&

@@ -93,7 +93,7 @@ var mutants = []mutant{
 		"election/TestTimingThatBreaksTheLawIsRefusedWithTheNumbers"},
 
 	{"S3", "a record without times shows no renewal",
-		"election/judge.go", ` && !s.Record.RenewTime.IsZero() {`, ` {`,
+		"election/lock.go", `return !o.RenewTime.IsZero() && r.Holder`, `return r.Holder`,
 		"election/TestS3WithoutTimesEachVersionIsARenewal"},
 	{"S4", "deleted is released",
 		"election/judge.go", `j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseDeleted)`, `j.freeing(j.seen, CauseDeleted)`,

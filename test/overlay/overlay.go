@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,9 +40,7 @@ func Write(ctx context.Context, dir string, edits []Edit, added map[string][]byt
 	}
 	source := filepath.Join(strings.TrimSpace(string(out)), "src")
 	files := map[string][]byte{}
-	for name, data := range added {
-		files[name] = data
-	}
+	maps.Copy(files, added)
 	for _, e := range edits {
 		if files[e.File] == nil {
 			if files[e.File], err = os.ReadFile(filepath.Join(source, e.File)); err != nil {

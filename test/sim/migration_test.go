@@ -431,13 +431,13 @@ func (m *migration) removed(by *process, owner ownerref.Owner) {
 // mayBegin judges the ConfigMap as p knows it when its work begins (M6). A hand may
 // have disarmed it after p was cleared, as it may under one who works (M8).
 func (m *migration) mayBegin(p *process, at *pod) {
-	saw := shieldOf(p.saw())
+	saw := p.saw()
 	m.mu.Lock()
 	meddled := m.meddled
 	m.mu.Unlock()
 	if last := p.armed.Load(); !saw.Shield.Armed && last != nil && last.at.After(m.world.judge.lease.since) && !meddled.Before(last.at) {
 		m.world.judge.overlap("a hand on the shield between a clearance and the work")
-		saw = shieldOf(last.object)
+		saw = last.record
 	}
 	mine := false
 	for _, presence := range saw.Shield.Presences {

@@ -80,14 +80,21 @@ func replay(t *testing.T, p *population) {
 		s = s.only(kept)
 	}
 	t.Log(s)
+	if *orders > 1 {
+		look(t, s)
+		return
+	}
+	r := play(t, s, t.Logf)
+	for _, fault := range r.faults {
+		t.Error(fault)
+	}
+	t.Logf("%d failovers in %v", r.failovers, r.virtual)
+}
+
+// look plays a schedule in many orders, up to the first that fails.
+func look(t *testing.T, s schedule) {
 	for range *orders {
-		if *orders == 1 {
-			r := play(t, s, t.Logf)
-			for _, fault := range r.faults {
-				t.Error(fault)
-			}
-			t.Logf("%d failovers in %v", r.failovers, r.virtual)
-		} else if r := play(t, s, quiet); len(r.faults) > 0 {
+		if r := play(t, s, quiet); len(r.faults) > 0 {
 			report(t, s, r, r.failovers)
 			return
 		}

@@ -22,7 +22,6 @@ import (
 
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // refusal is an error that the API answers with.
@@ -37,7 +36,7 @@ type wire struct {
 	server  *apitest.Server
 	watches http.RoundTripper
 	by      *process
-	sees    string // the path of an object whose last answer is kept
+	sees    string // the path of a ConfigMap of which the last answer is kept
 
 	mu     sync.Mutex
 	dice   *rand.Rand
@@ -164,11 +163,10 @@ func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
 			panic(err)
 		}
 	}
-	w.by.view.Store(&o)
-	meta, _ := o["metadata"].(apitest.Object)
-	notes, _ := meta["annotations"].(apitest.Object)
-	if mark := notes[ownerref.AnnotationArmed]; mark != nil && mark == meta["uid"] {
-		w.by.armed.Store(&sight{time.Now(), o})
+	saw := &sight{time.Now(), shieldOf(o)}
+	w.by.view.Store(saw)
+	if saw.record.Shield.Armed {
+		w.by.armed.Store(saw)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
-	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // population is who campaigns for what, and what may happen to them.
@@ -69,8 +69,8 @@ type process struct {
 	gone     chan struct{} // closed when it is killed
 	sick     atomic.Bool
 	elector  *election.Elector
-	mayBegin func() // judges that work begins; nil for no more than always
-	view     atomic.Pointer[apitest.Object]
+	mayBegin func()                // judges that work begins; nil for no more than always
+	view     atomic.Pointer[sight] // the ConfigMap as it read or wrote it last, see wire
 	armed    atomic.Pointer[sight] // the last view in which the shield was armed
 	run      func(context.Context)
 	fault    int // counts the faults of its link
@@ -83,7 +83,7 @@ type process struct {
 // sight is what a process saw, and when.
 type sight struct {
 	at     time.Time
-	object apitest.Object
+	record ownerref.Record
 }
 
 // isDone reports whether nothing of p runs any more.
@@ -96,12 +96,12 @@ func (p *process) isDone() bool {
 	}
 }
 
-// saw is the object that p read or wrote last, see wire.
-func (p *process) saw() apitest.Object {
-	if o := p.view.Load(); o != nil {
-		return *o
+// saw is the ConfigMap as p knows it.
+func (p *process) saw() ownerref.Record {
+	if s := p.view.Load(); s != nil {
+		return s.record
 	}
-	return nil
+	return ownerref.Recognize(nil)
 }
 
 func (p *process) String() string {
