@@ -13,7 +13,7 @@ import (
 )
 
 // prepareLead is how long before an expiry a candidate that is about to take
-// over makes sure of a living connection.
+// over makes sure of a living connection: at least, for that takes two answers.
 const prepareLead = time.Second
 
 // campaign is one candidacy: what is done until the lock is won. Its fields
@@ -21,17 +21,22 @@ const prepareLead = time.Second
 type campaign struct {
 	timing Timing
 
-	unsure   bool      // nothing is written before a read has told how things are
-	wish     bool      // a read would be good, but nothing waits for it
-	retryAt  time.Time // no read before this
-	claimAt  time.Time // no write before this: the last may have landed
-	heard    time.Time // when there was news of the lock, by any way
-	asked    bool      // silence has been answered by a read
-	prepared bool      // the connection was made sure of for this expiry
-	failed   bool      // the last request got no answer: its connection may be dead
-	rewatch  bool      // the read on its way is to be followed by another watch
-	blind    bool      // since the last read things may have happened unseen
-	retries  *backoff.ExponentialBackOff
+	unsure    bool             // nothing is written before a read has told how things are
+	wish      bool             // a read would be good, but nothing waits for it
+	retryAt   time.Time        // no read before this
+	claimAt   time.Time        // no write before this: the last may have landed
+	heard     time.Time        // when there was news of the lock, by any way
+	gaps      [2]time.Duration // between the last events of the watch, the newest last
+	asked     bool             // silence has been answered by a read
+	prepared  bool             // the connection was made sure of for this expiry
+	doubt     time.Time        // when the last request was sent, if it got no answer: its connection may be dead
+	patience  time.Duration    // how long a request goes without an answer until another overtakes it
+	overtaken int              // how many requests were overtaken since there was an answer
+	lead      time.Duration    // how long before an expiry the connection is made sure of
+	writes    sentWrites
+	rewatch   bool // the read on its way is to be followed by another watch
+	blind     bool // since the last read things may have happened unseen
+	retries   *backoff.ExponentialBackOff
 
 	denied  *Version // what the last write was to replace, if it met a conflict
 	barred  bool     // the lock's guardian does not let this candidate campaign
@@ -45,6 +50,7 @@ const (
 	wait action = iota
 	readOnce
 	readFresh
+	overtake // read on another connection: the request under way is slow, or lost
 	claim
 )
 
@@ -53,10 +59,19 @@ func (c *campaign) news(now time.Time) {
 	c.heard, c.asked, c.prepared = now, false, false
 }
 
+// silence is how long nothing is heard until this candidate asks by itself. A
+// holder whose renewals take long is heard of less often: of the last two gaps
+// between events the shorter one counts, so that one late renewal does not.
+func (c *campaign) silence() time.Duration {
+	gap := min(c.gaps[0], c.gaps[1], c.timing.LeaseDuration/3)
+	return max(c.timing.Silence(), gap*3/2)
+}
+
 // next decides what to do now, or until when to wait. free is when the lock
 // may be taken, head start included; known says whether that is known. While
-// a request is on its way (busy) only a claim is worth deciding on.
-func (c *campaign) next(now, free time.Time, known, busy bool) (action, time.Time) {
+// the answer to a request is waited for only a claim is worth deciding on, and
+// whether to go on waiting.
+func (c *campaign) next(now, free time.Time, known bool, waitsFor *flight) (action, time.Time) {
 	later := now.Add(time.Hour)
 	at := func(t time.Time) bool {
 		if t.After(now) && t.Before(later) {
@@ -64,10 +79,14 @@ func (c *campaign) next(now, free time.Time, known, busy bool) (action, time.Tim
 		}
 		return !t.After(now)
 	}
-	if known && !c.barred && !c.unsure && at(latest(free, c.claimAt)) {
+	claiming := waitsFor != nil && waitsFor.op == opAcquire
+	if known && !c.barred && !c.unsure && !claiming && at(latest(free, c.claimAt)) {
 		return claim, now
 	}
-	if busy {
+	if waitsFor != nil {
+		if at(waitsFor.sent.awake.Add(c.patience)) {
+			return overtake, now
+		}
 		return wait, later
 	}
 	if (c.unsure || c.wish) && at(c.retryAt) {
@@ -76,8 +95,8 @@ func (c *campaign) next(now, free time.Time, known, busy bool) (action, time.Tim
 	if !known {
 		return wait, later
 	}
-	quiet := c.heard.Add(c.timing.Silence())
-	if !c.prepared && at(latest(free.Add(-prepareLead), quiet, c.retryAt)) {
+	quiet := c.heard.Add(c.silence())
+	if !c.prepared && at(latest(free.Add(-c.lead), quiet, c.retryAt)) {
 		return readFresh, now
 	}
 	if !c.asked && at(latest(quiet, c.retryAt)) {
@@ -131,8 +150,7 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			r.withdraw()
 			return victory{}, context.Cause(ctx)
 		case a := <-r.courier.answers:
-			r.courier.received()
-			won = r.answered(c, a)
+			won = r.answered(c, r.courier.received(a))
 		case e := <-r.watcher.events:
 			r.heard(c, e)
 		case err := <-r.watcher.ended:
@@ -169,23 +187,32 @@ func (r *run) proceed(c *campaign) time.Time {
 	}
 	r.inquire()
 	free, known := r.free()
-	if acquiring := r.courier.busy && r.courier.flying.op == opAcquire; !acquiring && (!known || free.at.After(now)) {
+	if !r.courier.acquiring() && (!known || free.at.After(now)) {
 		c.victory = victory{} // another one was faster, or the holder lives
 	}
 	c.barred = !r.clearance.Granted || r.unfit()
-	do, until := c.next(now, free.at, known, r.courier.busy)
-	switch {
-	case do == wait:
-	case !r.courier.busy:
-		r.act(c, do)
+	c.patience = r.impatience(c)
+	c.lead = max(prepareLead, min(2*r.courier.took, c.timing.LeaseDuration/4))
+	do, until := c.next(now, free.at, known, r.courier.newest)
+	if do != wait {
 		until = now.Add(time.Hour)
-	default:
-		until = now.Add(time.Hour)
-		if r.courier.flying.op == opRead {
-			r.courier.cancel() // the lock is free: that read comes too late
+		if r.courier.room() {
+			r.act(c, do)
+			until = now
 		}
 	}
 	return r.watcher.earlier(until)
+}
+
+// impatience is how long a request of this candidacy may go without an answer
+// until another overtakes it. A candidate that gets no answers gives each request
+// more time. The former leader does not, so that it is back first after an outage.
+func (r *run) impatience(c *campaign) time.Duration {
+	patience, timing := r.patience(), r.config.Timing
+	if r.judge.own() {
+		return patience
+	}
+	return max(patience, min(patience<<min(c.overtaken, 4), timing.AttemptTimeout+timing.RenewInterval*3/2))
 }
 
 // free is when this candidate may take the lock: the judge's word, later by the
@@ -210,14 +237,21 @@ func (r *run) free() (freeing, bool) {
 
 // act sends the request that was decided on.
 func (r *run) act(c *campaign, do action) {
-	limit := r.config.Timing.AttemptTimeout
+	limit := r.config.Timing.RenewDeadline // no trust would be left of an answer that is later
 	if do != claim {
+		read := request{op: opRead, since: c.doubt, asOf: r.judge.newest.Version, limit: limit}
+		switch {
+		case do == readFresh:
+			read.since = time.Now()
+		case do == overtake:
+			r.overtake(c)
+			read.since = c.doubt
+		}
 		c.wish = false
-		fresh := do == readFresh || c.failed
 		// A read that only prepares for the expiry leaves its connection to the
 		// takeover; any other shows that the watch may be as good as dead.
-		c.rewatch = fresh && (!c.asked || c.failed)
-		r.courier.send(r.requests, request{op: opRead, fresh: fresh, asOf: r.judge.newest.Version, limit: limit})
+		c.rewatch = read.fresh() && (!c.asked || !c.doubt.IsZero())
+		r.courier.send(r.requests, read)
 		return
 	}
 	if len(c.victory.attempts) == 0 {
@@ -233,7 +267,22 @@ func (r *run) act(c *campaign, do action) {
 		record.Details.Waits = pastUnknown
 	}
 	record.Details.Marks = r.config.marks()
-	r.courier.send(r.requests, request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit})
+	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit}
+	c.writes.add(write, now)
+	r.courier.send(r.requests, write)
+}
+
+// overtake notes that the request under way is slow or lost. A write may have
+// landed: nothing more is written before a read has told.
+func (r *run) overtake(c *campaign) {
+	slow := r.courier.newest
+	c.overtaken++
+	c.doubt, c.blind = slow.sent.awake, true
+	r.outage.miss(slow.request, slow.sent)
+	if slow.op == opAcquire {
+		c.unsure = true
+		c.claimAt = slow.sent.awake.Add(r.config.Timing.spacing())
+	}
 }
 
 // answered takes in an answer and reports whether it won the lock.
@@ -247,8 +296,13 @@ func (r *run) answered(c *campaign, a answer) bool {
 		c.unsure, c.retryAt = true, now
 		return false
 	}
-	c.failed = a.err != nil && !a.conflict()
-	c.blind = c.blind || c.failed
+	failed := a.err != nil && !a.conflict()
+	switch {
+	case !failed:
+		c.doubt, c.overtaken = time.Time{}, 0
+	case a.newest:
+		c.doubt, c.blind = a.sent.awake, true
+	}
 	r.outage.take(a, now)
 	if a.op == opAcquire || len(c.victory.attempts) > 0 {
 		if len(c.victory.attempts) == mostAttempts { // of an outage that may last
@@ -258,7 +312,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	}
 	if a.op == opRead {
 		r.answeredRead(c, a, now)
-		return false
+		return r.won(c, now)
 	}
 	r.noteWrite(a)
 	if a.err == nil {
@@ -268,37 +322,57 @@ func (r *run) answered(c *campaign, a answer) bool {
 	// Somebody else wrote, or nobody knows whether this write landed.
 	c.unsure, c.retryAt, c.denied = true, now, nil
 	if a.conflict() {
+		c.writes.drop(a.flight)
 		c.denied = &a.base
 	}
-	if c.failed {
+	if failed {
 		c.retryAt = now.Add(c.retries.NextBackOff())
 		c.claimAt = a.sent.awake.Add(r.config.Timing.spacing())
 	}
 	return false
 }
 
+// won reports whether a read has shown an acquisition of this candidacy's whose
+// answer has not come: that is as good, see [run.confirm].
+func (r *run) won(c *campaign, now time.Time) bool {
+	w, ok := c.writes.landed(r.judge.newest)
+	if !ok || !r.judge.exact || c.victory.cause == "" || r.clock.now().since(w.sent) >= r.config.Timing.RenewDeadline {
+		return false
+	}
+	r.note(opWrite, nil)
+	r.courier.forget()
+	c.victory.attempts = append(c.victory.attempts, w.answer(r.judge.newest, now))
+	return true
+}
+
 func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
-	r.note(opRead, a.err)
 	if a.err != nil {
-		c.wish = true
-		c.retryAt = now.Add(c.retries.NextBackOff())
+		if a.newest {
+			r.note(opRead, a.err)
+			c.wish = true
+			c.retryAt = now.Add(c.retries.NextBackOff())
+		}
 		return
 	}
+	r.note(opRead, nil)
 	c.retries.Reset()
-	c.unsure = false
 	news := r.observeRead(a, c.blind, now)
+	if a.newest || news {
+		c.unsure = false
+	}
 	if r.stands(c.denied) {
 		c.claimAt = now.Add(r.config.Timing.RenewInterval / 10)
 	}
 	c.blind = false
 	r.settle()
 	if news {
+		c.gaps = [2]time.Duration{} // the watch has not told
 		c.news(now)
 		r.follow()
-	} else if a.fresh {
+	} else if a.fresh() {
 		// One read answers for both, the silence and an expiry that is near.
 		free, known := r.free()
-		c.asked, c.prepared = true, known && !free.at.After(now.Add(prepareLead))
+		c.asked, c.prepared = true, known && !free.at.After(now.Add(c.lead))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from what is known, and leaves nothing out
 		r.watcher.resume = a.snapshot.Version
@@ -322,6 +396,7 @@ func (r *run) heard(c *campaign, e Event) {
 		return // a watch that lives is no sign of the lock's holder, nor of the API behind it
 	}
 	r.outage.hear(now)
+	c.gaps = [2]time.Duration{c.gaps[1], now.Sub(c.heard)}
 	c.news(now)
 	r.follow()
 }
@@ -353,17 +428,20 @@ func (r *run) follow() {
 // for, and the lock given back, since nobody will lead. So is one that was kept
 // after a term, unless it runs out in any case.
 func (r *run) withdraw() {
-	if r.courier.busy && r.courier.flying.op == opRead {
-		r.courier.cancel()
-	}
-	a, ok := r.courier.settle()
-	switch kept := r.kept; {
-	case ok && a.op == opAcquire && !a.conflict():
-		if a.err == nil {
+	writes, settled := r.courier.settle(r.patience())
+	won, unknown := false, false
+	for _, a := range writes {
+		if a.op != opAcquire || a.conflict() {
+			continue
+		}
+		if won, unknown = won || a.err == nil, unknown || a.err != nil; a.err == nil {
 			r.observe(a.snapshot, time.Now())
 		}
-		_ = r.release(0, "", Handover{}, a.err != nil) // what it could not do, it has noted
-	case kept != nil && !r.courier.busy && time.Since(kept.sent.awake) < r.config.Timing.LeaseDuration:
+	}
+	switch kept := r.kept; {
+	case won, unknown:
+		_ = r.release(0, "", Handover{}, !won) // what it could not do, it has noted
+	case kept != nil && settled && time.Since(kept.sent.awake) < r.config.Timing.LeaseDuration:
 		_ = r.release(kept.term.Token, kept.trace, Handover{}, true)
 	}
 }

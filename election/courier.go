@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -34,13 +35,17 @@ func (o operation) kind() operation {
 // request is one call of the lock.
 type request struct {
 	op     operation
-	fresh  bool    // on a fresh connection
-	asOf   Version // reads: the newest version when it was sent
-	base   Version // writes: what record replaces
+	since  time.Time // only on a connection that was alive since; zero if any will do
+	asOf   Version   // reads: the newest version when it was sent
+	base   Version   // writes: what record replaces
 	record Record
 	made   moment        // writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
 }
+
+// fresh reports whether the request goes by a connection that is known to be
+// alive, so that no answer means that the API is away.
+func (r request) fresh() bool { return !r.since.IsZero() }
 
 // answer is what came of a request.
 type answer struct {
@@ -49,44 +54,83 @@ type answer struct {
 	err      error
 	sent     moment // read before the call was made
 	end      time.Time
+
+	flight *flight
+	newest bool // no request was sent after it
 }
 
 // conflict reports whether the write did not land because of another one. No
 // read does, whatever a server says.
 func (a answer) conflict() bool { return a.op != opRead && errors.Is(a.err, ErrConflict) }
 
-// courier makes one request at a time, in a goroutine of its own, so that the
-// loop never waits for the network. Renewal and release cannot cross (S6).
+// mostFlights is how many requests may be under way at a time. The oldest makes
+// room for another.
+const mostFlights = 4
+
+// flight is a request that is under way.
+type flight struct {
+	request
+	sent   moment
+	cancel context.CancelFunc
+}
+
+// courier makes the requests, each in a goroutine of its own, so that the loop
+// never waits for the network. A request that is slow goes on while another, on
+// another connection, overtakes it. The loop owns all fields.
 type courier struct {
 	lock    Lock
 	clock   clock
 	pulse   *pulse
 	answers chan answer
-	busy    bool // an answer is still to come; the loop owns this
-	flying  request
-	cancel  context.CancelFunc
+	flights []*flight     // oldest first
+	newest  *flight       // the last request, while the loop waits for its answer
+	took    time.Duration // from the last request that was answered to its answer
 	wait    sync.WaitGroup
 }
 
 func newCourier(lock Lock, c clock, p *pulse) *courier {
-	return &courier{lock: lock, clock: c, pulse: p, answers: make(chan answer, 1), cancel: func() {}}
+	return &courier{lock: lock, clock: c, pulse: p, answers: make(chan answer, mostFlights)}
 }
 
-// send makes the request. It must not be called while busy.
+// busy reports whether an answer to the last request is waited for.
+func (c *courier) busy() bool { return c.newest != nil }
+
+// writing reports whether the outcome of a write is still to come.
+func (c *courier) writing() bool {
+	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op != opRead })
+}
+
+// acquiring reports whether an acquisition is under way.
+func (c *courier) acquiring() bool {
+	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op == opAcquire })
+}
+
+// room reports whether another request may be sent. Where none may, the oldest
+// one is cancelled.
+func (c *courier) room() bool {
+	if len(c.flights) < mostFlights {
+		return true
+	}
+	c.flights[0].cancel()
+	return false
+}
+
+// send makes the request. Those that are under way go on. There must be room.
 func (c *courier) send(ctx context.Context, r request) {
 	sent := r.made // trust counts from no later than the time in the record
 	if sent.awake.IsZero() {
 		sent = c.clock.now()
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
-	if r.fresh {
-		ctx = WithFreshConnection(ctx)
+	if r.fresh() {
+		ctx = WithLiveConnection(ctx, r.since)
 	}
-	c.busy, c.flying, c.cancel = true, r, cancel
-	c.pulse.sent(r.op, time.Now().Add(r.limit))
+	f := &flight{request: r, sent: sent, cancel: cancel}
+	c.flights, c.newest = append(c.flights, f), f
+	c.noteDeadline()
 	c.wait.Go(func() {
 		defer cancel()
-		a := answer{request: r, sent: sent}
+		a := answer{request: r, sent: sent, flight: f}
 		if r.op == opRead {
 			a.snapshot, a.err = c.lock.Read(ctx)
 		} else {
@@ -97,36 +141,96 @@ func (c *courier) send(ctx context.Context, r request) {
 	})
 }
 
-// received notes that the answer has been taken from the channel.
-func (c *courier) received() {
-	c.busy, c.cancel = false, func() {}
+// received notes that the answer has been taken from the channel, and completes
+// it.
+func (c *courier) received(a answer) answer {
+	c.flights = slices.DeleteFunc(c.flights, func(f *flight) bool { return f == a.flight })
+	if a.newest = a.flight == c.newest; a.newest {
+		c.newest = nil
+	}
+	if a.err == nil || a.conflict() {
+		c.took = a.end.Sub(a.sent.awake)
+	}
 	c.pulse.received()
+	c.noteDeadline()
+	return a
 }
 
-// settle waits for the answer to the request on its way, if there is one, for
-// as long as the request may take and a little more.
-func (c *courier) settle() (answer, bool) {
-	if !c.busy {
-		return answer{}, false
+// forget has nothing wait for the last request any more: what it asks is known.
+func (c *courier) forget() { c.newest = nil }
+
+// noteDeadline tells the pulse by when the next request is to be over.
+func (c *courier) noteDeadline() {
+	if len(c.flights) == 0 {
+		return
 	}
-	c.pulse.until(time.Now().Add(2 * c.flying.limit))
-	patience := time.NewTimer(2 * c.flying.limit)
-	defer patience.Stop()
-	select {
-	case a := <-c.answers:
-		c.received()
-		return a, true
-	case <-patience.C:
-		return answer{}, false
+	first := slices.MinFunc(c.flights, func(a, b *flight) int { return a.end().Compare(b.end()) })
+	c.pulse.sent(first.op, first.end())
+}
+
+// end is when a request is over at the latest.
+func (f *flight) end() time.Time { return f.sent.awake.Add(f.limit) }
+
+// patience is how long a request may go without an answer until another one
+// overtakes it: half as long again as the last answer took, so that a server
+// that is slow is not asked twice.
+func (c *courier) patience(t Timing) time.Duration {
+	return max(t.AttemptTimeout, min(c.took*3/2, t.RenewDeadline/2))
+}
+
+// cancel ends all requests that are under way. A write may have landed.
+func (c *courier) cancel() {
+	for _, f := range c.flights {
+		f.cancel()
 	}
+}
+
+// cancelReads ends the reads that are under way.
+func (c *courier) cancelReads() {
+	for _, f := range c.flights {
+		if f.op == opRead {
+			f.cancel()
+		}
+	}
+}
+
+// settle waits until nothing is under way, and returns what came of the writes.
+// Reads are not waited for. Nor are writes for longer than patience: whether they
+// landed is unknown then. It gives up on a lock that does not keep to its
+// context, and reports whether all is settled.
+func (c *courier) settle(patience time.Duration) (writes []answer, settled bool) {
+	c.cancelReads()
+	c.pulse.until(time.Now().Add(2 * patience))
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for late := false; len(c.flights) > 0; {
+		select {
+		case a := <-c.answers:
+			if a = c.received(a); a.op != opRead {
+				writes = append(writes, a)
+			}
+		case <-timer.C:
+			if late {
+				return writes, false
+			}
+			late = true
+			c.cancel()
+			timer.Reset(patience)
+		}
+	}
+	return writes, true
 }
 
 // call makes the request and waits for its answer.
-func (c *courier) call(ctx context.Context, r request) answer {
+func (c *courier) call(ctx context.Context, r request) (answer, bool) {
 	c.send(ctx, r)
-	a, ok := c.settle()
-	if !ok {
-		return answer{request: r, err: context.DeadlineExceeded}
+	c.pulse.until(time.Now().Add(2 * r.limit))
+	timer := time.NewTimer(2 * r.limit)
+	defer timer.Stop()
+	select {
+	case a := <-c.answers:
+		return c.received(a), true
+	case <-timer.C:
+		return answer{}, false
 	}
-	return a
 }

@@ -225,7 +225,7 @@ func TestAConnectionFromAnotherPortIsNoNewProblem(t *testing.T) {
 func TestNoProblemOutlivesItsCause(t *testing.T) {
 	for name, fault := range map[string]electiontest.Fault{
 		"a permission": {Err: fmt.Errorf("update: %w", election.ErrForbidden)},
-		"answers":      {LoseAnswers: true},
+		"answers":      {LoseAnswers: true, LoseReads: true},
 		"everything":   cut,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,6 +55,7 @@ type judge struct {
 
 	origin origin    // of renewal, where this candidate made its object
 	coarse bool      // the lock's watches may leave something out
+	exact  bool      // they do not, and show records as they were written
 	dead   tenure    // a term whose holder was proven dead
 	deadAt time.Time // when that was heard
 }

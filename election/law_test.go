@@ -170,21 +170,6 @@ func TestS6OneRequestAtATime(t *testing.T) {
 	}
 }
 
-// TestS6ATermBeginsWithTheAnswerToAWrite: that is what its token is of.
-func TestS6ATermBeginsWithTheAnswerToAWrite(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.candidate("a")
-		a.link.Set(electiontest.Fault{LoseAnswers: true})
-		a.Start()
-		time.Sleep(time.Second)
-		landed, _ := s.lock.Read(s.T.Context())
-		a.link.Set(electiontest.Fault{})
-		if term, _ := a.Leads(); landed.Record.Holder != "a" || term.Token <= landed.Version.Number {
-			t.Errorf("a leads with token %d, and the write whose answer was lost is version %d", term.Token, landed.Version.Number)
-		}
-	})
-}
-
 func TestS6AReadSettlesWhatBecameOfAWrite(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

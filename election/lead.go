@@ -45,7 +45,8 @@ type leadership struct {
 	renewAt time.Time // when to send the next
 	unsure  bool      // a read must tell how things are before the next write
 	denied  *Version  // what the last renewal was to replace, if it met a conflict
-	failed  bool      // the last request got no answer
+	doubt   time.Time // when the last request was sent, if it got no answer
+	writes  sentWrites
 	retries *backoff.ExponentialBackOff
 }
 
@@ -80,8 +81,7 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 		case f := <-r.farewells:
 			r.bid(l, f)
 		case a := <-r.courier.answers:
-			r.courier.received()
-			r.answeredLeader(l, a)
+			r.answeredLeader(l, r.courier.received(a))
 		case e := <-r.watcher.events:
 			r.heardLeading(l, e)
 		case err := <-r.watcher.ended:
@@ -217,20 +217,38 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 		return until
 	}
 	until = earliest(until, now.Add(left))
-	if r.courier.busy || l.overrun {
+	if l.overrun {
 		return until
 	}
-	if now.Before(l.renewAt) {
-		return earliest(until, l.renewAt)
+	if due := r.nextRequest(l, now, left); now.Before(due) {
+		return earliest(until, due)
 	}
-	r.keep(l, left)
+	if r.courier.room() {
+		r.keep(l, left)
+		until = earliest(until, r.nextRequest(l, now, left))
+	}
 	return until
+}
+
+// nextRequest is when the next request is due: a renewal, or a read that overtakes
+// the request under way. That happens early enough for another renewal to follow
+// while the term is trusted.
+func (r *run) nextRequest(l *leadership, now time.Time, left time.Duration) time.Time {
+	if !r.courier.busy() {
+		return l.renewAt
+	}
+	sent, attempt := r.courier.newest.sent.awake, r.config.Timing.AttemptTimeout
+	half := (left + now.Sub(sent)) / 2
+	if half < attempt/8 { // no answer would come in time
+		return now.Add(time.Hour)
+	}
+	return sent.Add(min(r.patience(), half))
 }
 
 // watchIsDeaf reports whether renewals get through of which the watch says
 // nothing: its connection is dead.
 func (r *run) watchIsDeaf(l *leadership) bool {
-	return r.watcher.running() && l.sent.awake.Sub(r.watcher.heard) > 2*r.config.Timing.RenewInterval
+	return r.watcher.running() && l.sent.awake.Sub(r.watcher.heard) > 2*(r.config.Timing.RenewInterval+r.courier.took)
 }
 
 func earliest(first time.Time, more ...time.Time) time.Time {
@@ -243,12 +261,18 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 }
 
 // keep sends what keeps the lock: a renewal, or a new record where the one
-// there was has been deleted (S4); or first a read, where things are unclear.
+// there was has been deleted (S4); or first a read, where things are unclear. So
+// they are while another request has no answer, which may be slow or never come:
+// the read tells whether it landed, by a connection that lives. Each request may
+// take all the time that trust leaves.
 func (r *run) keep(l *leadership, left time.Duration) {
-	limit := min(r.config.Timing.AttemptTimeout, left)
 	base := r.judge.newest
+	if overtaken := r.courier.newest; overtaken != nil {
+		r.courier.send(r.requests, request{op: opRead, since: overtaken.sent.awake, asOf: base.Version, limit: left})
+		return
+	}
 	if l.unsure {
-		r.courier.send(r.requests, request{op: opRead, fresh: l.failed, asOf: base.Version, limit: limit})
+		r.courier.send(r.requests, request{op: opRead, since: l.doubt, asOf: base.Version, limit: left})
 		return
 	}
 	before := base.Record
@@ -266,7 +290,9 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	details.Marks = r.config.marks()
 	now := r.clock.now()
 	record := renewal(before, details, r.config.Timing.LeaseDuration, now.awake)
-	r.courier.send(r.requests, request{op: opRenew, fresh: l.failed, base: base.Version, record: record, made: now, limit: limit})
+	write := request{op: opRenew, since: l.doubt, base: base.Version, record: record, made: now, limit: left}
+	l.writes.add(write, now)
+	r.courier.send(r.requests, write)
 }
 
 // answeredLeader takes in the answer to a renewal or a read.
@@ -275,7 +301,6 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 		return
 	}
 	now := time.Now()
-	l.failed = a.err != nil && !a.conflict()
 	if a.op == opRead {
 		r.note(opRead, a.err)
 	} else {
@@ -283,20 +308,50 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 	}
 	switch {
 	case a.conflict():
-		l.unsure, l.renewAt, l.denied = true, now, &a.base
+		l.writes.drop(a.flight)
+		if a.sent.since(l.sent) > 0 { // else it is known which write won
+			l.unsure, l.renewAt, l.denied, l.doubt = true, now, &a.base, time.Time{}
+		}
 	case a.err != nil:
-		l.renewAt = latest(a.sent.awake.Add(l.retries.NextBackOff()), now)
+		if a.newest {
+			l.renewAt, l.doubt = latest(a.sent.awake.Add(l.retries.NextBackOff()), now), a.sent.awake
+		}
 	case a.op == opRead:
-		l.unsure = false
-		if r.observeRead(a, false, now) || !a.snapshot.Version.Exists() {
-			r.inspect(l)
-		}
-		if r.stands(l.denied) {
-			l.renewAt = now.Add(r.config.Timing.RenewInterval / 10)
-		}
-		l.denied = nil
+		r.readLeading(l, a, now)
 	default:
 		r.renewed(l, a, now)
+	}
+}
+
+// readLeading takes in the answer to a read. A renewal that has not landed by now
+// is sent once more.
+func (r *run) readLeading(l *leadership, a answer, now time.Time) {
+	l.doubt = time.Time{}
+	news := r.observeRead(a, false, now)
+	if !a.newest && !news {
+		return
+	}
+	l.unsure = false
+	if n := len(l.writes); n > 0 {
+		l.renewAt = latest(l.renewAt, l.writes[n-1].sent.awake.Add(r.config.Timing.spacing()))
+	}
+	if news || !a.snapshot.Version.Exists() {
+		r.inspect(l)
+	}
+	if r.stands(l.denied) {
+		l.renewAt = latest(l.renewAt, now.Add(r.config.Timing.RenewInterval/10))
+	}
+	l.denied = nil
+	r.confirm(l, now)
+}
+
+// confirm takes in that a read has shown a write of this term whose answer has not
+// come: that is as good as the answer. It is not where a record has two parts, one
+// of which may be older. Nor is a watch, on which nothing rests that must be true.
+func (r *run) confirm(l *leadership, now time.Time) {
+	if w, ok := l.writes.landed(r.judge.newest); ok && r.judge.exact && l.phase != lost {
+		r.note(opWrite, nil)
+		r.renewed(l, w.answer(r.judge.newest, now), now)
 	}
 }
 
@@ -306,6 +361,11 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 	timing := r.config.Timing
 	l.retries.Reset()
 	r.observe(a.snapshot, now)
+	l.writes = l.writes.after(a.sent)
+	if len(l.writes) == 0 { // nothing that is under way can say more
+		r.courier.forget()
+		l.unsure, l.denied, l.doubt = false, nil, time.Time{}
+	}
 	if !l.held {
 		r.judge.origin = origin{} // while this term is trusted nobody else could
 	}
@@ -454,10 +514,11 @@ func (r *run) realError(err, cause error) error {
 // long or somebody else has it. Whoever lost it for want of answers and
 // campaigns again keeps its name on it: that is what it comes back by.
 func (r *run) giveUp(l *leadership, again bool) {
-	if a, ok := r.courier.settle(); ok {
+	writes, settled := r.courier.settle(r.patience())
+	for _, a := range writes {
 		r.answeredRelease(a)
 	}
-	if l.overrun || r.courier.busy || !r.judge.holds() {
+	if l.overrun || !settled || !r.judge.holds() {
 		return
 	}
 	if again && l.unheard() {

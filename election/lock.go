@@ -193,18 +193,25 @@ var (
 	ErrNoAPI = errors.New("API not served")
 )
 
-type freshKey struct{}
+type liveKey struct{}
 
-// WithFreshConnection asks a Lock to serve the calls of this context on a
-// connection that is opened for it, because the ones at hand may be dead. The
-// wish travels in the context since it has to cross client libraries that know
-// nothing of it; a Lock without connections ignores it.
-func WithFreshConnection(ctx context.Context) context.Context {
-	return context.WithValue(ctx, freshKey{}, true)
+// WithLiveConnection asks a Lock to serve the calls of this context on a
+// connection on which the server was heard from since then, or on one that is
+// opened for it: the others may be dead. The wish travels in the context since it
+// has to cross client libraries that know nothing of it; a Lock without
+// connections ignores it.
+func WithLiveConnection(ctx context.Context, since time.Time) context.Context {
+	return context.WithValue(ctx, liveKey{}, since)
 }
 
-// WantsFreshConnection reports whether WithFreshConnection was called on ctx.
-func WantsFreshConnection(ctx context.Context) bool {
-	fresh, _ := ctx.Value(freshKey{}).(bool)
-	return fresh
+// WithFreshConnection is WithLiveConnection since now.
+func WithFreshConnection(ctx context.Context) context.Context {
+	return WithLiveConnection(ctx, time.Now())
+}
+
+// WantsLiveConnection returns since when a connection must have been alive to
+// serve the calls of ctx, and false where any connection will do.
+func WantsLiveConnection(ctx context.Context) (since time.Time, wants bool) {
+	since, wants = ctx.Value(liveKey{}).(time.Time)
+	return since, wants
 }

@@ -59,6 +59,7 @@ func (j *judge) unproven(now time.Time) bool {
 // hindsight takes in what a watch says that leaves out nothing after a version.
 func (j *judge) hindsight(e Event, after uint64) {
 	o := &j.origin
+	j.exact = e.Gapless
 	switch s := e.Snapshot; {
 	case !e.Gapless:
 		j.coarse, *o = true, origin{}

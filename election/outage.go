@@ -35,7 +35,15 @@ func (o *outage) hear(now time.Time) {
 func (o *outage) take(a answer, now time.Time) {
 	if a.err == nil || a.conflict() {
 		o.hear(now)
-	} else if a.fresh {
+	} else {
+		o.miss(a.request, a.sent)
+	}
+}
+
+// miss notes that a request got no answer, or none yet. One that was sent before
+// the last answer came says nothing about what is since.
+func (o *outage) miss(r request, sent moment) {
+	if r.fresh() && sent.awake.After(o.answered) {
 		o.failed = true
 	}
 }

@@ -17,9 +17,13 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := retries(timing.RenewInterval/10, timing.RenewInterval)
-	for fresh := unsure; time.Now().Before(deadline); {
+	limit, doubt := r.patience(), time.Time{}
+	if unsure {
+		doubt = time.Now()
+	}
+	for time.Now().Before(deadline) {
 		base := r.judge.newest
-		ask := request{op: opRead, fresh: fresh, asOf: base.Version, limit: timing.AttemptTimeout}
+		ask := request{op: opRead, since: doubt, asOf: base.Version, limit: limit}
 		if !unsure {
 			if r.judge.unproven(time.Now()) {
 				return false // who might lead still has not given it up
@@ -30,22 +34,25 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 			}
 			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, trace, handover, time.Now())
 		}
-		a := r.courier.call(r.requests, ask)
-		if r.courier.busy {
+		a, answered := r.courier.call(r.requests, ask)
+		if !answered {
 			return false // a lock that does not keep to its context
 		}
 		r.answeredRelease(a)
 		if a.op == opRelease && a.err == nil {
 			return true
 		}
-		unsure = a.op == opRelease || a.err != nil
-		fresh = a.err != nil && !a.conflict()
-		if fresh {
+		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
+		if a.err != nil && !a.conflict() {
+			limit, doubt = 2*limit, a.sent.awake // the server may be slow, or its connection dead
 			pause(r.requests, delays.NextBackOff())
 		}
 	}
 	return false
 }
+
+// patience is how long a request may take where nothing is lost by another try.
+func (r *run) patience() time.Duration { return r.courier.patience(r.config.Timing) }
 
 // answeredRelease takes in an answer at the end of a term.
 func (r *run) answeredRelease(a answer) {

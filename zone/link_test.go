@@ -64,7 +64,7 @@ func (l *link) dial(ctx context.Context) (<-chan struct{}, error) {
 func (l *link) connect(ctx context.Context) (<-chan struct{}, error) {
 	l.mu.Lock()
 	conn := l.conn
-	if time.Since(l.used) > 90*time.Second || election.WantsFreshConnection(ctx) || l.down && l.refuse {
+	if since, wants := election.WantsLiveConnection(ctx); time.Since(l.used) > 90*time.Second || wants && l.used.Before(since) || l.down && l.refuse {
 		conn = nil
 	}
 	l.mu.Unlock()

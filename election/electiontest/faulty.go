@@ -19,6 +19,8 @@ type Fault struct {
 	Hang bool
 	// LoseAnswers makes writes land and then hang until their context ends.
 	LoseAnswers bool
+	// LoseReads makes reads hang until their context ends, too.
+	LoseReads bool
 	// Mute makes watches fall silent; one that was muted never speaks again,
 	// like a connection whose peer is gone.
 	Mute bool
@@ -91,7 +93,7 @@ func (f *Faulty) enter(ctx context.Context, operation string) error {
 // leave suffers what comes after a call.
 func (f *Faulty) leave(ctx context.Context, operation string) error {
 	fault, _ := f.now()
-	if fault.silent() || fault.LoseAnswers && operation == "write" {
+	if fault.silent() || fault.LoseAnswers && operation == "write" || fault.LoseReads && operation == "read" {
 		return hang(ctx, operation)
 	}
 	return delay(ctx, operation, fault.Delay)

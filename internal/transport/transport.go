@@ -128,7 +128,7 @@ type pool struct {
 // RoundTrip sends one request on an idle connection or a new one.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	var t *http.Transport
-	if election.WantsFreshConnection(req.Context()) {
+	if _, fresh := election.WantsLiveConnection(req.Context()); fresh {
 		t = p.renew()
 	} else {
 		t = p.use()

@@ -135,7 +135,7 @@ func (p *phased) moved() record.Legacy {
 
 // doubt tells that the elector doubts its connections.
 func (p *phased) doubt(ctx context.Context) {
-	if election.WantsFreshConnection(ctx) {
+	if _, doubts := election.WantsLiveConnection(ctx); doubts {
 		signal(p.doubted)
 	}
 }

@@ -1,0 +1,62 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"slices"
+	"time"
+)
+
+// sentWrite is a write of this candidate's own, and when it was sent.
+type sentWrite struct {
+	request
+	sent moment
+}
+
+// sentWrites are the writes whose answers are still to come, or were lost,
+// oldest first. A read that finds the record of one shows that it landed, which is
+// as good as its answer. Trust counts from when it was sent in any case (S1).
+type sentWrites []sentWrite
+
+// mostWrites is how many are kept. The oldest is worth the least.
+const mostWrites = 8
+
+// add notes a write that is sent now.
+func (w *sentWrites) add(r request, sent moment) {
+	if len(*w) == mostWrites {
+		*w = (*w)[1:]
+	}
+	*w = append(*w, sentWrite{r, sent})
+}
+
+// landed returns the write whose record stands in s. Of two that look alike it
+// is the one that was sent first.
+func (w sentWrites) landed(s Snapshot) (sentWrite, bool) {
+	if s.Version.Exists() && !s.Partial {
+		for _, write := range w {
+			if s.Record.sameRenewal(write.record) {
+				return write, true
+			}
+		}
+	}
+	return sentWrite{}, false
+}
+
+// drop forgets the write that a flight made: it has not landed, and will not.
+func (w *sentWrites) drop(f *flight) {
+	*w = slices.DeleteFunc(*w, func(write sentWrite) bool { return write.sent == f.sent })
+}
+
+// after returns those that were sent after then.
+func (w sentWrites) after(then moment) sentWrites {
+	for len(w) > 0 && w[0].sent.since(then) <= 0 {
+		w = w[1:]
+	}
+	return w
+}
+
+// answer is what the lock would have answered.
+func (w sentWrite) answer(s Snapshot, now time.Time) answer {
+	return answer{request: w.request, snapshot: s, sent: w.sent, end: now}
+}
