@@ -46,7 +46,7 @@ func newWay(cfg *rest.Config, timing election.Timing, o LockOptions) (*way, erro
 	cfg = named(cfg)
 	w := &way{options: o}
 	var err error
-	w.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Servers: o.Servers})
+	w.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Patience: timing.RenewDeadline, Servers: o.Servers})
 	if err != nil {
 		return nil, err
 	}

@@ -22,13 +22,10 @@ const (
 	mostDialInterval = 200 * time.Millisecond
 )
 
-// dialTimeout bounds one dial with its TLS handshake: half of the
-// AttemptTimeout, so that a second one has its chance.
-func dialTimeout(t election.Timing) time.Duration { return t.WithDefaults().AttemptTimeout / 2 }
-
-// dialInterval is the time after which another dial joins those that are
-// silent.
-func dialInterval(t election.Timing) time.Duration { return min(mostDialInterval, dialTimeout(t)/2) }
+// dialInterval is the time after which another dial joins one that is silent.
+func dialInterval(t election.Timing) time.Duration {
+	return min(mostDialInterval, t.WithDefaults().AttemptTimeout/4)
+}
 
 // Bound is how long something takes.
 type Bound struct{ Mean, Worst Sum }

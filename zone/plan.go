@@ -229,7 +229,6 @@ func (w Wish) numbers(t election.Timing) []Number {
 		{"RenewDeadline", t.RenewDeadline, fmt.Sprintf("%s, and what whole seconds of lease leave", w.deadline(t))},
 		{"RenewInterval", t.RenewInterval, interval},
 		{"AttemptTimeout", t.AttemptTimeout, "RenewInterval"},
-		{"DialTimeout", dialTimeout(t), "half of AttemptTimeout: a second dial has its chance"},
 		{"DialInterval", dialInterval(t), "then another dial joins: a Service may send it to another API server"},
 		{"StopGrace", t.StopGrace, fmt.Sprintf("Stop %v, and what rounding leaves", w.Stop)},
 		{"StopTimeout", t.StopTimeout, fmt.Sprintf("the default %v, or longer than Stop", election.StopTimeoutDefault)},

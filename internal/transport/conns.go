@@ -7,8 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"net/http/httptrace"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // errAborted ends the dials that closeAll finds under way.
@@ -25,6 +30,8 @@ type conns struct {
 	// epoch ends when closeAll is called; dials of an epoch end with it.
 	epoch context.Context
 	end   context.CancelCauseFunc
+	// blind says that a connection could not be found below what is around it.
+	blind atomic.Bool
 }
 
 func newConns() *conns {
@@ -69,7 +76,7 @@ func (c *conns) current() context.Context {
 }
 
 func (c *conns) add(epoch context.Context, nc net.Conn) (net.Conn, error) {
-	tracked := &conn{Conn: nc, owner: c}
+	tracked := &conn{Conn: nc, owner: c, heard: time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if epoch.Err() != nil {
@@ -93,10 +100,130 @@ func (c *conns) closeAll() {
 	}
 }
 
+// closeIdle closes the idle connections on which nothing was heard since then. It
+// reports false where it cannot tell which are idle.
+func (c *conns) closeIdle(since time.Time) bool {
+	for _, nc := range c.all() {
+		if nc.isIdle(since) {
+			_ = nc.Close() // it may be closed already, which is as good
+		}
+	}
+	return !c.blind.Load()
+}
+
+// retire has no connection that is open now serve another request.
+func (c *conns) retire() {
+	for _, nc := range c.all() {
+		nc.mu.Lock()
+		nc.retired = true
+		nc.mu.Unlock()
+	}
+}
+
+func (c *conns) all() []*conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.open))
+}
+
+// trace tells which connection serves a request, and when it is idle again.
+func (c *conns) trace() *httptrace.ClientTrace {
+	var serves *conn
+	request := new(byte)
+	return &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			if serves = c.find(info.Conn); serves != nil {
+				serves.serve(request)
+			}
+		},
+		PutIdleConn: func(error) {
+			if serves != nil {
+				serves.served(request)
+			}
+		},
+	}
+}
+
+// find returns the connection below nc, which may have TLS around it, and the
+// wrapping of an exec plugin, which shares its address.
+func (c *conns) find(nc net.Conn) *conn {
+	for {
+		if found, ok := nc.(*conn); ok {
+			return found
+		}
+		outer, ok := nc.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		nc = outer.NetConn()
+	}
+	var found []*conn
+	for _, open := range c.all() {
+		if open.LocalAddr() == nc.LocalAddr() {
+			found = append(found, open)
+		}
+	}
+	if len(found) != 1 {
+		c.blind.Store(true)
+		return nil
+	}
+	return found[0]
+}
+
 // conn is one tracked TCP connection.
 type conn struct {
 	net.Conn
 	owner *conns
+
+	mu      sync.Mutex
+	given   bool  // to the round tripper, which may have it idle
+	request *byte // that it serves; nil if none
+	retired bool
+	heard   time.Time
+}
+
+// give notes that the round tripper has it.
+func (c *conn) give() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.given = true
+}
+
+func (c *conn) isIdle(since time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.given && c.request == nil && c.heard.Before(since)
+}
+
+func (c *conn) serve(request *byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.request = request
+}
+
+// served notes that a request is over. Another may have the connection by now.
+func (c *conn) served(request *byte) {
+	c.mu.Lock()
+	last := c.request == request
+	if last {
+		c.request = nil
+	}
+	last = last && c.retired
+	c.mu.Unlock()
+	if last {
+		_ = c.Close() // it has served its last request
+	}
+}
+
+// Read reads, and notes that the server was heard from.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.mu.Lock()
+		c.heard = time.Now()
+		c.mu.Unlock()
+	}
+	return n, err
 }
 
 // Close closes the connection at once and forgets it.

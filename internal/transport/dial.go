@@ -10,47 +10,90 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 
 	"k8s.io/client-go/transport"
+
+	"github.com/zonelect/zonelect/election"
 )
 
 // dialer opens connections for an http.Transport.
 type dialer struct {
+	open    *conns
 	raw     rawDial
-	race    race
+	options Options
 	servers []server
 	auth    *transport.Config // never changed; copied for each use
+
+	mu    sync.Mutex
+	lines map[lineKey]*line
 }
 
-// plain races TCP connections, for http:// and for proxies.
+type lineKey struct {
+	network, addr string
+	secure        bool
+}
+
+// plain opens TCP connections, for http:// and for proxies.
 func (d *dialer) plain(ctx context.Context, network, addr string) (net.Conn, error) {
-	ways := d.ways(addr)
-	conn, err := d.race.run(ctx, len(ways), func(ctx context.Context, k int) (net.Conn, error) {
-		return d.raw(ctx, network, ways[k%len(ways)].addr)
-	})
-	return conn, explain(err, addr)
+	return d.get(ctx, lineKey{network, addr, false})
 }
 
-// tls races TCP connections with their TLS handshakes: a server counts as
+// tls opens TCP connections with their TLS handshakes: a server counts as
 // answering only when it has spoken.
 func (d *dialer) tls(ctx context.Context, network, addr string) (net.Conn, error) {
-	config, err := d.tlsConfig()
-	if err != nil {
-		return nil, explain(err, addr)
-	}
-	ways := d.ways(addr)
-	conn, err := d.race.run(ctx, len(ways), func(ctx context.Context, k int) (net.Conn, error) {
-		return d.handshake(ctx, network, ways[k%len(ways)], config)
-	})
-	return conn, explain(err, addr)
+	return d.get(ctx, lineKey{network, addr, true})
 }
 
-func (d *dialer) handshake(ctx context.Context, network string, to server, config *tls.Config) (net.Conn, error) {
-	raw, err := d.raw(ctx, network, to.addr)
+// get waits for a connection for as long as the request does that it is for.
+func (d *dialer) get(ctx context.Context, key lineKey) (net.Conn, error) {
+	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
+		ctx = request // http.Transport dials on when that has ended
+	}
+	since, _ := election.WantsLiveConnection(ctx)
+	conn, err := d.line(key).get(ctx, since)
 	if err != nil {
+		return nil, explain(err, key.addr)
+	}
+	if c := d.open.find(conn); c != nil {
+		c.give()
+	}
+	return conn, nil
+}
+
+// requestKey is the key of the context of the request that a dial is for.
+type requestKey struct{}
+
+func (d *dialer) line(key lineKey) *line {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.lines[key]
+	if l == nil {
+		open := dialFunc{raw: func(ctx context.Context, to server) (net.Conn, error) { return d.raw(ctx, key.network, to.addr) }}
+		if key.secure {
+			open.secure = d.handshake
+		}
+		l = newLine(d.options, d.ways(key.addr), open)
+		d.lines[key] = l
+	}
+	return l
+}
+
+// abort gives up all dials.
+func (d *dialer) abort() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.lines {
+		l.abort()
+	}
+}
+
+func (d *dialer) handshake(ctx context.Context, raw net.Conn, to server) (net.Conn, error) {
+	config, err := d.tlsConfig()
+	if err != nil {
+		_ = raw.Close() // nothing was sent on it
 		return nil, err
 	}
-	config = config.Clone()
 	config.ServerName = to.name
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {

@@ -9,15 +9,20 @@
 //
 //   - They speak HTTP/1.1: one request at a time on each, and a request that
 //     times out takes its connection with it.
-//   - A dial is a race. The first dial starts at once, another in parallel
-//     after every DialInterval, until one has finished its TLS handshake. Behind
-//     a Service VIP the next dial may reach another API server; with several
-//     server addresses, dial k goes to server k modulo their number.
+//   - Dials compete, at most two to a server at a time. The first starts at once,
+//     the second after DialInterval, or later while handshakes are known to be
+//     slow. Behind a Service VIP the second may reach another API server; with
+//     several server addresses the nearest is dialed first. A dial to which no
+//     kernel answers soon makes room for the next one, and each gets more time
+//     than the one before.
+//   - A slow server is not a dead one. A dial whose handshake is slow goes on when
+//     its request has ended, and serves the next request.
 //   - Every TCP connection has SO_LINGER 0: closing it discards what the kernel
 //     has not delivered yet, so that the write of a term that is over is not
 //     delivered later. What is on the wire by then cannot be called back.
-//   - A request whose context asks for it (election.WithFreshConnection) is
-//     served on a connection that is opened for it.
+//   - A request whose context asks for it (election.WithLiveConnection) is served
+//     on a connection on which the server was heard from since a given time, such
+//     as one that is opened for it.
 //
 // There is no rate limit and no retry. Authentication is client-go's: bearer
 // tokens and token files, exec plugins, client certificates, impersonation,

@@ -22,7 +22,7 @@ import (
 // patient has timeouts that no test reaches: what passes with it does not
 // depend on time.
 func patient() Options {
-	return Options{AttemptTimeout: 10 * time.Minute, DialTimeout: 5 * time.Minute, DialInterval: time.Millisecond}
+	return Options{AttemptTimeout: 10 * time.Minute, DialInterval: time.Millisecond}
 }
 
 // calm dials once only, unless it has to.

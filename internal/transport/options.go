@@ -22,18 +22,17 @@ const DialIntervalDefault = 200 * time.Millisecond
 
 // Options tune a Transport. The zero value is good for default timing.
 type Options struct {
-	// AttemptTimeout is how long one request may take as a whole. It bounds a
-	// race of dials here; the request itself is bounded by its own context
-	// alone, since a watch may last. Zero means
-	// election.RenewIntervalDefault.
+	// AttemptTimeout is how long a request waits until another one overtakes it.
+	// A connection that nobody wants is kept for as long, and no dial waits longer
+	// for a kernel's answer. The request itself is bounded by its own context
+	// alone. Zero means election.RenewIntervalDefault.
 	AttemptTimeout time.Duration
-	// DialTimeout bounds each single dial with its TLS handshake. Zero means
-	// half of AttemptTimeout, which is also the most it can be: a second dial
-	// must have its chance.
-	DialTimeout time.Duration
-	// DialInterval is the time after which another dial joins those that have
-	// not answered. Zero means DialIntervalDefault. It is at most half of
-	// DialTimeout.
+	// Patience is how long a handshake may take. Zero means
+	// election.RenewDeadlineDefault. It is at least AttemptTimeout.
+	Patience time.Duration
+	// DialInterval is the time after which another dial joins one that has not
+	// answered, while dials are fast. Zero means DialIntervalDefault. It is at most
+	// a quarter of AttemptTimeout.
 	DialInterval time.Duration
 	// Servers are the URLs of the API server, nearest first. All have the
 	// same scheme and path and lead to the same cluster. Empty means the
@@ -45,8 +44,8 @@ type Options struct {
 // their limits.
 func (o Options) WithDefaults() Options {
 	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, election.RenewIntervalDefault)
-	o.DialTimeout = min(cmp.Or(o.DialTimeout, o.AttemptTimeout/2), o.AttemptTimeout/2)
-	o.DialInterval = min(cmp.Or(o.DialInterval, DialIntervalDefault), o.DialTimeout/2)
+	o.Patience = max(cmp.Or(o.Patience, election.RenewDeadlineDefault), o.AttemptTimeout)
+	o.DialInterval = min(cmp.Or(o.DialInterval, DialIntervalDefault), o.AttemptTimeout/4)
 	return o
 }
 
@@ -54,7 +53,7 @@ func (o Options) validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"AttemptTimeout", o.AttemptTimeout}, {"DialTimeout", o.DialTimeout}, {"DialInterval", o.DialInterval}} {
+	}{{"AttemptTimeout", o.AttemptTimeout}, {"Patience", o.Patience}, {"DialInterval", o.DialInterval}} {
 		if d.value < 0 {
 			return fmt.Errorf("%s is %v: it must be positive, or zero for the default", d.name, d.value)
 		}

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -60,18 +60,21 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	}
 	o = o.WithDefaults()
 	p := &pool{open: open, proxy: auth.Proxy, dial: &dialer{
+		open:    open,
 		raw:     auth.DialHolder.Dial,
-		race:    race{interval: o.DialInterval, each: o.DialTimeout, total: o.AttemptTimeout},
+		options: o,
 		servers: list,
 		auth:    auth,
+		lines:   map[lineKey]*line{},
 	}}
-	if p.tls, err = p.dial.tlsConfig(); err != nil {
+	proxied, err := p.dial.tlsConfig()
+	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
 	if err := p.proxyAllows(list); err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	p.current = p.generation()
+	p.http = p.roundTripper(proxied)
 	wrapped, err := transport.HTTPWrappersForConfig(auth, Bounded(p))
 	if err != nil {
 		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
@@ -110,72 +113,44 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // then is discarded. The Transport can be used on; it dials anew.
 func (t *Transport) CloseConnections() {
 	t.pool.open.closeAll()
-	t.pool.renew()
+	t.pool.dial.abort()
+	t.pool.http.CloseIdleConnections()
 }
 
-// pool is the round tripper below authentication. It uses one http.Transport
-// at a time; a new generation begins when no old connection may serve.
+// pool is the round tripper below authentication.
 type pool struct {
 	open  *conns
 	dial  *dialer
 	proxy func(*http.Request) (*url.URL, error)
-	tls   *tls.Config // for connections through a proxy
-
-	mu      sync.Mutex
-	current *http.Transport
+	http  *http.Transport
 }
 
 // RoundTrip sends one request on an idle connection or a new one.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
-	var t *http.Transport
-	if _, fresh := election.WantsLiveConnection(req.Context()); fresh {
-		t = p.renew()
-	} else {
-		t = p.use()
+	ctx := req.Context()
+	if since, wants := election.WantsLiveConnection(ctx); wants && !p.open.closeIdle(since) {
+		p.http.CloseIdleConnections()
 	}
-	resp, err := t.RoundTrip(req)
+	ctx = httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, ctx), p.open.trace())
+	resp, err := p.http.RoundTrip(req.WithContext(ctx))
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		// A client certificate belongs to the connection: a rotated one is
 		// sent by the next dial only.
-		p.retire(t)
+		p.open.retire()
+		p.http.CloseIdleConnections()
 	}
 	return resp, err
 }
 
-func (p *pool) use() *http.Transport {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.current
-}
-
-// renew begins a new generation and returns it. Connections of the old one
-// that are in use, such as a watch's, go on; they close when they are done.
-func (p *pool) renew() *http.Transport {
-	next := p.generation()
-	p.mu.Lock()
-	old := p.current
-	p.current = next
-	p.mu.Unlock()
-	old.CloseIdleConnections()
-	return next
-}
-
-// retire begins a new generation unless that was done since t.
-func (p *pool) retire(t *http.Transport) {
-	if p.use() == t {
-		p.renew()
-	}
-}
-
-func (p *pool) generation() *http.Transport {
+func (p *pool) roundTripper(proxied *tls.Config) *http.Transport {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:                  p.proxy,
 		DialContext:            p.dial.plain,
 		DialTLSContext:         p.dial.tls,
-		TLSClientConfig:        p.tls,
-		TLSHandshakeTimeout:    p.dial.race.each,
+		TLSClientConfig:        proxied,
+		TLSHandshakeTimeout:    p.dial.options.Patience,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: mostHeaders,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,8 +25,9 @@ func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
 
 func TestADialThatHangsIsOvertakenAndReset(t *testing.T) {
 	s := serve(t, true, 3, peer)
-	tr := mustNew(t, s.config(), patient())
+	tr := mustNew(t, s.config(), Options{AttemptTimeout: 4 * time.Millisecond, Patience: 10 * time.Minute})
 	mustGet(t, t.Context(), tr, s.URL)
+	tr.CloseConnections() // with the dial that went on
 	for _, c := range s.held() {
 		wantReset(t, c)
 	}
@@ -142,7 +144,7 @@ func TestCloseConnectionsEndsRequestsAndDials(t *testing.T) {
 
 func TestARequestGivesUpWhenNobodyAnswers(t *testing.T) {
 	s := serve(t, true, 1000, peer)
-	tr := mustNew(t, s.config(), Options{AttemptTimeout: 20 * time.Millisecond})
+	tr := mustNew(t, s.config(), Options{AttemptTimeout: 20 * time.Millisecond, Patience: 50 * time.Millisecond})
 	_, err := get(t.Context(), tr, s.URL)
 	var timeout interface{ Timeout() bool }
 	if !errors.As(err, &timeout) || !timeout.Timeout() {
@@ -162,7 +164,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}{
 		"no config":            {nil, Options{}, "nil"},
 		"a transport":          {&rest.Config{Transport: http.DefaultTransport}, Options{}, "WrapTransport"},
-		"negative timeout":     {&rest.Config{}, Options{DialTimeout: -1}, "DialTimeout"},
+		"negative timeout":     {&rest.Config{}, Options{Patience: -1}, "Patience"},
 		"tiny timeout":         {&rest.Config{}, Options{AttemptTimeout: 1}, "AttemptTimeout"},
 		"no address":           {&rest.Config{}, Options{Servers: []string{""}}, `""`},
 		"odd scheme":           {&rest.Config{Host: "ftp://a"}, Options{}, "https"},
@@ -179,11 +181,61 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestDefaultsLeaveTimeForASecondDial(t *testing.T) {
-	for _, o := range []Options{{}, {AttemptTimeout: 100 * time.Millisecond}, {AttemptTimeout: time.Second, DialTimeout: time.Hour, DialInterval: time.Hour}} {
-		d := o.WithDefaults()
-		if d.DialTimeout > d.AttemptTimeout/2 || d.DialInterval > d.DialTimeout/2 || d.DialInterval <= 0 {
-			t.Errorf("%+v became %+v", o, d)
+// TestALiveConnectionServesARequestThatWantsOne: another handshake would only be
+// load. What is under way on another connection goes on.
+func TestALiveConnectionServesARequestThatWantsOne(t *testing.T) {
+	arrived := make(chan struct{})
+	s := serve(t, true, 0, hanging(arrived))
+	tr := mustNew(t, s.config(), calm())
+	first := mustGet(t, t.Context(), tr, s.URL)
+	ctx, cancel := context.WithCancel(t.Context())
+	hung := make(chan error, 1)
+	go func() {
+		_, err := get(ctx, tr, s.URL+"/hang") // on the first connection
+		hung <- err
+	}()
+	<-arrived
+	began := time.Now()
+	second := mustGet(t, election.WithLiveConnection(t.Context(), began), tr, s.URL)
+	if third := mustGet(t, election.WithLiveConnection(t.Context(), began), tr, s.URL); third != second || second == first {
+		t.Errorf("the requests came from %s, %s and %s", first, second, third)
+	}
+	select {
+	case err := <-hung:
+		t.Errorf("the slow request ended with %v", err)
+	default:
+	}
+	cancel()
+	<-hung
+}
+
+func TestARetiredConnectionServesNoOtherRequest(t *testing.T) {
+	var refuse atomic.Bool
+	begin, end := make(chan struct{}), make(chan struct{})
+	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			begin <- struct{}{}
+			<-end
+		} else if refuse.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
 		}
+		peer(w, r)
+	})
+	tr := mustNew(t, s.config(), calm())
+	slow := make(chan string, 1)
+	go func() {
+		body, _ := get(t.Context(), tr, s.URL+"/slow")
+		slow <- body
+	}()
+	<-begin
+	refuse.Store(true)
+	mustGet(t, t.Context(), tr, s.URL) // with a certificate that was replaced meanwhile
+	refuse.Store(false)
+	end <- struct{}{}
+	old := <-slow
+	<-s.ended
+	<-s.ended // both
+	if next := mustGet(t, t.Context(), tr, s.URL); next == old {
+		t.Errorf("%s was used again", old)
 	}
 }

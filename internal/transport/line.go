@@ -1,0 +1,295 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// mostDials is how many dials to one server are under way at a time.
+const mostDials = 2
+
+// line makes the connections to one address, at any of the servers behind it.
+// Dials compete: the first starts at once, another when that is slow. A dial
+// belongs to no request. When the request that it was made for has ended, or has
+// got another connection, it goes on, and the next request gets what it brings. A
+// slow server is not a dead one, and would only be slower for more handshakes.
+//
+// A dial to which no kernel answers is given up soon. One whose handshake is slow
+// goes on, while the other dial to that server is given up for a next one, each
+// time after twice as long. Safe for concurrent use.
+type line struct {
+	options Options
+	servers []server
+	open    dialFunc
+
+	mu      sync.Mutex
+	waiting int
+	dials   []*dial // under way, oldest first
+	spare   []spare
+	changed chan struct{} // closed when a dial ends
+	started int           // dials so far
+	last    time.Time     // when the last one started
+	tries   []int         // dials to each server since one brought a connection
+	errs    []error       // the last of each server
+	refused []int         // how often each server has refused
+	next    time.Duration // from one dial to another that competes with it
+	connect time.Duration // how long a kernel may take to answer
+	give    time.Duration // when a slow dial makes room for another
+}
+
+// dialFunc makes one connection to a server: raw, and then usable.
+type dialFunc struct {
+	raw    func(ctx context.Context, to server) (net.Conn, error)
+	secure func(ctx context.Context, raw net.Conn, to server) (net.Conn, error)
+}
+
+// dial is one that is under way.
+type dial struct {
+	server int
+	start  time.Time
+	cancel context.CancelCauseFunc
+}
+
+// spare is a connection that nobody waits for any more.
+type spare struct {
+	conn  net.Conn
+	since time.Time // the server was heard from then
+}
+
+// errNobody is the cause for which nobody waits any longer.
+var errNobody error = timeoutError{}
+
+// timeoutError is told from other errors as a deadline that has passed.
+type timeoutError struct{}
+
+func (timeoutError) Error() string        { return "timed out" }
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// errSlow is the cause for which a dial is given up: not a refusal.
+var errSlow = errors.New("gave way to another dial")
+
+func newLine(o Options, servers []server, open dialFunc) *line {
+	l := &line{options: o, servers: servers, open: open, changed: make(chan struct{}),
+		tries: make([]int, len(servers)), errs: make([]error, len(servers)), refused: make([]int, len(servers))}
+	l.reset(0, 0)
+	return l
+}
+
+// reset starts all patience anew from how long a dial took.
+func (l *line) reset(connected, usable time.Duration) {
+	o := l.options
+	l.next = min(max(o.DialInterval, usable*3/2), max(o.DialInterval, o.AttemptTimeout/2))
+	l.connect = min(max(2*o.DialInterval, connected*3), o.Patience)
+	l.give = min(max(o.AttemptTimeout/2, usable*2), o.Patience)
+}
+
+// get returns a connection on which the server was heard from since then. It
+// fails when ctx ends, when every server has refused and no dial is under way, or
+// when nobody has answered for all of Patience.
+func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.options.Patience, errNobody)
+	defer cancel()
+	l.mu.Lock()
+	l.waiting++
+	defer func() {
+		l.waiting--
+		l.mu.Unlock()
+	}()
+	before := slices.Clone(l.refused)
+	for {
+		if conn := l.take(since); conn != nil {
+			return conn, nil
+		}
+		if err := l.refusal(before); err != nil {
+			return nil, err
+		}
+		alarm, changed := time.NewTimer(l.launch(ctx, time.Now())), l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-alarm.C:
+		case <-ctx.Done():
+		}
+		alarm.Stop()
+		l.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, errors.Join(append(slices.Clone(l.errs), fmt.Errorf("no connection after %d dials: %w", l.started, context.Cause(ctx)))...)
+		}
+	}
+}
+
+// take takes a spare connection that is young enough.
+func (l *line) take(since time.Time) net.Conn {
+	for i, s := range l.spare {
+		if !s.since.Before(since) {
+			l.spare = slices.Delete(l.spare, i, i+1)
+			return s.conn
+		}
+	}
+	return nil
+}
+
+// refusal is an error once every server has refused since before, and nothing is
+// under way.
+func (l *line) refusal(before []int) error {
+	for i := range before {
+		if l.refused[i] == before[i] {
+			return nil
+		}
+	}
+	if len(l.dials) > 0 {
+		return nil
+	}
+	return errors.Join(l.errs...)
+}
+
+// launch starts the dials that are due, and returns when to look again. Whoever
+// waits may have one at once; a dial more competes after a while.
+func (l *line) launch(ctx context.Context, now time.Time) time.Duration {
+	for {
+		if len(l.dials) >= l.waiting {
+			if due := l.last.Add(l.next); now.Before(due) {
+				return due.Sub(now)
+			}
+		}
+		to, ok := l.way()
+		if !ok {
+			return l.yield(now)
+		}
+		l.start(ctx, to, now)
+	}
+}
+
+// way is the server to dial next: the nearest of those that were tried least, and
+// have room.
+func (l *line) way() (to int, ok bool) {
+	for i, tries := range l.tries {
+		if l.underWay(i) < mostDials && (!ok || tries < l.tries[to]) {
+			to, ok = i, true
+		}
+	}
+	return to, ok
+}
+
+func (l *line) underWay(to int) (n int) {
+	for _, d := range l.dials {
+		if d.server == to {
+			n++
+		}
+	}
+	return n
+}
+
+// yield gives up the youngest dial if it has had its time, for another one, which
+// gets twice as much. It returns when to look again.
+func (l *line) yield(now time.Time) time.Duration {
+	youngest := l.dials[len(l.dials)-1]
+	if left := youngest.start.Add(l.give).Sub(now); left > 0 {
+		return left
+	}
+	youngest.cancel(errSlow)
+	l.give = min(2*l.give, l.options.Patience)
+	return l.give
+}
+
+// start starts a dial, which nobody's context ends.
+func (l *line) start(ctx context.Context, to int, now time.Time) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	d := &dial{server: to, start: now, cancel: cancel}
+	l.dials = append(l.dials, d)
+	l.tries[to]++
+	l.started++
+	l.last = now
+	go l.run(ctx, d, l.connect)
+}
+
+// run makes one connection.
+func (l *line) run(ctx context.Context, d *dial, connect time.Duration) {
+	defer d.cancel(nil)
+	to := l.servers[d.server]
+	raw, err := l.raw(ctx, to, connect)
+	connected := time.Now()
+	conn := raw
+	if err == nil && l.open.secure != nil {
+		limited, cancel := context.WithTimeout(ctx, l.options.Patience)
+		conn, err = l.open.secure(limited, raw, to)
+		cancel()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dials = slices.DeleteFunc(l.dials, func(other *dial) bool { return other == d })
+	if err == nil {
+		clear(l.tries)
+		l.keep(conn)
+		l.reset(connected.Sub(d.start), time.Since(d.start))
+	} else {
+		l.failed(d, err, context.Cause(ctx))
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// raw connects, within the time that a kernel may take.
+func (l *line) raw(ctx context.Context, to server, limit time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := l.open.raw(ctx, to)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", err, errSlow)
+	}
+	return conn, err
+}
+
+// failed notes why a dial failed. Silence is no refusal; the next dial gets more
+// time.
+func (l *line) failed(d *dial, err, cause error) {
+	l.errs[d.server] = err
+	switch {
+	case errors.Is(cause, errAborted):
+		l.errs[d.server] = cause
+		l.refused[d.server]++
+	case errors.Is(cause, errSlow):
+	case errors.Is(err, errSlow):
+		l.connect = min(2*l.connect, max(l.options.AttemptTimeout, 2*l.options.DialInterval))
+	case errors.Is(err, context.DeadlineExceeded):
+	default:
+		l.refused[d.server]++
+		l.last = time.Time{} // the next server is asked at once
+	}
+}
+
+// keep keeps a connection for whoever comes next, for as long as a request waits
+// without another.
+func (l *line) keep(conn net.Conn) {
+	kept := spare{conn, time.Now()}
+	l.spare = append(l.spare, kept)
+	time.AfterFunc(l.options.AttemptTimeout, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if i := slices.Index(l.spare, kept); i >= 0 {
+			l.spare = slices.Delete(l.spare, i, i+1)
+			_ = conn.Close() // nobody wanted it
+		}
+	})
+}
+
+// abort gives up all dials and closes what is spare.
+func (l *line) abort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range l.dials {
+		d.cancel(errAborted)
+	}
+	for _, s := range l.spare {
+		_ = s.conn.Close() // nobody waits for it
+	}
+	l.spare = nil
+}
