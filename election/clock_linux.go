@@ -16,18 +16,12 @@ const (
 )
 
 // suspended returns how long this machine has been suspended since it booted:
-// CLOCK_BOOTTIME runs on meanwhile, CLOCK_MONOTONIC does not. It is rounded to
-// milliseconds, so that the time between the two readings does not count.
-func suspended() time.Duration {
-	monotonic := clockGettime(clockMonotonic)
-	for {
-		boot := clockGettime(clockBoottime)
-		after := clockGettime(clockMonotonic)
-		if after-monotonic < 100*time.Microsecond {
-			return (boot - monotonic).Round(time.Millisecond)
-		}
-		monotonic = after
-	}
+// CLOCK_BOOTTIME runs on meanwhile, CLOCK_MONOTONIC does not.
+func suspended() sleep {
+	return measure(
+		func() time.Duration { return clockGettime(clockMonotonic) },
+		func() time.Duration { return clockGettime(clockBoottime) },
+	)
 }
 
 func clockGettime(id uintptr) time.Duration {

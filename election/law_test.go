@@ -42,6 +42,34 @@ func (l *hangingLog) WithValues(...any) logr.LogSink { return l }
 
 func (l *hangingLog) Error(error, string, ...any) { time.Sleep(time.Duration(l.until.Load())) }
 
+// TestS1TheWorkEndsWithTheTrustThoughTheClockIsSlowToRead, as under a tracer.
+func TestS1TheWorkEndsWithTheTrustThoughTheClockIsSlowToRead(t *testing.T) {
+	for _, takes := range []time.Duration{60 * time.Microsecond, 5 * time.Millisecond} {
+		scenario(t, func(s *stage) {
+			start := time.Now()
+			var slowUntil atomic.Int64
+			read := func() time.Duration {
+				if time.Since(start) < time.Duration(slowUntil.Load()) {
+					time.Sleep(takes)
+				}
+				return time.Since(start)
+			}
+			a := s.candidate("a")
+			a.SetClocks(read, read)
+			a.Start()
+			a.Leads()
+			slowUntil.Store(int64(time.Minute))
+			time.Sleep(interval / 2)
+			a.link.Set(cut)
+			took, _ := a.Loses()
+			if most, least := deadline-interval/2, deadline-interval/2-50*takes; took > most || took < least {
+				t.Errorf("at %v for each reading the work hears of it after %v, want %v up to %v", takes, took, least, most)
+			}
+			a.link.Set(electiontest.Fault{})
+		})
+	}
+}
+
 // TestS1TrustThatRanOutDoesNotComeBack with an answer that is late: the work has
 // been told that the term is lost.
 func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {

@@ -87,27 +87,32 @@ func (t Term) TrustedFor() time.Duration {
 type trust struct {
 	clock clock
 	start moment
+	often time.Duration
 	until atomic.Int64 // nanoseconds after start; no more than that is trusted
 	timer *time.Timer  // ends the work when trust runs out, whatever hangs
 	// over ends with the trust, soon after it at the latest.
 	over   context.Context
 	finish context.CancelFunc
+
+	// What the timer was armed for; its own goroutine alone knows.
+	armed int64     // the value of until
+	ends  time.Time // when that has run out at the latest: a suspension may bring it forward
 }
 
 // newTrust begins a trusted span that was confirmed by a request sent at
-// start. expired runs once, in a goroutine of its own, when it has run out.
+// start. expired runs once, in a goroutine of its own, when it has run out. It
+// must not block.
 // Timers stand still while the machine is suspended, so one looks every often.
 func newTrust(c clock, start moment, span, often time.Duration, expired func()) *trust {
-	t := &trust{clock: c, start: start}
+	t := &trust{clock: c, start: start, often: often}
 	t.over, t.finish = context.WithCancel(context.Background())
 	t.until.Store(int64(span))
-	armed := make(chan struct{})
-	t.timer = time.AfterFunc(min(t.left(), often), func() {
-		<-armed
-		until := t.until.Load()
-		switch left := t.left(); {
+	ready := make(chan struct{})
+	t.timer = time.AfterFunc(longest, func() {
+		<-ready
+		switch until, left := t.look(); {
 		case left > 0:
-			t.timer.Reset(min(left, often))
+			t.arm(until, left)
 		case until == 0: // it was taken away, by who knows why
 		case t.until.CompareAndSwap(until, 0): // an answer that comes now is too late
 			t.finish()
@@ -116,12 +121,31 @@ func newTrust(c clock, start moment, span, often time.Duration, expired func()) 
 			t.timer.Reset(0) // it came just now
 		}
 	})
-	close(armed)
+	t.arm(int64(span), t.left())
+	close(ready)
 	return t
 }
 
+// arm sets the timer.
+func (t *trust) arm(until int64, left time.Duration) {
+	t.armed, t.ends = until, time.Now().Add(left)
+	t.timer.Reset(min(left, t.often))
+}
+
+// look is left, as the timer wants it: where no renewal has come since it was
+// armed for the end, that is now, and takes no other clock to tell.
+func (t *trust) look() (until int64, left time.Duration) {
+	until = t.until.Load()
+	if left = time.Until(t.ends); until != t.armed || left > 0 {
+		left = t.left()
+	}
+	return until, left
+}
+
 func (t *trust) left() time.Duration {
-	return time.Duration(t.until.Load()) - t.clock.now().since(t.start)
+	now := t.clock.now()
+	now.awake = time.Now() // what the reading took has elapsed too
+	return time.Duration(t.until.Load()) - now.sinceAtMost(t.start)
 }
 
 // extend sets the trust to a span from sent, the moment at which the request
