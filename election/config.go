@@ -72,6 +72,14 @@ type Config struct {
 	// StopAtLoss makes Run return the cause of a lost term, instead of
 	// campaigning again.
 	StopAtLoss bool
+	// OnOverrun is called once for a term whose work has not stopped in time,
+	// StopTimeout after a stop was wanted or StopGrace after trust was lost, and
+	// for one that returned [ErrUnfinished]; cause is why the term ended. Another
+	// may lead beside that work soon: a program may end its process here. It is
+	// called in a goroutine of its own, which waits neither for the elector, nor
+	// for the Logger or a subscriber, and Run waits for its return. Nil does
+	// nothing.
+	OnOverrun func(term Term, cause error)
 	// HeadStart returns how long this candidate leaves a free lock to others.
 	// It only ever delays: negative counts as zero. It must return at once and
 	// be pure, for it may be called often. Nil means no delay.

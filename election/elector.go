@@ -31,6 +31,7 @@ type Elector struct {
 	board     board
 	pulse     pulse
 	running   atomic.Bool
+	dog       atomic.Pointer[watchdog] // of the newest term; nil before the first
 	farewells chan farewell
 	ended     atomic.Value // chan struct{}: closed when the newest Run returns
 }
@@ -104,15 +105,23 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	}
 }
 
-// Status returns what the elector knows now.
-func (e *Elector) Status() Status { return e.board.read() }
+// Status returns what the elector knows now. Its State and Overrun are right
+// also while the elector hangs, as in a call of a Logger that blocks.
+func (e *Elector) Status() Status {
+	s := e.board.read()
+	if (s.State == StateLeader || s.State == StateAdopting) && s.Term.TrustedFor() <= 0 {
+		s.State = StateStopping
+	}
+	s.Overrun = s.Overrun || e.dog.Load().overdue()
+	return s
+}
 
 // Timing returns the timing, with its defaults filled in.
 func (e *Elector) Timing() Timing { return e.config.Timing }
 
 // Term returns the last term of this candidate, which is the current one as long
 // as it is trusted, and the zero Term before the first.
-func (e *Elector) Term() Term { return e.Status().Term }
+func (e *Elector) Term() Term { return e.board.read().Term }
 
 // Subscribe returns a channel of every transition from now on, in order, until
 // ctx ends; then it is closed. A slow reader delays nobody and misses nothing.
@@ -165,7 +174,7 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 			lease:        e.config.Timing.LeaseDuration,
 			waitOnAbsent: e.config.WaitOnAbsent,
 			maxSkew:      e.config.MaxClockSkew,
-			token:        e.Status().Term.Token,
+			token:        e.Term().Token,
 		},
 		courier:  newCourier(e.config.Lock, e.clock, &e.pulse),
 		watcher:  newWatcher(e.config.Lock, e.config.Timing.RenewInterval),
@@ -216,13 +225,13 @@ func (r *run) note(op operation, err error) {
 	}
 	if err == nil {
 		delete(r.problems, op.kind())
-		r.log.Info("problem resolved", "operation", string(op))
 		r.board.publish(ChangeResolved, nil, func(s *Status) { s.Problem = r.problem() })
+		r.log.Info("problem resolved", "operation", string(op))
 		return
 	}
 	r.problems[op.kind()] = err
-	r.log.Error(err, "cannot use the lock", "operation", string(op))
 	r.board.publish(ChangeProblem, nil, func(s *Status) { s.Problem = r.problem() })
+	r.log.Error(err, "cannot use the lock", "operation", string(op))
 }
 
 // wording is an error's text without the local address of a connection, which

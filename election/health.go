@@ -138,12 +138,13 @@ func (r *run) sayHealth(problem error) {
 	switch {
 	case problem == nil && before == nil, problem != nil && before != nil && problem.Error() == before.Error():
 		return
-	case problem == nil:
-		r.log.Info("healthy again")
-	default:
-		r.log.Error(problem, "unhealthy")
 	}
 	r.board.publish(ChangeHealth, nil, func(s *Status) { s.Unhealthy = problem })
+	if problem == nil {
+		r.log.Info("healthy again")
+	} else {
+		r.log.Error(problem, "unhealthy")
+	}
 }
 
 // othersWell reports whether another candidate is known to be well, and whether

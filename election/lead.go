@@ -22,8 +22,9 @@ type leadership struct {
 	work    context.Context
 	endWork context.CancelCauseFunc
 	done    chan error // gets what the work returned
-	working bool       // the work has begun and not returned
-	held    bool       // the lock is held, and it is not proven yet that nobody else leads
+	dog     *watchdog
+	working bool // the work has begun and not returned
+	held    bool // the lock is held, and it is not proven yet that nobody else leads
 
 	failover *failover
 	adoption adoption
@@ -135,6 +136,8 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	l.work, l.endWork = context.WithCancelCause(r.requests)
 	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
+	l.dog = newWatchdog(r.config, l.term, func() error { return context.Cause(l.work) })
+	r.dog.Store(l.dog)
 	r.judge.token, r.kept = l.term.Token, nil
 	if named := won.handover.To; named != "" && named != l.term.Holder {
 		r.missed(named)
@@ -160,12 +163,14 @@ func (r *run) startWork(l *leadership) {
 	r.telemetry.leading(r.requests, true)
 	r.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
 	work := context.WithValue(l.work, termKey{}, l.term)
+	r.beside.Go(func() { l.dog.watch(l.work, l.trust.over) })
 	go func() {
+		defer close(l.dog.returned)
+		l.failover.working(time.Now())
 		if l.trust.left() <= 0 || l.work.Err() != nil { // this process did not get on for so long
 			l.done <- nil
 			return
 		}
-		l.failover.working(time.Now())
 		l.done <- r.work(work, l.term)
 	}()
 }
@@ -181,7 +186,7 @@ func (r *run) workReturned(l *leadership) {
 	if l.cause == nil {
 		r.stopWork(l, ErrReturned)
 	}
-	if errors.Is(l.workErr, ErrUnfinished) && !l.overrun {
+	if (errors.Is(l.workErr, ErrUnfinished) || l.dog.late.Load()) && !l.overrun {
 		r.overrun(l)
 	}
 	l.adoption.end(l.cause)
@@ -433,6 +438,7 @@ func (r *run) stopWork(l *leadership, cause error) {
 func (r *run) loseTerm(l *leadership, cause error) {
 	l.phase = lost
 	l.trust.end()
+	l.endWork(cause) // before all that may block
 	l.adoption.end(cause)
 	r.courier.cancel()
 	r.telemetry.leading(r.requests, false)
@@ -455,6 +461,7 @@ func (r *run) endTerm(l *leadership, cause error, patience time.Duration) {
 // renewed, and nothing will be released (S5).
 func (r *run) overrun(l *leadership) {
 	l.overrun = true
+	r.beside.Go(l.dog.tell) // which may have been done
 	r.telemetry.overrun(r.requests)
 	r.board.publish(ChangeOverrun, l.cause, func(s *Status) { s.Overrun = true })
 	r.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)

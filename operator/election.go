@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -120,6 +121,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
 		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
+	if o.ExitOnOverrun {
+		c.OnOverrun = e.exitOnOverrun
+	}
 	change(&c)
 	err := o.validate(name)
 	if err == nil {
@@ -224,17 +228,13 @@ func (e *Election) lock(self Self, namespace, name string) (election.Lock, error
 	})
 }
 
-// Run is election.Elector.Run, with Kubernetes Events on the Lease, and the end
-// of the process at an overrun, as the options say.
+// Run is election.Elector.Run, with Kubernetes Events on the Lease, as the
+// options say.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var tellers sync.WaitGroup
 	defer tellers.Wait()
 	defer end()
-	if e.options.ExitOnOverrun {
-		transitions := e.Subscribe(telling)
-		tellers.Go(func() { e.exitOnOverrun(transitions) })
-	}
 	if e.options.Health.Check != nil && e.roster != nil {
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { tellHealth(transitions, e.roster) })
@@ -264,13 +264,24 @@ func tellHealth(transitions <-chan election.Transition, others roster) {
 	}
 }
 
-func (e *Election) exitOnOverrun(transitions <-chan election.Transition) {
-	for t := range transitions {
-		if t.Change == election.ChangeOverrun {
-			e.log.Error(t.Cause, "the work has not stopped in time: this process ends now, so that the next leader is alone")
-			e.exit(1)
-		}
+// leastToLog is how long a process that is to end waits for its last log line.
+const leastToLog = 10 * time.Millisecond
+
+// exitOnOverrun ends the process. It waits for the log no longer than nobody
+// else may lead, or a moment: a log that blocks may be why the work is late.
+func (e *Election) exitOnOverrun(term election.Term, cause error) {
+	logged := make(chan struct{})
+	go func() { // the process ends before it, if it hangs
+		defer close(logged)
+		e.log.Error(cause, "the work has not stopped in time: this process ends now, so that the next leader is alone")
+	}()
+	patience := time.NewTimer(max(leastToLog, min(term.TrustedFor(), time.Second)))
+	defer patience.Stop()
+	select {
+	case <-logged:
+	case <-patience.C:
 	}
+	e.exit(1)
 }
 
 // postEvents posts Kubernetes Events on the Lease, by a client of its own.

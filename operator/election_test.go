@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -347,6 +348,71 @@ func TestAnOverrunEndsTheProcessIfThatIsWanted(t *testing.T) {
 			t.Errorf("work goes on without trust: %v", err)
 		}
 		close(release)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stuckLog is a sink that blocks once it is shut.
+type stuckLog struct {
+	logr.LogSink
+	shut atomic.Bool
+	open chan struct{}
+}
+
+func (l *stuckLog) Init(logr.RuntimeInfo)          {}
+func (l *stuckLog) Enabled(int) bool               { return true }
+func (l *stuckLog) WithValues(...any) logr.LogSink { return l }
+func (l *stuckLog) Info(int, string, ...any)       { l.wait() }
+func (l *stuckLog) Error(error, string, ...any)    { l.wait() }
+
+func (l *stuckLog) wait() {
+	if l.shut.Load() {
+		<-l.open
+	}
+}
+
+func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &stuckLog{open: make(chan struct{})}
+		e, err := New(t.Context(), "op", Options{
+			Disabled: true, ExitOnOverrun: true, Logger: logr.New(log),
+			Health: election.Health{Check: func(context.Context) error {
+				if log.shut.Load() {
+					return errors.New("a reason to log")
+				}
+				return nil
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan int, 1)
+		e.exit = func(code int) { exited <- code }
+		ctx, cancel := context.WithCancel(t.Context())
+		release := make(chan struct{})
+		over := make(chan error, 1)
+		go func() {
+			over <- e.Run(ctx, func(context.Context, election.Term) error { <-release; return nil })
+		}()
+		time.Sleep(time.Minute)
+		log.shut.Store(true)
+		start := time.Now()
+		timing := e.Timing()
+		most := timing.RenewInterval + timing.RenewDeadline + timing.StopGrace + leastToLog
+		if code, took := <-exited, time.Since(start); code != 1 || took > most {
+			t.Errorf("exit %d after %v, want 1 after %v at most", code, took, most)
+		}
+		if s := e.Status(); s.State != election.StateStopping || !s.Overrun {
+			t.Errorf("the state is %s, overrun %v", s.State, s.Overrun)
+		}
+		if err := e.Alive(nil); !errors.Is(err, election.ErrUntrusted) {
+			t.Errorf("work goes on without trust: %v", err)
+		}
+		close(log.open)
+		close(release)
+		cancel()
 		if err := <-over; err != nil {
 			t.Error(err)
 		}

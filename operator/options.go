@@ -108,7 +108,8 @@ type Options struct {
 	// ExitOnOverrun ends the process with status 1 when the work has not
 	// stopped in time: StopTimeout after a stop was wanted, StopGrace after
 	// trust was lost. The lease runs out in either case, so that another may
-	// lead while the work goes on, unless the process ends.
+	// lead while the work goes on, unless the process ends. Nothing that hangs
+	// in this process keeps it from that: no log, health check or subscriber.
 	ExitOnOverrun bool
 
 	// HeadStart is that of election.Config. Nil means that of the zone.Order

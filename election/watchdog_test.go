@@ -1,0 +1,174 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// blockedLog is a sink that blocks for ever once it is shut, as a full pipe does
+// that nobody reads.
+type blockedLog struct {
+	slowLog
+	shut atomic.Bool
+	open chan struct{}
+}
+
+func newBlockedLog(s *stage) *blockedLog {
+	l := &blockedLog{open: make(chan struct{})}
+	s.T.Cleanup(func() { close(l.open) })
+	return l
+}
+
+func (l *blockedLog) WithValues(...any) logr.LogSink { return l }
+
+func (l *blockedLog) Info(int, string, ...any) { l.wait() }
+
+func (l *blockedLog) Error(error, string, ...any) { l.wait() }
+
+func (l *blockedLog) wait() {
+	if l.shut.Load() {
+		<-l.open
+	}
+}
+
+// overran is a call of Config.OnOverrun.
+type overran struct {
+	term  election.Term
+	cause error
+	after time.Duration // from when wanted
+}
+
+// watched is a candidate whose overruns are told.
+func watched(overruns chan<- overran, start *time.Time) func(*election.Config) {
+	return func(c *election.Config) {
+		c.OnOverrun = func(term election.Term, cause error) {
+			overruns <- overran{term, cause, time.Since(*start)}
+		}
+	}
+}
+
+// TestS1NothingThatHangsHidesTheEndOfTrust nor keeps an overrun from being told:
+// neither a log, nor a health check, nor a subscriber that does not read.
+func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
+	for name, trouble := range map[string]func(*stage, *seat){
+		"the API fails":    func(_ *stage, a *seat) { a.link.Set(electiontest.Fault{Err: errors.New("503")}) },
+		"the lock is lost": func(s *stage, _ *seat) { s.write(func(r *election.Record) { r.Holder = "thief" }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				var start time.Time
+				overruns := make(chan overran, 10)
+				log := newBlockedLog(s)
+				a := s.start("a", watched(overruns, &start), func(c *election.Config) {
+					c.Logger = logr.New(log)
+					c.Health.Check = func(context.Context) error {
+						log.wait()
+						return nil
+					}
+				})
+				_ = a.Subscribe(s.T.Context())
+				a.SetStopTime(time.Hour)
+				term, _ := a.Leads()
+				start = time.Now()
+				log.shut.Store(true)
+				trouble(s, a)
+				ends, cause := a.Loses()
+				if !errors.Is(cause, election.ErrLost) || ends > deadline {
+					t.Errorf("the work heard after %v of %v", ends, cause)
+				}
+				synctest.Wait()
+				if got := a.Status(); got.State != election.StateStopping || got.Term.TrustedFor() > 0 {
+					t.Errorf("at the end of trust the state is %s, trusted for %v", got.State, got.Term.TrustedFor())
+				}
+				grace := a.Timing().StopGrace
+				time.Sleep(grace - time.Millisecond)
+				synctest.Wait()
+				if len(overruns) > 0 || a.Status().Overrun {
+					t.Error("an overrun is told before it is one")
+				}
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				if len(overruns) != 1 {
+					t.Fatalf("%d overruns were told", len(overruns))
+				}
+				if o := <-overruns; o.after != ends+grace || o.term != term || !errors.Is(o.cause, election.ErrLost) {
+					t.Errorf("told %v after the trouble: %+v, %v", o.after, o.term, o.cause)
+				}
+				if !a.Status().Overrun {
+					t.Error("the status knows nothing of the overrun")
+				}
+			})
+		})
+	}
+}
+
+func TestAnOverrunIsToldOnceAndNeverOfWorkThatStopsInTime(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes time.Duration
+		want  time.Duration // zero: not told
+	}{
+		"in time": {election.StopTimeoutDefault - time.Millisecond, 0},
+		"late":    {election.StopTimeoutDefault + time.Second, election.StopTimeoutDefault},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				var start time.Time
+				overruns := make(chan overran, 10)
+				a := s.start("a", watched(overruns, &start))
+				a.SetStopTime(test.takes)
+				term, _ := a.Leads()
+				time.Sleep(time.Minute)
+				start = time.Now()
+				a.Stop()
+				_ = a.Wait()
+				if len(overruns) == 0 && test.want == 0 {
+					return
+				}
+				if len(overruns) != 1 {
+					t.Fatalf("%d overruns were told", len(overruns))
+				}
+				if o := <-overruns; o.after != test.want || o.term != term || !errors.Is(o.cause, election.ErrStopped) {
+					t.Errorf("told after %v: %v", o.after, o.cause)
+				}
+				if a.Status().Overrun {
+					t.Error("the work has returned, and the status has it as overrun")
+				}
+			})
+		})
+	}
+}
+
+// TestALossShortensTheTimeToStop: trust that ends while the work stops in good
+// order leaves it a StopGrace, whatever is left of the StopTimeout.
+func TestALossShortensTheTimeToStop(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var start time.Time
+		overruns := make(chan overran, 10)
+		log := newBlockedLog(s)
+		a := s.start("a", watched(overruns, &start), func(c *election.Config) { c.Logger = logr.New(log) })
+		a.SetStopTime(time.Hour)
+		a.Leads()
+		start = time.Now()
+		log.shut.Store(true)
+		go a.Resign(s.T.Context()) // it is logged, and nothing is renewed any more
+		time.Sleep(time.Minute)
+		if len(overruns) != 1 {
+			t.Fatalf("%d overruns were told", len(overruns))
+		}
+		if o := <-overruns; o.after != deadline+a.Timing().StopGrace {
+			t.Errorf("told after %v", o.after)
+		}
+	})
+}
