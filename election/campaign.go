@@ -169,7 +169,7 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			r.withdraw()
 			return victory{}, abandoned(err)
 		case f := <-r.farewells:
-			f.over <- f.moot() // the term ended while it was asked to
+			f.over <- f.moot(r.dog.Load()) // the term ended while it was asked to
 		case <-alarm.C:
 		}
 		alarm.Stop()

@@ -72,6 +72,12 @@ type Config struct {
 	// StopAtLoss makes Run return the cause of a lost term, instead of
 	// campaigning again.
 	StopAtLoss bool
+	// CampaignUnfinished has this process campaign again though the work of an
+	// earlier term has returned [ErrUnfinished]. Its lease runs out first, as for
+	// any other candidate. What goes on of that work then runs beside the next
+	// term's, in the same process: set it only where that does no harm. Without
+	// it Run returns the error.
+	CampaignUnfinished bool
 	// OnOverrun is called once for a term whose work has not stopped in time,
 	// StopTimeout after a stop was wanted or StopGrace after trust was lost, and
 	// for one that returned [ErrUnfinished]; cause is why the term ended. Another

@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -32,6 +33,8 @@ type Elector struct {
 	pulse     pulse
 	running   atomic.Bool
 	dog       atomic.Pointer[watchdog] // of the newest term; nil before the first
+	forfeit   atomic.Bool              // see judge.forfeit: it outlives Run
+	remains   atomic.Bool              // work has returned ErrUnfinished
 	farewells chan farewell
 	ended     atomic.Value // chan struct{}: closed when the newest Run returns
 }
@@ -67,18 +70,31 @@ func New(config Config) (*Elector, error) {
 // [ErrStopped]. It carries the values of ctx and
 // the term. When trust in the term is lost, lead has StopGrace to return
 // before somebody else may lead. When the stop is wanted, the elector goes on
-// renewing for up to StopTimeout, and then releases the lock. If lead takes
-// longer, the lease is left to run out.
+// renewing for up to StopTimeout, and then releases the lock. If lead
+// takes longer, the lease is left to run out, and this candidate waits for that
+// as any other does.
 //
 // When lead returns by itself, the lock is released, unless the error wraps
 // [ErrUnfinished], and Run returns the error.
 // When ctx ends, Run returns nil, or what lead returned if that is not the
 // end of its context. A lost term is not an error, unless StopAtLoss is set.
+//
+// When lead returns an error that wraps ErrUnfinished, Run returns it, whatever
+// the term ended for, and so does every later call, unless
+// Config.CampaignUnfinished is set. If lead ends its goroutine by
+// runtime.Goexit, as testing.T.FailNow does, that is such an error: nobody knows
+// what it would have waited for. A panic of lead ends the process.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) error) error {
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
 	defer e.running.Store(false)
+	if lead == nil {
+		return fmt.Errorf("%w: Run was given no function to lead with", ErrConfig)
+	}
+	if e.remains.Load() && !e.config.CampaignUnfinished {
+		return fmt.Errorf("%w in an earlier term, and %s", ErrUnfinished, unfinishedAdvice)
+	}
 	ended := make(chan struct{})
 	e.ended.Store(ended)
 	defer close(ended)
@@ -128,8 +144,15 @@ func (e *Elector) Term() Term { return e.board.read().Term }
 func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.board.subscribe(ctx) }
 
 // Resign ends the term in good order: the work stops, the lock is released,
-// and this candidate leaves it to others for one RenewInterval. It returns
-// when the term is over, ErrNotLeading if there is none, or when ctx ends.
+// and this candidate leaves it to others for one RenewInterval. It returns nil
+// when the lock has been released, and else ErrNotLeading if there is no term,
+// an error that wraps [ErrNotReleased] and says why, or when ctx ends. Work that
+// has not stopped in time is not waited for any longer.
+//
+// The work itself should return instead of calling it. With a context that was
+// made from the work's, Resign then ends the term and returns ErrNotReleased at
+// once. With another, which does not tell who calls, the work waits for its own
+// return: Resign gives that up with ErrNotReleased after a StopTimeout.
 func (e *Elector) Resign(ctx context.Context) error {
 	return e.leave(ctx, farewell{over: make(chan error, 1)})
 }
@@ -175,6 +198,7 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 			waitOnAbsent: e.config.WaitOnAbsent,
 			maxSkew:      e.config.MaxClockSkew,
 			token:        e.Term().Token,
+			forfeit:      e.forfeit.Load(),
 		},
 		courier:  newCourier(e.config.Lock, e.clock, &e.pulse),
 		watcher:  newWatcher(e.config.Lock, e.config.Timing.RenewInterval),

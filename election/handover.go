@@ -28,6 +28,10 @@ var (
 	ErrStopping = errors.New("the term ends already")
 )
 
+// ErrNotReleased says that a term has ended, or is to, for which the lock was not
+// released: it runs out, or another has it, or this candidate comes back for it.
+var ErrNotReleased = errors.New("the lock was not released")
+
 // Successor says who shall lead next. The zero value is whoever would come first
 // at a takeover, but for the present leader.
 type Successor struct {
@@ -78,9 +82,10 @@ func ParseHandoverRequest(text string) (HandoverRequest, error) {
 //
 // HandOver returns nil when the lock has been released, and does not wait for
 // the successor. It fails at once, and the term goes on, with ErrNotLeading,
-// ErrStopping, ErrNoSuccessor or ErrSuccessorUnhealthy; or later, if the term
-// ended otherwise meanwhile; or when ctx ends. Without Config.Peers nobody knows
-// who campaigns: an Identity is taken as given, and a Zone is refused.
+// ErrStopping, ErrNoSuccessor or ErrSuccessorUnhealthy; or later, with
+// ErrNotReleased, as Resign does; or when ctx ends. Without Config.Peers nobody
+// knows who campaigns: an Identity is taken as given, and a Zone is refused.
+// Called from the work it does what Resign does there.
 func (e *Elector) HandOver(ctx context.Context, to Successor) error {
 	return e.leave(ctx, farewell{to: &to, over: make(chan error, 1)})
 }
@@ -91,33 +96,53 @@ type farewell struct {
 	over chan error
 }
 
-// moot is the answer where there is no term any more.
-func (f farewell) moot() error {
-	if f.to == nil {
+// moot is the answer where the last term is over already.
+func (f farewell) moot(last *watchdog) error {
+	if f.to == nil && last != nil && last.released.Load() {
 		return nil
 	}
 	return ErrNotLeading
 }
 
-// leave gives a farewell to the loop, and waits for its answer.
+// leave gives a farewell to the loop, and waits for its answer; the work waits
+// only until its term ends.
 func (e *Elector) leave(ctx context.Context, f farewell) error {
 	ended, _ := e.ended.Load().(chan struct{})
 	if s := e.Status().State; s != StateLeader && s != StateAdopting && s != StateStopping {
 		return ErrNotLeading
 	}
+	dog := e.dog.Load()
+	inside := context.Background()
+	if dog.runs(ctx) {
+		inside = dog.work
+	}
 	select {
 	case e.farewells <- f:
 	case <-ended:
-		return f.moot()
+		return f.moot(dog)
+	case <-inside.Done():
+		return releasedLater(inside)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(releasedLater(inside), context.Cause(ctx))
 	}
 	select {
 	case err := <-f.over:
 		return err
+	case <-inside.Done():
+		return releasedLater(inside)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return cmp.Or(releasedLater(inside), context.Cause(ctx))
 	}
+}
+
+// releasedLater is the answer to work that has asked for the end of its own
+// term, if that has come.
+func releasedLater(work context.Context) error {
+	cause := context.Cause(work)
+	if cause == nil {
+		return nil
+	}
+	return fmt.Errorf("%w yet: that is done when the work returns, which has asked for it itself: %w", ErrNotReleased, cause)
 }
 
 // bid takes in a farewell during a term.
@@ -128,15 +153,48 @@ func (r *run) bid(l *leadership, f farewell) {
 		f.over <- err
 		return
 	}
+	if l.overrun {
+		f.over <- r.answer(l, f)
+		return
+	}
 	l.farewells = append(l.farewells, f)
 }
 
-// answer says what became of a farewell, once the term is over.
-func (l *leadership) answer(f farewell) error {
-	if f.to == nil || l.released {
+// answerAll tells those who asked for the end of a term what became of it.
+func (r *run) answerAll(l *leadership) {
+	for _, f := range l.farewells {
+		f.over <- r.answer(l, f)
+	}
+	l.farewells = nil
+}
+
+// answer says what became of a farewell.
+func (r *run) answer(l *leadership, f farewell) error {
+	if l.released {
 		return nil
 	}
-	return fmt.Errorf("the term is over, and the lock was not handed over: %w", l.cause)
+	what := ErrNotReleased
+	if f.to != nil {
+		what = fmt.Errorf("the lock was not handed over: %w", ErrNotReleased)
+	}
+	return fmt.Errorf("%w: %s: %w", what, r.unreleased(l), l.cause)
+}
+
+// unreleased says why the lock of a term was not released.
+func (r *run) unreleased(l *leadership) string {
+	switch problem := r.problem(); {
+	case l.unfinished():
+		return "something of the work may go on, so that the lease runs out"
+	case l.overrun:
+		return "the work has not stopped in time, so that the lease runs out; if it was the work that asked for this, let it return instead of waiting"
+	case r.kept == l:
+		return "the term was lost meanwhile, and this candidate comes back for it"
+	case r.judge.holds() && problem != nil:
+		return problem.Error()
+	case r.judge.holds():
+		return "no release has been confirmed"
+	}
+	return "it was not this candidate's any more"
 }
 
 // handOver begins to hand a term over, or says why not.

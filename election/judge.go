@@ -24,7 +24,8 @@ const (
 	// CauseDied: the holder was proven dead.
 	CauseDied Cause = "died"
 	// CauseReclaimed: the record names the candidate itself, from a term that
-	// has ended or an acquisition whose answer was lost.
+	// has ended or an acquisition whose answer was lost. A term whose work did
+	// not stop in time is not reclaimed: its lease runs out, as for any other.
 	CauseReclaimed Cause = "reclaimed"
 )
 
@@ -37,6 +38,7 @@ type judge struct {
 	waitOnAbsent bool
 	maxSkew      time.Duration // see Config.MaxClockSkew
 	token        uint64        // of the candidate's last term
+	forfeit      bool          // that term's work was late, or is unfinished: its lease must run out
 
 	known     bool      // something was seen
 	newest    Snapshot  // the newest version seen, possibly of no record
@@ -193,10 +195,11 @@ func (j *judge) reclaimable() time.Time {
 }
 
 // own reports whether the record is of a term of this candidate's that was not
-// given up: it holds the lock, or somebody emptied it.
+// given up: it holds the lock, or somebody emptied it. One that is forfeit is
+// waited for as another candidate's is.
 func (j *judge) own() bool {
 	r := j.renewal
-	return !j.twin() && (r.Holder == j.identity || r.Holder == "" && r.Details.Holder == j.identity && !r.released())
+	return !j.forfeit && !j.twin() && (r.Holder == j.identity || r.Holder == "" && r.Details.Holder == j.identity && !r.released())
 }
 
 // twin reports whether the record is of a newer term under the same identity:

@@ -136,9 +136,10 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	l.work, l.endWork = context.WithCancelCause(r.requests)
 	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
-	l.dog = newWatchdog(r.config, l.term, func() error { return context.Cause(l.work) })
+	l.dog = newWatchdog(r.config, l.term, l.work)
 	r.dog.Store(l.dog)
 	r.judge.token, r.kept = l.term.Token, nil
+	r.forfeits(false)
 	if named := won.handover.To; named != "" && named != l.term.Holder {
 		r.missed(named)
 	}
@@ -163,15 +164,22 @@ func (r *run) startWork(l *leadership) {
 	r.telemetry.leading(r.requests, true)
 	r.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
 	work := context.WithValue(l.work, termKey{}, l.term)
-	r.beside.Go(func() { l.dog.watch(l.work, l.trust.over) })
+	r.beside.Go(l.dog.watch)
 	go func() {
-		defer close(l.dog.returned)
+		err := errGoexit
+		defer func() {
+			if broken := recover(); broken != nil {
+				panic(broken) // which ends the process: the elector must not take it for a return
+			}
+			close(l.dog.returned)
+			l.done <- err
+		}()
 		l.failover.working(time.Now())
 		if l.trust.left() <= 0 || l.work.Err() != nil { // this process did not get on for so long
-			l.done <- nil
+			err = nil
 			return
 		}
-		l.done <- r.work(work, l.term)
+		err = r.work(work, l.term)
 	}()
 }
 
@@ -186,10 +194,23 @@ func (r *run) workReturned(l *leadership) {
 	if l.cause == nil {
 		r.stopWork(l, ErrReturned)
 	}
-	if (errors.Is(l.workErr, ErrUnfinished) || l.dog.late.Load()) && !l.overrun {
+	if l.unfinished() {
+		r.remains.Store(true)
+	}
+	if (l.unfinished() || l.dog.late.Load()) && !l.overrun {
 		r.overrun(l)
 	}
 	l.adoption.end(l.cause)
+}
+
+// unfinished reports whether something of the work may go on that has returned.
+func (l *leadership) unfinished() bool { return errors.Is(l.workErr, ErrUnfinished) }
+
+// forfeits notes whether the record of the last term must run out before this
+// candidate takes the lock again.
+func (r *run) forfeits(must bool) {
+	r.judge.forfeit = must
+	r.forfeit.Store(must)
 }
 
 func (r *run) ranOut() error {
@@ -458,22 +479,21 @@ func (r *run) endTerm(l *leadership, cause error, patience time.Duration) {
 }
 
 // overrun reports that the work did not stop in time. From now on nothing is
-// renewed, and nothing will be released (S5).
+// renewed, and nothing will be released (S5). So those who asked for the end
+// need not wait for more.
 func (r *run) overrun(l *leadership) {
 	l.overrun = true
+	r.forfeits(true)
 	r.beside.Go(l.dog.tell) // which may have been done
 	r.telemetry.overrun(r.requests)
 	r.board.publish(ChangeOverrun, l.cause, func(s *Status) { s.Overrun = true })
+	r.answerAll(l)
 	r.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)
 }
 
 // conclude ends a term of which nothing runs any more.
 func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err error) {
-	defer func() {
-		for _, f := range l.farewells {
-			f.over <- l.answer(f)
-		}
-	}()
+	defer r.answerAll(l)
 	if l.returned {
 		r.board.publish(ChangeStopped, l.cause, func(s *Status) { s.State, s.Overrun = StateFollower, false })
 	}
@@ -489,8 +509,10 @@ func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err erro
 	switch {
 	case l.fatal != nil:
 		return false, l.fatal
-	case errors.Is(l.cause, ErrReturned):
+	case errors.Is(l.cause, ErrReturned), l.unfinished() && ctx.Err() != nil:
 		return false, l.workErr
+	case l.unfinished() && !r.config.CampaignUnfinished:
+		return false, fmt.Errorf("%w, and %s: %w", l.workErr, unfinishedAdvice, l.cause)
 	case ctx.Err() != nil:
 		return false, r.realError(l.workErr, l.cause)
 	case l.phase == lost && r.config.StopAtLoss:
@@ -536,6 +558,7 @@ func (r *run) giveUp(l *leadership, again bool) {
 	if l.released = r.release(l.term.Token, l.trace, handover, false); !l.released {
 		return
 	}
+	l.dog.released.Store(true)
 	// Who gives a term up leaves the next one to others, if there are any.
 	r.holdOff = time.Now().Add(handover.Precedence + r.config.Timing.RenewInterval)
 	r.board.publish(ChangeReleased, l.cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })

@@ -27,8 +27,16 @@ var (
 )
 
 // ErrUnfinished is for work to return, wrapped, when it has to return although
-// some of it may go on: the lease is then left to run out, and not released.
+// some of it may go on: the lease is then left to run out, and not released, and
+// Run returns. This process does not campaign again, unless
+// Config.CampaignUnfinished is set.
 var ErrUnfinished = errors.New("work not finished")
+
+// unfinishedAdvice says what follows from ErrUnfinished.
+const unfinishedAdvice = "this process does not campaign again: end it, or set Config.CampaignUnfinished if what goes on may run beside another term"
+
+// errGoexit is what work returned that did not return.
+var errGoexit = fmt.Errorf("%w: it ended its goroutine by runtime.Goexit, as testing.T.FailNow does: return from it instead", ErrUnfinished)
 
 // LostError tells why a term was lost. It wraps [ErrLost].
 type LostError struct {

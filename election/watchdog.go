@@ -15,22 +15,24 @@ import (
 // nothing that may hang: not for the elector's loop, nor for a log or a lock.
 type watchdog struct {
 	timing   Timing
-	returned chan struct{} // closed when the work has returned
-	late     atomic.Bool   // it had not when its time was over
-	tell     func()        // tells the program so, once
+	term     Term
+	work     context.Context // ends when the work is to stop
+	returned chan struct{}   // closed when the work has returned
+	late     atomic.Bool     // it had not when its time was over
+	released atomic.Bool     // the lock has been released since
+	tell     func()          // tells the program so, once
 }
 
-func newWatchdog(c Config, term Term, cause func() error) *watchdog {
-	w := &watchdog{timing: c.Timing, returned: make(chan struct{}), tell: func() {}}
+func newWatchdog(c Config, term Term, work context.Context) *watchdog {
+	w := &watchdog{timing: c.Timing, term: term, work: work, returned: make(chan struct{}), tell: func() {}}
 	if c.OnOverrun != nil {
-		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, cause()) })
+		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, context.Cause(work)) })
 	}
 	return w
 }
 
-// watch returns when the work has returned, or is late. The context of the work
-// ends when a stop is wanted, and trusted when the term's trust does.
-func (w *watchdog) watch(work, trusted context.Context) {
+// watch returns when the work has returned, or is late.
+func (w *watchdog) watch() {
 	var by time.Time
 	limit := time.NewTimer(longest)
 	defer limit.Stop()
@@ -40,13 +42,13 @@ func (w *watchdog) watch(work, trusted context.Context) {
 			limit.Reset(patience)
 		}
 	}
-	for wanted, over := work.Done(), trusted.Done(); ; {
+	for wanted, over := w.work.Done(), w.term.trust.over.Done(); ; {
 		select {
 		case <-w.returned:
 			return
 		case <-wanted:
 			wanted = nil
-			within(w.patience(context.Cause(work)))
+			within(w.patience(context.Cause(w.work)))
 		case <-over:
 			over = nil
 			within(w.timing.StopGrace)
@@ -81,3 +83,9 @@ func (w *watchdog) done() bool {
 // overdue reports whether the work is late and goes on. A nil watchdog is that
 // of an elector before its first term.
 func (w *watchdog) overdue() bool { return w != nil && w.late.Load() && !w.done() }
+
+// runs reports whether ctx was made from that of the work.
+func (w *watchdog) runs(ctx context.Context) bool {
+	term, found := TermFromContext(ctx)
+	return found && w != nil && term.trust == w.term.trust
+}

@@ -119,7 +119,8 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	name = cmp.Or(o.Name, name)
 	c := election.Config{
 		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
-		TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
+		CampaignUnfinished: o.CampaignUnfinished,
+		TracerProvider:     o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}
 	if o.ExitOnOverrun {
 		c.OnOverrun = e.exitOnOverrun

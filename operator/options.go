@@ -112,6 +112,10 @@ type Options struct {
 	// in this process keeps it from that: no log, health check or subscriber.
 	ExitOnOverrun bool
 
+	// CampaignUnfinished is that of election.Config: whether this process may
+	// lead again after its work has returned election.ErrUnfinished.
+	CampaignUnfinished bool
+
 	// HeadStart is that of election.Config. Nil means that of the zone.Order
 	// that has PreferredZones, which mean nothing to another.
 	HeadStart func(election.Takeover) time.Duration
