@@ -152,7 +152,8 @@ func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.bo
 // The work itself should return instead of calling it. With a context that was
 // made from the work's, Resign then ends the term and returns ErrNotReleased at
 // once. With another, which does not tell who calls, the work waits for its own
-// return: Resign gives that up with ErrNotReleased after a StopTimeout.
+// return: Resign gives that up with ErrNotReleased after a StopTimeout, or a
+// StopGrace after the end of trust if that is sooner.
 func (e *Elector) Resign(ctx context.Context) error {
 	return e.leave(ctx, farewell{over: make(chan error, 1)})
 }

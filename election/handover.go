@@ -104,6 +104,25 @@ func (f farewell) moot(last *watchdog) error {
 	return ErrNotLeading
 }
 
+// tooLate is the answer where the work was late already.
+func (f farewell) tooLate(cause error) error {
+	if f.to != nil {
+		return fmt.Errorf("%w: %w", ErrStopping, cause)
+	}
+	return f.notReleased(notInTime, cause)
+}
+
+// notReleased is the answer for a term whose lock was not released.
+func (f farewell) notReleased(why string, cause error) error {
+	err := ErrNotReleased
+	if f.to != nil {
+		err = fmt.Errorf("the lock was not handed over: %w", err)
+	}
+	return fmt.Errorf("%w: %s: %w", err, why, cause)
+}
+
+const notInTime = "the work has not stopped in time, so that the lease runs out; if it was the work that asked for this, let it return instead of waiting"
+
 // leave gives a farewell to the loop, and waits for its answer; the work waits
 // only until its term ends.
 func (e *Elector) leave(ctx context.Context, f farewell) error {
@@ -120,6 +139,8 @@ func (e *Elector) leave(ctx context.Context, f farewell) error {
 	case e.farewells <- f:
 	case <-ended:
 		return f.moot(dog)
+	case <-dog.late: // so that the loop may hang
+		return f.tooLate(context.Cause(dog.work))
 	case <-inside.Done():
 		return releasedLater(inside)
 	case <-ctx.Done():
@@ -128,6 +149,8 @@ func (e *Elector) leave(ctx context.Context, f farewell) error {
 	select {
 	case err := <-f.over:
 		return err
+	case <-dog.late:
+		return f.notReleased(notInTime, context.Cause(dog.work))
 	case <-inside.Done():
 		return releasedLater(inside)
 	case <-ctx.Done():
@@ -154,7 +177,7 @@ func (r *run) bid(l *leadership, f farewell) {
 		return
 	}
 	if l.overrun {
-		f.over <- r.answer(l, f)
+		f.over <- r.answer(l, f) // there is nothing to wait for
 		return
 	}
 	l.farewells = append(l.farewells, f)
@@ -173,11 +196,7 @@ func (r *run) answer(l *leadership, f farewell) error {
 	if l.released {
 		return nil
 	}
-	what := ErrNotReleased
-	if f.to != nil {
-		what = fmt.Errorf("the lock was not handed over: %w", ErrNotReleased)
-	}
-	return fmt.Errorf("%w: %s: %w", what, r.unreleased(l), l.cause)
+	return f.notReleased(r.unreleased(l), l.cause)
 }
 
 // unreleased says why the lock of a term was not released.
@@ -186,7 +205,7 @@ func (r *run) unreleased(l *leadership) string {
 	case l.unfinished():
 		return "something of the work may go on, so that the lease runs out"
 	case l.overrun:
-		return "the work has not stopped in time, so that the lease runs out; if it was the work that asked for this, let it return instead of waiting"
+		return notInTime
 	case r.kept == l:
 		return "the term was lost meanwhile, and this candidate comes back for it"
 	case r.judge.holds() && problem != nil:

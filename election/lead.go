@@ -197,7 +197,7 @@ func (r *run) workReturned(l *leadership) {
 	if l.unfinished() {
 		r.remains.Store(true)
 	}
-	if (l.unfinished() || l.dog.late.Load()) && !l.overrun {
+	if (l.unfinished() || closed(l.dog.late)) && !l.overrun {
 		r.overrun(l)
 	}
 	l.adoption.end(l.cause)

@@ -285,6 +285,40 @@ func TestWorkThatAsksForItsOwnEndIsNotStuck(t *testing.T) {
 	}
 }
 
+// TestWorkThatAsksForItsOwnEndIsNotStuckThoughTheElectorHangs: the answer comes
+// when the work is late by its trust.
+func TestWorkThatAsksForItsOwnEndIsNotStuckThoughTheElectorHangs(t *testing.T) {
+	for name, with := range map[string]func(context.Context) context.Context{
+		"the work's context": context.WithoutCancel,
+		"another":            func(context.Context) context.Context { return context.Background() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				log := newBlockedLog(s)
+				a := s.candidate("a", func(c *election.Config) { c.Logger = logr.New(log) })
+				said := make(chan error, 1)
+				s.runs(a, func(ctx context.Context, _ election.Term) error {
+					if log.shut.CompareAndSwap(false, true) {
+						s.write(func(r *election.Record) { r.Evacuated = "z-a" }) // which it logs
+						time.Sleep(interval)
+						said <- a.Resign(with(ctx))
+					}
+					<-ctx.Done()
+					return nil
+				})
+				start := time.Now()
+				if err := <-said; !errors.Is(err, election.ErrNotReleased) {
+					t.Errorf("Resign: %v, want ErrNotReleased", err)
+				}
+				if took, most := time.Since(start), deadline+a.Timing().StopGrace; took > most {
+					t.Errorf("it took %v to say so, want %v at most", took, most)
+				}
+				log.unblock()
+			})
+		})
+	}
+}
+
 func TestARunWithoutWorkIsRefused(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")

@@ -18,13 +18,13 @@ type watchdog struct {
 	term     Term
 	work     context.Context // ends when the work is to stop
 	returned chan struct{}   // closed when the work has returned
-	late     atomic.Bool     // it had not when its time was over
+	late     chan struct{}   // closed when it had not as its time was over
 	released atomic.Bool     // the lock has been released since
 	tell     func()          // tells the program so, once
 }
 
 func newWatchdog(c Config, term Term, work context.Context) *watchdog {
-	w := &watchdog{timing: c.Timing, term: term, work: work, returned: make(chan struct{}), tell: func() {}}
+	w := &watchdog{timing: c.Timing, term: term, work: work, returned: make(chan struct{}), late: make(chan struct{}), tell: func() {}}
 	if c.OnOverrun != nil {
 		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, context.Cause(work)) })
 	}
@@ -53,8 +53,8 @@ func (w *watchdog) watch() {
 			over = nil
 			within(w.timing.StopGrace)
 		case <-limit.C:
-			if !w.done() {
-				w.late.Store(true)
+			if !closed(w.returned) {
+				close(w.late)
 				w.tell()
 			}
 			return
@@ -70,10 +70,10 @@ func (w *watchdog) patience(cause error) time.Duration {
 	return w.timing.StopTimeout
 }
 
-// done reports whether the work has returned.
-func (w *watchdog) done() bool {
+// closed reports whether a channel is that nothing is sent on.
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-w.returned:
+	case <-c:
 		return true
 	default:
 		return false
@@ -82,7 +82,7 @@ func (w *watchdog) done() bool {
 
 // overdue reports whether the work is late and goes on. A nil watchdog is that
 // of an elector before its first term.
-func (w *watchdog) overdue() bool { return w != nil && w.late.Load() && !w.done() }
+func (w *watchdog) overdue() bool { return w != nil && closed(w.late) && !closed(w.returned) }
 
 // runs reports whether ctx was made from that of the work.
 func (w *watchdog) runs(ctx context.Context) bool {

@@ -6,6 +6,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,13 +22,15 @@ import (
 // that nobody reads.
 type blockedLog struct {
 	slowLog
-	shut atomic.Bool
-	open chan struct{}
+	shut    atomic.Bool
+	open    chan struct{}
+	unblock func() // for good; the end of the test does it too
 }
 
 func newBlockedLog(s *stage) *blockedLog {
 	l := &blockedLog{open: make(chan struct{})}
-	s.T.Cleanup(func() { close(l.open) })
+	l.unblock = sync.OnceFunc(func() { close(l.open) })
+	s.T.Cleanup(l.unblock)
 	return l
 }
 

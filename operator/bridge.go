@@ -100,7 +100,7 @@ func (b *Bridge) Run(ctx context.Context, work func(context.Context) error) erro
 	worked <- err
 	endElecting()
 	failed := <-elected
-	if errors.Is(failed, election.ErrUnfinished) {
+	if err != nil && errors.Is(failed, election.ErrUnfinished) {
 		failed = nil // it is err
 	}
 	return errors.Join(err, b.lost, failed)
