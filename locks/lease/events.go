@@ -4,6 +4,8 @@
 package lease
 
 import (
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -13,7 +15,8 @@ import (
 
 // RecordEvents posts a Kubernetes Event on the Lease for each transition of an
 // elector whose lock is a Lock of this package, until transitions is closed:
-// give it the channel of Elector.Subscribe. The recorder's client must not be
+// give it the channel of Elector.Subscribe. The end of a lost term is of type
+// Warning, one in good order of type Normal. The recorder's client must not be
 // the election's: an Event must never stand in the way of a renewal. Posting
 // needs the verbs create and patch on events, and is tried at best.
 func RecordEvents(recorder record.EventRecorder, transitions <-chan election.Transition) {
@@ -43,7 +46,7 @@ func wording(t election.Transition) (kind, reason, text string) {
 		}
 		return corev1.EventTypeNormal, "LeaderElection", text
 	case election.ChangeStopping:
-		return corev1.EventTypeNormal, "LeaderStopping", "stops leading: " + t.Cause.Error()
+		return gravity(t.Cause), "LeaderStopping", "stops leading: " + t.Cause.Error()
 	case election.ChangeReleased:
 		return corev1.EventTypeNormal, "LeaderReleased", "released the lock"
 	case election.ChangeHealth:
@@ -64,4 +67,13 @@ func wording(t election.Transition) (kind, reason, text string) {
 		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
 	}
 	return "", "", ""
+}
+
+// gravity is the type of the Event for the end of a term. Only a lost one is a
+// reason to look: the others end in good order.
+func gravity(cause error) string {
+	if errors.Is(cause, election.ErrLost) {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
 }

@@ -5,6 +5,7 @@ package lease_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -54,6 +55,25 @@ func TestTheHealthOfALeaderIsAnEventAndThatOfAFollowerIsNone(t *testing.T) {
 	for _, want := range []string{"Warning LeaderUnhealthy a is unhealthy: the disk is full", "Normal LeaderHealthy a is healthy again", ""} {
 		if got := <-recorder.Events; got != want {
 			t.Errorf("event %q, want %q", got, want)
+		}
+	}
+}
+
+// TestOnlyALostTermIsAWarning: a release, a handover and a restart are not.
+func TestOnlyALostTermIsAWarning(t *testing.T) {
+	for want, causes := range map[string][]error{
+		"Warning": {election.ErrLost, &election.LostError{Reason: "no renewal for 10s"}, fmt.Errorf("%w: %w", election.ErrLost, errors.New("the shield is gone"))},
+		"Normal":  {election.ErrStopped, election.ErrResigned, election.ErrHandedOver, election.ErrReturned, election.ErrWithdrawn},
+	} {
+		for _, cause := range causes {
+			transitions := make(chan election.Transition, 1)
+			transitions <- election.Transition{Change: election.ChangeStopping, Cause: cause, Status: election.Status{Identity: "a"}}
+			close(transitions)
+			recorder := record.NewFakeRecorder(1)
+			lease.RecordEvents(recorder, transitions)
+			if got := <-recorder.Events; got != want+" LeaderStopping a stops leading: "+cause.Error() {
+				t.Errorf("%v is told as %q, want type %s", cause, got, want)
+			}
 		}
 	}
 }
