@@ -244,7 +244,7 @@ func judgeEmpty(token, released uint64) (State, string) {
 	case token == released:
 		return Released, ""
 	default:
-		return Cleared, fmt.Sprintf("the holder's name was taken out, but term %d was not given up: its holder may still be at work until its lease expires", token)
+		return Cleared, fmt.Sprintf("the holder's name was taken out, but the term of token %d was not given up: its holder may still be at work until its lease expires", token)
 	}
 }
 

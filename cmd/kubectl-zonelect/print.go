@@ -182,7 +182,7 @@ var columns = []column{
 	{"Leader", false, ofLeader(func(l *Leader) string { return l.Identity })},
 	{"Zone", false, ofLeader(func(l *Leader) string { return l.Zone })},
 	{"Since", false, func(s LockStatus, now time.Time) string { return since(s, now) }},
-	{"Term", false, ofLeader(func(l *Leader) string { return number(l.Token) })},
+	{"Token", false, ofLeader(func(l *Leader) string { return number(l.Token) })},
 	{"Phase", false, func(s LockStatus, _ time.Time) string { return string(s.Status.Phase) }},
 	{"Candidates", false, func(s LockStatus, _ time.Time) string { return candidates(s.Status) }},
 	{"Legacy", false, func(s LockStatus, _ time.Time) string { return s.Status.Legacy.text() }},

@@ -295,3 +295,20 @@ func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
 		golden(t, "outage", result{<-ended, out.String(), errOut.String()})
 	})
 }
+
+// TestWatchingPrintsTheTokenWhenItIsKnown: a term's first write cannot hold its
+// token, which is the version that this write gets.
+func TestWatchingPrintsTheTokenWhenItIsKnown(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		var out, errOut buffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w") }()
+		synctest.Wait()
+		w.campaign("op", "op-za", "za")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		stop()
+		golden(t, "watched-token", result{<-ended, out.String(), errOut.String()})
+	})
+}
