@@ -164,7 +164,7 @@ func (h *handover) leader(f findings) (Leader, error) {
 		return Leader{}, refused("nobody holds lock %s (%s): whoever comes first takes it", f.name, s.State)
 	case f.lease.Annotations[record.AnnotationHolder] != s.Leader.Identity:
 		return Leader{}, refused("%s, which holds lock %s, is no zonelect candidate: it heeds no request", s.Leader.Identity, f.name)
-	case s.State != Held:
+	case s.State != Held && s.State != Waiting:
 		return Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %d seconds has run out", s.Leader.text(), f.name, s.Leader.LeaseDurationSeconds)
 	}
 	return *s.Leader, nil

@@ -43,6 +43,7 @@ type State string
 // The states of a lock.
 const (
 	Held     State = "held"
+	Waiting  State = "waiting"  // it is renewed, and its holder's work may not begin yet
 	Stale    State = "stale"    // a holder is named, and no renewal of it was seen
 	Expired  State = "expired"  // the same for as long as the lease lasts: it may be taken
 	Released State = "released" // the holder gave it up
@@ -172,6 +173,7 @@ func (f findings) describe(now time.Time) LockStatus {
 	if note != "" {
 		s.Status.Notes = append(s.Status.Notes, note)
 	}
+	w.work()
 	if d := record.Read(f.lease).Details; s.Status.Leader != nil && d.Holder == s.Status.Leader.Identity && d.Refused != "" {
 		w.note("%s was asked to hand over, and leads on: %s", d.Holder, d.Refused)
 	}

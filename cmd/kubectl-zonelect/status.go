@@ -14,7 +14,8 @@ import (
 const statusLong = `Shows the locks of a namespace, or one of them with its candidates.
 
 The states of a lock:
-  held      it is renewed
+  held      its holder renews it
+  waiting   the same, but the holder's work has not begun: WAITING says why
   stale     a holder is named, but no renewal of it was seen
   expired   the same for as long as the lease lasts: any candidate may take it
   released  the last holder gave it up, and nobody has taken it yet
@@ -25,8 +26,12 @@ The states of a lock:
 Whether a lock is stale is first told by the clock of this machine, which may
 differ from the holder's; what looks stale is then watched for --observe.
 
-LEADER is who holds the Lease. In phases legacy and dual that is no proof that
-its work has begun: it may wait for legacy pods (see WAITING and LEGACY).
+LEADER is who holds the Lease. In phase dual that is no proof that its work has
+begun: a holder that waits for legacy pods says so on its presence, and one without
+a presence cannot.
+
+TOKEN is the fencing token of the leader's term. It is known when the leader has
+renewed the Lease for the first time, a few seconds after it took it.
 
 Candidates are those that have announced themselves, by a presence object that
 goes with their pod. It says who was there when the pod started, and what that

@@ -312,3 +312,42 @@ func TestWatchingPrintsTheTokenWhenItIsKnown(t *testing.T) {
 		golden(t, "watched-token", result{<-ended, out.String(), errOut.String()})
 	})
 }
+
+// TestAHolderThatWaitsIsNotShownAsALeader, in any format: it says itself, on its
+// presence, that its work has not begun.
+func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
+	for name, tc := range map[string]struct {
+		waiting string
+		age     time.Duration
+		state   State
+	}{
+		"it waits":                      {"legacy pod old-0 may still lead", time.Second, Waiting},
+		"it works":                      {"", time.Second, Held},
+		"it waited, and renews no more": {"legacy pod old-0 may still lead", time.Minute, Stale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.announce("op", "op-a", "za", tc.waiting)
+				w.announce("op", "op-b", "zb", "op-a is first") // what a follower waits for is its own affair
+				w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1), renewed(tc.age)))
+				for _, args := range [][]string{{"status", "op"}, {"status"}, {"status", "op", "-o", "jsonpath= {.status.state} "}} {
+					if r := w.run(args...); !strings.Contains(r.out, " "+string(tc.state)+" ") {
+						t.Errorf("%q prints %s%s, want %s", args, r.out, r.errors, tc.state)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAHolderThatWaitsMayBeAskedToHandOver, as one that works.
+func TestAHolderThatWaitsMayBeAskedToHandOver(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.announce("op", "op-a", "za", "legacy pod old-0 may still lead")
+		w.announce("op", "op-b", "zb", "")
+		w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1)))
+		if r := w.run("handover", "op", "--wait=false"); r.code != exitOK || w.annotations("op")[record.AnnotationRequest] == nil {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // warner says what about a lock may become trouble.
@@ -89,6 +90,25 @@ func (w *warner) candidate(c Candidate) {
 	}
 	if c.Unhealthy != "" {
 		w.warn("%s says that it is unhealthy: %s", c.Identity, c.Unhealthy)
+	}
+}
+
+// work tells a holder that does not work yet from one that leads. Only the holder
+// knows, and says so on its presence. The legacy lock proves nothing: a holder in
+// mode lease works whoever has it.
+func (w *warner) work() {
+	s := w.status
+	if s.State != Held {
+		return
+	}
+	held := s.Leader.Identity
+	i := slices.IndexFunc(s.Candidates, func(c Candidate) bool { return c.Identity == held })
+	switch {
+	case i >= 0 && s.Candidates[i].Waiting != "":
+		s.State = Waiting
+		w.note("%s holds the lock, but its work has not begun: %s", held, s.Candidates[i].Waiting)
+	case i < 0 && s.Phase == record.PhaseDual && s.Legacy != nil && s.Legacy.Holder != "" && s.Legacy.Holder != held:
+		w.note("whether the work of %s has begun is not known: it does not announce itself, and %s has the legacy lock", held, s.Legacy.Holder)
 	}
 }
 

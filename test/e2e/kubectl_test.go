@@ -120,7 +120,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	second := m.start(t, trial.Zonelect, "zc", "new-1")
 	m.await(t, second, "following")
 	run(exitRefused, "migrate advance op --yes -l app=op", "armed", "legacy-pods", "FAILED")
-	run(exitOK, "status -A -o wide", "held", "dual", "zb:1,zc:1", "pod/op-old", "legacy pods that may still lead: op-old")
+	run(exitOK, "status -A -o wide", "waiting", "dual", "zb:1,zc:1", "pod/op-old", "legacy pods that may still lead: op-old")
 	gone := m.end(t, old)
 	leader := m.awaitLeader(t, gone, "the last legacy pod's end", first, second)
 
@@ -165,7 +165,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	gone = m.end(t, again)
 	m.awaitLeader(t, gone, "the last legacy pod's end", first, second)
 
-	for _, word := range []string{"dual", "sealed", "legacy", "released"} {
+	for _, word := range []string{"dual", "sealed", "legacy", "released", "waiting", "held"} {
 		if !strings.Contains(watched(), " "+word+" ") {
 			t.Errorf("status -w has not said %s", word)
 		}
