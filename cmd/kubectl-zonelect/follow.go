@@ -41,8 +41,8 @@ type follower struct {
 	leases map[types.NamespacedName]*tracked
 	told   map[types.NamespacedName]*line
 	legacy map[types.NamespacedName]*lookedAt
-	out    io.Writer
-	begun  bool // the watch was once accepted
+	out    io.Writer // nil until something was found
+	begun  bool      // the watch was once accepted
 }
 
 // tracked is a Lease and when it was last seen to change.
@@ -55,6 +55,7 @@ type tracked struct {
 // line is what was printed last about a lock.
 type line struct {
 	shows any // of it, what a change of is worth another line
+	notes []string
 	at    time.Time
 }
 
@@ -67,7 +68,7 @@ type lookedAt struct {
 // follow prints what there is, and a line on each change, until ctx ends.
 func (s *statusCommand) follow(ctx context.Context, namespace, name string) error {
 	f := &follower{
-		statusCommand: s, namespace: namespace, name: name, out: s.printer.rows(s.env.streams.Out),
+		statusCommand: s, namespace: namespace, name: name,
 		leases: map[types.NamespacedName]*tracked{},
 		told:   map[types.NamespacedName]*line{},
 		legacy: map[types.NamespacedName]*lookedAt{},
@@ -188,8 +189,19 @@ func (f *follower) report(ctx context.Context) error {
 	keys := slices.SortedFunc(maps.Keys(now), func(a, b types.NamespacedName) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 	})
+	all := make([]LockStatus, 0, len(keys))
 	for _, key := range keys {
-		if err := f.tell(ctx, key, now[key]); err != nil {
+		status, err := f.look(ctx, key, now[key])
+		if err != nil {
+			return err
+		}
+		all = append(all, status)
+	}
+	if f.out == nil && len(all) > 0 {
+		f.out = f.printer.rows(f.env.streams.Out, all, f.env.now())
+	}
+	for i, key := range keys {
+		if err := f.tell(key, all[i]); err != nil {
 			return err
 		}
 	}
@@ -219,31 +231,42 @@ func (f *follower) found() []findings {
 	return found
 }
 
-// tell prints one lock if something about it has changed.
-func (f *follower) tell(ctx context.Context, key types.NamespacedName, found findings) error {
+// tell prints one lock if something about it has changed, and of its notes those
+// that were not printed with the line before.
+func (f *follower) tell(key types.NamespacedName, status LockStatus) error {
 	before := f.told[key]
-	if err := f.look(ctx, key, &found, before); err != nil {
-		return err
+	if before == nil {
+		before = &line{}
 	}
-	status := found.describe(f.env.now())
-	shows := f.printer.shows(status)
-	switch {
-	case before != nil && reflect.DeepEqual(before.shows, shows):
+	shows, now := f.printer.shows(status), f.env.now()
+	if reflect.DeepEqual(before.shows, shows) {
 		return nil
-	case before == nil && found.nothing() && f.name != "":
-		return absent(f.namespace, f.name)
 	}
-	f.told[key] = &line{shows, time.Now()}
-	err := errors.Join(f.printer.row(f.out, status, f.env.now()), flush(f.out))
+	said := notes(status)
+	f.told[key] = &line{shows, said, time.Now()}
+	err := errors.Join(f.printer.row(f.out, status, now), flush(f.out))
 	if f.printer.forPeople() {
-		notes(f.env.streams.ErrOut, status)
+		tellAll(f.env.streams.ErrOut, slices.DeleteFunc(slices.Clone(said), func(note string) bool { return slices.Contains(before.notes, note) }))
 	}
 	return err
 }
 
-// look adds the legacy object, which is read anew once in a while, and more
+// look says what is known of a lock. That the one that is asked for does not exist
+// is an error at first.
+func (f *follower) look(ctx context.Context, key types.NamespacedName, found findings) (LockStatus, error) {
+	before := f.told[key]
+	if err := f.addLegacy(ctx, key, &found, before); err != nil {
+		return LockStatus{}, err
+	}
+	if before == nil && found.nothing() && f.name != "" {
+		return LockStatus{}, absent(f.namespace, f.name)
+	}
+	return found.describe(f.env.now()), nil
+}
+
+// addLegacy adds the legacy object, which is read anew once in a while, and more
 // often when something has just changed: a leader follows the phase.
-func (f *follower) look(ctx context.Context, key types.NamespacedName, found *findings, told *line) error {
+func (f *follower) addLegacy(ctx context.Context, key types.NamespacedName, found *findings, told *line) error {
 	every := relook
 	if told != nil && time.Since(told.at) < 2*relook {
 		every = rejudge

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -29,6 +31,7 @@ type printer struct {
 	output     string
 	noHeaders  bool
 	namespaces bool // tables have a column for them
+	times      bool // tables have a column for when each line was printed
 
 	own     []string // formats
 	flags   *genericclioptions.PrintFlags
@@ -88,7 +91,7 @@ func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time
 	if err := p.row(streams.Out, s, now); err != nil || !p.forPeople() {
 		return err
 	}
-	notes(streams.ErrOut, s)
+	tellAll(streams.ErrOut, notes(s))
 	if len(s.Status.Candidates) == 0 {
 		return nil
 	}
@@ -113,7 +116,7 @@ func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now
 			return err
 		}
 		for _, s := range all {
-			notes(streams.ErrOut, s)
+			tellAll(streams.ErrOut, notes(s))
 		}
 		return nil
 	case p.objects == nil:
@@ -150,13 +153,16 @@ func nameOf(s LockStatus) string {
 	return "lease.coordination.k8s.io/" + s.Name
 }
 
-func notes(w io.Writer, s LockStatus) {
+// notes are the warnings and the notes about a lock, as they are printed.
+func notes(s LockStatus) []string {
+	var all []string
 	for _, warning := range s.Status.Warnings {
-		tell(w, "warning: %s: %s\n", s.Name, printable(warning))
+		all = append(all, "warning: "+s.Name+": "+printable(warning))
 	}
 	for _, note := range s.Status.Notes {
-		tell(w, "note: %s: %s\n", s.Name, printable(note))
+		all = append(all, "note: "+s.Name+": "+printable(note))
 	}
+	return all
 }
 
 // printable keeps what others wrote from moving the cursor.
@@ -175,6 +181,15 @@ type column struct {
 	wide bool
 	cell func(LockStatus, time.Time) string
 }
+
+// timeFormat is that of the column Time: each line has the same width.
+const timeFormat = "2006-01-02T15:04:05Z"
+
+// The columns that stand before the others where they are asked for.
+var (
+	timeColumn      = column{"Time", false, func(_ LockStatus, now time.Time) string { return now.UTC().Format(timeFormat) }}
+	namespaceColumn = column{"Namespace", false, func(s LockStatus, _ time.Time) string { return s.Namespace }}
+)
 
 var columns = []column{
 	{"Name", false, func(s LockStatus, _ time.Time) string { return s.Name }},
@@ -202,13 +217,47 @@ func ofLeader(text func(*Leader) string) func(LockStatus, time.Time) string {
 	}
 }
 
-// rows returns a writer for rows that are printed one by one, whose columns stay
-// in line.
-func (p *printer) rows(w io.Writer) io.Writer {
-	if p.forPeople() {
-		return printers.GetNewTabWriter(w)
+// rows returns a writer for rows that are printed one by one. The columns stay
+// where they are for as long as what comes is no wider than what is likely.
+func (p *printer) rows(w io.Writer, likely []LockStatus, now time.Time) io.Writer {
+	if !p.forPeople() {
+		return w
 	}
-	return w
+	table := printers.GetNewTabWriter(w)
+	table.SetRememberedWidths(p.widths(likely, now))
+	return table
+}
+
+// padding is what stands between two columns of kubectl's tables.
+const padding = 3
+
+// room is what some columns have to hold once more is known: a token has as many
+// digits as the resourceVersions of a busy cluster.
+var room = map[string]string{"State": string(Released), "Token": "1234567890", "Phase": string(record.PhaseSealed)}
+
+// widths are those of the columns, whichever of the candidates leads, and with
+// candidates in three zones.
+func (p *printer) widths(likely []LockStatus, now time.Time) []int {
+	var widths []int
+	for _, c := range p.visible() {
+		texts := []string{c.name, none, room[c.name]}
+		for _, s := range likely {
+			texts = append(texts, c.cell(s, now))
+			for _, one := range s.Status.Candidates {
+				if c.name == "Candidates" {
+					texts = append(texts, strings.Repeat(one.Zone+":1,", 3))
+				}
+				s.Status.Leader = &Leader{Identity: one.Identity, Zone: one.Zone, Node: one.Node, Pod: one.Pod}
+				texts = append(texts, c.cell(s, now))
+			}
+		}
+		width := 0
+		for _, text := range texts {
+			width = max(width, utf8.RuneCountInString(text))
+		}
+		widths = append(widths, width+padding)
+	}
+	return widths
 }
 
 // flush prints what such a writer has kept back.
@@ -219,12 +268,27 @@ func flush(w io.Writer) error {
 	return nil
 }
 
+// all are the columns of this printer's tables, also those that show with -o wide
+// alone.
+func (p *printer) all() []column {
+	var all []column
+	if p.times {
+		all = append(all, timeColumn)
+	}
+	if p.namespaces {
+		all = append(all, namespaceColumn)
+	}
+	return append(all, columns...)
+}
+
+// visible are the columns that are printed.
+func (p *printer) visible() []column {
+	return slices.DeleteFunc(p.all(), func(c column) bool { return c.wide && p.output != "wide" })
+}
+
 func (p *printer) columns() []metav1.TableColumnDefinition {
 	var all []metav1.TableColumnDefinition
-	if p.namespaces {
-		all = append(all, metav1.TableColumnDefinition{Name: "Namespace", Type: "string"})
-	}
-	for _, c := range columns {
+	for _, c := range p.all() {
 		d := metav1.TableColumnDefinition{Name: c.name, Type: "string"}
 		if c.wide {
 			d.Priority = 1
@@ -234,13 +298,13 @@ func (p *printer) columns() []metav1.TableColumnDefinition {
 	return all
 }
 
+// none stands in cells that are empty.
+const none = "<none>"
+
 func (p *printer) cells(s LockStatus, now time.Time) []any {
 	var all []any
-	if p.namespaces {
-		all = append(all, s.Namespace)
-	}
-	for _, c := range columns {
-		all = append(all, cmp.Or(c.cell(s, now), "<none>"))
+	for _, c := range p.all() {
+		all = append(all, cmp.Or(c.cell(s, now), none))
 	}
 	return all
 }
@@ -250,8 +314,8 @@ func (p *printer) cells(s LockStatus, now time.Time) []any {
 func (p *printer) shows(s LockStatus) any {
 	if p.forPeople() {
 		var cells []string
-		for _, c := range columns {
-			if c.name != "Since" && (!c.wide || p.output == "wide") {
+		for _, c := range p.visible() {
+			if c.name != timeColumn.name && c.name != "Since" {
 				cells = append(cells, c.cell(s, time.Time{}))
 			}
 		}
@@ -375,7 +439,7 @@ func (p *printer) candidates(w io.Writer, s LockStatus) error {
 			case s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity:
 				text += " *"
 			}
-			row.Cells = append(row.Cells, cmp.Or(text, "<none>"))
+			row.Cells = append(row.Cells, cmp.Or(text, none))
 		}
 		table.Rows = append(table.Rows, row)
 	}

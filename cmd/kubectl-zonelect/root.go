@@ -65,6 +65,13 @@ func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, 
 // tell prints something beside the result. Where that fails, nobody listens.
 func tell(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
+// tellAll prints lines beside the result.
+func tellAll(w io.Writer, lines []string) {
+	for _, line := range lines {
+		tell(w, "%s\n", line)
+	}
+}
+
 // Requests are made by the burst: one for each lock.
 const queriesPerSecond, queriesAtOnce = 50, 300
 

@@ -80,7 +80,7 @@ func newStatus(env *environment) *cobra.Command {
 	c.ValidArgsFunction = completeLocks(env, 1)
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "Show the locks of all namespaces.")
-	f.BoolVarP(&s.watch, "watch", "w", false, "After the first lines, go on and print one whenever something changes. Changes of a legacy object alone show within 5 seconds.")
+	f.BoolVarP(&s.watch, "watch", "w", false, "After the first lines, go on and print one, with the time, whenever something changes. Changes of a legacy object alone show within 5 seconds.")
 	f.DurationVar(&s.observe, "observe", 3*time.Second, "For how long to watch what looks stale by the clock of this machine. 0 trusts that clock.")
 	f.StringVar(&s.legacyName, "legacy-name", "", "The name of the legacy lock; that which the Lease says, or else the lock's own, by default.")
 	s.printer.addFlags(c, "wide", "name")
@@ -125,7 +125,7 @@ func (s *statusCommand) complete(args []string) error {
 	case s.observe < 0:
 		return usage("--observe=%s is negative", s.observe)
 	}
-	s.printer.namespaces = s.everywhere
+	s.printer.namespaces, s.printer.times = s.everywhere, s.watch
 	return s.printer.complete()
 }
 

@@ -260,6 +260,41 @@ func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 		synctest.Wait()
 		stop()
 		golden(t, "watched", result{<-ended, out.String(), errOut.String()})
+		columnsStay(t, out.String())
+	})
+}
+
+// columnsStay wants the columns of each line below those of the header.
+func columnsStay(t *testing.T, table string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	for _, name := range strings.Fields(lines[0])[1:] {
+		at := strings.Index(lines[0], " "+name)
+		for _, line := range lines[1:] {
+			if len(line) < at+2 || line[at] != ' ' || line[at+1] == ' ' {
+				t.Errorf("%s does not stand below %s", line, name)
+			}
+		}
+	}
+}
+
+// TestWatchedLocksKeepTheirColumns, although their first lines are printed one by
+// one, and the names of what comes later are longer.
+func TestWatchedLocksKeepTheirColumns(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fill()
+		w.announce("plain", "plain-with-a-long-name", "zone-b", "")
+		var out, errOut buffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w", "-A") }()
+		time.Sleep(time.Second)
+		w.putLease(newLease("plain", "plain-with-a-long-name_1", "zone-b", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationToken] = "2147483648" }))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		golden(t, "watched-all", result{<-ended, out.String(), errOut.String()})
+		columnsStay(t, out.String())
 	})
 }
 
@@ -310,6 +345,7 @@ func TestWatchingPrintsTheTokenWhenItIsKnown(t *testing.T) {
 		synctest.Wait()
 		stop()
 		golden(t, "watched-token", result{<-ended, out.String(), errOut.String()})
+		columnsStay(t, out.String())
 	})
 }
 
