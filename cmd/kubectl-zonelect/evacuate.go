@@ -84,7 +84,7 @@ func newRestore(env *environment) *cobra.Command {
 func (e *evacuation) command(use, short, long, example string, do func(context.Context, []findings) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
-		Args: cobra.ExactArgs(1),
+		Args: one("ZONE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := e.complete(args[0]); err != nil {
 				return failed(err)

@@ -52,7 +52,7 @@ func newHandover(env *environment) *cobra.Command {
 		Short:             "Move leadership to another candidate",
 		Long:              handoverLong,
 		Example:           handoverExample,
-		Args:              cobra.ExactArgs(1),
+		Args:              one("LOCK"),
 		ValidArgsFunction: completeLocks(env, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := h.complete(c); err != nil {

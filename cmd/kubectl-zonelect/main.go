@@ -32,7 +32,7 @@ func main() {
 func run(ctx context.Context, env *environment, args []string) int {
 	root := newRoot(env)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -41,7 +41,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 	failed := failure{err, exitUsage}
 	errors.As(err, &failed)
 	if failed.code == exitUsage {
-		env.tell("See 'kubectl zonelect --help'.\n")
+		env.tell("See '%s --help'.\n", c.CommandPath())
 	}
 	return failed.code
 }

@@ -57,7 +57,7 @@ func newMigrate(env *environment) *cobra.Command {
 		Long:  migrateLong,
 		Example: `  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate advance my-operator --dry-run`,
-		Args: cobra.NoArgs,
+		Args: noArgument,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
@@ -121,7 +121,7 @@ var (
 func (m *migration) command(use, short, example string, do func(context.Context) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Example: example,
-		Args:              cobra.ExactArgs(1),
+		Args:              one("LOCK"),
 		ValidArgsFunction: completeLocks(m.env, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := m.complete(args[0]); err != nil {

@@ -131,7 +131,7 @@ func newRoot(env *environment) *cobra.Command {
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noArgument,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
 	}

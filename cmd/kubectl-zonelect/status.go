@@ -74,7 +74,7 @@ func newStatus(env *environment) *cobra.Command {
 		Short:   "Show who leads, in which zone, since when",
 		Long:    statusLong,
 		Example: statusExample,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMostOne("LOCK"),
 		RunE:    func(c *cobra.Command, args []string) error { return failed(s.run(c.Context(), args)) },
 	}
 	c.ValidArgsFunction = completeLocks(env, 1)

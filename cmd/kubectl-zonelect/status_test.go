@@ -210,10 +210,41 @@ func TestTheExitCodeTellsAWrongCommandLineFromAnError(t *testing.T) {
 				if r.code != code {
 					t.Errorf("exit code %d, want %d: %s%s", r.code, code, r.out, r.errors)
 				}
-				if code != exitOK && r.out != "" || code == exitUsage && !strings.Contains(r.errors, "kubectl zonelect --help") {
+				if code != exitOK && r.out != "" || code == exitUsage && !strings.Contains(r.errors, "See 'kubectl zonelect ") {
 					t.Errorf("printed %q and %q", r.out, r.errors)
 				}
 			})
+		})
+	}
+}
+
+// TestAWrongCommandLineIsToldWhatIsMissing, in the words of the command's help.
+func TestAWrongCommandLineIsToldWhatIsMissing(t *testing.T) {
+	for line, want := range map[string]string{
+		"handover":           "error: handover needs a LOCK: kubectl zonelect handover LOCK [flags]\nSee 'kubectl zonelect handover --help'.\n",
+		"handover a b":       "error: handover takes one LOCK, and not 2: kubectl zonelect handover LOCK [flags]\n",
+		"handover ,":         "error: handover: the LOCK is empty: kubectl zonelect handover LOCK [flags]\n",
+		"evacuate":           "error: evacuate needs a ZONE: kubectl zonelect evacuate ZONE [flags]\n",
+		"restore":            "error: restore needs a ZONE: kubectl zonelect restore ZONE [flags]\n",
+		"restore za zb":      "error: restore takes one ZONE, and not 2: ",
+		"status a b":         "error: status takes one LOCK, and not 2: kubectl zonelect status [LOCK] [flags]\n",
+		"status ,":           "error: status: the LOCK is empty: ",
+		"migrate plan":       "error: migrate plan needs a LOCK: kubectl zonelect migrate plan LOCK [flags]\nSee 'kubectl zonelect migrate plan --help'.\n",
+		"migrate advance":    "error: migrate advance needs a LOCK: ",
+		"migrate rollback":   "error: migrate rollback needs a LOCK: ",
+		"migrate clean":      "error: migrate clean needs a LOCK: ",
+		"migrate advanse op": "error: \"advanse\" is no command of kubectl zonelect migrate; is it advance?\nSee 'kubectl zonelect migrate --help'.\n",
+		"timing op":          "error: timing takes no argument, and not \"op\": kubectl zonelect timing [flags]\n",
+		"statsu":             "error: \"statsu\" is no command of kubectl zonelect; is it status?\nSee 'kubectl zonelect --help'.\n",
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			args := strings.Fields(line)
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], ",", "") // an empty variable of the shell
+			}
+			if r := w.run(args...); r.code != exitUsage || !strings.HasPrefix(r.errors, want) {
+				t.Errorf("%s: exit code %d, says %s\nwant %s", line, r.code, r.errors, want)
+			}
 		})
 	}
 }

@@ -72,7 +72,7 @@ func newTiming(env *environment) *cobra.Command {
 		Short:             "Find the timing for what you need, and see what follows",
 		Long:              timingLong,
 		Example:           timingExample,
-		Args:              cobra.NoArgs,
+		Args:              noArgument,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(*cobra.Command, []string) error { return failed(t.run()) },
 	}
