@@ -147,16 +147,21 @@ func (e *evacuation) find(ctx context.Context) ([]findings, error) {
 	}
 	found := among(list.Items)
 	if len(found) == 0 {
-		return nil, refused("no locks are found in %s", e.scope())
+		return nil, e.nothing(ctx)
 	}
 	return found, nil
 }
 
-func (e *evacuation) scope() string {
-	if e.namespace == "" {
-		return "any namespace"
+// nothing is the error where there are no locks.
+func (e *evacuation) nothing(ctx context.Context) error {
+	unknown, err := e.looker.nothingIn(ctx, e.namespace)
+	if err != nil {
+		return refused("%w", err)
 	}
-	return "namespace " + e.namespace
+	if unknown != "" {
+		unknown = "; " + unknown
+	}
+	return refused("no locks are found in %s%s", scope(e.namespace), unknown)
 }
 
 // row is one lock in the result.
@@ -202,7 +207,7 @@ func (f findings) cornered(zone string, now time.Time) bool {
 func (e *evacuation) check(ctx context.Context, found []findings) error {
 	zones, candidates, left := e.known(found)
 	if candidates && left == 0 {
-		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", e.scope(), listed(zones))
+		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", scope(e.namespace), listed(zones))
 	}
 	if slices.Contains(zones, e.zone) && candidates {
 		return nil
@@ -384,7 +389,7 @@ func (e *evacuation) restore(ctx context.Context, found []findings) error {
 		}
 	}
 	if len(rows) == 0 && !slices.Contains(zones, e.zone) {
-		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, e.scope(), listed(away))
+		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, scope(e.namespace), listed(away))
 	}
 	if !e.dryRun {
 		e.all(rows, func(r *row) {

@@ -106,8 +106,13 @@ func (f *follower) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.begun = true
 	defer events.Stop()
+	if !f.begun && len(f.told) == 0 {
+		if err := f.tellNothing(ctx, f.namespace); err != nil {
+			return err
+		}
+	}
+	f.begun = true
 	ticks := time.NewTicker(rejudge)
 	defer ticks.Stop()
 	for {
@@ -259,7 +264,7 @@ func (f *follower) look(ctx context.Context, key types.NamespacedName, found fin
 		return LockStatus{}, err
 	}
 	if before == nil && found.nothing() && f.name != "" {
-		return LockStatus{}, absent(f.namespace, f.name)
+		return LockStatus{}, f.looker.absent(ctx, f.namespace, f.name)
 	}
 	return found.describe(f.env.now()), nil
 }

@@ -104,7 +104,7 @@ func (h *handover) run(ctx context.Context, name string) error {
 		return err
 	}
 	if f.lease == nil {
-		return absent(namespace, name)
+		return h.looker.absent(ctx, namespace, name)
 	}
 	if f.presences, err = presence.List(ctx, h.looker.coordination, namespace, name); err != nil {
 		return err

@@ -84,7 +84,9 @@ func (w *world) cut() {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, server: apitest.NewServer(), stdin: strings.NewReader("")}
+	w := &world{t: t, server: apitest.NewServer(), stdin: strings.NewReader("")}
+	w.server.Put("/api/v1/namespaces/ns", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
+	return w
 }
 
 // result is what a command left behind.
@@ -97,6 +99,16 @@ func (w *world) run(args ...string) result {
 	w.t.Helper()
 	var out, errOut buffer
 	code := w.start(w.t.Context(), &out, &errOut, args...)
+	return result{code, out.String(), errOut.String()}
+}
+
+// runFor runs a command that may go on until it is interrupted.
+func (w *world) runFor(d time.Duration, args ...string) result {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(w.t.Context(), d)
+	defer stop()
+	var out, errOut buffer
+	code := w.start(ctx, &out, &errOut, args...)
 	return result{code, out.String(), errOut.String()}
 }
 

@@ -47,6 +47,7 @@ type migration struct {
 	timeout                  time.Duration
 
 	namespace, name string
+	looker          looker
 	*migrate.Migration
 }
 
@@ -127,6 +128,9 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 			if err := m.complete(args[0]); err != nil {
 				return failed(err)
 			}
+			if err := m.looker.checkNamespace(c.Context(), m.namespace); errors.Is(err, errNamespace) {
+				return failed(err)
+			}
 			return failed(do(c.Context()))
 		},
 	}
@@ -161,6 +165,7 @@ func (m *migration) complete(name string) error {
 	if err != nil {
 		return err
 	}
+	m.looker = looker{clients: c}
 	m.Migration, err = migrate.New(migrate.Config{
 		Core: c.core, Coordination: c.coordination, Apps: c.apps, Authorization: c.authorization,
 		Namespace: m.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -135,7 +134,7 @@ func (s *statusCommand) one(ctx context.Context, namespace, name string) error {
 		return err
 	}
 	if found.nothing() {
-		return absent(namespace, name)
+		return s.looker.absent(ctx, namespace, name)
 	}
 	if err := s.looker.addSurroundings(ctx, &found); err != nil {
 		return err
@@ -152,10 +151,6 @@ func (f findings) nothing() bool {
 	return f.lease == nil && (f.legacy == nil || f.legacy.Kind == "absent" || f.legacy.Kind == "foreign")
 }
 
-func absent(namespace, name string) error {
-	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; a Lease is made when the first candidate campaigns", name, namespace)
-}
-
 func (s *statusCommand) all(ctx context.Context, namespace string) error {
 	found, err := s.looker.all(ctx, namespace)
 	if err != nil {
@@ -169,11 +164,31 @@ func (s *statusCommand) all(ctx context.Context, namespace string) error {
 		list = append(list, f.describe(s.env.now()))
 	}
 	if len(list) == 0 {
-		where := "namespace " + namespace
-		if namespace == "" {
-			where = "any namespace"
+		if err := s.tellNothing(ctx, namespace); err != nil {
+			return err
 		}
-		s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", where)
 	}
 	return s.printer.list(s.env.streams, list, s.env.now())
+}
+
+// tellNothing says that there are no locks. It returns an error if there is not
+// even the namespace.
+func (s *statusCommand) tellNothing(ctx context.Context, namespace string) error {
+	unknown, err := s.looker.nothingIn(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", scope(namespace))
+	if unknown != "" {
+		s.env.tell("note: %s\n", unknown)
+	}
+	return nil
+}
+
+// scope names a namespace, or all.
+func scope(namespace string) string {
+	if namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + namespace
 }

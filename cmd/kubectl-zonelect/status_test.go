@@ -114,6 +114,44 @@ func TestNothingThereIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	})
 }
 
+// TestANamespaceThatDoesNotExistIsNotAnEmptyOne, whatever is asked of it.
+func TestANamespaceThatDoesNotExistIsNotAnEmptyOne(t *testing.T) {
+	const missing = "error: namespace nss does not exist: check -n, and the namespace of the kubeconfig's context\n"
+	for line, empty := range map[string]string{
+		"status":                   "No locks found in namespace ns.",
+		"status -o json":           "No locks found in namespace ns.",
+		"status -w":                "No locks found in namespace ns.",
+		"status op":                "error: there is no lock op in namespace ns,",
+		"status op -w":             "error: there is no lock op in namespace ns,",
+		"handover op":              "error: there is no lock op in namespace ns,",
+		"evacuate za":              "error: no locks are found in namespace ns",
+		"restore za":               "error: no locks are found in namespace ns",
+		"migrate plan op":          "",
+		"migrate advance op --yes": "error: advance of lock op",
+	} {
+		t.Run(line, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				if r := w.runFor(time.Minute, append(strings.Fields(line), "-n", "nss")...); r.code != exitError && r.code != exitRefused || r.errors != missing || r.out != "" {
+					t.Errorf("of no namespace: exit code %d, %s%s", r.code, r.out, r.errors)
+				}
+				if r := w.runFor(time.Minute, strings.Fields(line)...); !strings.HasPrefix(r.errors, empty) {
+					t.Errorf("of an empty one: exit code %d, %s%s", r.code, r.out, r.errors)
+				}
+				w.server.Before = func(verb, path string) (int, apitest.Object) {
+					if strings.HasPrefix(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
+						return apitest.Forbidden(verb, path)
+					}
+					return 0, nil
+				}
+				r := w.runFor(time.Minute, strings.Fields(line)...)
+				if !strings.HasPrefix(r.errors, empty) || !strings.HasPrefix(line, "migrate") && !strings.Contains(r.errors, `whether namespace ns exists is not known: namespace ns: get: needs verb "get" on namespaces`) {
+					t.Errorf("without the right to look: exit code %d, %s%s", r.code, r.out, r.errors)
+				}
+			})
+		})
+	}
+}
+
 // TestAHolderIsHeldToBeAliveOnlyWhereItRenews: the clock of this machine is a
 // reason to look more closely, and no proof.
 func TestAHolderIsHeldToBeAliveOnlyWhereItRenews(t *testing.T) {

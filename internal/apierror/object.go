@@ -27,6 +27,7 @@ var (
 	Endpoints  = Resource{Version: "v1", Name: "endpoints", Kind: "Endpoints"}
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
+	Namespaces = Resource{Version: "v1", Name: "namespaces", Kind: "Namespace"}
 	Events     = Resource{Version: "v1", Name: "events", Kind: "Event"}
 
 	DaemonSets   = Resource{Group: "apps", Version: "v1", Name: "daemonsets", Kind: "DaemonSet", Since: "1.9"}
