@@ -28,5 +28,6 @@
 // daemonsets where Config has no Selector, and list on replicasets to clean up.
 // Better with: get on nodes and on leases in kube-node-lease, without which a
 // pod that has failed counts as one that may lead; get on endpoints, which is
-// required where the election record stands on them; create on events.
+// required where the election record stands on them; create on events. The
+// ClusterRole in config/migrate has all of them.
 package migrate

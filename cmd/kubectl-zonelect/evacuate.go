@@ -39,7 +39,8 @@ candidates.
 
 Refused are a zone that no candidate and no node is in, and to leave no zone at
 all. Needs the verbs get, list, watch and update on leases; to know of zones
-without candidates, list on nodes.`
+without candidates, list on nodes. ClusterRole zonelect-shift
+(config/shift/role.yaml) grants all of it.`
 
 const evacuateExample = `  # The cloud says that zone-a is in trouble
   kubectl zonelect evacuate zone-a -A
@@ -84,7 +85,7 @@ func newRestore(env *environment) *cobra.Command {
 func (e *evacuation) command(use, short, long, example string, do func(context.Context, []findings) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
-		Args: one("ZONE"),
+		Args: one("ZONE"), Annotations: roleShift.marks(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := e.complete(args[0]); err != nil {
 				return failed(err)
@@ -140,7 +141,7 @@ func (e *evacuation) find(ctx context.Context) ([]findings, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.looker = looker{clients: all}
+	e.looker = looker{clients: all, role: roleShift}
 	list, err := rawapi.List[coordinationv1.LeaseList](ctx, all.coordination, apierror.Leases, e.namespace, "")
 	if err != nil {
 		return nil, err
@@ -214,7 +215,7 @@ func (e *evacuation) check(ctx context.Context, found []findings) error {
 	}
 	var all findings
 	if err := e.looker.addZones(ctx, &all); err != nil {
-		e.env.tell("note: which zones have nodes is not known: %v\n", err)
+		e.env.tell("note: which zones have nodes is not known: %s\n", e.looker.role.explained(err))
 	}
 	zones = append(zones, all.around.zones...)
 	if !slices.Contains(zones, e.zone) {
@@ -356,10 +357,11 @@ func (e *evacuation) result(r *row) string {
 // verdict is the error of a command that has not done all that it was to do.
 func (e *evacuation) verdict(rows []*row) error {
 	stay, wrong := 0, 0
+	var cause error
 	for _, r := range rows {
 		switch {
 		case r.failed != nil:
-			wrong++
+			wrong, cause = wrong+1, r.failed
 		case r.move != nil && r.move.to == nil:
 			stay++
 		}
@@ -374,7 +376,7 @@ func (e *evacuation) verdict(rows []*row) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s", strings.Join(parts, "; "))
+	return because{strings.Join(parts, "; "), cause}
 }
 
 func (e *evacuation) restore(ctx context.Context, found []findings) error {

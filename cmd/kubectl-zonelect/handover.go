@@ -29,7 +29,8 @@ or not alive, or where nobody leads (exit code 3). A leader may refuse by itself
 A request that it has not answered when --timeout is over is taken back.
 
 Needs the verbs get, list, watch and update on leases. With get on pods and on
-nodes, a successor whose pod or node is dead is refused too.`
+nodes, a successor whose pod or node is dead is refused too. ClusterRole
+zonelect-shift (config/shift/role.yaml) grants all of it.`
 
 const handoverExample = `  # Before work on a node
   kubectl zonelect handover my-operator
@@ -53,6 +54,7 @@ func newHandover(env *environment) *cobra.Command {
 		Long:              handoverLong,
 		Example:           handoverExample,
 		Args:              one("LOCK"),
+		Annotations:       roleShift.marks(),
 		ValidArgsFunction: completeLocks(env, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := h.complete(c); err != nil {
@@ -98,7 +100,7 @@ func (h *handover) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	h.looker = looker{clients: all}
+	h.looker = looker{clients: all, role: roleShift}
 	f := findings{namespace: namespace, name: name}
 	if f.lease, err = h.looker.lease(ctx, namespace, name); err != nil {
 		return err

@@ -28,6 +28,7 @@ import (
 // looker reads what there is about locks.
 type looker struct {
 	clients
+	role role // that permits it
 	// legacyName is the name of the legacy object; empty for what the Lease
 	// says, or else the lock's name.
 	legacyName string
@@ -42,7 +43,7 @@ func (l looker) one(ctx context.Context, namespace, name string) (findings, erro
 	f := findings{namespace: namespace, name: name, lease: lease}
 	f.presences, err = presence.List(ctx, l.coordination, namespace, name)
 	if errors.Is(err, election.ErrForbidden) {
-		f.notes, err = append(f.notes, "the candidates are not known: "+err.Error()), nil
+		f.notes, err = append(f.notes, "the candidates are not known: "+l.role.explained(err)), nil
 	}
 	if err != nil {
 		return f, err
@@ -131,7 +132,7 @@ func (l looker) addLegacy(ctx context.Context, f *findings) error {
 		}
 	}
 	if errors.Is(err, election.ErrForbidden) {
-		f.notes = append(f.notes, "what stands in the legacy lock's place is not known: "+err.Error())
+		f.notes = append(f.notes, "what stands in the legacy lock's place is not known: "+l.role.explained(err))
 		return nil
 	}
 	if err != nil {

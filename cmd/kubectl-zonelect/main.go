@@ -37,6 +37,9 @@ func run(ctx context.Context, env *environment, args []string) int {
 		return exitOK
 	}
 	env.tell("error: %v\n", err)
+	if advice := roleOf(c).advice(err); advice != "" {
+		env.tell("%s\n", advice)
+	}
 	// What has no exit code is what cobra finds wrong in the command line.
 	failed := failure{err, exitUsage}
 	errors.As(err, &failed)

@@ -33,7 +33,9 @@ The first step is taken by rolling out the operator's version that uses zonelect
 in mode auto. Each of the others changes one annotation of the Lease, and the
 running candidates follow it: no redeploy is needed. A step that is not safe now
 is refused, with what is in its way and what to do about it (exit code 3).
-Breaking off at any time is safe: nothing here holds anything.`
+Breaking off at any time is safe: nothing here holds anything.
+
+ClusterRole zonelect-migrate (config/migrate/role.yaml) grants what is needed.`
 
 // migration is one call of a migrate command.
 type migration struct {
@@ -58,8 +60,9 @@ func newMigrate(env *environment) *cobra.Command {
 		Long:  migrateLong,
 		Example: `  kubectl zonelect migrate plan my-operator
   kubectl zonelect migrate advance my-operator --dry-run`,
-		Args: noArgument,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:        noArgument,
+		Annotations: roleMigrate.marks(),
+		RunE:        func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
 		newStep(env, migrate.ByAdvance, "Take the next step: from legacy to dual, or from dual to sealed", `  # What it would change, and whether it is safe
@@ -165,7 +168,7 @@ func (m *migration) complete(name string) error {
 	if err != nil {
 		return err
 	}
-	m.looker = looker{clients: c}
+	m.looker = looker{clients: c, role: roleMigrate}
 	m.Migration, err = migrate.New(migrate.Config{
 		Core: c.core, Coordination: c.coordination, Apps: c.apps, Authorization: c.authorization,
 		Namespace: m.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,

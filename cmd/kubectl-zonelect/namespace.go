@@ -39,7 +39,7 @@ func (l looker) nothingIn(ctx context.Context, namespace string) (unknown string
 	if err == nil || errors.Is(err, errNamespace) {
 		return "", err
 	}
-	return fmt.Sprintf("whether namespace %s exists is not known: %v", namespace, err), nil
+	return fmt.Sprintf("whether namespace %s exists is not known: %s", namespace, l.role.explained(err)), nil
 }
 
 // absent is the error for a lock that does not exist.

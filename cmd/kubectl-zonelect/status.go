@@ -35,8 +35,11 @@ renewed the Lease for the first time, a few seconds after it took it.
 Candidates are those that have announced themselves, by a presence object that
 goes with their pod. It says who was there when the pod started, and what that
 candidate said last; whether it still lives, only its pod and its node tell. Those
-are looked at where one LOCK is asked for: get on pods and nodes, and list on
-nodes for the zones, are needed for that.
+are looked at where one LOCK is asked for.
+
+ClusterRole zonelect-status (config/status/role.yaml) grants what is needed. With
+less than that a note says what is not known.
+
 Without LOCK, those Leases are listed that carry zonelect's annotations or have
 candidates.`
 
@@ -75,6 +78,8 @@ func newStatus(env *environment) *cobra.Command {
 		Example: statusExample,
 		Args:    atMostOne("LOCK"),
 		RunE:    func(c *cobra.Command, args []string) error { return failed(s.run(c.Context(), args)) },
+
+		Annotations: roleStatus.marks(),
 	}
 	c.ValidArgsFunction = completeLocks(env, 1)
 	f := c.Flags()
@@ -101,7 +106,7 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.looker = looker{clients: all, legacyName: s.legacyName}
+	s.looker = looker{clients: all, role: roleStatus, legacyName: s.legacyName}
 	name := ""
 	if len(args) > 0 {
 		name = args[0]

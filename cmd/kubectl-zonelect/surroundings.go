@@ -53,7 +53,7 @@ func (l looker) addSurroundings(ctx context.Context, f *findings) error {
 			return err
 		}
 		if err != nil {
-			f.notes = append(f.notes, part.without+": "+err.Error())
+			f.notes = append(f.notes, part.without+": "+l.role.explained(err))
 		}
 	}
 	return nil

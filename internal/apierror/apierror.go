@@ -33,7 +33,28 @@ type requestError struct {
 	hint string // what to do; may be empty
 	kind error  // a sentinel of package election; may be nil
 	err  error
+
+	lacks Missing // the zero value if no permission is missing
 }
+
+// Missing is a permission that the API server says is missing.
+type Missing struct {
+	Verb      string
+	Namespace string // empty where it is missing for the cluster
+	Resource
+}
+
+// MissingIn returns the permission for want of which a request failed.
+func MissingIn(err error) (Missing, bool) {
+	var answer interface{ missing() Missing }
+	if !errors.As(err, &answer) {
+		return Missing{}, false
+	}
+	lacks := answer.missing()
+	return lacks, lacks != Missing{}
+}
+
+func (e *requestError) missing() Missing { return e.lacks }
 
 // mostText is how many bytes of an error are told: part of it may be what anybody
 // wrote, or a server of any kind answered.
@@ -87,6 +108,9 @@ func (o Object) Explain(verb string, err error) error {
 	}
 	status := answer.Status()
 	e.hint, e.kind = o.judge(verb, status, err)
+	if lacks := lacking(verb, status); lacks != "" && errors.Is(e.kind, election.ErrForbidden) {
+		e.lacks = Missing{lacks, o.Namespace, o.Resource}
+	}
 	if status.Code == 0 {
 		return &e
 	}
@@ -128,21 +152,35 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 		return fmt.Sprintf("namespace %q is being deleted", o.Namespace), nil
 	case strings.Contains(status.Message, " cannot impersonate "):
 		return "the client's configuration says to impersonate somebody", election.ErrForbidden
+	case lacking(verb, status) == "":
+		return "refused by an admission rule (a quota, a policy, a webhook)", election.ErrForbidden
 	case strings.Contains(status.Message, ownerRefs):
 		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), election.ErrForbidden
-	case strings.Contains(status.Message, " cannot ") || hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
-		return o.missing(verb), election.ErrForbidden
 	default:
-		return "refused by an admission rule (a quota, a policy, a webhook)", election.ErrForbidden
+		return o.missing(verb), election.ErrForbidden
 	}
+}
+
+// lacking returns the verb whose permission is missing; empty if that is not why
+// the server refuses.
+func lacking(verb string, status metav1.Status) string {
+	switch {
+	case strings.Contains(status.Message, " cannot impersonate "):
+		return ""
+	case strings.Contains(status.Message, ownerRefs):
+		return Delete
+	case strings.Contains(status.Message, " cannot ") || hasCause(status, metav1.CauseTypeUnexpectedServerResponse):
+		return verb
+	}
+	return ""
 }
 
 // missing says which permission to grant.
 func (o Object) missing(verb string) string {
 	if o.Namespace == "" {
-		return fmt.Sprintf("needs verb %q on %s (grant it in a ClusterRole and bind that to the service account)", verb, o.Resource)
+		return fmt.Sprintf("needs verb %q on %s (grant it in a ClusterRole and bind that to this user or service account)", verb, o.Resource)
 	}
-	return fmt.Sprintf("needs verb %q on %s in namespace %q (grant it in a Role and bind that to the service account)", verb, o.Resource, o.Namespace)
+	return fmt.Sprintf("needs verb %q on %s in namespace %q (grant it in a Role and bind that to this user or service account)", verb, o.Resource, o.Namespace)
 }
 
 // judgeNotFound tells what it is that the server did not find. One that does

@@ -6,6 +6,7 @@ package apierror
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -77,5 +78,28 @@ func TestALongErrorIsCut(t *testing.T) {
 	got := Object{ConfigMaps, "ns", "lock"}.Explain(Get, long)
 	if text := got.Error(); len(text) > 2*mostText || !strings.Contains(text, "configmap ns/lock: get: ") || !errors.Is(got, long) {
 		t.Errorf("it has %d bytes: %.50s", len(text), text)
+	}
+}
+
+// TestAMissingPermissionIsToldFromWhatAdmissionRefuses: a role mends the first
+// alone.
+func TestAMissingPermissionIsToldFromWhatAdmissionRefuses(t *testing.T) {
+	forbidden := func(why string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "lock", errors.New(why))
+	}
+	for why, want := range map[string]Missing{
+		`User "jane" cannot update resource "leases"`:                    {Update, "ns", Leases},
+		"cannot set an ownerRef on a resource you can't delete: , <nil>": {Delete, "ns", Leases},
+		`User "jane" cannot impersonate resource "users"`:                {},
+		"exceeded quota": {},
+		"unable to create new content in namespace ns because it is being terminated": {},
+	} {
+		err := Object{Leases, "ns", "lock"}.Explain(Update, forbidden(why))
+		if got, is := MissingIn(fmt.Errorf("wrapped: %w", err)); got != want || is != (want != Missing{}) {
+			t.Errorf("%v lacks %+v, %v", err, got, is)
+		}
+	}
+	if got, is := MissingIn(io.ErrUnexpectedEOF); is {
+		t.Errorf("no answer lacks %+v", got)
 	}
 }

@@ -42,21 +42,21 @@ func newShift(t *testing.T, lock string, patient time.Duration) *shift {
 	s := &shift{Testbed: b, ctx: patience(t, patient), client: client, lock: lock, seats: map[string]*trial.Seat{}}
 	path, err := testbed.BuildProgram(s.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
-	s.grant(t, "on-call")
+	grant(t, s.ctx, client, "shift", "on-call")
 	s.plugin = plugin{path, b.Kubeconfig("zc"), []string{"--as", "on-call"}}
 	return s
 }
 
 // grant gives a user what config/ says that people need.
-func (s *shift) grant(t *testing.T, user string) {
+func grant(t *testing.T, ctx context.Context, client kubernetes.Interface, name, user string) {
 	t.Helper()
-	raw, err := os.ReadFile("../../config/shift/role.yaml")
+	raw, err := os.ReadFile("../../config/" + name + "/role.yaml")
 	must(t, err)
 	var role rbacv1.ClusterRole
 	must(t, yaml.UnmarshalStrict(raw, &role))
-	_, err = s.client.RbacV1().ClusterRoles().Create(s.ctx, &role, metav1.CreateOptions{})
+	_, err = client.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
 	must(t, err)
-	_, err = s.client.RbacV1().ClusterRoleBindings().Create(s.ctx, &rbacv1.ClusterRoleBinding{
+	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},

@@ -102,13 +102,19 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	m := &migration{past: &past{b, patience(t, 4*time.Minute), client}, lock: "op", variant: "original", ended: map[*trial.Seat]time.Time{}}
 	path, err := testbed.BuildProgram(m.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
-	p := plugin{path: path, kubeconfig: m.Kubeconfig("zc")}
+	grant(t, m.ctx, client, "status", "migrator")
+	grant(t, m.ctx, client, "migrate", "migrator")
+	p := plugin{path, m.Kubeconfig("zc"), []string{"--as", "migrator"}}
+	stranger := plugin{path, p.kubeconfig, []string{"--as", "stranger"}}
+	stranger.run(t, m.ctx, exitError, "status op", `needs verb "get" on leases`, "ClusterRole zonelect-status (config/status/role.yaml) grants that")
+	stranger.run(t, m.ctx, exitError, "migrate plan op", "ClusterRole zonelect-migrate (config/migrate/role.yaml) grants that")
 	run := func(code int, line string, words ...string) string {
 		t.Helper()
 		return p.run(t, m.ctx, code, line, words...)
 	}
 
 	run(exitError, "status op", "there is no lock op")
+	run(exitError, "status -n nowhere", "namespace nowhere does not exist")
 	run(exitUsage, "status -o nonsense", "use one of")
 	old := m.start(t, trial.Legacy, "za", "old")
 	m.await(t, old, "leading")
