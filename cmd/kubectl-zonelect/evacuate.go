@@ -98,7 +98,7 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 		},
 	}
 	c.Flags().BoolVarP(&e.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
-	c.Flags().BoolVar(&e.dryRun, "dry-run", false, "Check everything, and change nothing.")
+	addDryRun(c, &e.dryRun)
 	return c
 }
 

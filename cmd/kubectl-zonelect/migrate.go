@@ -103,7 +103,7 @@ over, that is an error, but the phase stays: they may follow yet.`
 		f.StringVar(&m.to, "to", "", "The phase to go to: the command is refused if the step leads elsewhere.")
 		_ = c.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(phases, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
-	f.BoolVar(&m.dryRun, "dry-run", false, "Check everything, and change nothing.")
+	addDryRun(c, &m.dryRun)
 	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
 	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "For how long to wait. 0 means for ever.")

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -455,4 +456,45 @@ func TestAHolderThatWaitsMayBeAskedToHandOver(t *testing.T) {
 			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
 		}
 	})
+}
+
+// TestADryRunSaysWhatItMayBe, and changes nothing, as kubectl's does.
+func TestADryRunSaysWhatItMayBe(t *testing.T) {
+	const server = `invalid argument "server" for "--dry-run" flag: use none or client: a dry run reads, and sends no write that the server could try`
+	for _, line := range []string{"evacuate zb", "restore zc", "migrate advance op -l app=op --yes"} {
+		for flag, want := range map[string]struct {
+			code  int
+			says  string
+			tried bool
+		}{
+			"--dry-run":        {exitOK, "", false},
+			"--dry-run=client": {exitOK, "", false},
+			"--dry-run=true":   {exitOK, "", false},
+			"--dry-run=none":   {exitOK, "", true},
+			"--dry-run=false":  {exitOK, "", true},
+			"--dry-run=server": {exitUsage, server, false},
+			"--dry-run=maybe":  {exitUsage, `invalid argument "maybe" for "--dry-run" flag: use none or client`, false},
+		} {
+			t.Run(line+" "+flag, func(t *testing.T) {
+				inABubble(t, func(t *testing.T, w *world) {
+					w.joins("op-a", "za")
+					w.joins("op-b", "zb")
+					w.server.Change(leasesPath+"op", func(o apitest.Object) {
+						o["metadata"].(apitest.Object)["annotations"].(apitest.Object)[record.AnnotationEvacuated] = "zc"
+					})
+					before := w.marks()
+					r := w.runFor(time.Minute, append(strings.Fields(line), flag)...)
+					if r.code != want.code || !strings.Contains(r.errors, want.says) || (w.marks() != before) != want.tried {
+						t.Errorf("exit code %d, changed %v: %s%s", r.code, w.marks() != before, r.out, r.errors)
+					}
+				})
+			})
+		}
+	}
+}
+
+// marks are what people have written on the lock op.
+func (w *world) marks() string {
+	all := w.annotations("op")
+	return fmt.Sprint(all[record.AnnotationPhase], all[record.AnnotationEvacuated])
 }
