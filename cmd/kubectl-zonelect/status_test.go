@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -426,14 +427,20 @@ func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
 		waiting string
 		age     time.Duration
 		state   State
+		mode    string // of the holder, while a legacy pod has the ConfigMap; empty if none has
 	}{
-		"it waits":                      {"legacy pod old-0 may still lead", time.Second, Waiting},
-		"it works":                      {"", time.Second, Held},
-		"it waited, and renews no more": {"legacy pod old-0 may still lead", time.Minute, Stale},
+		"it waits":                      {"legacy pod old-0 may still lead", time.Second, Waiting, ""},
+		"it works":                      {"", time.Second, Held, ""},
+		"it waited, and renews no more": {"legacy pod old-0 may still lead", time.Minute, Stale, ""},
+		"it has not said yet that it waits, for an old pod": {"", time.Second, Waiting, "auto"},
+		"it works whoever has the ConfigMap":                {"", time.Second, Held, "lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
-				w.announce("op", "op-a", "za", tc.waiting)
+				w.announce("op", "op-a", "za", tc.waiting, func(o *presence.Object) { o.Mode = tc.mode })
+				if tc.mode != "" {
+					w.putConfigMap("op", nil, byPod("old-0"))
+				}
 				w.announce("op", "op-b", "zb", "op-a is first") // what a follower waits for is its own affair
 				w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1), renewed(tc.age)))
 				for _, args := range [][]string{{"status", "op"}, {"status"}, {"status", "op", "-o", "jsonpath= {.status.state} "}} {

@@ -93,22 +93,37 @@ func (w *warner) candidate(c Candidate) {
 	}
 }
 
-// work tells a holder that does not work yet from one that leads. Only the holder
-// knows, and says so on its presence. The legacy lock proves nothing: a holder in
-// mode lease works whoever has it.
+// The modes that candidates announce: in the first the Lease alone counts, in the
+// others the legacy lock counts with it.
+const (
+	modeLease = "lease"
+	modeAuto  = "auto"
+	modeDual  = "dual"
+)
+
+// work tells a holder that does not work yet from one that leads. The holder says
+// so on its presence, a moment after it took the Lease. In phase dual it does not
+// work either while another has the legacy lock, unless it is in mode lease.
 func (w *warner) work() {
 	s := w.status
 	if s.State != Held {
 		return
 	}
-	held := s.Leader.Identity
-	i := slices.IndexFunc(s.Candidates, func(c Candidate) bool { return c.Identity == held })
+	holder := Candidate{Identity: s.Leader.Identity}
+	if i := slices.IndexFunc(s.Candidates, func(c Candidate) bool { return c.Identity == holder.Identity }); i >= 0 {
+		holder = s.Candidates[i]
+	}
+	elsewhere := s.Phase == record.PhaseDual && s.Legacy != nil && s.Legacy.Holder != "" && s.Legacy.Holder != holder.Identity
 	switch {
-	case i >= 0 && s.Candidates[i].Waiting != "":
+	case holder.Waiting != "":
 		s.State = Waiting
-		w.note("%s holds the lock, but its work has not begun: %s", held, s.Candidates[i].Waiting)
-	case i < 0 && s.Phase == record.PhaseDual && s.Legacy != nil && s.Legacy.Holder != "" && s.Legacy.Holder != held:
-		w.note("whether the work of %s has begun is not known: it does not announce itself, and %s has the legacy lock", held, s.Legacy.Holder)
+		w.note("%s holds the lock, but its work has not begun: %s", holder.Identity, holder.Waiting)
+	case !elsewhere || holder.Mode == modeLease:
+	case holder.Mode == modeAuto || holder.Mode == modeDual:
+		s.State = Waiting
+		w.note("%s holds the lock, but may not work: %s has the legacy lock", holder.Identity, s.Legacy.Holder)
+	default:
+		w.note("whether %s works is not known: it does not say its mode, and %s has the legacy lock", holder.Identity, s.Legacy.Holder)
 	}
 }
 
