@@ -46,6 +46,7 @@ type world struct {
 	stdin  io.Reader
 	asks   bool              // somebody sits at the terminal
 	denied bool              // nothing is permitted
+	absent error             // why there is no cluster; nil if there is one
 	sick   map[string]string // why candidates are unhealthy, by identity
 
 	mu   sync.Mutex
@@ -121,7 +122,7 @@ func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string
 			apps:          apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
 			coordination:  apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
 			authorization: apitest.Wire(w.t, w, authorizationv1.SchemeGroupVersion),
-		}, nil
+		}, w.absent
 	}
 	env.config.KubeConfig = new("testdata/kubeconfig.yaml")
 	return run(ctx, env, args)

@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,7 +127,7 @@ func newRoot(env *environment) *cobra.Command {
 
   # What the next step of a migration would change, and whether it is safe
   kubectl zonelect migrate plan my-operator -n metal3-system`,
-		Version:       version(),
+		Version:       ownVersion(buildInfo()).GitVersion,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgument,
@@ -139,16 +138,8 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(newStatus(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env))
+	root.AddCommand(newStatus(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
 	return root
-}
-
-// version is that of the module, where it was built as one.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
