@@ -36,7 +36,8 @@ type Takeover struct {
 	PreviousPod  string // name/uid; empty where unknown
 	Candidate    Candidate
 	// Peers are all candidates that are known, by identity, Candidate among
-	// them if it is. Empty where nobody tells who they are.
+	// them if it is. Empty where nobody tells who they are. They are for reading
+	// alone. A slice stands for the same peers for ever: a change is another slice.
 	Peers []Peer
 	// Evacuated are the zones that leadership is wanted out of now.
 	Evacuated []string
@@ -88,7 +89,8 @@ type Config struct {
 	OnOverrun func(term Term, cause error)
 	// HeadStart returns how long this candidate leaves a free lock to others.
 	// It only ever delays: negative counts as zero. It must return at once and
-	// be pure, for it may be called often. Nil means no delay.
+	// be pure, for it is called often: at each event for this candidate, and for
+	// each of the Peers whenever one of them changes. Nil means no delay.
 	HeadStart func(Takeover) time.Duration
 	// Peers runs beside the elector as long as Run does, and tells which
 	// candidates there are, now and whenever that changes. Only its latest word

@@ -19,3 +19,17 @@ func (e *Elector) SetSuspended(f func() time.Duration) {
 func (e *Elector) SetClocks(monotonic, boot func() time.Duration) {
 	e.clock.asleep = func() sleep { return measure(monotonic, boot) }
 }
+
+// Ranking is what an elector that follows a holder does whenever it is told who
+// campaigns, without an elector.
+type Ranking struct{ run run }
+
+// NewRanking returns the ranking of a candidate of that configuration.
+func NewRanking(c Config) *Ranking { return &Ranking{run{Elector: &Elector{config: c}}} }
+
+// Meet takes in who campaigns, and reports whether the candidate is among the
+// first at the takeover from a holder that has died.
+func (k *Ranking) Meet(peers []Peer, previous string) bool {
+	k.run.meet(peers)
+	return k.run.isEarly(k.run.takeover(freeing{cause: CauseDied, holder: previous}))
+}

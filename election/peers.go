@@ -27,7 +27,7 @@ func (r *run) watchPeers(ctx context.Context) {
 	r.beside.Go(func() { r.config.Peers(ctx, tell) })
 }
 
-// meet takes in who campaigns.
+// meet takes in who campaigns, as a new slice that never changes.
 func (r *run) meet(peers []Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b Peer) int { return cmp.Compare(a.Identity, b.Identity) })
 }
@@ -42,7 +42,7 @@ func (r *run) takeover(f freeing) Takeover {
 		PreviousZone: f.details.Zone,
 		PreviousPod:  f.details.Pod,
 		Candidate:    r.config.Candidate,
-		Peers:        slices.Clone(r.peers),
+		Peers:        r.peers,
 		Evacuated:    evacuated(r.judge.renewal.Evacuated, time.Now()),
 	}
 }
@@ -59,11 +59,18 @@ func (r *run) headStartOf(t Takeover) time.Duration {
 	return max(0, r.config.HeadStart(t))
 }
 
-// sooner compares candidates by who comes first at a takeover.
+// sooner compares candidates by who comes first at a takeover. It asks for the
+// head start of each once.
 func (r *run) sooner(t Takeover) func(a, b Peer) int {
+	starts := map[string]time.Duration{}
 	start := func(p Peer) time.Duration {
-		t.Candidate = p.Candidate
-		return r.headStartOf(t)
+		delay, known := starts[p.Identity]
+		if !known {
+			t.Candidate = p.Candidate
+			delay = r.headStartOf(t)
+			starts[p.Identity] = delay
+		}
+		return delay
 	}
 	return func(a, b Peer) int {
 		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))

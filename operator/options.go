@@ -196,7 +196,7 @@ func (o Options) headStart() func(election.Takeover) time.Duration {
 	if o.HeadStart != nil || o.Disabled {
 		return o.HeadStart
 	}
-	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.HeadStart
+	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.Cached()
 }
 
 // grace is a flag for a duration of which zero means never.

@@ -61,7 +61,17 @@ func (o Order) HeadStart(t election.Takeover) time.Duration {
 		return o.unaware(t, timing)
 	}
 	queue := o.queue(t)
-	slot := min(Slot(timing), timing.LeaseDuration/time.Duration(len(queue)))
+	i := slices.IndexFunc(queue, func(p place) bool { return p.identity == t.Candidate.Identity })
+	if i < 0 {
+		return timing.LeaseDuration // not reached: the candidate is in the queue, for it has an identity
+	}
+	return delays(queue, timing)[i]
+}
+
+// delays returns how long each of a queue leaves the lock to those before it.
+func delays(queue []place, timing election.Timing) []time.Duration {
+	all := make([]time.Duration, 0, len(queue))
+	slot := min(Slot(timing), timing.LeaseDuration/time.Duration(max(1, len(queue))))
 	var delay, steps time.Duration
 	for i, p := range queue {
 		if i > 0 {
@@ -74,12 +84,10 @@ func (o Order) HeadStart(t election.Takeover) time.Duration {
 		if p.evacuated && !queue[0].evacuated {
 			delay = max(delay, timing.LeaseDuration)
 		}
-		if p.identity == t.Candidate.Identity {
-			behind := time.Duration(len(queue) - 1 - i)
-			return min(delay, timing.LeaseDuration-behind*slot)
-		}
+		behind := time.Duration(len(queue) - 1 - i)
+		all = append(all, min(delay, timing.LeaseDuration-behind*slot))
 	}
-	return timing.LeaseDuration // not reached: the candidate is in the queue
+	return all
 }
 
 func (o Order) unaware(t election.Takeover, timing election.Timing) time.Duration {

@@ -1,0 +1,65 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// multitude is so many candidates in three zones.
+func multitude(n int) []election.Peer {
+	var all []election.Peer
+	for i := range n {
+		all = append(all, election.Peer{Candidate: election.Candidate{
+			Identity: fmt.Sprintf("operator-7d9c5b%04d_%08x", i, i*7919), Zone: fmt.Sprintf("zone-%d", i%3),
+			Node: fmt.Sprintf("node-%d", i), Pod: fmt.Sprintf("operator-7d9c5b%04d/uid-%d", i, i),
+		}})
+	}
+	return all
+}
+
+// BenchmarkAChangeAmongSoManyPeers is what a change of one peer costs the loop of
+// an elector that follows a holder.
+func BenchmarkAChangeAmongSoManyPeers(b *testing.B) {
+	for _, n := range []int{3, 100, 300, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			peers := multitude(n)
+			ranking := election.NewRanking(election.Config{
+				Lock: electiontest.NewMemory("lock"), Candidate: peers[n-1].Candidate, Timing: election.Timing{}.WithDefaults(),
+				HeadStart: zone.Order{}.Cached(),
+			})
+			b.ReportAllocs()
+			for i := range b.N {
+				peers[0].Node = fmt.Sprint(i)
+				ranking.Meet(peers, peers[1].Identity)
+			}
+		})
+	}
+}
+
+// TestAChangeOfPeersAsksForEachHeadStartOnce: it is the loop that asks, which has
+// renewals to send.
+func TestAChangeOfPeersAsksForEachHeadStartOnce(t *testing.T) {
+	const n = 100
+	peers, asked := multitude(n), map[string]int{}
+	ranking := election.NewRanking(election.Config{
+		Lock: electiontest.NewMemory("lock"), Candidate: peers[n-1].Candidate,
+		HeadStart: func(o election.Takeover) time.Duration {
+			asked[o.Candidate.Identity]++
+			return zone.Order{}.HeadStart(o)
+		},
+	})
+	ranking.Meet(peers, peers[1].Identity)
+	for identity, times := range asked {
+		if times > 1 {
+			t.Fatalf("it asked %d times for the head start of %s", times, identity)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// anyTakeover is one among candidates of which some are unknown, unhealthy or
+// known twice.
+func anyTakeover(r *rand.Rand) election.Takeover {
+	name := func(n int) string { return fmt.Sprint(r.IntN(n)) }
+	t := election.Takeover{
+		Lock:     election.Description{Name: name(2)},
+		Cause:    []election.Cause{election.CauseReleased, election.CauseExpired, election.CauseDied}[r.IntN(3)],
+		Previous: name(12), PreviousZone: name(3), PreviousPod: name(12),
+		Candidate: election.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)},
+	}
+	for range r.IntN(10) {
+		p := election.Peer{Candidate: election.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)}}
+		if r.IntN(4) == 0 {
+			p.Unhealthy = "it is unwell"
+		}
+		t.Peers = append(t.Peers, p)
+	}
+	if r.IntN(3) == 0 {
+		t.Evacuated = []string{name(3)}
+	}
+	return t
+}
+
+func TestACachedOrderGivesTheSameHeadStarts(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	order := zone.Order{Preferred: []string{"1"}}
+	cached := order.Cached()
+	for range 2000 {
+		over := anyTakeover(r)
+		for _, p := range append([]election.Peer{{Candidate: over.Candidate}}, over.Peers...) {
+			over.Candidate = p.Candidate
+			if got, want := cached(over), order.HeadStart(over); got != want {
+				t.Fatalf("%v, want %v, for %+v", got, want, over)
+			}
+		}
+	}
+}
+
+// TestACachedOrderRanksOnceForATakeover: once ranked, none costs an allocation.
+func TestACachedOrderRanksOnceForATakeover(t *testing.T) {
+	over := election.Takeover{Peers: peers("a@za", "b@zb", "c@zc"), Evacuated: []string{"zb"}}
+	cached := zone.Order{}.Cached()
+	cached(over)
+	for _, p := range over.Peers {
+		over.Candidate = p.Candidate
+		if n := testing.AllocsPerRun(10, func() { cached(over) }); n > 0 {
+			t.Errorf("%s is ranked again", p.Identity)
+		}
+	}
+}
+
+// TestACachedOrderRanksAnewForAnotherTakeover: whatever is another about it.
+func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
+	order := zone.Order{Preferred: []string{"za", "zb", "zc", "zd"}}
+	first := election.Takeover{
+		Cause: election.CauseDied, Previous: "x", PreviousZone: "zd", PreviousPod: "op/1",
+		Candidate: peers("d@zd")[0].Candidate, Peers: peers("a@zd", "b@zd", "c@zd", "d@zd"),
+	}
+	first.Peers[0].Pod = "op/1"
+	for i := range 16 { // so that some lock has another order
+		cached := order.Cached()
+		cached(first)
+		for name, change := range map[string]func(*election.Takeover){
+			"Lock":         func(o *election.Takeover) { o.Lock.Name = fmt.Sprint(i) },
+			"Cause":        func(o *election.Takeover) { o.Cause = election.CauseReleased },
+			"Previous":     func(o *election.Takeover) { o.Previous = "a" },
+			"PreviousZone": func(o *election.Takeover) { o.Cause, o.PreviousZone = election.CauseExpired, "zd" },
+			"PreviousPod":  func(o *election.Takeover) { o.PreviousPod = "op/2" },
+			"Peers":        func(o *election.Takeover) { o.Peers = peers("a@zd", "b@zd", "c@zd", "e@zd") },
+			"Evacuated":    func(o *election.Takeover) { o.Evacuated = []string{"zd"} },
+		} {
+			other := first
+			change(&other)
+			for _, p := range other.Peers {
+				other.Candidate = p.Candidate
+				if got, want := cached(other), order.HeadStart(other); got != want {
+					t.Errorf("with another %s %s waits %v, want %v", name, p.Identity, got, want)
+				}
+			}
+			cached(first)
+		}
+	}
+	if n := reflect.TypeFor[election.Takeover]().NumField(); n != 8 {
+		t.Errorf("a takeover has %d fields: does the ranking depend on those that are new?", n)
+	}
+}
+
+// BenchmarkTheHeadStartsOfAll is what an elector asks for at each change.
+func BenchmarkTheHeadStartsOfAll(b *testing.B) {
+	for _, n := range []int{3, 100, 300, 1000} {
+		for name, headStart := range map[string]func(election.Takeover) time.Duration{"cached": zone.Order{}.Cached(), "each": zone.Order{}.HeadStart} {
+			b.Run(fmt.Sprint(name, "/", n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					over := election.Takeover{}
+					for i := range n {
+						over.Peers = append(over.Peers, election.Peer{Candidate: election.Candidate{Identity: fmt.Sprint(i)}})
+					}
+					for _, p := range over.Peers {
+						over.Candidate = p.Candidate
+						headStart(over)
+					}
+				}
+			})
+		}
+	}
+}
