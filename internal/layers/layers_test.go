@@ -66,7 +66,7 @@ var house = map[string]row{
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
 	"operator":          {allowed: []string{election, locks, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}, denied: []string{apitest}},
-	"internal/presence": {allowed: []string{election, kubernetes, apierror, rawapi, record}},
+	"internal/presence": {allowed: []string{election, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/proof":    {allowed: []string{election, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal": {
 		allowed: []string{election, internal, kubernetes, otel, backoff, logr},

@@ -4,13 +4,14 @@
 package presence
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -21,31 +22,49 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// most is how many presences a [Roster] keeps: who may create a Lease can make one
-// up, and each costs memory and time. A candidate that is not among them has its
-// place in the order all the same, by its own word.
+// most is how many presences of others a [Roster] keeps: who may create a Lease can
+// make one up, and each costs memory and time.
 const most = 300
+
+// A roster that had to drop presences lists again once it has room: so many
+// candidates as there are then do so within a minute, and seldom where others come
+// and go all the time.
+const (
+	firstRefill = time.Minute
+	lastRefill  = 10 * time.Minute
+)
 
 // Roster follows the presences of a lock. It is for one goroutine. Make one
 // with [NewRoster].
 type Roster struct {
 	client          rest.Interface
 	namespace, lock string
+	own             string // the name of the own presence, which always has room; may be empty
 
-	number uint64 // as of when all is known; zero before it is
-	all    map[string]Object
+	number  uint64 // as of when all is known; zero before it is
+	all     map[string]Object
+	dropped bool      // there were more than it keeps
+	listed  time.Time // when it was filled last
+	refills *backoff.ExponentialBackOff
 }
 
-// NewRoster returns a roster that knows of nobody yet.
-func NewRoster(client rest.Interface, namespace, lock string) *Roster {
-	return &Roster{client: client, namespace: namespace, lock: lock}
+// NewRoster returns a roster that knows of nobody yet. It keeps the presence of the
+// pod own, if there is one, among however many others.
+func NewRoster(client rest.Interface, namespace, lock string, own Pod) *Roster {
+	r := &Roster{client: client, namespace: namespace, lock: lock, refills: backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(firstRefill), backoff.WithMaxInterval(lastRefill), backoff.WithMaxElapsedTime(0))}
+	if own != (Pod{}) {
+		r.own = nameOf(lock, own)
+	}
+	return r
 }
 
 // Follow tells each the presences, by name, as they are and whenever they
 // change, and as of which resourceVersion that is, and blocks. It is one watch,
 // which ends by itself after five to ten minutes: nil then. The next call goes on
-// where this one ended; only the first, and one after a gap, begins with a list,
-// which is not older than a resourceVersion.
+// where this one ended; only the first, one after a gap, and one that fills a roster
+// up again which had dropped some, begins with a list, which is not older than a
+// resourceVersion.
 func (r *Roster) Follow(ctx context.Context, notOlder uint64, each func(all []Object, asOf uint64)) error {
 	if r.number == 0 {
 		if err := r.list(ctx, notOlder); err != nil {
@@ -53,13 +72,26 @@ func (r *Roster) Follow(ctx context.Context, notOlder uint64, each func(all []Ob
 		}
 		each(r.sorted(), r.number)
 	}
-	err := rawapi.WatchAll[coordinationv1.Lease](ctx, r.client, apierror.Leases, r.namespace, selector(r.lock), r.number,
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	refill := r.refill(end)
+	err := rawapi.WatchAll[coordinationv1.Lease](watching, r.client, apierror.Leases, r.namespace, selector(r.lock), r.number,
 		func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 			if r.take(e) {
 				each(r.sorted(), r.number)
 			}
+			if refill == nil {
+				refill = r.refill(end)
+			}
 			return nil
 		})
+	if refill != nil {
+		refill.Stop()
+	}
+	if watching.Err() != nil && ctx.Err() == nil {
+		r.number = 0
+		return nil
+	}
 	if errors.Is(err, election.ErrVersionExpired) {
 		r.number = 0
 	}
@@ -74,12 +106,41 @@ func (r *Roster) list(ctx context.Context, notOlder uint64) error {
 	if err != nil {
 		return err
 	}
-	r.number, r.all = record.Number(list.ResourceVersion), map[string]Object{}
-	found := Among(list.Items, r.lock)
-	for _, o := range found[:min(len(found), most)] {
-		r.all[o.Name] = o
+	if time.Since(r.listed) > lastRefill {
+		r.refills.Reset()
+	}
+	r.number, r.all, r.dropped, r.listed = record.Number(list.ResourceVersion), map[string]Object{}, false, time.Now()
+	for _, o := range Among(list.Items, r.lock) {
+		r.keep(o)
 	}
 	return nil
+}
+
+// keep takes in a presence that is not known, if there is room for it.
+func (r *Roster) keep(o Object) bool {
+	if o.Name != r.own && !r.hasRoom() {
+		r.dropped = true
+		return false
+	}
+	r.all[o.Name] = o
+	return true
+}
+
+func (r *Roster) hasRoom() bool {
+	others := len(r.all)
+	if _, known := r.all[r.own]; known {
+		others--
+	}
+	return others < most
+}
+
+// refill has the roster filled up again after a while, by ending the watch, if it
+// dropped some and has room now. Else it returns nil.
+func (r *Roster) refill(end func()) *time.Timer {
+	if !r.dropped || !r.hasRoom() {
+		return nil
+	}
+	return time.AfterFunc(r.refills.NextBackOff(), end)
 }
 
 // take takes in an event, and reports whether it changed anything.
@@ -95,15 +156,19 @@ func (r *Roster) take(e rawapi.Event[*coordinationv1.Lease]) bool {
 		delete(r.all, name)
 		return known
 	}
-	if !known && len(r.all) >= most {
-		return false
+	if !known {
+		return r.keep(now[0])
 	}
 	r.all[name] = now[0]
-	return !known || now[0] != before
+	return now[0] != before
 }
 
 func (r *Roster) sorted() []Object {
-	return slices.SortedFunc(maps.Values(r.all), func(a, b Object) int { return cmp.Compare(a.Name, b.Name) })
+	all := make([]Object, 0, len(r.all))
+	for _, name := range slices.Sorted(maps.Keys(r.all)) {
+		all = append(all, r.all[name])
+	}
+	return all
 }
 
 // Peers returns the candidates that presences tell of: one for each identity.

@@ -11,12 +11,15 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -49,7 +52,7 @@ func TestARosterTellsWhoComesAndGoes(t *testing.T) {
 		elsewhere.Lock = "another"
 		ensured(t, client, elsewhere)
 		*sent = nil
-		roster := NewRoster(client, "ns", "lock")
+		roster := NewRoster(client, "ns", "lock", Pod{})
 		latest, end := follow(t, roster, a.Number)
 		check := func(when string, want ...string) {
 			t.Helper()
@@ -84,7 +87,7 @@ func TestARosterListsOutOfTheCache(t *testing.T) {
 			asked = append(asked, q.Encode())
 			server.ServeHTTP(w, r)
 		}), coordinationv1.SchemeGroupVersion)
-		latest, end := follow(t, NewRoster(client, "ns", "lock"), 7)
+		latest, end := follow(t, NewRoster(client, "ns", "lock", Pod{}), 7)
 		latest()
 		_ = end()
 		if want := []string{
@@ -100,7 +103,7 @@ func TestARosterThatMissedSomethingListsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, sent := newServer(t)
 		ensured(t, client, objectOf("a"))
-		roster := NewRoster(client, "ns", "lock")
+		roster := NewRoster(client, "ns", "lock", Pod{})
 		server.Before = func(verb, _ string) (int, apitest.Object) {
 			*sent = append(*sent, verb)
 			if verb == "watch" {
@@ -128,7 +131,7 @@ func TestAMissingPermissionToFollowIsNamed(t *testing.T) {
 			}
 			return 0, nil
 		}
-		err := NewRoster(client, "ns", "lock").Follow(t.Context(), 0, func([]Object, uint64) {})
+		err := NewRoster(client, "ns", "lock", Pod{}).Follow(t.Context(), 0, func([]Object, uint64) {})
 		if !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "ns"`) {
 			t.Errorf("%s: %v", verb, err)
 		}
@@ -172,7 +175,7 @@ func TestGarbageIsNobody(t *testing.T) {
 
 // TestARosterKeepsSoMany, whoever makes them up, and goes on hearing of those.
 func TestARosterKeepsSoMany(t *testing.T) {
-	r := NewRoster(nil, "ns", "lock")
+	r := NewRoster(nil, "ns", "lock", Pod{})
 	r.all = map[string]Object{}
 	tell := func(kind watch.EventType, i int, zone string) bool {
 		pod := Pod{Name: fmt.Sprintf("op-%d", i), UID: types.UID(fmt.Sprint(i))}
@@ -187,5 +190,134 @@ func TestARosterKeepsSoMany(t *testing.T) {
 	}
 	if !tell(watch.Modified, 0, "zb") || !tell(watch.Deleted, 1, "za") || !tell(watch.Added, most, "za") || len(r.all) != most {
 		t.Errorf("%d are kept after changes", len(r.all))
+	}
+}
+
+// many makes so many presences, by the names of their pods in order.
+func many(t *testing.T, client rest.Interface, n int) []Object {
+	t.Helper()
+	var made []Object
+	for i := range n {
+		made = append(made, ensured(t, client, objectOf(fmt.Sprintf("op-%04d", i))))
+	}
+	return made
+}
+
+// TestARosterFillsUpAgainOnceItHasRoom: those that it dropped are still there.
+func TestARosterFillsUpAgainOnceItHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client, sent := newServer(t)
+		made := many(t, client, most+20)
+		roster := NewRoster(client, "ns", "lock", Pod{})
+		ctx, cancel := context.WithCancel(t.Context())
+		known := 0
+		var following sync.WaitGroup
+		following.Go(func() {
+			for ctx.Err() == nil {
+				if err := roster.Follow(ctx, 0, func(all []Object, _ uint64) { known = len(all) }); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+		lists := func() (n int) {
+			synctest.Wait()
+			for _, verb := range *sent {
+				if verb == "list" {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(time.Hour)
+		if n := lists(); known != most || n != 1 {
+			t.Errorf("it knows %d after %d lists, want %d after one", known, n, most)
+		}
+		for _, o := range made[:10] {
+			server.Delete(all + "/" + o.Name)
+		}
+		time.Sleep(2 * firstRefill)
+		if n := lists(); known != most || n != 2 {
+			t.Errorf("after ten are gone it knows %d after %d lists, want %d after two", known, n, most)
+		}
+		for _, o := range made[10:40] { // it is whole then, and nothing is left to list again for
+			server.Delete(all + "/" + o.Name)
+		}
+		time.Sleep(time.Hour)
+		if n := lists(); known != most-20 || n > 3 {
+			t.Errorf("in the end it knows %d after %d lists, want %d after three", known, n, most-20)
+		}
+		cancel()
+		following.Wait()
+	})
+}
+
+// TestRostersDoNotFillUpAllAtOnce: a presence that goes is seen by all of them.
+func TestRostersDoNotFillUpAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rosters = 500
+		began, in := time.Now(), map[time.Duration]int{}
+		var mu sync.Mutex
+		for range rosters {
+			r := NewRoster(nil, "ns", "lock", Pod{})
+			r.dropped = true
+			r.refill(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				in[time.Since(began).Truncate(time.Second)]++
+			})
+		}
+		time.Sleep(2 * firstRefill)
+		mu.Lock()
+		defer mu.Unlock()
+		total, largest := 0, 0
+		for _, n := range in {
+			total, largest = total+n, max(largest, n)
+		}
+		if total != rosters || largest > 40 {
+			t.Errorf("%d of %d have filled up after two minutes, %d in one second", total, rosters, largest)
+		}
+	})
+}
+
+// TestARosterAlwaysKeepsTheOwnPresence, wherever it comes among however many.
+func TestARosterAlwaysKeepsTheOwnPresence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client, _ := newServer(t)
+		many(t, client, most+20)
+		own := objectOf("zz")
+		for _, when := range []string{"after the list", "in the list"} {
+			latest, end := follow(t, NewRoster(client, "ns", "lock", own.Pod), 0)
+			latest()
+			own.Waiting = when
+			ensured(t, client, own)
+			if names := latest(); !slices.Contains(names, own.Identity) || len(names) != most+1 {
+				t.Errorf("%s it knows %d, itself among them: %v", when, len(names), slices.Contains(names, own.Identity))
+			}
+			_ = end()
+		}
+	})
+}
+
+// BenchmarkAChangeInARoster is what an event costs that tells of a change.
+func BenchmarkAChangeInARoster(b *testing.B) {
+	for _, n := range []int{3, 100, 300, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			r := NewRoster(nil, "ns", "lock", Pod{})
+			r.all = map[string]Object{}
+			var leases []*coordinationv1.Lease
+			for i := range n {
+				o := objectOf(fmt.Sprintf("op-%04d", i))
+				lease := o.written(&coordinationv1.Lease{})
+				lease.Name = nameOf("lock", o.Pod)
+				leases = append(leases, lease)
+				r.take(rawapi.Event[*coordinationv1.Lease]{Type: watch.Added, Object: lease})
+			}
+			b.ReportAllocs()
+			for i := range b.N {
+				leases[0].Annotations[annotationWaiting] = fmt.Sprint(i)
+				r.take(rawapi.Event[*coordinationv1.Lease]{Type: watch.Modified, Object: leases[0]})
+				Peers(r.sorted())
+			}
+		})
 	}
 }

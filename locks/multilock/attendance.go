@@ -125,6 +125,14 @@ func (a *attendance) absence() error {
 // hasPod reports whether there is a pod that a presence can belong to.
 func (a *attendance) hasPod() bool { return a.who.pod.Name != "" && a.who.pod.UID != "" }
 
+// pod is the own pod; zero if no presence can belong to it.
+func (a *attendance) pod() presence.Pod {
+	if !a.hasPod() {
+		return presence.Pod{}
+	}
+	return presence.Pod{Name: a.who.pod.Name, UID: a.who.pod.UID}
+}
+
 // keepPresence keeps the presence, and the peers up to date, until ctx ends or
 // the own pod is gone.
 func (a *attendance) keepPresence(ctx context.Context) {
@@ -232,7 +240,7 @@ func (a *attendance) attend(ctx context.Context, delays *backoff.ExponentialBack
 func (a *attendance) presence() presence.Object {
 	w := a.who
 	return presence.Object{
-		Lock: w.lease.Name, Pod: presence.Pod{Name: w.pod.Name, UID: w.pod.UID},
+		Lock: w.lease.Name, Pod: a.pod(),
 		Identity: w.candidate.Identity, Zone: w.candidate.Zone, Node: w.candidate.Node,
 		Version: w.version, Mode: string(w.mode), Waiting: a.waiting, Unhealthy: a.unhealthy,
 	}
@@ -285,7 +293,7 @@ func (a *attendance) checkPod(ctx context.Context) error {
 // follow keeps the peers up to date.
 func (a *attendance) follow(ctx context.Context) {
 	begin := func() *presence.Roster {
-		return presence.NewRoster(a.who.lease.Client, a.who.lease.Namespace, a.who.lease.Name)
+		return presence.NewRoster(a.who.lease.Client, a.who.lease.Namespace, a.who.lease.Name, a.pod())
 	}
 	roster, delays := begin(), a.delays()
 	for refused := false; ctx.Err() == nil; {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -269,6 +270,40 @@ func TestAnIdleCandidateInModeLeaseHasTwoWatchesAndNothingElse(t *testing.T) {
 		}
 		if after := s.presence("a"); after != before {
 			t.Errorf("its presence was %+v, and is %+v", before, after)
+		}
+	})
+}
+
+// TestAPresenceBeyondTheRosterIsNotTakenForDeleted, however much the others change.
+func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
+	scenario(t, func(s *stage) {
+		client := apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion)
+		other := func(i int, waiting string) {
+			if _, err := presence.Ensure(s.T.Context(), client, "ns", presence.Object{
+				Lock: "lock", Pod: presence.Pod{Name: fmt.Sprintf("op-%03d", i), UID: types.UID(fmt.Sprint("uid-", i))},
+				Identity: fmt.Sprint(i), Mode: "lease", Waiting: waiting,
+			}); err != nil {
+				s.T.Fatal(err)
+			}
+		}
+		for i := range 310 {
+			other(i, "")
+		}
+		var said func() string
+		s.runs("zz")
+		told := s.peersOf(s.plain("zz", func(c *multilock.LeaseOnlyConfig) { said = logs(c) }))
+		own := "/" + s.presence("zz").Name
+		s.forget()
+		for i := range 60 {
+			other(i, "something")
+			told()
+			time.Sleep(time.Second)
+		}
+		if n, lines := s.asked(own), strings.Count(said(), "deleted"); n > 0 || lines > 0 {
+			t.Errorf("60 changes of others: %d requests for the own presence, and %d times it is said to be deleted", n, lines)
+		}
+		if names := told(); !slices.Contains(names, "zz") {
+			t.Error("it does not know itself")
 		}
 	})
 }
