@@ -48,14 +48,15 @@ type attendance struct {
 	made     time.Time                   // when the presence was made last
 	remakes  *backoff.ExponentialBackOff // after one that did not stand
 
-	mu        sync.Mutex
-	waiting   string
-	unhealthy string
-	err       error
-	own       presence.Object // as it was made sure of last
-	missing   bool            // it was seen to be gone
-	peers     []election.Peer
-	known     bool // peers are told
+	mu      sync.Mutex
+	waiting string
+	health  advertised
+	well    *time.Timer // until the presence may say that all is well again
+	err     error
+	own     presence.Object // as it was made sure of last
+	missing bool            // it was seen to be gone
+	peers   []election.Peer
+	known   bool // peers are told
 }
 
 func newAttendance(p participant, alarm chan struct{}) *attendance {
@@ -64,6 +65,7 @@ func newAttendance(p participant, alarm chan struct{}) *attendance {
 		most = 5 * p.timing.RenewInterval
 	}
 	return &attendance{
+		health:  advertised{first: p.timing.LeaseDuration, most: 5 * steady},
 		remakes: retries(p.timing.RenewInterval/10, most),
 		who:     p, alarm: alarm, present: make(chan ownerref.Owner), podGone: make(chan error, 1),
 		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), met: make(chan struct{}, 1),
@@ -71,19 +73,26 @@ func newAttendance(p participant, alarm chan struct{}) *attendance {
 }
 
 // SetUnhealthy has the presence object say why this candidate should not lead;
-// empty means that all is well. Other words for it are written once a minute at
-// most. It does no I/O.
+// empty means that all is well. The first time the object says either at once.
+// Where that keeps changing it says that all is well once it has been so for a
+// LeaseDuration, and for twice as long after each relapse within a minute, up to
+// five minutes. Other words for the same are written once a minute at most. It
+// does no I/O.
 func (a *attendance) SetUnhealthy(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.unhealthy
-	a.unhealthy = why
-	switch {
-	case why == before:
-	case why == "" || before == "":
+	now := time.Now()
+	switch a.health.take(why, now) {
+	case writeNow:
 		signal(a.again)
-	default:
+	case writeLater:
 		signal(a.reworded)
+	case writeWhenDue:
+		if a.well != nil {
+			a.well.Stop()
+		}
+		a.well = time.AfterFunc(a.health.due.Sub(now), func() { signal(a.again) })
+	case writeNever:
 	}
 }
 
@@ -242,7 +251,7 @@ func (a *attendance) presence() presence.Object {
 	return presence.Object{
 		Lock: w.lease.Name, Pod: a.pod(),
 		Identity: w.candidate.Identity, Zone: w.candidate.Zone, Node: w.candidate.Node,
-		Version: w.version, Mode: string(w.mode), Waiting: a.waiting, Unhealthy: a.unhealthy,
+		Version: w.version, Mode: string(w.mode), Waiting: a.waiting, Unhealthy: a.health.words(time.Now()),
 	}
 }
 

@@ -274,6 +274,60 @@ func TestAnIdleCandidateInModeLeaseHasTwoWatchesAndNothingElse(t *testing.T) {
 	})
 }
 
+// TestHealthThatKeepsChangingIsWrittenAFewTimes: and the first problem at once.
+func TestHealthThatKeepsChangingIsWrittenAFewTimes(t *testing.T) {
+	scenario(t, func(s *stage) {
+		lock := s.plain("a")
+		s.peersOf(lock)
+		s.presence("a")
+		s.forget()
+		for i := range 75 {
+			lock.SetUnhealthy("no disk")
+			if got := s.presence("a").Unhealthy; got != "no disk" {
+				t.Fatalf("unhealthy for the time %d, it says %q", i, got)
+			}
+			time.Sleep(2 * time.Second)
+			lock.SetUnhealthy("")
+			time.Sleep(2 * time.Second)
+		}
+		if n := s.asked("update " + leasesPath + "/lock."); n > 10 {
+			t.Errorf("%d writes in five minutes", n)
+		}
+		time.Sleep(time.Minute)
+		if got := s.presence("a").Unhealthy; got != "" {
+			t.Errorf("once it has been well for a minute it says %q", got)
+		}
+	})
+}
+
+// TestHealthCannotChangeSoThatItIsWrittenOften: not even by who falls ill some time
+// after each recovery that its presence has told of.
+func TestHealthCannotChangeSoThatItIsWrittenOften(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, time.Minute, time.Minute + time.Second} {
+		t.Run(pause.String(), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				lock := s.plain("a")
+				s.peersOf(lock)
+				s.presence("a")
+				s.forget()
+				for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(pause) {
+					lock.SetUnhealthy("no disk")
+					if got := s.presence("a").Unhealthy; got == "" {
+						t.Fatal("it is not said at once to be ill")
+					}
+					lock.SetUnhealthy("")
+					for s.presence("a").Unhealthy != "" {
+						time.Sleep(time.Second)
+					}
+				}
+				if n := s.asked("update " + leasesPath + "/lock."); n > 12 {
+					t.Errorf("%d writes in five minutes", n)
+				}
+			})
+		})
+	}
+}
+
 // TestAPresenceBeyondTheRosterIsNotTakenForDeleted, however much the others change.
 func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
 	scenario(t, func(s *stage) {
