@@ -45,6 +45,7 @@ type attendance struct {
 	again    chan struct{}               // it is to be looked after
 	reworded chan struct{}               // the same, but that can wait
 	met      chan struct{}               // the peers have changed
+	listed   chan struct{}               // they were told for the first time
 	made     time.Time                   // when the presence was made last
 	remakes  *backoff.ExponentialBackOff // after one that did not stand
 
@@ -56,7 +57,8 @@ type attendance struct {
 	own     presence.Object // as it was made sure of last
 	missing bool            // it was seen to be gone
 	peers   []election.Peer
-	known   bool // peers are told
+	known   bool             // peers are told
+	keeping []ownerref.Owner // the presences of those among them that keep a shield
 }
 
 func newAttendance(p participant, alarm chan struct{}) *attendance {
@@ -69,6 +71,7 @@ func newAttendance(p participant, alarm chan struct{}) *attendance {
 		remakes: retries(p.timing.RenewInterval/10, most),
 		who:     p, alarm: alarm, present: make(chan ownerref.Owner), podGone: make(chan error, 1),
 		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), met: make(chan struct{}, 1),
+		listed: make(chan struct{}, 1),
 	}
 }
 
@@ -321,7 +324,7 @@ func (a *attendance) follow(ctx context.Context) {
 		forbidden := errors.Is(err, election.ErrForbidden)
 		if forbidden {
 			roster = begin()
-			a.tell(nil) // what was known grows old
+			a.meet(nil, 0) // what was known grows old
 		}
 		if forbidden && !refused {
 			refused = true
@@ -342,14 +345,26 @@ func (a *attendance) meet(all []presence.Object, asOf uint64) {
 			signal(a.again)
 		}
 	}
+	a.keeping = keepers(all)
 	a.mu.Unlock()
 	a.tell(presence.Peers(all))
+}
+
+// shielders returns the presences of all candidates that keep a shield, as far as
+// is known, and whether anything is known of others yet.
+func (a *attendance) shielders() ([]ownerref.Owner, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.keeping, a.known
 }
 
 // tell has Peers tell of these, if that is news.
 func (a *attendance) tell(peers []election.Peer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !a.known {
+		signal(a.listed)
+	}
 	if !a.known || !slices.Equal(peers, a.peers) {
 		a.peers, a.known = peers, true
 		signal(a.met)
@@ -359,13 +374,19 @@ func (a *attendance) tell(peers []election.Peer) {
 // holders returns the presences of all candidates that keep a shield.
 func (a *attendance) holders(ctx context.Context) ([]ownerref.Owner, error) {
 	all, err := presence.List(ctx, a.who.lease.Client, a.who.lease.Namespace, a.who.lease.Name)
+	return keepers(all), err
+}
+
+// keepers returns the presences, among all, of the candidates that keep a shield.
+// One in mode lease does not (M10).
+func keepers(all []presence.Object) []ownerref.Owner {
 	var owners []ownerref.Owner
 	for _, o := range all {
 		if Mode(o.Mode).check() == nil {
 			owners = append(owners, ownerOf(o))
 		}
 	}
-	return owners, err
+	return owners
 }
 
 func ownerOf(o presence.Object) ownerref.Owner {

@@ -38,15 +38,16 @@ type keeper struct {
 	finished <-chan struct{} // the term's, until it has been noticed
 	waiting  string
 
-	busy      bool
-	making    bool              // a shield is being put up
-	early     []ownerref.Record // what the watch showed meanwhile
-	results   chan result
-	retries   *backoff.ExponentialBackOff
-	retryAt   time.Time
-	conflicts int    // since something was written
-	failing   action // what failed last, and has not succeeded since
-	trouble   string // why
+	busy    bool
+	making  bool              // a shield is being put up
+	early   []ownerref.Record // what the watch showed meanwhile
+	results chan result
+	retries *backoff.ExponentialBackOff
+	retryAt time.Time
+	races   *backoff.ExponentialBackOff // after a conflict that was not the first
+	raced   bool                        // there was a conflict, and nothing was written since
+	failing action                      // what failed last, and has not succeeded since
+	trouble string                      // why
 
 	watch        watch
 	watchRetries *backoff.ExponentialBackOff
@@ -76,6 +77,7 @@ func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
 		clear:   clear,
 		results: make(chan result, 1),
 		retries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+		races:   retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 
 		// A delay varies by half: it is a RenewInterval at most.
 		watchRetries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
@@ -110,7 +112,8 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			alarm.Stop()
 			return err
 		case me := <-k.shield.present:
-			k.me = me
+			k.arrive(me, time.Now())
+		case <-k.shield.listed:
 		case <-k.shield.news:
 			k.stage = k.stage.Later(k.shield.latest())
 		case t := <-k.shield.tenures:
@@ -144,6 +147,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 func (k *keeper) proceed(ctx context.Context) time.Time {
 	now := time.Now()
 	k.shield.learn(k.stage)
+	k.others, k.listed = k.shield.shielders()
 	k.tell()
 	later := now.Add(time.Hour)
 	switch {
@@ -311,7 +315,7 @@ func (k *keeper) job(do action) func(context.Context) result {
 	shield := base.Shield
 	switch do {
 	case join:
-		return change(shield.With(me))
+		return change(k.joined(shield))
 	case arm:
 		shield.Armed, shield.Presumed = true, k.census.presumes()
 		return change(shield)
@@ -380,7 +384,8 @@ func (k *keeper) done(r result) {
 		// The version of the deletion is not known: read it.
 		k.adopt(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
 	default:
-		k.conflicts = 0
+		k.raced = false
+		k.races.Reset()
 		if r.do == putUp && k.ours != nil {
 			k.ours[r.record.UID] = true
 		}
@@ -396,9 +401,12 @@ func (k *keeper) failed(r result) {
 	k.known = k.known && r.do == count // all else may have changed the record, or been too late
 	k.readAt = time.Time{}
 	if conflict {
-		// The first is a race. One after the other is something that stays.
-		k.conflicts = min(k.conflicts+1, 10)
-		k.retryAt = time.Now().Add(time.Duration(k.conflicts-1) * k.shield.config.Timing.RenewInterval / 10)
+		// The first is a race. One after the other is something that stays, or many
+		// who write at once: they must not all come again at one time.
+		if k.raced {
+			k.retryAt = time.Now().Add(k.races.NextBackOff())
+		}
+		k.raced = true
 	} else {
 		k.retryAt = time.Now().Add(k.retries.NextBackOff())
 		if k.trouble != r.err.Error() {

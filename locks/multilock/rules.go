@@ -72,6 +72,8 @@ type step struct {
 type situation struct {
 	stage    record.Stage         // the latest change of phase that was seen on either object
 	me       ownerref.Owner       // the own presence; zero until it exists
+	others   []ownerref.Owner     // the presences of all candidates that keep a shield, as far as is known
+	listed   bool                 // others were told
 	record   ownerref.Record      // what stands in the legacy lock's place, as far as is known
 	presumed []ownerref.Owner     // by the last shield that was seen
 	met      bool                 // record was read at least once
@@ -84,8 +86,9 @@ type situation struct {
 	duty    duty
 	since   time.Time          // when the duty as a holder began
 	inside  bool               // the own presence was seen among the owners
+	outside time.Time          // since when it was not, on the ConfigMap as it is
 	settle  time.Duration      // how long an old garbage collector is waited for (M7)
-	settled time.Time          // nobody leads before a read after this
+	settled time.Time          // it does not lead before a read after this
 	ours    map[types.UID]bool // ConfigMaps that this term leads under, or made
 	floor   uint64             // the version that M6 read: events count from there
 	shown   types.UID          // the ConfigMap that the watch showed last
@@ -184,7 +187,7 @@ func (s *situation) next(now time.Time) step {
 	case !s.known:
 		return step{do: read}
 	case s.duty == member:
-		return s.asMember()
+		return s.asMember(now)
 	case s.duty == leaving:
 		return s.asLeaving()
 	case s.readAt.Before(s.since):
@@ -212,11 +215,54 @@ func (s *situation) next(now time.Time) step {
 }
 
 // asMember keeps the own presence among the shield's owners (M2).
-func (s *situation) asMember() step {
-	if s.record.Kind == ownerref.Shield && !s.record.Shield.Has(s.me) && s.stage.Phase != record.PhaseLegacy {
-		return step{do: join}
+func (s *situation) asMember(now time.Time) step {
+	if s.record.Kind != ownerref.Shield || s.record.Shield.Has(s.me) || s.stage.Phase == record.PhaseLegacy {
+		return step{}
 	}
-	return step{}
+	if turn := s.turn(); now.Before(turn) {
+		return step{until: turn}
+	}
+	return step{do: join}
+}
+
+// turn is when a member puts its presence among the shield's owners, if no other
+// has done so by then: whoever writes puts in all that are known. Of those that
+// are missing the first by UID goes at once, the next a slot later: by then it has
+// seen what the first one wrote. A holder does not wait for its turn.
+func (s *situation) turn() time.Time {
+	slot := s.recheck / 10
+	if !s.listed {
+		return s.outside.Add(slot)
+	}
+	missing, before := 0, 0
+	for _, o := range s.others {
+		if o.UID == s.me.UID || s.record.Shield.Has(o) {
+			continue
+		}
+		missing++
+		if o.UID < s.me.UID {
+			before++
+		}
+	}
+	return s.outside.Add(time.Duration(before) * min(slot, 2*s.recheck/time.Duration(missing+1)))
+}
+
+// joined is a shield with the own presence among its owners, and with all others
+// that belong there (M2).
+func (s *situation) joined(shield ownerref.ShieldState) ownerref.ShieldState {
+	shield = shield.With(s.me)
+	for _, o := range s.others {
+		shield = shield.With(o)
+	}
+	return shield
+}
+
+// arrive takes in the own presence. One that was made anew was never seen among the
+// owners.
+func (s *situation) arrive(me ownerref.Owner, now time.Time) {
+	if me != s.me {
+		s.me, s.outside, s.inside = me, now, false
+	}
 }
 
 // handedBack is a holder in phase legacy, who never leads: it takes the shield
@@ -404,8 +450,11 @@ func (s *situation) take(r ownerref.Record, now time.Time) error {
 // answer takes in what an own write left there.
 func (s *situation) answer(r ownerref.Record, now time.Time) error {
 	r = s.identify(r)
-	if !s.known || r.Number > s.record.Number {
+	switch {
+	case !s.known || r.Number > s.record.Number:
 		s.adopt(r, now)
+	case r.UID == s.record.UID && !r.Shield.Has(s.me):
+		s.settled = now.Add(s.settle) // it was out, though what was read since has it in
 	}
 	if r.Number <= s.floor {
 		return nil
@@ -459,12 +508,14 @@ func (s *situation) identify(r ownerref.Record) ownerref.Record {
 // adopt makes r the newest. A legacy owner that was met once is remembered: it
 // must be gone before this candidate leads (M4).
 func (s *situation) adopt(r ownerref.Record, now time.Time) {
-	s.record, s.known, s.met = r, true, true
-	if inside := r.Shield.Has(s.me); inside != s.inside {
+	inside := r.Shield.Has(s.me)
+	if r.UID != s.record.UID || inside != s.inside {
 		// Each process settles by itself: whoever put the presence in may not
-		// have lived to (M7).
-		s.inside, s.settled = inside, now.Add(s.settle)
+		// have lived to. It does so anew for each ConfigMap, since others put it
+		// in too (M7).
+		s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
 	}
+	s.record, s.known, s.met = r, true, true
 	s.stage = s.stage.Later(r.Shield.Stage)
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Shield.Presumed

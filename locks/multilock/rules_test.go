@@ -5,6 +5,7 @@ package multilock
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func sealed(number, step uint64) ownerref.Record {
 // holder is a candidate that holds the Lease, may not lead yet, and has read r
 // since.
 func holder(r ownerref.Record) *situation {
-	s := &situation{me: me, poll: time.Second, recheck: time.Minute}
+	s := &situation{me: me, listed: true, poll: time.Second, recheck: time.Minute}
 	s.begin(start)
 	_ = s.takeRead(r, 0, start, start)
 	return s
@@ -96,6 +97,82 @@ func TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners(t *testing.T) {
 		t.Errorf("the term ends: %v", err)
 	}
 	s.wants(t, "leading", join)
+}
+
+// presenceOf is that of a candidate whose place in the order is by that UID.
+func presenceOf(uid string) ownerref.Owner {
+	return ownerref.Owner{Kind: ownerref.Lease, Name: "presence-" + uid, UID: types.UID(uid)}
+}
+
+// TestM2AMemberJoinsWhenItsTurnComes, whatever becomes of those before it: a
+// presence says nothing of whether its candidate lives.
+func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
+	first, second, third := presenceOf("1"), presenceOf("2"), presenceOf("3")
+	for _, tc := range []struct {
+		name   string
+		me     ownerref.Owner
+		inside []ownerref.Owner
+		turn   time.Duration
+	}{
+		{"first of all", first, nil, 0},
+		{"second", second, nil, 6 * time.Second},
+		{"third", third, nil, 12 * time.Second},
+		{"third, and the first is in", third, []ownerref.Owner{first}, 6 * time.Second},
+		{"third, and the others are in", third, []ownerref.Owner{first, second}, 0},
+	} {
+		s := &situation{listed: true, recheck: time.Minute, others: []ownerref.Owner{third, first, second}}
+		s.arrive(tc.me, start.Add(-time.Hour))
+		_ = s.takeRead(shield(1, true, tc.inside...), 0, start, start)
+		if got := s.turn().Sub(start); got != tc.turn {
+			t.Errorf("%s: its turn comes after %v, want %v", tc.name, got, tc.turn)
+		}
+		if got := s.next(start.Add(tc.turn - 1)); tc.turn > 0 && (got.do != idle || !got.until.Equal(start.Add(tc.turn))) {
+			t.Errorf("%s: before its turn it would %v, until %v", tc.name, got.do, got.until)
+		}
+		if got := s.next(start.Add(tc.turn)); got.do != join {
+			t.Errorf("%s: at its turn it would %v", tc.name, got.do)
+		}
+		s.begin(start)
+		s.readAt = start
+		if got := s.next(start); got.do != join {
+			t.Errorf("%s: as the Lease's holder it would %v", tc.name, got.do)
+		}
+	}
+}
+
+// TestM2NobodyWaitsForLongToJoin, however many others there are, or if nobody
+// tells who they are.
+func TestM2NobodyWaitsForLongToJoin(t *testing.T) {
+	last := presenceOf("z")
+	s := &situation{recheck: 2 * time.Second}
+	s.arrive(last, start)
+	_ = s.takeRead(shield(1, true, other), 0, start, start)
+	if got := s.turn().Sub(start); got <= 0 || got > s.recheck {
+		t.Errorf("as long as it knows nobody it waits for %v", got)
+	}
+	s.listed = true
+	for i := range 1000 {
+		s.others = append(s.others, presenceOf(fmt.Sprint(i)))
+	}
+	if got := s.turn().Sub(start); got > 2*s.recheck {
+		t.Errorf("after 1000 others it waits for %v", got)
+	}
+}
+
+// TestM2WhoeverJoinsPutsInTheOthersToo, and takes nobody out.
+func TestM2WhoeverJoinsPutsInTheOthersToo(t *testing.T) {
+	known, unknown := presenceOf("known"), presenceOf("unknown")
+	s := holder(shield(1, true, other, unknown))
+	s.others = []ownerref.Owner{known, me, other}
+	got := s.joined(s.record.Shield)
+	for _, o := range []ownerref.Owner{me, other, known, unknown} {
+		if !got.Has(o) {
+			t.Errorf("%s is not among the owners", o.Name)
+		}
+	}
+	if len(got.Presences) != 4 || !got.Armed {
+		t.Errorf("it would write %+v", got)
+	}
 }
 
 func TestM3AMemberOnlyJoins(t *testing.T) {
@@ -206,6 +283,49 @@ func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
 	_ = s.takeRead(shield(1, true, me), 0, start, start)
 	if got := s.wants(t, "it was there at first sight", idle); !got.until.Equal(start.Add(s.settle)) {
 		t.Errorf("it looks again at %v", got.until)
+	}
+}
+
+// TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat: a member did not write it.
+func TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat(t *testing.T) {
+	s := &situation{me: me, listed: true, settle: 5 * time.Second, recheck: time.Minute}
+	_ = s.takeRead(shield(1, true, other), 0, start, start)
+	seen := start.Add(time.Minute)
+	_ = s.take(shield(2, true, other, me), seen)
+	s.begin(seen)
+	_ = s.takeRead(shield(2, true, other, me), 2, seen, seen)
+	if got := s.next(seen); got.do != idle || !got.until.Equal(seen.Add(s.settle)) {
+		t.Errorf("it would %v, until %v, want to wait until %v", got.do, got.until, seen.Add(s.settle))
+	}
+}
+
+// TestM7AShieldMadeAnewIsWaitedForAgain, and so is a presence made anew: another may
+// have put it in before this process saw it out.
+func TestM7AShieldMadeAnewIsWaitedForAgain(t *testing.T) {
+	again := ownerref.Owner{Kind: ownerref.Lease, Name: me.Name, UID: "made-anew"}
+	anew := shield(3, true, other, me)
+	anew.UID = "made anew"
+	for name, happens := range map[string]func(s *situation, now time.Time){
+		"another ConfigMap": func(s *situation, now time.Time) { _ = s.take(anew, now) },
+		"another presence": func(s *situation, now time.Time) {
+			s.arrive(again, now)
+			_ = s.take(shield(3, true, other, again), now)
+		},
+		"an event that comes after the read": func(s *situation, now time.Time) {
+			_ = s.takeRead(shield(4, true, other, me), 2, now, now)
+			_ = s.take(shield(3, true, other), now)
+		},
+	} {
+		s := &situation{listed: true, settle: 5 * time.Second, recheck: time.Minute}
+		s.arrive(me, start)
+		_ = s.takeRead(shield(2, true, other, me), 0, start, start)
+		now := start.Add(time.Minute)
+		happens(s, now)
+		s.begin(now)
+		_ = s.takeRead(s.record, s.record.Number, now, now)
+		if got := s.next(now); got.do != idle || !got.until.Equal(now.Add(s.settle)) {
+			t.Errorf("%s: it would %v, until %v, want to wait until %v", name, got.do, got.until, now.Add(s.settle))
+		}
 	}
 }
 

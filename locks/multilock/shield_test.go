@@ -122,6 +122,13 @@ func (s *stage) start(name string, change ...func(*multilock.ShieldConfig)) *sea
 	s.T.Helper()
 	s.runs(name)
 	to := &way{Handler: s.server}
+	lock, candidate := s.shield(name, to, change...)
+	return s.elect(lock, candidate, to)
+}
+
+// shield is the lock of a candidate in that pod.
+func (s *stage) shield(name string, to http.Handler, change ...func(*multilock.ShieldConfig)) (*multilock.Shield, election.Candidate) {
+	s.T.Helper()
 	candidate := election.Candidate{Identity: name, Zone: "z-" + name}
 	config := multilock.ShieldConfig{
 		Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
@@ -139,7 +146,7 @@ func (s *stage) start(name string, change ...func(*multilock.ShieldConfig)) *sea
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return s.elect(lock, candidate, to)
+	return lock, candidate
 }
 
 func (s *stage) elect(lock election.Lock, candidate election.Candidate, to *way) *seat {

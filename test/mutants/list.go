@@ -319,16 +319,30 @@ var mutants = []mutant{
 		"internal/presence/TestWhatBelongsToAnotherIsLeftAlone"},
 
 	{"M2", "a candidate that does not hold the Lease does not join the shield",
-		"locks/multilock/rules.go", `!s.record.Shield.Has(s.me) && s.stage.Phase`, `false && s.stage.Phase`,
+		"locks/multilock/rules.go", `s.record.Shield.Has(s.me) || s.stage.Phase == record.PhaseLegacy {`, `true {`,
 		"locks/multilock/TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners"},
+	{"M2", "a member leaves it to the others to put it in",
+		"locks/multilock/rules.go", `turn := s.turn(); now.Before(turn) {`, `turn := s.turn(); turn.After(s.outside) {`,
+		"locks/multilock/TestM2AMemberJoinsWhenItsTurnComes"},
+	{"M2", "a member lets all others go first, however many",
+		"locks/multilock/rules.go", `min(slot, 2*s.recheck/time.Duration(missing+1))`, `slot`,
+		"locks/multilock/TestM2NobodyWaitsForLongToJoin"},
+	{"M2", "the Lease's holder waits for its turn to join",
+		"locks/multilock/rules.go", `case !shield.Has(s.me):
+		return step{do: join}`, `case !shield.Has(s.me):
+		return s.asMember(now)`,
+		"locks/multilock/TestM2AMemberJoinsWhenItsTurnComes"},
+	{"M2", "whoever joins takes out those that it does not know",
+		"locks/multilock/rules.go", `shield = shield.With(s.me)`, `shield.Presences = []ownerref.Owner{s.me}`,
+		"locks/multilock/TestM2WhoeverJoinsPutsInTheOthersToo"},
 	{"M2", "a leader does not put its presence back",
 		"locks/multilock/rules.go", `case !shield.Has(s.me):`, `case !shield.Has(s.me) && s.duty != leading:`,
 		"locks/multilock/TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners"},
 
 	{"M3", "any candidate's hand is on the shield",
 		"locks/multilock/rules.go", `case s.duty == member:
-		return s.asMember()`, `case false:
-		return s.asMember()`,
+		return s.asMember(now)`, `case false:
+		return s.asMember(now)`,
 		"locks/multilock/TestM3AMemberOnlyJoins"},
 	{"M3", "what a holder sends outlives its term",
 		"locks/multilock/keeper.go", `limit = min(limit, k.term.term.TrustedFor())`, `ctx = context.WithoutCancel(ctx)`,
@@ -442,12 +456,30 @@ func with(`,
 		"locks/multilock/rules.go", `s.readAt.Before(s.settled):`, `false:`,
 		"locks/multilock/TestM7WorkWaitsUntilAnOldCollectorHasSettled"},
 	{"M7", "who did not write its presence itself does not wait",
-		"locks/multilock/rules.go", `s.record, s.known, s.met = r, true, true
-	if inside := r.Shield.Has(s.me); inside != s.inside {`, `s.record, s.known = r, true
-	if inside := r.Shield.Has(s.me); !s.met {
-		s.met, s.inside = true, inside
-	} else if inside != s.inside {`,
+		"locks/multilock/rules.go", `s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
+	}`, `if s.met {
+			s.settled = now.Add(s.settle)
+		}
+		s.inside, s.outside = inside, now
+	}`,
 		"locks/multilock/TestM7EachProcessWaitsWhoeverPutItsPresenceIn"},
+	{"M7", "who was put in by another before it had the Lease does not wait",
+		"locks/multilock/rules.go", `s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
+	}`, `s.inside, s.outside = inside, now
+		if s.duty != member {
+			s.settled = now.Add(s.settle)
+		}
+	}`,
+		"locks/multilock/TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat"},
+	{"M7", "a shield made anew with the own presence in it is not waited for",
+		"locks/multilock/rules.go", `if r.UID != s.record.UID || inside != s.inside {`, `if inside != s.inside {`,
+		"locks/multilock/TestM7AShieldMadeAnewIsWaitedForAgain"},
+	{"M7", "a presence made anew that another put in is not waited for",
+		"locks/multilock/rules.go", `s.me, s.outside, s.inside = me, now, false`, `s.me, s.outside = me, now`,
+		"locks/multilock/TestM7AShieldMadeAnewIsWaitedForAgain"},
+	{"M7", "that the own presence was out does not count once it is in again",
+		"locks/multilock/rules.go", `case r.UID == s.record.UID && !r.Shield.Has(s.me):`, `case false:`,
+		"locks/multilock/TestM7AShieldMadeAnewIsWaitedForAgain"},
 	{"M7", "a server of whom no version is known is taken for a new one",
 		"locks/multilock/version.go", `if err != nil || minor < PreconditionsSince {`, `if minor < PreconditionsSince && err == nil {`,
 		"locks/multilock/TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor"},

@@ -1,0 +1,92 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks/multilock"
+)
+
+// distant is a way to the API server that takes a while.
+type distant struct{ http.Handler }
+
+func (d distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if sleep.For(r.Context(), 5*time.Millisecond) == nil {
+		d.Handler.ServeHTTP(w, r)
+	}
+}
+
+// join lets so many candidates come, one after the other by that, beside a leader
+// and its shield, and returns after how long all are among the shield's owners.
+func (s *stage) join(n int, after time.Duration, change ...func(*multilock.ShieldConfig)) time.Duration {
+	s.T.Helper()
+	ctx, cancel := context.WithCancel(s.T.Context())
+	var attending sync.WaitGroup
+	s.T.Cleanup(func() { cancel(); attending.Wait() })
+	began := time.Now()
+	for i := range n {
+		name := fmt.Sprintf("op-%03d", i)
+		s.runs(name)
+		lock, _ := s.shield(name, distant{s.server}, change...)
+		attending.Go(func() { _ = lock.Attend(ctx, func(election.Clearance) {}) })
+		time.Sleep(after)
+	}
+	for s.owners() < n+1 && time.Since(began) < 10*time.Minute {
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+	}
+	return time.Since(began)
+}
+
+// owners is how many owners the ConfigMap has.
+func (s *stage) owners() int {
+	s.server.Mu.Lock()
+	defer s.server.Mu.Unlock()
+	owners, _ := s.server.Objects[mapPath]["metadata"].(apitest.Object)["ownerReferences"].([]any)
+	return len(owners)
+}
+
+// TestManyCandidatesJoinAShieldInFewUpdates: if each put in its own presence, and
+// no other, all but one would meet a conflict, again and again.
+func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Millisecond, 7 * time.Millisecond} {
+		for _, n := range []int{3, 20, 60} {
+			t.Run(fmt.Sprint(n, " after ", after), func(t *testing.T) {
+				scenario(t, func(s *stage) {
+					s.start("a").Leads()
+					s.forget()
+					took := s.join(n, after)
+					updates := s.asked("update " + mapPath)
+					s.T.Logf("%v, %d updates, %d reads", took, updates, s.asked("get "+mapPath))
+					if took > time.Duration(n)*after+2*time.Second || updates > n+n/3 {
+						s.T.Errorf("they have joined after %v and %d updates", took, updates)
+					}
+					s.shielded(n + 1)
+				})
+			})
+		}
+	}
+}
+
+// TestM2NobodyPutsInACandidateInModeLease: the shield would outlive those that can
+// lead under it.
+func TestM2NobodyPutsInACandidateInModeLease(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.start("a").Leads()
+		s.peersOf(s.plain("plain"))
+		s.presence("plain")
+		s.start("b")
+		s.shielded(2)
+	})
+}
