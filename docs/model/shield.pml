@@ -23,7 +23,7 @@
 #define M1UID 1     /* a name that is taken is checked by owner UID */
 #endif
 #ifndef M2
-#define M2 1        /* each candidate puts itself among the owners */
+#define M2 2        /* each candidate puts itself among the owners: 2 and perhaps all other candidates */
 #endif
 #ifndef M3
 #define M3 1        /* only the Lease's holder puts up, takes over, arms, takes down */
@@ -71,7 +71,7 @@
 #define M6FRESH 1   /* ... read after the Lease was won */
 #endif
 #ifndef M7
-#define M7 2        /* settle and read again after the own presence first went in: 1 wrote it, 2 each process anew */
+#define M7 3        /* settle and read again after the own presence first went in: 1 wrote it, 2 each process anew, 3 and for each CM */
 #endif
 #ifndef M8LOOK
 #define M8LOOK 1    /* a legacy CM ends the term */
@@ -336,7 +336,8 @@ byte j;
 
 inline setrdy(i) { if :: GOOD(i) && (lh==i || !M6FRESH) -> ADD(rdy,i) :: else -> CUT(rdy,i) fi;
 	if :: lh==i && (OWNIN(i) || SEALEDBY(i) || !M8AGAIN) -> dropped=0 :: else fi;
-	if :: M7==2 && GCV && !IN(knows,i) && OWNIN(i) -> ADD(stl,i); ADD(knows,i) :: else fi }
+	if :: M7==3 && GCV && !OWNIN(i) -> CUT(knows,i) :: else fi;
+	if :: M7>=2 && GCV && !IN(knows,i) && OWNIN(i) -> ADD(stl,i); ADD(knows,i) :: else fi }
 inline wrote(i) { CURRENT(if :: IN(cur,i) -> late=0; CUT(cur,i) :: else fi;) fcm = BIT(i); gfr=0; setrdy(i) }
 inline unlease(i) {
 	CUT(lead,i); CUT(evl,i); CUT(gap,i);
@@ -344,7 +345,7 @@ inline unlease(i) {
 }
 inline delcm() {
 	if
-	:: cx -> cx=ABSENT; co=0; cg=0; seal=0; arm=0; silent=0; own=0; ownst=0; gsame=0; gfr=0; fcm=0; same=0; CURRENT(late=0;)
+	:: cx -> cx=ABSENT; co=0; cg=0; seal=0; arm=0; silent=0; own=0; ownst=0; gsame=0; gfr=0; fcm=0; same=0; knows=(M7==3 -> 0 : knows); CURRENT(late=0;)
 #if M4MEM
 		pend=0;
 #endif
@@ -465,6 +466,7 @@ proctype Slot(byte i) {
 	:: d_step { IN(kd,i) && UP(i) && pc[i]==RUN && IN(fcm,i) && cx==SHIELD && !SEALEDBY(i) && (lp!=3 || IN(lead,i)) && MINE(i) && ((!OWNIN(i) && M2) || UNNOTED(i)) ->
 		if
 		:: !OWNIN(i) && M2 -> own = own | (prs & BIT(i)); ownst = ownst | (prst & BIT(i)); seal=0;
+			if :: M2==2 -> own = own | prs; printf("STEP D%d puts in all the others\n",i) :: true -> skip fi;
 			if :: M7 && GCV && !IN(lead,i) -> ADD(stl,i) :: else fi
 		:: else
 		fi;

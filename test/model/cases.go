@@ -188,6 +188,7 @@ var variants = []variant{
 
 	// As first written: what the model found.
 	{"M4 any pod without a presence is legacy", "M4SAME=0", "LD there, a candidate never starts", deadEnd, false},
+	{"M7 once in each process, not for each CM", "M7=2", "LDD, UID collector", overlap, true},
 	{"M7 once written, not in each process", "M7=1", "LD, UID collector", overlap, false},
 	{"M8 after a gap: only a foreign UID", "M8GAP=1", "LLD CM deleted, watch gaps, known", lasting, false},
 	{"M10 the CM first, then the Lease", "M10LEASE=0", "LDS sealed, roll back", overlap, false},
