@@ -377,7 +377,7 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	if a.snapshot.Version.Exists() { // else the watch goes on from what is known, and leaves nothing out
 		r.watcher.resume = a.snapshot.Version
 	}
-	if c.rewatch {
+	if c.rewatch && !r.watcher.heard.After(a.sent.awake) {
 		r.watcher.start(r.watching)
 	}
 }

@@ -257,18 +257,16 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 }
 
 // nextRequest is when the next request is due: a renewal, or a read that overtakes
-// the request under way. That happens early enough for another renewal to follow
-// while the term is trusted.
+// the request under way. A read whose answer would come too late is none.
 func (r *run) nextRequest(l *leadership, now time.Time, left time.Duration) time.Time {
 	if !r.courier.busy() {
 		return l.renewAt
 	}
-	sent, attempt := r.courier.newest.sent.awake, r.config.Timing.AttemptTimeout
-	half := (left + now.Sub(sent)) / 2
-	if half < attempt/8 { // no answer would come in time
-		return now.Add(time.Hour)
+	due := r.courier.newest.sent.awake.Add(r.patience())
+	if over := now.Add(left); over.Sub(due) <= max(r.courier.took, r.config.Timing.AttemptTimeout/8) {
+		return over
 	}
-	return sent.Add(min(r.patience(), half))
+	return due
 }
 
 // watchIsDeaf reports whether renewals get through of which the watch says
@@ -289,16 +287,16 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 // keep sends what keeps the lock: a renewal, or a new record where the one
 // there was has been deleted (S4); or first a read, where things are unclear. So
 // they are while another request has no answer, which may be slow or never come:
-// the read tells whether it landed, by a connection that lives. Each request may
-// take all the time that trust leaves.
+// the read tells whether it landed, by a connection that lives. A write may take
+// all the time that trust leaves. A read may take longer, for to end it would cost
+// a connection that lives.
 func (r *run) keep(l *leadership, left time.Duration) {
 	base := r.judge.newest
 	if overtaken := r.courier.newest; overtaken != nil {
-		r.courier.send(r.requests, request{op: opRead, since: overtaken.sent.awake, asOf: base.Version, limit: left})
-		return
+		l.doubt, l.unsure = overtaken.sent.awake, true
 	}
 	if l.unsure {
-		r.courier.send(r.requests, request{op: opRead, since: l.doubt, asOf: base.Version, limit: left})
+		r.courier.send(r.requests, request{op: opRead, since: l.doubt, asOf: base.Version, limit: r.config.Timing.RenewDeadline})
 		return
 	}
 	before := base.Record

@@ -31,8 +31,8 @@ type line struct {
 	open    dialFunc
 
 	mu      sync.Mutex
-	waiting int
-	dials   []*dial // under way, oldest first
+	waiting []*waiter // those who came first are served first
+	dials   []*dial   // under way, oldest first
 	spare   []spare
 	changed chan struct{} // closed when a dial ends
 	started int           // dials so far
@@ -50,6 +50,10 @@ type dialFunc struct {
 	raw    func(ctx context.Context, to server) (net.Conn, error)
 	secure func(ctx context.Context, raw net.Conn, to server) (net.Conn, error)
 }
+
+// waiter is a request that waits for a connection on which the server was heard
+// from since a time.
+type waiter struct{ since time.Time }
 
 // dial is one that is under way.
 type dial struct {
@@ -97,15 +101,16 @@ func (l *line) reset(connected, usable time.Duration) {
 func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.options.Patience, errNobody)
 	defer cancel()
+	me := &waiter{since}
 	l.mu.Lock()
-	l.waiting++
+	l.waiting = append(l.waiting, me)
 	defer func() {
-		l.waiting--
+		l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool { return w == me })
 		l.mu.Unlock()
 	}()
 	before := slices.Clone(l.refused)
 	for {
-		if conn := l.take(since); conn != nil {
+		if conn := l.take(me); conn != nil {
 			return conn, nil
 		}
 		if err := l.refusal(before); err != nil {
@@ -126,10 +131,12 @@ func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 	}
 }
 
-// take takes a spare connection that is young enough.
-func (l *line) take(since time.Time) net.Conn {
+// take takes a spare connection that is young enough, and that nobody who came
+// before could use.
+func (l *line) take(me *waiter) net.Conn {
 	for i, s := range l.spare {
-		if !s.since.Before(since) {
+		first := slices.IndexFunc(l.waiting, func(w *waiter) bool { return !s.since.Before(w.since) })
+		if first >= 0 && l.waiting[first] == me {
 			l.spare = slices.Delete(l.spare, i, i+1)
 			return s.conn
 		}
@@ -155,7 +162,7 @@ func (l *line) refusal(before []int) error {
 // waits may have one at once; a dial more competes after a while.
 func (l *line) launch(ctx context.Context, now time.Time) time.Duration {
 	for {
-		if len(l.dials) >= l.waiting {
+		if len(l.dials) >= len(l.waiting) {
 			if due := l.last.Add(l.next); now.Before(due) {
 				return due.Sub(now)
 			}

@@ -23,6 +23,10 @@ import (
 // idleTimeout closes connections before a firewall on the way forgets them.
 const idleTimeout = 90 * time.Second
 
+// mostIdle is how many connections to one address are kept for the next requests:
+// that of renewals, and those that overtook them while the server was slow.
+const mostIdle = 4
+
 // keepAlive ends a silent connection to a dead server after 15 s, at no cost to
 // the server: a watch on it would say nothing for as long as it may last.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 2}
@@ -152,6 +156,7 @@ func (p *pool) roundTripper(proxied *tls.Config) *http.Transport {
 		TLSClientConfig:        proxied,
 		TLSHandshakeTimeout:    p.dial.options.Patience,
 		IdleConnTimeout:        idleTimeout,
+		MaxIdleConnsPerHost:    mostIdle,
 		MaxResponseHeaderBytes: mostHeaders,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		Protocols:              http1,

@@ -137,12 +137,22 @@ func trial(kind string, elect elect, cfg *rest.Config, w weather, timing electio
 		name += "-lost"
 	}
 	for i := range candidates {
+		identity := fmt.Sprint("candidate-", i)
 		mine := rest.CopyConfig(cfg)
 		mine.Dial = w.dial(cfg.Dial, c)
 		mine.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
 				c.add(1, 0)
-				return next.RoundTrip(req)
+				start := time.Now()
+				resp, err := next.RoundTrip(req)
+				if DBG {
+					code := 0
+					if resp != nil {
+						code = resp.StatusCode
+					}
+					fmt.Println("DBG", identity, start.Format("04:05.000"), time.Now().Format("04:05.000"), req.Method, req.URL.RawQuery, code, err)
+				}
+				return resp, err
 			})
 		})
 		wait.Go(func() { errs <- elect(ctx, mine, timing, name, fmt.Sprint("candidate-", i), r.lead) })
@@ -171,3 +181,5 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip sends a request.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+var DBG = false
