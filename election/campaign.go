@@ -266,7 +266,7 @@ func (r *run) act(c *campaign, do action) {
 	if r.judge.asks(base) {
 		record.Details.Waits = pastUnknown
 	}
-	record.Details.Marks = r.config.marks()
+	record.Details.Marks, record.Details.Nonce = r.config.marks(), r.judge.nonce
 	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit}
 	c.writes.add(write, now)
 	r.courier.send(r.requests, write)

@@ -5,6 +5,7 @@ package election
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -27,6 +28,7 @@ var ErrNotLeading = errors.New("not leading")
 // are safe for concurrent use.
 type Elector struct {
 	config    Config
+	nonce     string
 	clock     clock
 	telemetry *telemetry
 	board     board
@@ -53,6 +55,7 @@ func New(config Config) (*Elector, error) {
 	}
 	e := &Elector{
 		config:    config,
+		nonce:     rand.Text(),
 		clock:     clock{asleep: suspended},
 		telemetry: t,
 		farewells: make(chan farewell),
@@ -195,6 +198,7 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 		requests: context.WithoutCancel(ctx),
 		judge: judge{
 			identity:     e.config.Candidate.Identity,
+			nonce:        e.nonce,
 			lease:        e.config.Timing.LeaseDuration,
 			waitOnAbsent: e.config.WaitOnAbsent,
 			maxSkew:      e.config.MaxClockSkew,

@@ -117,7 +117,8 @@ func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
 			a.Leads()
 			b := s.start("b")
 			s.write(func(r *election.Record) {
-				r.Holder, r.Details.Token, r.Details.Released = "", 4711, 4711
+				r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, r.RenewTime.Add(time.Microsecond)
+				r.Details.Token, r.Details.Released = 4711, 4711
 				r.Details.Handover = election.Handover{To: "nobody", Precedence: wild}
 			})
 			a.Stop()
@@ -152,7 +153,7 @@ func TestAForeignHoldersReleaseNamesNobody(t *testing.T) {
 		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "client-go", lease }) // details stay
 		synctest.Wait()
 		b.Idles()
-		s.write(func(r *election.Record) { r.Holder, r.RenewTime = "", time.Now() })
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
 		_, took := b.Leads()
 		s.want("b leads", took, 0)
 	})

@@ -3,7 +3,10 @@
 
 package election
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Cause says how a lock came to be free for the next holder.
 type Cause string
@@ -34,10 +37,12 @@ const (
 // time. One goroutine owns it.
 type judge struct {
 	identity     string
+	nonce        string        // of this process: tells its records from those of another of its identity
 	lease        time.Duration // the candidate's own LeaseDuration
 	waitOnAbsent bool
 	maxSkew      time.Duration // see Config.MaxClockSkew
 	token        uint64        // of the candidate's last term
+	term         tenure        // the candidate's last term
 	forfeit      bool          // that term's work was late, or is unfinished: its lease must run out
 
 	known     bool      // something was seen
@@ -47,12 +52,13 @@ type judge struct {
 	uid       string    // of renewal's object
 	prior     Record    // the record that was seen right before renewal, if any
 	priorSeen time.Time // first sight of prior
+	gaveUp    bool      // renewal is empty since its holder gave the lock up, or it never had one
 
 	seen      time.Time // first sight of renewal, or of there being nothing
 	lifeSeen  time.Time // first sight of the last renewal by a holder
 	startOver bool      // the history went back, see observeRead
 	gap       bool      // the record was found gone, and others may have come and gone
-	stale     time.Time // when renewal runs out by its own times, if these count
+	written   time.Time // when renewal was written by its own times, if these count
 	broken    bool      // renewal's term does not follow the one seen before
 
 	origin origin    // of renewal, where this candidate made its object
@@ -121,20 +127,31 @@ func (j *judge) take(s Snapshot, now time.Time) {
 		return // deleted is not released (S4): what was seen goes on until it expires
 	}
 	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) {
+		// A hand may have changed the duration, of which the holder knows nothing.
+		longer := max(j.durationOf(j.renewal), j.durationOf(s.Record))
 		j.renewal = s.Record
+		j.renewal.LeaseDuration = longer
 		return
 	}
-	j.stale = time.Time{}
+	j.written = time.Time{}
 	if first {
-		j.stale = j.byWallClock(s, now)
+		j.written = j.byWallClock(s, now)
 	}
 	j.broken = j.breaks(s)
-	j.prior, j.priorSeen = j.renewal, j.seen
+	if !j.stillEmpty(s) { // else it is as free as it was
+		j.gaveUp = j.givenUp(s.Record)
+		j.prior, j.priorSeen = j.renewal, j.seen
+	}
 	j.renewal, j.exists, j.uid, j.startOver = s.Record, true, s.Version.UID, false
 	j.seen, j.gap = now, false
 	if s.Record.Holder != "" {
 		j.lifeSeen = now
 	}
+}
+
+// stillEmpty reports whether a snapshot's record has no holder, as the one before.
+func (j *judge) stillEmpty(s Snapshot) bool {
+	return j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.Holder == "" && s.Record.Holder == ""
 }
 
 // free returns when the lock may be taken (S3), and false while nothing is
@@ -157,8 +174,8 @@ func (j *judge) free() (freeing, bool) {
 		return j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseDeleted), true
 	}
 	at := j.seen.Add(j.durationOf(j.renewal))
-	if !j.stale.IsZero() {
-		at = earliest(at, j.stale)
+	if !j.written.IsZero() {
+		at = earliest(at, j.written.Add(j.durationOf(j.renewal)+min(j.maxSkew, longest)+time.Second))
 	}
 	return j.freeing(at, CauseExpired), true
 }
@@ -167,17 +184,18 @@ func (j *judge) free() (freeing, bool) {
 // written by a clock that was never set, or is no time at all.
 const oldest = 365 * 24 * time.Hour
 
-// byWallClock is when the first record that a candidate sees has run out by the
+// byWallClock is when the first record that a candidate sees was written by the
 // times in it, for MaxClockSkew: the one exception of S2. The zero time says
-// that they do not count. One second more is for records in whole seconds. The
-// later of the two times counts, as a lock of two records has one of each.
+// that they do not count. The later of the two times counts, as a lock of two
+// records has one of each. A lease that is counted from there gets one second
+// more, for records in whole seconds.
 func (j *judge) byWallClock(s Snapshot, now time.Time) time.Time {
 	written := latest(s.Record.AcquireTime.Round(0), s.Record.RenewTime.Round(0))
 	age := now.Round(0).Sub(written)
 	if j.maxSkew <= 0 || s.Partial || s.Record.RenewTime.IsZero() || age < 0 || age > oldest {
 		return time.Time{}
 	}
-	return now.Add(j.durationOf(s.Record) + min(j.maxSkew, longest) + time.Second - age)
+	return now.Add(-age)
 }
 
 // reclaimable is when a record of the candidate's own may be taken back: at
@@ -195,23 +213,47 @@ func (j *judge) reclaimable() time.Time {
 }
 
 // own reports whether the record is of a term of this candidate's that was not
-// given up: it holds the lock, or somebody emptied it. One that is forfeit is
-// waited for as another candidate's is.
+// given up: it holds the lock, or a hand emptied it and nobody took it since. One
+// that is forfeit is waited for as another candidate's is.
 func (j *judge) own() bool {
 	r := j.renewal
-	return !j.forfeit && !j.twin() && (r.Holder == j.identity || r.Holder == "" && r.Details.Holder == j.identity && !r.released())
+	switch {
+	case j.forfeit, !j.wrote(r):
+		return false
+	case r.Holder == "":
+		return !j.gaveUp && !r.released() && j.prior.Holder == j.identity && r.Transitions == j.term.transitions
+	}
+	return r.Holder == j.identity
 }
 
-// twin reports whether the record is of a newer term under the same identity:
-// another process has it too, against S9.
-func (j *judge) twin() bool {
-	d := j.renewal.Details
-	return d.Holder == j.identity && d.Token > j.token
+// wrote reports whether this process wrote a record, or took the lock by it:
+// identities are used twice, against S9, and then only the nonce tells.
+func (j *judge) wrote(r Record) bool {
+	d := r.Details
+	return d.Holder == j.identity && d.Nonce == j.nonce && d.Token <= j.token
 }
 
-// holds reports whether the newest version is held by this very candidate.
+// holds reports whether the newest version is held by this very process. Where
+// somebody took the nonce off, the times of the term tell.
 func (j *judge) holds() bool {
-	return j.newest.Record.Holder == j.identity && !j.twin()
+	r := j.newest.Record
+	if r.Holder != j.identity {
+		return false
+	}
+	unsigned := r.Details.Holder != j.identity || r.Details.Nonce == ""
+	return j.wrote(r) || unsigned && tenureOf(r) == j.term
+}
+
+// stranger says by what the newest record, of the own identity, is another's.
+func (j *judge) stranger() string {
+	switch d := j.newest.Record.Details; {
+	case d.Holder != j.identity, d.Nonce == "":
+		return "the record has no nonce, and is of another term"
+	case d.Nonce != j.nonce:
+		return "the record has the nonce " + d.Nonce
+	default:
+		return fmt.Sprintf("the record has the newer token %d", d.Token)
+	}
 }
 
 func (j *judge) freeAbsent() freeing {
@@ -221,12 +263,9 @@ func (j *judge) freeAbsent() freeing {
 	return freeing{at: j.seen, cause: CauseAbsent}
 }
 
-// freeEmpty judges a record without holder. After a term of ours it counts as
-// given up only if that term's token is noted as released: a client-go
-// candidate that was paused can clear the lease of another (facts: release
-// checks the holder it remembers).
+// freeEmpty judges a record without holder.
 func (j *judge) freeEmpty() freeing {
-	if j.renewal.released() || j.clearedItsOwn() {
+	if j.gaveUp {
 		f := j.freeing(j.seen, CauseReleased)
 		f.handover = j.handover()
 		return f
@@ -235,11 +274,29 @@ func (j *judge) freeEmpty() freeing {
 	return j.freeing(j.seen.Add(wait), CauseCleared)
 }
 
+// givenUp reports whether a record that is about to follow renewal is empty since
+// its holder gave the lock up, or never had a holder. After a term of ours it
+// counts as given up only if that term's token is noted as released: a client-go
+// candidate that was paused can clear the lease of another (facts: release
+// checks the holder it remembers). Each release, client-go's too, writes a new
+// renewTime and the shortest lease; a hand that empties a record does not, nor
+// is a backup that was restored a release.
+func (j *judge) givenUp(r Record) bool {
+	switch {
+	case !r.released() && !clearedItsOwn(j.renewal, r):
+		return false
+	case !j.exists:
+		return r.RenewTime.IsZero() || r.LeaseDuration <= time.Second
+	}
+	anew := !r.RenewTime.IsZero() && r.RenewTime.UnixMicro() != j.renewal.RenewTime.UnixMicro()
+	return anew && r.LeaseDuration <= time.Second && !j.startOver
+}
+
 // handover is what a released record says about who leads next; nothing where
 // it is not of the term that was given up last.
 func (j *judge) handover() Handover {
 	h := j.renewal.Details.Handover
-	if h.To == "" || j.clearedItsOwn() {
+	if h.To == "" || clearedItsOwn(j.prior, j.renewal) {
 		return Handover{}
 	}
 	h.Precedence = min(max(0, h.Precedence), j.lease)
@@ -253,13 +310,12 @@ func (r Record) released() bool {
 	return r.Holder == "" && (d.Holder == "" || d.Token != 0 && d.Released == d.Token)
 }
 
-// clearedItsOwn reports whether the record before the empty one was held by a
+// clearedItsOwn reports whether the record before an empty one was held by a
 // candidate that is not ours, with the same traces of our last term standing
 // in it: then that candidate gave up its own term, not one of ours.
-func (j *judge) clearedItsOwn() bool {
-	was, is := j.prior.Details, j.renewal.Details
-	return j.prior.Holder != "" && j.prior.Holder != was.Holder &&
-		is.Token != 0 && is.Token == was.Token && is.Holder == was.Holder
+func clearedItsOwn(was, empty Record) bool {
+	return was.Holder != "" && was.Holder != was.Details.Holder && empty.Holder == "" &&
+		empty.Details.Token != 0 && empty.Details.Token == was.Details.Token && empty.Details.Holder == was.Details.Holder
 }
 
 // life is the last sign of life of the holder before a takeover.

@@ -115,7 +115,7 @@ func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
 // the one that was seen before: others may have held the lock since.
 func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
 	scenario(t, func(s *stage) {
-		old := election.Record{Holder: "x", LeaseDuration: lease}
+		old := election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
 		s.lock.Restore(old)
 		s.Restored = true
 		b := s.start("b")

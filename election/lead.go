@@ -138,7 +138,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	l.term.trust = l.trust
 	l.dog = newWatchdog(r.config, l.term, l.work)
 	r.dog.Store(l.dog)
-	r.judge.token, r.kept = l.term.Token, nil
+	r.judge.token, r.judge.term, r.kept = l.term.Token, tenureOf(last.record), nil
 	r.forfeits(false)
 	if named := won.handover.To; named != "" && named != l.term.Holder {
 		r.missed(named)
@@ -311,7 +311,7 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	if l.refused != nil {
 		details.Refused = *l.refused
 	}
-	details.Marks = r.config.marks()
+	details.Marks, details.Nonce = r.config.marks(), r.judge.nonce
 	now := r.clock.now()
 	record := renewal(before, details, r.config.Timing.LeaseDuration, now.awake)
 	write := request{op: opRenew, since: l.doubt, base: base.Version, record: record, made: now, limit: left}
@@ -430,8 +430,8 @@ func (r *run) inspect(l *leadership) {
 		r.loseTerm(l, &LostError{Reason: "the record was emptied by somebody else"})
 	case holder != l.term.Holder:
 		r.loseTerm(l, &LostError{Reason: "somebody else took it", Holder: holder})
-	case r.judge.twin():
-		r.loseTerm(l, &LostError{Reason: fmt.Sprintf("the record has the newer token %d", now.Record.Details.Token), Holder: holder})
+	case !r.judge.holds():
+		r.loseTerm(l, &LostError{Reason: "another process of this identity took it: " + r.judge.stranger(), Holder: holder})
 	default:
 		if now.Partial {
 			r.log.Info("part of the record is gone: mending it", "token", l.term.Token)

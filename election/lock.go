@@ -145,6 +145,10 @@ type Details struct {
 	Request string
 	Refused string
 
+	// Nonce is what the process that took the lock drew at its start. It tells two
+	// processes of one identity apart, which S9 forbids and people do.
+	Nonce string
+
 	// Waits says why Holder does not lead yet: others may, of whom it cannot know.
 	// Then its death proves nothing.
 	Waits string
@@ -170,11 +174,11 @@ type Marks struct {
 }
 
 // sameRenewal reports whether two records are the same renewal of the same
-// term: the first five fields are equal, times to the microsecond. Two from which
-// somebody's hand took the time may be different ones.
+// term: the first five fields are equal, times to the microsecond, but for the
+// duration, which a hand may have changed. Two from which somebody's hand took
+// the time may be different ones.
 func (r Record) sameRenewal(o Record) bool {
 	return !o.RenewTime.IsZero() && r.Holder == o.Holder &&
-		r.LeaseDuration == o.LeaseDuration &&
 		r.AcquireTime.UnixMicro() == o.AcquireTime.UnixMicro() &&
 		r.RenewTime.UnixMicro() == o.RenewTime.UnixMicro() &&
 		r.Transitions == o.Transitions

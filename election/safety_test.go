@@ -343,19 +343,25 @@ func TestS3ABookmarkIsNoRenewalAndPutsNoReadOff(t *testing.T) {
 }
 
 func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		time.Sleep(interval + time.Millisecond) // the token is noted
-		a.link.Set(electiontest.Fault{Mute: true})
-		b := s.start("b")
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
-		b.Idles()
-		took, cause := a.Loses() // its next renewal conflicts
-		if !errors.Is(cause, election.ErrLost) || took > interval {
-			t.Errorf("a ended after %v with %v", took, cause)
-		}
-	})
+	for name, later := range map[string]time.Duration{"by hand": 0, "by a client-go that was paused": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				time.Sleep(interval + time.Millisecond) // the token is noted
+				a.link.Set(electiontest.Fault{Mute: true})
+				b := s.start("b")
+				s.write(func(r *election.Record) {
+					r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, r.RenewTime.Add(later)
+				})
+				b.Idles()
+				took, cause := a.Loses() // its next renewal conflicts
+				if !errors.Is(cause, election.ErrLost) || took > interval {
+					t.Errorf("a ended after %v with %v", took, cause)
+				}
+			})
+		})
+	}
 }
 
 func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
@@ -393,7 +399,7 @@ func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 		time.Sleep(lease)
 		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
 		synctest.Wait()
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
 		term, took := b.Leads()
 		s.want("b leads", took, 0)
 		if term.Cause != election.CauseReleased || term.Previous != "client-go" {
@@ -735,10 +741,14 @@ func TestS10AHeadStartOnlyDelays(t *testing.T) {
 func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.write(func(r *election.Record) {
-			r.Details = election.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: "old", Container: "old", Trace: "old"}
+			r.Details = election.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: "old", Container: "old", Nonce: "old", Trace: "old"}
 		})
 		s.start("a").Leads()
-		if d := s.record().Details; d != (election.Details{Holder: "a", Zone: "z-a"}) {
+		d := s.record().Details
+		if d.Nonce == "" || d.Nonce == "old" {
+			t.Errorf("the nonce is %q", d.Nonce)
+		}
+		if d.Nonce = ""; d != (election.Details{Holder: "a", Zone: "z-a"}) {
 			t.Errorf("details are %+v", d)
 		}
 	})

@@ -25,7 +25,9 @@ const (
 	AnnotationContainerID = "zonelect.dev/container-id"
 	AnnotationSeat        = "zonelect.dev/seat"
 	AnnotationToken       = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
-	AnnotationTrace       = "zonelect.dev/trace"
+	// AnnotationNonce tells processes of one identity apart.
+	AnnotationNonce = "zonelect.dev/nonce"
+	AnnotationTrace = "zonelect.dev/trace"
 	// AnnotationHandover is an identity and milliseconds, with a space between.
 	AnnotationHandover = "zonelect.dev/handover"
 	AnnotationRequest  = "zonelect.dev/handover-request"
@@ -62,6 +64,7 @@ func fields(d *election.Details) []field {
 		{key: AnnotationContainerID, text: &d.ContainerID},
 		{key: AnnotationSeat, text: &d.Seat},
 		{key: AnnotationToken, number: &d.Token},
+		{key: AnnotationNonce, text: &d.Nonce},
 		{key: AnnotationTrace, text: &d.Trace},
 		{key: AnnotationHandover, handover: &d.Handover},
 		{key: AnnotationRequest, text: &d.Request},

@@ -30,7 +30,7 @@ func held() election.Record {
 		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
 		Details: election.Details{
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
-			Pod: "pod-1/12345678-1234", Container: "manager", Trace: "00-aa-bb-01",
+			Pod: "pod-1/12345678-1234", Container: "manager", Nonce: "n", Trace: "00-aa-bb-01",
 			Marks:   election.Marks{Seat: "boot/net", ContainerID: "containerd://c1"},
 			Request: `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
 		},
@@ -132,7 +132,7 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 	want.Annotations = map[string]string{
 		"theirs": "kept", "zonelect.dev/phase": "dual",
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
-		AnnotationPod: r.Details.Pod, AnnotationContainer: "manager", AnnotationTrace: "00-aa-bb-01",
+		AnnotationPod: r.Details.Pod, AnnotationContainer: "manager", AnnotationNonce: "n", AnnotationTrace: "00-aa-bb-01",
 		AnnotationContainerID: "containerd://c1", AnnotationSeat: "boot/net",
 		AnnotationRequest: r.Details.Request, AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
 	}
@@ -160,7 +160,7 @@ func TestGarbageReadsAsAbsent(t *testing.T) {
 		"signs and fractions": annotated(AnnotationToken, "+1", AnnotationReleased, "1.0"),
 		"too large a number":  annotated(AnnotationToken, "18446744073709551616"),
 		"leading zeros":       annotated(AnnotationToken, "007", AnnotationReleased, "00"),
-		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, long+" 4"),
+		"huge texts":          annotated(AnnotationHolder, long, AnnotationZone, long, AnnotationNode, long, AnnotationPod, long, AnnotationContainer, long, AnnotationNonce, long, AnnotationTrace, long, AnnotationRequest, long, AnnotationRefused, long, AnnotationHandover, long+" 4"),
 		"no precedence":       annotated(AnnotationHandover, "pod-2"),
 		"a precedence of 0":   annotated(AnnotationHandover, "pod-2 0"),
 		"a negative one":      annotated(AnnotationHandover, "pod-2 -4000"),

@@ -1,0 +1,176 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// What a hand does to the record of a live leader, and what followers make of it.
+
+func TestS3AHandThatChangesTheDurationShortensNoWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edits []time.Duration
+		wait  time.Duration
+	}{
+		"shortened":               {[]time.Duration{time.Second}, lease},
+		"taken off":               {[]time.Duration{0}, lease},
+		"lengthened":              {[]time.Duration{2 * lease}, 2 * lease},
+		"lengthened, then undone": {[]time.Duration{2 * lease, lease}, 2 * lease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				b := s.start("b")
+				time.Sleep(interval + interval/2)
+				a.link.Set(cut)
+				for _, d := range tc.edits {
+					s.write(func(r *election.Record) { r.LeaseDuration = d })
+					synctest.Wait()
+				}
+				_, took := b.Leads()
+				s.want("b leads", took, tc.wait-interval/2)
+			})
+		})
+	}
+}
+
+// TestS3AHolderMayShortenItsLease: it trusts no longer than that from the renewal
+// that says so.
+func TestS3AHolderMayShortenItsLease(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			*r = election.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		})
+		b := s.start("b")
+		time.Sleep(interval)
+		s.write(func(r *election.Record) { r.LeaseDuration, r.RenewTime = lease, time.Now() })
+		_, took := b.Leads()
+		s.want("b leads", took, lease)
+	})
+}
+
+// TestARecordThatAHandLengthenedCountsByItsOwnTimesToo, for a candidate that takes
+// the first record that it sees by these.
+func TestARecordThatAHandLengthenedCountsByItsOwnTimesToo(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
+		})
+		time.Sleep(lease / 3)
+		b := s.start("b", func(c *election.Config) { c.MaxClockSkew = time.Second })
+		s.write(func(r *election.Record) { r.LeaseDuration = 2 * lease })
+		_, took := b.Leads()
+		s.want("b leads", took, 2*lease-lease/3+2*time.Second)
+	})
+}
+
+// TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing: client-go's
+// release always has a new renewTime and a lease of one second.
+func TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing(t *testing.T) {
+	traces := map[string]election.Details{
+		"no traces":            {},
+		"a release of ours":    {Holder: "z", Token: 3, Released: 3, Nonce: "z"},
+		"a term of ours":       {Holder: "z", Token: 3, Nonce: "z"},
+		"an old token, unsure": {Holder: "z"},
+	}
+	hands := map[string]func(*election.Record){
+		"the holder":               func(r *election.Record) { r.Holder = "" },
+		"the holder and the lease": func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second },
+		"the holder and the time":  func(r *election.Record) { r.Holder, r.RenewTime = "", time.Now() },
+		"all of it":                func(r *election.Record) { *r = election.Record{Details: r.Details} },
+	}
+	for trace, details := range traces {
+		for what, hand := range hands {
+			t.Run(trace+", "+what, func(t *testing.T) {
+				scenario(t, func(s *stage) {
+					s.write(func(r *election.Record) {
+						*r = election.Record{Holder: "client-go", LeaseDuration: 2 * lease, RenewTime: time.Now(), Details: details}
+					})
+					b := s.start("b")
+					time.Sleep(time.Second)
+					s.write(hand)
+					term, took := b.Leads()
+					s.want("b leads", took, 2*lease)
+					if term.Cause != election.CauseCleared {
+						t.Errorf("the term is %+v", term)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestS3AnEmptiedRecordThatIsChangedAgainIsNoReleaseEither(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			*r = election.Record{Holder: "client-go", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		})
+		b := s.start("b")
+		time.Sleep(time.Second)
+		s.write(func(r *election.Record) { r.Holder = "" })
+		synctest.Wait()
+		s.write(func(r *election.Record) { r.LeaseDuration, r.RenewTime = time.Second, time.Now() })
+		_, took := b.Leads()
+		s.want("b leads", took, 2*lease)
+	})
+}
+
+// TestS3AFirstRecordThatAHandEmptiedIsNoRelease: it has the times and the lease of
+// a renewal.
+func TestS3AFirstRecordThatAHandEmptiedIsNoRelease(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) { *r = election.Record{LeaseDuration: lease, RenewTime: time.Now()} })
+		_, took := s.start("b").Leads()
+		s.want("b leads", took, lease)
+	})
+}
+
+func TestS3ARestoredBackupThatIsEmptyIsNoRelease(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		time.Sleep(2 * interval)
+		a.link.Set(cut)
+		s.lock.Restore(election.Record{LeaseDuration: time.Second, RenewTime: time.Now().Add(-time.Hour)})
+		_, took := b.Leads()
+		if took < lease {
+			t.Errorf("b leads %v after the restore", took)
+		}
+		s.Restored = true
+	})
+}
+
+// TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince, though its own
+// traces stand on the record that a hand has emptied.
+func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
+	for name, seen := range map[string]bool{"it saw the other": true, "it was told of nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				time.Sleep(interval + time.Millisecond)
+				take := func(r *election.Record) {
+					r.Holder, r.RenewTime, r.Transitions = "client-go", r.RenewTime.Add(time.Second), r.Transitions+1
+				}
+				if seen {
+					s.write(take)
+					a.Loses()
+					s.write(func(r *election.Record) { r.Holder = "" })
+				} else {
+					s.write(func(r *election.Record) { take(r); r.Holder = "" })
+					a.Loses()
+				}
+				_, took := a.Leads()
+				s.want("a leads again", took, lease)
+			})
+		})
+	}
+}

@@ -1,0 +1,116 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// Identities are unique per process start (S9). Where they are the pod's name, as
+// with client-go, two processes may have the same one nevertheless.
+
+func TestS9AnotherProcessOfTheSameIdentityIsWaitedOut(t *testing.T) {
+	for name, age := range map[string]time.Duration{
+		"before its first renewal, which notes the token": 0,
+		"after its first renewal":                         interval + interval/2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				first := s.start("pod-0")
+				first.Leads()
+				time.Sleep(age)
+				first.link.Set(cut)
+				term, took := s.start("pod-0").Leads()
+				s.want("the second process leads", took, lease)
+				if term.Cause != election.CauseExpired {
+					t.Errorf("the term is %+v", term)
+				}
+			})
+		})
+	}
+}
+
+// TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut: client-go wrote it, or a
+// zonelect of before there were nonces.
+func TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut(t *testing.T) {
+	for name, details := range map[string]election.Details{
+		"client-go's":       {},
+		"on others' traces": {Holder: "other", Token: 3, Nonce: "other"},
+		"an old zonelect's": {Holder: "pod-0", Zone: "z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				s.write(func(r *election.Record) {
+					*r = election.Record{Holder: "pod-0", LeaseDuration: lease, RenewTime: time.Now(), AcquireTime: time.Now(), Details: details}
+				})
+				_, took := s.start("pod-0").Leads()
+				s.want("the takeover", took, lease)
+			})
+		})
+	}
+}
+
+func TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce(t *testing.T) {
+	for name, harm := range map[string]func(*election.Record){
+		"it has not noted its token":  func(r *election.Record) { r.Details.Nonce, r.Details.Token = "other", 0 },
+		"it has no nonce, as of old":  func(r *election.Record) { r.Details.Nonce, r.Transitions = "", r.Transitions+1 },
+		"it writes no details at all": func(r *election.Record) { r.Details, r.AcquireTime = election.Details{}, r.RenewTime },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.Leads()
+				time.Sleep(interval + time.Millisecond)
+				other := s.write(func(r *election.Record) {
+					r.RenewTime = r.RenewTime.Add(time.Second)
+					harm(r)
+				})
+				took, cause := a.Loses()
+				s.want("the term ends", took, 0)
+				if !errors.Is(cause, election.ErrLost) || !strings.Contains(cause.Error(), "another process of this identity") {
+					t.Errorf("cause is %v", cause)
+				}
+				synctest.Wait()
+				if now := s.record(); now != other.Record {
+					t.Errorf("the other's record %+v became %+v", other.Record, now)
+				}
+				_, took = a.Leads()
+				s.want("a leads again", took, lease)
+			})
+		})
+	}
+}
+
+// TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame: the times of its term
+// tell that the record is its own.
+func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Lock = stripping{c.Lock} })
+		a.Leads()
+		b := s.start("b")
+		time.Sleep(time.Minute)
+		a.Idles()
+		a.Stop()
+		term, took := b.Leads()
+		s.want("b leads", took, 0)
+		if term.Cause != election.CauseReleased {
+			t.Errorf("the term is %+v", term)
+		}
+	})
+}
+
+// stripping is a lock of which admission takes something off each write.
+type stripping struct{ election.Lock }
+
+func (l stripping) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	r.Details = election.Details{}
+	return l.Lock.Write(ctx, base, r)
+}
