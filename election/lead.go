@@ -49,6 +49,11 @@ type leadership struct {
 	doubt   time.Time // when the last request was sent, if it got no answer
 	writes  sentWrites
 	retries *backoff.ExponentialBackOff
+
+	wrote   Record    // what was sent last
+	mended  bool      // the record was mended at once, which has not helped yet
+	mendAt  time.Time // not before this is it mended at once again
+	putBack bool      // a hand emptied the record: the name goes back on it
 }
 
 // phase is how far a term has come.
@@ -57,7 +62,7 @@ type phase int
 const (
 	leading  phase = iota
 	stopping       // in good order: renewals go on while the work stops
-	lost           // nothing is sent any more
+	lost           // nothing is renewed any more
 )
 
 // lead runs the work for a term and keeps the lock meanwhile. It returns
@@ -120,6 +125,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	timing := r.config.Timing
 	l := &leadership{
 		sent:    last.sent,
+		wrote:   last.record,
 		renewAt: last.sent.awake.Add(timing.RenewInterval),
 		retries: timing.renewRetries(),
 		done:    make(chan error, 1),
@@ -240,6 +246,7 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 		until = earliest(until, l.stopBy)
 	}
 	if l.phase == lost {
+		r.returnName(l)
 		return until
 	}
 	until = earliest(until, now.Add(left))
@@ -303,6 +310,12 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	if !base.Version.Exists() {
 		before = r.judge.renewal
 	}
+	r.renew(l, before, left)
+}
+
+// renew puts this term's next renewal in the place of the newest version. It
+// keeps what before says that is not about the holder.
+func (r *run) renew(l *leadership, before Record, limit time.Duration) {
 	details := r.config.Candidate.details()
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
 	if l.held {
@@ -313,15 +326,31 @@ func (r *run) keep(l *leadership, left time.Duration) {
 	}
 	details.Marks, details.Nonce = r.config.marks(), r.judge.nonce
 	now := r.clock.now()
-	record := renewal(before, details, r.config.Timing.LeaseDuration, now.awake)
-	write := request{op: opRenew, since: l.doubt, base: base.Version, record: record, made: now, limit: left}
+	l.wrote = renewal(before, details, r.config.Timing.LeaseDuration, now.awake)
+	write := request{op: opRenew, since: l.doubt, base: r.judge.newest.Version, record: l.wrote, made: now, limit: limit}
 	l.writes.add(write, now)
 	r.courier.send(r.requests, write)
+}
+
+// returnName puts the holder's name back on a record that a hand has emptied,
+// while the work still stops: client-go takes an empty record at once. The term
+// is over all the same, and is trusted no more.
+func (r *run) returnName(l *leadership) {
+	if !l.putBack || l.overrun || r.courier.writing() || !r.courier.room() {
+		return
+	}
+	l.putBack = false
+	if newest := r.judge.newest; newest.Version.Exists() && newest.Record.Holder == "" && r.judge.own() {
+		r.renew(l, newest.Record, r.config.Timing.AttemptTimeout)
+	}
 }
 
 // answeredLeader takes in the answer to a renewal or a read.
 func (r *run) answeredLeader(l *leadership, a answer) {
 	if l.phase == lost {
+		if a.op == opRenew && a.err == nil {
+			r.observe(a.snapshot, time.Now())
+		}
 		return
 	}
 	now := time.Now()
@@ -401,9 +430,39 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 		l.refused = nil
 	}
 	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
-	if newest := r.judge.newest; !newest.Version.Exists() || newest.Partial || l.refused != nil {
+	if !r.judge.newest.Version.Exists() || l.refused != nil {
 		l.renewAt = now // that came after this renewal was sent (S4)
+		return
 	}
+	r.mend(l)
+}
+
+// mend has the record written again where it is not what was written last. It does
+// so at once the first time, for others go by it; as long as that does not help,
+// renewals alone do it: admission may change each write. A request that is under
+// way, or is to be repeated, mends it as well.
+func (r *run) mend(l *leadership) {
+	newest, now := r.judge.newest, time.Now()
+	switch {
+	case r.courier.busy(), !l.doubt.IsZero():
+	case !newest.Partial && !l.changed(newest.Record):
+		l.mended = false
+	case !l.mended && !now.Before(l.mendAt):
+		what := "somebody changed the record"
+		if newest.Partial {
+			what = "part of the record is gone"
+		}
+		r.log.Info(what+": mending it", "token", l.term.Token)
+		l.mended, l.mendAt, l.renewAt = true, now.Add(r.config.Timing.RenewInterval), now
+	}
+}
+
+// changed reports whether somebody changed what was written last, but for what
+// others write to ask for a handover.
+func (l *leadership) changed(now Record) bool {
+	was := l.wrote
+	was.Details.Request, was.Details.Refused = now.Details.Request, now.Details.Refused
+	return !was.sameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
 }
 
 // heardLeading takes in an event of the watch during a term.
@@ -414,9 +473,9 @@ func (r *run) heardLeading(l *leadership, e Event) {
 }
 
 // inspect holds the newest record against the term: another holder or a newer
-// token ends it (S7), so does a record that somebody emptied (S3); a deleted
-// one is made anew at once (S4), and so is one of which a part is gone. What the
-// record asks for is heeded.
+// token ends it (S7), so does a record that somebody emptied (S3), on which the
+// name goes back; a deleted one is made anew at once (S4), and what somebody
+// changed is mended. What the record asks for is heeded.
 func (r *run) inspect(l *leadership) {
 	if l.phase == lost {
 		return
@@ -427,16 +486,14 @@ func (r *run) inspect(l *leadership) {
 		r.log.Info("the record was deleted: making it anew", "token", l.term.Token)
 		l.renewAt = time.Now()
 	case holder == "":
-		r.loseTerm(l, &LostError{Reason: "the record was emptied by somebody else"})
+		l.putBack = true
+		r.loseTerm(l, &LostError{Reason: "the record was emptied by somebody else", silence: true})
 	case holder != l.term.Holder:
 		r.loseTerm(l, &LostError{Reason: "somebody else took it", Holder: holder})
 	case !r.judge.holds():
 		r.loseTerm(l, &LostError{Reason: "another process of this identity took it: " + r.judge.stranger(), Holder: holder})
 	default:
-		if now.Partial {
-			r.log.Info("part of the record is gone: mending it", "token", l.term.Token)
-			l.renewAt = time.Now()
-		}
+		r.mend(l)
 		r.heed(l)
 	}
 }
@@ -522,8 +579,8 @@ func (r *run) conclude(ctx context.Context, l *leadership) (again bool, err erro
 	return true, nil
 }
 
-// unheard reports whether the term was lost since nothing was heard of the lock
-// for too long.
+// unheard reports whether the term was lost, and perhaps not the lock: nothing was
+// heard of it for too long, or a hand emptied it.
 func (l *leadership) unheard() bool {
 	var lost *LostError
 	return errors.As(l.cause, &lost) && lost.silence
@@ -538,8 +595,8 @@ func (r *run) realError(err, cause error) error {
 }
 
 // giveUp releases the lock after the work has returned, unless it took too
-// long or somebody else has it. Whoever lost it for want of answers and
-// campaigns again keeps its name on it: that is what it comes back by.
+// long or somebody else has it. Whoever lost the term and not the lock, and
+// campaigns again, keeps its name on it: that is what it comes back by.
 func (r *run) giveUp(l *leadership, again bool) {
 	writes, settled := r.courier.settle(r.patience())
 	for _, a := range writes {

@@ -1,0 +1,188 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
+	for name, hand := range map[string]func(*election.Record){
+		"a shorter lease":    func(r *election.Record) { r.LeaseDuration = time.Second },
+		"a longer lease":     func(r *election.Record) { r.LeaseDuration = time.Hour },
+		"no lease":           func(r *election.Record) { r.LeaseDuration = 0 },
+		"another renew time": func(r *election.Record) { r.RenewTime = r.RenewTime.Add(-time.Hour) },
+		"no times":           func(r *election.Record) { r.RenewTime, r.AcquireTime = time.Time{}, time.Time{} },
+		"no annotations":     func(r *election.Record) { r.Details = election.Details{} },
+		"another's zone":     func(r *election.Record) { r.Details.Zone = "zx" },
+		"no nonce":           func(r *election.Record) { r.Details.Nonce = "" },
+		"a release noted":    func(r *election.Record) { r.Details.Released = r.Details.Token },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				term, _ := a.Leads()
+				time.Sleep(interval + interval/2)
+				before := s.record()
+				harmed := s.write(hand)
+				synctest.Wait()
+				now := s.record()
+				if now == harmed.Record || now.LeaseDuration != lease || now.Details != before.Details || !now.RenewTime.Equal(time.Now()) {
+					t.Errorf("right after the hand the record is\n%+v, before it was\n%+v", now, before)
+				}
+				time.Sleep(time.Minute)
+				a.Stays()
+				if term.TrustedFor() <= 0 {
+					t.Error("the term is not trusted any more")
+				}
+			})
+		})
+	}
+}
+
+// TestARequestForAHandoverIsNothingToMend.
+func TestARequestForAHandoverIsNothingToMend(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval + interval/2)
+		before := a.link.Calls("write")
+		s.write(func(r *election.Record) { r.Details.Request, r.Evacuated = `{"holder":"another"}`, "zx" })
+		synctest.Wait()
+		if n := a.link.Calls("write") - before; n != 0 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+// TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops: the term is
+// over, but client-go would take an empty record at once, beside work that stops.
+func TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.SetStopTime(3 * time.Second)
+		first, _ := a.Leads()
+		time.Sleep(interval + interval/2)
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
+		took, _ := a.Loses()
+		s.want("the work is told to stop", took, 0)
+		synctest.Wait()
+		if r := s.record(); r.Holder != "a" || r.LeaseDuration != lease {
+			t.Errorf("while the work stops the record is %+v", r)
+		}
+		if left := first.TrustedFor(); left > 0 {
+			t.Errorf("the term is trusted for %v", left)
+		}
+		second, took := a.Leads()
+		s.want("a leads again", took, 3*time.Second)
+		if second.Token <= first.Token || second.Cause != election.CauseReclaimed {
+			t.Errorf("after %+v came %+v", first, second)
+		}
+	})
+}
+
+// TestAReleasedRecordIsNotTakenBackWhileTheWorkStops: whoever wrote the token on
+// it wanted it to be free.
+func TestAReleasedRecordIsNotTakenBackWhileTheWorkStops(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.SetStopTime(3 * time.Second)
+		a.Leads()
+		time.Sleep(interval + interval/2)
+		s.write(func(r *election.Record) {
+			r.Holder, r.LeaseDuration, r.RenewTime, r.Details.Released = "", time.Second, time.Now(), r.Details.Token
+		})
+		a.Loses()
+		time.Sleep(2 * time.Second)
+		if r := s.record(); r.Holder != "" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+	})
+}
+
+// unmendable says of every record that a part of it is gone, whatever is written.
+type unmendable struct{ election.Lock }
+
+func (l unmendable) Read(ctx context.Context) (election.Snapshot, error) {
+	s, err := l.Lock.Read(ctx)
+	s.Partial = s.Version.Exists()
+	return s, err
+}
+
+func (l unmendable) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	s, err := l.Lock.Write(ctx, base, r)
+	s.Partial = s.Version.Exists()
+	return s, err
+}
+
+func (l unmendable) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	between, ended := make(chan election.Event), make(chan error, 1)
+	go func() { ended <- l.Lock.Watch(ctx, from, between) }()
+	for {
+		select {
+		case e := <-between:
+			e.Snapshot.Partial = e.Snapshot.Version.Exists()
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre: admission may take an
+// annotation off each of them.
+func TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre(t *testing.T) {
+	for name, lock := range map[string]func(election.Lock) election.Lock{
+		"it stays partial":        func(l election.Lock) election.Lock { return unmendable{l} },
+		"annotations are removed": func(l election.Lock) election.Lock { return stripping{l} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a", func(c *election.Config) { c.Lock = lock(slowed{c.Lock}) })
+				a.Leads()
+				before := a.link.Calls("write")
+				time.Sleep(time.Minute)
+				if n := a.link.Calls("write") - before; n < 29 || n > 31 {
+					t.Errorf("%d writes in a minute", n)
+				}
+				a.Idles()
+			})
+		})
+	}
+}
+
+// slowed is a lock whose requests take a little while, so that a loop of them takes
+// time at all.
+type slowed struct{ election.Lock }
+
+func (l slowed) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	time.Sleep(20 * time.Millisecond)
+	return l.Lock.Write(ctx, base, r)
+}
+
+// TestAHandThatNeverRestsIsMendedOnceARenewInterval at once, and with each renewal.
+func TestAHandThatNeverRestsIsMendedOnceARenewInterval(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		before := a.link.Calls("write")
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+			time.Sleep(130 * time.Millisecond) // no part of a RenewInterval: no two writes meet
+			s.write(func(r *election.Record) { r.LeaseDuration = time.Second })
+			synctest.Wait()
+		}
+		if n := a.link.Calls("write") - before; n > 61 {
+			t.Errorf("%d writes in a minute", n)
+		}
+		a.Stays()
+	})
+}
