@@ -314,8 +314,9 @@ func (r *run) keep(l *leadership, left time.Duration) {
 }
 
 // renew puts this term's next renewal in the place of the newest version. It
-// keeps what before says that is not about the holder.
+// keeps what before says that is not about the holder or its term.
 func (r *run) renew(l *leadership, before Record, limit time.Duration) {
+	before.AcquireTime, before.Transitions = l.wrote.AcquireTime, l.wrote.Transitions
 	details := r.config.Candidate.details()
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
 	if l.held {
