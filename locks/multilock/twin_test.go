@@ -135,6 +135,11 @@ func given(r election.Record) election.Record {
 	return r
 }
 
+func lasting(r election.Record, d time.Duration) election.Record {
+	r.LeaseDuration = d
+	return r
+}
+
 func cleared(r election.Record) election.Record {
 	r.Holder, r.LeaseDuration = "", time.Second
 	return r
@@ -153,10 +158,13 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 	}{
 		"the same renewal":                         {governing: of(ours("Z", 2)), legacy: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime},
 		"half a renewal of ours is none":           {governing: of(ours("Z", 2)), legacy: of(ours("Z", 4)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime},
+		"the Lease's duration changed by hand":     {governing: of(lasting(ours("Z", 2), time.Second)), legacy: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
+		"the legacy duration changed by hand":      {governing: of(ours("Z", 2)), legacy: of(lasting(ours("Z", 2), time.Hour)), holder: "Z", lease: time.Hour, renewed: ours("", 2).RenewTime, partial: true},
 		"the Lease alone renewed":                  {governing: of(ours("Z", 4)), legacy: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 4).RenewTime},
 		"client-go's MultiLock":                    {governing: of(ours("L", 2)), legacy: of(theirs("L", 2)), holder: "L", lease: 15 * time.Second, renewed: ours("", 2).RenewTime},
 		"half a renewal of theirs may be one":      {governing: of(ours("L", 2)), legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
 		"different holders":                        {governing: of(ours("Z", 2)), legacy: of(theirs("L", 4)), holder: both, lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
+		"two holders, the shorter lease last":      {governing: of(lasting(ours("Z", 2), time.Hour)), legacy: of(theirs("L", 4)), holder: both, lease: time.Hour, renewed: theirs("", 4).RenewTime},
 		"different holders with an older clock":    {governing: of(ours("Z", 8)), legacy: of(theirs("L", 4)), holder: both, lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
 		"no Lease":                                 {legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime, partial: true},
 		"no legacy object":                         {governing: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
@@ -164,6 +172,7 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 		"a free legacy object":                     {governing: of(ours("Z", 2)), legacy: of(cleared(theirs("L", 4))), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
 		"an object without a record":               {governing: of(ours("Z", 2)), legacy: &election.Record{}, holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
 		"both given up":                            {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime, released: true},
+		"the legacy object given up last":          {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 4))), lease: time.Second, renewed: ours("", 4).RenewTime, released: true},
 		"both cleared by somebody":                 {governing: of(cleared(ours("Z", 2))), legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
 		"the legacy object alone cleared":          {governing: &election.Record{}, legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
 		"a legacy object that ours gave up, alone": {legacy: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},

@@ -643,3 +643,68 @@ func twinSchedule(s *twinStage, dice *rand.Rand) {
 	}
 	s.t.Errorf("nobody leads after all was mended: held by %q", s.holders())
 }
+
+// TestALegacyRecordThatAHandEmptiedIsNotGivenUp: its elector works on. The Lease
+// beside it has been free for long, which says nothing of that.
+func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		renewed time.Duration
+		wait    time.Duration
+	}{
+		"a hand emptied it":      {0, 2 * twinLease},
+		"its elector gave it up": {time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			twinScenario(t, func(s *twinStage) {
+				held := theirs("L", 4)
+				held.LeaseDuration = 2 * twinLease
+				s.put(s.governing, given(ours("Z", 2)))
+				s.put(s.legacy, held)
+				b := s.start("b")
+				time.Sleep(twinInterval)
+				empty := cleared(held)
+				empty.RenewTime = held.RenewTime.Add(tc.renewed)
+				s.put(s.legacy, empty)
+				from := time.Now()
+				<-b.leading
+				if took := time.Since(from); took != tc.wait {
+					t.Errorf("b leads after %v, want %v", took, tc.wait)
+				}
+			})
+		})
+	}
+}
+
+// TestAHandOnEitherRecordOfATwinIsMendedAtOnce: legacy electors go by the one, and
+// candidates by the other.
+func TestAHandOnEitherRecordOfATwinIsMendedAtOnce(t *testing.T) {
+	for name, hand := range map[string]func(*election.Record){
+		"a shorter lease": func(r *election.Record) { r.LeaseDuration = time.Second },
+		"no holder":       func(r *election.Record) { r.Holder = "" },
+	} {
+		for side, pick := range map[string]func(*twinStage) *electiontest.Memory{
+			"governing": func(s *twinStage) *electiontest.Memory { return s.governing },
+			"legacy":    func(s *twinStage) *electiontest.Memory { return s.legacy },
+		} {
+			t.Run(name+", "+side, func(t *testing.T) {
+				twinScenario(t, func(s *twinStage) {
+					a := s.start("a")
+					<-a.leading
+					time.Sleep(twinInterval + twinInterval/4)
+					r := s.read(pick(s)).Record
+					hand(&r)
+					s.put(pick(s), r)
+					time.Sleep(time.Millisecond)
+					for what, lock := range map[string]*electiontest.Memory{"governing": s.governing, "legacy": s.legacy} {
+						if now := s.read(lock).Record; now.Holder != "a" || now.LeaseDuration != twinLease {
+							t.Errorf("the %s record is %+v", what, now)
+						}
+					}
+					if len(a.ended) > 0 {
+						t.Error("the term has ended")
+					}
+				})
+			})
+		}
+	}
+}

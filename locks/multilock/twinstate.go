@@ -64,7 +64,7 @@ func (s *twinState) record() (r election.Record, partial bool) {
 	case !s.legacy.Version.Exists():
 		return g, true
 	case g.Holder == l.Holder:
-		return s.agreed(), false
+		return s.agreed()
 	case l.Holder == "":
 		return g, true
 	case g.Holder == "":
@@ -84,16 +84,25 @@ func unreleased(r election.Record) election.Record {
 	return r
 }
 
-// agreed is the record where both have the same holder, or none.
-func (s *twinState) agreed() election.Record {
+// agreed is the record where both have the same holder, or none. The one that was
+// emptied last says whether it was given up. Where a hand changed the duration of
+// one of ours, the longer one counts, and the holder mends it.
+func (s *twinState) agreed() (r election.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
 	switch {
 	case g.Holder == "" && !isReleased(l):
-		return l
-	case g.Holder == "", isOurs(l), sameRenewal(g, l):
-		return g
+		return l, false
+	case g.Holder == "":
+		newer, _ := s.order()
+		return newer, false
+	case isOurs(l) && sameRenewal(g, l):
+		partial = g.LeaseDuration != l.LeaseDuration
+		g.LeaseDuration = max(g.LeaseDuration, l.LeaseDuration)
+		return g, partial
+	case isOurs(l), sameRenewal(g, l):
+		return g, false
 	}
-	return s.merged(g)
+	return s.merged(g), false
 }
 
 // disputed is the record where both have a holder, and not the same.
