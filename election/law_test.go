@@ -243,3 +243,84 @@ func TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained(t *testing.T) {
 		}
 	})
 }
+
+// TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust: client-go
+// compares times in whole seconds, and counts from the first of two renewals in one
+// second.
+func TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		time.Sleep(interval)
+		synctest.Wait()
+		seen := s.record().RenewTime
+		time.Sleep(900 * time.Millisecond)
+		s.write(func(r *election.Record) { r.LeaseDuration = time.Second }) // which is mended at once
+		synctest.Wait()
+		if now := s.record().RenewTime; now.Equal(seen) || now.Unix() != seen.Unix() {
+			t.Fatalf("renewed at %v and %v: this tests nothing", seen, now)
+		}
+		a.link.Set(cut)
+		a.Loses()
+		if stopped, free := time.Now().Add(a.Timing().StopGrace), seen.Add(lease); stopped.After(free) {
+			t.Errorf("its work may end at %v, and client-go takes the lock at %v", stopped, free)
+		}
+	})
+}
+
+// TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion, where a watch leaves states
+// out: while its watch was broken another may have had the lock.
+func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b", func(c *election.Config) { c.Lock = coarse{c.Lock, time.Second} })
+		a.link.Set(cut)
+		s.lock.Delete()
+		a.Stop()
+		time.Sleep(lease - 2*time.Second) // b has heard of it for all but three seconds of a lease
+		b.link.Set(electiontest.Fault{Err: errors.New("503")})
+		c := s.start("c")
+		c.Leads()
+		c.link.Set(cut)
+		s.lock.Delete()
+		s.lock.Expire()
+		b.link.Set(electiontest.Fault{})
+		b.Leads() // the checks of the history do the rest
+	})
+}
+
+// What another holder's lease says counts where it is longer than the own one, as in
+// a rollout that shortens LeaseDuration.
+
+func TestS4WhoLearnsByAReadThatALongerLeaseIsGoneWaitsThatLong(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			*r = election.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		})
+		b := s.start("b")
+		b.link.Set(cut)
+		time.Sleep(lease)
+		s.lock.Delete()
+		b.link.Set(electiontest.Fault{})
+		_, took := b.Leads()
+		if took < 2*lease {
+			t.Errorf("b leads %v after it could read again", took)
+		}
+	})
+}
+
+func TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast(t *testing.T) {
+	scenario(t, func(s *stage) {
+		s.write(func(r *election.Record) {
+			*r = election.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		})
+		c := s.start("c")
+		s.lock.Delete()
+		synctest.Wait()
+		time.Sleep(2*lease - time.Second)
+		c.link.Set(electiontest.Fault{Mute: true})
+		_, took := c.Leads()
+		s.want("c leads", took, time.Second+2*lease)
+	})
+}

@@ -73,6 +73,41 @@ func TestS4AWatchThatBeganAnewProvesNothingOfBefore(t *testing.T) {
 	})
 }
 
+// lagging is a lock whose watches from nowhere begin at a version of the past, as on
+// a server that lags behind.
+type lagging struct {
+	election.Lock
+	at *atomic.Uint64
+}
+
+func (l lagging) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+	if at := l.at.Load(); from.Number == 0 && at > 0 {
+		from = election.Version{Number: at}
+		select {
+		case events <- election.Event{Snapshot: election.Snapshot{Version: from}, Bookmark: true, Gapless: true}:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return l.Lock.Watch(ctx, from, events)
+}
+
+// TestS4AWatchThatBeganAfterAnotherHadTheLockProvesNothing, though it shows all up
+// to the own creation from there.
+func TestS4AWatchThatBeganAfterAnotherHadTheLockProvesNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var at atomic.Uint64
+		c := deletedTwice(s, electiontest.Fault{Mute: true}, func(c *election.Config) { c.Lock = lagging{c.Lock, &at} })
+		s.lock.Expire()
+		at.Store(s.History.Terms()[1].Token + 1) // where b's record was deleted
+		time.Sleep(5 * time.Second)              // b trusts its term for twice that
+		c.link.Set(electiontest.Fault{})
+		if _, took := c.Leads(); took < lease-5*time.Second {
+			t.Errorf("c leads after %v", took)
+		}
+	})
+}
+
 func TestS4WhoMakesADeletedRecordAnewLeadsAtOnceWhereTheWatchLeavesNothingOut(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -261,6 +261,15 @@ func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing
 	}
 }
 
+// TestM6AnEventOfThePastDoesNotArmAShield that was read unarmed since.
+func TestM6AnEventOfThePastDoesNotArmAShield(t *testing.T) {
+	s := holder(shield(11, false, me))
+	if err := s.take(shield(10, true, me), start); err != nil {
+		t.Errorf("the term ends: %v", err)
+	}
+	s.wants(t, "unarmed at version 11", count)
+}
+
 func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 	s := holder(shield(1, true, me))
 	s.settled = start.Add(5 * time.Second)
