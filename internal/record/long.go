@@ -25,6 +25,6 @@ func (w *LongWarning) See(log logr.Logger, lock election.Description, d time.Dur
 	if d <= MaxDuration || w.warned.Swap(int64(d)) == int64(d) {
 		return
 	}
-	log.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; if no holder is alive, remove the "+lock.Kind+"'s holderIdentity and its annotation zonelect.dev/holder by hand",
+	log.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; if no holder is alive, set the "+lock.Kind+"'s leaseDurationSeconds to 1 and its renewTime to the present time by hand",
 		"lock", lock.String(), "leaseDuration", d)
 }

@@ -81,6 +81,38 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 	}
 }
 
+// TestAStrategyAndAPreferredHolderAreKeptAndNeverObeyed: they are for the candidates
+// of kube-apiserver's coordinated election, of which a candidate of this library is
+// none.
+func TestAStrategyAndAPreferredHolderAreKeptAndNeverObeyed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t)
+		synctest.Wait()
+		spec := func() object {
+			p.server.Mu.Lock()
+			defer p.server.Mu.Unlock()
+			return maps.Clone(p.server.Objects[path]["spec"].(object))
+		}
+		p.server.Change(path, func(o object) {
+			o["spec"].(object)["strategy"], o["spec"].(object)["preferredHolder"] = "OldestEmulationVersion", "b"
+		})
+		sent := p.requests
+		before := spec()["renewTime"]
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		now := spec()
+		if now["renewTime"] == before || now["holderIdentity"] != "a" || !maps.Equal(p.led, map[string]int{"a": 1}) {
+			t.Errorf("terms began: %v, and the Lease is %v", p.led, now)
+		}
+		if now["strategy"] != "OldestEmulationVersion" || now["preferredHolder"] != "b" {
+			t.Errorf("not kept: %v", now)
+		}
+		if n := p.requests - sent; n > 40 {
+			t.Errorf("it had %d requests sent in a minute", n)
+		}
+	})
+}
+
 // pair is a leader and a follower that know each other.
 type pair struct {
 	server   *apiServer

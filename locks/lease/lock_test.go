@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/internal/record"
 )
 
 const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
@@ -286,7 +285,7 @@ func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 			t.Errorf("%d warnings, want %d: %v", len(warnings), want, warnings)
 		}
 	}
-	if hint := "remove the Lease's holderIdentity and its annotation " + record.AnnotationHolder; !strings.Contains(warnings[0], hint) {
+	if hint := "set the Lease's leaseDurationSeconds to 1 and its renewTime to the present time"; !strings.Contains(warnings[0], hint) {
 		t.Errorf("%s\ndoes not say: %s", warnings[0], hint)
 	}
 }

@@ -260,7 +260,8 @@ func unheldGarbage(t *testing.T, b *testbed.Testbed) {
 	own := quick.LeaseDuration
 	atOnce(t, map[string]row{
 		"nothing at all":            {`{}`, 0},
-		"nil holder":                {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":60,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 0},
+		"nil holder":                {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 0},
+		"emptied by a hand":         {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":5,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 5 * time.Second},
 		"empty holder":              {`{"spec":{"holderIdentity":"","leaseDurationSeconds":60}}`, 0},
 		"nil duration":              {`{"spec":{"holderIdentity":"ghost"}}`, own},
 		"renewed in a far future":   {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"renewTime":"9999-12-31T23:59:59.999999Z"}}`, time.Second},
@@ -385,10 +386,10 @@ func aLeaseOfYears(t *testing.T, b *testbed.Testbed) {
 			t.Errorf("warned of it %d times, want once", n)
 		}
 		// What the warning says to do.
-		if c.logged("holderIdentity and its annotation zonelect.dev/holder") == 0 {
+		if c.logged("leaseDurationSeconds to 1 and its renewTime to the present time") == 0 {
 			t.Errorf("the warning does not say what to do")
 		}
-		c.patch(`{"metadata":{"annotations":{"zonelect.dev/holder":null}},"spec":{"holderIdentity":null}}`)
+		c.patch(`{"spec":{"leaseDurationSeconds":1,"renewTime":"` + time.Now().UTC().Format(metav1.RFC3339Micro) + `"}}`)
 		c.sees("held with a token", noted(a.leads()))
 	})
 }
