@@ -439,8 +439,8 @@ func (r *run) renewed(l *leadership, a answer, now time.Time) {
 }
 
 // mend has the record written again where it is not what was written last. It does
-// so at once the first time, for others go by it; as long as that does not help,
-// renewals alone do it: admission may change each write. A request that is under
+// so at once the first time, for others go by it, or a second after the last time; as
+// long as that does not help, renewals alone do it: admission may change each write. A request that is under
 // way, or is to be repeated, mends it as well.
 func (r *run) mend(l *leadership) {
 	newest, now := r.judge.newest, time.Now()
@@ -448,13 +448,14 @@ func (r *run) mend(l *leadership) {
 	case r.courier.busy(), !l.doubt.IsZero():
 	case !newest.Partial && !l.changed(newest.Record):
 		l.mended = false
-	case !l.mended && !now.Before(l.mendAt):
+	case !l.mended:
 		what := "somebody changed the record"
 		if newest.Partial {
 			what = "part of the record is gone"
 		}
 		r.log.Info(what+": mending it", "token", l.term.Token)
-		l.mended, l.mendAt, l.renewAt = true, now.Add(r.config.Timing.RenewInterval), now
+		at := latest(now, l.mendAt)
+		l.mended, l.mendAt, l.renewAt = true, at.Add(r.config.Timing.spacing()), earliest(l.renewAt, at)
 	}
 }
 

@@ -171,8 +171,7 @@ func (l slowed) Write(ctx context.Context, base election.Version, r election.Rec
 	return l.Lock.Write(ctx, base, r)
 }
 
-// TestAHandThatNeverRestsIsMendedOnceARenewInterval at once, and with each renewal.
-func TestAHandThatNeverRestsIsMendedOnceARenewInterval(t *testing.T) {
+func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
