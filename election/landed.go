@@ -35,7 +35,7 @@ func (w *sentWrites) add(r request, sent moment) {
 func (w sentWrites) landed(s Snapshot) (sentWrite, bool) {
 	if s.Version.Exists() && !s.Partial {
 		for _, write := range w {
-			if s.Record.sameRenewal(write.record) {
+			if s.Record.sameRenewal(write.record) && s.Record.Details.Nonce == write.record.Details.Nonce {
 				return write, true
 			}
 		}

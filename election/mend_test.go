@@ -177,7 +177,7 @@ func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
 		a.Leads()
 		before := a.link.Calls("write")
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-			time.Sleep(130 * time.Millisecond) // no part of a RenewInterval: no two writes meet
+			time.Sleep(131700 * time.Microsecond) // no part of a second: no two writes meet
 			s.write(func(r *election.Record) { r.LeaseDuration = time.Second })
 			synctest.Wait()
 		}
