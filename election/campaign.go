@@ -8,8 +8,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // prepareLead is how long before an expiry a candidate that is about to take
@@ -23,6 +21,7 @@ type campaign struct {
 
 	unsure    bool             // nothing is written before a read has told how things are
 	wish      bool             // a read would be good, but nothing waits for it
+	wishAt    time.Time        // no read that nothing waits for before this
 	retryAt   time.Time        // no read before this
 	claimAt   time.Time        // no write before this: the last may have landed
 	heard     time.Time        // when there was news of the lock, by any way
@@ -34,9 +33,13 @@ type campaign struct {
 	overtaken int              // how many requests were overtaken since there was an answer
 	lead      time.Duration    // how long before an expiry the connection is made sure of
 	writes    sentWrites
-	rewatch   bool // the read on its way is to be followed by another watch
-	blind     bool // since the last read things may have happened unseen
-	retries   *backoff.ExponentialBackOff
+	rewatch   bool    // the read on its way is to be followed by another watch
+	blind     bool    // since the last read things may have happened unseen
+	retries   *pauses // between reads that fail
+	refusals  *pauses // between writes that fail or are refused
+
+	// What all do at the same moment this candidate does later or earlier by this.
+	turn, prepareEarly time.Duration
 
 	denied  *Version // what the last write was to replace, if it met a conflict
 	barred  bool     // the lock's guardian does not let this candidate campaign
@@ -57,6 +60,7 @@ const (
 // news notes that the lock changed: all waiting starts anew.
 func (c *campaign) news(now time.Time) {
 	c.heard, c.asked, c.prepared = now, false, false
+	c.refusals.reset()
 }
 
 // silence is how long nothing is heard until this candidate asks by itself. A
@@ -89,14 +93,14 @@ func (c *campaign) next(now, free time.Time, known bool, waitsFor *flight) (acti
 		}
 		return wait, later
 	}
-	if (c.unsure || c.wish) && at(c.retryAt) {
+	if c.unsure && at(c.retryAt) || c.wish && at(latest(c.wishAt, c.retryAt)) {
 		return readOnce, now
 	}
 	if !known {
 		return wait, later
 	}
-	quiet := c.heard.Add(c.silence())
-	if !c.prepared && at(latest(free.Add(-c.lead), quiet, c.retryAt)) {
+	quiet := c.heard.Add(c.silence() + c.turn)
+	if !c.prepared && at(latest(free.Add(-c.lead-c.prepareEarly), quiet, c.retryAt)) {
 		return readFresh, now
 	}
 	if !c.asked && at(latest(quiet, c.retryAt)) {
@@ -130,9 +134,9 @@ type victory struct {
 // what it won meanwhile.
 func (r *run) campaign(ctx context.Context) (victory, error) {
 	interval := r.config.Timing.RenewInterval
-	c := &campaign{timing: r.config.Timing, unsure: true, retries: retries(interval/10, interval)}
+	c := &campaign{timing: r.config.Timing, unsure: true, retries: newPauses(interval/10, interval, r.share), refusals: newPauses(interval/10, 4*interval, r.share)}
 	if r.judge.own() {
-		c.retries = retries(interval/10, interval/4) // it is within a precedence that the lock can be had back
+		c.retries = newPauses(interval/10, interval/4, r.share) // it is within a precedence that the lock can be had back
 	}
 	c.news(time.Now())
 	r.outage = outage{after: c.timing.RenewDeadline, precedence: c.timing.Precedence, answered: time.Now()}
@@ -155,7 +159,9 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			r.heard(c, e)
 		case err := <-r.watcher.ended:
 			r.watchEnded(err)
-			c.wish, c.blind = c.wish || err != nil, c.blind || err != nil
+			if err != nil {
+				c.wish, c.blind, c.wishAt = true, true, time.Now().Add(r.turnNow())
+			}
 		case clearance := <-r.clearances:
 			r.cleared(clearance)
 		case peers := <-r.met:
@@ -191,6 +197,7 @@ func (r *run) proceed(c *campaign) time.Time {
 		c.victory = victory{} // another one was faster, or the holder lives
 	}
 	c.barred = !r.clearance.Granted || r.unfit()
+	c.turn, c.prepareEarly = r.turn(free.headStart), r.prepareEarly(free.headStart)
 	c.patience = r.impatience(c)
 	c.lead = max(prepareLead, min(2*r.courier.took, c.timing.LeaseDuration/4))
 	do, until := c.next(now, free.at, known, r.courier.newest)
@@ -227,7 +234,8 @@ func (r *run) free() (freeing, bool) {
 	switch {
 	case !known || free.cause == CauseReclaimed: // nobody else can have that
 	case free.handover.To != r.config.Candidate.Identity:
-		free.at = latest(free.at.Add(free.handover.Precedence+r.headStart(free)), r.holdOff)
+		free.headStart = r.headStart(free)
+		free.at = latest(free.at.Add(free.handover.Precedence+free.headStart), r.holdOff)
 	case r.fitness.problem == nil:
 		return free, known
 	}
@@ -326,8 +334,8 @@ func (r *run) answered(c *campaign, a answer) bool {
 		c.denied = &a.base
 	}
 	if failed {
-		c.retryAt = now.Add(c.retries.NextBackOff())
-		c.claimAt = a.sent.awake.Add(r.config.Timing.spacing())
+		c.retryAt = now.Add(c.retries.next() + r.turnNow())
+		c.claimAt = latest(a.sent.awake.Add(r.config.Timing.spacing()), now.Add(c.refusals.next()))
 	}
 	return false
 }
@@ -350,18 +358,19 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 		if a.newest {
 			r.note(opRead, a.err)
 			c.wish = true
-			c.retryAt = now.Add(c.retries.NextBackOff())
+			c.retryAt = now.Add(c.retries.next() + r.turnNow())
 		}
 		return
 	}
 	r.note(opRead, nil)
-	c.retries.Reset()
+	r.measure(a)
+	c.retries.reset()
 	news := r.observeRead(a, c.blind, now)
 	if a.newest || news {
 		c.unsure = false
 	}
 	if r.stands(c.denied) {
-		c.claimAt = now.Add(r.config.Timing.RenewInterval / 10)
+		c.claimAt = now.Add(c.refusals.next())
 	}
 	c.blind = false
 	r.settle()
@@ -372,7 +381,7 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	} else if a.fresh() {
 		// One read answers for both, the silence and an expiry that is near.
 		free, known := r.free()
-		c.asked, c.prepared = true, known && !free.at.After(now.Add(c.lead))
+		c.asked, c.prepared = true, known && !free.at.After(now.Add(c.lead+r.prepareEarly(free.headStart)))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from what is known, and leaves nothing out
 		r.watcher.resume = a.snapshot.Version
@@ -403,7 +412,7 @@ func (r *run) heard(c *campaign, e Event) {
 
 // watchEnded notes that the watch is over.
 func (r *run) watchEnded(err error) {
-	r.watcher.end(err, time.Now())
+	r.watcher.end(err, time.Now(), r.turnNow())
 	if !errors.Is(err, ErrVersionExpired) {
 		r.note(opWatch, err)
 	}

@@ -41,6 +41,9 @@ type Takeover struct {
 	Peers []Peer
 	// Evacuated are the zones that leadership is wanted out of now.
 	Evacuated []string
+	// RoundTrip is how long a request of this candidate takes, about; zero where
+	// that is not known.
+	RoundTrip time.Duration
 }
 
 // Config holds what an [Elector] needs. Lock and Candidate.Identity are
@@ -90,7 +93,9 @@ type Config struct {
 	// HeadStart returns how long this candidate leaves a free lock to others.
 	// It only ever delays: negative counts as zero. It must return at once and
 	// be pure, for it is called often: at each event for this candidate, and for
-	// each of the Peers whenever one of them changes. Nil means no delay.
+	// each of the Peers whenever one of them changes. Nil means Timing.Spread, which
+	// keeps a crowd from writing at one instant. Candidates that have none ask at
+	// the same moment, and write then.
 	HeadStart func(Takeover) time.Duration
 	// Peers runs beside the elector as long as Run does, and tells which
 	// candidates there are, now and whenever that changes. Only its latest word

@@ -170,6 +170,8 @@ type run struct {
 	judge      judge
 	courier    *courier
 	watcher    *watcher
+	share      float64          // of this candidate, see share
+	trips      [2]time.Duration // how long the last reads took
 	watching   context.Context
 	unwatch    context.CancelFunc
 	problems   map[operation]error // by kind
@@ -206,10 +208,11 @@ func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) er
 			forfeit:      e.forfeit.Load(),
 		},
 		courier:  newCourier(e.config.Lock, e.clock, &e.pulse),
-		watcher:  newWatcher(e.config.Lock, e.config.Timing.RenewInterval),
+		share:    share(e.config.Lock.Describe(), e.config.Candidate.Identity),
 		problems: map[operation]error{},
 		noShows:  map[string]noShow{},
 	}
+	r.watcher = newWatcher(e.config.Lock, newPauses(e.config.Timing.RenewInterval/10, 15*e.config.Timing.RenewInterval, r.share))
 	if r.log.GetSink() == nil {
 		r.log = logr.FromContextOrDiscard(ctx)
 	}

@@ -78,6 +78,8 @@ type freeing struct {
 	// handover is what the holder said about who leads next when it gave the
 	// lock up. It may only delay.
 	handover Handover
+	// headStart is what run.free has added to at.
+	headStart time.Duration
 }
 
 // observe takes in a snapshot that was seen at now, by a watch or in the

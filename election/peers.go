@@ -44,6 +44,7 @@ func (r *run) takeover(f freeing) Takeover {
 		Candidate:    r.config.Candidate,
 		Peers:        r.peers,
 		Evacuated:    evacuated(r.judge.renewal.Evacuated, time.Now()),
+		RoundTrip:    r.roundTrip(),
 	}
 }
 
@@ -54,7 +55,7 @@ func (r *run) headStart(f freeing) time.Duration {
 
 func (r *run) headStartOf(t Takeover) time.Duration {
 	if r.config.HeadStart == nil {
-		return 0
+		return r.config.Timing.Spread(t)
 	}
 	return max(0, r.config.HeadStart(t))
 }

@@ -16,7 +16,7 @@ import (
 func (r *run) release(token uint64, trace string, handover Handover, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
-	delays := retries(timing.RenewInterval/10, timing.RenewInterval)
+	delays := newPauses(timing.RenewInterval/10, timing.RenewInterval, r.share)
 	limit, doubt := r.patience(), time.Time{}
 	if unsure {
 		doubt = time.Now()
@@ -45,7 +45,7 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
 		if a.err != nil && !a.conflict() {
 			limit, doubt = 2*limit, a.sent.awake // the server may be slow, or its connection dead
-			pause(r.requests, delays.NextBackOff())
+			pause(r.requests, delays.next())
 		}
 	}
 	return false

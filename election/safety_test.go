@@ -49,12 +49,16 @@ func (s *stage) candidate(identity string, change ...func(*election.Config)) *se
 	s.T.Helper()
 	link := electiontest.NewFaulty(s.lock)
 	s.T.Cleanup(func() { link.Set(electiontest.Fault{}) })
-	config := election.Config{Lock: link, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}}
+	config := election.Config{Lock: link, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}, HeadStart: none}
 	for _, f := range change {
 		f(&config)
 	}
 	return &seat{s.Seat(config), link}
 }
+
+// none is a head start that leaves out the spread, so that a test can tell to the
+// nanosecond when a lock is taken.
+func none(election.Takeover) time.Duration { return 0 }
 
 // start makes a candidate and lets it campaign until all is quiet.
 func (s *stage) start(identity string, change ...func(*election.Config)) *seat {

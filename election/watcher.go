@@ -14,22 +14,22 @@ import (
 
 // watcher keeps one watch on the lock, in a goroutine of its own.
 type watcher struct {
-	lock    Lock
-	events  chan Event // of the watch that runs; nil before the first
-	ended   chan error
-	began   time.Time
-	heard   time.Time // when the watch last said anything
-	resume  Version   // where the next watch goes on from
-	newest  uint64    // the last version that it spoke of
-	after   uint64    // it leaves out nothing from this version on; zero if that is not known
-	cancel  context.CancelFunc
-	again   time.Time // when to start the next; zero while one runs
-	backoff *backoff.ExponentialBackOff
-	wait    sync.WaitGroup
+	lock   Lock
+	events chan Event // of the watch that runs; nil before the first
+	ended  chan error
+	began  time.Time
+	heard  time.Time // when the watch last said anything
+	resume Version   // where the next watch goes on from
+	newest uint64    // the last version that it spoke of
+	after  uint64    // it leaves out nothing from this version on; zero if that is not known
+	cancel context.CancelFunc
+	again  time.Time // when to start the next; zero while one runs
+	pauses *pauses
+	wait   sync.WaitGroup
 }
 
-func newWatcher(lock Lock, interval time.Duration) *watcher {
-	return &watcher{lock: lock, cancel: func() {}, backoff: retries(interval/10, 15*interval)}
+func newWatcher(lock Lock, p *pauses) *watcher {
+	return &watcher{lock: lock, cancel: func() {}, pauses: p}
 }
 
 // start ends the watch that runs, if any, and begins another one.
@@ -68,19 +68,19 @@ func (w *watcher) hear(e Event, now time.Time) {
 	if w.after == 0 {
 		w.after = w.newest
 	}
-	w.backoff.Reset()
+	w.pauses.reset()
 }
 
-// end notes that the watch is over, with err, and when to start the next: at
-// once after one that ended by itself and was not short, else after a while.
-func (w *watcher) end(err error, now time.Time) {
+// end notes that the watch is over, with err, and when to start the next: in
+// turn after one that ended by itself and was not short, else after a while.
+func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 	w.cancel()
-	w.ended, w.events, w.again = nil, nil, now
+	w.ended, w.events, w.again = nil, nil, now.Add(turn)
 	if errors.Is(err, ErrVersionExpired) {
 		w.resume = Version{}
 	}
 	if err != nil || now.Sub(w.began) < time.Second {
-		w.again = now.Add(w.backoff.NextBackOff())
+		w.again = w.again.Add(w.pauses.next())
 	}
 }
 

@@ -54,7 +54,9 @@ type Order struct {
 //
 // A candidate that knows no peers takes all zones to have candidates: it waits
 // a Step for each preferred zone before its own, or for all of them and one more
-// in the zone of a silent holder, or for LeaseDuration in an evacuated one.
+// in the zone of a silent holder, or for LeaseDuration less two Steps in an
+// evacuated one. To that comes its election.Timing.Spread, so that a crowd does
+// not go at one instant.
 func (o Order) HeadStart(t election.Takeover) time.Duration {
 	timing := o.Timing.WithDefaults()
 	if len(t.Peers) == 0 {
@@ -71,11 +73,12 @@ func (o Order) HeadStart(t election.Takeover) time.Duration {
 // delays returns how long each of a queue leaves the lock to those before it.
 func delays(queue []place, timing election.Timing) []time.Duration {
 	all := make([]time.Duration, 0, len(queue))
-	slot := min(Slot(timing), timing.LeaseDuration/time.Duration(max(1, len(queue))))
+	// Where there are too many for that, those at the front keep their Slot.
+	least := min(Slot(timing), timing.LeaseDuration/time.Duration(2*max(1, len(queue))))
 	var delay, steps time.Duration
 	for i, p := range queue {
 		if i > 0 {
-			delay += slot
+			delay += Slot(timing)
 			if p.group != queue[i-1].group {
 				steps += Step(timing)
 			}
@@ -85,16 +88,18 @@ func delays(queue []place, timing election.Timing) []time.Duration {
 			delay = max(delay, timing.LeaseDuration)
 		}
 		behind := time.Duration(len(queue) - 1 - i)
-		all = append(all, min(delay, timing.LeaseDuration-behind*slot))
+		all = append(all, min(delay, timing.LeaseDuration-behind*least))
 	}
 	return all
 }
 
 func (o Order) unaware(t election.Takeover, timing election.Timing) time.Duration {
+	last := max(0, timing.LeaseDuration-2*Step(timing)) // a Spread is shorter than that
+	wait := min(time.Duration(o.standing(t.Candidate.Zone, t))*Step(timing), last)
 	if evacuated(t.Candidate.Zone, t) {
-		return timing.LeaseDuration
+		wait = last
 	}
-	return min(time.Duration(o.standing(t.Candidate.Zone, t))*Step(timing), timing.LeaseDuration)
+	return min(wait+timing.Spread(t), timing.LeaseDuration)
 }
 
 // place is a candidate's place in the queue.

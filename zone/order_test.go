@@ -177,13 +177,15 @@ func TestTheLocksOfAProgramAreSpreadOverItsReplicas(t *testing.T) {
 func TestWhoKnowsNoPeersTakesAllZonesToHaveSome(t *testing.T) {
 	o := zone.Order{Preferred: []string{"za", "zb"}}
 	silent := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Evacuated: []string{"ze"}}
-	for zone, want := range map[string]time.Duration{"zb": step, "zc": 2 * step, "": 2 * step, "za": 3 * step, "ze": lease} {
+	spread := func(o election.Takeover) time.Duration { return election.Timing{}.Spread(o) }
+	for zone, want := range map[string]time.Duration{"zb": step, "zc": 2 * step, "": 2 * step, "za": 3 * step, "ze": lease - 2*step} {
 		silent.Candidate = election.Candidate{Identity: "me", Zone: zone}
-		if got := o.HeadStart(silent); got != want {
-			t.Errorf("in zone %q: %v, want %v", zone, got, want)
+		if got := o.HeadStart(silent); got != want+spread(silent) {
+			t.Errorf("in zone %q: %v, want %v and its spread", zone, got, want)
 		}
 	}
-	if got := (zone.Order{}).HeadStart(election.Takeover{Candidate: election.Candidate{Identity: "me", Zone: "za"}}); got != 0 {
+	unwished := election.Takeover{Candidate: election.Candidate{Identity: "me", Zone: "za"}}
+	if got := (zone.Order{}).HeadStart(unwished); got != spread(unwished) {
 		t.Errorf("without any wish: %v", got)
 	}
 }

@@ -1,0 +1,133 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+const (
+	// crowd is how many candidates are planned for where nobody tells how many
+	// there are.
+	crowd = 500
+	// few candidates may do the same at the same moment.
+	few = 20
+)
+
+// Spread is the head start of a candidate that has no other order to go by. It
+// keeps candidates that learn at one instant that a lock is free from writing at
+// that instant. It is pure, and zero for a candidate that knows to be alone.
+//
+// How long it is follows from a hash of the identity and the lock. Few candidates
+// of a crowd get a short one, and many a long one: the number that have begun
+// grows exponentially, so that it is the first few who write, whether there are
+// three or 500, and the others see that the lock is taken. This is how multicast
+// receivers of unknown number keep from answering all at once (RFC 5740, 5.2.2).
+//
+// The spread is 0.31 x RenewInterval at most, and more where requests are slow,
+// up to two RenewIntervals. Of candidates that know no peers the first goes after
+// 0.26 x RenewInterval on average where it is the only one, 0.22 for three, 0.20
+// for five and 0.03 for 500.
+func (t Timing) Spread(o Takeover) time.Duration {
+	t = t.WithDefaults()
+	others := float64(crowd)
+	if len(o.Peers) > 0 {
+		others = float64(len(o.Peers) - 1)
+	}
+	growth := max(t.RenewInterval/20, 4*o.RoundTrip) // in which their number grows by e
+	growth = min(growth, t.RenewInterval*2/7)
+	return time.Duration(float64(growth) * math.Log1p(share(o.Lock, o.Candidate.Identity)*others))
+}
+
+// share is a candidate's place in a crowd, evenly distributed from 0 to 1.
+func share(lock Description, identity string) float64 {
+	sum := sha256.Sum256([]byte(lock.String() + "\x00" + identity))
+	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+}
+
+// turn is how much later than the first candidate this one asks what all have a
+// reason to ask at the same moment: after the holder fell silent, or their
+// watches or requests failed. start is its head start.
+func (r *run) turn(start time.Duration) time.Duration {
+	t := r.config.Timing
+	switch {
+	case start <= 0, 0 < len(r.peers) && len(r.peers) <= few:
+		return 0
+	case r.unordered():
+		return time.Duration(r.share * float64(t.RenewInterval) / 2)
+	}
+	// Before the lease ends there is also to be time for that request.
+	room := max(t.LeaseDuration-t.Silence()-prepareLead-t.AttemptTimeout, t.RenewInterval/2)
+	return time.Duration(float64(room) * min(1, float64(start)/float64(t.LeaseDuration)))
+}
+
+// unordered reports whether nothing ranks this candidate among the others but
+// its hash.
+func (r *run) unordered() bool {
+	return len(r.peers) == 0 || len(r.peers) > few && r.config.HeadStart == nil
+}
+
+// turnNow is the turn as things are.
+func (r *run) turnNow() time.Duration {
+	free, known := r.free()
+	if !known {
+		free.headStart = r.headStart(free)
+	}
+	return r.turn(free.headStart)
+}
+
+// prepareEarly is how much earlier than others a candidate makes sure of a living
+// connection for an expiry: those that go first do so, since most of a crowd that
+// does not know itself takes over at the end of its spread.
+func (r *run) prepareEarly(start time.Duration) time.Duration {
+	if start <= 0 || !r.unordered() {
+		return 0
+	}
+	return r.config.Timing.RenewInterval/2 - r.turn(start)
+}
+
+// measure notes how long a request took. One on a fresh connection takes three
+// round trips: TCP, TLS and its own. The shorter of two counts, for a dial may
+// have been lost.
+func (r *run) measure(a answer) {
+	took := a.end.Sub(a.sent.awake)
+	if a.fresh() {
+		took /= 3
+	}
+	if r.trips[1] == 0 {
+		r.trips[1] = took
+	}
+	r.trips[0], r.trips[1] = r.trips[1], took
+}
+
+func (r *run) roundTrip() time.Duration { return min(r.trips[0], r.trips[1]) }
+
+// pauses are delays that grow, and differ from half to one and a half of that by
+// the candidate and by how many there were. The same candidate has the same
+// each time.
+type pauses struct {
+	growing *backoff.ExponentialBackOff
+	share   float64
+}
+
+// newPauses returns pauses that grow from first to most, without end.
+func newPauses(first, most time.Duration, share float64) *pauses {
+	growing := retries(first, most)
+	growing.RandomizationFactor = 0
+	growing.Reset()
+	return &pauses{growing, share}
+}
+
+func (p *pauses) next() time.Duration {
+	pause := time.Duration(float64(p.growing.NextBackOff()) * (0.5 + p.share))
+	_, p.share = math.Modf(p.share + 1/math.Phi) // the pauses of one candidate are as even as those of a crowd
+	return pause
+}
+
+func (p *pauses) reset() { p.growing.Reset() }

@@ -1,0 +1,123 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// spreads are those of candidates that know no peers, the first to go first.
+func spreads(lock, candidates int, trip time.Duration) []time.Duration {
+	all := make([]time.Duration, candidates)
+	for i := range all {
+		all[i] = election.Timing{}.Spread(election.Takeover{
+			Lock: election.Description{Name: fmt.Sprint("lock-", lock)}, RoundTrip: trip,
+			Candidate: election.Candidate{Identity: fmt.Sprint("c", i)},
+		})
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestOfACrowdThatDoesNotKnowItselfFewGoBeforeTheyHearOfTheFirst(t *testing.T) {
+	const locks = 300
+	for _, net := range []struct{ trip, watch time.Duration }{
+		{time.Millisecond, time.Millisecond}, {10 * time.Millisecond, 20 * time.Millisecond}, {200 * time.Millisecond, 200 * time.Millisecond},
+	} {
+		for _, candidates := range []int{3, 50, 500, 1000} {
+			over, sum := 0, 0
+			for lock := range locks {
+				all := spreads(lock, candidates, net.trip)
+				heard := all[0] + net.trip/2 + net.watch
+				n, _ := slices.BinarySearch(all, heard+1)
+				sum += n
+				if n > 5 {
+					over++
+				}
+			}
+			if over > locks/12 || sum > 3*locks || net.trip < 100*time.Millisecond && over > locks/100 {
+				t.Errorf("of %d candidates %v away, %.1f write on average, and more than five for %d of %d locks", candidates, net, float64(sum)/locks, over, locks)
+			}
+		}
+	}
+}
+
+func TestAFewCandidatesThatKnowNobodyGoSoon(t *testing.T) {
+	const locks = 500
+	for candidates, want := range map[int]time.Duration{1: 520, 2: 470, 3: 440, 5: 390, 500: 60} {
+		var sum, most time.Duration
+		for lock := range locks {
+			first := spreads(lock, candidates, 10*time.Millisecond)[0]
+			sum += first
+			most = max(most, first)
+		}
+		if mean := sum / locks; mean < (want-20)*time.Millisecond || mean > (want+20)*time.Millisecond {
+			t.Errorf("the first of %d goes after %v on average, documented are %d ms", candidates, mean, want)
+		}
+		if most > 622*time.Millisecond {
+			t.Errorf("the first of %d goes after %v", candidates, most)
+		}
+	}
+}
+
+func TestASpreadOfARenewIntervalOrTwoIsTheMostAndNobodyWaitsAlone(t *testing.T) {
+	o := election.Takeover{RoundTrip: time.Minute}
+	for i := range 1000 {
+		o.Candidate.Identity = fmt.Sprint("c", i)
+		if got := (election.Timing{}).Spread(o); got <= 0 || got > 2*interval {
+			t.Fatalf("%s waits %v", o.Candidate.Identity, got)
+		}
+	}
+	o.Peers = []election.Peer{{Candidate: o.Candidate}}
+	if got := (election.Timing{}).Spread(o); got != 0 {
+		t.Errorf("a candidate that is alone waits %v", got)
+	}
+}
+
+func TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn(t *testing.T) {
+	for start, want := range map[time.Duration][2]int{0: {1, 1}, time.Second: {0, 1}} {
+		scenario(t, func(s *stage) {
+			s.start("a").Leads()
+			b := s.start("b", func(c *election.Config) {
+				c.HeadStart = func(election.Takeover) time.Duration { return start }
+			})
+			time.Sleep(interval + interval/2)
+			b.link.Set(electiontest.Fault{Mute: true})
+			before := b.link.Calls("read")
+			time.Sleep(interval + 1)
+			soon := b.link.Calls("read") - before
+			time.Sleep(interval / 2)
+			if got := [2]int{soon, b.link.Calls("read") - before}; got != want {
+				t.Errorf("with a head start of %v: %d reads at the silence and until its turn, want %d", start, got, want)
+			}
+		})
+	}
+}
+
+func TestAServerThatRefusesAllWritesIsAskedEverMoreSeldom(t *testing.T) {
+	scenario(t, func(s *stage) {
+		link := electiontest.NewFaulty(s.lock)
+		s.start("a", func(c *election.Config) { c.Lock = refusing{link} })
+		time.Sleep(time.Minute)
+		first := link.Calls("read")
+		time.Sleep(10 * time.Minute)
+		if more := link.Calls("read") - first; first > 30 || more > 10*15 {
+			t.Errorf("%d tries in the first minute, and %d in ten more", first, more)
+		}
+	})
+}
+
+// refusing is a lock that says of all writes that another one was faster.
+type refusing struct{ *electiontest.Faulty }
+
+func (refusing) Write(context.Context, election.Version, election.Record) (election.Snapshot, error) {
+	return election.Snapshot{}, election.ErrConflict
+}
