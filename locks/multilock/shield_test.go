@@ -151,7 +151,7 @@ func (s *stage) shield(name string, to http.Handler, change ...func(*multilock.S
 
 func (s *stage) elect(lock election.Lock, candidate election.Candidate, to *way) *seat {
 	s.T.Helper()
-	c := &seat{s.Seat(election.Config{Lock: lock, Candidate: candidate}), to}
+	c := &seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, HeadStart: atOnce}), to}
 	c.Start()
 	return c
 }
@@ -760,3 +760,7 @@ func (s *stage) plain(name string, change ...func(*multilock.LeaseOnlyConfig)) *
 	}
 	return lock
 }
+
+// atOnce is a head start that leaves out the spread of candidates that do not
+// know each other.
+func atOnce(election.Takeover) time.Duration { return 0 }

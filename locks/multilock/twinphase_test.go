@@ -154,7 +154,7 @@ func (s *phaseStage) start(name string, change ...func(*TwinConfig)) *phaseSeat 
 
 func (s *phaseStage) elect(lock election.Lock, name string) *electiontest.Seat {
 	s.T.Helper()
-	c := s.Seat(election.Config{Lock: lock, Candidate: election.Candidate{Identity: name}})
+	c := s.Seat(election.Config{Lock: lock, Candidate: election.Candidate{Identity: name}, HeadStart: atOnce})
 	c.Start()
 	return c
 }
