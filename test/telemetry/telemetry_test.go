@@ -82,6 +82,7 @@ func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
 		leading: make(chan election.Term, 100),
 	}
 	config := election.Config{
+		HeadStart: func(election.Takeover) time.Duration { return 0 }, // no spread
 		Lock:      c.link,
 		Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity},
 		TracerProvider: sdktrace.NewTracerProvider(
