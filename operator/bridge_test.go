@@ -40,7 +40,7 @@ func startReplica(t *testing.T, lock election.Lock, identity string, change ...f
 	for _, f := range change {
 		f(r)
 	}
-	e, err := election.New(election.Config{Lock: r.link, Candidate: election.Candidate{Identity: identity}})
+	e, err := election.New(election.Config{Lock: r.link, Candidate: election.Candidate{Identity: identity}, HeadStart: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}

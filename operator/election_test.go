@@ -233,15 +233,16 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 	expired := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Candidate: election.Candidate{Identity: "me", Zone: "zc"}}
 	const interval = election.RenewIntervalDefault
 	own := func(election.Takeover) time.Duration { return time.Minute }
+	spread := election.Timing{}.Spread(expired) // it knows no peers
 	for name, tc := range map[string]struct {
 		options Options
 		zone    string
 		want    time.Duration
 	}{
-		"nothing is preferred":        {Options{}, "zb", 0},
-		"but the failed leader's":     {Options{}, "za", interval},
-		"preferred":                   {Options{PreferredZones: []string{"zb"}}, "zb", 0},
-		"not preferred":               {Options{PreferredZones: []string{"zb"}}, "zc", interval},
+		"nothing is preferred":        {Options{}, "zb", spread},
+		"but the failed leader's":     {Options{}, "za", interval + spread},
+		"preferred":                   {Options{PreferredZones: []string{"zb"}}, "zb", spread},
+		"not preferred":               {Options{PreferredZones: []string{"zb"}}, "zc", interval + spread},
 		"the program has its own way": {Options{PreferredZones: []string{"zb"}, HeadStart: own}, "zb", time.Minute},
 	} {
 		expired.Candidate.Zone = tc.zone
