@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -35,14 +37,18 @@ const (
 // released when the work given to Run has returned nil.
 type Bridge struct {
 	elector Leader
-	asked   chan struct{} // closed when the lock is asked for first
+	asked   chan struct{} // closed when a LeaderElector asks for leadership first
 	ask     func()
-
-	lost error // why the leadership was lost; for Run, when the elector has ended
+	over    context.Context // ends with why the Bridge cannot go on
+	end     context.CancelCauseFunc
 
 	mu      sync.Mutex
-	leading bool // a term goes on, and the work behind it may begin or go on
-	closed  bool // the work stops or has returned: no term begins
+	leading bool   // a term goes on, and the work behind it may begin or go on
+	used    bool   // the LeaderElector has led in this term
+	closed  bool   // the work stops or has returned: no term begins
+	stopped bool   // the LeaderElector has stopped leading
+	lost    error  // why the leadership was lost while the LeaderElector had it
+	holder  string // the last other candidate that led; empty where none is known
 }
 
 // Leader is an elector, with or without what package operator adds to it.
@@ -59,24 +65,27 @@ var _ resourcelock.Interface = (*Bridge)(nil)
 func NewBridge(elector Leader) *Bridge {
 	b := &Bridge{elector: elector, asked: make(chan struct{})}
 	b.ask = sync.OnceFunc(func() { close(b.asked) })
+	b.over, b.end = context.WithCancelCause(context.Background())
 	return b
 }
 
 // Run runs work, which runs the LeaderElector and returns when all that this has
 // started has stopped, with the elector beside it. It returns what work returns,
-// joined with why leadership was lost (election.ErrLost), if it was.
-// The elector begins to campaign when the lock is asked for first, so that it
-// wins no term that nobody can use, and goes on until work has returned, also
-// when ctx ends.
+// joined with why leadership was lost (election.ErrLost), if it was, and with
+// what is wrong with the LeaderElector (ErrBridgeTiming, ErrBridgeSpent).
+// The elector begins to campaign when the LeaderElector does, so that it wins no
+// term that nobody can use, and goes on until work has returned, also when ctx
+// ends.
 //
-// The context of work ends with ctx, or when the leadership is given up in good
-// order. It does not when leadership is lost: the LeaderElector sees that within
+// The context of work ends with ctx, with such an error, or when the leadership
+// is given up in good order. It does not when leadership is lost: the LeaderElector sees that within
 // its RenewDeadline, and ends. If work returns nil, the lease is released. If it
 // returns an error, something may go on, so that the lease is left to run out.
 func (b *Bridge) Run(ctx context.Context, work func(context.Context) error) error {
 	working, endWork := context.WithCancelCause(ctx)
 	electing, endElecting := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWork(nil)
+	defer context.AfterFunc(b.over, func() { endWork(context.Cause(b.over)) })()
 	worked := make(chan error, 1)
 	elected := make(chan error, 1)
 	go func() {
@@ -103,7 +112,7 @@ func (b *Bridge) Run(ctx context.Context, work func(context.Context) error) erro
 	if err != nil && errors.Is(failed, election.ErrUnfinished) {
 		failed = nil // it is err
 	}
-	return errors.Join(err, b.lost, failed)
+	return errors.Join(err, b.lossOf(), context.Cause(b.over), failed)
 }
 
 // lead is one term. It ends when the work has returned, whatever ends first.
@@ -118,11 +127,11 @@ func (b *Bridge) lead(ctx context.Context, endWork context.CancelCauseFunc, work
 		return unfinished(err)
 	case <-ctx.Done():
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, election.ErrLost) {
-		b.lost = cause
-		b.set(false)
-	} else {
+	switch cause := context.Cause(ctx); {
+	case !errors.Is(cause, election.ErrLost):
 		endWork(cause)
+	case !b.lose(cause):
+		return nil // the LeaderElector never had it: campaign again
 	}
 	return unfinished(<-worked)
 }
@@ -137,7 +146,52 @@ func unfinished(err error) error {
 func (b *Bridge) set(leading bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leading = leading && !b.closed
+	b.leading, b.used = leading && !b.closed, false
+}
+
+// use lets the LeaderElector lead if a term goes on.
+func (b *Bridge) use() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.leading {
+		b.used, b.stopped, b.holder = true, false, ""
+	}
+	return b.leading
+}
+
+// lose ends a term that was lost, and reports whether the LeaderElector had it.
+func (b *Bridge) lose(cause error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leading = false
+	if b.used {
+		b.lost = cause
+	}
+	return b.used
+}
+
+func (b *Bridge) lossOf() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost
+}
+
+// spent reports whether the LeaderElector lost its leadership and has ended.
+func (b *Bridge) spent() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost != nil && b.stopped
+}
+
+// follow returns the last other candidate that is known to have led.
+func (b *Bridge) follow() string {
+	status := b.elector.Status()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if status.Holder != status.Identity && status.Holder != "" {
+		b.holder = status.Holder
+	}
+	return b.holder
 }
 
 // close keeps terms from beginning, and reports whether one goes on.
@@ -154,21 +208,26 @@ func (b *Bridge) leads() bool {
 	return b.leading
 }
 
-// nobody is the holder where none is known: to a LeaderElector an empty one
-// means that it may take the lock.
-const nobody = "(nobody)"
+// ErrBridgeSpent says that leadership was lost, and that this Bridge will not
+// lead again.
+var ErrBridgeSpent = errors.New("a Bridge leads once, and its leadership was lost: end the process, or make a new Election and a new Bridge when the work has stopped")
 
-// Get answers from memory with who leads. It asks no server and never fails.
+// Get answers from memory with who leads or led last. It asks no server. Where
+// nobody is known it finds no record, so that a LeaderElector goes on to Create,
+// which says what its LeaseDuration is and waits.
 func (b *Bridge) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	b.ask()
+	if b.spent() {
+		b.end(ErrBridgeSpent)
+		return nil, nil, ErrBridgeSpent
+	}
 	status := b.elector.Status()
 	now := metav1.NewTime(time.Now()) // a record that changes is not expired
-	r := &resourcelock.LeaderElectionRecord{HolderIdentity: nobody, AcquireTime: now, RenewTime: now}
-	switch {
-	case b.leads():
+	r := &resourcelock.LeaderElectionRecord{HolderIdentity: b.follow(), LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
+	if b.leads() {
 		r.HolderIdentity, r.AcquireTime = status.Identity, metav1.NewTime(status.Term.Began)
-	case status.Holder != "" && status.Holder != status.Identity:
-		r.HolderIdentity = status.Holder
+	}
+	if r.HolderIdentity == "" {
+		return nil, nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), status.Lock.Name)
 	}
 	raw, err := json.Marshal(struct {
 		*resourcelock.LeaderElectionRecord
@@ -177,32 +236,83 @@ func (b *Bridge) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byt
 	return r, raw, err
 }
 
-// Create is not called, for Get always finds a record.
+// Create campaigns. It returns nil when the LeaderElector leads, an error when
+// another candidate does or ctx ends, and ErrBridgeTiming at once. It asks no
+// server.
 func (b *Bridge) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return b.Update(ctx, r)
+	if err := b.admit(r); err != nil {
+		return err
+	}
+	b.ask()
+	poll := time.NewTicker(BridgeRetryPeriod)
+	defer poll.Stop()
+	for !b.use() {
+		if holder := b.follow(); holder != "" {
+			return fmt.Errorf("%w: %s leads", election.ErrNotLeading, holder)
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // ErrBridgeTiming says that a LeaderElector would see too late that it has lost
 // its leadership.
-var ErrBridgeTiming = errors.New("LeaseDuration of the elector on the bridge is too long")
+var ErrBridgeTiming = errors.New("LeaseDuration of the LeaderElector on the Bridge is too long")
+
+// admit refuses a LeaderElector that may go on for longer after a loss than the
+// elector leaves its work. It ends the Bridge, since the LeaderElector would try
+// for ever. The record has only the whole seconds of its LeaseDuration.
+func (b *Bridge) admit(r resourcelock.LeaderElectionRecord) error {
+	grace := b.elector.Timing().StopGrace
+	lease := time.Duration(r.LeaseDurationSeconds) * time.Second
+	if lease <= BridgeLeaseDuration || sightOfLoss(lease+time.Second) <= grace {
+		return nil
+	}
+	err := fmt.Errorf("%w: it is %v, with which it may see only after %v that leadership was lost, and others may lead after %v: "+
+		"set LeaseDuration to operator.BridgeLeaseDuration (%v), RenewDeadline to operator.BridgeRenewDeadline (%v) and RetryPeriod to operator.BridgeRetryPeriod (%v); "+
+		"the timing of the Lease itself is operator.Options.Timing",
+		ErrBridgeTiming, lease, sightOfLoss(lease), grace, BridgeLeaseDuration, BridgeRenewDeadline, BridgeRetryPeriod)
+	b.end(err)
+	return err
+}
+
+const jitterFactor = 1.2 // client-go's leaderelection.JitterFactor
+
+// sightOfLoss is how long a LeaderElector with that LeaseDuration may take to see
+// a loss: RetryPeriod + RenewDeadline. client-go wants RetryPeriod to be below
+// RenewDeadline by its jitter factor, and RenewDeadline below LeaseDuration.
+func sightOfLoss(lease time.Duration) time.Duration {
+	return lease + time.Duration(float64(lease)/jitterFactor).Round(time.Millisecond)
+}
 
 // Update succeeds for the holder, and as a release, which does nothing. No
 // server is asked.
 func (b *Bridge) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
-	grace := b.elector.Timing().StopGrace
-	switch lease := time.Duration(r.LeaseDurationSeconds) * time.Second; {
-	case r.HolderIdentity == "":
+	if r.HolderIdentity == "" {
 		return nil
-	case lease > max(grace, BridgeLeaseDuration):
-		return fmt.Errorf("%w: it is %v, and others may lead %v after the loss: use BridgeLeaseDuration, BridgeRenewDeadline and BridgeRetryPeriod", ErrBridgeTiming, lease, grace)
-	case !b.leads():
+	}
+	if err := b.admit(r); err != nil {
+		return err
+	}
+	if !b.use() {
 		return election.ErrNotLeading
 	}
 	return nil
 }
 
-// RecordEvent does nothing: the elector posts its own Events.
-func (b *Bridge) RecordEvent(string) {}
+// stoppedLeading is what a LeaderElector records when it ends after it has led.
+const stoppedLeading = "stopped leading"
+
+// RecordEvent posts nothing: the elector posts its own Events.
+func (b *Bridge) RecordEvent(what string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = b.stopped || what == stoppedLeading
+}
 
 // Identity returns the elector's.
 func (b *Bridge) Identity() string { return b.elector.Status().Identity }

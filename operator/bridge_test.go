@@ -6,6 +6,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,10 @@ type replica struct {
 	ended   chan time.Time // gets when its work is told to end
 	over    chan error     // gets what Run returned
 	slow    time.Duration  // how long its work takes to stop
-	result  error          // of its work
+	timing  [3]time.Duration
+	again   bool        // it runs the LeaderElector until its context ends
+	heard   chan string // gets whom OnNewLeader is told of
+	result  error       // of its work
 }
 
 func startReplica(t *testing.T, lock election.Lock, identity string, change ...func(*replica)) *replica {
@@ -36,6 +40,7 @@ func startReplica(t *testing.T, lock election.Lock, identity string, change ...f
 	r := &replica{
 		link: electiontest.NewFaulty(lock), over: make(chan error, 1),
 		started: make(chan time.Time, 10), ended: make(chan time.Time, 10),
+		timing: [3]time.Duration{BridgeLeaseDuration, BridgeRenewDeadline, BridgeRetryPeriod}, heard: make(chan string, 10),
 	}
 	for _, f := range change {
 		f(r)
@@ -57,7 +62,7 @@ func (r *replica) work(ctx context.Context) error {
 	stopped := make(chan struct{})
 	begun := false
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: r, LeaseDuration: BridgeLeaseDuration, RenewDeadline: BridgeRenewDeadline, RetryPeriod: BridgeRetryPeriod,
+		Lock: r, LeaseDuration: r.timing[0], RenewDeadline: r.timing[1], RetryPeriod: r.timing[2],
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
@@ -69,12 +74,16 @@ func (r *replica) work(ctx context.Context) error {
 				close(stopped)
 			},
 			OnStoppedLeading: func() {},
+			OnNewLeader:      func(identity string) { r.heard <- identity },
 		},
 	})
 	if err != nil {
 		return err
 	}
 	elector.Run(ctx)
+	for r.again && ctx.Err() == nil {
+		elector.Run(ctx)
+	}
 	synctest.Wait() // OnStartedLeading is a goroutine of its own
 	if begun {
 		<-stopped
@@ -192,8 +201,7 @@ func TestNoTermIsWonBeforeTheLockIsAskedForNorAfterTheEnd(t *testing.T) {
 		}
 		other := startReplica(t, lock, "other")
 		<-other.started
-		_, _, _ = b.Get(ctx) // now it campaigns
-		synctest.Wait()
+		_ = b.Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 1}) // now it campaigns
 		cancel()
 		synctest.Wait()
 		other.end(t)
@@ -232,11 +240,142 @@ func TestAClientGoElectorThatWouldSeeALossTooLateNeverLeads(t *testing.T) {
 		if err := a.Update(t.Context(), record); !errors.Is(err, ErrBridgeTiming) {
 			t.Errorf("with a LeaseDuration of 15s: %v", err)
 		}
-		record.LeaseDurationSeconds = 4
-		if err := a.Update(t.Context(), record); err != nil {
-			t.Errorf("with a LeaseDuration of 4s: %v", err)
+		if err := <-a.over; !errors.Is(err, ErrBridgeTiming) {
+			t.Errorf("Run: %v", err)
 		}
+	})
+}
+
+func TestALeaseDurationFitsABridgeIfALossIsSeenWithinTheStopGrace(t *testing.T) {
+	for lease, fits := range map[int]bool{1: true, 3: true, 4: false, 15: false} {
+		e, err := election.New(election.Config{
+			Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"},
+			Timing: election.Timing{LeaseDuration: 20 * time.Second, RenewDeadline: 10 * time.Second, StopGrace: 8 * time.Second},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: lease}
+		if err := NewBridge(e).Update(t.Context(), record); errors.Is(err, ErrBridgeTiming) == fits {
+			t.Errorf("with a LeaseDuration of %ds: %v", lease, err)
+		}
+	}
+}
+
+func TestOrdinaryClientGoTimingIsRefusedBeforeTheLeaseIsTaken(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a", func(r *replica) {
+			r.timing = [3]time.Duration{15 * time.Second, 10 * time.Second, 2 * time.Second}
+		})
+		time.Sleep(time.Minute)
+		select {
+		case err := <-a.over:
+			for _, want := range []string{"BridgeLeaseDuration (1s)", "BridgeRenewDeadline (600ms)", "BridgeRetryPeriod (50ms)"} {
+				if !errors.Is(err, ErrBridgeTiming) || !strings.Contains(err.Error(), want) {
+					t.Errorf("Run: %v: want ErrBridgeTiming that says %q", err, want)
+				}
+			}
+		default:
+			t.Error("it goes on")
+		}
+		if n := a.link.Calls("write"); n != 0 {
+			t.Errorf("the lock was written %d times, held by %q", n, holderOf(t, lock))
+		}
+	})
+}
+
+// lose cuts a off until b leads.
+func lose(a, b *replica) {
+	time.Sleep(time.Minute)
+	a.link.Set(electiontest.Fault{Hang: true})
+	<-b.started
+	a.link.Set(electiontest.Fault{})
+}
+
+func TestAClientGoElectorThatIsRunAgainAfterALossIsToldThatItWillNotLead(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a", func(r *replica) { r.again = true })
+		<-a.started
+		b := startReplica(t, lock, "b")
+		lose(a, b)
+		time.Sleep(time.Minute)
+		select {
+		case err := <-a.over:
+			if !errors.Is(err, ErrBridgeSpent) || !errors.Is(err, election.ErrLost) {
+				t.Errorf("Run: %v", err)
+			}
+		default:
+			t.Error("it waits for a term that will not come")
+			a.cancel()
+		}
+		b.end(t)
+	})
+}
+
+func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a", func(r *replica) { r.slow = time.Hour })
+		<-a.started
+		b := startReplica(t, lock, "b")
+		lose(a, b)
+		b.end(t)
+		time.Sleep(time.Minute)
+		if holder := holderOf(t, lock); holder != "" {
+			t.Errorf("while a's former work stops the lock is held by %q", holder)
+		}
+		<-a.over
+	})
+}
+
+func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		link := electiontest.NewFaulty(lock)
+		e, err := election.New(election.Config{Lock: link, Candidate: election.Candidate{Identity: "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := NewBridge(e)
+		b.ask()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error)
+		go func() { over <- b.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+		synctest.Wait()
+		link.Set(electiontest.Fault{Hang: true})
+		time.Sleep(time.Minute)
+		link.Set(electiontest.Fault{})
+		time.Sleep(time.Minute)
+		if !b.leads() {
+			t.Errorf("it does not lead: %+v", e.Status())
+		}
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOnNewLeaderIsToldOfCandidatesOnly(t *testing.T) {
+	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+		a := startReplica(t, lock, "a")
+		<-a.started
+		b := startReplica(t, lock, "b", func(r *replica) { r.slow = time.Second })
+		time.Sleep(time.Minute)
 		a.end(t)
+		<-b.started
+		c := startReplica(t, lock, "c")
+		lose(b, c)
+		<-b.over
+		c.end(t)
+		for want, r := range map[string]*replica{"a": a, "ab": b, "bc": c} {
+			close(r.heard)
+			told := ""
+			for identity := range r.heard {
+				told += identity
+			}
+			if !strings.HasPrefix(told, want) || strings.Contains(told, "nobody") {
+				t.Errorf("it was told of %s, want %s", told, want)
+			}
+		}
 	})
 }
 

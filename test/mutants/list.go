@@ -394,6 +394,24 @@ var mutants = []mutant{
 		return nil`,
 		"operator/TestS12AGuardedConnectionIsReset"},
 
+	{"bridge", "client-go's elector may see a loss when others lead already",
+		"operator/bridge.go", `|| sightOfLoss(lease+time.Second) <= grace`, `|| lease <= grace`,
+		"operator/TestALeaseDurationFitsABridgeIfALossIsSeenWithinTheStopGrace"},
+	{"bridge", "the lease is taken for an elector that cannot use it",
+		"operator/bridge.go", `	if err := b.admit(r); err != nil {
+		return err
+	}
+	b.ask()`, `	b.ask()
+	if err := b.admit(r); err != nil {
+		return err
+	}`,
+		"operator/TestOrdinaryClientGoTimingIsRefusedBeforeTheLeaseIsTaken"},
+	{"bridge", "a term is won while work of a lost one may go on",
+		"operator/bridge.go", `	return b.used
+`, `	return false
+`,
+		"operator/TestNoTermIsWonWhileTheWorkOfALostOneStops"},
+
 	{"M1", "a candidate campaigns without a presence",
 		"locks/multilock/rules.go", `case s.me == ownerref.Owner{}:
 		return election.Clearance`, `case false:
