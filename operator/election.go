@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync"
@@ -112,11 +113,12 @@ func New(ctx context.Context, name string, o Options) (*Election, error) {
 }
 
 func newElection(ctx context.Context, name string, o Options, change func(*election.Config)) (*Election, error) {
-	e := &Election{options: o, log: o.Logger, exit: os.Exit}
-	if e.log.GetSink() == nil {
-		e.log = logr.FromContextOrDiscard(ctx)
-	}
 	name = cmp.Or(o.Name, name)
+	o, err := o.resolved()
+	if err != nil {
+		return nil, fmt.Errorf("election %q: %w", name, err)
+	}
+	e := &Election{options: o, log: logger(ctx, o), exit: os.Exit}
 	c := election.Config{
 		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
 		CampaignUnfinished: o.CampaignUnfinished,
@@ -126,8 +128,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		c.OnOverrun = e.exitOnOverrun
 	}
 	change(&c)
-	err := o.validate(name)
-	if err == nil {
+	if err = o.validate(name); err == nil {
 		c.Lock, c.Candidate, err = e.place(ctx, name)
 	}
 	if lock, knows := c.Lock.(roster); knows {
@@ -143,6 +144,17 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		return nil, fmt.Errorf("election %q: %w", name, err)
 	}
 	return e, nil
+}
+
+// logger is the one of the options, or of ctx, or slog's default.
+func logger(ctx context.Context, o Options) logr.Logger {
+	if o.Logger.GetSink() != nil {
+		return o.Logger
+	}
+	if l, err := logr.FromContext(ctx); err == nil {
+		return l
+	}
+	return logr.FromSlogHandler(slog.Default().Handler())
 }
 
 // roster is a lock that knows who campaigns for it, and tells others.
@@ -213,7 +225,7 @@ func (e *Election) prepareProof(self Self, namespace, name string) error {
 // lock makes the lock of the mode.
 func (e *Election) lock(self Self, namespace, name string) (election.Lock, error) {
 	o := e.options
-	way := LockOptions{Servers: o.Servers, Logger: e.log}
+	way := LockOptions{Servers: o.Servers, Labels: o.Labels, Logger: e.log}
 	switch {
 	case o.Mode == "" || o.Mode == ModeLease:
 		return LeaseOnlyLock(e.config, o.Timing, self, namespace, name, LeaseOnlyOptions{Version: o.Version, LockOptions: way})
@@ -311,8 +323,12 @@ func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) erro
 // takes. It fails for what nothing but the end of the process mends for certain:
 // work goes on in a term that is not trusted any more and was to have stopped,
 // or the elector does not move, see election.Elector.Alive. It never fails since
-// the API is away, or since this candidate is unhealthy or does not lead.
+// the API is away, or since this candidate is unhealthy or does not lead. A nil
+// Election, such as that of a manager without election, is alive.
 func (e *Election) Alive(*http.Request) error {
+	if e == nil {
+		return nil
+	}
 	if s := e.Status(); s.Overrun && s.Term.TrustedFor() <= 0 {
 		return fmt.Errorf("%w: the work of token %d on %v goes on", election.ErrUntrusted, s.Term.Token, s.Lock)
 	}

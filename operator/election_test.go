@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -33,6 +34,7 @@ import (
 // inPod is a pod of namespace ns on an API server in memory.
 func inPod(t *testing.T) (*apitest.Server, Options) {
 	t.Helper()
+	unmounted(t)
 	server := apitest.NewServer()
 	s := httptest.NewServer(server)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
@@ -212,7 +214,7 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 	if err := fs.Parse([]string{"--leader-elect-renew-deadline=30s", "--leader-elect=false", "--leader-elect-resource-name", "mine"}); err != nil {
 		t.Fatal(err)
 	}
-	if o.Timing.LeaseDuration != time.Minute || o.Timing.RenewDeadline != 30*time.Second || o.Timing.RenewInterval != election.RenewIntervalDefault {
+	if o.Timing.LeaseDuration != time.Minute || o.Timing.RenewDeadline != 30*time.Second || o.Timing.RenewInterval != 0 {
 		t.Errorf("the timing is %+v", o.Timing)
 	}
 	if !slices.Equal(o.PreferredZones, []string{"za", "zb"}) {
@@ -531,6 +533,94 @@ func TestWithoutElectionAnUnhealthyProcessLeadsOn(t *testing.T) {
 		}
 		done()
 	})
+}
+
+// said is a slog handler that passes on what it is told.
+type said struct{ lines chan string }
+
+func (s said) Enabled(context.Context, slog.Level) bool { return true }
+func (s said) WithAttrs([]slog.Attr) slog.Handler       { return s }
+func (s said) WithGroup(string) slog.Handler            { return s }
+
+func (s said) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool { line += " " + a.String(); return true })
+	select {
+	case s.lines <- line:
+	default:
+	}
+	return nil
+}
+
+func TestWithoutALoggerMissingRightsAreToldToSlogsDefault(t *testing.T) {
+	server, o := inPod(t)
+	server.Before = func(verb, path string) (int, apitest.Object) {
+		return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `leases is forbidden: User "op" cannot `+verb+` resource "leases"`, "leases", "")
+	}
+	told := said{make(chan string, 1000)}
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(told))
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error)
+	go func() {
+		over <- Run(ctx, "op", func(context.Context, election.Term) error { return nil }, o)
+	}()
+	for {
+		select {
+		case line := <-told.lines:
+			if !strings.HasPrefix(line, "ERROR") || !strings.Contains(line, "leases is forbidden") {
+				continue
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("no error was logged")
+		}
+		break
+	}
+	cancel()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
+	told := said{make(chan string, 1000)}
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(told))
+	logged := 0
+	ctx := logr.NewContext(t.Context(), funcr.New(func(string, string) { logged++ }, funcr.Options{}))
+	if _, err := New(ctx, "op", Options{Disabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	if len(told.lines) > 0 || logged == 0 {
+		t.Errorf("slog's default was told %d lines, the context's logger %d", len(told.lines), logged)
+	}
+	if _, err := New(logr.NewContext(t.Context(), logr.Discard()), "op", Options{Disabled: true}); err != nil || len(told.lines) > 0 {
+		t.Errorf("slog's default was told %d lines though the context says to drop them; %v", len(told.lines), err)
+	}
+}
+
+func TestANilElectionIsAlive(t *testing.T) {
+	if err := (*Election)(nil).Alive(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheLeaseHasTheLabelsThatTheOptionsSay(t *testing.T) {
+	server, o := inPod(t)
+	o.Labels = map[string]string{"team": "a"}
+	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		if labels, _ := server.Objects[leasePath]["metadata"].(map[string]any)["labels"].(map[string]any); labels["team"] != "a" {
+			t.Errorf("the labels are %v", labels)
+		}
+		return nil
+	}, o)
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func TestEventsThatCannotBePostedAreLogged(t *testing.T) {

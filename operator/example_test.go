@@ -75,8 +75,9 @@ func ExampleOptions_AddFlags() {
 	if err := flags.Parse([]string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=20s"}); err != nil {
 		panic(err)
 	}
-	fmt.Println(o.Timing.LeaseDuration, o.Timing.RenewDeadline, o.Timing.RenewInterval, o.Mode)
-	// Output: 30s 20s 2s lease
+	t := o.Timing.WithDefaults()
+	fmt.Println(t.LeaseDuration, t.RenewDeadline, t.RenewInterval)
+	// Output: 30s 20s 2s
 }
 
 // A leader whose queue is out of reach makes room for a replica that reaches it,

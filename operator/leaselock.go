@@ -21,6 +21,8 @@ type LockOptions struct {
 	// cluster, and accept the same credentials. They cannot be used through a
 	// proxy, unless there is one only.
 	Servers []string
+	// Labels are set on the Lease. Others on it are kept.
+	Labels map[string]string
 	// Logger gets the lock's warnings. The zero value drops them.
 	Logger logr.Logger
 }

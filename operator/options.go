@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -81,6 +80,12 @@ type Options struct {
 	// LegacyKind, for the modes that hold a legacy lock, is its kind; empty
 	// means LegacyLeaderForLife.
 	LegacyKind LegacyKind
+	// ResourceLock is the lock in client-go's old words, as in the flag
+	// --leader-elect-resource-lock of Kubernetes' components: leases is
+	// ModeLease; configmapsleases and endpointsleases are ModeDual with that
+	// LegacyKind. Those without a Lease, configmaps and endpoints, are refused.
+	// Empty means Mode and LegacyKind.
+	ResourceLock string
 	// LegacyName is the legacy lock's name. Empty means that of the Lease.
 	LegacyName string
 	// PodSelector is a label selector for all of the operator's pods, old and
@@ -100,6 +105,8 @@ type Options struct {
 	Self SelfOptions
 	// Servers are URLs of the API server, nearest first: see LockOptions.
 	Servers []string
+	// Labels are set on the Lease. Others on it are kept.
+	Labels map[string]string
 	// Version of the program, for people. It is noted on the presence object.
 	Version string
 
@@ -123,29 +130,35 @@ type Options struct {
 	Health         election.Health
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	// Logger is the one in the context where it is zero.
+	// Logger is, where it is zero, the one in the context, or else that of
+	// slog.Default, which writes to stderr unless the program says otherwise. To
+	// drop what is logged, use logr.FromSlogHandler(slog.DiscardHandler).
 	Logger logr.Logger
+
+	// byFlag: a flag or a variable says whether there is an election.
+	byFlag bool
 }
 
-// AddFlags adds a flag to fs for all that a user may want to set, under the
-// names that Kubernetes' own components have where these exist. The fields'
-// present values are the defaults. Parse fs before the Options are used.
-func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	elect := fs.VarPF(&negated{&o.Disabled}, "leader-elect", "", "Elect one leader among the replicas. Without it this one leads at once.")
+// flags adds a flag to fs for each field that has one. Fields whose zero value
+// means a default stay zero unless the flag is given, so that what others say
+// of them counts.
+func (o *Options) flags(fs *pflag.FlagSet) {
+	elect := fs.VarPF(&negated{&o.Disabled}, electFlag, "", "Elect one leader among the replicas. Without it this one leads at once.")
 	elect.NoOptDefVal = "true"
 	fs.StringVar(&o.Name, "leader-elect-resource-name", o.Name, "Name of the Lease. Empty means the program's own choice.")
 	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", o.Namespace, "Namespace of the Lease. Empty means the pod's.")
 	t := o.Timing.WithDefaults()
-	fs.DurationVar(&o.Timing.LeaseDuration, "leader-elect-lease-duration", t.LeaseDuration, "How long the others leave a silent leader the Lease. Whole seconds.")
-	fs.DurationVar(&o.Timing.RenewDeadline, "leader-elect-renew-deadline", t.RenewDeadline, "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
-	fs.DurationVar(&o.Timing.RenewInterval, "leader-elect-retry-period", t.RenewInterval, "How often the leader renews.")
-	fs.DurationVar(&o.Timing.StopTimeout, "leader-elect-stop-timeout", t.StopTimeout, "How long the Lease is renewed for work that was asked to stop.")
+	fs.Var(&defaulted{&o.Timing.LeaseDuration, t.LeaseDuration}, "leader-elect-lease-duration", "How long the others leave a silent leader the Lease. Whole seconds.")
+	fs.Var(&defaulted{&o.Timing.RenewDeadline, t.RenewDeadline}, "leader-elect-renew-deadline", "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
+	fs.Var(&defaulted{&o.Timing.RenewInterval, t.RenewInterval}, "leader-elect-retry-period", "How often the leader renews.")
+	fs.Var(&defaulted{&o.Timing.StopTimeout, t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
 	fs.DurationVar(&o.MaxClockSkew, "leader-elect-max-clock-skew", o.MaxClockSkew, "How far the nodes' wall clocks may be apart. Not zero: a record that is older than the lease at the start need not be waited for, and two may lead if clocks are further apart.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
-	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(cmp.Or(o.Mode, ModeLease)), "lease, auto (moves off a legacy lock, see the migration's runbook) or dual (auto that goes no further than phase dual).")
-	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(cmp.Or(o.LegacyKind, LegacyLeaderForLife)), "Kind of the legacy lock: ownerref (operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
+	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock, "The lock in client-go's words: leases is mode lease; configmapsleases and endpointsleases are mode dual with that legacy kind. Empty means the mode.")
+	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock, see the migration's runbook) or dual (auto that goes no further than phase dual).")
+	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
 	fs.StringVar(&o.LegacyName, "leader-elect-legacy-name", o.LegacyName, "Name of the legacy lock. Empty means that of the Lease.")
 	fs.StringVar(&o.PodSelector, "leader-elect-pod-selector", o.PodSelector, "Label selector of all pods of this operator, old and new. Empty means that of the own workload.")
 	o.LegacyGrace = cmp.Or(o.LegacyGrace, ownerref.GraceDefault)
@@ -158,11 +171,12 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 // as OLM does. Call it before AddFlags, and flags win.
 func (o *Options) FromEnvironment() error {
 	fs := pflag.NewFlagSet("environment", pflag.ContinueOnError)
-	o.AddFlags(fs)
+	o.flags(fs)
 	var errs []error
 	fs.VisitAll(func(f *pflag.Flag) {
 		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value, set := os.LookupEnv(name); set {
+			o.byFlag = o.byFlag || f.Name == electFlag
 			if err := fs.Set(f.Name, value); err != nil {
 				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
 			}
@@ -198,33 +212,3 @@ func (o Options) headStart() func(election.Takeover) time.Duration {
 	}
 	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.Cached()
 }
-
-// grace is a flag for a duration of which zero means never.
-type grace time.Duration
-
-func (g *grace) String() string { return max(0, time.Duration(*g)).String() }
-
-func (g *grace) Set(s string) error {
-	d, err := time.ParseDuration(s)
-	if *g = grace(d); d == 0 {
-		*g = -1
-	}
-	return err
-}
-
-func (g *grace) Type() string { return "duration" }
-
-// negated is a flag that is true where its variable is false.
-type negated struct{ value *bool }
-
-func (n *negated) String() string {
-	return strconv.FormatBool(n.value == nil || !*n.value)
-}
-
-func (n *negated) Set(s string) error {
-	on, err := strconv.ParseBool(s)
-	*n.value = !on
-	return err
-}
-
-func (n *negated) Type() string { return "bool" }

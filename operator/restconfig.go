@@ -26,9 +26,9 @@ import (
 func RESTConfig(kubeconfigPath string) (cfg *rest.Config, namespace string, err error) {
 	var inCluster error
 	if kubeconfigPath == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		cfg, inCluster = rest.InClusterConfig()
+		cfg, inCluster = inClusterConfig()
 		if inCluster == nil {
-			return cfg, podNamespace(""), nil
+			return cfg, podNamespace(), nil
 		}
 	}
 	loader := kubeconfig(kubeconfigPath)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -31,7 +32,7 @@ func TestTheWayToTheAPIIsTheFirstThatThereIs(t *testing.T) {
 		"the environment beats a pod's": {"", env, "10.0.0.1", "https://env:6443"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster, "KUBERNETES_SERVICE_PORT": tc.inCluster})
+			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
 			home(t, homely)
 			cfg, namespace, err := RESTConfig(tc.path)
 			if err != nil {
@@ -55,7 +56,7 @@ func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
 		"pod":         {"", "", "10.0.0.1", "as a pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster, "KUBERNETES_SERVICE_PORT": tc.inCluster})
+			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
 			home(t, "/absent/home")
 			if _, _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%v: want an error that says %q", err, tc.says)
@@ -66,16 +67,27 @@ func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
 
 func TestAPodsNamespaceIsFoundWhereItIs(t *testing.T) {
 	bare(t)
-	file := writeFile(t, " ns-file\n")
-	if got := podNamespace(file); got != "ns-file" {
+	namespaceFile = writeFile(t, " ns-file\n")
+	if got := podNamespace(); got != "ns-file" {
 		t.Errorf("from the file: %q", got)
 	}
 	t.Setenv(envNamespace, "ns-env")
-	if got := podNamespace(file); got != "ns-env" {
+	if got := podNamespace(); got != "ns-env" {
 		t.Errorf("from the environment: %q", got)
 	}
 	t.Setenv(envNamespace, "")
-	if got := podNamespace("/absent"); got != "" {
+	namespaceFile = "/absent"
+	if got := podNamespace(); got != "" {
 		t.Errorf("from nowhere: %q", got)
+	}
+}
+
+func TestAPodsServiceAccountIsTheWayIfThereIsNoKUBECONFIG(t *testing.T) {
+	setenv(t, map[string]string{"KUBECONFIG": "", envInCluster: "10.0.0.1"})
+	home(t, "/absent/home")
+	namespaceFile = writeFile(t, "ns-file")
+	inClusterConfig = func() (*rest.Config, error) { return &rest.Config{Host: "https://10.0.0.1:443"}, nil }
+	if cfg, namespace, err := RESTConfig(""); err != nil || cfg.Host != "https://10.0.0.1:443" || namespace != "ns-file" {
+		t.Errorf("%+v, namespace %q, %v", cfg, namespace, err)
 	}
 }

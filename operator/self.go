@@ -63,8 +63,6 @@ type SelfOptions struct {
 	// Logger is told what could not be found out, and how to change that. The
 	// zero value drops it.
 	Logger logr.Logger
-
-	namespaceFile string // for tests
 }
 
 // The environment of a pod, as WhoAmI reads it.
@@ -76,8 +74,13 @@ const (
 	envContainer = "CONTAINER_NAME"
 	envZone      = "NODE_ZONE"
 	envInCluster = "KUBERNETES_SERVICE_HOST"
+)
 
-	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+// What a service account that is mounted says. Tests put their own here, so that
+// they pass in a pod.
+var (
+	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	inClusterConfig = rest.InClusterConfig
 )
 
 // WhoAmI finds out who this process is. In a pod it reads environment
@@ -133,7 +136,7 @@ func (s Self) inPod(o SelfOptions) (Self, error) {
 	if s.PodUID == "" {
 		o.Logger.Info("POD_UID is not set: nobody can prove from the record that this pod is gone; set it by the downward API (fieldRef metadata.uid)")
 	}
-	if s.Namespace = cmp.Or(s.Namespace, podNamespace(o.namespaceFile)); s.Namespace == "" {
+	if s.Namespace = cmp.Or(s.Namespace, podNamespace()); s.Namespace == "" {
 		o.Logger.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
 	}
 	return s.identified(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
@@ -201,11 +204,11 @@ func hostName() (string, error) {
 }
 
 // podNamespace returns the namespace of this pod, or "" where it is not known.
-func podNamespace(file string) string {
+func podNamespace() string {
 	if ns := os.Getenv(envNamespace); ns != "" {
 		return ns
 	}
-	raw, err := os.ReadFile(cmp.Or(file, namespaceFile))
+	raw, err := os.ReadFile(namespaceFile)
 	if err != nil {
 		return "" // no service account is mounted
 	}

@@ -20,9 +20,24 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
+// unmounted is a pod without a service account, or no pod, wherever the test runs.
+func unmounted(t *testing.T) {
+	t.Helper()
+	file, config := namespaceFile, inClusterConfig
+	t.Cleanup(func() { namespaceFile, inClusterConfig = file, config })
+	namespaceFile = filepath.Join(t.TempDir(), "absent")
+	inClusterConfig = func() (*rest.Config, error) {
+		if os.Getenv(envInCluster) == "" {
+			return nil, rest.ErrNotInCluster
+		}
+		return nil, os.ErrNotExist
+	}
+}
+
 // bare clears what the machine of the test says of itself.
 func bare(t *testing.T) {
 	t.Helper()
+	unmounted(t)
 	for _, name := range []string{envPodName, envPodUID, envNamespace, envNode, envContainer, envZone, envInCluster, "KUBERNETES_SERVICE_PORT"} {
 		t.Setenv(name, "")
 	}
@@ -72,7 +87,8 @@ func TestAProcessKnowsItself(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env      map[string]string
 		options  SelfOptions
-		want     Self // but for the identity
+		mounted  string // the namespace that a service account says
+		want     Self   // but for the identity
 		identity string
 		logs     []string
 	}{
@@ -89,14 +105,13 @@ func TestAProcessKnowsItself(t *testing.T) {
 		},
 		"pod without the downward API": {
 			env:      map[string]string{envInCluster: "10.0.0.1"},
-			options:  SelfOptions{namespaceFile: writeFile(t, "ns-2\n")},
+			mounted:  "ns-2\n",
 			want:     Self{PodName: "host-1", Namespace: "ns-2"},
 			identity: `^host-1_[0-9a-f]{8}$`,
 			logs:     []string{"POD_NAME is not set", "POD_UID is not set", "NODE_NAME by the downward API"},
 		},
 		"pod without a namespace": {
 			env:      map[string]string{envPodName: "pod-1", envPodUID: "123"},
-			options:  SelfOptions{namespaceFile: "absent"},
 			want:     Self{PodName: "pod-1", PodUID: "123"},
 			identity: `^pod-1_123_[0-9a-f]{8}$`,
 			logs:     []string{"set POD_NAMESPACE"},
@@ -115,6 +130,9 @@ func TestAProcessKnowsItself(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, tc.env)
+			if tc.mounted != "" {
+				namespaceFile = writeFile(t, tc.mounted)
+			}
 			logger, logs := logbook()
 			tc.options.Logger = logger
 			got, err := WhoAmI(t.Context(), tc.options)

@@ -65,6 +65,7 @@ func (w *way) lease(namespace, name string) lease.Config {
 	return lease.Config{
 		Client: w.coordination, Namespace: namespace, Name: name,
 		CloseConnections: w.transport.CloseConnections, Logger: w.options.Logger,
+		Labels: w.options.Labels,
 	}
 }
 

@@ -31,6 +31,8 @@ type Config struct {
 	// Annotate, if set, changes the annotations of each Lease that is written,
 	// nil if there are none, and returns them. It must be pure.
 	Annotate func(annotations map[string]string) map[string]string
+	// Labels are set on each Lease that is written. Others on it are kept.
+	Labels map[string]string
 	// Logger gets warnings about what is odd but not wrong. The zero value
 	// drops them.
 	Logger logr.Logger

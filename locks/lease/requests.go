@@ -6,6 +6,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -43,6 +44,12 @@ func (l *Lock) Write(ctx context.Context, base election.Version, r election.Reco
 	}
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
+	}
+	if len(l.config.Labels) > 0 {
+		labels := make(map[string]string, len(lease.Labels)+len(l.config.Labels))
+		maps.Copy(labels, lease.Labels)
+		maps.Copy(labels, l.config.Labels)
+		lease.Labels = labels
 	}
 	lease, err = send(ctx, lease)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,17 +43,26 @@ type Manager struct {
 // LeaderElection by zonelect. LeaderElectionID, LeaderElectionNamespace and
 // LeaderElectionConfig of options mean what they did, and LeaseDuration,
 // RenewDeadline and RetryPeriod (zonelect's RenewInterval) too where they are
-// set and those of o are not. The other options of the election have no meaning.
+// set and those of o are not. LeaderElectionResourceLock counts as o's
+// ResourceLock where o has neither that nor a Mode, and LeaderElectionLabels are
+// set on the Lease with those of o. LeaderElectionReleaseOnCancel has no meaning:
+// the lease is always released when all work has stopped.
 //
-// It refuses a GracefulShutdownTimeout of zero, with which a manager does not
-// tell whether its work has stopped, so that no lease could be released. Without
-// LeaderElection it returns controller-runtime's manager as it is.
+// It refuses what it cannot honour: a LeaderElectionResourceLockInterface, a
+// resource lock without a Lease, and a GracefulShutdownTimeout of zero, with which
+// a manager does not tell whether its work has stopped, so that no lease could be
+// released. Without LeaderElection it returns controller-runtime's manager as it
+// is, unless a flag of o says that there is an election: then it returns an error.
 func NewManager(config *rest.Config, options ctrl.Options, o operator.Options) (*Manager, error) {
 	m := &Manager{config: config, client: options.NewClient, with: options.Client}
-	if options.LeaderElection {
+	switch {
+	case options.LeaderElection:
 		if err := m.elect(config, &options, o); err != nil {
 			return nil, err
 		}
+	case o.ElectionByFlag():
+		return nil, errors.New("LeaderElection of ctrl.Options is false, but --leader-elect of operator.Options says that there is an election: " +
+			"set LeaderElection to true; or, if the program has its own --leader-elect for it, call AddFlags or AddGoFlags after that is defined, so that both are one flag")
 	}
 	var err error
 	m.Manager, err = ctrl.NewManager(config, options)
@@ -64,6 +74,9 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	if grace := options.GracefulShutdownTimeout; grace != nil && *grace == 0 {
 		return errors.New("GracefulShutdownTimeout is 0: the manager would not tell whether its work has stopped when it is to release the lease; set another, or a negative one to wait for ever")
 	}
+	if options.LeaderElectionResourceLockInterface != nil {
+		return errors.New("LeaderElectionResourceLockInterface is set, but zonelect brings its own lock: leave it nil, or call ctrl.NewManager, whose election is client-go's")
+	}
 	if o.Config == nil {
 		if o.Config = options.LeaderElectionConfig; o.Config == nil {
 			o.Config = config
@@ -72,6 +85,10 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	if o.Namespace == "" {
 		o.Namespace = options.LeaderElectionNamespace
 	}
+	if o.ResourceLock == "" && o.Mode == "" {
+		o.ResourceLock = options.LeaderElectionResourceLock
+	}
+	o.Labels = labels(options.LeaderElectionLabels, o.Labels)
 	if o.Logger.GetSink() == nil {
 		if o.Logger = options.Logger; o.Logger.GetSink() == nil {
 			o.Logger = ctrl.Log
@@ -91,6 +108,14 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	options.RenewDeadline = new(operator.BridgeRenewDeadline)
 	options.RetryPeriod = new(operator.BridgeRetryPeriod)
 	return nil
+}
+
+// labels are the manager's and the election's own, which win.
+func labels(managers, own map[string]string) map[string]string {
+	all := make(map[string]string, len(managers)+len(own))
+	maps.Copy(all, managers)
+	maps.Copy(all, own)
+	return all
 }
 
 // use sets to where it is not set, and from is.

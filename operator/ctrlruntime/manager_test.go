@@ -5,13 +5,17 @@ package ctrlruntime
 
 import (
 	"errors"
+	"flag"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/operator"
@@ -66,6 +70,11 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"GracefulShutdownTimeout is 0": func(o *ctrl.Options) { o.GracefulShutdownTimeout = new(time.Duration(0)) },
 		"has no name":                  func(o *ctrl.Options) { o.LeaderElectionID = "" },
 		"LeaseDuration":                func(o *ctrl.Options) { o.LeaseDuration = new(5 * time.Second) },
+		"LeaderElectionResourceLockInterface is set": func(o *ctrl.Options) {
+			o.LeaderElectionResourceLockInterface = &operator.Bridge{}
+		},
+		"use configmapsleases": func(o *ctrl.Options) { o.LeaderElectionResourceLock = "configmaps" },
+		"is unknown":           func(o *ctrl.Options) { o.LeaderElectionResourceLock = "pods" },
 	} {
 		o := options()
 		change(&o)
@@ -77,5 +86,124 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	o.LeaseDuration = new(5 * time.Second)
 	if _, err := NewManager(nowhere, o, self); !errors.Is(err, election.ErrTiming) {
 		t.Errorf("want ErrTiming, got: %v", err)
+	}
+}
+
+func TestALiveManagerWithoutElectionIsAlive(t *testing.T) {
+	o := options()
+	o.LeaderElection = false
+	m, err := NewManager(nowhere, o, self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Election.Alive(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALockOfTwoObjectsIsHeldAsControllerRuntimeWouldHoldIt(t *testing.T) {
+	with := self
+	with.Self.PodUID = "uid"
+	for lock, want := range map[string]string{
+		"": "Lease ns/op", "leases": "Lease ns/op", "configmapsleases": "ConfigMap", "endpointsleases": "Endpoints",
+	} {
+		o := options()
+		o.LeaderElectionResourceLock = lock
+		m, err := NewManager(nowhere, o, with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Election.Status().Lock.String(); !strings.Contains(got, want) {
+			t.Errorf("with %q the lock is %s", lock, got)
+		}
+	}
+}
+
+func TestLabelsOfManagerAndElectionAreJoined(t *testing.T) {
+	got := labels(map[string]string{"a": "manager", "b": "manager"}, map[string]string{"b": "own"})
+	if len(got) != 2 || got["a"] != "manager" || got["b"] != "own" {
+		t.Errorf("the labels are %v", got)
+	}
+}
+
+// scaffold is what the main function of a program of kubebuilder does, up to its
+// manager. join adds zonelect's flags, if any, and parses all.
+func scaffold(join func(o *operator.Options, own *flag.FlagSet) error) (*Manager, error) {
+	own := flag.NewFlagSet("manager", flag.ContinueOnError)
+	var elect, secure bool
+	own.Bool("enable-http2", false, "")
+	own.BoolVar(&secure, "metrics-secure", true, "")
+	own.BoolVar(&elect, "leader-elect", false, "")
+	own.Bool("zap-devel", true, "")
+	o := self
+	if err := join(&o, own); err != nil {
+		return nil, err
+	}
+	options := options()
+	options.LeaderElection = elect
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(time.Minute), new(40*time.Second), new(5*time.Second)
+	options.WebhookServer = webhook.NewServer(webhook.Options{Port: 9443})
+	options.Metrics.SecureServing = secure
+	return NewManager(nowhere, options, o)
+}
+
+func TestAProgramOfKubebuildersHasItsElectionWhateverItsFlags(t *testing.T) {
+	byFlag := func(args ...string) func(*operator.Options, *flag.FlagSet) error {
+		return func(o *operator.Options, own *flag.FlagSet) error {
+			o.AddGoFlags(own)
+			return own.Parse(args)
+		}
+	}
+	byPflag := func(args ...string) func(*operator.Options, *flag.FlagSet) error {
+		return func(o *operator.Options, own *flag.FlagSet) error {
+			all := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+			all.AddGoFlagSet(own)
+			o.AddFlags(all)
+			return all.Parse(args)
+		}
+	}
+	alone := func(args ...string) func(*operator.Options, *flag.FlagSet) error {
+		return func(_ *operator.Options, own *flag.FlagSet) error { return own.Parse(args) }
+	}
+	for name, tc := range map[string]struct {
+		join   func(*operator.Options, *flag.FlagSet) error
+		timing []time.Duration // none: no election
+	}{
+		"zero Options, not elected":    {alone(), nil},
+		"zero Options, elected":        {alone("--leader-elect"), []time.Duration{time.Minute, 40 * time.Second, 5 * time.Second}},
+		"package flag, not elected":    {byFlag(), nil},
+		"package flag, elected":        {byFlag("--leader-elect"), []time.Duration{time.Minute, 40 * time.Second, 5 * time.Second}},
+		"package flag, lease by flag":  {byFlag("--leader-elect", "--leader-elect-lease-duration=90s"), []time.Duration{90 * time.Second, 40 * time.Second, 5 * time.Second}},
+		"pflag, not elected":           {byPflag(), nil},
+		"pflag, elected":               {byPflag("--leader-elect"), []time.Duration{time.Minute, 40 * time.Second, 5 * time.Second}},
+		"pflag, renew deadline by one": {byPflag("--leader-elect=true", "--leader-elect-renew-deadline=30s"), []time.Duration{time.Minute, 30 * time.Second, 5 * time.Second}},
+	} {
+		m, err := scaffold(tc.join)
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tc.timing == nil && m.Election != nil:
+			t.Errorf("%s: it is elected", name)
+		case tc.timing == nil:
+		case m.Election == nil:
+			t.Errorf("%s: it is not elected", name)
+		default:
+			if got := m.Election.Timing(); !slices.Equal(tc.timing, []time.Duration{got.LeaseDuration, got.RenewDeadline, got.RenewInterval}) {
+				t.Errorf("%s: the timing is %+v", name, got)
+			}
+		}
+	}
+}
+
+// TestAFlagThatWouldElectNobodyIsRefused: AddGoFlagSet drops a flag that is there.
+func TestAFlagThatWouldElectNobodyIsRefused(t *testing.T) {
+	_, err := scaffold(func(o *operator.Options, own *flag.FlagSet) error {
+		all := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+		o.AddFlags(all)
+		all.AddGoFlagSet(own)
+		return all.Parse([]string{"--leader-elect"})
+	})
+	if err == nil || !strings.Contains(err.Error(), "set LeaderElection to true") {
+		t.Errorf("want an error that says what to do, got: %v", err)
 	}
 }

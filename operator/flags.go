@@ -1,0 +1,216 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+const electFlag = "leader-elect"
+
+// AddFlags adds a flag to fs for all that a user may want to set, under the
+// names that Kubernetes' own components have where these exist. The fields'
+// present values are the defaults. Parse fs before the Options are used.
+//
+// A flag that fs has already, such as the --leader-elect of kubebuilder's
+// programs, is shared: it goes on to set the program's variable, and sets the
+// field as well. So call AddFlags after the program's own flags are defined, and
+// after fs.AddGoFlagSet, which drops flags that fs has.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.eachFlag(func(own *pflag.Flag) {
+		theirs := fs.Lookup(own.Name)
+		if theirs == nil {
+			fs.AddFlag(own)
+			return
+		}
+		theirs.Value = &shared{theirs.Value, own.Value}
+	}, func(name string) (current string, found bool) {
+		if f := fs.Lookup(name); f != nil {
+			return f.Value.String(), true
+		}
+		return "", false
+	})
+}
+
+// AddGoFlags is AddFlags for package flag, such as flag.CommandLine in programs
+// that kubebuilder made. Package flag panics if a program defines a flag of the
+// same name afterwards, so call AddGoFlags right before the flags are parsed.
+func (o *Options) AddGoFlags(fs *flag.FlagSet) {
+	o.eachFlag(func(own *pflag.Flag) {
+		theirs := fs.Lookup(own.Name)
+		if theirs == nil {
+			fs.Var(&goFlag{own.Value}, own.Name, own.Usage)
+			return
+		}
+		theirs.Value = &shared{theirs.Value, own.Value}
+	}, func(name string) (current string, found bool) {
+		if f := fs.Lookup(name); f != nil {
+			return f.Value.String(), true
+		}
+		return "", false
+	})
+}
+
+// eachFlag calls add with each flag. A --leader-elect that the program has
+// decides whether there is an election, also when it is not given.
+func (o *Options) eachFlag(add func(*pflag.Flag), theirs func(name string) (current string, found bool)) {
+	if current, found := theirs(electFlag); found {
+		if elect, err := strconv.ParseBool(current); err == nil {
+			o.Disabled = !elect
+		}
+	}
+	o.byFlag = true
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	o.flags(own)
+	own.VisitAll(add)
+}
+
+// ElectionByFlag reports whether a flag of AddFlags or AddGoFlags, or a variable
+// of FromEnvironment, says that there is an election. It is for packages that
+// know it from elsewhere too, such as ctrlruntime.
+func (o *Options) ElectionByFlag() bool { return o.byFlag && !o.Disabled }
+
+// shared is a flag of the program that sets a field of Options as well.
+type shared struct{ theirs, own flag.Value }
+
+func (s *shared) String() string {
+	if s.theirs == nil {
+		return ""
+	}
+	return s.theirs.String()
+}
+
+func (s *shared) Set(value string) error {
+	if err := s.theirs.Set(value); err != nil {
+		return err
+	}
+	return s.own.Set(value)
+}
+
+func (s *shared) Type() string {
+	if v, ok := s.theirs.(pflag.Value); ok {
+		return v.Type()
+	}
+	return "value"
+}
+
+// IsBoolFlag lets package flag take the flag without a value, if the program's
+// can be.
+func (s *shared) IsBoolFlag() bool {
+	b, ok := s.theirs.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
+}
+
+// goFlag is a flag of pflag for package flag, which asks a zero value for its
+// string to know whether a default is worth printing.
+type goFlag struct{ pflag.Value }
+
+func (g *goFlag) String() string {
+	if g.Value == nil {
+		return ""
+	}
+	return g.Value.String()
+}
+
+// IsBoolFlag lets package flag take the flag without a value.
+func (g *goFlag) IsBoolFlag() bool { return g.Value != nil && g.Type() == "bool" }
+
+// defaulted is a duration that stays as it is unless its flag is given.
+type defaulted struct {
+	value       *time.Duration
+	unlessGiven time.Duration
+}
+
+func (d *defaulted) String() string {
+	switch {
+	case d.value == nil:
+		return ""
+	case *d.value == 0:
+		return d.unlessGiven.String()
+	}
+	return d.value.String()
+}
+
+func (d *defaulted) Set(s string) (err error) {
+	*d.value, err = time.ParseDuration(s)
+	return err
+}
+
+func (d *defaulted) Type() string { return "duration" }
+
+// ofResourceLock is what client-go's words for a lock mean here.
+func ofResourceLock(name string) (Mode, LegacyKind, error) {
+	switch name {
+	case "leases":
+		return ModeLease, "", nil
+	case "configmapsleases":
+		return ModeDual, LegacyConfigMap, nil
+	case "endpointsleases":
+		return ModeDual, LegacyEndpoints, nil
+	case "configmaps":
+		return "", "", withoutLease(name, LegacyConfigMap)
+	case "endpoints":
+		return "", "", withoutLease(name, LegacyEndpoints)
+	}
+	return "", "", fmt.Errorf("resource lock %q is unknown: use leases, configmapsleases or endpointsleases", name)
+}
+
+func withoutLease(name string, kind LegacyKind) error {
+	return fmt.Errorf("resource lock %s has no Lease: use %sleases, which also keeps candidates with %s away, or --leader-elect-mode=auto with --leader-elect-legacy-kind=%s, which can leave the old lock behind", name, name, name, kind)
+}
+
+// resolved returns o with Mode and LegacyKind as ResourceLock says.
+func (o Options) resolved() (Options, error) {
+	if o.ResourceLock == "" {
+		return o, nil
+	}
+	mode, kind, err := ofResourceLock(o.ResourceLock)
+	if err != nil {
+		return o, err
+	}
+	if (o.Mode != "" && o.Mode != mode) || (o.LegacyKind != "" && o.LegacyKind != kind) {
+		return o, fmt.Errorf("resource lock %s is mode %s of legacy kind %q, but mode %q and legacy kind %q are set: set one of both", o.ResourceLock, mode, kind, o.Mode, o.LegacyKind)
+	}
+	o.Mode, o.LegacyKind = mode, kind
+	return o, nil
+}
+
+// grace is a flag for a duration of which zero means never.
+type grace time.Duration
+
+func (g *grace) String() string { return max(0, time.Duration(*g)).String() }
+
+func (g *grace) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if *g = grace(d); d == 0 {
+		*g = -1
+	}
+	return err
+}
+
+func (g *grace) Type() string { return "duration" }
+
+// negated is a flag that is true where its variable is false.
+type negated struct{ value *bool }
+
+func (n *negated) String() string {
+	return strconv.FormatBool(n.value == nil || !*n.value)
+}
+
+func (n *negated) Set(s string) error {
+	on, err := strconv.ParseBool(s)
+	*n.value = !on
+	return err
+}
+
+func (n *negated) Type() string { return "bool" }
+
+// IsBoolFlag lets package flag take the flag without a value.
+func (n *negated) IsBoolFlag() bool { return true }
