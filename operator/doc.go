@@ -10,10 +10,13 @@
 //   - NewManager of package ctrlruntime, a module of its own, is for managers of
 //     controller-runtime, and [Bridge] for electors of client-go.
 //
-// In a pod the zero [Options] will do, with a Role that allows get, create,
-// update and watch on leases; config/ of the repository has it. [Options.AddFlags]
-// and [Options.FromEnvironment] let users change them. [GuardConfig] makes a
-// client for the work that writes only while this process leads.
+// In a pod the zero [Options] will do, with a Role that allows get, list, create,
+// update and watch on leases, and get on configmaps; config/lease of the
+// repository has it. What goes wrong is logged, to slog's default logger unless
+// the options or the context have another. [Options.AddFlags],
+// [Options.AddGoFlags] and [Options.FromEnvironment] let users change the
+// options. [GuardConfig] makes a client for the work that writes only while this
+// process leads.
 //
 // Beneath that are the parts, for programs that put them together themselves:
 // who this process is ([WhoAmI]), where the API server is ([RESTConfig]), and

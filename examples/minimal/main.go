@@ -9,11 +9,8 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"log/slog"
 	"os/signal"
 	"syscall"
-
-	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/operator"
@@ -22,10 +19,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err := operator.Run(ctx, "minimal", work, operator.Options{
-		Logger: logr.FromSlogHandler(slog.Default().Handler()),
-	})
-	if err != nil {
+	if err := operator.Run(ctx, "minimal", work, operator.Options{}); err != nil {
 		log.Fatal(err)
 	}
 }
