@@ -48,6 +48,8 @@ type telemetry struct {
 	lockOnly  metric.MeasurementOption
 
 	leader    metric.Int64Gauge
+	master    metric.Int64Gauge // leader, as client-go names it
+	name      metric.MeasurementOption
 	renewals  metric.Int64Counter
 	failovers metric.Float64Histogram
 	overruns  metric.Int64Counter
@@ -68,8 +70,9 @@ func newTelemetry(c Config) (*telemetry, error) {
 		timing:    c.Timing,
 		lock:      lock,
 		lockOnly:  metric.WithAttributeSet(attribute.NewSet(lock...)),
+		name:      metric.WithAttributes(attribute.String("name", c.Lock.Describe().Name)),
 	}
-	var errs [4]error
+	var errs [5]error
 	t.leader, errs[0] = meter.Int64Gauge("election.leader",
 		metric.WithDescription("1 while this candidate leads, else 0."))
 	t.renewals, errs[1] = meter.Int64Counter("election.renewals", metric.WithUnit("{renewal}"),
@@ -79,6 +82,8 @@ func newTelemetry(c Config) (*telemetry, error) {
 		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120))
 	t.overruns, errs[3] = meter.Int64Counter("election.stop.overruns", metric.WithUnit("{overrun}"),
 		metric.WithDescription("Terms whose work did not stop in the time that it had."))
+	t.master, errs[4] = meter.Int64Gauge("leader_election_master_status",
+		metric.WithDescription("What election.leader is, under the name and with the one label that client-go's electors have."))
 	t.leading(context.Background(), false)
 	return t, errors.Join(errs[:]...)
 }
@@ -97,6 +102,7 @@ func (t *telemetry) leading(ctx context.Context, yes bool) {
 		value = 1
 	}
 	t.leader.Record(ctx, value, t.lockOnly)
+	t.master.Record(ctx, value, t.name)
 }
 
 func (t *telemetry) overrun(ctx context.Context) { t.overruns.Add(ctx, 1, t.lockOnly) }

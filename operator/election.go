@@ -252,6 +252,9 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		transitions := e.Subscribe(telling)
 		tellers.Go(func() { tellHealth(transitions, e.roster) })
 	}
+	if e.options.OnNewLeader != nil {
+		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it is the program's
+	}
 	if !e.options.NoEvents && e.config != nil {
 		if err := e.postEvents(telling, &tellers); err != nil {
 			return err
@@ -262,6 +265,17 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		tellers.Go(func() { e.witness.Attend(telling) })
 	}
 	return e.Elector.Run(ctx, lead)
+}
+
+// tellNewLeaders calls tell whenever another one leads than before.
+func tellNewLeaders(transitions <-chan election.Transition, tell func(identity string)) {
+	last := ""
+	for t := range transitions {
+		if holder := t.Status.Holder; holder != "" && holder != last {
+			last = holder
+			tell(holder)
+		}
+	}
 }
 
 // tellHealth lets the other candidates know how this one is.

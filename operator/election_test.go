@@ -601,6 +601,41 @@ func TestALoggerInTheContextIsUsedBeforeSlogsDefault(t *testing.T) {
 	}
 }
 
+func TestOnNewLeaderIsToldInOrderOneAtATimeAndDelaysNothing(t *testing.T) {
+	_, o := inPod(t)
+	o.Self.Identity = "me"
+	told, let := make(chan string), make(chan struct{})
+	o.OnNewLeader = func(identity string) { told <- identity; <-let }
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error)
+	began := make(chan struct{})
+	go func() {
+		over <- Run(ctx, "op", func(ctx context.Context, _ election.Term) error { close(began); <-ctx.Done(); return nil }, o)
+	}()
+	if first := <-told; first != "me" {
+		t.Errorf("it is told of %q first", first)
+	}
+	<-began // though the call has not returned
+	cancel()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	close(let)
+}
+
+func TestEachNewLeaderIsToldOnce(t *testing.T) {
+	transitions := make(chan election.Transition, 9)
+	for _, holder := range []string{"", "a", "a", "", "a", "b", "me", "b"} {
+		transitions <- election.Transition{Status: election.Status{Holder: holder}}
+	}
+	close(transitions)
+	var told []string
+	tellNewLeaders(transitions, func(identity string) { told = append(told, identity) })
+	if !slices.Equal(told, []string{"a", "b", "me", "b"}) {
+		t.Errorf("told of %q", told)
+	}
+}
+
 func TestANilElectionIsAlive(t *testing.T) {
 	if err := (*Election)(nil).Alive(nil); err != nil {
 		t.Error(err)

@@ -82,7 +82,7 @@ func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
 		"request":    {last.Method + " " + last.URL.Path, "PUT /apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"},
 		"protocol":   {last.Proto, "HTTP/1.1"},
 		"token":      {last.Header.Get("Authorization"), "Bearer t"},
-		"user agent": {last.UserAgent(), "my-operator"},
+		"user agent": {last.UserAgent(), "my-operator/leader-election"},
 		"content":    {last.Header.Get("Content-Type"), "application/json"},
 		"connection": {last.RemoteAddr, s.seen[0].RemoteAddr},
 	} {
@@ -104,7 +104,7 @@ func TestServersReplaceTheHost(t *testing.T) {
 	if _, err := lock.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.seen[0].UserAgent(); !strings.Contains(got, "kubernetes") {
+	if got := s.seen[0].UserAgent(); !strings.Contains(got, "kubernetes") || !strings.HasSuffix(got, "/leader-election") {
 		t.Errorf("user agent %q, want client-go's", got)
 	}
 	if cfg.Host != "https://nowhere.invalid" || cfg.APIPath != "" {

@@ -126,6 +126,11 @@ type Options struct {
 	// HeadStart is that of election.Config. Nil means that of the zone.Order
 	// that has PreferredZones, which mean nothing to another.
 	HeadStart func(election.Takeover) time.Duration
+	// OnNewLeader is called with the identity of each new leader, this process
+	// among them: when the first is known, and whenever another follows. Calls
+	// come in order and one at a time, in a goroutine of their own: a slow one
+	// delays nothing but the next, and Run does not wait for it. Nil means none.
+	OnNewLeader func(identity string)
 	// Health, TracerProvider and MeterProvider are those of election.Config.
 	Health         election.Health
 	TracerProvider trace.TracerProvider

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -31,6 +32,10 @@ type way struct {
 	options                  LockOptions
 }
 
+// electing ends the user agent of an election's requests, as client-go has it, so
+// that audit logs and quotas tell them from the work's.
+const electing = "/leader-election"
+
 func newWay(cfg *rest.Config, timing election.Timing, o LockOptions) (*way, error) {
 	if cfg == nil {
 		return nil, errors.New("the rest.Config is nil")
@@ -44,6 +49,9 @@ func newWay(cfg *rest.Config, timing election.Timing, o LockOptions) (*way, erro
 		cfg.Host = o.Servers[0]
 	}
 	cfg = named(cfg)
+	if !strings.HasSuffix(cfg.UserAgent, electing) {
+		cfg.UserAgent += electing
+	}
 	w := &way{options: o}
 	var err error
 	w.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Patience: timing.RenewDeadline, Servers: o.Servers})

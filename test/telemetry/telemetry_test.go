@@ -234,6 +234,12 @@ func (c *seat) gauge() int64 {
 	if len(g.DataPoints) != 1 {
 		c.t.Fatalf("election.leader has %d points, want 1", len(g.DataPoints))
 	}
+	lock, _ := g.DataPoints[0].Attributes.Value("election.lock.name")
+	master, _ := c.metric("leader_election_master_status").(metricdata.Gauge[int64])
+	if len(master.DataPoints) != 1 || master.DataPoints[0].Value != g.DataPoints[0].Value ||
+		!master.DataPoints[0].Attributes.Equals(new(attribute.NewSet(attribute.String("name", lock.AsString())))) {
+		c.t.Errorf("leader_election_master_status is %+v, election.leader %+v", master.DataPoints, g.DataPoints)
+	}
 	return g.DataPoints[0].Value
 }
 
