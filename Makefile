@@ -24,8 +24,8 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## Cut a zone's power on a real control plane, beside client-go
-	go run ./test/demo
+demo: ## Cut a zone's power on a real control plane, beside client-go; LEGACY=1: and leader-for-life (10 min)
+	go run ./test/demo $(if $(LEGACY),--legacy)
 
 .PHONY: test
 test: vet unit race e2e ## All tests: unit, race detector, real control plane

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command demo cuts the power of the leader's zone on a real control plane,
-// with zonelect and client-go side by side, and prints what happens.
+// with zonelect and client-go side by side, and prints what happens. With
+// --legacy the three variants of operator-sdk's leader-for-life are there too.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/past"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -31,11 +33,13 @@ var zones = []string{"za", "zb", "zc"}
 
 func main() {
 	network := pflag.String("network", "auto", "auto, namespaces (needs root) or links")
+	legacy := pflag.Bool("legacy", false, "beside them the three variants of leader-for-life")
+	within := pflag.Duration("within", 8*time.Minute, "how long to wait for a leader-for-life, from the power loss")
 	serve := pflag.Bool("serve", false, "only run a control plane, for the examples, until Ctrl-C")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := func(ctx context.Context) error { return run(ctx, *network) }
+	do := func(ctx context.Context) error { return run(ctx, *network, troupes(*legacy, *within)) }
 	if *serve {
 		do = host
 	}
@@ -45,7 +49,32 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, network string) (err error) {
+// troupes are who plays. within is how long a leader-for-life is waited for.
+func troupes(legacy bool, within time.Duration) []*troupe {
+	const patience = lease + 3*time.Minute
+	all := []*troupe{
+		{kind: trial.Zonelect, name: "zonelect", lock: "demo-zonelect", within: patience},
+		{kind: trial.ClientGo, name: "client-go", lock: "demo-client-go", within: patience},
+	}
+	if !legacy {
+		return all
+	}
+	for _, v := range []past.Variant{past.NotReady, past.Stale, past.Original} {
+		all = append(all, &troupe{
+			kind: trial.Legacy, name: "leader-for-life, " + variants[v], lock: "demo-" + string(v), within: within, args: []string{"--variant", string(v)},
+		})
+	}
+	return all
+}
+
+// variants says where each leader-for-life is from.
+var variants = map[past.Variant]string{
+	past.NotReady: "operator-lib 0.2 on",
+	past.Stale:    "operator-sdk 0.13 to 0.18.0",
+	past.Original: "operator-sdk 0.18.1 on",
+}
+
+func run(ctx context.Context, network string, all []*troupe) (err error) {
 	config := testbed.Config{Zones: zones, Progress: os.Stdout}
 	if config.Network, err = testbed.ParseNetwork(network); err != nil {
 		return err
@@ -58,7 +87,7 @@ func run(ctx context.Context, network string) (err error) {
 	defer func() { err = errors.Join(err, bed.Close()) }()
 	fmt.Printf("The network is: %v\n\n", bed.Network())
 	d := &demo{bed: bed, start: time.Now()}
-	return d.play(ctx)
+	return d.play(ctx, all)
 }
 
 // host runs a control plane of one zone until ctx ends.
@@ -83,21 +112,24 @@ type demo struct {
 // troupe is three candidates of one kind, the first of which leads.
 type troupe struct {
 	kind     trial.Kind
+	name     string // for the table
 	lock     string
+	within   time.Duration // how long its next leader is waited for
+	args     []string
 	seats    []*trial.Seat
-	observer *trial.Observer
+	observer *trial.Observer // nil if the lock is no Lease
 }
+
+// forLife reports whether its lock is a pod's for life: it has no lease to end.
+func (t *troupe) forLife() bool { return t.kind == trial.Legacy }
 
 // say prints a line of the timeline.
 func (d *demo) say(at time.Time, format string, args ...any) {
 	fmt.Printf("%8.3fs  %s\n", at.Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (d *demo) play(ctx context.Context) error {
-	ours := &troupe{kind: trial.Zonelect, lock: "demo-zonelect"}
-	theirs := &troupe{kind: trial.ClientGo, lock: "demo-client-go"}
-	both := []*troupe{ours, theirs}
-	for _, t := range both {
+func (d *demo) play(ctx context.Context, all []*troupe) error {
+	for _, t := range all {
 		if err := d.cast(ctx, t); err != nil {
 			return err
 		}
@@ -106,13 +138,13 @@ func (d *demo) play(ctx context.Context) error {
 		return err
 	}
 	cut := time.Now()
-	d.say(cut, "zone za loses power: both leaders, its apiserver and its etcd member are gone, without a word")
+	d.say(cut, "zone za loses power: all leaders, its apiserver and its etcd member are gone, without a word")
 	if err := d.bed.CutPower(ctx, zones[0]); err != nil {
 		return err
 	}
-	results := make([]result, len(both))
+	results := make([]result, len(all))
 	var wait errgroup.Group
-	for i, t := range both {
+	for i, t := range all {
 		wait.Go(func() (err error) {
 			results[i], err = d.succession(ctx, t, cut)
 			return err
@@ -127,14 +159,16 @@ func (d *demo) play(ctx context.Context) error {
 // cast starts a troupe: the leader first, then the followers, whose
 // connections run to the zone that will die, as a Service may have it.
 func (d *demo) cast(ctx context.Context, t *troupe) (err error) {
-	if t.observer, err = trial.Observe(ctx, d.bed.RESTConfig(zones[2]), t.lock); err != nil {
-		return err
+	if !t.forLife() {
+		if t.observer, err = trial.Observe(ctx, d.bed.RESTConfig(zones[2]), t.lock); err != nil {
+			return err
+		}
 	}
 	for i, zone := range zones {
 		if err := d.bed.SteerVIP(zone, zones[0]); err != nil {
 			return err
 		}
-		s, err := trial.Start(ctx, d.bed, t.kind, zone, t.lock, string(t.kind)+"-"+zone)
+		s, err := d.seat(ctx, t, zone)
 		if err != nil {
 			return err
 		}
@@ -155,24 +189,44 @@ func (d *demo) cast(ctx context.Context, t *troupe) (err error) {
 	return nil
 }
 
+// seat starts a candidate. A leader-for-life needs a pod that stands for it.
+func (d *demo) seat(ctx context.Context, t *troupe, zone string) (*trial.Seat, error) {
+	identity := string(t.kind) + "-" + zone
+	if t.forLife() {
+		identity = t.lock + "-" + zone
+		if _, err := d.bed.AddPod(ctx, zone, identity, "default", nil); err != nil {
+			return nil, err
+		}
+	}
+	return trial.Start(ctx, d.bed, t.kind, zone, t.lock, identity, t.args...)
+}
+
 // succession waits for the next leader and tells how it came about.
 func (d *demo) succession(ctx context.Context, t *troupe, cut time.Time) (result, error) {
-	last := t.observer.Last()
-	end := last.Seen.Add(lease)
-	if err := sleep.For(ctx, time.Until(end)); err != nil {
-		return result{}, err
+	var end time.Time
+	if !t.forLife() {
+		end = t.observer.Last().Seen.Add(lease)
+		if err := sleep.For(ctx, time.Until(end)); err != nil {
+			return result{}, err
+		}
+		d.say(end, "%-14s  the lease has ended", t.lock)
 	}
-	d.say(end, "%-14s  the lease has ended", t.lock)
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	r := result{Kind: string(t.kind), Name: t.name, Fault: "power loss of the leader's zone", From: "outside observer"}
+	waiting, cancel := context.WithDeadline(ctx, cut.Add(t.within))
 	defer cancel()
-	next, e, err := trial.AwaitAny(ctx, t.seats[1:], "leading", cut)
+	next, e, err := trial.AwaitAny(waiting, t.seats[1:], "leading", cut)
 	if err != nil {
+		if t.forLife() && waiting.Err() != nil && ctx.Err() == nil {
+			d.say(time.Now(), "%-14s  nobody leads", t.lock)
+			r.NeverWithin = t.within.Seconds()
+			return r, nil
+		}
 		return result{}, err
 	}
 	d.say(e.Time, "%-14s  %s leads", t.lock, next.Identity)
-	r := result{
-		Kind: string(t.kind), Fault: "power loss of the leader's zone", NextLeader: next.Identity,
-		AfterFault: e.Time.Sub(cut).Seconds(), BehindLease: e.Time.Sub(end).Seconds(), From: "outside observer",
+	r.NextLeader, r.AfterFault = next.Identity, e.Time.Sub(cut).Seconds()
+	if !t.forLife() {
+		r.BehindLease = e.Time.Sub(end).Seconds()
 	}
 	if t.kind == trial.Zonelect {
 		return r.fromSpans(next, cut)

@@ -25,9 +25,11 @@ type report struct {
 // result is how one takeover went.
 type result struct {
 	Kind        string  `json:"kind"`
+	Name        string  `json:"name"`
 	Fault       string  `json:"fault"`
 	NextLeader  string  `json:"nextLeader"`
 	AfterFault  float64 `json:"afterFault"`
+	NeverWithin float64 `json:"neverWithin,omitempty"` // how long nobody led, if that is all that is known
 	BehindLease float64 `json:"behindLease"`
 	From        string  `json:"from"` // what the figures were read from
 	Phases      []phase `json:"phases,omitempty"`
@@ -58,9 +60,8 @@ func conclude(r report) error {
 	fmt.Println()
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ELECTOR\tFAULT\tNEW LEADER AFTER\tBEHIND THE LEASE'S END\tREAD FROM")
-	names := map[string]string{string(trial.Zonelect): "zonelect", string(trial.ClientGo): "client-go"}
 	for _, x := range r.Results {
-		fmt.Fprintf(table, "%s\t%s\t%.3fs\t%.3fs\t%s\n", names[x.Kind], x.Fault, x.AfterFault, x.BehindLease, x.From)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", x.Name, x.Fault, x.took(), x.behind(), x.From)
 		for _, p := range x.Phases {
 			fmt.Fprintf(table, "  %s\t\t%.3fs\t\t\n", p.Name, p.Seconds)
 		}
@@ -69,6 +70,22 @@ func conclude(r report) error {
 		return fmt.Errorf("print the table: %w", err)
 	}
 	return write(r)
+}
+
+// took is how long there was no leader, for people.
+func (r result) took() string {
+	if r.NeverWithin > 0 {
+		return fmt.Sprintf("never within %v", time.Duration(r.NeverWithin*float64(time.Second)))
+	}
+	return fmt.Sprintf("%.3fs", r.AfterFault)
+}
+
+// behind is how long that was after the lease's end, where there was a lease.
+func (r result) behind() string {
+	if r.Kind == string(trial.Legacy) {
+		return "no lease"
+	}
+	return fmt.Sprintf("%.3fs", r.BehindLease)
 }
 
 func write(r report) error {
