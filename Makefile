@@ -27,6 +27,10 @@ help: ## Show this list
 demo: ## Cut a zone's power on a real control plane, beside client-go; LEGACY=1: and leader-for-life (10 min)
 	go run ./test/demo $(if $(LEGACY),--legacy)
 
+.PHONY: candidate
+candidate: ## Build the program that tests and demos elect, as build/bin/candidate
+	go build -o build/bin/candidate ./test/candidate
+
 .PHONY: test
 test: vet unit race e2e ## All tests: unit, race detector, real control plane
 
