@@ -15,6 +15,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // revision is one state of a register, in etcd's order.
@@ -49,6 +51,20 @@ func (e etcd) now(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("ask etcd for its revision: %w", err)
 	}
 	return strconv.ParseInt(answer.Header.Revision, 10, 64)
+}
+
+// soon is now, tried for a few seconds where etcd has no leader for a moment.
+func (e etcd) soon(ctx context.Context) (revision int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		if revision, err = e.now(ctx); err == nil {
+			return revision, nil
+		}
+		if sleep.For(ctx, 100*time.Millisecond) != nil {
+			return 0, err
+		}
+	}
 }
 
 // history returns all revisions of a ConfigMap from one revision on until

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,10 @@ func TestAPromiseThatIsNotKeptIsNamed(t *testing.T) {
 		"promised are 3s":      {Gap: seconds(3.001)},
 		"changed 2 times":      {Changes: 2},
 		"goroutines were left": {Left: mostLeft + 1},
+		"as nobody told them":  {Exits: 1},
 	} {
-		wrong := strings.Join(record{findings: found}.broken(p), "; ")
+		one := record{findings: found}
+		wrong := strings.Join(slices.Concat(one.unsafe(), one.late(p), one.restless(p)), "; ")
 		if (want == "") != (wrong == "") || !strings.Contains(wrong, want) {
 			t.Errorf("of %+v it says %q, want %q", found, wrong, want)
 		}

@@ -77,22 +77,39 @@ func (s *stage) darken(ctx context.Context, zones ...string) (cure, error) {
 		}
 		s.setDark(true, zone)
 		cut = append(cut, zone)
+		gone := map[*seat]bool{} // before, so that this fault did not end them
+		for _, one := range s.in(zone) {
+			gone[one] = !one.alive()
+		}
 		now := time.Now()
 		if err := s.bed.CutPower(ctx, zone); err != nil {
 			return undo, err
 		}
-		for _, g := range s.groups {
-			seat := g.seat(zone)
-			if seat.alive() {
-				return undo, fmt.Errorf("%w: %s outlived the power of its zone", errMissed, seat.Identity)
+		for _, one := range s.in(zone) {
+			if one.alive() {
+				return undo, fmt.Errorf("%w: %s outlived the power of its zone", errMissed, one.Identity)
 			}
-			seat.end(now)
+			if !gone[one] {
+				one.end(now)
+			}
 		}
 	}
 	if len(cut) == 0 {
 		return nil, fmt.Errorf("%w: %v had no power anyway", errMissed, zones)
 	}
 	return undo, nil
+}
+
+// in returns all candidates that a zone has or had.
+func (s *stage) in(zone string) (all []*seat) {
+	for _, g := range s.groups {
+		for _, one := range g.all() {
+			if one.Zone == zone {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
 }
 
 func (s *stage) setDark(dark bool, zones ...string) {

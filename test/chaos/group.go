@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -60,6 +62,7 @@ func (g *group) ours() bool { return g.kind == trial.Zonelect }
 type seat struct {
 	*trial.Seat
 	mu     sync.Mutex
+	told   bool      // it was asked to end
 	ended  time.Time // when it was killed; zero while it was not
 	pauses []pause
 }
@@ -187,6 +190,36 @@ func (s *seat) end(at time.Time) {
 	if s.ended.IsZero() {
 		s.ended = at
 	}
+}
+
+// terminate asks the process to end, if it runs.
+func (s *seat) terminate() error {
+	if !s.alive() {
+		return fmt.Errorf("%w: %s has ended by itself", errMissed, s.Identity)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = true
+	return s.Terminate()
+}
+
+// panicked finds the line in which Go's runtime says why it ends a program.
+var panicked = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address |WARNING: DATA RACE).*$`)
+
+// exit is how the process ended, and what its log says of it.
+func (s *seat) exit() exit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := exit{Running: s.alive(), Told: s.told, Killed: !s.ended.IsZero()}
+	if !x.Running {
+		if err := s.Wait(context.Background()); err != nil {
+			x.Status = err.Error()
+		}
+	}
+	if log, err := os.ReadFile(s.Log()); err == nil {
+		x.Panic = string(panicked.Find(log))
+	}
+	return x
 }
 
 // kill kills the process, and returns once it is gone.

@@ -4,7 +4,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -17,12 +19,16 @@ import (
 
 // evidence is all that is known of one group's run.
 type evidence struct {
-	// Register is its whole history, in etcd's order.
+	// Register is its whole history, in etcd's order. Unread means that it is
+	// not known.
 	Register []revision
+	Unread   bool `json:",omitempty"`
 	// Printed is what each candidate said, by its identity.
 	Printed map[string][]events.Event
 	// Terms are the times in which they led.
 	Terms history.History
+	// Exits are how the candidates ended, by their identity.
+	Exits map[string]exit
 	// Fault is when it began, Healed when all was well again, and Over when the
 	// candidates were told to stop.
 	Fault, Healed, Over time.Time
@@ -49,9 +55,12 @@ type findings struct {
 	Changes int `json:"changes"`
 	// Writes are those that were acknowledged.
 	Writes int `json:"writes"`
+	// Exits are candidates that ended by themselves, or in a panic, or otherwise
+	// than they were told to.
+	Exits int `json:"exits,omitempty"`
 	// Left are the most goroutines that a candidate left when it ended.
 	Left int `json:"left,omitempty"`
-	// Notes tell of each overlap and each lost write.
+	// Notes tell of each overlap, each lost write and each such end.
 	Notes []string `json:"notes,omitempty"`
 
 	pairs map[[2]string]bool
@@ -59,10 +68,13 @@ type findings struct {
 
 // judge finds what is wrong in a group's run. It is pure.
 func judge(e evidence) (f findings) {
-	f.order(e)
-	f.lost(e)
+	if !e.Unread {
+		f.order(e)
+		f.lost(e)
+	}
 	f.works(e)
 	f.gaps(e)
+	f.exits(e)
 	for _, printed := range e.Printed {
 		for _, event := range printed {
 			f.Left = max(f.Left, event.Goroutines)
@@ -156,7 +168,7 @@ func (f *findings) works(e evidence) {
 	}
 	last := ""
 	for _, term := range slices.SortedFunc(slices.Values(e.Terms), func(a, b history.Span) int { return a.Start.Compare(b.Start) }) {
-		if term.Start.After(e.Fault) && !term.Start.After(e.Over) { // while all are stopped, each may lead in turn
+		if !e.Fault.IsZero() && term.Start.After(e.Fault) && !term.Start.After(e.Over) { // while all are stopped, each may lead in turn
 			f.Terms++
 			if last != "" && term.Pod != last {
 				f.Changes++
@@ -183,6 +195,45 @@ func (f *findings) gaps(e evidence) {
 	for i := 1; i < len(times); i++ {
 		if times[i].After(e.Fault) {
 			f.Gap.Duration = max(f.Gap.Duration, times[i].Sub(times[i-1]))
+		}
+	}
+}
+
+// exit is how a candidate ended.
+type exit struct {
+	// Running means that it has not.
+	Running bool `json:",omitempty"`
+	// Told means that it was asked to end, and Killed that it was killed, or
+	// that its zone lost its power.
+	Told, Killed bool `json:",omitempty"`
+	// Status is what it ended with: empty is status 0.
+	Status string `json:",omitempty"`
+	// Panic is the line of its log that tells of a panic, or of a fatal error.
+	Panic string `json:",omitempty"`
+}
+
+// killedStatus is what programs end with that are killed.
+const killedStatus = "signal: killed"
+
+// wrong says what is wrong with it, and nothing if that is how it should be.
+func (x exit) wrong() string {
+	switch {
+	case x.Panic != "":
+		return x.Panic
+	case x.Running, x.Told && x.Status == "", x.Killed && x.Status == killedStatus:
+		return ""
+	case x.Told || x.Killed:
+		return "ended with " + cmp.Or(x.Status, "status 0")
+	}
+	return "ended by itself with " + cmp.Or(x.Status, "status 0")
+}
+
+// exits judges how candidates ended.
+func (f *findings) exits(e evidence) {
+	for _, identity := range slices.Sorted(maps.Keys(e.Exits)) {
+		if wrong := e.Exits[identity].wrong(); wrong != "" {
+			f.Exits++
+			f.note("%s: %s", identity, wrong)
 		}
 	}
 }

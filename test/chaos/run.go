@@ -51,7 +51,7 @@ type verdict string
 const (
 	passed verdict = "passed"
 	failed verdict = "failed"
-	void   verdict = "void" // the fault did not bite, or the testbed broke
+	void   verdict = "void" // the fault did not bite, or the testbed broke: gaps prove nothing
 )
 
 // How long things may take that are no part of the judgement.
@@ -70,55 +70,57 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 	all, err := s.play(ctx, &r)
 	broken := s.strike(ctx)
 	r.Took.Duration = time.Since(began).Round(time.Millisecond)
-	if err != nil {
-		r.Verdict, r.Reason = void, err.Error()
-		if !errors.Is(err, errMissed) {
-			broken = errors.Join(err, broken)
-		}
+	if err != nil && !errors.Is(err, errMissed) {
+		broken = errors.Join(err, broken)
 	}
 	return r, s, all, broken
 }
 
-// play is a run from its first candidate to its judgement.
+// play is a run from its first candidate to its judgement. The error says why
+// it is void, which excuses gaps and nothing else.
 func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
+	defer func() { r.excuse(err) }()
 	store := etcd{s.bed.EtcdURL(zones[0])}
-	from, err := store.now(ctx)
+	from, err := store.soon(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
+	var e evidence
+	voided := s.suffer(ctx, r, &e)
+	e.Over = time.Now()
+	left := s.dismiss(ctx)
+	all, unread := s.collect(ctx, store, from, e)
+	voided = errors.Join(voided, unread)
+	s.judge(r, all, left, voided)
+	return all, voided
+}
+
+// suffer seats the candidates, does the faults to them, and waits until all is
+// well again. An error says why that shows nothing.
+func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 	casting, cancel := context.WithTimeout(ctx, castTime)
 	defer cancel()
 	if err := s.cast(casting); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.each(func(g *group) error { return g.wrote(casting, time.Now()) }); err != nil {
-		return nil, err
+		return err
 	}
 	if err := sleep.For(ctx, s.plan.Calm); err != nil {
-		return nil, err
+		return err
 	}
-	e := evidence{Fault: time.Now()}
+	e.Fault = time.Now()
 	lasted, err := s.afflict(ctx)
 	r.Lasted.Duration = lasted.Round(time.Millisecond)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.Healed = time.Now()
 	s.recover(ctx, e.Healed)
-	if err := sleep.For(ctx, tail); err != nil {
-		return nil, err
-	}
-	e.Over = time.Now()
-	left := s.dismiss(ctx)
-	all, err = s.collect(ctx, store, from, e)
-	if err != nil {
-		return all, err
-	}
-	s.judge(r, all, left)
-	return all, nil
+	return sleep.For(ctx, time.Until(e.Healed.Add(tail)))
 }
 
 // afflict injects the faults, waits, and undoes them. It returns how long they
@@ -185,46 +187,65 @@ func (s *stage) recover(ctx context.Context, since time.Time) {
 	})
 }
 
-// collect gathers the evidence of each group. The deletion of its register marks
-// the end.
+// collectTime bounds how long the evidence of a run is gathered.
+const collectTime = 30 * time.Second
+
+// collect gathers the evidence of each group. What the candidates printed, and
+// how they ended, is there in any case; the error says that a register could
+// not be read.
 func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence) (map[string]evidence, error) {
+	ctx, cancel := context.WithTimeout(ctx, collectTime)
+	defer cancel()
 	all := map[string]evidence{}
+	var errs []error
 	for _, g := range s.groups {
-		end, err := store.now(ctx)
-		if err != nil {
-			return all, err
-		}
-		err = s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-			err := c.CoreV1().ConfigMaps(s.namespace).Delete(ctx, g.register(), metav1.DeleteOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil // the answer of the last attempt was lost
-			}
-			return err
-		})
-		if err != nil {
-			return all, fmt.Errorf("mark the end of %s: %w", g.register(), err)
-		}
 		one := e
-		if one.Register, err = store.history(ctx, s.namespace, g.register(), from, end+1); err != nil {
-			return all, err
-		}
-		one.Printed, one.Terms = map[string][]events.Event{}, history.History{}
+		one.Printed, one.Terms, one.Exits = map[string][]events.Event{}, history.History{}, map[string]exit{}
 		for _, seat := range g.all() {
 			one.Printed[seat.Identity] = seat.Events()
 			one.Terms = append(one.Terms, seat.terms(time.Now())...)
+			one.Exits[seat.Identity] = seat.exit()
+		}
+		var err error
+		if one.Register, err = s.readRegister(ctx, store, g, from); err != nil {
+			one.Unread = true
+			errs = append(errs, err)
 		}
 		all[g.name] = one
 	}
-	return all, nil
+	return all, errors.Join(errs...)
+}
+
+// readRegister reads all that a group's leaders have written. The deletion of
+// the register marks the end.
+func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int64) ([]revision, error) {
+	end, err := store.soon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		err := c.CoreV1().ConfigMaps(s.namespace).Delete(ctx, g.register(), metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil // the answer of the last attempt was lost, or nobody ever wrote
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mark the end of %s: %w", g.register(), err)
+	}
+	return store.history(ctx, s.namespace, g.register(), from, end+1)
 }
 
 // mostLeft is how many goroutines a candidate may leave that has ended: those of
 // the runtime, of signals, and of connections that others keep.
 const mostLeft = 8
 
-// judge fills in the result.
-func (s *stage) judge(r *result, all map[string]evidence, left error) {
+// judge fills in the result. A void run proves no gap, and where its testbed
+// broke neither how often leaders changed nor how candidates ended that could
+// not reach it. All else counts.
+func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 	r.Groups, r.Verdict = map[string]record{}, passed
+	bedBroken := voided != nil && !errors.Is(voided, errMissed)
 	var wrong []string
 	for _, g := range s.groups {
 		one := record{findings: judge(all[g.name])}
@@ -232,17 +253,35 @@ func (s *stage) judge(r *result, all map[string]evidence, left error) {
 		if g.ours() {
 			p := promised(s.plan, g.name, r.Lasted.Duration)
 			one.Bound.Duration = p.limit()
-			for _, x := range one.broken(p) {
+			found := one.unsafe()
+			if voided == nil {
+				found = append(found, one.late(p)...)
+			}
+			if !bedBroken {
+				found = append(found, one.restless(p)...)
+			}
+			for _, x := range found {
 				wrong = append(wrong, g.name+": "+x)
 			}
 		}
 		r.Groups[g.name] = one
 	}
-	if left != nil {
+	if left != nil && !bedBroken {
 		wrong = append(wrong, left.Error())
 	}
 	if len(wrong) > 0 {
 		r.Verdict, r.Reason = failed, strings.Join(wrong, "; ")
+	}
+}
+
+// excuse makes a run void, unless what was found counts in a void run, too.
+func (r *result) excuse(voided error) {
+	switch {
+	case voided == nil:
+	case r.Verdict == failed:
+		r.Reason += "; void besides: " + voided.Error()
+	default:
+		r.Verdict, r.Reason = void, voided.Error()
 	}
 }
 
@@ -262,25 +301,38 @@ func promised(p plan, group string, lasted time.Duration) (all promise) {
 	return all
 }
 
-// broken says what of a promise was not kept.
-func (g record) broken(p promise) (wrong []string) {
+// unsafe says what must not be in any run.
+func (g record) unsafe() (wrong []string) {
 	if g.Overlaps > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d overlaps", g.Overlaps))
 	}
 	if g.Lost > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d lost writes", g.Lost))
 	}
+	if g.Exits > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d candidates ended as nobody told them to", g.Exits))
+	}
+	if g.Left > mostLeft {
+		wrong = append(wrong, fmt.Sprintf("%d goroutines were left", g.Left))
+	}
+	return wrong
+}
+
+// late says what took longer than promised.
+func (g record) late(p promise) (wrong []string) {
 	if g.Silent {
 		wrong = append(wrong, "nobody led when all was well again")
 	}
 	if g.Gap.Duration > p.limit() {
 		wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", g.Gap.Round(time.Millisecond), p.limit()))
 	}
+	return wrong
+}
+
+// restless says what changed more often than promised.
+func (g record) restless(p promise) (wrong []string) {
 	if g.Changes > p.changes {
 		wrong = append(wrong, fmt.Sprintf("the leader changed %d times, promised are %d", g.Changes, p.changes))
-	}
-	if g.Left > mostLeft {
-		wrong = append(wrong, fmt.Sprintf("%d goroutines were left", g.Left))
 	}
 	return wrong
 }

@@ -134,7 +134,7 @@ func (s *stage) dismiss(ctx context.Context) error {
 				continue
 			}
 			all.Go(func() error {
-				err := one.Terminate()
+				err := one.terminate()
 				if err == nil {
 					err = one.Wait(ctx)
 				}
