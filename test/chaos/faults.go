@@ -28,16 +28,33 @@ type fault struct {
 	lasts  func(t election.Timing, dice *rand.Rand) time.Duration
 	inject injection
 	// asks: it takes an API that answers. away: nobody gets an answer while it
-	// lasts.
-	asks, away bool
+	// lasts. rolls: it goes on until all is well.
+	asks, away, rolls bool
+	// costs is what it takes besides, and stalls how long a leader that keeps its
+	// term may wait for an answer under it, besides one write that hangs.
+	costs  cost
+	stalls time.Duration
 	// ends says when it is undone, beside others.
 	ends turn
 	// promise is what holds for zonelect's groups under it, when it lasted so
 	// long.
-	promise func(t election.Timing, lasted time.Duration) promise
+	promise pledge
+	// chosen is the same where chance decides what is done; nil where it does not.
+	chosen func(dice *rand.Rand) pledge
 	// only names the group that it concerns; empty is all. For the others
 	// nothing may change.
 	only string
+}
+
+// pledge says what holds under a fault that lasted so long.
+type pledge func(t election.Timing, lasted time.Duration) promise
+
+// promiseIn is what holds under the fault in a run.
+func (f fault) promiseIn(p plan) pledge {
+	if f.chosen != nil {
+		return f.chosen(p.dice(f.name))
+	}
+	return f.promise
 }
 
 // injection does a fault, to whom dice say, and returns once it is shown to have
@@ -63,25 +80,17 @@ const (
 
 // promise is what holds for a group that is hit by a fault.
 type promise struct {
-	// gap is the longest time without a leader's write, besides away, in which
-	// nobody gets an answer.
+	// gap is the longest time without a leader's write where another term begins,
+	// besides away, in which nobody gets an answer.
 	gap, away time.Duration
+	// lease means that a lease must run out in it.
+	lease bool
 	// changes is how often another may lead than before.
 	changes int
 }
 
 // limit is the longest time without a leader's write.
 func (p promise) limit() time.Duration { return p.gap + p.away }
-
-// mostChanges is a number of changes that nobody counts.
-const mostChanges = 1000
-
-// together is what holds under two faults at a time. The second may hit at the
-// worst moment of the first, and keep a leader from ending in good order, so
-// that a lease must run out. Who leads in the end is chance.
-func together(t election.Timing, a, b promise) promise {
-	return promise{gap: a.gap + b.gap + t.LeaseDuration, away: max(a.away, b.away), changes: mostChanges}
-}
 
 // families are all faults.
 var families = [][]fault{processFaults, zoneFaults, networkFaults, serverFaults, partFaults, objectFaults, clockFaults}
@@ -109,9 +118,13 @@ func possible(n testbed.Network) (all []fault, skipped []string) {
 var errMissed = errors.New("the fault did not bite")
 
 // What the register adds to the time in which nobody leads: a write that hangs
-// for its second, one more interval, and what a busy machine of two cores takes
-// to run a dozen programs beside three control planes.
-const slack = 2 * time.Second
+// for its second, and one more interval with what a busy machine of two cores
+// takes to run a dozen programs beside three control planes.
+const (
+	hang  = time.Second
+	busy  = time.Second
+	slack = hang + busy
+)
 
 // roundTrip is what a request seldom takes longer than here.
 const roundTrip = 100 * time.Millisecond
@@ -133,7 +146,7 @@ func untouched(t election.Timing, _ time.Duration) promise {
 
 // takeover: the leader is gone, unseen.
 func takeover(t election.Timing, _ time.Duration) promise {
-	return promise{gap: bounds(t, 0).DeadServer.Worst.Total() + slack, changes: 1}
+	return promise{gap: bounds(t, 0).DeadServer.Worst.Total() + slack, lease: true, changes: 1}
 }
 
 // outage: nobody gets an answer while it lasts.

@@ -18,23 +18,23 @@ import (
 var networkFaults = []fault{
 	{
 		name: "leader-zone-mute", about: "leader's zone not heard by the rest, and hears it",
-		lasts: aTakeover, asks: true, inject: oneWay(true), ends: mend, promise: takeover,
+		lasts: aTakeover, asks: true, inject: oneWay(true), ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "leader-zone-deaf", about: "leader's zone hears nothing of the rest, and is heard",
-		lasts: aTakeover, asks: true, inject: oneWay(false), ends: mend, promise: takeover,
+		lasts: aTakeover, asks: true, inject: oneWay(false), ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "network-bad", about: "leader's zone 50 to 100 ms away, 5 % of packets lost", namespaces: true,
-		lasts: aTakeover, asks: true, inject: networkBad, ends: mend, promise: badNetwork,
+		lasts: aTakeover, asks: true, inject: networkBad, ends: mend, promise: badNetwork, costs: ofRequests, stalls: hang,
 	},
 	{
 		name: "connections-silent", about: "open connections to the API silent for good, watches too", namespaces: true,
-		lasts: aTakeover, inject: silenced(testbed.BothWays), promise: reconnected,
+		lasts: aTakeover, inject: silenced(testbed.BothWays), promise: reconnected, costs: ofRequests,
 	},
 	{
 		name: "answers-lost", about: "open connections to the API carry requests, no answers", namespaces: true,
-		lasts: aTakeover, inject: silenced(testbed.Answers), promise: reconnected,
+		lasts: aTakeover, inject: silenced(testbed.Answers), promise: reconnected, costs: ofRequests,
 	},
 }
 
@@ -42,9 +42,11 @@ var networkFaults = []fault{
 var badWeather = testbed.Weather{Delay: 50 * time.Millisecond, Jitter: 50 * time.Millisecond, Loss: 0.05}
 
 // badNetwork: a packet that is lost twice comes more than a second late. So a
-// term may end, and another lead.
+// term may end, and another lead, once in a lease.
 func badNetwork(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: takeover(t, lasted).gap, changes: mostChanges}
+	p := takeover(t, lasted)
+	p.changes += int(lasted / t.LeaseDuration)
+	return p
 }
 
 // reconnected: one request is lost.

@@ -28,7 +28,7 @@ import (
 var objectFaults = []fault{
 	{
 		name: "rights-revoked", about: "rights revoked, and granted again",
-		lasts: anOutage, asks: true, inject: rightsRevoked, ends: settle, promise: outage,
+		lasts: anOutage, asks: true, inject: rightsRevoked, ends: settle, promise: outage, costs: ofRequests,
 	},
 	{
 		name: "lease-deleted", about: "Lease deleted",
@@ -36,7 +36,7 @@ var objectFaults = []fault{
 	},
 	{
 		name: "lease-garbled", about: "Lease edited by hand",
-		lasts: aTakeover, asks: true, inject: leaseGarbled, promise: edited,
+		lasts: aTakeover, asks: true, inject: leaseGarbled, promise: edited, chosen: byLeaseEdit,
 	},
 	{
 		name: "configmap-deleted", about: "shield deleted", only: onShield,
@@ -44,7 +44,7 @@ var objectFaults = []fault{
 	},
 	{
 		name: "configmap-garbled", about: "shield edited by hand", only: onShield,
-		lasts: aTakeover, asks: true, inject: configMapGarbled, promise: edited,
+		lasts: aTakeover, asks: true, inject: configMapGarbled, promise: untouched,
 	},
 	{
 		name: "collector-racing", about: "shield's owners gone and collected", only: onShield,
@@ -52,9 +52,21 @@ var objectFaults = []fault{
 	},
 }
 
-// edited: at worst the term ends, and the lease with it.
+// edited: the record names another holder, so that the term ends, and nobody
+// leads until a lease has run out.
 func edited(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: takeover(t, lasted).gap, changes: 2}
+	p := takeover(t, lasted)
+	p.changes = 2
+	return p
+}
+
+// byLeaseEdit is what holds for one of leaseEdits. A leader mends what does not
+// name another holder, and goes on.
+func byLeaseEdit(dice *rand.Rand) pledge {
+	if dice.IntN(len(leaseEdits)) == namesAnother {
+		return edited
+	}
+	return untouched
 }
 
 func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
@@ -73,7 +85,7 @@ var leaseEdits = []func(*coordinationv1.Lease){
 	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) },
 	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
 	func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{} },
-	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") },
+	namesAnother: func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") },
 	func(l *coordinationv1.Lease) { l.Spec.RenewTime, l.Spec.AcquireTime = nil, nil },
 	func(l *coordinationv1.Lease) { l.Annotations = nil },
 	func(l *coordinationv1.Lease) {
@@ -87,6 +99,9 @@ var leaseEdits = []func(*coordinationv1.Lease){
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: "gone"}}
 	},
 }
+
+// namesAnother is the edit that names another holder.
+const namesAnother = 3
 
 func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	edit := leaseEdits[dice.IntN(len(leaseEdits))]

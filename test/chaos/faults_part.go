@@ -19,33 +19,37 @@ import (
 var partFaults = []fault{
 	{
 		name: "apiserver-frozen", about: "apiserver in the leader's zone frozen for a while",
-		lasts: aTakeover, asks: true, inject: apiserverFrozen, ends: thaw, promise: takeover,
+		lasts: aTakeover, asks: true, inject: apiserverFrozen, ends: thaw, promise: reconnected, costs: ofRequests,
 	},
 	{
 		name: "etcd-leader-frozen", about: "etcd's leader frozen for a while",
-		lasts: aTakeover, asks: true, inject: etcdLeaderFrozen, ends: thaw, promise: reelection,
+		lasts: aTakeover, asks: true, inject: etcdLeaderFrozen, ends: thaw, promise: reelection, costs: ofRequests | ofMember, stalls: electionOfEtcd,
 	},
 	{
 		name: "etcd-leader-killed", about: "etcd's leader killed, and restarted after a while",
-		lasts: aTakeover, asks: true, inject: etcdLeaderKilled, ends: settle, promise: reelection,
+		lasts: aTakeover, asks: true, inject: etcdLeaderKilled, ends: settle, promise: reelection, costs: ofRequests | ofMember, stalls: electionOfEtcd,
 	},
 	{
 		name: "disk-slow", about: "disk of etcd's leader slow: 4 writes a second",
-		lasts: aTakeover, asks: true, inject: diskSlow, ends: thaw, promise: reelection,
+		lasts: aTakeover, asks: true, inject: diskSlow, ends: thaw, promise: reelection, costs: ofRequests | ofMember, stalls: electionOfEtcd,
 	},
 	{
 		name: "requests-rejected", about: "every apiserver says 429 Too Many Requests",
-		lasts: anOutage, asks: true, inject: requestsRejected, ends: settle, promise: rejection,
+		lasts: anOutage, asks: true, inject: requestsRejected, ends: settle, promise: rejection, costs: ofRequests,
 	},
 }
 
 // electionOfEtcd is how long etcd's members take to have another leader.
 const electionOfEtcd = 3 * time.Second
 
-// reelection: nobody gets an answer until etcd has another leader, and then only
-// by way of the other zones.
-func reelection(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: outage(t, electionOfEtcd).limit() + takeover(t, lasted).gap, changes: 2}
+// reelection: nobody gets an answer until etcd has another leader, and a request
+// to the API server in its zone is lost.
+func reelection(t election.Timing, _ time.Duration) promise {
+	p := reconnected(t, 0)
+	if electionOfEtcd > bounds(t, 0).OutageSurvived.Total() {
+		p.gap = max(p.gap, bounds(t, 0).Recovery.Worst.Total()+t.WithDefaults().AttemptTimeout+slack)
+	}
+	return promise{gap: electionOfEtcd + p.gap, changes: 2}
 }
 
 // rejection: an outage, after which candidates wait as long as they were told to.

@@ -19,19 +19,19 @@ import (
 var processFaults = []fault{
 	{
 		name: "leader-killed", about: "leader killed",
-		lasts: aTakeover, inject: leaderKilled, promise: takeover,
+		lasts: aTakeover, inject: leaderKilled, promise: takeover, costs: ofCandidate,
 	},
 	{
 		name: "leader-stopped", about: "leader stopped past its lease, then let go on",
-		lasts: aTakeover, inject: leaderStopped, ends: mend, promise: takeover,
+		lasts: aTakeover, inject: leaderStopped, ends: mend, promise: takeover, costs: ofCandidate,
 	},
 	{
 		name: "follower-killed", about: "follower killed",
-		lasts: aMoment, inject: followerKilled, promise: untouched,
+		lasts: aMoment, inject: followerKilled, promise: untouched, costs: ofCandidate,
 	},
 	{
 		name: "candidates-rolled", about: "rolling restart of all candidates",
-		lasts: aMoment, inject: candidatesRolled, ends: settle, promise: rolled,
+		lasts: aMoment, inject: candidatesRolled, ends: settle, rolls: true, promise: rolled,
 	},
 }
 

@@ -19,15 +19,15 @@ import (
 var serverFaults = []fault{
 	{
 		name: "apiserver-killed", about: "an apiserver killed and restarted",
-		lasts: aMoment, inject: apiserverKilled, ends: settle, promise: untouched,
+		lasts: aMoment, inject: apiserverKilled, ends: settle, promise: untouched, costs: ofRequests,
 	},
 	{
 		name: "apiservers-frozen", about: "every apiserver frozen for a while",
-		lasts: anOutage, inject: frozen(testbed.APIServer), ends: thaw, away: true, promise: outage,
+		lasts: anOutage, inject: frozen(testbed.APIServer), ends: thaw, away: true, promise: outage, costs: ofRequests,
 	},
 	{
 		name: "etcd-frozen", about: "etcd frozen for a while",
-		lasts: anOutage, inject: frozen(testbed.Etcd), ends: thaw, away: true, promise: outage,
+		lasts: anOutage, inject: frozen(testbed.Etcd), ends: thaw, away: true, promise: outage, costs: ofRequests,
 	},
 }
 

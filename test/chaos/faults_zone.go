@@ -16,29 +16,29 @@ import (
 var zoneFaults = []fault{
 	{
 		name: "leader-zone-dark", about: "leader's zone loses power",
-		lasts: aTakeover, inject: leaderZoneDark, ends: boot, promise: takeover,
+		lasts: aTakeover, inject: leaderZoneDark, ends: boot, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "follower-zone-dark", about: "follower's zone loses power",
-		lasts: aMoment, inject: followerZoneDark, ends: boot, promise: untouched,
+		lasts: aMoment, inject: followerZoneDark, ends: boot, promise: untouched, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "leader-zone-cut", about: "leader's zone cut off from the rest",
-		lasts: aTakeover, inject: leaderZoneCut, ends: mend, promise: takeover,
+		lasts: aTakeover, inject: leaderZoneCut, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "quorum-lost", about: "both followers' zones lose power: no quorum",
-		lasts: aMoment, inject: quorumLost, ends: boot, away: true, promise: outage,
+		lasts: aMoment, inject: quorumLost, ends: boot, away: true, promise: outage, costs: ofRequests | ofCandidate,
 	},
 	{
 		name: "quorum-and-leader-lost", about: "leader's and another zone lose power: no quorum",
-		lasts: aMoment, inject: quorumAndLeaderLost, ends: boot, away: true, promise: lossInOutage,
+		lasts: aMoment, inject: quorumAndLeaderLost, ends: boot, away: true, promise: lossInOutage, costs: ofRequests | ofCandidate,
 	},
 }
 
 // lossInOutage: the leader is gone, and nobody gets an answer while it lasts.
 func lossInOutage(t election.Timing, lasted time.Duration) promise {
-	return promise{gap: bounds(t, lasted).LossInOutage.Worst.Total() - lasted + slack, away: lasted, changes: 1}
+	return promise{gap: bounds(t, lasted).LossInOutage.Worst.Total() - lasted + slack, away: lasted, lease: true, changes: 1}
 }
 
 func leaderZoneDark(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {

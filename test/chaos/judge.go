@@ -32,6 +32,8 @@ type evidence struct {
 	// Fault is when it began, Healed when all was well again, and Over when the
 	// candidates were told to stop.
 	Fault, Healed, Over time.Time
+	// Bites are when each fault was done, in the order in which they were.
+	Bites []bite
 }
 
 // findings are what a judge found.
@@ -64,6 +66,7 @@ type findings struct {
 	Notes []string `json:"notes,omitempty"`
 
 	pairs map[[2]string]bool
+	gaps  []gap
 }
 
 // judge finds what is wrong in a group's run. It is pure.
@@ -73,7 +76,7 @@ func judge(e evidence) (f findings) {
 		f.lost(e)
 	}
 	f.works(e)
-	f.gaps(e)
+	f.lull(e)
 	f.exits(e)
 	for _, printed := range e.Printed {
 		for _, event := range printed {
@@ -178,24 +181,29 @@ func (f *findings) works(e evidence) {
 	}
 }
 
-// gaps finds the longest time between two writes that were acknowledged, of
-// whichever term.
-func (f *findings) gaps(e evidence) {
-	var times []time.Time
-	for _, report := range e.reports() {
+// lull finds the times between two writes that were acknowledged, of whichever
+// term, since the fault, and the longest of them.
+func (f *findings) lull(e evidence) {
+	var acks []events.Event
+	for w, report := range e.reports() {
 		if acknowledged(report) && !report.Time.After(e.Over) {
-			times = append(times, report.Time)
+			report.Identity = w.identity
+			acks = append(acks, report)
 		}
 	}
-	slices.SortFunc(times, time.Time.Compare)
-	f.Silent = len(times) == 0 || times[len(times)-1].Before(e.Healed)
+	slices.SortFunc(acks, func(a, b events.Event) int { return a.Time.Compare(b.Time) })
+	f.Silent = len(acks) == 0 || acks[len(acks)-1].Time.Before(e.Healed)
 	if f.Silent {
-		times = append(times, e.Over)
+		acks = append(acks, events.Event{Time: e.Over})
 	}
-	for i := 1; i < len(times); i++ {
-		if times[i].After(e.Fault) {
-			f.Gap.Duration = max(f.Gap.Duration, times[i].Sub(times[i-1]))
+	for i := 1; i < len(acks); i++ {
+		a, b := acks[i-1], acks[i]
+		if !b.Time.After(e.Fault) {
+			continue
 		}
+		one := gap{a.Time, b.Time, a.Token == b.Token && a.Identity == b.Identity}
+		f.gaps = append(f.gaps, one)
+		f.Gap.Duration = max(f.Gap.Duration, one.length())
 	}
 }
 

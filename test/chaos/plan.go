@@ -81,6 +81,9 @@ func inOrder(dice *rand.Rand, pair []fault) []fault {
 	return pair
 }
 
+// timingsOf are the timings under which a group's candidates may lead.
+func (p plan) timingsOf(string) []election.Timing { return []election.Timing{p.Timing} }
+
 // dice are chance for one purpose, the same in each run of the plan.
 func (p plan) dice(purpose string) *rand.Rand {
 	mixed := uint64(p.Index)

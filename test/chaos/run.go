@@ -113,7 +113,7 @@ func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 		return err
 	}
 	e.Fault = time.Now()
-	lasted, err := s.afflict(ctx)
+	lasted, err := s.afflict(ctx, e)
 	r.Lasted.Duration = lasted.Round(time.Millisecond)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 
 // afflict injects the faults, waits, and undoes them. It returns how long they
 // lasted.
-func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
+func (s *stage) afflict(ctx context.Context, e *evidence) (lasted time.Duration, err error) {
 	began := time.Now()
 	type undoing struct {
 		turn turn
@@ -140,7 +140,10 @@ func (s *stage) afflict(ctx context.Context) (lasted time.Duration, err error) {
 			break
 		}
 		var undo cure
+		b := bite{Fault: f.name, Began: time.Now()}
 		undo, err = f.inject(ctx, s, s.plan.dice(f.name))
+		b.Bit = time.Now()
+		e.Bites = append(e.Bites, b)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -248,17 +251,17 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 	bedBroken := voided != nil && !errors.Is(voided, errMissed)
 	var wrong []string
 	for _, g := range s.groups {
-		one := record{findings: judge(all[g.name])}
+		e := all[g.name]
+		one := record{findings: judge(e)}
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
-			p := promised(s.plan, g.name, r.Lasted.Duration)
-			one.Bound.Duration = p.limit()
+			c := course{s.plan, g.name, e.Bites, answered(s.plan, e.Bites, e.Healed, all), e.Healed}
 			found := one.unsafe()
 			if voided == nil {
-				found = append(found, one.late(p)...)
+				found = append(found, one.late(c.limit)...)
 			}
 			if !bedBroken {
-				found = append(found, one.restless(p)...)
+				found = append(found, one.restless(c.changes())...)
 			}
 			for _, x := range found {
 				wrong = append(wrong, g.name+": "+x)
@@ -285,22 +288,6 @@ func (r *result) excuse(voided error) {
 	}
 }
 
-// promised is what holds for a group of zonelect's in a run.
-func promised(p plan, group string, lasted time.Duration) (all promise) {
-	var first promise
-	for i, f := range p.Faults {
-		promise := f.promise
-		if f.only != "" && f.only != group {
-			promise = untouched
-		}
-		if all = promise(p.Timing, lasted); i > 0 {
-			all = together(p.Timing, all, first)
-		}
-		first = all
-	}
-	return all
-}
-
 // unsafe says what must not be in any run.
 func (g record) unsafe() (wrong []string) {
 	if g.Overlaps > 0 {
@@ -318,21 +305,28 @@ func (g record) unsafe() (wrong []string) {
 	return wrong
 }
 
-// late says what took longer than promised.
-func (g record) late(p promise) (wrong []string) {
+// late says what took longer than promised, and notes what was promised for the
+// longest gap.
+func (g *record) late(limit func(gap) time.Duration) (wrong []string) {
 	if g.Silent {
 		wrong = append(wrong, "nobody led when all was well again")
 	}
-	if g.Gap.Duration > p.limit() {
-		wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", g.Gap.Round(time.Millisecond), p.limit()))
+	for _, one := range g.gaps {
+		most, length := limit(one).Round(time.Millisecond), one.length().Round(time.Millisecond)
+		if length == g.Gap.Duration {
+			g.Bound.Duration = most
+		}
+		if length > most {
+			wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", length, most))
+		}
 	}
 	return wrong
 }
 
 // restless says what changed more often than promised.
-func (g record) restless(p promise) (wrong []string) {
-	if g.Changes > p.changes {
-		wrong = append(wrong, fmt.Sprintf("the leader changed %d times, promised are %d", g.Changes, p.changes))
+func (g *record) restless(most int) (wrong []string) {
+	if g.Changes > most {
+		wrong = append(wrong, fmt.Sprintf("the leader changed %d times, promised are %d", g.Changes, most))
 	}
 	return wrong
 }

@@ -22,6 +22,7 @@ func judged(t *testing.T, spoil func(*story), left, voided error) result {
 	all := map[string]evidence{}
 	for _, g := range s.groups {
 		one := newStory()
+		one.Bites = []bite{{"leader-killed", at(5), at(5)}}
 		if g.name == onLease {
 			spoil(one)
 		}
@@ -48,7 +49,7 @@ func TestAVoidRunExcusesGapsAndNothingElse(t *testing.T) {
 		ran, missed, broke string
 	}{
 		"all is well": {spoil: func(*story) {}},
-		"a gap":       {spoil: func(s *story) { s.Printed["b"] = nil; s.Register = s.Register[:4] }, ran: "a gap of 7"},
+		"a gap":       {spoil: func(s *story) { s.Printed["b"], s.Register, s.Over = nil, s.Register[:4], at(14) }, ran: "a gap of 9"},
 		"silence":     {spoil: func(s *story) { s.Healed = at(11.5) }, ran: "nobody led"},
 		"an overlap in the register": {
 			spoil: func(s *story) { s.write("a", 10, 5, at(11.5), "") },

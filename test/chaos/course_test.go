@@ -1,0 +1,260 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/test/events"
+	"github.com/zonelect/zonelect/test/history"
+)
+
+// under is a course of two faults in this order, the first at 10, the second so
+// much later, after which the API answered again and all was well at these times.
+func under(t *testing.T, first, second string, apart, answered, healed float64) course {
+	t.Helper()
+	c := course{plan: plan{Timing: timings[0]}, group: onLease, answered: at(answered), healed: at(healed)}
+	for i, name := range []string{first, second} {
+		if name != "" {
+			c.plan.Faults = append(c.plan.Faults, rounds(t, name)[0]...)
+			begin := at(10 + float64(i)*apart)
+			c.bites = append(c.bites, bite{Fault: name, Began: begin, Bit: begin})
+		}
+	}
+	return c
+}
+
+// between is what is promised for a gap between two terms from one time to
+// another.
+func (c course) between(from, to float64) time.Duration {
+	return c.limit(gap{at(from), at(to), false})
+}
+
+func (c course) within(from, to float64) time.Duration {
+	return c.limit(gap{at(from), at(to), true})
+}
+
+// near reports whether two durations differ by a rounding of fabricated times.
+func near(a, b time.Duration) bool { return (a - b).Abs() < time.Millisecond }
+
+func TestOneFaultIsPromisedWhatItsTableSays(t *testing.T) {
+	timing := timings[0]
+	for name, want := range map[string]time.Duration{
+		"leader-killed": takeover(timing, 0).gap, "follower-killed": slack, "apiserver-frozen": reconnected(timing, 0).gap,
+		"etcd-leader-killed": reelection(timing, 0).gap, "etcd-frozen": outage(timing, 6*time.Second).limit(),
+		"quorum-and-leader-lost": lossInOutage(timing, 6*time.Second).limit(),
+	} {
+		if got := under(t, name, "", 0, 16, 17).between(10, 16); !near(got, want) {
+			t.Errorf("%s is promised %v, want %v", name, got, want)
+		}
+	}
+}
+
+// Two faults are promised the longer of the two recoveries, not their sum: the
+// second counts from when it bit.
+func TestWhatASecondFaultMayAddIsWhatItTakesFromThenOn(t *testing.T) {
+	kill := takeover(timings[0], 0).gap
+	c := under(t, "leader-killed", "leader-stopped", 3, 30, 30)
+	both := 3*time.Second + kill + bounds(timings[0], 0).HeadStart.Total()
+	if got := c.between(10, 20); !near(got, both) {
+		t.Errorf("a gap under both is promised %v, want %v", got, both)
+	}
+	if got := c.between(10, 12.9); !near(got, kill) {
+		t.Errorf("a gap that was over before the second began is promised %v, want %v", got, kill)
+	}
+	if got := c.between(13, 20); !near(got, both-3*time.Second) {
+		t.Errorf("a gap that the second made is promised %v, want %v", got, both-3*time.Second)
+	}
+	if got := under(t, "leader-killed", "lease-deleted", 3, 30, 30).between(10, 14); !near(got, kill) {
+		t.Errorf("beside a fault that hits nobody it is promised %v, want %v", got, kill)
+	}
+}
+
+// Who keeps its term need not wait for any lease.
+func TestAGapWithinATermIsWhatTheAPITakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		course course
+		want   time.Duration
+	}{
+		"one server gone":   {under(t, "apiserver-frozen", "", 0, 30, 30), slack},
+		"two servers gone":  {under(t, "apiserver-frozen", "apiserver-killed", 1, 30, 30), slack + hang},
+		"etcd elects":       {under(t, "etcd-leader-killed", "", 0, 30, 30), slack + electionOfEtcd},
+		"the API is away":   {under(t, "follower-killed", "etcd-frozen", 1, 16, 30), 6*time.Second + slack},
+		"a follower killed": {under(t, "follower-killed", "lease-deleted", 1, 30, 30), slack},
+	} {
+		if got := c.course.within(10, 20); !near(got, c.want) {
+			t.Errorf("%s: it is promised %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestALeaseThatRunsOutInAnOutageIsOverAfterIt(t *testing.T) {
+	timing := timings[0]
+	fromReturn := func(c course) time.Duration { return c.between(10, 40) - c.answered.Sub(at(10)) }
+	// The followers have seen the last renewal: nothing is left of the lease.
+	if got := fromReturn(under(t, "leader-killed", "etcd-frozen", 2, 30, 31)); !near(got, afterOutage(timing)) {
+		t.Errorf("after the outage a follower is promised to lead within %v, want %v", got, afterOutage(timing))
+	}
+	// They have not: it counts from then.
+	unseen := lossInOutage(timing, time.Minute).gap
+	for name, c := range map[string]course{
+		"killed just before": under(t, "leader-killed", "etcd-frozen", 0.1, 30, 31),
+		"killed in it":       under(t, "etcd-frozen", "leader-killed", 2, 30, 31),
+	} {
+		if got := fromReturn(c); !near(got, unseen) {
+			t.Errorf("%s: after the outage a follower is promised to lead within %v, want %v", name, got, unseen)
+		}
+	}
+	if afterOutage(timing) >= unseen {
+		t.Errorf("with nothing left of the lease it takes %v, and with all of it %v", afterOutage(timing), unseen)
+	}
+}
+
+func TestTwoOutagesArePromisedOnce(t *testing.T) {
+	c := under(t, "etcd-frozen", "apiservers-frozen", 2, 20, 22)
+	want := outage(timings[0], 10*time.Second).limit() + timings[0].WithDefaults().AttemptTimeout
+	if got := c.between(10, 21); got > want+timings[0].LeaseDuration {
+		t.Errorf("two outages are promised %v, where one is %v", got, want)
+	}
+}
+
+// Two members of etcd are no quorum: the API is away until it shows that it is
+// not.
+func TestTwoMembersGoneAreAnOutage(t *testing.T) {
+	c := under(t, "leader-zone-cut", "leader-zone-dark", 2, 25, 30)
+	if got, least := c.between(10, 29), 15*time.Second; got < least {
+		t.Errorf("while nobody answers a gap of %v is promised, want at least %v", got, least)
+	}
+	c.answered = at(12.1) // it was the same zone
+	if got, most := c.between(10, 29), 15*time.Second; got > most {
+		t.Errorf("where the API answers on a gap of %v is promised, want at most %v", got, most)
+	}
+}
+
+func TestTheAPIAnswersAgainWithTheFirstWriteThatWasSentSince(t *testing.T) {
+	c := under(t, "follower-killed", "etcd-frozen", 1, 0, 30)
+	before, after := newStory(), newStory()
+	before.write("a", 10, 5, at(10.9), "")
+	before.write("a", 10, 6, at(12), "timed out")
+	after.write("b", 20, 4, at(18), "")
+	all := map[string]evidence{"one": before.evidence, "another": after.evidence}
+	if got, want := answered(c.plan, c.bites, c.healed, all), at(18).Add(time.Millisecond); !got.Equal(want) {
+		t.Errorf("it answered again at %v, want %v", got, want)
+	}
+	delete(all, "another")
+	if got := answered(c.plan, c.bites, c.healed, all); !got.Equal(c.healed) {
+		t.Errorf("where nobody wrote again it answered at %v, want when all was well", got)
+	}
+}
+
+func TestAFaultOfOneGroupTouchesNoOther(t *testing.T) {
+	c := under(t, "collector-racing", "leader-killed", 1, 30, 30)
+	if got, want := c.between(10, 10.5), slack; !near(got, want) {
+		t.Errorf("a group without a shield is promised %v, want %v", got, want)
+	}
+	other := c
+	other.group = onShield
+	if c.changes() != 1 || other.changes() < 1 {
+		t.Errorf("leaders may change %d and %d times", c.changes(), other.changes())
+	}
+}
+
+func TestOnlyARecordThatNamesAnotherHolderEndsATerm(t *testing.T) {
+	ends := 0
+	for i := range 200 {
+		c := under(t, "lease-garbled", "", 0, 30, 30)
+		c.plan.Seed, c.plan.Index = 7, i
+		named := c.plan.dice("lease-garbled").IntN(len(leaseEdits)) == namesAnother
+		if limit := c.between(10, 20); named != (limit > slack) {
+			t.Errorf("run %d, which names another: %v, is promised %v", i, named, limit)
+		}
+		if named {
+			ends++
+		}
+	}
+	if ends == 0 || ends == 200 {
+		t.Errorf("%d of 200 edits name another holder", ends)
+	}
+}
+
+func TestChangesOfLeaderAreJudgedInPairs(t *testing.T) {
+	for name, most := range map[string]int{
+		"follower-killed+lease-deleted":      0,
+		"leader-killed+follower-killed":      1,
+		"leader-killed+leader-stopped":       2,
+		"apiserver-killed+follower-killed":   0,
+		"apiserver-killed+apiserver-frozen":  1, // a term may not survive both
+		"leader-killed+etcd-frozen":          2, // and may be lost once more
+		"candidates-rolled+follower-killed":  3,
+		"candidates-rolled+apiserver-killed": 4,
+	} {
+		pair := strings.Split(name, "+")
+		if got := under(t, pair[0], pair[1], 1, 30, 30).changes(); got != most {
+			t.Errorf("%s: leaders may change %d times, want %d", name, got, most)
+		}
+	}
+}
+
+func TestAPairWithTooManyChangesFails(t *testing.T) {
+	s := newStage(nil, plan{Faults: append(rounds(t, "follower-killed")[0], rounds(t, "lease-deleted")[0]...), Timing: timings[0]})
+	all := map[string]evidence{}
+	for _, g := range s.groups {
+		one := newStory() // in which the leader changes once
+		one.Bites = []bite{{"follower-killed", at(5), at(5)}, {"lease-deleted", at(6), at(6)}}
+		all[g.name] = one.evidence
+	}
+	r := result{}
+	s.judge(&r, all, nil, nil)
+	if r.Verdict != failed || !strings.Contains(r.Reason, "lease: the leader changed 1 times, promised are 0") {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+}
+
+func TestAGapOfOneTermIsToldFromOneBetweenTwo(t *testing.T) {
+	s := newStory()
+	s.write("b", 20, 4, at(13), "")
+	s.Over = at(14)
+	f := judge(s.evidence)
+	between := 0
+	for _, g := range f.gaps {
+		if !g.within {
+			between++
+		}
+	}
+	if between != 1 || len(f.gaps) != 4 {
+		t.Errorf("found %d gaps between terms in %+v, want one of four", between, f.gaps)
+	}
+	s.say("b", events.Event{Event: "leading", Token: 30, Time: at(13.1)})
+	s.Terms = append(s.Terms, history.Span{Pod: "b", Start: at(13.1), End: at(14)})
+	s.write("b", 30, 1, at(13.5), "")
+	if f := judge(s.evidence); f.gaps[len(f.gaps)-1].within {
+		t.Error("who leads anew has another term")
+	}
+}
+
+// Whatever is promised to two faults is no less than to each of them alone.
+func TestNoPairIsPromisedLessThanItsFaults(t *testing.T) {
+	for _, timing := range timings {
+		for _, a := range faults() {
+			for _, b := range faults() {
+				if a.name == b.name {
+					continue
+				}
+				c := under(t, a.name, b.name, 1, 16, 20)
+				c.plan.Timing, c.group = timing, onShield
+				for i, f := range []fault{a, b} {
+					alone := c
+					alone.plan.Faults, alone.bites = []fault{f}, c.bites[i:i+1]
+					for _, g := range []gap{{at(10), at(21), false}, {at(10), at(21), true}, {at(15), at(21), false}} {
+						if one, two := alone.limit(g), c.limit(g); one > two {
+							t.Errorf("%s: %s alone is promised %v, and %s+%s %v", timingName(timing), f.name, one, a.name, b.name, two)
+						}
+					}
+				}
+			}
+		}
+	}
+}
