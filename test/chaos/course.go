@@ -59,7 +59,7 @@ type hit struct {
 
 // limit is the longest that a gap may be.
 func (c course) limit(g gap) (most time.Duration) {
-	for _, t := range c.plan.timingsOf(c.group) {
+	for _, t := range c.plan.timingsOf() {
 		hits := c.hits(t, g.to)
 		if g.within {
 			most = max(most, c.withinATerm(hits, g.from))
@@ -219,7 +219,7 @@ func expiry(t election.Timing) time.Duration {
 // changes is how often another may lead than before: as often as each of the
 // faults makes it, and once more where two together end a term.
 func (c course) changes() (most int) {
-	for _, t := range c.plan.timingsOf(c.group) {
+	for _, t := range c.plan.timingsOf() {
 		n := 0
 		hits := c.hits(t, c.healed)
 		for _, h := range hits {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,13 +33,8 @@ type engine struct {
 	used int // runs on it
 }
 
-// all does runs from an index on until their number or the time is over. It
-// returns what was done, also where it fails.
-func (e *engine) all(ctx context.Context, next int) (done []result, err error) {
-	if e.commit, err = commit(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, e.leave()) }()
+// following returns the plans from an index on, up to their number.
+func (e *engine) following(next int) iter.Seq[plan] {
 	last := -1
 	switch {
 	case e.onlyRun >= 0:
@@ -46,12 +42,29 @@ func (e *engine) all(ctx context.Context, next int) (done []result, err error) {
 	case e.runs > 0:
 		last = next + e.runs - 1
 	}
+	return func(yield func(plan) bool) {
+		for ; last < 0 || next <= last; next++ {
+			if !yield(newPlan(e.seed, next, e.rounds)) {
+				return
+			}
+		}
+	}
+}
+
+// all does runs until the time is over. It returns what was done, also where it
+// fails.
+func (e *engine) all(ctx context.Context, plans iter.Seq[plan]) (done []result, err error) {
+	if e.commit, err = commit(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.leave()) }()
 	failures := 0
-	for began := time.Now(); ; next++ {
-		if last >= 0 && next > last || e.minutes > 0 && time.Since(began).Minutes() >= e.minutes || ctx.Err() != nil {
+	began := time.Now()
+	for p := range plans {
+		if e.minutes > 0 && time.Since(began).Minutes() >= e.minutes || ctx.Err() != nil {
 			break
 		}
-		r, err := e.one(ctx, newPlan(e.seed, next, e.rounds))
+		r, err := e.one(ctx, p)
 		if ctx.Err() != nil {
 			break // an interrupted run says nothing
 		}
@@ -163,7 +176,11 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	if err := writeJSON(filepath.Join(dir, "result.json"), r); err != nil {
 		return err
 	}
-	fmt.Printf("      kept in build/chaos/%d-%d; again: cd test && go run ./chaos --seed %d --only-run %d --faults %s\n", r.Seed, r.Run, r.Seed, r.Run, r.Faults)
+	again := fmt.Sprintf("--only-run %d --faults %s", r.Run, r.Faults)
+	if e.unguarded {
+		again = "--unguarded"
+	}
+	fmt.Printf("      kept in build/chaos/%d-%d; again: cd test && go run ./chaos --seed %d %s\n", r.Seed, r.Run, r.Seed, again)
 	return nil
 }
 

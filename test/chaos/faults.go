@@ -30,6 +30,8 @@ type fault struct {
 	// asks: it takes an API that answers. away: nobody gets an answer while it
 	// lasts. rolls: it goes on until all is well.
 	asks, away, rolls bool
+	// hands: it is somebody's hand on the Lease, which client-go believes.
+	hands bool
 	// costs is what it takes besides, and stalls how long a leader that keeps its
 	// term may wait for an answer under it, besides one write that hangs.
 	costs  cost

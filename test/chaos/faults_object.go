@@ -32,11 +32,11 @@ var objectFaults = []fault{
 	},
 	{
 		name: "lease-deleted", about: "Lease deleted",
-		lasts: aMoment, asks: true, inject: leaseDeleted, promise: untouched,
+		lasts: aMoment, asks: true, inject: leaseDeleted, hands: true, promise: untouched,
 	},
 	{
 		name: "lease-garbled", about: "Lease edited by hand",
-		lasts: aTakeover, asks: true, inject: leaseGarbled, promise: edited, chosen: byLeaseEdit,
+		lasts: aTakeover, asks: true, inject: leaseGarbled, hands: true, promise: edited, chosen: byLeaseEdit,
 	},
 	{
 		name: "configmap-deleted", about: "shield deleted", only: onShield,

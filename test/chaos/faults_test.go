@@ -17,7 +17,6 @@ func TestAPromiseThatIsNotKeptIsNamed(t *testing.T) {
 		"":                     {gaps: []gap{{at(5), at(8), false}}, Changes: 1, Left: mostLeft, Late: 3},
 		"overlap":              {Overlaps: 1},
 		"lost":                 {Lost: 1},
-		"nobody led":           {Silent: true},
 		"promised are 3s":      {gaps: []gap{{at(5), at(8.001), false}}},
 		"a gap of 2s":          {gaps: []gap{{at(5), at(8), false}, {at(8), at(10), true}}},
 		"changed 2 times":      {Changes: 2},

@@ -26,6 +26,8 @@ import (
 type group struct {
 	name string
 	kind trial.Kind
+	// peer is the zone in which its candidate is client-go's; empty for none.
+	peer string
 	// roles are the directories under config/ whose rights its user has.
 	roles []string
 	// args are the flags that its candidates have besides others.
@@ -39,14 +41,19 @@ type group struct {
 // The groups of a run.
 const (
 	onLease  = "lease"     // zonelect, mode lease
+	onMixed  = "mixed"     // the same, with a candidate of client-go's among them
 	onShield = "shield"    // zonelect, mode dual, beside a leader-for-life ConfigMap
 	clientGo = "client-go" // its elector, on a Lease of its own
 )
 
 // newGroups are the groups of a run, in which nobody sits yet.
 func newGroups(s *stage) []*group {
+	first := &group{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "proof"}}
+	if s.plan.Peer != "" {
+		first.name, first.peer = onMixed, s.plan.Peer
+	}
 	return []*group{
-		{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "proof"}},
+		first,
 		{stage: s, name: onShield, kind: trial.Zonelect, roles: []string{"lease", "proof", "leader-for-life"}, args: []string{"--mode", "dual", "--selector", "group=" + onShield}},
 		{stage: s, name: clientGo, kind: trial.ClientGo, roles: []string{"lease"}},
 	}
@@ -57,6 +64,14 @@ func (g *group) register() string { return g.name + "-register" }
 
 // ours reports whether its candidates are zonelect's.
 func (g *group) ours() bool { return g.kind == trial.Zonelect }
+
+// kindIn is the program that campaigns in a zone.
+func (g *group) kindIn(zone string) trial.Kind {
+	if g.peer == zone {
+		return trial.ClientGo
+	}
+	return g.kind
+}
 
 // seat is one candidate: a process. Another that takes its place is another.
 type seat struct {
@@ -72,10 +87,16 @@ type pause struct{ from, to time.Time }
 
 // start starts a candidate in a zone.
 func (g *group) start(ctx context.Context, zone string) (*seat, error) {
-	s, t := g.stage, g.stage.plan.Timing
+	s := g.stage
 	g.mu.Lock()
-	n := len(g.seats)
+	n, before := len(g.seats), 0
+	for _, one := range g.seats {
+		if one.Zone == zone {
+			before++
+		}
+	}
 	g.mu.Unlock()
+	t := s.plan.timingOf(g.name, zone, before)
 	identity := fmt.Sprintf("%s-%s-%s-%d", s.namespace, g.name, zone, n)
 	args := []string{
 		"--kubeconfig", s.kubeconfig(g, zone), "--namespace", s.namespace, "--register", g.register(),
@@ -84,7 +105,13 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	if pod := s.pod(g, zone); pod != nil {
 		args = append(args, "--register-report", "--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--container", pod.Spec.Containers[0].Name, "--node-name", pod.Spec.NodeName)
 	}
-	process, err := trial.Start(ctx, s.bed, g.kind, zone, g.name, identity, append(args, g.args...)...)
+	switch kind := g.kindIn(zone); {
+	case g.peer == zone:
+		args = append(args, "--release=false") // it releases leases that others hold by then
+	case kind == trial.Zonelect && s.plan.Unguarded && g.name == onLease && n == 0:
+		args = append(args, unguarded...)
+	}
+	process, err := trial.Start(ctx, s.bed, g.kindIn(zone), zone, g.name, identity, append(args, g.args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +162,7 @@ func (g *group) leader() (*seat, error) {
 func (g *group) awaitLeader(ctx context.Context) (*seat, error) {
 	for began := time.Now(); ; {
 		leader, err := g.leader()
-		if err == nil || time.Since(began) > bounds(g.stage.plan.Timing, 0).DeadServer.Worst.Total() {
+		if err == nil || time.Since(began) > bounds(g.stage.plan.longest(), 0).DeadServer.Worst.Total() {
 			return leader, err
 		}
 		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
@@ -284,7 +311,7 @@ func (g *group) podName(zone string) string { return g.name + "-" + zone }
 
 // addPod makes the pod of the candidates in a zone. Those of client-go need none.
 func (g *group) addPod(ctx context.Context, zone string) error {
-	if !g.ours() {
+	if g.kindIn(zone) == trial.ClientGo {
 		return nil
 	}
 	s := g.stage

@@ -32,6 +32,10 @@ type evidence struct {
 	// Fault is when it began, Healed when all was well again, and Over when the
 	// candidates were told to stop.
 	Fault, Healed, Over time.Time
+	// Peers are the candidates of client-go's, where the group is zonelect's.
+	// Hands means that somebody edited or deleted their Lease.
+	Peers map[string]bool `json:",omitempty"`
+	Hands bool            `json:",omitempty"`
 	// Bites are when each fault was done, in the order in which they were.
 	Bites []bite
 }
@@ -41,6 +45,10 @@ type findings struct {
 	// Overlaps are pairs of candidates of which the one wrote, in an earlier term,
 	// after the other had in a later one, or whose works ran at the same time.
 	Overlaps int `json:"overlaps"`
+	// Theirs are overlaps among zonelect's candidates and client-go's that
+	// client-go makes: one that works on in a term that is over, or one that
+	// takes a Lease as soon as a hand has emptied or deleted it.
+	Theirs int `json:"theirs,omitempty"`
 	// Lost are writes that were acknowledged and are not in the history.
 	Lost int `json:"lost"`
 	// Late are writes that were sent in their term, were not acknowledged, and
@@ -125,7 +133,7 @@ func (f *findings) order(e evidence) {
 		successor := begun[newest.Token]
 		meanwhile := told && falls && !successor.IsZero() && report.Sent.After(successor)
 		if told && acknowledged(report) || meanwhile || r.Token == newest.Token && r.Identity != newest.Identity {
-			f.overlap(r.Identity, newest.Identity, "revision %d: %s wrote %d of term %d after %s wrote %d of term %d", r.Version, r.Identity, r.Sequence, r.Token, newest.Identity, newest.Sequence, newest.Token)
+			f.overlap(e, r.Identity, newest.Identity, "revision %d: %s wrote %d of term %d after %s wrote %d of term %d", r.Version, r.Identity, r.Sequence, r.Token, newest.Identity, newest.Sequence, newest.Token)
 			continue
 		}
 		f.Late++
@@ -167,7 +175,7 @@ func (f *findings) lost(e evidence) {
 // works judges what the programs said of their own work.
 func (f *findings) works(e evidence) {
 	for _, o := range e.Terms.Overlaps() {
-		f.overlap(o.First.Pod, o.Second.Pod, "%v", o)
+		f.overlap(e, o.First.Pod, o.Second.Pod, "%v", o)
 	}
 	last := ""
 	for _, term := range slices.SortedFunc(slices.Values(e.Terms), func(a, b history.Span) int { return a.Start.Compare(b.Start) }) {
@@ -239,16 +247,17 @@ func (x exit) wrong() string {
 // exits judges how candidates ended.
 func (f *findings) exits(e evidence) {
 	for _, identity := range slices.Sorted(maps.Keys(e.Exits)) {
-		if wrong := e.Exits[identity].wrong(); wrong != "" {
+		if wrong := e.Exits[identity].wrong(); wrong != "" && !e.Peers[identity] {
 			f.Exits++
 			f.note("%s: %s", identity, wrong)
 		}
 	}
 }
 
-// overlap counts a pair once, and notes what showed it first.
-func (f *findings) overlap(a, b, format string, args ...any) {
-	pair := [2]string{min(a, b), max(a, b)}
+// overlap counts a pair once, and notes what showed it first: who led before
+// was still at work when the next leader was.
+func (f *findings) overlap(e evidence, before, next, format string, args ...any) {
+	pair := [2]string{min(before, next), max(before, next)}
 	if f.pairs[pair] {
 		return
 	}
@@ -256,7 +265,11 @@ func (f *findings) overlap(a, b, format string, args ...any) {
 		f.pairs = map[[2]string]bool{}
 	}
 	f.pairs[pair] = true
-	f.Overlaps++
+	if e.Peers[before] || e.Hands && e.Peers[next] {
+		f.Theirs++
+	} else {
+		f.Overlaps++
+	}
 	f.note(format, args...)
 }
 

@@ -55,11 +55,38 @@ func (l ledger) add(r result) error {
 	return errors.Join(err, file.Close())
 }
 
+// failures are the runs that failed and have not passed since, as they were
+// when they did.
+func failures(all []result) (open []result) {
+	type run struct {
+		seed   uint64
+		index  int
+		faults string
+	}
+	name := func(r result) run { return run{r.Seed, r.Run, r.Faults} }
+	last := map[run]verdict{}
+	for _, r := range all {
+		if r.Verdict != void {
+			last[name(r)] = r.Verdict
+		}
+	}
+	for _, r := range all {
+		if r.Verdict == failed && last[name(r)] == failed {
+			open = append(open, r)
+			last[name(r)] = passed // once
+		}
+	}
+	return open
+}
+
 // resume returns the seed to go on with, and the index of its next run: the one
 // that is wanted, or the ledger's last, or zero.
 func resume(all []result, wanted uint64) (seed uint64, next int) {
-	if seed = wanted; seed == 0 && len(all) > 0 {
-		seed = all[len(all)-1].Seed
+	seed = wanted
+	for i := len(all) - 1; i >= 0 && seed == 0; i-- {
+		if !all[i].Again {
+			seed = all[i].Seed
+		}
 	}
 	for _, r := range all {
 		if r.Seed == seed {

@@ -10,6 +10,8 @@
 //	go run ./chaos --faults leader-killed           # this fault alone
 //	go run ./chaos --seed 7 --only-run 12           # a run again
 //	go run ./chaos --ledger chaos/ledger.jsonl      # append to a ledger, and go on where it ended
+//	go run ./chaos --ledger chaos/ledger.jsonl --rerun   # what failed in it, again
+//	go run ./chaos --unguarded                      # the judge sees a zonelect without its guard
 //	go run ./chaos --summary chaos/ledger.jsonl     # the table of a ledger
 //
 // See README.md beside it.
@@ -21,6 +23,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -41,6 +44,8 @@ type options struct {
 	ledger        ledger
 	network       testbed.Network
 	summary, keep bool
+	rerun         bool
+	unguarded     bool
 }
 
 func parse(args []string) (o options, err error) {
@@ -53,6 +58,8 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.html, "html", "build/chaos.html", "file for the table as a page, in the repository")
 	f.StringVar(&o.ledger.path, "ledger", "", "file to append results to; runs go on where it ended")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs of runs that passed, too")
+	f.BoolVar(&o.rerun, "rerun", false, "do the runs of the ledger again that failed and have not passed since")
+	f.BoolVar(&o.unguarded, "unguarded", false, "seat a zonelect without its guard: the judge must see it overlap")
 	summary := f.String("summary", "", "only print the table of this ledger")
 	network := f.String("network", "auto", "auto, namespaces (needs root) or links")
 	if err := f.Parse(args); err != nil {
@@ -63,6 +70,9 @@ func parse(args []string) (o options, err error) {
 	}
 	if *summary != "" {
 		o.summary, o.ledger.path = true, *summary
+	}
+	if o.rerun && o.ledger.path == "" {
+		return o, errors.New("--rerun needs --ledger: the file that tells what failed")
 	}
 	o.network, err = testbed.ParseNetwork(*network)
 	return o, err
@@ -100,6 +110,12 @@ func run(ctx context.Context, o options) error {
 		o.network = testbed.Links
 	}
 	e := &engine{options: o}
+	if o.unguarded {
+		return e.showUnguarded(ctx)
+	}
+	if o.rerun {
+		return e.rerunFailures(ctx, before)
+	}
 	var skipped []string
 	if e.rounds, skipped, err = choose(o.faults, o.network); err != nil {
 		return err
@@ -115,6 +131,25 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Printf("Seed %d, from run %d on; %d faults and pairs to choose from.\n", e.seed, next, len(e.rounds))
-	done, err := e.all(ctx, next)
+	done, err := e.all(ctx, e.following(next))
 	return errors.Join(err, conclude(o, append(before, done...)))
+}
+
+// rerunFailures does the runs again that failed and have not passed since.
+func (e *engine) rerunFailures(ctx context.Context, before []result) error {
+	var plans []plan
+	for _, r := range failures(before) {
+		p, err := again(r)
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
+		e.rounds = append(e.rounds, p.Faults)
+	}
+	if err := steppable(ctx, e.rounds); err != nil {
+		return err
+	}
+	fmt.Printf("%d runs failed and have not passed since.\n", len(plans))
+	done, err := e.all(ctx, slices.Values(plans))
+	return errors.Join(err, conclude(e.options, append(before, done...)))
 }

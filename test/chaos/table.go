@@ -21,8 +21,8 @@ type row struct {
 
 // tally is what became of the candidates of one kind in some runs.
 type tally struct {
-	Overlaps, Lost, Late, Silent int
-	Gaps                         []time.Duration
+	Overlaps, Lost, Late, Silent, Exits int
+	Gaps                                []time.Duration
 	// Share is the most that a gap was of what was promised, and Bound what was
 	// promised then.
 	Share float64
@@ -50,11 +50,17 @@ func (t tally) Most() string {
 	return short(t.Max())
 }
 
-// add adds a group of a run.
-func (t *tally) add(g record) {
+// addSafety adds a group of a run to which no gap is promised.
+func (t *tally) addSafety(g record) {
 	t.Overlaps += g.Overlaps
 	t.Lost += g.Lost
 	t.Late += g.Late
+	t.Exits += g.Exits
+}
+
+// add adds a group of a run.
+func (t *tally) add(g record) {
+	t.addSafety(g)
 	if g.Silent {
 		t.Silent++
 	}
@@ -78,9 +84,13 @@ func (r *row) add(x result) {
 		r.Failed++
 	}
 	for name, g := range x.Groups {
-		if name == clientGo {
+		switch name {
+		case clientGo:
 			r.ClientGo.add(g)
-		} else {
+		case onMixed:
+			r.ClientGo.Overlaps += g.Theirs
+			r.Zonelect.addSafety(g)
+		default:
 			r.Zonelect.add(g)
 		}
 	}
