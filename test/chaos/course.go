@@ -167,10 +167,12 @@ func later(a, b time.Time) time.Time {
 // have seen the last renewal or not it is two hits.
 func (c course) hindered(t election.Timing, h, other hit) (all []hit) {
 	from, to, away := c.outage(h, other)
-	if h.fault.rolls && (other.lease || other.fault.costs&ofRequests != 0) {
-		// A leader that cannot release in good order leaves a lease that must run
-		// out, at any step of it.
-		h.lease, h.gap, h.from = true, takeover(t, 0).gap, c.healed
+	if h.releases && (other.lease || other.fault.costs&ofRequests != 0) {
+		// A leader that cannot release leaves a lease that must run out.
+		h.lease, h.gap = true, takeover(t, 0).gap
+		if h.fault.rolls { // at any step of it
+			h.from = c.healed
+		}
 	}
 	if both(h, other, ofRequests) {
 		h.gap += t.WithDefaults().AttemptTimeout
@@ -238,23 +240,24 @@ func (c course) changes() (most int) {
 func (c course) entangled(a, b hit) bool {
 	_, _, away := c.outage(a, b)
 	return both(a, b, ofRequests) || away && (a.lease || b.lease) ||
-		a.fault.rolls && (b.lease || b.fault.costs&ofRequests != 0) || b.fault.rolls && (a.lease || a.fault.costs&ofRequests != 0)
+		a.releases && (b.lease || b.fault.costs&ofRequests != 0) || b.releases && (a.lease || a.fault.costs&ofRequests != 0)
 }
 
 // answered is when the API answered again, where it was away under a run's
-// faults: the first write that anybody sent after it was away and had
-// acknowledged shows it, and at the latest it is when all was well.
-func answered(p plan, bites []bite, healed time.Time, all map[string]evidence) time.Time {
+// faults: when all was well, for until then servers that start may keep others
+// from answering; or before anything was mended, if a write shows it that was
+// sent and acknowledged after the last of those faults.
+func answered(p plan, e evidence, all map[string]evidence) time.Time {
 	var since time.Time
-	for i, b := range bites {
+	for i, b := range e.Bites {
 		if f := p.Faults[i]; f.away || i > 0 && f.costs&p.Faults[0].costs&ofMember != 0 {
 			since = later(since, b.Bit)
 		}
 	}
-	first := healed
-	for _, e := range all {
-		for _, report := range e.reports() {
-			if acknowledged(report) && report.Sent.After(since) && report.Time.Before(first) {
+	first := e.Healed
+	for _, one := range all {
+		for _, report := range one.reports() {
+			if acknowledged(report) && report.Sent.After(since) && report.Time.Before(first) && report.Time.Before(e.Mending) {
 				first = report.Time
 			}
 		}

@@ -30,6 +30,9 @@ type fault struct {
 	// asks: it takes an API that answers. away: nobody gets an answer while it
 	// lasts. rolls: it goes on until all is well.
 	asks, away, rolls bool
+	// early: it has shown all that it can once a term has begun that it is there
+	// to bring about; what lasts for its own sake is not.
+	early bool
 	// hands: it is somebody's hand on the Lease, which client-go believes.
 	hands bool
 	// costs is what it takes besides, and stalls how long a leader that keeps its
@@ -85,8 +88,9 @@ type promise struct {
 	// gap is the longest time without a leader's write where another term begins,
 	// besides away, in which nobody gets an answer.
 	gap, away time.Duration
-	// lease means that a lease must run out in it.
-	lease bool
+	// lease means that a lease must run out in it, and releases that none must, for
+	// a leader releases it.
+	lease, releases bool
 	// changes is how often another may lead than before.
 	changes int
 }

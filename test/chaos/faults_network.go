@@ -18,11 +18,11 @@ import (
 var networkFaults = []fault{
 	{
 		name: "leader-zone-mute", about: "leader's zone not heard by the rest, and hears it",
-		lasts: aTakeover, asks: true, inject: oneWay(true), ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
+		lasts: aTakeover, asks: true, inject: oneWay(true), early: true, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "leader-zone-deaf", about: "leader's zone hears nothing of the rest, and is heard",
-		lasts: aTakeover, asks: true, inject: oneWay(false), ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
+		lasts: aTakeover, asks: true, inject: oneWay(false), early: true, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "network-bad", about: "leader's zone 50 to 100 ms away, 5 % of packets lost", namespaces: true,

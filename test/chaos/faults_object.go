@@ -32,23 +32,23 @@ var objectFaults = []fault{
 	},
 	{
 		name: "lease-deleted", about: "Lease deleted",
-		lasts: aMoment, asks: true, inject: leaseDeleted, hands: true, promise: untouched,
+		lasts: aMoment, asks: true, inject: leaseDeleted, early: true, hands: true, promise: untouched,
 	},
 	{
 		name: "lease-garbled", about: "Lease edited by hand",
-		lasts: aTakeover, asks: true, inject: leaseGarbled, hands: true, promise: edited, chosen: byLeaseEdit,
+		lasts: aTakeover, asks: true, inject: leaseGarbled, early: true, hands: true, promise: edited, chosen: byLeaseEdit,
 	},
 	{
 		name: "configmap-deleted", about: "shield deleted", only: onShield,
-		lasts: aMoment, asks: true, inject: configMapDeleted, promise: untouched,
+		lasts: aMoment, asks: true, inject: configMapDeleted, early: true, promise: untouched,
 	},
 	{
 		name: "configmap-garbled", about: "shield edited by hand", only: onShield,
-		lasts: aTakeover, asks: true, inject: configMapGarbled, promise: untouched,
+		lasts: aTakeover, asks: true, inject: configMapGarbled, early: true, promise: untouched,
 	},
 	{
 		name: "collector-racing", about: "shield's owners gone and collected", only: onShield,
-		lasts: aMoment, asks: true, inject: collectorRacing, promise: untouched,
+		lasts: aMoment, asks: true, inject: collectorRacing, early: true, promise: untouched, chosen: byOwner,
 	},
 }
 
@@ -161,11 +161,32 @@ func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) er
 	})
 }
 
+// owned is the leader that finds a pod among the shield's owners, which could be
+// a legacy leader's: it ends its term at once (M8) and releases the Lease, and
+// the next one's work begins when the collector has removed that owner.
+func owned(t election.Timing, _ time.Duration) promise {
+	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, releases: true, changes: 1}
+}
+
+// byOwner is what holds where a pod is put among the owners, or one of them
+// goes.
+func byOwner(dice *rand.Rand) pledge {
+	if _, pod := stranger(dice); pod {
+		return owned
+	}
+	return untouched
+}
+
+// stranger is the UID of a pod that was gone before, and whether it is put among
+// the shield's owners.
+func stranger(dice *rand.Rand) (types.UID, bool) {
+	return types.UID(fmt.Sprint("gone-", dice.Uint32())), dice.IntN(2) == 0
+}
+
 // collectorRacing has the garbage collector look at the shield: one of its
 // owners goes, or is a pod that was gone before.
 func collectorRacing(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
-	uid := types.UID(fmt.Sprint("gone-", dice.Uint32()))
-	if dice.IntN(2) == 0 {
+	if uid, pod := stranger(dice); pod {
 		err := s.editShield(ctx, func(m *corev1.ConfigMap) {
 			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "gone", UID: uid})
 		})

@@ -19,15 +19,15 @@ import (
 var processFaults = []fault{
 	{
 		name: "leader-killed", about: "leader killed",
-		lasts: aTakeover, inject: leaderKilled, promise: takeover, costs: ofCandidate,
+		lasts: aTakeover, inject: leaderKilled, early: true, promise: takeover, costs: ofCandidate,
 	},
 	{
 		name: "leader-stopped", about: "leader stopped past its lease, then let go on",
-		lasts: aTakeover, inject: leaderStopped, ends: mend, promise: takeover, costs: ofCandidate,
+		lasts: aTakeover, inject: leaderStopped, early: true, ends: mend, promise: takeover, costs: ofCandidate,
 	},
 	{
 		name: "follower-killed", about: "follower killed",
-		lasts: aMoment, inject: followerKilled, promise: untouched, costs: ofCandidate,
+		lasts: aMoment, inject: followerKilled, early: true, promise: untouched, costs: ofCandidate,
 	},
 	{
 		name: "candidates-rolled", about: "rolling restart of all candidates",
@@ -37,7 +37,7 @@ var processFaults = []fault{
 
 // rolled: each leader stops in good order, and each candidate may be one.
 func rolled(t election.Timing, _ time.Duration) promise {
-	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, changes: len(zones)}
+	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, releases: true, changes: len(zones)}
 }
 
 func leaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {

@@ -16,7 +16,7 @@ import (
 var zoneFaults = []fault{
 	{
 		name: "leader-zone-dark", about: "leader's zone loses power",
-		lasts: aTakeover, inject: leaderZoneDark, ends: boot, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
+		lasts: aTakeover, inject: leaderZoneDark, early: true, ends: boot, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "follower-zone-dark", about: "follower's zone loses power",
@@ -24,7 +24,7 @@ var zoneFaults = []fault{
 	},
 	{
 		name: "leader-zone-cut", about: "leader's zone cut off from the rest",
-		lasts: aTakeover, inject: leaderZoneCut, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
+		lasts: aTakeover, inject: leaderZoneCut, early: true, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "quorum-lost", about: "both followers' zones lose power: no quorum",

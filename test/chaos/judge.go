@@ -32,6 +32,8 @@ type evidence struct {
 	// Fault is when it began, Healed when all was well again, and Over when the
 	// candidates were told to stop.
 	Fault, Healed, Over time.Time
+	// Mending is when what was done began to be undone.
+	Mending time.Time
 	// Peers are the candidates of client-go's, where the group is zonelect's.
 	// Hands means that somebody edited or deleted their Lease.
 	Peers map[string]bool `json:",omitempty"`

@@ -97,7 +97,7 @@ func (p plan) timed() plan {
 	}
 	t := p.longest()
 	p.Zone = zones[dice.IntN(len(zones))]
-	p.Calm = 500*time.Millisecond + upTo(dice, time.Second)
+	p.Calm = 100*time.Millisecond + upTo(dice, t.RenewInterval)
 	p.Lasts, p.Faults = 0, listed(p.Faults)
 	for _, f := range p.Faults {
 		p.Lasts = max(p.Lasts, f.lasts(t, dice))

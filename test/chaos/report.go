@@ -140,6 +140,9 @@ func conclude(o options, all []result) error {
 	if err := summarize(all).print(os.Stdout); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}
+	if err := lastOf(all).print(os.Stdout); err != nil {
+		return fmt.Errorf("print what the last commit comes to: %w", err)
+	}
 	root, err := testbed.Root()
 	if err != nil {
 		return err

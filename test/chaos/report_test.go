@@ -130,3 +130,33 @@ func TestThePageShowsEachPairAndWhatFailed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheLastCommitsRunsAreToldApart(t *testing.T) {
+	all := append([]result{}, sample...)
+	later := func(index int, faults string, v verdict, gap, took float64) result {
+		r := ran(index, faults, v, gap, findings{})
+		r.Commit, r.Took = "beef", seconds(took)
+		r.Spent.Faults = seconds(took / 2)
+		return r
+	}
+	passedSince := later(2, "leader-killed+lease-deleted", passed, 4, 10)
+	passedSince.Again = true
+	all = append(all, passedSince, later(4, "leader-killed", failed, 8, 20), later(5, "etcd-frozen", void, 1, 100))
+	l := lastOf(all)
+	if l.Commit != "beef" || l.Judged != 2 || l.Voided != 1 || l.Took != 15*time.Second || l.Faults != 7500*time.Millisecond {
+		t.Errorf("the last commit comes to %+v", l)
+	}
+	if l.Pair != 0.5 || l.Single != 1 {
+		t.Errorf("the median gap used %v of two faults and %v of one, want 0.5 and 1", l.Pair, l.Single)
+	}
+	if l.Failures != 2 || l.Passed != 1 || l.Open != 1 {
+		t.Errorf("of the failures there is %+v", l)
+	}
+	var text bytes.Buffer
+	if err := l.print(&text); err != nil || !strings.Contains(text.String(), "commit beef 2 runs were judged") {
+		t.Errorf("printed is, with %v:\n%s", err, &text)
+	}
+	if l := lastOf(nil); l.Judged != 0 {
+		t.Errorf("no runs come to %+v", l)
+	}
+}

@@ -34,9 +34,26 @@ type result struct {
 	Network string            `json:"network"`
 	Lasted  metav1.Duration   `json:"lasted"`
 	Took    metav1.Duration   `json:"took"`
+	Spent   spent             `json:"spent,omitzero"`
 	Groups  map[string]record `json:"groups,omitempty"`
 	Verdict verdict           `json:"verdict"`
 	Reason  string            `json:"reason,omitempty"`
+}
+
+// spent is what a run's time went to: seating the candidates, the faults until
+// all was well, until everybody wrote again, and ending and judging it.
+type spent struct {
+	Seating metav1.Duration `json:"seating"`
+	Faults  metav1.Duration `json:"faults"`
+	Recover metav1.Duration `json:"recover"`
+	Ending  metav1.Duration `json:"ending"`
+}
+
+// since notes what has passed since a time, and returns the time that it is.
+func since(began time.Time, in *metav1.Duration) time.Time {
+	now := time.Now()
+	in.Duration += now.Sub(began).Round(time.Millisecond)
+	return now
 }
 
 // record is what became of one group.
@@ -70,8 +87,10 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 	began := time.Now()
 	s := newStage(bed, p)
 	all, err := s.play(ctx, &r)
+	ended := time.Now()
 	broken := s.strike(ctx)
-	r.Took.Duration = time.Since(began).Round(time.Millisecond)
+	since(ended, &r.Spent.Ending)
+	since(began, &r.Took)
 	if err != nil && !errors.Is(err, errMissed) {
 		broken = errors.Join(err, broken)
 	}
@@ -82,6 +101,7 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 // it is void, which excuses gaps and nothing else.
 func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
 	defer func() { r.excuse(err) }()
+	began := time.Now()
 	store := etcd{s.bed.EtcdURL(zones[0])}
 	from, err := store.soon(ctx)
 	if err != nil {
@@ -91,8 +111,10 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 		return nil, err
 	}
 	var e evidence
+	since(began, &r.Spent.Seating)
 	voided := s.suffer(ctx, r, &e)
 	e.Over = time.Now()
+	defer func() { since(e.Over, &r.Spent.Ending) }()
 	left := s.dismiss(ctx)
 	all, unread := s.collect(ctx, store, from, e)
 	voided = errors.Join(voided, unread)
@@ -103,6 +125,7 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 // suffer seats the candidates, does the faults to them, and waits until all is
 // well again. An error says why that shows nothing.
 func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
+	began := time.Now()
 	casting, cancel := context.WithTimeout(ctx, castTime)
 	defer cancel()
 	if err := s.cast(casting); err != nil {
@@ -114,13 +137,14 @@ func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 	if err := sleep.For(ctx, s.plan.Calm); err != nil {
 		return err
 	}
-	e.Fault = time.Now()
+	e.Fault = since(began, &r.Spent.Seating)
 	lasted, err := s.afflict(ctx, e)
 	r.Lasted.Duration = lasted.Round(time.Millisecond)
 	if err != nil {
 		return err
 	}
-	e.Healed = time.Now()
+	e.Healed = since(e.Fault, &r.Spent.Faults)
+	defer func() { since(e.Healed, &r.Spent.Recover) }()
 	s.recover(ctx, e.Healed)
 	return sleep.For(ctx, time.Until(e.Healed.Add(tail)))
 }
@@ -154,8 +178,9 @@ func (s *stage) afflict(ctx context.Context, e *evidence) (lasted time.Duration,
 		}
 	}
 	if err == nil {
-		err = sleep.For(ctx, time.Until(began.Add(s.plan.Apart+s.plan.Lasts)))
+		err = s.shown(ctx, e.Bites, began.Add(s.plan.Apart+s.plan.Lasts))
 	}
+	e.Mending = time.Now()
 	slices.SortStableFunc(cures, func(a, b undoing) int { return int(a.turn - b.turn) })
 	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTime)
 	defer cancel()
@@ -168,6 +193,48 @@ func (s *stage) afflict(ctx context.Context, e *evidence) (lasted time.Duration,
 	return lasted, errors.Join(err, s.restaff(ctx))
 }
 
+// shown waits until a time, or until the faults have shown all that they can:
+// under those that are there to end a term that is when each group of zonelect's
+// has another leader, and as long again as the plan has beyond the worst.
+func (s *stage) shown(ctx context.Context, bites []bite, until time.Time) error {
+	ending := time.Time{}
+	for i, f := range s.plan.Faults {
+		if !f.early {
+			return sleep.For(ctx, time.Until(until))
+		}
+		if f.promiseIn(s.plan)(s.plan.Timing, 0).lease {
+			ending = bites[i].Bit
+		}
+	}
+	if ending.IsZero() {
+		return sleep.For(ctx, time.Until(until))
+	}
+	worst := bounds(s.plan.longest(), 0).DeadServer.Worst.Total()
+	for time.Now().Before(until) {
+		if s.ledSince(ending) {
+			return sleep.For(ctx, min(time.Until(until), max(0, s.plan.Lasts-worst)))
+		}
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ledSince reports whether in each group of zonelect's a term has begun after a
+// time.
+func (s *stage) ledSince(begin time.Time) bool {
+	for _, g := range s.groups {
+		led := slices.ContainsFunc(g.all(), func(one *seat) bool {
+			return slices.ContainsFunc(one.Events(), func(e events.Event) bool { return e.Event == "leading" && e.Time.After(begin) })
+		})
+		if g.ours() && !led {
+			return false
+		}
+	}
+	return true
+}
+
 // unhealed says that the testbed is of no use any more. It wraps nothing: that
 // something did not bite is another matter.
 type unhealed string
@@ -177,17 +244,13 @@ func (u unhealed) Error() string { return string(u) }
 // recover waits until all groups write again. Who does not is found out by the
 // judge.
 func (s *stage) recover(ctx context.Context, since time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, recoverTime)
+	ctx, cancel := context.WithTimeout(ctx, recoverTime+s.plan.longest().LeaseDuration)
 	defer cancel()
 	_ = s.each(func(g *group) error {
-		patient := ctx
 		if !g.ours() && len(s.plan.Faults) > 1 {
-			// It may take minutes, which runs of one fault show well enough.
-			var cancel context.CancelFunc
-			patient, cancel = context.WithTimeout(ctx, recoverTime/4)
-			defer cancel()
+			return nil // it may take minutes, which runs of one fault show well enough
 		}
-		_ = g.wrote(patient, since)
+		_ = g.wrote(ctx, since)
 		return nil
 	})
 }
@@ -261,7 +324,7 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 		one := record{findings: judge(e)}
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
-			c := course{s.plan, g.name, e.Bites, answered(s.plan, e.Bites, e.Healed, all), e.Healed}
+			c := course{s.plan, g.name, e.Bites, answered(s.plan, e, all), e.Healed}
 			found := one.unsafe()
 			if voided == nil && one.Silent {
 				found = append(found, "nobody led when all was well again")

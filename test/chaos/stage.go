@@ -74,26 +74,33 @@ func (s *stage) pod(g *group, zone string) *corev1.Pod {
 // cast seats the candidates: the first zone's begin to lead before the others
 // come, so that all groups have their leader there.
 func (s *stage) cast(ctx context.Context) error {
-	for i, zone := range startingWith(s.plan.Zone) {
-		event := "following"
-		if i == 0 {
-			event = "leading"
-		}
-		err := s.each(func(g *group) error {
-			// Not before: a pod without a candidate could be a legacy one.
-			if err := g.addPod(ctx, zone); err != nil {
-				return err
-			}
-			one, err := g.start(ctx, zone)
-			if err != nil {
-				return err
-			}
-			_, err = one.Await(ctx, event, time.Time{})
+	order := startingWith(s.plan.Zone)
+	if err := s.seat(ctx, order[0], "leading"); err != nil {
+		return err
+	}
+	var all errgroup.Group
+	for _, zone := range order[1:] {
+		all.Go(func() error { return s.seat(ctx, zone, "following") })
+	}
+	return all.Wait()
+}
+
+// seat seats a zone's candidates, and waits until each has said so much.
+func (s *stage) seat(ctx context.Context, zone, event string) error {
+	err := s.each(func(g *group) error {
+		// Not before: a pod without a candidate could be a legacy one.
+		if err := g.addPod(ctx, zone); err != nil {
 			return err
-		})
-		if err != nil {
-			return fmt.Errorf("seat the candidates of zone %s: %w", zone, err)
 		}
+		one, err := g.start(ctx, zone)
+		if err != nil {
+			return err
+		}
+		_, err = one.Await(ctx, event, time.Time{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("seat the candidates of zone %s: %w", zone, err)
 	}
 	return nil
 }
