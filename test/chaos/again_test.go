@@ -129,6 +129,16 @@ func TestBoundsFollowEachCandidatesTiming(t *testing.T) {
 			t.Errorf("with two timings %v is promised, and with %s alone %v", both, timingName(timing), alone)
 		}
 	}
+	// Nor does a candidate with the short timing that follows another need as long.
+	c.timings = map[string]election.Timing{"a": rollouts[0], "b": rollouts[0], "c": rollouts[1]}
+	short := gap{from: at(10), to: at(50), by: []string{"a", "b"}}
+	if got, want := c.limit(short), takeover(rollouts[0], 0).gap; !near(got, want) {
+		t.Errorf("among two of 15s %v is promised, want %v", got, want)
+	}
+	short.by = append(short.by, "c")
+	if got := c.limit(short); !near(got, both) {
+		t.Errorf("with one of 30s between them %v is promised, want %v", got, both)
+	}
 	if most := 45 * time.Second; both > most {
 		t.Errorf("promised is %v, more than %v", both, most)
 	}

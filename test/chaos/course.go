@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
@@ -35,16 +36,19 @@ type course struct {
 	plan  plan
 	group string
 	bites []bite
+	// timings are those of the candidates, by their identity.
+	timings map[string]election.Timing
 	// answered is when the API answered again after it was away, and healed when
 	// all was well.
 	answered, healed time.Time
 }
 
 // gap is a time between two writes that were acknowledged. Within means that
-// both are of one term.
+// both are of one term. By are who led before, in it, and after.
 type gap struct {
 	from, to time.Time
 	within   bool
+	by       []string
 }
 
 func (g gap) length() time.Duration { return g.to.Sub(g.from) }
@@ -59,10 +63,10 @@ type hit struct {
 
 // limit is the longest that a gap may be.
 func (c course) limit(g gap) (most time.Duration) {
-	for _, t := range c.plan.timingsOf() {
+	for _, t := range c.timingsOf(g) {
 		hits := c.hits(t, g.to)
 		if g.within {
-			most = max(most, c.withinATerm(hits, g.from))
+			most = max(most, c.withinATerm(hits, g))
 		} else {
 			most = max(most, betweenTerms(c.together(t, hits), g.from))
 		}
@@ -70,20 +74,42 @@ func (c course) limit(g gap) (most time.Duration) {
 	return most
 }
 
+// timingsOf are the timings that a gap is judged by: those of who led, and where
+// they differ, that of one that waits for the other's lease. Where nobody led
+// after it, it is all that the run has.
+func (c course) timingsOf(g gap) (all []election.Timing) {
+	for _, one := range g.by {
+		t, known := c.timings[one]
+		if !known {
+			return c.plan.timingsOf()
+		}
+		if !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return c.plan.timingsOf()
+	case 1:
+		return all
+	}
+	return append(all, longer(all[0], all[1]))
+}
+
 // withinATerm is for how long a leader that keeps its term may not get a write
 // through: while the API is away, and one write that hangs for each fault that
-// lets requests hang.
-func (c course) withinATerm(hits []hit, from time.Time) time.Duration {
+// lets requests hang as it strikes.
+func (c course) withinATerm(hits []hit, g gap) time.Duration {
 	most, hanging := busy, 0
 	for _, h := range hits {
 		most += h.fault.stalls
-		if h.fault.costs&ofRequests != 0 {
+		if h.fault.costs&ofRequests != 0 && g.from.Before(h.bit.Add(2*hang)) {
 			hanging++
 		}
 	}
 	most += time.Duration(max(1, hanging)) * hang
 	if _, to, away := c.outage(hits...); away {
-		most += max(0, to.Sub(from))
+		most += max(0, to.Sub(g.from))
 	}
 	return most
 }

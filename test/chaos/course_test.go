@@ -30,11 +30,11 @@ func under(t *testing.T, first, second string, apart, answered, healed float64) 
 // between is what is promised for a gap between two terms from one time to
 // another.
 func (c course) between(from, to float64) time.Duration {
-	return c.limit(gap{at(from), at(to), false})
+	return c.limit(gap{from: at(from), to: at(to), within: false})
 }
 
 func (c course) within(from, to float64) time.Duration {
-	return c.limit(gap{at(from), at(to), true})
+	return c.limit(gap{from: at(from), to: at(to), within: true})
 }
 
 // near reports whether two durations differ by a rounding of fabricated times.
@@ -250,7 +250,7 @@ func TestNoPairIsPromisedLessThanItsFaults(t *testing.T) {
 				for i, f := range []fault{a, b} {
 					alone := c
 					alone.plan.Faults, alone.bites = []fault{f}, c.bites[i:i+1]
-					for _, g := range []gap{{at(10), at(21), false}, {at(10), at(21), true}, {at(15), at(21), false}} {
+					for _, g := range []gap{{from: at(10), to: at(21), within: false}, {from: at(10), to: at(21), within: true}, {from: at(15), to: at(21), within: false}} {
 						if one, two := alone.limit(g), c.limit(g); one > two {
 							t.Errorf("%s: %s alone is promised %v, and %s+%s %v", timingName(timing), f.name, one, a.name, b.name, two)
 						}

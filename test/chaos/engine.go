@@ -13,7 +13,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -23,12 +26,20 @@ import (
 // memory and its disk small.
 const runsPerBed = 40
 
-// engine does one run after the other.
+// engine does the runs, on one testbed or on several at a time.
 type engine struct {
 	options
 	rounds [][]fault
 	commit string
 
+	mu       sync.Mutex // guards what follows, and the ledger
+	done     []result
+	failures int
+}
+
+// place is a testbed, on which one run is done after the other.
+type place struct {
+	*engine
 	bed  *testbed.Testbed
 	used int // runs on it
 }
@@ -57,36 +68,64 @@ func (e *engine) all(ctx context.Context, plans iter.Seq[plan]) (done []result, 
 	if e.commit, err = commit(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, e.leave()) }()
-	failures := 0
-	began := time.Now()
-	for p := range plans {
-		if e.minutes > 0 && time.Since(began).Minutes() >= e.minutes || ctx.Err() != nil {
-			break
+	ending := ctx
+	if e.minutes > 0 {
+		// No run begins after that; one that has begun ends.
+		var cancel context.CancelFunc
+		ending, cancel = context.WithTimeout(ctx, time.Duration(e.minutes*float64(time.Minute)))
+		defer cancel()
+	}
+	next, stop := iter.Pull(plans)
+	defer stop()
+	all, broken := errgroup.WithContext(ending)
+	for range max(1, e.beds) {
+		all.Go(func() error { return e.work(ctx, broken, next) })
+	}
+	err = all.Wait()
+	if e.failures > 0 {
+		err = errors.Join(err, fmt.Errorf("%d of %d runs failed", e.failures, len(e.done)))
+	}
+	return e.done, err
+}
+
+// work does runs on a testbed until there are no more, or no other may begin.
+func (e *engine) work(ctx, mayBegin context.Context, next func() (plan, bool)) (err error) {
+	p := &place{engine: e}
+	defer func() { err = errors.Join(err, p.leave()) }()
+	for mayBegin.Err() == nil {
+		e.mu.Lock()
+		what, more := next()
+		e.mu.Unlock()
+		if !more {
+			return nil
 		}
-		r, err := e.one(ctx, p)
+		r, err := p.one(ctx, what)
 		if ctx.Err() != nil {
-			break // an interrupted run says nothing
+			return nil // an interrupted run says nothing
 		}
 		if err != nil {
-			return done, err
+			return err
 		}
-		done = append(done, r)
-		if r.Verdict == failed {
-			failures++
-		}
-		if err := e.ledger.add(r); err != nil {
-			return done, err
+		if err := e.note(r); err != nil {
+			return err
 		}
 	}
-	if failures > 0 {
-		return done, fmt.Errorf("%d of %d runs failed", failures, len(done))
+	return nil
+}
+
+// note adds a result.
+func (e *engine) note(r result) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.done = append(e.done, r)
+	if r.Verdict == failed {
+		e.failures++
 	}
-	return done, nil
+	return e.ledger.add(r)
 }
 
 // one does a run, on a bed that is in order.
-func (e *engine) one(ctx context.Context, p plan) (result, error) {
+func (e *place) one(ctx context.Context, p plan) (result, error) {
 	if err := e.settle(ctx); err != nil {
 		return result{}, err
 	}
@@ -116,7 +155,7 @@ func because(r result) string {
 }
 
 // settle makes sure of a testbed.
-func (e *engine) settle(ctx context.Context) error {
+func (e *place) settle(ctx context.Context) error {
 	if e.used >= runsPerBed {
 		if err := e.leave(); err != nil {
 			return err
@@ -137,7 +176,7 @@ func (e *engine) settle(ctx context.Context) error {
 }
 
 // leave takes the testbed down.
-func (e *engine) leave() error {
+func (e *place) leave() error {
 	if e.bed == nil {
 		return nil
 	}

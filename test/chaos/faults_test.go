@@ -14,11 +14,11 @@ import (
 
 func TestAPromiseThatIsNotKeptIsNamed(t *testing.T) {
 	for want, found := range map[string]findings{
-		"":                     {gaps: []gap{{at(5), at(8), false}}, Changes: 1, Left: mostLeft, Late: 3},
+		"":                     {gaps: []gap{{from: at(5), to: at(8), within: false}}, Changes: 1, Left: mostLeft, Late: 3},
 		"overlap":              {Overlaps: 1},
 		"lost":                 {Lost: 1},
-		"promised are 3s":      {gaps: []gap{{at(5), at(8.001), false}}},
-		"a gap of 2s":          {gaps: []gap{{at(5), at(8), false}, {at(8), at(10), true}}},
+		"promised are 3s":      {gaps: []gap{{from: at(5), to: at(8.001), within: false}}},
+		"a gap of 2s":          {gaps: []gap{{from: at(5), to: at(8), within: false}, {from: at(8), to: at(10), within: true}}},
 		"changed 2 times":      {Changes: 2},
 		"goroutines were left": {Left: mostLeft + 1},
 		"as nobody told them":  {Exits: 1},

@@ -76,6 +76,7 @@ func (g *group) kindIn(zone string) trial.Kind {
 // seat is one candidate: a process. Another that takes its place is another.
 type seat struct {
 	*trial.Seat
+	timing election.Timing
 	mu     sync.Mutex
 	told   bool      // it was asked to end
 	ended  time.Time // when it was killed; zero while it was not
@@ -115,7 +116,7 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &seat{Seat: process}
+	one := &seat{Seat: process, timing: t}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.seats = append(g.seats, one)

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/history"
 )
@@ -34,6 +35,8 @@ type evidence struct {
 	Fault, Healed, Over time.Time
 	// Mending is when what was done began to be undone.
 	Mending time.Time
+	// Timings are those of the candidates, by their identity.
+	Timings map[string]election.Timing
 	// Peers are the candidates of client-go's, where the group is zonelect's.
 	// Hands means that somebody edited or deleted their Lease.
 	Peers map[string]bool `json:",omitempty"`
@@ -211,10 +214,27 @@ func (f *findings) lull(e evidence) {
 		if !b.Time.After(e.Fault) {
 			continue
 		}
-		one := gap{a.Time, b.Time, a.Token == b.Token && a.Identity == b.Identity}
+		one := gap{from: a.Time, to: b.Time, within: a.Token == b.Token && a.Identity == b.Identity}
+		one.by = e.ledIn(one, a.Identity, b.Identity)
 		f.gaps = append(f.gaps, one)
 		f.Gap.Duration = max(f.Gap.Duration, one.length())
 	}
+}
+
+// ledIn are who led before a gap, began to in it, and led after it. It is nobody
+// where nobody led after it.
+func (e evidence) ledIn(g gap, before, after string) []string {
+	if after == "" {
+		return nil
+	}
+	by := []string{before, after}
+	for _, term := range e.Terms {
+		if term.Start.After(g.from) && term.Start.Before(g.to) {
+			by = append(by, term.Pod)
+		}
+	}
+	slices.Sort(by)
+	return slices.Compact(by)
 }
 
 // exit is how a candidate ended.

@@ -38,6 +38,7 @@ import (
 type options struct {
 	minutes       float64
 	runs, onlyRun int
+	beds          int
 	seed          uint64
 	faults        []string
 	html          string
@@ -52,6 +53,7 @@ func parse(args []string) (o options, err error) {
 	f := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
 	f.Float64Var(&o.minutes, "minutes", 10, "how long to go on; 0 is for ever")
 	f.IntVar(&o.runs, "runs", 0, "how many runs to do; 0 is as many as there is time for")
+	f.IntVar(&o.beds, "beds", 1, "how many control planes to do runs on at a time: one takes half a core or so")
 	f.IntVar(&o.onlyRun, "only-run", -1, "do this run alone")
 	f.Uint64Var(&o.seed, "seed", 0, "where chance begins; 0 is that of the ledger, or one of the clock's")
 	f.StringSliceVar(&o.faults, "faults", nil, "faults to choose from, or pairs as a+b; all by default")

@@ -165,10 +165,15 @@ func (p plan) timingsOf() []election.Timing {
 	if len(p.Mix) == 0 {
 		return []election.Timing{p.Timing}
 	}
-	a, b := p.Mix[0], p.Mix[1]
-	return append(slices.Clone(p.Mix), election.Timing{
+	return append(slices.Clone(p.Mix), longer(p.Mix[0], p.Mix[1]))
+}
+
+// longer is the timing of a candidate that waits for another's lease: at worst it
+// has the longer lease to wait for, and the longer pauses.
+func longer(a, b election.Timing) election.Timing {
+	return election.Timing{
 		LeaseDuration: max(a.LeaseDuration, b.LeaseDuration), RenewDeadline: max(a.RenewDeadline, b.RenewDeadline), RenewInterval: max(a.RenewInterval, b.RenewInterval),
-	})
+	}
 }
 
 // timing names the timings, as the ledger does.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/history"
@@ -268,12 +269,13 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 	var errs []error
 	for _, g := range s.groups {
 		one := e
-		one.Printed, one.Terms, one.Exits, one.Peers = map[string][]events.Event{}, history.History{}, map[string]exit{}, map[string]bool{}
+		one.Printed, one.Terms, one.Exits = map[string][]events.Event{}, history.History{}, map[string]exit{}
+		one.Peers, one.Timings = map[string]bool{}, map[string]election.Timing{}
 		one.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
 		for _, seat := range g.all() {
 			one.Printed[seat.Identity] = seat.Events()
 			one.Terms = append(one.Terms, seat.terms(time.Now())...)
-			one.Exits[seat.Identity] = seat.exit()
+			one.Exits[seat.Identity], one.Timings[seat.Identity] = seat.exit(), seat.timing
 			if g.ours() && seat.Kind == trial.ClientGo {
 				one.Peers[seat.Identity] = true
 			}
@@ -324,7 +326,7 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 		one := record{findings: judge(e)}
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
-			c := course{s.plan, g.name, e.Bites, answered(s.plan, e, all), e.Healed}
+			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed}
 			found := one.unsafe()
 			if voided == nil && one.Silent {
 				found = append(found, "nobody led when all was well again")
