@@ -55,10 +55,19 @@ chaos: ## Faults of every kind on a real control plane, beside client-go: a seed
 	cd test && go run ./chaos
 
 HOURS := 8
+BEDS := 1
 
 .PHONY: soak
-soak: ## The same for HOURS=8, appended to test/chaos/ledger.jsonl, where the next one goes on
-	cd test && go run ./chaos --minutes $$(($(HOURS) * 60)) --ledger chaos/ledger.jsonl
+soak: ## The same for HOURS=8, on BEDS=1 control planes at a time, appended to test/chaos/ledger.jsonl, where the next one goes on
+	cd test && go run ./chaos --minutes $$(($(HOURS) * 60)) --beds $(BEDS) --ledger chaos/ledger.jsonl
+
+.PHONY: chaos-again
+chaos-again: ## The runs of test/chaos/ledger.jsonl that failed and have not passed since
+	cd test && go run ./chaos --rerun --minutes 0 --ledger chaos/ledger.jsonl
+
+.PHONY: chaos-unguarded
+chaos-unguarded: ## A zonelect without its guard: chaos must see it overlap (a minute)
+	cd test && go run ./chaos --unguarded
 
 SEEDS := 1-10
 

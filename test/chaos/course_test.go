@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,5 +259,20 @@ func TestNoPairIsPromisedLessThanItsFaults(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestAGapIsJudgedByWhoLedBeforeInAndAfterIt(t *testing.T) {
+	s := newStory() // in which b follows a
+	if got := judge(s.evidence).gaps[0].by; !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("it is judged by %v", got)
+	}
+	s.Terms = append(s.Terms, history.Span{Pod: "c", Start: at(6), End: at(7)}) // and wrote nothing
+	if got := judge(s.evidence).gaps[0].by; !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("with a third between them it is judged by %v", got)
+	}
+	s.Healed, s.Over = at(11.5), at(31)
+	if gaps := judge(s.evidence).gaps; gaps[len(gaps)-1].by != nil {
+		t.Errorf("where nobody led after it, it is judged by %v", gaps[len(gaps)-1].by)
 	}
 }
