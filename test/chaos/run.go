@@ -324,6 +324,9 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 	for _, g := range s.groups {
 		e := all[g.name]
 		one := record{findings: judge(e)}
+		if e.Healed.IsZero() { // the run is void: what was done counts to its end
+			e.Healed = e.Over
+		}
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
 			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed}
