@@ -39,8 +39,10 @@ var partFaults = []fault{
 	},
 }
 
-// electionOfEtcd is how long etcd's members take to have another leader.
-const electionOfEtcd = 3 * time.Second
+// electionOfEtcd is how long etcd's members take to have another leader: each
+// waits up to twice the second that etcd's election timeout is by default, and
+// the first vote may be split.
+const electionOfEtcd = 4 * time.Second
 
 // reelection: nobody gets an answer until etcd has another leader, and a request
 // to the API server in its zone is lost.

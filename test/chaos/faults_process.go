@@ -112,7 +112,7 @@ func (g *group) roll(ctx context.Context, zone string) error {
 	if !old.alive() || g.stage.isDark(zone) {
 		return nil
 	}
-	if err := old.terminate(); err != nil {
+	if err := old.terminate(ctx); err != nil {
 		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, patience)

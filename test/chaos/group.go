@@ -220,8 +220,12 @@ func (s *seat) end(at time.Time) {
 	}
 }
 
-// terminate asks the process to end, if it runs.
-func (s *seat) terminate() error {
+// terminate asks the process to end, if it runs: once it has started, for until
+// it listens to that it would just be gone.
+func (s *seat) terminate(ctx context.Context) error {
+	starting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, _ = s.Await(starting, "started", time.Time{})
 	if !s.alive() {
 		return fmt.Errorf("%w: %s has ended by itself", errMissed, s.Identity)
 	}
@@ -239,6 +243,7 @@ func (s *seat) exit() exit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := exit{Running: s.alive(), Told: s.told, Killed: !s.ended.IsZero()}
+	x.Started = slices.ContainsFunc(s.Events(), func(e events.Event) bool { return e.Event == "started" })
 	if !x.Running {
 		if err := s.Wait(context.Background()); err != nil {
 			x.Status = err.Error()

@@ -239,8 +239,9 @@ func (e evidence) ledIn(g gap, before, after string) []string {
 
 // exit is how a candidate ended.
 type exit struct {
-	// Running means that it has not.
+	// Running means that it has not, and Started that it had said so.
 	Running bool `json:",omitempty"`
+	Started bool `json:",omitempty"`
 	// Told means that it was asked to end, and Killed that it was killed, or
 	// that its zone lost its power.
 	Told, Killed bool `json:",omitempty"`
@@ -250,8 +251,12 @@ type exit struct {
 	Panic string `json:",omitempty"`
 }
 
-// killedStatus is what programs end with that are killed.
-const killedStatus = "signal: killed"
+// What programs end with that are killed, and that are asked to end before they
+// listen to that.
+const (
+	killedStatus     = "signal: killed"
+	terminatedStatus = "signal: terminated"
+)
 
 // wrong says what is wrong with it, and nothing if that is how it should be.
 func (x exit) wrong() string {
@@ -260,6 +265,8 @@ func (x exit) wrong() string {
 		return x.Panic
 	case x.Running, x.Told && x.Status == "", x.Killed && x.Status == killedStatus:
 		return ""
+	case x.Told && !x.Started && x.Status == terminatedStatus:
+		return "" // it did not listen yet
 	case x.Told || x.Killed:
 		return "ended with " + cmp.Or(x.Status, "status 0")
 	}

@@ -141,11 +141,11 @@ func (s *stage) dismiss(ctx context.Context) error {
 				continue
 			}
 			all.Go(func() error {
-				err := one.terminate()
+				err := one.terminate(ctx)
 				if err == nil {
 					err = one.Wait(ctx)
 				}
-				if err != nil {
+				if err != nil && (one.alive() || one.exit().wrong() != "") {
 					one.end(time.Now())
 					return errors.Join(fmt.Errorf("%s did not end in good order: %w", one.Identity, err), one.Kill())
 				}

@@ -132,6 +132,8 @@ func TestWhoEndsOtherwiseThanToldIsFound(t *testing.T) {
 		"killed":                         {exit{Killed: true, Status: killedStatus}, false},
 		"asked to, and killed":           {exit{Told: true, Killed: true, Status: killedStatus}, false},
 		"asked to, as it was killed":     {exit{Told: true, Killed: true}, false},
+		"asked to, before it started":    {exit{Told: true, Status: terminatedStatus}, false},
+		"asked to, and deaf to it":       {exit{Told: true, Started: true, Status: terminatedStatus}, true},
 		"by itself":                      {exit{}, true},
 		"by itself, with an error":       {exit{Status: "exit status 1"}, true},
 		"killed by nobody":               {exit{Status: killedStatus}, true},
