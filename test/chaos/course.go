@@ -117,11 +117,17 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 // betweenTerms is for how long nobody may lead: what is promised for each fault
 // counts from when it bit, or from when the gap began if that is later. So the
 // second of two may strike at the worst moment of the first one's recovery, and
-// all begins anew.
+// all begins anew. Where a lease runs out and no request hangs, the next leader's
+// first write does not either.
 func betweenTerms(hits []hit, from time.Time) time.Duration {
-	most := slack
+	most, hanging, lease := slack, false, false
 	for _, h := range hits {
 		most = max(most, max(0, h.from.Sub(from))+h.gap)
+		hanging = hanging || h.fault.costs&ofRequests != 0
+		lease = lease || h.lease
+	}
+	if lease && !hanging {
+		return most - hang
 	}
 	return most
 }

@@ -124,16 +124,16 @@ func possible(n testbed.Network) (all []fault, skipped []string) {
 var errMissed = errors.New("the fault did not bite")
 
 // What the register adds to the time in which nobody leads: a write that hangs
-// for its second, and one more interval with what a busy machine of two cores
-// takes to run a dozen programs beside three control planes.
+// for its second, where requests may, and one more interval with what a busy
+// machine of two cores takes to run a dozen programs beside three control planes.
 const (
 	hang  = time.Second
-	busy  = time.Second
+	busy  = 500 * time.Millisecond
 	slack = hang + busy
 )
 
 // roundTrip is what a request seldom takes longer than here.
-const roundTrip = 100 * time.Millisecond
+const roundTrip = zone.RoundTripDefault
 
 // bounds are those of package zone for three candidates in three zones.
 func bounds(t election.Timing, outage time.Duration) zone.Bounds {
