@@ -191,10 +191,10 @@ func TestOfAMixedGroupOnlySafetyIsJudged(t *testing.T) {
 		all := map[string]evidence{}
 		for _, g := range s.groups {
 			one := newStory()
-			one.Bites = []bite{{"follower-killed", at(9), at(9)}}
+			one.Bites = []bite{{Fault: "follower-killed", Began: at(9), Bit: at(9)}}
 			one.Fault = at(9)
 			if g.name == onMixed {
-				one.Bites[0], one.Fault = bite{"follower-killed", at(5), at(5)}, at(5)
+				one.Bites[0], one.Fault = bite{Fault: "follower-killed", Began: at(5), Bit: at(5)}, at(5)
 				spoil(one)
 			}
 			all[g.name] = one.evidence

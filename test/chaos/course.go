@@ -24,10 +24,12 @@ const (
 	ofCandidate
 )
 
-// bite is when a fault was done: it began to be, and it had bitten.
+// bite is when a fault was done: it began to be, and it had bitten. Elects means
+// that etcd's leader was in a zone that it took, so that etcd elects another.
 type bite struct {
 	Fault      string
 	Began, Bit time.Time
+	Elects     bool `json:",omitempty"`
 }
 
 // course is how the faults of a run went, as far as what is promised to a group
@@ -161,6 +163,10 @@ func (c course) hit(t election.Timing, f fault, b bite) hit {
 		f, made = fault{name: f.name}, untouched
 	}
 	h := hit{promise: made(t, max(0, until.Sub(b.Began))), fault: f, bit: b.Bit, from: b.Bit}
+	if b.Elects {
+		elects := reelection(t, 0)
+		h.gap, h.changes, h.fault.stalls = max(h.gap, elects.gap), max(h.changes, elects.changes), electionOfEtcd
+	}
 	if h.away > 0 {
 		h.bit, h.from = b.Began, b.Began.Add(h.away)
 	}

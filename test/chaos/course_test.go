@@ -206,7 +206,7 @@ func TestAPairWithTooManyChangesFails(t *testing.T) {
 	all := map[string]evidence{}
 	for _, g := range s.groups {
 		one := newStory() // in which the leader changes once
-		one.Bites = []bite{{"follower-killed", at(5), at(5)}, {"lease-deleted", at(6), at(6)}}
+		one.Bites = []bite{{Fault: "follower-killed", Began: at(5), Bit: at(5)}, {Fault: "lease-deleted", Began: at(6), Bit: at(6)}}
 		all[g.name] = one.evidence
 	}
 	r := result{}
@@ -274,5 +274,20 @@ func TestAGapIsJudgedByWhoLedBeforeInAndAfterIt(t *testing.T) {
 	s.Healed, s.Over = at(11.5), at(31)
 	if gaps := judge(s.evidence).gaps; gaps[len(gaps)-1].by != nil {
 		t.Errorf("where nobody led after it, it is judged by %v", gaps[len(gaps)-1].by)
+	}
+}
+
+// A zone of a follower that is lost may have had etcd's leader.
+func TestAZoneWithEtcdsLeaderIsPromisedAnElection(t *testing.T) {
+	c := under(t, "follower-zone-dark", "", 0, 30, 30)
+	if got := c.within(10, 20); !near(got, slack) || c.changes() != 0 {
+		t.Errorf("another zone is promised %v and %d changes", got, c.changes())
+	}
+	c.bites[0].Elects = true
+	if got := c.within(10, 20); !near(got, slack+electionOfEtcd) {
+		t.Errorf("a gap within a term is promised %v, want %v", got, slack+electionOfEtcd)
+	}
+	if got, want := c.between(10, 20), reelection(timings[0], 0); !near(got, want.gap) || c.changes() != want.changes {
+		t.Errorf("a gap between terms is promised %v and %d changes, want %+v", got, c.changes(), want)
 	}
 }

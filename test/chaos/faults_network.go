@@ -63,6 +63,7 @@ func oneWay(says bool) injection {
 		if s.isDark(zone) {
 			return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 		}
+		s.take(zone)
 		for _, other := range startingWith(zone)[1:] {
 			from, to := other, zone
 			if says {

@@ -76,6 +76,7 @@ func (s *stage) darken(ctx context.Context, zones ...string) (cure, error) {
 			continue
 		}
 		s.setDark(true, zone)
+		s.take(zone)
 		cut = append(cut, zone)
 		gone := map[*seat]bool{} // before, so that this fault did not end them
 		for _, one := range s.in(zone) {
@@ -132,6 +133,7 @@ func leaderZoneCut(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	if s.isDark(zone) {
 		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 	}
+	s.take(zone)
 	if err := s.bed.PartitionFromAll(zone); err != nil {
 		return undo, err
 	}

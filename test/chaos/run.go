@@ -167,9 +167,10 @@ func (s *stage) afflict(ctx context.Context, e *evidence) (lasted time.Duration,
 			break
 		}
 		var undo cure
+		leads := s.etcdLeads(ctx, f)
 		b := bite{Fault: f.name, Began: time.Now()}
 		undo, err = f.inject(ctx, s, s.plan.dice(f.name))
-		b.Bit = time.Now()
+		b.Bit, b.Elects = time.Now(), s.tookZone(leads)
 		e.Bites = append(e.Bites, b)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", f.name, err)
@@ -234,6 +235,38 @@ func (s *stage) ledSince(begin time.Time) bool {
 		}
 	}
 	return true
+}
+
+// etcdLeads is the zone of etcd's leader, where a fault may take that zone; empty
+// where it is not known.
+func (s *stage) etcdLeads(ctx context.Context, f fault) string {
+	s.mu.Lock()
+	s.took = nil
+	s.mu.Unlock()
+	if f.costs&ofMember == 0 {
+		return ""
+	}
+	asking, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	zone, err := s.bed.EtcdLeader(asking)
+	if err != nil {
+		return "" // it has none
+	}
+	return zone
+}
+
+// take notes that a fault takes a zone.
+func (s *stage) take(zone string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = append(s.took, zone)
+}
+
+// tookZone reports whether the last fault took a zone.
+func (s *stage) tookZone(zone string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.took, zone)
 }
 
 // unhealed says that the testbed is of no use any more. It wraps nothing: that

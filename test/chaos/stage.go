@@ -37,6 +37,7 @@ type stage struct {
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod
 	dark  map[string]bool // zones whose power is cut
+	took  []string        // the zones that the last fault took
 	asked int             // the number of the zone whose apiserver is asked next
 }
 

@@ -22,7 +22,7 @@ func judged(t *testing.T, spoil func(*story), left, voided error) result {
 	all := map[string]evidence{}
 	for _, g := range s.groups {
 		one := newStory()
-		one.Bites = []bite{{"leader-killed", at(5), at(5)}}
+		one.Bites = []bite{{Fault: "leader-killed", Began: at(5), Bit: at(5)}}
 		if voided != nil {
 			one.Healed = time.Time{} // nobody waited for it
 		}
