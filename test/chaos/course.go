@@ -257,7 +257,8 @@ func expiry(t election.Timing) time.Duration {
 }
 
 // changes is how often another may lead than before: as often as each of the
-// faults makes it, and once more where two together end a term.
+// faults makes it, once more where two together end a term, and once more after an
+// outage among candidates with two timings.
 func (c course) changes() (most int) {
 	for _, t := range c.plan.timingsOf() {
 		n := 0
@@ -267,6 +268,9 @@ func (c course) changes() (most int) {
 		}
 		if len(hits) == 2 && c.entangled(hits[0], hits[1]) {
 			n++
+		}
+		if _, _, away := c.outage(hits...); away && len(c.plan.Mix) > 0 {
+			n++ // who waits has a Precedence of its own, which may be too short for who led
 		}
 		most = max(most, n)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/history"
 )
@@ -198,6 +199,18 @@ func TestChangesOfLeaderAreJudgedInPairs(t *testing.T) {
 		if got := under(t, pair[0], pair[1], 1, 30, 30).changes(); got != most {
 			t.Errorf("%s: leaders may change %d times, want %d", name, got, most)
 		}
+	}
+}
+
+// Precedence is that of who waits.
+func TestAfterAnOutageAnotherMayLeadWhereTimingsDiffer(t *testing.T) {
+	c := under(t, "etcd-frozen", "", 0, 30, 30)
+	if got := c.changes(); got != 0 {
+		t.Errorf("with one timing leaders may change %d times", got)
+	}
+	c.plan.Mix = []election.Timing{timings[0], twice}
+	if got := c.changes(); got != 1 {
+		t.Errorf("with two timings leaders may change %d times, want 1", got)
 	}
 }
 

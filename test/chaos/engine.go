@@ -132,10 +132,10 @@ func (e *place) one(ctx context.Context, p plan) (result, error) {
 	e.used++
 	r, s, all, broken := perform(ctx, e.bed, p)
 	r.Commit = e.commit
-	fmt.Printf("%4d  %-6s  %5.1fs  %s  %s%s\n", r.Run, r.Verdict, r.Took.Seconds(), r.Timing, r.Faults, because(r))
 	if ctx.Err() != nil {
-		return r, nil
+		return r, nil // it was interrupted
 	}
+	fmt.Printf("%4d  %-6s  %5.1fs  %s  %s%s\n", r.Run, r.Verdict, r.Took.Seconds(), r.Timing, r.Faults, because(r))
 	if r.Verdict != passed || e.keep {
 		if err := e.save(s, r, all); err != nil {
 			return r, err
