@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/events"
 )
 
 // cost is what a fault takes from a group besides what it is there to show. By
@@ -43,6 +44,8 @@ type course struct {
 	// answered is when the API answered again after it was away, and healed when
 	// all was well.
 	answered, healed time.Time
+	// acks are the writes of all groups that were acknowledged.
+	acks []events.Event
 }
 
 // gap is a time between two writes that were acknowledged. Within means that
@@ -104,7 +107,7 @@ func (c course) timingsOf(g gap) (all []election.Timing) {
 func (c course) withinATerm(hits []hit, g gap) time.Duration {
 	most, hanging := busy, 0
 	for _, h := range hits {
-		most += h.fault.stalls
+		most += c.stalled(h, g)
 		if h.fault.costs&ofRequests != 0 && g.from.Before(h.bit.Add(2*hang)) {
 			hanging++
 		}
@@ -114,6 +117,22 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 		most += max(0, to.Sub(g.from))
 	}
 	return most
+}
+
+// stalled is how long a fault makes a leader wait, from the beginning of the gap.
+// An election of etcd's is over once anybody's write is acknowledged that was
+// sent since.
+func (c course) stalled(h hit, g gap) time.Duration {
+	if !h.fault.elects {
+		return h.fault.stalls
+	}
+	over := c.healed
+	for _, a := range c.acks {
+		if a.Sent.After(h.bit) && a.Time.Before(over) {
+			over = a.Time
+		}
+	}
+	return min(h.fault.stalls, max(0, over.Sub(g.from)))
 }
 
 // betweenTerms is for how long nobody may lead: what is promised for each fault
@@ -165,7 +184,8 @@ func (c course) hit(t election.Timing, f fault, b bite) hit {
 	h := hit{promise: made(t, max(0, until.Sub(b.Began))), fault: f, bit: b.Bit, from: b.Bit}
 	if b.Elects {
 		elects := reelection(t, 0)
-		h.gap, h.changes, h.fault.stalls = max(h.gap, elects.gap), max(h.changes, elects.changes), electionOfEtcd
+		h.gap, h.changes = max(h.gap, elects.gap), max(h.changes, elects.changes)
+		h.fault.stalls, h.fault.elects = electionOfEtcd, true
 	}
 	if h.away > 0 {
 		h.bit, h.from = b.Began, b.Began.Add(h.away)
@@ -305,4 +325,16 @@ func answered(p plan, e evidence, all map[string]evidence) time.Time {
 		}
 	}
 	return first
+}
+
+// acks are all writes that were acknowledged, of whichever group.
+func acks(all map[string]evidence) (found []events.Event) {
+	for _, e := range all {
+		for _, report := range e.reports() {
+			if acknowledged(report) {
+				found = append(found, report)
+			}
+		}
+	}
+	return found
 }

@@ -304,3 +304,17 @@ func TestAZoneWithEtcdsLeaderIsPromisedAnElection(t *testing.T) {
 		t.Errorf("a gap between terms is promised %v and %d changes, want %+v", got, c.changes(), want)
 	}
 }
+
+func TestAnElectionOfEtcdsIsOverWithTheFirstWriteSince(t *testing.T) {
+	c := under(t, "etcd-leader-killed", "", 0, 30, 30)
+	for sent, want := range map[float64]time.Duration{
+		9.5: slack + electionOfEtcd, // before it
+		11:  slack + time.Second + time.Millisecond,
+		18:  slack + electionOfEtcd, // which is the most
+	} {
+		c.acks = []events.Event{{Sent: at(sent), Time: at(sent).Add(time.Millisecond)}}
+		if got := c.within(10, 20); !near(got, want) {
+			t.Errorf("with a write at %v a gap within a term is promised %v, want %v", sent, got, want)
+		}
+	}
+}

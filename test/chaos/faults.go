@@ -33,6 +33,8 @@ type fault struct {
 	// early: it has shown all that it can once a term has begun that it is there
 	// to bring about; what lasts for its own sake is not.
 	early bool
+	// elects: etcd elects another leader under it, and that is what stalls.
+	elects bool
 	// hands: it is somebody's hand on the Lease, which client-go believes.
 	hands bool
 	// costs is what it takes besides, and stalls how long a leader that keeps its

@@ -23,11 +23,11 @@ var partFaults = []fault{
 	},
 	{
 		name: "etcd-leader-frozen", about: "etcd's leader frozen for a while",
-		lasts: aTakeover, asks: true, inject: etcdLeaderFrozen, ends: thaw, promise: reelection, costs: ofRequests | ofMember, stalls: electionOfEtcd,
+		lasts: aTakeover, asks: true, inject: etcdLeaderFrozen, ends: thaw, elects: true, promise: reelection, costs: ofRequests | ofMember, stalls: electionOfEtcd,
 	},
 	{
 		name: "etcd-leader-killed", about: "etcd's leader killed, and restarted after a while",
-		lasts: aTakeover, asks: true, inject: etcdLeaderKilled, ends: settle, promise: reelection, costs: ofRequests | ofMember, stalls: electionOfEtcd,
+		lasts: aTakeover, asks: true, inject: etcdLeaderKilled, ends: settle, elects: true, promise: reelection, costs: ofRequests | ofMember, stalls: electionOfEtcd,
 	},
 	{
 		name: "disk-slow", about: "disk of etcd's leader slow: 4 writes a second",

@@ -362,7 +362,7 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 		}
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
 		if g.ours() {
-			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed}
+			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed, acks(all)}
 			found := one.unsafe()
 			if voided == nil && one.Silent {
 				found = append(found, "nobody led when all was well again")
