@@ -49,11 +49,12 @@ type course struct {
 }
 
 // gap is a time between two writes that were acknowledged. Within means that
-// both are of one term. By are who led before, in it, and after.
+// both are of one term, released that who led before released the lease in it.
+// By are who led before, in it, and after.
 type gap struct {
-	from, to time.Time
-	within   bool
-	by       []string
+	from, to         time.Time
+	within, released bool
+	by               []string
 }
 
 func (g gap) length() time.Duration { return g.to.Sub(g.from) }
@@ -73,7 +74,7 @@ func (c course) limit(g gap) (most time.Duration) {
 		if g.within {
 			most = max(most, c.withinATerm(hits, g))
 		} else {
-			most = max(most, betweenTerms(c.together(t, hits), g.from))
+			most = max(most, betweenTerms(c.together(t, hits, g.released), g.from))
 		}
 	}
 	return most
@@ -164,11 +165,11 @@ func (c course) hits(t election.Timing, before time.Time) (all []hit) {
 }
 
 // together are the same, each with what the other does to its recovery.
-func (c course) together(t election.Timing, all []hit) []hit {
+func (c course) together(t election.Timing, all []hit, released bool) []hit {
 	if len(all) < 2 {
 		return all
 	}
-	return append(c.hindered(t, all[0], all[1]), c.hindered(t, all[1], all[0])...)
+	return append(c.hindered(t, all[0], all[1], released), c.hindered(t, all[1], all[0], released)...)
 }
 
 // hit is a fault as if it were alone.
@@ -222,10 +223,11 @@ func later(a, b time.Time) time.Time {
 }
 
 // hindered is a fault whose recovery another hinders. Where the followers may
-// have seen the last renewal or not it is two hits.
-func (c course) hindered(t election.Timing, h, other hit) (all []hit) {
+// have seen the last renewal or not it is two hits. A lease that was released in
+// the gap need not run out.
+func (c course) hindered(t election.Timing, h, other hit, released bool) (all []hit) {
 	from, to, away := c.outage(h, other)
-	if h.releases && (other.lease || other.fault.costs&ofRequests != 0) {
+	if h.releases && !released && (other.lease || other.fault.costs&ofRequests != 0) {
 		// A leader that cannot release leaves a lease that must run out.
 		h.lease, h.gap = true, takeover(t, 0).gap
 		if h.fault.rolls { // at any step of it

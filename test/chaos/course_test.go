@@ -318,3 +318,24 @@ func TestAnElectionOfEtcdsIsOverWithTheFirstWriteSince(t *testing.T) {
 		}
 	}
 }
+
+func TestALeaseThatWasReleasedNeedNotRunOut(t *testing.T) {
+	c := under(t, "candidates-rolled", "apiserver-killed", 1, 30, 30)
+	g := gap{from: at(11.5), to: at(20)}
+	if got, least := c.limit(g), takeover(timings[0], 0).gap; got < least {
+		t.Errorf("where nobody released it %v is promised, want at least %v", got, least)
+	}
+	kept := c.limit(g)
+	g.released = true
+	if got := c.limit(g); got >= kept {
+		t.Errorf("where the lease was released %v is promised, and %v where it was not", got, kept)
+	}
+	s := newStory()
+	if judge(s.evidence).gaps[0].released {
+		t.Error("nobody released it")
+	}
+	s.say("a", events.Event{Event: "released", Time: at(5)})
+	if !judge(s.evidence).gaps[0].released {
+		t.Error("it was released")
+	}
+}

@@ -215,10 +215,18 @@ func (f *findings) lull(e evidence) {
 			continue
 		}
 		one := gap{from: a.Time, to: b.Time, within: a.Token == b.Token && a.Identity == b.Identity}
+		one.released = e.released(one, a.Identity)
 		one.by = e.ledIn(one, a.Identity, b.Identity)
 		f.gaps = append(f.gaps, one)
 		f.Gap.Duration = max(f.Gap.Duration, one.length())
 	}
+}
+
+// released reports whether a candidate released the lease in a gap.
+func (e evidence) released(g gap, who string) bool {
+	return slices.ContainsFunc(e.Printed[who], func(x events.Event) bool {
+		return x.Event == "released" && x.Time.After(g.from) && x.Time.Before(g.to)
+	})
 }
 
 // ledIn are who led before a gap, began to in it, and led after it. It is nobody
