@@ -129,6 +129,15 @@ type victory struct {
 	attempts []answer  // writes and the reads between them; the last one won
 }
 
+// won is the write that won.
+func (v victory) won() answer { return v.attempts[len(v.attempts)-1] }
+
+// inOrder are the attempts as they were sent. A read that overtook the write which
+// won was answered before that is known.
+func (v victory) inOrder() []answer {
+	return slices.SortedStableFunc(slices.Values(v.attempts), func(a, b answer) int { return a.sent.awake.Compare(b.sent.awake) })
+}
+
 // campaign follows the holder and takes the lock when it is free. It returns
 // an error only when ctx has ended or the guardian has left, after giving back
 // what it won meanwhile.
@@ -312,7 +321,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 		c.doubt, c.blind = a.sent.awake, true
 	}
 	r.outage.take(a, now)
-	if a.op == opAcquire || len(c.victory.attempts) > 0 {
+	if a.op == opAcquire || c.victory.cause != "" {
 		if len(c.victory.attempts) == mostAttempts { // of an outage that may last
 			c.victory.attempts = slices.Delete(c.victory.attempts, 1, 2)
 		}
@@ -355,8 +364,8 @@ func (r *run) won(c *campaign, now time.Time) bool {
 
 func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	if a.err != nil {
+		r.note(opRead, a.err)
 		if a.newest {
-			r.note(opRead, a.err)
 			c.wish = true
 			c.retryAt = now.Add(c.retries.next() + r.turnNow())
 		}

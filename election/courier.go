@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -72,6 +73,7 @@ type flight struct {
 	request
 	sent   moment
 	cancel context.CancelFunc
+	gaveUp bool // it made room for another
 }
 
 // courier makes the requests, each in a goroutine of its own, so that the loop
@@ -111,6 +113,7 @@ func (c *courier) room() bool {
 	if len(c.flights) < mostFlights {
 		return true
 	}
+	c.flights[0].gaveUp = true
 	c.flights[0].cancel()
 	return false
 }
@@ -147,6 +150,9 @@ func (c *courier) received(a answer) answer {
 	c.flights = slices.DeleteFunc(c.flights, func(f *flight) bool { return f == a.flight })
 	if a.newest = a.flight == c.newest; a.newest {
 		c.newest = nil
+	}
+	if a.flight.gaveUp && errors.Is(a.err, context.Canceled) {
+		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
 	if a.err == nil || a.conflict() {
 		c.took = a.end.Sub(a.sent.awake)

@@ -32,7 +32,8 @@ type failover struct {
 
 // failover begins the span of a takeover, with all its phases but the last.
 func (t *telemetry) failover(ctx context.Context, won victory, term Term) *failover {
-	first, last := won.attempts[0], won.attempts[len(won.attempts)-1]
+	attempts, last := won.inOrder(), won.won()
+	first := attempts[0]
 	f := &failover{
 		telemetry: t,
 		stamp:     monotonicStamps(),
@@ -52,7 +53,7 @@ func (t *telemetry) failover(ctx context.Context, won victory, term Term) *failo
 	f.phase("election.silence", f.life, free)
 	f.phase("election.head_start", free, claimed)
 	acquire := f.phase("election.acquire", claimed, last.end)
-	for i, a := range won.attempts {
+	for i, a := range attempts {
 		f.attempt(acquire, a, i)
 	}
 	return f

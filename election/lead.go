@@ -121,7 +121,7 @@ func (l *leadership) over() bool {
 
 // begin starts the term that was won, and its work.
 func (r *run) begin(ctx context.Context, won victory) *leadership {
-	last := won.attempts[len(won.attempts)-1]
+	last := won.won()
 	timing := r.config.Timing
 	l := &leadership{
 		sent:    last.sent,
@@ -355,17 +355,18 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 		return
 	}
 	now := time.Now()
-	if a.op == opRead {
+	switch {
+	case a.op == opRead:
 		r.note(opRead, a.err)
-	} else {
+	case a.err != nil && a.sent.since(l.sent) <= 0:
+		return // it is known which write won
+	default:
 		r.noteWrite(a)
 	}
 	switch {
 	case a.conflict():
 		l.writes.drop(a.flight)
-		if a.sent.since(l.sent) > 0 { // else it is known which write won
-			l.unsure, l.renewAt, l.denied, l.doubt = true, now, &a.base, time.Time{}
-		}
+		l.unsure, l.renewAt, l.denied, l.doubt = true, now, &a.base, time.Time{}
 	case a.err != nil:
 		if a.newest {
 			l.renewAt, l.doubt = latest(a.sent.awake.Add(l.retries.NextBackOff()), now), a.sent.awake
@@ -404,8 +405,9 @@ func (r *run) readLeading(l *leadership, a answer, now time.Time) {
 // of which may be older. Nor is a watch, on which nothing rests that must be true.
 func (r *run) confirm(l *leadership, now time.Time) {
 	if w, ok := l.writes.landed(r.judge.newest); ok && r.judge.exact && l.phase != lost {
-		r.note(opWrite, nil)
-		r.renewed(l, w.answer(r.judge.newest, now), now)
+		a := w.answer(r.judge.newest, now)
+		r.noteWrite(a)
+		r.renewed(l, a, now)
 	}
 }
 

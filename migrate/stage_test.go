@@ -276,7 +276,7 @@ func (s *stage) elect(lock election.Lock, candidate election.Candidate) *seat {
 	s.t.Helper()
 	c := &seat{pod: candidate.Identity, done: make(chan struct{})}
 	var err error
-	if c.Elector, err = election.New(election.Config{Lock: lock, Candidate: candidate}); err != nil {
+	if c.Elector, err = election.New(election.Config{Lock: lock, Candidate: candidate, HeadStart: func(election.Takeover) time.Duration { return 0 }}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())

@@ -41,8 +41,11 @@ func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, l
 	}
 	return elected(lock, election.Config{
 		Lock: lock, Candidate: election.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
+		HeadStart: first, // as whoever goes first among candidates that know each other
 	}, leading)
 }
+
+func first(election.Takeover) time.Duration { return 0 }
 
 // attending is what an operator's election is made of: it keeps a presence, and
 // knows those of the others.

@@ -210,6 +210,7 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 	must(c.t, err)
 	e.Elector, err = election.New(election.Config{
 		Lock: lock, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: c.timing, Logger: c.logger(),
+		HeadStart: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would leave each other time
 	})
 	must(c.t, err)
 	e.news = e.Subscribe(c.t.Context())

@@ -446,10 +446,10 @@ func TestAttemptsAreChildrenOfTheAcquisition(t *testing.T) {
 		s.want("the silence", took["silence"], lease)
 		acquire := b.named("election.acquire")[0]
 		attempts := b.named("election.attempt")
-		if len(attempts) != 3 {
-			s.t.Fatalf("%d attempts, want a write, a read and a write", len(attempts))
+		if len(attempts) != 2 {
+			s.t.Fatalf("%d attempts, want a write, and a read that tells that it landed", len(attempts))
 		}
-		for i, want := range [][2]string{{"acquire", "timeout"}, {"read", "ok"}, {"acquire", "ok"}} {
+		for i, want := range [][2]string{{"acquire", "ok"}, {"read", "ok"}} {
 			x, says := attempts[i], attributes(attempts[i])
 			s.want("the operation", says["election.operation"].AsString(), want[0])
 			s.want("the result", says["election.result"].AsString(), want[1])
@@ -462,8 +462,7 @@ func TestAttemptsAreChildrenOfTheAcquisition(t *testing.T) {
 			s.want("whether it was resent", resent, i > 0)
 		}
 		s.want("the first attempt's length", length(attempts[0]), interval)
-		s.want("its error.type", attributes(attempts[0])["error.type"].AsString(), "timeout")
-		if _, failed := attributes(attempts[2])["error.type"]; failed {
+		if _, failed := attributes(attempts[0])["error.type"]; failed {
 			s.t.Error("the attempt that won has an error.type")
 		}
 	})
@@ -533,8 +532,8 @@ func TestRenewalsAreCountedByResult(t *testing.T) {
 		a.link.Set(electiontest.Fault{})
 		time.Sleep(2 * interval)
 		renewals = a.count("election.renewals", "election.result")
-		if want := map[string]int64{"ok": 7, "timeout": 1, "conflict": 1}; !maps.Equal(renewals, want) {
-			s.t.Errorf("renewals are %v after one lost answer, want %v", renewals, want)
+		if want := map[string]int64{"ok": 8}; !maps.Equal(renewals, want) {
+			s.t.Errorf("renewals are %v after one answer that a read made up for, want %v", renewals, want)
 		}
 	})
 }
