@@ -100,11 +100,20 @@ func (c *conns) closeAll() {
 	}
 }
 
-// closeIdle closes the idle connections on which nothing was heard since then. It
-// reports false where it cannot tell which are idle.
-func (c *conns) closeIdle(since time.Time) bool {
+// lives reports whether a lane has an idle connection on which the server was
+// heard from since then.
+func (c *conns) lives(lane int32, since time.Time) bool {
+	return slices.ContainsFunc(c.all(), func(nc *conn) bool {
+		idle, heard := nc.idle(lane)
+		return idle && !heard.Before(since)
+	})
+}
+
+// closeIdle closes the idle connections of a lane on which nothing was heard since
+// then. It reports false where it cannot tell which are idle.
+func (c *conns) closeIdle(lane int32, since time.Time) bool {
 	for _, nc := range c.all() {
-		if nc.isIdle(since) {
+		if idle, heard := nc.idle(lane); idle && heard.Before(since) {
 			_ = nc.Close() // it may be closed already, which is as good
 		}
 	}
@@ -176,23 +185,25 @@ type conn struct {
 	owner *conns
 
 	mu      sync.Mutex
-	given   bool  // to the round tripper, which may have it idle
+	given   bool // to a lane, which may have it idle
+	lane    int32
 	request *byte // that it serves; nil if none
 	retired bool
 	heard   time.Time
 }
 
-// give notes that the round tripper has it.
-func (c *conn) give() {
+// give notes that a lane has it.
+func (c *conn) give(lane int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.given = true
+	c.given, c.lane = true, lane
 }
 
-func (c *conn) isIdle(since time.Time) bool {
+// idle reports whether it is idle in a lane, and when the server was heard from.
+func (c *conn) idle(lane int32) (idle bool, heard time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.given && c.request == nil && c.heard.Before(since)
+	return c.given && c.lane == lane && c.request == nil, c.heard
 }
 
 func (c *conn) serve(request *byte) {

@@ -34,19 +34,10 @@ type lineKey struct {
 	secure        bool
 }
 
-// plain opens TCP connections, for http:// and for proxies.
-func (d *dialer) plain(ctx context.Context, network, addr string) (net.Conn, error) {
-	return d.get(ctx, lineKey{network, addr, false})
-}
-
-// tls opens TCP connections with their TLS handshakes: a server counts as
-// answering only when it has spoken.
-func (d *dialer) tls(ctx context.Context, network, addr string) (net.Conn, error) {
-	return d.get(ctx, lineKey{network, addr, true})
-}
-
-// get waits for a connection for as long as the request does that it is for.
-func (d *dialer) get(ctx context.Context, key lineKey) (net.Conn, error) {
+// get waits for a connection for as long as the request does that it is for. A
+// secure one has had its TLS handshake: a server counts as answering only when it
+// has spoken. Those for http:// and for proxies are not.
+func (d *dialer) get(ctx context.Context, key lineKey, lane int32) (net.Conn, error) {
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request // http.Transport dials on when that has ended
 	}
@@ -56,7 +47,7 @@ func (d *dialer) get(ctx context.Context, key lineKey) (net.Conn, error) {
 		return nil, explain(err, key.addr)
 	}
 	if c := d.open.find(conn); c != nil {
-		c.give()
+		c.give(lane)
 	}
 	return conn, nil
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -78,7 +79,9 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if err := p.proxyAllows(list); err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
-	p.http = p.roundTripper(proxied)
+	for lane := range p.lanes {
+		p.lanes[lane] = p.roundTripper(int32(lane), proxied)
+	}
 	wrapped, err := transport.HTTPWrappersForConfig(auth, Bounded(p))
 	if err != nil {
 		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
@@ -118,41 +121,79 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *Transport) CloseConnections() {
 	t.pool.open.closeAll()
 	t.pool.dial.abort()
-	t.pool.http.CloseIdleConnections()
+	t.pool.closeIdle()
 }
 
-// pool is the round tripper below authentication.
+// pool is the round tripper below authentication. Its lanes have connections of
+// their own. One is for requests, and one for those that want a connection which
+// is known to be alive: so a request that overtakes a slow one does not take the
+// slow one's connection, when that turns out to be alive, from the request after
+// it. Nor does a watch, which would keep it: the last lane is for those.
 type pool struct {
 	open  *conns
 	dial  *dialer
 	proxy func(*http.Request) (*url.URL, error)
-	http  *http.Transport
+	lanes [3]*http.Transport
+	lane  atomic.Int32 // 0 or 1, for requests
 }
+
+const watchLane = 2
 
 // RoundTrip sends one request on an idle connection or a new one.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	if since, wants := election.WantsLiveConnection(ctx); wants && !p.open.closeIdle(since) {
-		p.http.CloseIdleConnections()
+	ctx, lane := req.Context(), p.lane.Load()
+	watches := req.URL.Query().Get("watch") == "true"
+	since, wants := election.WantsLiveConnection(ctx)
+	overtakes := wants && !watches && !p.open.lives(lane, since)
+	switch {
+	case watches:
+		lane = watchLane
+	case overtakes:
+		lane = 1 - lane
+	}
+	if wants {
+		p.leave(lane, since)
 	}
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, ctx), p.open.trace())
-	resp, err := p.http.RoundTrip(req.WithContext(ctx))
+	resp, err := p.lanes[lane].RoundTrip(req.WithContext(ctx))
+	if overtakes && err == nil && !p.open.lives(1-lane, since) && p.lane.CompareAndSwap(1-lane, lane) {
+		p.leave(1-lane, since)
+	}
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		// A client certificate belongs to the connection: a rotated one is
 		// sent by the next dial only.
 		p.open.retire()
-		p.http.CloseIdleConnections()
+		p.closeIdle()
 	}
 	return resp, err
 }
 
-func (p *pool) roundTripper(proxied *tls.Config) *http.Transport {
+// leave has a lane use no connection that may be dead: one on which nothing was
+// heard since then.
+func (p *pool) leave(lane int32, since time.Time) {
+	if !p.open.closeIdle(lane, since) {
+		p.lanes[lane].CloseIdleConnections()
+	}
+}
+
+func (p *pool) closeIdle() {
+	for _, lane := range p.lanes {
+		lane.CloseIdleConnections()
+	}
+}
+
+func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
+	dial := func(secure bool) rawDial {
+		return func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return p.dial.get(ctx, lineKey{network, addr, secure}, lane)
+		}
+	}
 	return &http.Transport{
 		Proxy:                  p.proxy,
-		DialContext:            p.dial.plain,
-		DialTLSContext:         p.dial.tls,
+		DialContext:            dial(false),
+		DialTLSContext:         dial(true),
 		TLSClientConfig:        proxied,
 		TLSHandshakeTimeout:    p.dial.options.Patience,
 		IdleConnTimeout:        idleTimeout,

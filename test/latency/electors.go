@@ -109,15 +109,15 @@ func (r *record) reset() {
 
 // row is one line of the table.
 type row struct {
-	Kind          string
-	Weather       string
-	Timing        string
-	Share         float64 // of the time, with a leader
-	Overlap       time.Duration
-	Losses        float64 // an hour
-	Connections   float64 // a minute, by each candidate
-	Requests      float64 // a minute, by each candidate
-	leads, losses int
+	Kind        string
+	Weather     string
+	Timing      string
+	Share       float64 // of the time, with a leader
+	Overlap     time.Duration
+	Losses      float64 // an hour
+	Connections float64 // a minute, by each candidate
+	Requests    float64 // a minute, by each candidate
+	fits        bool    // two answers in a row fit in a RenewDeadline
 }
 
 // candidates is how many contend for each lock.
@@ -137,22 +137,12 @@ func trial(kind string, elect elect, cfg *rest.Config, w weather, timing electio
 		name += "-lost"
 	}
 	for i := range candidates {
-		identity := fmt.Sprint("candidate-", i)
 		mine := rest.CopyConfig(cfg)
 		mine.Dial = w.dial(cfg.Dial, c)
 		mine.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
 				c.add(1, 0)
-				start := time.Now()
-				resp, err := next.RoundTrip(req)
-				if DBG {
-					code := 0
-					if resp != nil {
-						code = resp.StatusCode
-					}
-					fmt.Println("DBG", identity, start.Format("04:05.000"), time.Now().Format("04:05.000"), req.Method, req.URL.RawQuery, code, err)
-				}
-				return resp, err
+				return next.RoundTrip(req)
 			})
 		})
 		wait.Go(func() { errs <- elect(ctx, mine, timing, name, fmt.Sprint("candidate-", i), r.lead) })
@@ -172,7 +162,7 @@ func trial(kind string, elect elect, cfg *rest.Config, w weather, timing electio
 	per := span.Minutes() * candidates
 	return row{
 		Kind: kind, Weather: w.Name, Timing: fmt.Sprintf("%d/%d/%d", timing.LeaseDuration/time.Second, timing.RenewDeadline/time.Second, timing.RenewInterval/time.Second),
-		Share: r.led.Seconds() / span.Seconds(), Overlap: r.both, Losses: float64(r.losses) / span.Hours(), losses: r.losses,
+		Share: r.led.Seconds() / span.Seconds(), Overlap: r.both, Losses: float64(r.losses) / span.Hours(), fits: 2*w.Most < timing.RenewDeadline,
 		Connections: float64(moreConnections-connections) / per, Requests: float64(moreRequests-requests) / per,
 	}, nil
 }
@@ -181,5 +171,3 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip sends a request.
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-var DBG = false

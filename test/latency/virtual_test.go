@@ -14,13 +14,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 )
@@ -103,22 +104,28 @@ func in(t *testing.T, kind string, w weather, k int) (r row) {
 	return r
 }
 
-// TestALatePICosts no leadership that client-go keeps.
-func TestAnAPIServerThatAnswersLateIsLedThrough(t *testing.T) {
-	log.SetOutput(io.Discard)
-	defer log.SetOutput(os.Stderr)
+// TestLeadershipIsKeptWhileTwoAnswersFitInARenewDeadline, in all the time in which
+// client-go keeps it. Where they do not, a renewal is sent only when the one before
+// has been answered, and its own answer comes too late (docs/timing.md).
+func TestLeadershipIsKeptWhileTwoAnswersFitInARenewDeadline(t *testing.T) {
+	klog.SetLogger(logr.Discard())
 	var rows []row
 	for k := range timings {
 		for _, w := range weathers() {
 			ours, theirs := in(t, "zonelect", w, k), in(t, "client-go", w, k)
 			rows = append(rows, ours, theirs)
-			if ours.Share < theirs.Share-0.002 {
+			if ours.fits && ours.Share < theirs.Share-0.005 {
 				t.Errorf("%s, answers late by %s: %.1f %% of the time with a leader, client-go's have one %.1f %%", ours.Timing, w.Name, 100*ours.Share, 100*theirs.Share)
+			}
+			if ours.fits && w.Lost == 0 && (ours.Losses > 0 || ours.Connections > 1) {
+				t.Errorf("%s, answers late by %s: %.0f losses an hour, %.1f connections a minute", ours.Timing, w.Name, ours.Losses, ours.Connections)
 			}
 			if ours.Overlap > 0 {
 				t.Errorf("%s, answers late by %s: two lead for %v", ours.Timing, w.Name, ours.Overlap)
 			}
 		}
 	}
-	print(rows)
+	if testing.Verbose() {
+		print(rows)
+	}
 }

@@ -23,7 +23,7 @@ func constant(d time.Duration) weather { return weather{Name: d.String(), Least:
 
 // weathers are those of the curve.
 func weathers() []weather {
-	all := []weather{}
+	var all []weather
 	for _, seconds := range []float64{0.1, 0.8, 1, 1.5, 2.1, 3.5, 4.5, 6, 8} {
 		all = append(all, constant(time.Duration(seconds*float64(time.Second))))
 	}
