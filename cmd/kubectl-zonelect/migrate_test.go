@@ -85,7 +85,7 @@ func (w *world) elects(holder string) {
 
 func (w *world) elect(lock election.Lock, candidate election.Candidate) {
 	w.t.Helper()
-	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate})
+	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate, HeadStart: func(election.Takeover) time.Duration { return 0 }})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	}
 	e, err := election.New(election.Config{
 		Lock: l, Candidate: election.Candidate{Identity: pod + "_1", Zone: zone},
+		HeadStart: func(election.Takeover) time.Duration { return 0 },
 		Peers: func(ctx context.Context, tell func([]election.Peer)) {
 			for ctx.Err() == nil {
 				if all, err := presence.List(ctx, client, "ns", lock); err == nil {
