@@ -36,7 +36,7 @@ func (p *process) peers(ctx context.Context, tell func([]election.Peer)) {
 		p.gate.pass()
 		tell(all)
 		select {
-		case <-time.After(p.world.timing.LeaseDuration):
+		case <-time.After(p.lease):
 		case <-ctx.Done():
 		}
 	}

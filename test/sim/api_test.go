@@ -30,13 +30,13 @@ const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
 
 // onLease are candidates for a Lease, through client-go.
 var onLease = &population{
-	name: "lease", seats: 3, steps: 100, timings: timings, faults: append([]fault{garble}, inMemory.faults...),
+	name: "lease", seats: 3, steps: 100, mixes: ourMixes, faults: append([]fault{garble}, inMemory.faults...),
 	cluster: func(w *world) cluster { return newAPI(w) },
 }
 
 // mixed are candidates for a Lease and client-go's own.
 var mixed = &population{
-	name: "mixed", seats: 4, steps: 100, timings: timings[:1], faults: onLease.faults,
+	name: "mixed", seats: 4, steps: 100, mixes: sharedMixes, faults: onLease.faults,
 	cluster: func(w *world) cluster { return &withPeers{newAPI(w)} },
 	margin:  30 * time.Second, // client-go's polls, and its leases that nobody gave up
 }
@@ -104,8 +104,12 @@ func (a *api) harm(s step) {
 		a.change(leasePath, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
 	case garble:
 		a.change(leasePath, func(o apitest.Object) {
-			for _, field := range []string{"leaseDurationSeconds", "renewTime", "acquireTime", "leaseTransitions"} {
+			for _, field := range []string{"renewTime", "acquireTime", "leaseTransitions"} {
 				delete(spec(o), field)
+			}
+			// Whoever finds no duration, and never saw it, goes by its own.
+			if lasts, _ := spec(o)["leaseDurationSeconds"].(float64); time.Duration(lasts)*time.Second <= a.world.mix.least() {
+				delete(spec(o), "leaseDurationSeconds")
 			}
 		})
 	case compact:
@@ -184,7 +188,8 @@ func (c *withPeers) join(p *process) {
 		return
 	}
 	p.ours, p.kind = false, "client-go"
-	client := c.wire(p).clientset(p.timing.RenewDeadline / 2) // as controller-runtime sets it
+	p.keepTo(c.world.mix.others())
+	client := c.wire(p).clientset(p.meant.RenewDeadline / 2) // as controller-runtime sets it
 	p.run = func(ctx context.Context) {
 		ctx = logr.NewContext(ctx, logr.Discard())
 		var works sync.WaitGroup
@@ -195,7 +200,7 @@ func (c *withPeers) join(p *process) {
 					Client:     client.CoordinationV1(),
 					LockConfig: resourcelock.ResourceLockConfig{Identity: p.name},
 				},
-				LeaseDuration: c.world.timing.LeaseDuration, RenewDeadline: c.world.timing.RenewDeadline, RetryPeriod: c.world.timing.RenewInterval,
+				LeaseDuration: p.meant.LeaseDuration, RenewDeadline: p.meant.RenewDeadline, RetryPeriod: p.meant.RenewInterval,
 				ReleaseOnCancel: true,
 				Callbacks: leaderelection.LeaderCallbacks{
 					OnStartedLeading: func(ctx context.Context) { works.Go(func() { _ = p.work(ctx, election.Term{}) }) },

@@ -53,12 +53,20 @@ type held struct {
 	record  election.Record // of the last renewal
 }
 
-// left is for how much longer it may not be taken.
-func (h held) left(now time.Time) time.Duration {
-	if h.holder == "" || h.given {
+// isHeld reports whether it has a holder that did not give it up.
+func (h held) isHeld() bool { return h.holder != "" && !h.given }
+
+// left is for how much longer a process may not take it: as the record says, but
+// for those who heed their own lease alone.
+func (h held) left(by *process, now time.Time) time.Duration {
+	if !h.isHeld() {
 		return 0
 	}
-	return max(0, h.renewed.Add(h.lasts).Sub(now))
+	lasts := h.lasts
+	if by != nil && by.heeds > 0 {
+		lasts = by.heeds
+	}
+	return max(0, h.renewed.Add(lasts).Sub(now))
 }
 
 func newJudge(log func(string, ...any)) *judge {
@@ -107,6 +115,9 @@ func (j *judge) wroteLegacy(by *process, after *election.Record) {
 	j.log("%.3fs %v writes for legacy electors %v", time.Since(j.start).Seconds(), by, (*wording)(after))
 	if by != nil && by.ours && !j.legacy.theirs {
 		j.legacy.given = true // a candidate's record there decides nothing
+	}
+	if by != nil && by.ours && after != nil {
+		by.half = half{at: time.Now(), renewed: after.RenewTime}
 	}
 	if by != nil && by.ours && after != nil && after.Holder == "" {
 		// The first half of a release; the Lease may be gone, and never get the other.
@@ -177,7 +188,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		owed = time.Time{}
 	}
 	if by.name != h.holder && h.holder != "" && !h.given {
-		left := h.left(now)
+		left := h.left(by, now)
 		proven := by.proves && h.by != nil && h.by.isDone()
 		switch {
 		case left == 0:
@@ -194,7 +205,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		default:
 			j.rob(h.by)
 		}
-		if waited := now.Sub(by.started); by.ours && h.exists && !h.blank && !proven && waited < h.lasts {
+		if waited := now.Sub(by.started); by.ours && h.exists && !h.blank && !proven && waited < j.stated(h) {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}
@@ -210,10 +221,32 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 	if by.name != h.holder {
 		since = now
 	}
-	*h = held{holder: by.name, since: since, theirs: !by.ours, renewed: now, lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
+	*h = held{holder: by.name, since: since, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
 	if by.ours && after.LeaseDuration != by.lease {
 		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
 	}
+}
+
+// half is a candidate's last write for legacy electors. Its renewal of the Lease is
+// the other half.
+type half struct{ at, renewed time.Time }
+
+// first is when the first half of a renewal was written that is whole now. The
+// trust that it gives began before that, and others count from when they see it.
+func (h half) first(whole *election.Record, now time.Time) time.Time {
+	if !h.at.IsZero() && h.renewed.Equal(whole.RenewTime) {
+		return h.at
+	}
+	return now
+}
+
+// stated is the lease that a newcomer finds on record: that of a legacy elector
+// which took its record later.
+func (j *judge) stated(h *held) time.Duration {
+	if h == &j.lease && j.legacy.theirs && j.legacy.since.After(h.renewed) {
+		return j.legacy.lasts
+	}
+	return h.lasts
 }
 
 // sameRenewal reports whether two records tell of the same renewal.

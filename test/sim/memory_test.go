@@ -21,11 +21,11 @@ var (
 
 // inMemory are candidates for a lock in memory: what the elector alone does.
 var inMemory = &population{
-	name: "memory", seats: 3, steps: 200, timings: timings,
+	name: "memory", seats: 3, steps: 200, mixes: ourMixes,
 	faults: []fault{
 		cut, cut, oneWay, mute, lose, slow, refuse, pause, outage,
 		freeze, freeze, sicken, crash, crash, crash, restart, restart, resign, resign, give, give,
-		remove, hide, empty, compact, ask, empties,
+		remove, hide, empty, compact, ask, empties, retime,
 	},
 	cluster: func(w *world) cluster { return &memory{world: w, lock: electiontest.NewMemory("lock")} },
 }
@@ -61,9 +61,12 @@ func (m *memory) harm(s step) {
 	}
 }
 
+// noZone is the degree of a step that ends an evacuation.
+const noZone = 3 * time.Millisecond
+
 // zoneOf is the zone that is to be evacuated from a step on; empty for none.
 func zoneOf(s step) string {
-	if n := s.degree / time.Millisecond % 5; n < 3 {
+	if n := s.degree / time.Millisecond % 5; n < noZone/time.Millisecond {
 		return fmt.Sprint("z", int(n))
 	}
 	return ""

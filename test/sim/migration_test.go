@@ -37,11 +37,11 @@ const (
 // behindShield are candidates that move off a leader-for-life lock, and
 // programs that lead for life.
 var behindShield = &population{
-	name: "shield", seats: 4, steps: 100, timings: timings[:3],
+	name: "shield", seats: 4, steps: 100, mixes: ourMixes[:5],
 	faults: []fault{
 		cut, oneWay, mute, lose, slow, refuse, pause, outage, crash, crash, restart, resign,
 		freeze, sicken, give, ask, empties, remove, hide, empty, garble, compact,
-		upgrade, upgrade, upgrade, upgrade, upgrade, upgrade, downgrade, darken, phase, phase, unshield, strip, strip, sweep, sweep,
+		upgrade, upgrade, upgrade, upgrade, upgrade, upgrade, downgrade, darken, phase, phase, unshield, strip, strip, sweep, sweep, retime,
 	},
 	cluster: newMigration,
 	margin:  2 * time.Minute, // legacy pods that stop, and programs that pause for up to 19 s
@@ -361,7 +361,7 @@ func (m *migration) mend() {
 	}
 	time.AfterFunc(time.Second, m.reset)
 	m.setPhase("dual")
-	time.AfterFunc(m.world.timing.LeaseDuration, func() { m.insist("dual") })
+	time.AfterFunc(m.world.mix.lease(), func() { m.insist("dual") })
 	for seat := range m.seats {
 		m.harm(step{fault: upgrade, seat: seat})
 	}

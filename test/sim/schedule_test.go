@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/zonelect/zonelect/election"
 )
 
 // fault is what a step does.
@@ -45,6 +43,9 @@ const (
 	compact fault = "compact" // all watches end, and their history is gone
 	ask     fault = "ask"     // a request for a handover is put on it
 	empties fault = "empty"   // a zone, or none, is to be evacuated
+
+	// To all candidates, one after the other.
+	retime fault = "retime" // a rollout replaces them by ones of another timing, or of others
 
 	// To a migration, once.
 	upgrade   fault = "upgrade"   // the pod in a seat is replaced by a candidate
@@ -83,24 +84,16 @@ type schedule struct {
 	population *population
 	seed       uint64
 	order      uint64
-	timing     election.Timing
+	mix        mix
 	steps      []step
 	kept       []int // the numbers of steps in what the seed gave
-}
-
-// timings are those that a lock of ours alone may have.
-var timings = []election.Timing{
-	{},
-	{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second},
-	{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second, AttemptTimeout: 500 * time.Millisecond},
-	{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 300 * time.Millisecond, Exclusive: true},
 }
 
 // schedule is the one that a seed gives.
 func (p *population) schedule(seed uint64) schedule {
 	dice := rand.New(rand.NewPCG(seed, 1))
-	s := schedule{population: p, seed: seed, order: *order, timing: p.timings[dice.IntN(len(p.timings))].WithDefaults()}
-	lease := s.timing.LeaseDuration
+	s := schedule{population: p, seed: seed, order: *order, mix: p.mixes[dice.IntN(len(p.mixes))]}
+	lease := s.mix.lease()
 	at := time.Duration(0)
 	for i := range p.steps {
 		at += some(dice, lease)
@@ -111,7 +104,7 @@ func (p *population) schedule(seed uint64) schedule {
 		if dice.IntN(4) == 0 {
 			next.lasts *= 3
 		}
-		next.degree = some(dice, s.timing.AttemptTimeout)
+		next.degree = some(dice, s.mix.attempt())
 		s.steps = append(s.steps, next)
 		s.kept = append(s.kept, i)
 	}
@@ -137,8 +130,7 @@ func (s schedule) only(kept []int) schedule {
 
 func (s schedule) String() string {
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s, seed %d, lease %v, deadline %v, interval %v, attempt %v\n", s.population.name, s.seed,
-		s.timing.LeaseDuration, s.timing.RenewDeadline, s.timing.RenewInterval, s.timing.AttemptTimeout)
+	fmt.Fprintf(text, "%s, seed %d, %v\n", s.population.name, s.seed, s.mix)
 	for i, step := range s.steps {
 		fmt.Fprintf(text, "%4d %v\n", s.kept[i], step)
 	}

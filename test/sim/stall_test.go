@@ -61,7 +61,7 @@ func (s *stalls) stall() {
 	s.process.gate.pass()
 	w := s.process.world
 	s.mu.Lock()
-	long := some(s.dice, 2*w.timing.LeaseDuration)
+	long := some(s.dice, 2*s.process.lease)
 	now := s.dice.IntN(8) == 0
 	s.mu.Unlock()
 	if now && !w.mended.Load() {

@@ -24,9 +24,10 @@ import (
 // twins are candidates that hold a Lease and client-go's old record on a
 // ConfigMap, and electors of that time.
 var twins = &population{
-	name: "twin", seats: 4, steps: 100, timings: timings[:1], faults: onLease.faults,
+	name: "twin", seats: 4, steps: 100, mixes: pastMixes, faults: onLease.faults,
 	cluster: newTwins,
 	margin:  time.Minute, // electors that poll, leases on either side, and half writes
+	coarse:  true,
 }
 
 // annotated is a cluster with a record on a ConfigMap, too.
@@ -99,7 +100,9 @@ func (c *annotated) join(p *process) {
 
 func (c *annotated) past(p *process, wire *wire) {
 	p.ours, p.kind = false, string(c.kind)
-	timing := c.world.timing
+	p.keepTo(c.world.mix.others())
+	timing := p.meant
+	p.heeds = timing.LeaseDuration
 	lock, err := past.NewLock(wire.clientset(timing.RenewDeadline/2), c.kind, "ns", "lock", p.name)
 	if err != nil {
 		panic(err)
@@ -114,8 +117,6 @@ func (c *annotated) past(p *process, wire *wire) {
 
 func (c *annotated) harm(s step) {
 	switch {
-	case (s.fault == remove || s.fault == hide) && !c.world.judge.settled(5*c.world.timing.LeaseDuration):
-		return // its watches leave things out: who makes the lock anew cannot know of a second deletion
 	case s.fault == remove && s.degree/time.Millisecond%2 == 0:
 		c.server.Delete(mapPath)
 		return
@@ -128,13 +129,14 @@ func (c *annotated) harm(s step) {
 // inPhases are candidates that hold a Lease and a ConfigMap, or the Lease alone,
 // as the phase says, when all legacy electors are gone.
 var inPhases = &population{
-	name: "phases", seats: 3, steps: 100, timings: timings[:2], faults: append([]fault{phase, phase, phase, phase}, onLease.faults...),
+	name: "phases", seats: 3, steps: 100, mixes: ourMixes[:4], faults: append([]fault{phase, phase, phase, phase}, onLease.faults...),
 	cluster: func(w *world) cluster {
 		c := newTwins(w).(*annotated)
 		c.all, w.judge.tidies = true, true
 		return c
 	},
 	margin: time.Minute,
+	coarse: true,
 }
 
 // mend has the phase be dual, for in phase legacy nobody campaigns, and ends
@@ -145,5 +147,5 @@ func (c *annotated) mend() {
 	}
 	c.setPhase("dual")
 	time.AfterFunc(time.Second, c.reset)
-	time.AfterFunc(c.world.timing.LeaseDuration, func() { c.insist("dual") })
+	time.AfterFunc(c.world.mix.lease(), func() { c.insist("dual") })
 }

@@ -26,10 +26,11 @@ type population struct {
 	seats   int // processes at a time
 	steps   int // of a schedule
 	faults  []fault
-	timings []election.Timing
+	mixes   []mix
 	cluster func(*world) cluster
-	// margin is what the bound adds to two leases and five seconds.
+	// margin is what the bounds add for what others do meanwhile.
 	margin time.Duration
+	coarse bool // its watches may leave something out
 }
 
 // cluster is what processes run on.
@@ -57,10 +58,13 @@ type process struct {
 	world   *world
 	dice    *rand.Rand
 	advice  *rand.Rand // see pick
+	drift   float64    // see drifts
 
-	timing   election.Timing
-	lease    time.Duration // what it writes
-	stopTime time.Duration // how long its work takes to stop
+	meant    election.Timing // what it is configured with
+	timing   election.Timing // what becomes of that by its clock
+	lease    time.Duration   // what it writes
+	heeds    time.Duration   // the lease that it waits for, whatever the record says; else zero
+	stopTime time.Duration   // how long its work takes to stop
 	started  time.Time
 
 	link     link
@@ -76,6 +80,7 @@ type process struct {
 	fault    int // counts the faults of its link
 
 	crashed bool // judge's
+	half    half // judge's
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
@@ -122,11 +127,13 @@ type world struct {
 	hides   atomic.Int32 // how often the record is deleted right after it is made
 	sick    time.Time    // when a process was last made unfit
 
-	mu    sync.Mutex
-	count int        // of processes
-	seats []*process // nil where one is to come
-	all   []*process
-	over  bool
+	mu      sync.Mutex
+	choices []int      // of a timing, by seat
+	count   int        // of processes
+	seats   []*process // nil where one is to come
+	all     []*process
+	closed  bool // nobody comes any more
+	over    bool
 }
 
 // result is what a run showed.
@@ -162,6 +169,9 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 	synctest.Test(t, func(*testing.T) {
 		w := &world{schedule: s, judge: newJudge(log), start: time.Now(), seats: make([]*process, s.population.seats)}
 		w.dice = rand.New(rand.NewPCG(s.seed, 3))
+		for range w.seats {
+			w.choices = append(w.choices, w.dice.IntN(2))
+		}
 		w.judge.made = w.hideAgain
 		w.cluster = s.population.cluster(w)
 		w.play()
@@ -180,35 +190,12 @@ func (w *world) play() {
 			break
 		}
 		w.judge.trusts(w.current())
-		w.judge.endure(w.timing.LeaseDuration + 2*w.timing.RenewInterval)
+		w.judge.endure(w.mix.lease() + 2*w.mix.interval())
 		w.suffer(s)
 	}
 	w.mend()
-	bound := w.bound()
-	time.Sleep(bound)
-	if p := w.judge.leads(); p == nil && len(w.judge.verdict()) == 0 {
-		w.judge.mu.Lock()
-		w.judge.unlawful("nobody leads %v after all was mended: held by %q", bound, w.judge.lease.holder)
-		w.judge.mu.Unlock()
-	}
+	w.live()
 	w.close()
-}
-
-// bound is how long it may take until somebody leads. After a deletion that not
-// all have seen it may take a lease to know that nobody else does, and as long
-// stays back who gave up for its health.
-func (w *world) bound() time.Duration {
-	lease := w.timing.LeaseDuration
-	bound := 2*lease + 5*time.Second + w.population.margin
-	w.judge.mu.Lock()
-	defer w.judge.mu.Unlock()
-	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 2*lease {
-		bound += lease
-	}
-	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
-		bound += 2 * lease
-	}
-	return bound
 }
 
 // current are the processes that run.
@@ -239,7 +226,7 @@ func (w *world) named(name string) *process {
 func (w *world) enter(seat int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over || w.seats[seat] != nil {
+	if w.closed || w.seats[seat] != nil {
 		return
 	}
 	n := w.count
@@ -249,8 +236,8 @@ func (w *world) enter(seat int) {
 		dice: rand.New(rand.NewPCG(w.seed, uint64(1000+n))), advice: rand.New(rand.NewPCG(w.seed, uint64(2000+n))), started: time.Now(),
 		done: make(chan struct{}), gone: make(chan struct{}),
 	}
-	p.timing = slowed(w.timing, drifts[p.dice.IntN(len(drifts))])
-	p.lease = w.timing.LeaseDuration
+	p.drift = drifts[p.dice.IntN(len(drifts))]
+	p.keepTo(w.mix.ours)
 	p.stopTime = some(p.dice, max(p.timing.StopGrace, time.Millisecond+1))
 	if p.dice.IntN(3) == 0 {
 		p.stopTime = p.timing.StopGrace
@@ -265,6 +252,12 @@ func (w *world) enter(seat int) {
 		defer close(p.done)
 		p.run(ctx)
 	}()
+}
+
+// keepTo has p run with the timing that its seat has of these.
+func (p *process) keepTo(all []election.Timing) {
+	p.meant = all[p.world.choices[p.seat]%len(all)]
+	p.timing, p.lease = slowed(p.meant, p.drift), p.meant.LeaseDuration
 }
 
 // drifts are by how much a process' clock may be behind the others' while it
@@ -390,7 +383,7 @@ func (w *world) suffer(s step) {
 		if p != nil {
 			w.sick = time.Now()
 			p.sick.Store(true)
-			time.AfterFunc(s.lasts+w.timing.LeaseDuration, func() { p.sick.Store(false) })
+			time.AfterFunc(s.lasts+p.lease, func() { p.sick.Store(false) })
 		}
 	case give:
 		if p != nil && p.elector != nil {
@@ -400,12 +393,59 @@ func (w *world) suffer(s step) {
 			}
 			go func() { _ = p.elector.HandOver(context.Background(), to) }()
 		}
-	case hide:
-		w.hides.Store(1 + int32(s.degree/time.Millisecond%2))
+	case retime:
+		w.roll(s)
+	case remove, hide:
+		if !w.mayDelete() {
+			return
+		}
+		if s.fault == hide && w.mix.even() {
+			w.hides.Store(1 + int32(s.degree/time.Millisecond%2))
+		}
 		w.cluster.harm(s)
 	default:
 		w.cluster.harm(s)
 	}
+}
+
+// roll replaces all processes, one after the other, by ones of another timing: of
+// the same all, or of any each.
+func (w *world) roll(s step) {
+	all := int(s.degree / time.Millisecond)
+	for seat := range w.seats {
+		choice := all / 2
+		if all%2 == 1 {
+			choice >>= seat
+		}
+		time.AfterFunc(s.lasts*time.Duration(seat)/time.Duration(len(w.seats)), func() { w.reconfigure(seat, choice) })
+	}
+}
+
+// reconfigure replaces the process in a seat by one of another timing, if there is
+// any; else the next has it.
+func (w *world) reconfigure(seat, choice int) {
+	w.mu.Lock()
+	p := w.seats[seat]
+	same := w.choices[seat]%2 == choice%2
+	w.choices[seat] = choice
+	w.mu.Unlock()
+	if p != nil && !same && !w.mended.Load() {
+		w.cluster.restart(p)
+	}
+}
+
+// mayDelete reports whether somebody may delete the record. Where leases differ,
+// who makes it anew cannot know for how long others wait who had it in between and
+// were deleted too: that is safe up to twice the own lease, and once in a while.
+// Where watches leave things out it cannot know of a second deletion either.
+func (w *world) mayDelete() bool {
+	switch {
+	case w.mix.even() && !w.population.coarse:
+		return true
+	case w.mix.lease() > 2*w.mix.least():
+		return false
+	}
+	return w.judge.settled(5 * w.mix.lease())
 }
 
 // hideAgain deletes the record soon if it is to be deleted again.
@@ -502,7 +542,7 @@ func (w *world) mend() {
 // close ends all processes.
 func (w *world) close() {
 	w.mu.Lock()
-	w.over = true
+	w.closed, w.over = true, true
 	w.mu.Unlock()
 	for _, p := range w.all {
 		p.cancel()

@@ -1,0 +1,130 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import "time"
+
+// What the bounds on a leader's absence add to what follows from timings.
+const (
+	// settling is what requests, their retries and a watch that starts anew take
+	// after much was wrong.
+	settling = 5 * time.Second
+	// takingOver is the same where nothing was wrong.
+	takingOver = time.Second
+)
+
+// takeover is how long a free lock may stay without a leader of ours while nothing
+// is wrong: a candidate may have seen the last renewal half an interval late, its
+// head start is half an interval at most, and one request may get no answer.
+func (m mix) takeover() time.Duration { return m.interval() + m.attempt() + takingOver }
+
+// bound is how long it may take until somebody leads, once all is mended: a lease
+// whose holder is gone, and another for a takeover that was not finished. After a
+// deletion that not all have seen it may take a lease to know that nobody else
+// leads, and as long stays back who gave up for its health.
+func (w *world) bound() time.Duration {
+	lease := w.mix.lease()
+	bound := 2*lease + settling + w.population.margin
+	w.judge.mu.Lock()
+	defer w.judge.mu.Unlock()
+	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 2*lease {
+		bound += lease
+	}
+	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
+		bound += 2 * lease
+	}
+	return bound
+}
+
+// live judges that somebody leads once all is mended; that one of ours does once
+// programs of others are gone; and that the next one does when that is gone too.
+func (w *world) live() {
+	bound := w.bound()
+	time.Sleep(bound)
+	if w.judge.leads() == nil {
+		w.judge.dead("nobody leads %v after all was mended", bound)
+	}
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.cluster.harm(step{fault: empties, degree: noZone}) // else the last one would not lead
+	w.leave(w.those(func(p *process) bool { return !p.ours }))
+	w.succeed("others' programs")
+	if leader := w.judge.leads(); leader != nil {
+		w.leave([]*process{leader})
+		w.succeed("the last leader")
+	}
+}
+
+// those are the processes that run and are so.
+func (w *world) those(are func(*process) bool) (some []*process) {
+	for _, p := range w.current() {
+		if are(p) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// leave ends processes for good: in good order, or as SIGKILL does.
+func (w *world) leave(all []*process) {
+	killed := w.dice.IntN(2) == 0
+	for _, p := range all {
+		w.judge.log("%.3fs %v leaves for good, killed: %v", time.Since(w.start).Seconds(), p, killed)
+		if killed {
+			w.crash(p, 0)
+			continue
+		}
+		w.mu.Lock()
+		w.seats[p.seat] = nil
+		w.mu.Unlock()
+		p.cancel()
+	}
+	for _, p := range all {
+		if !killed {
+			<-p.done
+		}
+	}
+}
+
+// succeed judges that one of ours leads as soon as the lock is free for them, and
+// nobody else may keep it.
+func (w *world) succeed(whom string) {
+	if len(w.current()) == 0 || len(w.judge.verdict()) > 0 {
+		return
+	}
+	free := w.judge.free()
+	time.Sleep(time.Until(free.Add(w.mix.takeover())))
+	if w.judge.leads() == nil {
+		w.judge.dead("no candidate leads %v after the lock was free, when %s had gone", w.mix.takeover(), whom)
+	}
+}
+
+// free is when the lock is free for candidates: now, or when the last renewal has
+// run out. Of two records that are held the longer lease counts. Where one is held
+// and the other was given up, that is half of a term, of which nobody knows more
+// than that it has just begun.
+func (j *judge) free() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := time.Now()
+	first, second := j.lease, j.legacy
+	switch {
+	case first.isHeld() && second.isHeld():
+		longer := max(first.lasts, second.lasts)
+		first.lasts, second.lasts = longer, longer
+	case first.isHeld() && second.given:
+		return now.Add(first.lasts)
+	}
+	return now.Add(max(first.left(nil, now), second.left(nil, now)))
+}
+
+// dead notes that nobody leads who should.
+func (j *judge) dead(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.faults) == 0 {
+		j.unlawful(format+": held by %q", append(args, j.lease.holder)...)
+	}
+}

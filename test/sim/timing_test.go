@@ -1,0 +1,112 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// mix is the timings that candidates for one lock have side by side, each its
+// own, and that a rollout changes. docs/timing.md says which mixes are lawful.
+type mix struct {
+	ours   []election.Timing
+	theirs []election.Timing // of other programs; ours where it is nil
+}
+
+// Timings of the mixes. Those below six seconds are for a lock of ours alone.
+var (
+	usual = election.Timing{}.WithDefaults()
+	long  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}.WithDefaults()
+	// patient asks others for a long lease, and needs no more than a usual one.
+	patient  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: usual.RenewDeadline, StopGrace: usual.StopGrace}.WithDefaults()
+	short    = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}.WithDefaults()
+	shorter  = election.Timing{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second, AttemptTimeout: 500 * time.Millisecond}.WithDefaults()
+	medium   = election.Timing{LeaseDuration: 12 * time.Second, RenewDeadline: 8 * time.Second, RenewInterval: 2 * time.Second}.WithDefaults()
+	shortest = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 300 * time.Millisecond, Exclusive: true}.WithDefaults()
+)
+
+// alike is a mix in which all are free to have any of these timings.
+func alike(all ...election.Timing) mix { return mix{ours: all} }
+
+var (
+	// ourMixes are those of candidates alone: first those that would do beside
+	// client-go.
+	ourMixes = []mix{
+		alike(usual), alike(usual, long), alike(short), alike(short, medium),
+		alike(shorter, long), alike(shortest), alike(shortest, shorter),
+	}
+	// sharedMixes are those beside client-go of today, which waits for as long as
+	// the record says.
+	sharedMixes = []mix{alike(usual), alike(usual, long)}
+	// pastMixes are those beside electors that wait for their own LeaseDuration,
+	// whatever the record says: all of these have the same, and work of ours has
+	// stopped when it ends.
+	pastMixes = []mix{
+		alike(usual),
+		{ours: []election.Timing{usual, patient}, theirs: []election.Timing{usual}},
+		{ours: []election.Timing{usual, long}, theirs: []election.Timing{long}},
+	}
+)
+
+// others are the timings of programs that are not ours.
+func (m mix) others() []election.Timing {
+	if m.theirs == nil {
+		return m.ours
+	}
+	return m.theirs
+}
+
+// lease is the longest LeaseDuration of all.
+func (m mix) lease() (longest time.Duration) {
+	for _, t := range append(m.others(), m.ours...) {
+		longest = max(longest, t.LeaseDuration)
+	}
+	return longest
+}
+
+// even reports whether all leases are the same.
+func (m mix) even() bool { return m.lease() == m.least() }
+
+// least is the shortest LeaseDuration of ours.
+func (m mix) least() time.Duration {
+	least := m.lease()
+	for _, t := range m.ours {
+		least = min(least, t.LeaseDuration)
+	}
+	return least
+}
+
+// interval is the longest RenewInterval of ours, and attempt the longest of their
+// AttemptTimeouts.
+func (m mix) interval() (longest time.Duration) {
+	for _, t := range m.ours {
+		longest = max(longest, t.RenewInterval)
+	}
+	return longest
+}
+
+func (m mix) attempt() (longest time.Duration) {
+	for _, t := range m.ours {
+		longest = max(longest, t.AttemptTimeout)
+	}
+	return longest
+}
+
+func (m mix) String() string {
+	tell := func(all []election.Timing) string {
+		var texts []string
+		for _, t := range all {
+			texts = append(texts, fmt.Sprintf("%v/%v/%v, attempts %v", t.LeaseDuration, t.RenewDeadline, t.RenewInterval, t.AttemptTimeout))
+		}
+		return strings.Join(texts, " and ")
+	}
+	if m.theirs == nil {
+		return tell(m.ours)
+	}
+	return tell(m.ours) + ", beside " + tell(m.theirs)
+}
