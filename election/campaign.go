@@ -282,6 +282,7 @@ func (r *run) act(c *campaign, do action) {
 	}
 	if r.judge.asks(base) {
 		record.Details.Waits = pastUnknown
+		record.LeaseDuration = r.judge.longerLease() // if it is not renewed, others wait as this candidate would
 	}
 	record.Details.Marks, record.Details.Nonce = r.config.marks(), r.judge.nonce
 	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit}

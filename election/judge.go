@@ -128,6 +128,9 @@ func (j *judge) take(s Snapshot, now time.Time) {
 	if !s.Version.Exists() {
 		return // deleted is not released (S4): what was seen goes on until it expires
 	}
+	if j.exists && s.Record.LeaseDuration <= 0 { // a hand took it off, and its holder does not know
+		s.Record.LeaseDuration = max(j.lease, j.durationOf(j.renewal))
+	}
 	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) {
 		// A hand may have changed the duration, of which the holder knows nothing.
 		longer := max(j.durationOf(j.renewal), j.durationOf(s.Record))
@@ -354,6 +357,10 @@ func (j *judge) durationOf(r Record) time.Duration {
 	}
 	return min(r.LeaseDuration, longest)
 }
+
+// longerLease is the candidate's own lease, or that of the last record if it is
+// longer.
+func (j *judge) longerLease() time.Duration { return max(j.lease, j.durationOf(j.renewal)) }
 
 // holder returns the holder that the newest record names, with what is known
 // of it; empty if nobody holds the lock.

@@ -319,15 +319,16 @@ func (r *run) renew(l *leadership, before Record, limit time.Duration) {
 	before.AcquireTime, before.Transitions = l.wrote.AcquireTime, l.wrote.Transitions
 	details := r.config.Candidate.details()
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
+	lease := r.config.Timing.LeaseDuration
 	if l.held {
-		details.Waits = pastUnknown
+		details.Waits, lease = pastUnknown, max(lease, before.LeaseDuration)
 	}
 	if l.refused != nil {
 		details.Refused = *l.refused
 	}
 	details.Marks, details.Nonce = r.config.marks(), r.judge.nonce
 	now := r.clock.now()
-	l.wrote = renewal(before, details, r.config.Timing.LeaseDuration, now.awake)
+	l.wrote = renewal(before, details, lease, now.awake)
 	write := request{op: opRenew, since: l.doubt, base: r.judge.newest.Version, record: l.wrote, made: now, limit: limit}
 	l.writes.add(write, now)
 	r.courier.send(r.requests, write)

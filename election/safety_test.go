@@ -25,6 +25,9 @@ const (
 	interval = election.RenewIntervalDefault
 )
 
+// longTiming is that of a candidate with a longer lease than the others'.
+var longTiming = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}
+
 // stage is one lock, and the candidates for it, in a bubble of virtual time.
 type stage struct {
 	*electiontest.Stage
@@ -266,6 +269,44 @@ func TestS3WithoutTimesEachVersionIsARenewal(t *testing.T) {
 		s.write(garble)
 		_, took := b.Leads()
 		s.want("the takeover", took, lease)
+	})
+}
+
+// TestS3ALeaseWithoutADurationLastsAsLongAsBefore: a hand took duration and times
+// off the record of a holder that is cut off and has a longer lease than others.
+func TestS3ALeaseWithoutADurationLastsAsLongAsBefore(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Timing = longTiming })
+		a.Leads()
+		b := s.start("b")
+		a.link.Set(cut)
+		s.write(func(r *election.Record) { r.LeaseDuration, r.AcquireTime, r.RenewTime = 0, time.Time{}, time.Time{} })
+		_, took := b.Leads()
+		s.want("the takeover", took, longTiming.LeaseDuration)
+	})
+}
+
+// TestS4ACandidateThatWaitsForALongerLeaseSaysSo: it has made a deleted record anew
+// and does not know yet who led meanwhile. If it is silent itself, others must wait
+// for as long as it would have.
+func TestS4ACandidateThatWaitsForALongerLeaseSaysSo(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Timing = longTiming })
+		a.Leads()
+		b := s.start("b")
+		a.link.Set(cut)
+		b.link.Set(electiontest.Fault{Mute: true}) // no watch tells what came before
+		s.lock.Delete()
+		time.Sleep(2 * longTiming.LeaseDuration)
+		if r := s.record(); r.Holder != "b" || r.Details.Waits == "" || r.LeaseDuration != longTiming.LeaseDuration {
+			t.Fatalf("b has not made the record anew, or does not wait: %+v", r)
+		}
+		b.link.Set(electiontest.Fault{})
+		b.Leads()
+		time.Sleep(2 * interval)
+		if r := s.record(); r.LeaseDuration != lease {
+			t.Errorf("b leads with a lease of %v, want its own", r.LeaseDuration)
+		}
 	})
 }
 
