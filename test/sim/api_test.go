@@ -102,6 +102,17 @@ func (a *api) harm(s step) {
 		a.change(leasePath, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
 	case empty:
 		a.change(leasePath, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
+	case forge:
+		a.change(leasePath, func(o apitest.Object) {
+			spec(o)["holderIdentity"], spec(o)["leaseDurationSeconds"] = "", 1
+			spec(o)["renewTime"] = metav1.NowMicro()
+		})
+	case bare:
+		a.change(leasePath, func(o apitest.Object) {
+			for _, field := range []string{"leaseDurationSeconds", "renewTime", "acquireTime"} {
+				delete(spec(o), field)
+			}
+		})
 	case garble:
 		a.change(leasePath, func(o apitest.Object) {
 			for _, field := range []string{"renewTime", "acquireTime", "leaseTransitions"} {

@@ -25,6 +25,9 @@ type judge struct {
 	made   func()    // called when there is a record where there was none
 	gone   time.Time // when it was deleted last
 
+	tampered time.Time // when a hand did last, see tamper
+	victim   *process  // who held the lock then
+
 	byHand  bool                      // the ConfigMap was deleted by hand, and is not armed again
 	beyond  map[[2]*process]time.Time // who work beside each other since when because of that
 	working map[*process]election.Term
@@ -193,6 +196,9 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		switch {
 		case left == 0:
 		case proven:
+		case by.ours && j.misled(by, h):
+			j.overlap("a newcomer, after a hand took from the record how long its lease is")
+			j.rob(h.by)
 		case by.ours && !h.exists: // which a creation cannot tell: it may hold it, and no more
 			if !now.Before(h.owed) { // else its holder may not work either
 				owed, owedTo = now.Add(left), h.by
@@ -205,7 +211,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		default:
 			j.rob(h.by)
 		}
-		if waited := now.Sub(by.started); by.ours && h.exists && !h.blank && !proven && waited < j.stated(h) {
+		if waited := now.Sub(by.started); by.ours && h.exists && !h.blank && !proven && !j.misled(by, h) && waited < j.stated(h) {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}
@@ -222,7 +228,9 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		since = now
 	}
 	*h = held{holder: by.name, since: since, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
-	if by.ours && after.LeaseDuration != by.lease {
+	if waits := after.Details.Waits != "" && after.LeaseDuration > by.lease; waits { // as long as it waits itself
+		h.lasts = after.LeaseDuration
+	} else if by.ours && after.LeaseDuration != by.lease {
 		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
 	}
 }

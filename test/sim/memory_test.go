@@ -25,7 +25,7 @@ var inMemory = &population{
 	faults: []fault{
 		cut, cut, oneWay, mute, lose, slow, refuse, pause, outage,
 		freeze, freeze, sicken, crash, crash, crash, restart, restart, resign, resign, give, give,
-		remove, hide, empty, compact, ask, empties, retime,
+		remove, hide, empty, compact, ask, empties, retime, meddle, meddle, meddle,
 	},
 	cluster: func(w *world) cluster { return &memory{world: w, lock: electiontest.NewMemory("lock")} },
 }
@@ -52,6 +52,10 @@ func (m *memory) harm(s step) {
 		}
 	case empty:
 		m.change(func(r *election.Record) { r.Holder = "" })
+	case forge:
+		m.change(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
+	case bare:
+		m.change(func(r *election.Record) { r.LeaseDuration, r.RenewTime, r.AcquireTime = 0, time.Time{}, time.Time{} })
 	case ask:
 		m.change(func(r *election.Record) { r.Details.Request = election.HandoverRequest{Holder: r.Holder}.String() })
 	case empties:

@@ -41,6 +41,9 @@ const (
 	empty   fault = "clear"   // somebody takes the holder's name off it
 	garble  fault = "garble"  // somebody takes the durations and times off it
 	compact fault = "compact" // all watches end, and their history is gone
+	meddle  fault = "tamper"  // one of these or the next two, while the holder is cut off: see tamper
+	forge   fault = "forge"   // somebody empties it as client-go does that gives it up
+	bare    fault = "bare"    // somebody takes the durations off it, too
 	ask     fault = "ask"     // a request for a handover is put on it
 	empties fault = "empty"   // a zone, or none, is to be evacuated
 

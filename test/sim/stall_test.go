@@ -65,6 +65,9 @@ func (s *stalls) stall() {
 	now := s.dice.IntN(8) == 0
 	s.mu.Unlock()
 	if now && !w.mended.Load() {
+		w.mu.Lock()
+		s.process.ail(long)
+		w.mu.Unlock()
 		time.Sleep(long)
 	}
 }

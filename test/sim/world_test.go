@@ -79,6 +79,8 @@ type process struct {
 	run      func(context.Context)
 	fault    int // counts the faults of its link
 
+	well time.Time // when its last fault is over, at the earliest
+
 	crashed bool // judge's
 	half    half // judge's
 	cancel  context.CancelFunc
@@ -123,9 +125,10 @@ type world struct {
 	cluster cluster
 	start   time.Time
 	mended  atomic.Bool
-	dice    *rand.Rand   // for what is done under the judge's lock
-	hides   atomic.Int32 // how often the record is deleted right after it is made
-	sick    time.Time    // when a process was last made unfit
+	dice    *rand.Rand              // for what is done under the judge's lock
+	hides   atomic.Int32            // how often the record is deleted right after it is made
+	again   atomic.Pointer[process] // who is cut off as soon as the record is deleted again
+	sick    time.Time               // when a process was last made unfit
 
 	mu      sync.Mutex
 	choices []int      // of a timing, by seat
@@ -377,6 +380,9 @@ func (w *world) suffer(s step) {
 	case freeze:
 		if p != nil && p.ours {
 			p.gate.shut()
+			w.mu.Lock()
+			p.ail(s.lasts)
+			w.mu.Unlock()
 			time.AfterFunc(s.lasts, p.gate.open)
 		}
 	case sicken:
@@ -395,6 +401,12 @@ func (w *world) suffer(s step) {
 		}
 	case retime:
 		w.roll(s)
+	case meddle:
+		w.tamper(s)
+	case empty, garble:
+		if !w.tamperedWith() {
+			w.cluster.harm(s)
+		}
 	case remove, hide:
 		if !w.mayDelete() {
 			return
@@ -451,7 +463,12 @@ func (w *world) mayDelete() bool {
 // hideAgain deletes the record soon if it is to be deleted again.
 func (w *world) hideAgain() {
 	if w.hides.Add(-1) >= 0 {
-		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() { w.cluster.harm(step{fault: hide}) })
+		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() {
+			w.cluster.harm(step{fault: hide})
+			if p := w.again.Swap(nil); p != nil {
+				w.strike(p, electiontest.Fault{Hang: true}, p.lease)
+			}
+		})
 	}
 }
 
@@ -483,6 +500,7 @@ func (w *world) strike(p *process, f electiontest.Fault, lasts time.Duration) {
 	p.fault++
 	n := p.fault
 	p.link.Set(f)
+	p.ail(lasts)
 	time.AfterFunc(lasts, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -523,6 +541,7 @@ func (w *world) mend() {
 	w.judge.log("%.3fs all is mended", time.Since(w.start).Seconds())
 	w.mended.Store(true)
 	w.hides.Store(0)
+	w.again.Store(nil)
 	w.cluster.mend()
 	w.mu.Lock()
 	for _, p := range w.all {

@@ -1,0 +1,114 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/election/electiontest"
+)
+
+// tamper has a hand change a record that asks for a longer lease than some
+// candidates would, while its holder is cut off and mends nothing. All who campaign
+// have seen that lease, and must go on waiting for it. The hand waits until that is
+// so.
+func (w *world) tamper(s step) {
+	holder := w.known()
+	if holder == nil {
+		if wait := w.mix.interval(); !w.mix.even() && s.lasts > wait && !w.mended.Load() {
+			s.lasts -= wait
+			time.AfterFunc(wait, func() { w.tamper(s) })
+		}
+		return
+	}
+	how := int(s.degree / time.Millisecond)
+	blind := time.Second // so that the next watch tells what this one did not
+	if how%2 == 1 {
+		blind = 2 * w.mix.lease()
+	}
+	for _, p := range w.current() {
+		if p != holder {
+			w.strike(p, electiontest.Fault{Mute: true}, blind)
+		}
+	}
+	away := w.mix.lease()
+	kind := []fault{remove, hide, forge, bare}[how/2%4]
+	w.judge.tamper(holder, kind)
+	if kind == hide { // it comes back just in time to make the record anew, and is cut off again
+		away = holder.timing.RenewDeadline - s.lasts%(holder.timing.RenewDeadline/2)
+		w.again.Store(holder)
+		w.hides.Store(1)
+	}
+	w.strike(holder, electiontest.Fault{Hang: true}, away)
+	w.cluster.harm(step{fault: kind})
+}
+
+// known is the holder, if it has the longest lease of a mix of more than one, and
+// all who campaign have seen its record by now.
+func (w *world) known() *process {
+	holder, since := w.judge.longHolder(w.mix)
+	if holder == nil || w.population.coarse || w.mended.Load() {
+		return nil
+	}
+	here := false
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.seats {
+		if p == nil {
+			continue
+		}
+		here = here || p == holder
+		for _, t := range []time.Time{p.started, p.well} {
+			if t.After(since) {
+				since = t
+			}
+		}
+	}
+	if !here || time.Since(since) < 2*w.mix.interval()+w.mix.attempt() {
+		return nil
+	}
+	return holder
+}
+
+// ail notes that a process is not well for a while. The caller holds mu.
+func (p *process) ail(lasts time.Duration) {
+	if until := time.Now().Add(lasts); until.After(p.well) {
+		p.well = until
+	}
+}
+
+// longHolder is the candidate that holds the lock with the longest lease of a mix,
+// and since when.
+func (j *judge) longHolder(m mix) (*process, time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	h := j.lease
+	if m.even() || !h.exists || !h.isHeld() || h.theirs || h.lasts < m.lease() {
+		return nil, time.Time{}
+	}
+	return h.by, h.since
+}
+
+// tamper notes that a hand is about to change a record.
+func (j *judge) tamper(holder *process, how fault) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tampered, j.victim = time.Now(), holder
+	j.log("%.3fs a hand tampers with the record of %v: %s", time.Since(j.start).Seconds(), holder, how)
+}
+
+// tamperedWith reports whether a hand has tampered with the record not long ago.
+func (w *world) tamperedWith() bool {
+	j := w.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.tampered.IsZero() && time.Since(j.tampered) < 3*w.mix.lease()
+}
+
+// misled reports whether by cannot know for how long the holder's lease lasts: it has
+// come after a hand tampered with the record, and others wait longer than it does.
+func (j *judge) misled(by *process, h *held) bool {
+	return h == &j.lease && j.victim != nil && h.by == j.victim && !by.started.Before(j.tampered) &&
+		by.lease < h.lasts && time.Since(j.tampered) < 3*h.lasts
+}
