@@ -99,7 +99,7 @@ func (p *population) schedule(seed uint64) schedule {
 	lease := s.mix.lease()
 	at := time.Duration(0)
 	for i := range p.steps {
-		at += some(dice, lease)
+		at += some(dice, (lease+s.mix.least())/2)
 		next := step{at: at, fault: p.faults[dice.IntN(len(p.faults))], seat: dice.IntN(p.seats), lasts: some(dice, lease)}
 		if dice.IntN(3) > 0 {
 			next.seat = leaderSeat

@@ -402,6 +402,10 @@ func (w *world) suffer(s step) {
 	case retime:
 		w.roll(s)
 	case meddle:
+		if w.mix.even() {
+			w.crash(p, s.lasts) // for want of leases that differ
+			return
+		}
 		w.tamper(s)
 	case empty, garble:
 		if !w.tamperedWith() {
