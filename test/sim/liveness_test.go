@@ -89,33 +89,32 @@ func (w *world) leave(all []*process) {
 }
 
 // succeed judges that one of ours leads as soon as the lock is free for them, and
-// nobody else may keep it.
+// nobody else may keep it. Of two records one may be left of a term that was not
+// given up, or be deleted: that takes a lease.
 func (w *world) succeed(whom string) {
 	if len(w.current()) == 0 || len(w.judge.verdict()) > 0 {
 		return
 	}
-	free := w.judge.free()
-	time.Sleep(time.Until(free.Add(w.mix.takeover())))
+	free, bound := w.judge.free(), w.mix.takeover()
+	if w.population.coarse {
+		bound += w.mix.lease()
+	}
+	time.Sleep(time.Until(free.Add(bound)))
 	if w.judge.leads() == nil {
-		w.judge.dead("no candidate leads %v after the lock was free, when %s had gone", w.mix.takeover(), whom)
+		w.judge.dead("no candidate leads %v after the lock was free, when %s had gone", bound, whom)
 	}
 }
 
 // free is when the lock is free for candidates: now, or when the last renewal has
-// run out. Of two records that are held the longer lease counts. Where one is held
-// and the other was given up, that is half of a term, of which nobody knows more
-// than that it has just begun.
+// run out, by the longer lease where two records are held.
 func (j *judge) free() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
 	first, second := j.lease, j.legacy
-	switch {
-	case first.isHeld() && second.isHeld():
+	if first.isHeld() && second.isHeld() {
 		longer := max(first.lasts, second.lasts)
 		first.lasts, second.lasts = longer, longer
-	case first.isHeld() && second.given:
-		return now.Add(first.lasts)
 	}
 	return now.Add(max(first.left(nil, now), second.left(nil, now)))
 }
