@@ -415,7 +415,7 @@ func (w *world) suffer(s step) {
 		if !w.mayDelete() {
 			return
 		}
-		if s.fault == hide && w.mix.even() {
+		if s.fault == hide && w.mix.even() && !w.population.coarse {
 			w.hides.Store(1 + int32(s.degree/time.Millisecond%2))
 		}
 		w.cluster.harm(s)
