@@ -19,11 +19,11 @@ type judge struct {
 	faults []string // what was unlawful
 	log    func(format string, args ...any)
 
-	lease  held      // the record that decides among candidates
-	legacy held      // that of legacy electors, if there are any
-	tidies bool      // candidates take what they wrote for legacy electors off again
-	made   func()    // called when there is a record where there was none
-	gone   time.Time // when it was deleted last
+	lease  held              // the record that decides among candidates
+	legacy held              // that of legacy electors, if there are any
+	tidies bool              // candidates take what they wrote for legacy electors off again
+	made   func(by *process) // called when there is a record where there was none
+	gone   time.Time         // when it was deleted last
 
 	tampered time.Time // when a hand did last, see tamper
 	victim   *process  // who held the lock then
@@ -73,7 +73,7 @@ func (h held) left(by *process, now time.Time) time.Duration {
 }
 
 func newJudge(log func(string, ...any)) *judge {
-	return &judge{start: time.Now(), log: log, working: map[*process]election.Term{}, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func() {}}
+	return &judge{start: time.Now(), log: log, working: map[*process]election.Term{}, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func(*process) {}}
 }
 
 // unlawful notes what must not be. The caller holds mu.
@@ -106,7 +106,7 @@ func (j *judge) wrote(by *process, after *election.Record) {
 	if after == nil {
 		j.gone = time.Now()
 	} else if !existed {
-		j.made()
+		j.made(by)
 	}
 }
 

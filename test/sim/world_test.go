@@ -458,14 +458,20 @@ func (w *world) mayDelete() bool {
 	switch {
 	case w.mix.even() && !w.population.coarse:
 		return true
-	case w.mix.lease() > 2*w.mix.least():
+	case w.mix.lease() > 2*w.mix.least() || w.tamperedWith():
 		return false
 	}
 	return w.judge.settled(5 * w.mix.lease())
 }
 
-// hideAgain deletes the record soon if it is to be deleted again.
-func (w *world) hideAgain() {
+// hideAgain deletes the record that a process has made anew soon, if it is to be
+// deleted again: where a hand tampers, that of its victim alone.
+func (w *world) hideAgain(by *process) {
+	if victim := w.again.Load(); victim != nil && victim != by {
+		w.hides.Store(0)
+		w.again.Store(nil)
+		return
+	}
 	if w.hides.Add(-1) >= 0 {
 		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() {
 			w.cluster.harm(step{fault: hide})
