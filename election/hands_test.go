@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
 )
 
 // What a hand does to the record of a live leader, and what followers make of it.
@@ -173,4 +174,24 @@ func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing: who saw the release, and
+// then a record that a hand emptied, has not seen who led in between.
+func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		a.link.Set(electiontest.Fault{Mute: true}) // its watch tells of nothing any more
+		b := s.start("b")
+		if err := a.Resign(s.T.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Leads()
+		b.link.Set(cut) // else it would put its name back
+		s.write(func(r *election.Record) { r.Holder, r.Details = "", election.Details{} })
+		if _, took := a.Leads(); took < lease-interval {
+			t.Errorf("a leads %v after b was cut off", took)
+		}
+	})
 }

@@ -143,9 +143,12 @@ func (j *judge) take(s Snapshot, now time.Time) {
 		j.written = j.byWallClock(s, now)
 	}
 	j.broken = j.breaks(s)
-	if !j.stillEmpty(s) { // else it is as free as it was
+	switch still := j.stillEmpty(s); {
+	case !still:
 		j.gaveUp = j.givenUp(s.Record)
 		j.prior, j.priorSeen = j.renewal, j.seen
+	case j.gaveUp && !sameRelease(j.renewal, s.Record): // another may have had it unseen
+		j.gaveUp = j.givenUp(s.Record)
 	}
 	j.renewal, j.exists, j.uid, j.startOver = s.Record, true, s.Version.UID, false
 	j.seen, j.gap = now, false
@@ -157,6 +160,11 @@ func (j *judge) take(s Snapshot, now time.Time) {
 // stillEmpty reports whether a snapshot's record has no holder, as the one before.
 func (j *judge) stillEmpty(s Snapshot) bool {
 	return j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.Holder == "" && s.Record.Holder == ""
+}
+
+// sameRelease reports whether two empty records are of one term.
+func sameRelease(a, b Record) bool {
+	return a.Transitions == b.Transitions && a.Details.Token == b.Details.Token && a.Details.Released == b.Details.Released
 }
 
 // free returns when the lock may be taken (S3), and false while nothing is
