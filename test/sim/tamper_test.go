@@ -23,8 +23,9 @@ func (w *world) tamper(s step) {
 		return
 	}
 	how := int(s.degree / time.Millisecond)
+	kind := []fault{remove, hide, forge, bare}[how/2%4]
 	blind := time.Second // so that the next watch tells what this one did not
-	if how%2 == 1 {
+	if how%2 == 1 || kind == hide {
 		blind = 2 * w.mix.lease()
 	}
 	for _, p := range w.current() {
@@ -33,10 +34,10 @@ func (w *world) tamper(s step) {
 		}
 	}
 	away := w.mix.lease()
-	kind := []fault{remove, hide, forge, bare}[how/2%4]
 	w.judge.tamper(holder, kind)
 	if kind == hide { // it comes back just in time to make the record anew, and is cut off again
-		away = holder.timing.RenewDeadline - s.lasts%(holder.timing.RenewDeadline/2)
+		trust := holder.timing.RenewDeadline
+		away = trust/4 + s.lasts%(trust/2)
 		w.again.Store(holder)
 		w.hides.Store(1)
 	}
