@@ -176,7 +176,7 @@ func (j *judge) free() (freeing, bool) {
 	case !j.exists:
 		return j.freeAbsent(), true
 	case j.gap:
-		return j.freeing(j.seen.Add(max(j.lease, j.durationOf(j.renewal))), CauseDeleted), true
+		return j.freeing(j.seen.Add(j.longerLease()), CauseDeleted), true
 	case j.own():
 		return j.freeing(j.reclaimable(), CauseReclaimed), true
 	case j.died():
@@ -283,8 +283,7 @@ func (j *judge) freeEmpty() freeing {
 		f.handover = j.handover()
 		return f
 	}
-	wait := max(j.lease, j.durationOf(j.renewal), j.durationOf(j.prior))
-	return j.freeing(j.seen.Add(wait), CauseCleared)
+	return j.freeing(j.seen.Add(j.longerLease()), CauseCleared)
 }
 
 // givenUp reports whether a record that is about to follow renewal is empty since
@@ -367,8 +366,14 @@ func (j *judge) durationOf(r Record) time.Duration {
 }
 
 // longerLease is the candidate's own lease, or that of the last record if it is
-// longer.
-func (j *judge) longerLease() time.Duration { return max(j.lease, j.durationOf(j.renewal)) }
+// longer. One that was emptied has the least there is: that before it counts.
+func (j *judge) longerLease() time.Duration {
+	lease := max(j.lease, j.durationOf(j.renewal))
+	if j.renewal.Holder == "" {
+		lease = max(lease, j.durationOf(j.prior))
+	}
+	return lease
+}
 
 // holder returns the holder that the newest record names, with what is known
 // of it; empty if nobody holds the lock.

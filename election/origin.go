@@ -39,7 +39,7 @@ func (j *judge) note(s Snapshot, now time.Time) {
 		before: j.newest.Version.Number,
 		marred: !known || free.at.After(now) || j.unproven(now),
 		seen:   now,
-		until:  now.Add(max(j.lease, j.durationOf(j.renewal))),
+		until:  now.Add(j.longerLease()),
 	}
 }
 

@@ -239,3 +239,60 @@ func TestARetiredConnectionServesNoOtherRequest(t *testing.T) {
 		t.Errorf("%s was used again", old)
 	}
 }
+
+// TestASlowRequestsConnectionIsForTheRequestAfterIt, and not for one that overtook
+// it and waits for a connection.
+func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
+	begin, end, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	hang := hanging(arrived)
+	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			begin <- struct{}{}
+			<-end
+		}
+		hang(w, r)
+	})
+	cfg, dials := s.config(), make(chan struct{}, 100)
+	var silent atomic.Bool
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if silent.Load() {
+			dials <- struct{}{}
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	tr := mustNew(t, cfg, calm())
+	first := mustGet(t, t.Context(), tr, s.URL)
+	silent.Store(true)
+	slow := make(chan string, 1)
+	go func() {
+		body, _ := get(t.Context(), tr, s.URL+"/slow")
+		slow <- body
+	}()
+	<-begin
+	ctx, cancel := context.WithCancel(election.WithFreshConnection(t.Context()))
+	defer cancel()
+	go func() { _, _ = get(ctx, tr, s.URL+"/hang") }()
+	<-dials
+	end <- struct{}{}
+	if got := <-slow; got != first {
+		t.Fatalf("the slow request went by %s, want %s", got, first)
+	}
+	next := make(chan string, 1)
+	go func() {
+		body, _ := get(t.Context(), tr, s.URL)
+		next <- body
+	}()
+	select {
+	case got := <-next:
+		if got != first {
+			t.Errorf("the next request went by %s, want %s", got, first)
+		}
+	case <-arrived:
+		t.Error("the request that overtook took the connection")
+		cancel()
+		tr.CloseConnections()
+		<-next
+	}
+}

@@ -11,9 +11,10 @@ var mutants = []mutant{
 		"election/TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent"},
 	{"S1", "a renewal without an answer extends the trust",
 		"election/lead.go", `case a.err != nil:
-		l.renewAt`, `case a.err != nil && a.op == opRead:
-		l.renewAt`,
-		"election/TestS1AnAnswerThatNeverComesDoesNotKeepTheTerm"},
+		if a.newest {`, `case a.err != nil:
+		l.trust.extend(a.sent, r.config.Timing.RenewDeadline)
+		if a.newest {`,
+		"election/TestS1ARenewalThatFailsExtendsNothing"},
 	{"S1", "no timer ends the work when trust runs out",
 		"election/term.go", `			t.finish()
 			expired()`, `			t.finish()
@@ -155,7 +156,7 @@ var mutants = []mutant{
 		"election/judge.go", `return r.RenewTime.IsZero() || r.LeaseDuration <= time.Second`, `return true`,
 		"election/TestS3AFirstRecordThatAHandEmptiedIsNoRelease"},
 	{"S3", "the second change of an emptied record makes it a release",
-		"election/judge.go", `if !j.stillEmpty(s) {`, `if true {`,
+		"election/judge.go", `still := j.stillEmpty(s); {`, `still := false; {`,
 		"election/TestS3AnEmptiedRecordThatIsChangedAgainIsNoReleaseEither"},
 	{"S3", "a restored backup releases",
 		"election/judge.go", `return anew && r.LeaseDuration <= time.Second && !j.startOver`, `return anew && r.LeaseDuration <= time.Second`,
@@ -180,13 +181,13 @@ var mutants = []mutant{
 		"election/lead.go", `at := latest(now, l.mendAt)`, `at := now`,
 		"election/TestAHandThatNeverRestsIsAnsweredOnceASecond"},
 	{"S3", "an emptied record is waited for by the own lease, not by the longer one before",
-		"election/judge.go", `wait := max(j.lease, j.durationOf(j.renewal), j.durationOf(j.prior))`, `wait := max(j.lease, j.durationOf(j.renewal))`,
+		"election/judge.go", `lease = max(lease, j.durationOf(j.prior))`, `_ = j.durationOf(j.prior)`,
 		"election/TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing"},
 	{"S4", "a record that is found gone is waited for by the own lease, not by the longer one that it had",
-		"election/judge.go", `j.seen.Add(max(j.lease, j.durationOf(j.renewal)))`, `j.seen.Add(j.lease)`,
+		"election/judge.go", `return j.freeing(j.seen.Add(j.longerLease()), CauseDeleted), true`, `return j.freeing(j.seen.Add(j.lease), CauseDeleted), true`,
 		"election/TestS4WhoLearnsByAReadThatALongerLeaseIsGoneWaitsThatLong"},
 	{"S4", "the past of a record made anew is waited for by the own lease, not by the longer one before",
-		"election/origin.go", `until:  now.Add(max(j.lease, j.durationOf(j.renewal))),`, `until:  now.Add(j.lease),`,
+		"election/origin.go", `until:  now.Add(j.longerLease()),`, `until:  now.Add(j.lease),`,
 		"election/TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast"},
 	{"S4", "who was blind goes by the deletion that it knew of",
 		"election/campaign.go", `r.observeRead(a, c.blind, now)`, `r.observeRead(a, false, now)`,
@@ -251,13 +252,13 @@ var mutants = []mutant{
 		r.giveUp(l, false)`,
 		"election/TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped"},
 	{"S5", "the lock is released after work that took too long",
-		"election/lead.go", `if l.overrun || r.courier.busy || !r.judge.holds() {`, `if r.courier.busy || !r.judge.holds() {`,
+		"election/lead.go", `if l.overrun || !settled || !r.judge.holds() {`, `if !settled || !r.judge.holds() {`,
 		"election/TestS5WorkThatOverrunsItsStopIsNeverReleasedFor"},
 	{"S5", "the lock is released though something of the work goes on",
 		"election/lead.go", `if (l.unfinished() || closed(l.dog.late)) && !l.overrun {`, `if closed(l.dog.late) && !l.overrun {`,
 		"election/TestS5WorkThatReturnsUnfinishedIsNotReleasedFor"},
 	{"S5", "a term that overran is reclaimed by its own candidate at once",
-		"election/judge.go", `return !j.forfeit && !j.twin()`, `return !j.twin()`,
+		"election/judge.go", `case j.forfeit, !j.wrote(r):`, `case !j.wrote(r):`,
 		"election/TestS5AnOverrunTermIsNotReclaimed"},
 	{"S5", "the elector that hung while its work was late takes that for in time",
 		"election/lead.go", `if (l.unfinished() || closed(l.dog.late)) && !l.overrun {`, `if l.unfinished() && !l.overrun {`,
@@ -290,28 +291,46 @@ var mutants = []mutant{
 		"internal/rawapi/TestAWriteByBareNameIsNotSent"},
 
 	{"S6", "a renewal does not wait for the request before it",
-		"election/lead.go", `if r.courier.busy || l.overrun {`, `if l.overrun {`,
+		"election/lead.go", `.sent.awake.Add(r.patience())
+	if over`, `.sent.awake.Add(r.patience() / 100)
+	if over`,
 		"election/TestS6OneRequestAtATime"},
 	{"S6", "a release does not wait for the renewal on its way",
-		"election/lead.go", `if a, ok := r.courier.settle(); ok {
-		r.answeredRelease(a)
-	}
-	if l.overrun || r.courier.busy ||`, `if l.overrun ||`,
+		"election/lead.go", `writes, settled := r.courier.settle(r.patience())
+	for _, a := range writes {
+		r.answeredRelease(a)`, `writes, settled := []answer(nil), true
+	for _, a := range writes {
+		r.answeredRelease(a)`,
 		"election/TestS6OneRequestAtATime"},
-	{"S6", "an acquisition whose answer was lost counts as won",
-		"election/campaign.go", `if a.err == nil {
-		r.observe(a.snapshot, now)
-		return true`, `if !a.conflict() {
-		r.observe(a.snapshot, now)
-		return true`,
-		"election/TestS6ATermBeginsWithTheAnswerToAWrite"},
+	{"S6", "a write that a read shows counts from the read",
+		"election/landed.go", `snapshot: s, sent: w.sent, end: now}`, `snapshot: s, sent: moment{awake: now, asleep: w.sent.asleep}, end: now}`,
+		"election/TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmedByARead"},
+	{"S6", "an earlier renewal that a read shows confirms the last",
+		"election/landed.go", `if s.Record.sameRenewal(write.record) && `, `if `,
+		"election/TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing"},
+	{"S6", "a lock that may show half a record confirms a write",
+		"election/lead.go", `ok && r.judge.exact && l.phase`, `ok && l.phase`,
+		"election/TestS6ALockThatMayShowHalfARecordConfirmsNothing"},
+	{"dials", "a slow server is dialed again and again",
+		"internal/transport/line.go", `const mostDials = 2`, `const mostDials = 20`,
+		"internal/transport/TestNoMoreThanTwoDialsToAServerAreUnderWay"},
+	{"dials", "a dial ends with the request that it was made for",
+		"internal/transport/line.go", `context.WithCancelCause(context.WithoutCancel(ctx))`, `context.WithCancelCause(ctx)`,
+		"internal/transport/TestADialThatIsUnderWayServesTheNextRequest"},
+	{"dials", "a request that overtakes takes the connection of the one it overtook",
+		"internal/transport/transport.go", `lane = 1 - lane`, `lane = 1 * lane`,
+		"internal/transport/TestASlowRequestsConnectionIsForTheRequestAfterIt"},
+	{"S1", "a slow request is never overtaken",
+		"election/lead.go", `	return due
+}`, `	return now.Add(left)
+}`,
+		"election/TestASlowRenewalIsOvertakenInTimeForAnother"},
+	{"S3", "an empty record is as free as the release that was seen before it",
+		"election/judge.go", `case j.gaveUp && !sameRelease(j.renewal, s.Record):`, `case false:`,
+		"election/TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing"},
 	{"S6", "no read settles what became of a write",
-		"election/lead.go", `case a.conflict():
-		l.unsure`, `case a.conflict():
-		l.renewAt = now.Add(r.config.Timing.RenewInterval)
-	case false:
-		l.unsure`,
-		"election/TestS6AReadSettlesWhatBecameOfAWrite"},
+		"election/lead.go", `l.unsure, l.renewAt, l.denied, l.doubt = true, now, &a.base, time.Time{}`, `l.renewAt = now.Add(r.config.Timing.RenewInterval)`,
+		"election/TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained"},
 
 	{"S7", "another holder does not end the term",
 		"election/lead.go", `case holder != l.term.Holder:
@@ -356,7 +375,7 @@ var mutants = []mutant{
 		"election/peers.go", `return r.config.Timing.Spread(t)`, `return 0`,
 		"zone/TestAtMostFiveOfFiveHundredWriteInTheFirstSecondThoughNoneKnowsTheOthers"},
 	{"crowd", "all ask a silent lock at one instant",
-		"election/campaign.go", `c.timing.Silence() + c.turn`, `c.timing.Silence()`,
+		"election/campaign.go", `c.silence() + c.turn`, `c.silence()`,
 		"election/TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn"},
 	{"crowd", "writes that are refused do not back off",
 		"election/campaign.go", `c.claimAt = now.Add(c.refusals.next())`, `c.claimAt = now.Add(r.config.Timing.RenewInterval / 10)`,
@@ -560,7 +579,7 @@ func with(`,
 		"locks/ownerref/TestACopyOfAnArmedShieldIsNotArmed"},
 
 	{"M6", "an event of the past arms a shield that was read unarmed",
-		"locks/multilock/rules.go", `if !s.known || r.Number > s.record.Number {`, `if true {`,
+		"locks/multilock/rules.go", `case !s.known || r.Number > s.record.Number:`, `case true:`,
 		"locks/multilock/TestM6AnEventOfThePastDoesNotArmAShield"},
 	{"M6", "work begins under a shield that is not armed",
 		"locks/multilock/rules.go", `case !shield.Armed:`, `case false:`,
