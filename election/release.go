@@ -17,7 +17,7 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := newPauses(timing.RenewInterval/10, timing.RenewInterval, r.share)
-	limit, doubt := r.patience(), time.Time{}
+	limit, doubt, lost := r.patience(), time.Time{}, false
 	if unsure {
 		doubt = time.Now()
 	}
@@ -29,8 +29,9 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 				return false // who might lead still has not given it up
 			}
 			if !r.judge.holds() {
-				// An earlier try may have landed without an answer.
-				return token != 0 && base.Record.Details.Released == token
+				// An earlier try may have landed without an answer: nobody else could
+				// have the lock so soon if it had not.
+				return token != 0 && (base.Record.Details.Released == token || lost && base.Record.Holder != "")
 			}
 			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, trace, handover, time.Now())
 		}
@@ -44,6 +45,7 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 		}
 		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
 		if a.err != nil && !a.conflict() {
+			lost = lost || a.op == opRelease
 			limit, doubt = 2*limit, a.sent.awake // the server may be slow, or its connection dead
 			pause(r.requests, delays.next())
 		}

@@ -422,13 +422,13 @@ func lostAcquisition(t *testing.T, c *contest, silence bool) {
 	<-loss.landed
 	other := c.enter("b")
 	other.follows("a")
-	a.complains("lease default/" + c.name)
+	if !silence { // else a read overtakes it
+		a.complains("lease default/" + c.name)
+	}
 	landed := c.sees("taken", func(l *coordinationv1.Lease) bool { return holder(l) == "a" })
 	term := a.leads()
-	// The token is of a write of its own: the one that confirmed the first.
-	confirmed := c.sees("confirmed", func(l *coordinationv1.Lease) bool { return l.ResourceVersion != landed.ResourceVersion })
-	if holder(confirmed) != "a" || confirmed.ResourceVersion != fmt.Sprint(term.Token) {
-		t.Errorf("the token is %d; %q wrote version %s", term.Token, holder(confirmed), confirmed.ResourceVersion)
+	if landed.ResourceVersion != fmt.Sprint(term.Token) {
+		t.Errorf("the token is %d; the write that a read confirmed made version %s", term.Token, landed.ResourceVersion)
 	}
 	for range 3 {
 		c.sees("held with a token", noted(term))
@@ -446,7 +446,9 @@ func lostRenewal(t *testing.T, c *contest, silence bool) {
 	other.follows("a")
 	c.sees("held with a token", noted(term))
 	<-a.wire.lose("a", silence).landed
-	a.complains("lease default/" + c.name + ": update")
+	if !silence { // else a read overtakes it
+		a.complains("lease default/" + c.name + ": update")
+	}
 	a.isWell()
 	for range 3 {
 		c.sees("held with a token", noted(term))
