@@ -31,7 +31,9 @@ type Timing struct {
 	RenewDeadline time.Duration
 	// RenewInterval is the time from one renewal to the next.
 	RenewInterval time.Duration
-	// AttemptTimeout bounds each request; zero means RenewInterval.
+	// AttemptTimeout is how long a request goes without an answer until a read
+	// overtakes it, on a connection that is known to be alive. It ends no request:
+	// a slow server is not a dead one. Zero means RenewInterval.
 	AttemptTimeout time.Duration
 	// StopGrace is how long the work may take to stop once trust is lost;
 	// zero means all that the law leaves.
