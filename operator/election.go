@@ -38,6 +38,7 @@ type Election struct {
 	options Options
 	config  *rest.Config // nil if there is no API server
 	roster  roster       // nil if the lock is none
+	close   func()       // closes the lock's connections
 	pods    *way         // to the candidates' pods; nil if there is no API server
 	witness *proof.Witness
 	log     logr.Logger
@@ -118,7 +119,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	if err != nil {
 		return nil, fmt.Errorf("election %q: %w", name, err)
 	}
-	e := &Election{options: o, log: logger(ctx, o), exit: os.Exit}
+	e := &Election{options: o, log: logger(ctx, o), exit: os.Exit, close: func() {}}
 	c := election.Config{
 		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
 		CampaignUnfinished: o.CampaignUnfinished,
@@ -130,6 +131,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	change(&c)
 	if err = o.validate(name); err == nil {
 		c.Lock, c.Candidate, err = e.place(ctx, name)
+	}
+	if lock, closes := c.Lock.(interface{ CloseConnections() }); closes {
+		e.close = lock.CloseConnections
 	}
 	if lock, knows := c.Lock.(roster); knows {
 		c.Peers, e.roster = e.peers(lock), lock
@@ -242,8 +246,9 @@ func (e *Election) lock(self Self, namespace, name string) (election.Lock, error
 }
 
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the
-// options say.
+// options say. It leaves no connection of the lock open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
+	defer e.close()
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var tellers sync.WaitGroup
 	defer tellers.Wait()
