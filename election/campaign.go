@@ -257,10 +257,10 @@ func (r *run) act(c *campaign, do action) {
 	limit := r.config.Timing.RenewDeadline // no trust would be left of an answer that is later
 	if do != claim {
 		read := request{op: opRead, since: c.doubt, asOf: r.judge.newest.Version, limit: limit}
-		switch {
-		case do == readFresh:
+		switch do {
+		case readFresh:
 			read.since = time.Now()
-		case do == overtake:
+		case overtake:
 			r.overtake(c)
 			read.since = c.doubt
 		}

@@ -108,7 +108,7 @@ func (c *courier) acquiring() bool {
 }
 
 // room reports whether another request may be sent. Where none may, the oldest
-// one is cancelled.
+// one is canceled.
 func (c *courier) room() bool {
 	if len(c.flights) < mostFlights {
 		return true

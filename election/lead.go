@@ -142,7 +142,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	l.work, l.endWork = context.WithCancelCause(r.requests)
 	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
-	l.dog = newWatchdog(r.config, l.term, l.work)
+	l.dog = newWatchdog(l.work, r.config, l.term)
 	r.dog.Store(l.dog)
 	r.judge.token, r.judge.term, r.kept = l.term.Token, tenureOf(last.record), nil
 	r.forfeits(false)

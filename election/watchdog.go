@@ -23,7 +23,7 @@ type watchdog struct {
 	tell     func()          // tells the program so, once
 }
 
-func newWatchdog(c Config, term Term, work context.Context) *watchdog {
+func newWatchdog(work context.Context, c Config, term Term) *watchdog {
 	w := &watchdog{timing: c.Timing, term: term, work: work, returned: make(chan struct{}), late: make(chan struct{}), tell: func() {}}
 	if c.OnOverrun != nil {
 		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, context.Cause(work)) })

