@@ -30,17 +30,17 @@ const (
 // three or 500, and the others see that the lock is taken. This is how multicast
 // receivers of unknown number keep from answering all at once (RFC 5740, 5.2.2).
 //
-// The spread is 0.31 x RenewInterval at most, and more where requests are slow,
+// The spread is 0.13 x RenewInterval at most, and more where requests are slow,
 // up to two RenewIntervals. Of candidates that know no peers the first goes after
-// 0.26 x RenewInterval on average where it is the only one, 0.22 for three, 0.20
-// for five and 0.03 for 500.
+// 0.10 x RenewInterval on average where it is the only one, 0.09 for three, 0.08
+// for five and 0.01 for 500.
 func (t Timing) Spread(o Takeover) time.Duration {
 	t = t.WithDefaults()
 	others := float64(crowd)
 	if len(o.Peers) > 0 {
 		others = float64(len(o.Peers) - 1)
 	}
-	growth := max(t.RenewInterval/20, 4*o.RoundTrip) // in which their number grows by e
+	growth := max(t.RenewInterval/50, 7*o.RoundTrip) // in which their number grows by e
 	growth = min(growth, t.RenewInterval*2/7)
 	return time.Duration(float64(growth) * math.Log1p(share(o.Lock, o.Candidate.Identity)*others))
 }
