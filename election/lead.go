@@ -46,6 +46,7 @@ type leadership struct {
 	renewAt time.Time // when to send the next
 	unsure  bool      // a read must tell how things are before the next write
 	denied  *Version  // what the last renewal was to replace, if it met a conflict
+	denials int       // conflicts since a renewal landed
 	doubt   time.Time // when the last request was sent, if it got no answer
 	writes  sentWrites
 	retries *backoff.ExponentialBackOff
@@ -367,6 +368,7 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 	switch {
 	case a.conflict():
 		l.writes.drop(a.flight)
+		l.denials++
 		l.unsure, l.renewAt, l.denied, l.doubt = true, now, &a.base, time.Time{}
 	case a.err != nil:
 		if a.newest {
@@ -394,7 +396,7 @@ func (r *run) readLeading(l *leadership, a answer, now time.Time) {
 	if news || !a.snapshot.Version.Exists() {
 		r.inspect(l)
 	}
-	if r.stands(l.denied) {
+	if r.stands(l.denied) || l.denials > 1 { // something conflicts each time: it is not answered in haste
 		l.renewAt = latest(l.renewAt, now.Add(r.config.Timing.RenewInterval/10))
 	}
 	l.denied = nil
@@ -417,6 +419,7 @@ func (r *run) confirm(l *leadership, now time.Time) {
 func (r *run) renewed(l *leadership, a answer, now time.Time) {
 	timing := r.config.Timing
 	l.retries.Reset()
+	l.denials = 0
 	r.observe(a.snapshot, now)
 	l.writes = l.writes.after(a.sent)
 	if len(l.writes) == 0 { // nothing that is under way can say more
