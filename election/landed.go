@@ -43,6 +43,11 @@ func (w sentWrites) landed(s Snapshot) (sentWrite, bool) {
 	return sentWrite{}, false
 }
 
+// pending reports whether nothing newer is known than what an answer says.
+func (w sentWrites) pending(a answer) bool {
+	return slices.ContainsFunc(w, func(write sentWrite) bool { return write.op == a.op && write.sent == a.sent })
+}
+
 // drop forgets the write that a flight made: it has not landed, and will not.
 func (w *sentWrites) drop(f *flight) {
 	*w = slices.DeleteFunc(*w, func(write sentWrite) bool { return write.sent == f.sent })

@@ -360,7 +360,7 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 	switch {
 	case a.op == opRead:
 		r.note(opRead, a.err)
-	case a.err != nil && a.sent.since(l.sent) <= 0:
+	case a.err != nil && !l.writes.pending(a):
 		return // it is known which write won
 	default:
 		r.noteWrite(a)
