@@ -256,13 +256,12 @@ func (r *run) free() (freeing, bool) {
 func (r *run) act(c *campaign, do action) {
 	limit := r.config.Timing.RenewDeadline // no trust would be left of an answer that is later
 	if do != claim {
-		read := request{op: opRead, since: c.doubt, asOf: r.judge.newest.Version, limit: limit}
-		switch do {
-		case readFresh:
-			read.since = time.Now()
-		case overtake:
+		if do == overtake {
 			r.overtake(c)
-			read.since = c.doubt
+		}
+		read := request{op: opRead, since: c.doubt, asOf: r.judge.newest.Version, limit: limit}
+		if do == readFresh {
+			read.since = time.Now()
 		}
 		c.wish = false
 		// A read that only prepares for the expiry leaves its connection to the

@@ -29,14 +29,20 @@ func (l *swallowing) Write(ctx context.Context, base election.Version, r electio
 	return l.Lock.Write(ctx, base, r)
 }
 
+// leaderOnSwallowing starts a candidate on such a lock, and returns when it leads.
+func leaderOnSwallowing(s *stage) (*seat, *swallowing) {
+	var lock *swallowing
+	a := s.start("a", func(c *election.Config) {
+		lock = &swallowing{Lock: c.Lock}
+		c.Lock = lock
+	})
+	a.Leads()
+	return a, lock
+}
+
 func TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var lock *swallowing
-		a := s.start("a", func(c *election.Config) {
-			lock = &swallowing{Lock: c.Lock}
-			c.Lock = lock
-		})
-		a.Leads()
+		a, lock := leaderOnSwallowing(s)
 		lock.writes.Store(1000)
 		took, _ := a.Loses()
 		s.want("the term ends", took, deadline)
@@ -47,12 +53,7 @@ func TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing(t *testing.T) {
 // landed, and the next one has time.
 func TestASlowRenewalIsOvertakenInTimeForAnother(t *testing.T) {
 	scenario(t, func(s *stage) {
-		var lock *swallowing
-		a := s.start("a", func(c *election.Config) {
-			lock = &swallowing{Lock: c.Lock}
-			c.Lock = lock
-		})
-		a.Leads()
+		a, lock := leaderOnSwallowing(s)
 		for range 5 {
 			lock.writes.Store(1)
 			time.Sleep(2 * deadline)
