@@ -42,8 +42,7 @@ unit: ## Unit tests, all modules
 
 .PHONY: race
 race: ## The race detector on the library and the examples, and on a minute of 50 electors
-	go test -race $$(go list ./... | grep -v /multilock$$)
-	GOMAXPROCS=1 go test -race ./locks/multilock # on two, its timers in bubbles crash the runtime of Go 1.26
+	go test -race ./...
 	$(call each,operator/ctrlruntime examples,go test -race ./...)
 	ZONELECT_CHURN=60s go test -race -count=1 -run InRealTime ./operator
 	cd test && go test -race ./telemetry/...

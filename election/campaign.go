@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // prepareLead is how long before an expiry a candidate that is about to take
@@ -155,11 +157,11 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 		r.pulse.until(time.Now())
 		until := r.proceed(c)
 		r.pulse.until(until)
-		alarm := time.NewTimer(time.Until(until))
+		alarm, stopAlarm := sleep.After(time.Until(until))
 		won := false
 		select {
 		case <-ctx.Done():
-			alarm.Stop()
+			stopAlarm()
 			r.withdraw()
 			return victory{}, context.Cause(ctx)
 		case a := <-r.courier.answers:
@@ -180,14 +182,14 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 		case <-r.inquest.proven:
 			r.died()
 		case err := <-r.left:
-			alarm.Stop()
+			stopAlarm()
 			r.withdraw()
 			return victory{}, abandoned(err)
 		case f := <-r.farewells:
 			f.over <- f.moot(r.dog.Load()) // the term ended while it was asked to
-		case <-alarm.C:
+		case <-alarm:
 		}
-		alarm.Stop()
+		stopAlarm()
 		if won {
 			return c.victory, nil
 		}

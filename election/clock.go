@@ -10,12 +10,12 @@ import "time"
 // leaves that out on Linux.
 type moment struct {
 	awake  time.Time // carries the monotonic reading
-	asleep sleep
+	asleep suspension
 }
 
-// sleep says between which bounds the time lies for which the machine has been
+// suspension says between which bounds the time lies for which the machine has been
 // suspended so far.
-type sleep struct{ least, most time.Duration }
+type suspension struct{ least, most time.Duration }
 
 // since returns the time from earlier to m by the boot-time clock, or less
 // where the clock could not be read exactly.
@@ -30,7 +30,7 @@ func (m moment) sinceAtMost(earlier moment) time.Duration {
 
 // clock reads moments. Under testing/synctest its awake part is virtual.
 type clock struct {
-	asleep func() sleep
+	asleep func() suspension
 }
 
 func (c clock) now() moment {
@@ -53,8 +53,8 @@ const (
 // which only boot runs on meanwhile. Both are read one after the other, so the
 // result is exact, to the millisecond, only if that took no time. Otherwise it
 // lies between the bounds that the fastest try gives.
-func measure(monotonic, boot func() time.Duration) sleep {
-	var best sleep
+func measure(monotonic, boot func() time.Duration) suspension {
+	var best suspension
 	fastest := time.Duration(-1)
 	before := monotonic()
 	for range mostTries {
@@ -63,10 +63,10 @@ func measure(monotonic, boot func() time.Duration) sleep {
 		took := after - before
 		if took < exact {
 			slept := (booted - before).Round(time.Millisecond)
-			return sleep{slept, slept}
+			return suspension{slept, slept}
 		}
 		if fastest < 0 || took < fastest {
-			fastest, best = took, sleep{least: booted - after, most: booted - before}
+			fastest, best = took, suspension{least: booted - after, most: booted - before}
 		}
 		before = after
 	}

@@ -17,7 +17,7 @@ const (
 
 // suspended returns how long this machine has been suspended since it booted:
 // CLOCK_BOOTTIME runs on meanwhile, CLOCK_MONOTONIC does not.
-func suspended() sleep {
+func suspended() suspension {
 	return measure(
 		func() time.Duration { return clockGettime(clockMonotonic) },
 		func() time.Duration { return clockGettime(clockBoottime) },

@@ -9,4 +9,4 @@ import "time"
 
 // suspended is known on Linux only. Elsewhere a machine that sleeps stretches
 // the terms of its holders; clusters do not run there, developers do.
-func suspended() sleep { return sleep{} }
+func suspended() suspension { return suspension{} }

@@ -8,16 +8,16 @@ import "time"
 // SetSuspended makes e believe that its machine has been suspended for as long
 // as f says. Call it before Run.
 func (e *Elector) SetSuspended(f func() time.Duration) {
-	e.clock.asleep = func() sleep {
+	e.clock.asleep = func() suspension {
 		slept := f()
-		return sleep{slept, slept}
+		return suspension{slept, slept}
 	}
 }
 
 // SetClocks makes e read these clocks, of which only boot goes on while the
 // machine is suspended. Call it before Run.
 func (e *Elector) SetClocks(monotonic, boot func() time.Duration) {
-	e.clock.asleep = func() sleep { return measure(monotonic, boot) }
+	e.clock.asleep = func() suspension { return measure(monotonic, boot) }
 }
 
 // Ranking is what an elector that follows a holder does whenever it is told who

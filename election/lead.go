@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // leadership is one term, from its first acknowledged write to the return of
@@ -80,7 +82,7 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 		}
 		until := r.proceedLeading(l)
 		r.pulse.until(until)
-		alarm := time.NewTimer(time.Until(until))
+		alarm, stopAlarm := sleep.After(time.Until(until))
 		select {
 		case <-stop:
 			stop = nil
@@ -107,11 +109,11 @@ func (r *run) lead(ctx context.Context, won victory) (again bool, err error) {
 			r.clearedTerm(l, clearance)
 		case err := <-l.adoption.done:
 			r.unadopted(l, err)
-		case <-alarm.C:
+		case <-alarm:
 		case l.workErr = <-l.done:
 			r.workReturned(l)
 		}
-		alarm.Stop()
+		stopAlarm()
 	}
 }
 

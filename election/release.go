@@ -4,8 +4,9 @@
 package election
 
 import (
-	"context"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // release gives the lock up, if this very candidate holds it: by
@@ -46,8 +47,8 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
 		if a.err != nil && !a.conflict() {
 			lost = lost || a.op == opRelease
-			limit, doubt = 2*limit, a.sent.awake // the server may be slow, or its connection dead
-			pause(r.requests, delays.next())
+			limit, doubt = 2*limit, a.sent.awake     // the server may be slow, or its connection dead
+			_ = sleep.For(r.requests, delays.next()) // the loop asks next whether the requests go on
 		}
 	}
 	return false
@@ -70,15 +71,5 @@ func (r *run) answeredRelease(a answer) {
 		r.observeRead(a, false, now)
 	default:
 		r.observe(a.snapshot, now)
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

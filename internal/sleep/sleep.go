@@ -9,11 +9,35 @@ import (
 	"time"
 )
 
+// due is closed, so that whoever receives from it goes on at once.
+var due = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// After returns a channel that is ready once d has passed. Whoever needs it no
+// more calls stop.
+//
+// It makes no timer when d is not positive. A select that finds a timer already
+// due runs it on its own thread. Where several threads do so in one bubble of
+// testing/synctest, Go 1.26 crashes under the race detector: the timers of a
+// bubble share one race context (unlockAndRun in runtime/time.go).
+func After(d time.Duration) (ready <-chan time.Time, stop func()) {
+	if d <= 0 {
+		return due, func() {}
+	}
+	timer := time.NewTimer(d)
+	return timer.C, func() { timer.Stop() }
+}
+
 // For waits for d and returns nil, or returns the cause of ctx's end if that
 // comes first.
 func For(ctx context.Context, d time.Duration) error {
+	ready, stop := After(d)
+	defer stop()
 	select {
-	case <-time.After(d):
+	case <-ready:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
 // mostDials is how many dials to one server are under way at a time.
@@ -116,14 +118,15 @@ func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 		if err := l.refusal(before); err != nil {
 			return nil, err
 		}
-		alarm, changed := time.NewTimer(l.launch(ctx, time.Now())), l.changed
+		alarm, stop := sleep.After(l.launch(ctx, time.Now()))
+		changed := l.changed
 		l.mu.Unlock()
 		select {
 		case <-changed:
-		case <-alarm.C:
+		case <-alarm:
 		case <-ctx.Done():
 		}
-		alarm.Stop()
+		stop()
 		l.mu.Lock()
 		if ctx.Err() != nil {
 			return nil, errors.Join(append(slices.Clone(l.errs), fmt.Errorf("no connection after %d dials: %w", l.started, context.Cause(ctx)))...)

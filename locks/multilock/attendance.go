@@ -180,7 +180,9 @@ func (a *attendance) keepPresence(ctx context.Context) {
 func (a *attendance) await(ctx context.Context, most time.Duration) bool {
 	var late <-chan time.Time
 	if most >= 0 {
-		late = time.After(most)
+		ready, stop := sleep.After(most)
+		defer stop()
+		late = ready
 	}
 	for {
 		select {

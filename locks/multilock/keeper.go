@@ -15,6 +15,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -103,13 +104,13 @@ func (k *keeper) run(ctx context.Context) (err error) {
 	k.settle = k.shield.settle(ctx)
 	k.wait.Go(func() { k.shield.keepPresence(ctx) })
 	for {
-		alarm := time.NewTimer(time.Until(k.proceed(ctx)))
+		alarm, stopAlarm := sleep.After(time.Until(k.proceed(ctx)))
 		select {
 		case <-ctx.Done():
-			alarm.Stop()
+			stopAlarm()
 			return context.Cause(ctx)
 		case err := <-k.shield.podGone:
-			alarm.Stop()
+			stopAlarm()
 			return err
 		case me := <-k.shield.present:
 			k.arrive(me, time.Now())
@@ -137,9 +138,9 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			if k.duty != member { // whose connection is left to a takeover
 				k.watch.stop()
 			}
-		case <-alarm.C:
+		case <-alarm:
 		}
-		alarm.Stop()
+		stopAlarm()
 	}
 }
 
