@@ -8,6 +8,7 @@ package telemetry_test
 import (
 	"context"
 	"maps"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +51,7 @@ type seat struct {
 	cancel   context.CancelFunc
 	over     chan struct{}
 	leading  chan election.Term
-	stopTime time.Duration // how long the work takes to stop
+	stopTime atomic.Int64 // how many nanoseconds the work takes to stop
 }
 
 func scenario(t *testing.T, f func(s *stage)) {
@@ -113,7 +114,7 @@ func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
 func (c *seat) work(ctx context.Context, term election.Term) error {
 	c.leading <- term
 	<-ctx.Done()
-	time.Sleep(c.stopTime)
+	time.Sleep(time.Duration(c.stopTime.Load()))
 	return ctx.Err()
 }
 
@@ -577,7 +578,7 @@ func TestAnOverrunIsCountedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a", func(c *election.Config) { c.Timing.StopTimeout = 3 * time.Second })
-				a.stopTime = time.Minute
+				a.stopTime.Store(int64(time.Minute))
 				a.leads()
 				s.want("overruns before", len(a.count("election.stop.overruns", "")), 0)
 				end(a)
