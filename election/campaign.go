@@ -21,24 +21,25 @@ const prepareLead = time.Second
 type campaign struct {
 	timing Timing
 
-	unsure    bool             // nothing is written before a read has told how things are
-	wish      bool             // a read would be good, but nothing waits for it
-	wishAt    time.Time        // no read that nothing waits for before this
-	retryAt   time.Time        // no read before this
-	claimAt   time.Time        // no write before this: the last may have landed
-	heard     time.Time        // when there was news of the lock, by any way
-	gaps      [2]time.Duration // between the last events of the watch, the newest last
-	asked     bool             // silence has been answered by a read
-	prepared  bool             // the connection was made sure of for this expiry
-	doubt     time.Time        // when the last request was sent, if it got no answer: its connection may be dead
-	patience  time.Duration    // how long a request goes without an answer until another overtakes it
-	overtaken int              // how many requests were overtaken since there was an answer
-	lead      time.Duration    // how long before an expiry the connection is made sure of
-	writes    sentWrites
-	rewatch   bool    // the read on its way is to be followed by another watch
-	blind     bool    // since the last read things may have happened unseen
-	retries   *pauses // between reads that fail
-	refusals  *pauses // between writes that fail or are refused
+	unsure     bool             // nothing is written before a read has told how things are
+	wish       bool             // a read would be good, but nothing waits for it
+	wishAt     time.Time        // no read that nothing waits for before this
+	retryAt    time.Time        // no read before this
+	claimAt    time.Time        // no write before this: the last may have landed
+	heard      time.Time        // when there was news of the lock, by any way
+	gaps       [2]time.Duration // between the last events of the watch, the newest last
+	asked      bool             // silence has been answered by a read
+	prepared   bool             // the connection was made sure of for this expiry
+	doubt      time.Time        // when the last request was sent, if it got no answer: its connection may be dead
+	patience   time.Duration    // how long a request goes without an answer until another overtakes it
+	amendEvery time.Duration    // how long a claim goes without an answer until it is amended; zero if it is not
+	overtaken  int              // how many requests were overtaken since there was an answer
+	lead       time.Duration    // how long before an expiry the connection is made sure of
+	writes     sentWrites
+	rewatch    bool    // the read on its way is to be followed by another watch
+	blind      bool    // since the last read things may have happened unseen
+	retries    *pauses // between reads that fail
+	refusals   *pauses // between writes that fail or are refused
 
 	// What all do at the same moment this candidate does later or earlier by this.
 	turn, prepareEarly time.Duration
@@ -56,6 +57,7 @@ const (
 	readOnce
 	readFresh
 	overtake // read on another connection: the request under way is slow, or lost
+	amend    // write once more before the answer to the last write comes
 	claim
 )
 
@@ -90,6 +92,12 @@ func (c *campaign) next(now, free time.Time, known bool, waitsFor *flight) (acti
 		return claim, now
 	}
 	if waitsFor != nil {
+		if c.amendEvery > 0 && claiming && known && !c.barred && !c.unsure {
+			if at(latest(free, waitsFor.sent.awake.Add(c.amendEvery))) {
+				return amend, now
+			}
+			return wait, later
+		}
 		if at(waitsFor.sent.awake.Add(c.patience)) {
 			return overtake, now
 		}
@@ -127,12 +135,21 @@ const mostAttempts = 100
 // victory is a takeover, from the first write on until one wins the lock.
 type victory struct {
 	freeing
-	life     time.Time // the last sign of life of the holder before
-	attempts []answer  // writes and the reads between them; the last one won
+	life     time.Time  // the last sign of life of the holder before
+	attempts []answer   // writes and the reads between them; the last one won
+	pending  sentWrites // those that amend the one which won
 }
 
 // won is the write that won.
 func (v victory) won() answer { return v.attempts[len(v.attempts)-1] }
+
+// newest is the write that was sent last: the one that won, or what amends it.
+func (v victory) newest() request {
+	if n := len(v.pending); n > 0 {
+		return v.pending[n-1].request
+	}
+	return v.won().request
+}
 
 // inOrder are the attempts as they were sent. A read that overtook the write which
 // won was answered before that is known.
@@ -191,6 +208,7 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 		}
 		stopAlarm()
 		if won {
+			c.victory.pending = c.writes.amending(c.victory.won())
 			return c.victory, nil
 		}
 	}
@@ -209,15 +227,19 @@ func (r *run) proceed(c *campaign) time.Time {
 	}
 	c.barred = !r.clearance.Granted || r.unfit()
 	c.turn, c.prepareEarly = r.turn(free.headStart), r.prepareEarly(free.headStart)
-	c.patience = r.impatience(c)
+	c.patience, c.amendEvery = r.impatience(c), r.courier.amendEvery(c.timing, now)
 	c.lead = max(prepareLead, min(2*r.courier.took, c.timing.LeaseDuration/4))
 	do, until := c.next(now, free.at, known, r.courier.newest)
-	if do != wait {
+	switch {
+	case do == wait:
+	case do == amend:
+		r.amendClaim(c)
+		until = now
+	case r.courier.room():
+		r.act(c, do)
+		until = now
+	default:
 		until = now.Add(time.Hour)
-		if r.courier.room() {
-			r.act(c, do)
-			until = now
-		}
 	}
 	return r.watcher.earlier(until)
 }
@@ -256,12 +278,14 @@ func (r *run) free() (freeing, bool) {
 
 // act sends the request that was decided on.
 func (r *run) act(c *campaign, do action) {
-	limit := r.config.Timing.RenewDeadline // no trust would be left of an answer that is later
 	if do != claim {
 		if do == overtake {
 			r.overtake(c)
 		}
-		read := request{op: opRead, since: c.doubt, asOf: r.judge.newest.Version, limit: limit}
+		read := request{op: opRead, since: c.doubt, asOf: r.judge.newest.Version, limit: r.config.Timing.RenewDeadline}
+		if c.overtaken > 0 {
+			read.limit = r.config.Timing.dialAndAnswer()
+		}
 		if do == readFresh {
 			read.since = time.Now()
 		}
@@ -286,7 +310,16 @@ func (r *run) act(c *campaign, do action) {
 		record.LeaseDuration = r.judge.longerLease() // if it is not renewed, others wait as this candidate would
 	}
 	record.Details.Marks, record.Details.Nonce = r.config.marks(), r.judge.nonce
-	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: limit}
+	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: r.config.Timing.RenewDeadline} // no trust would be left of a later answer
+	c.writes.add(write, now)
+	r.courier.send(r.requests, write)
+}
+
+// amendClaim renews an acquisition whose answer is still to come.
+func (r *run) amendClaim(c *campaign) {
+	last, now := r.courier.newest.record, r.clock.now()
+	record := renewal(last, last.Details, last.LeaseDuration, now.awake)
+	write := request{op: opAcquire, before: &last, record: record, made: now, limit: r.config.Timing.dialAndAnswer()}
 	c.writes.add(write, now)
 	r.courier.send(r.requests, write)
 }
@@ -310,6 +343,10 @@ func (r *run) answered(c *campaign, a answer) bool {
 	if a.op == opRead && errors.Is(a.err, context.Canceled) {
 		return false
 	}
+	if a.refused() && !a.breaks {
+		c.writes.drop(a.flight)
+		return false // so did an earlier one
+	}
 	if a.op == opRenew || a.op == opRelease { // of the last term, whose end has not waited for it any longer
 		r.answeredRelease(a)
 		c.unsure, c.retryAt = true, now
@@ -332,6 +369,11 @@ func (r *run) answered(c *campaign, a answer) bool {
 	if a.op == opRead {
 		r.answeredRead(c, a, now)
 		return r.won(c, now)
+	}
+	if a.refused() {
+		c.writes.drop(a.flight)
+		c.unsure, c.retryAt = true, now
+		return false
 	}
 	r.noteWrite(a)
 	if a.err == nil {

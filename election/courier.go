@@ -39,6 +39,7 @@ type request struct {
 	since  time.Time // only on a connection that was alive since; zero if any will do
 	asOf   Version   // reads: the newest version when it was sent
 	base   Version   // writes: what record replaces
+	before *Record   // amendments: what record replaces, instead of base
 	record Record
 	made   moment        // writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
@@ -58,6 +59,16 @@ type answer struct {
 
 	flight *flight
 	newest bool // no request was sent after it
+	breaks bool // it is the first amendment that failed
+}
+
+// trip is how long the answer took without the dial that may have come first.
+func (a answer) trip() time.Duration {
+	took := a.end.Sub(a.sent.awake)
+	if a.fresh() {
+		return took / 3
+	}
+	return took
 }
 
 // conflict reports whether the write did not land because of another one. No
@@ -87,11 +98,20 @@ type courier struct {
 	flights []*flight     // oldest first
 	newest  *flight       // the last request, while the loop waits for its answer
 	took    time.Duration // from the last request that was answered to its answer
-	wait    sync.WaitGroup
+	slowest time.Duration // of the last hundred answers or so
+	heard   time.Time     // when the last answer came
+	amender Amender       // the lock, if it takes amendments
+	root    time.Time     // when the last write was sent that replaced a version
+	broken  bool          // it, or an amendment after it, has not landed
+	warm    bool          // the last write that was answered is an amendment, so its connection lives
+	// failures is how many chains of amendments have broken in a row.
+	failures int
+	wait     sync.WaitGroup
 }
 
 func newCourier(lock Lock, c clock, p *pulse) *courier {
-	return &courier{lock: lock, clock: c, pulse: p, answers: make(chan answer, mostFlights)}
+	amender, _ := lock.(Amender)
+	return &courier{lock: lock, clock: c, pulse: p, amender: amender, answers: make(chan answer, mostFlights+mostAmendments)}
 }
 
 // busy reports whether an answer to the last request is waited for.
@@ -102,15 +122,21 @@ func (c *courier) writing() bool {
 	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op != opRead })
 }
 
+// replacing reports whether the outcome of a write that replaces a version is still
+// to come.
+func (c *courier) replacing() bool {
+	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op != opRead && f.before == nil })
+}
+
 // acquiring reports whether an acquisition is under way.
 func (c *courier) acquiring() bool {
 	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op == opAcquire })
 }
 
-// room reports whether another request may be sent. Where none may, the oldest
-// one is canceled.
+// room reports whether another request may be sent that is no amendment. Where none
+// may, the oldest one is canceled.
 func (c *courier) room() bool {
-	if len(c.flights) < mostFlights {
+	if len(c.flights)-c.amendments() < mostFlights {
 		return true
 	}
 	c.flights[0].gaveUp = true
@@ -130,13 +156,22 @@ func (c *courier) send(ctx context.Context, r request) {
 	}
 	f := &flight{request: r, sent: sent, cancel: cancel}
 	c.flights, c.newest = append(c.flights, f), f
+	if false {
+	}
 	c.noteDeadline()
+	if r.op != opRead && r.before == nil {
+		c.root, c.broken = sent.awake, false
+	}
+	amender := c.amender
 	c.wait.Go(func() {
 		defer cancel()
 		a := answer{request: r, sent: sent, flight: f}
-		if r.op == opRead {
+		switch {
+		case r.op == opRead:
 			a.snapshot, a.err = c.lock.Read(ctx)
-		} else {
+		case r.before != nil:
+			a.snapshot, a.err = amender.Amend(ctx, *r.before, r.record)
+		default:
 			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
 		}
 		a.end = time.Now()
@@ -154,12 +189,26 @@ func (c *courier) received(a answer) answer {
 	if a.flight.gaveUp && errors.Is(a.err, context.Canceled) {
 		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
+	a.op = a.flight.op
 	if a.err == nil || a.conflict() {
-		c.took = a.end.Sub(a.sent.awake)
+		c.took, c.heard = a.end.Sub(a.sent.awake), a.end
+		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
+	a.breaks = c.judgeChain(a)
 	c.pulse.received()
 	c.noteDeadline()
 	return a
+}
+
+// renewals makes acquisitions under way renewals of the term that one of them won.
+// Where one of them may still replace the record, nothing amends that.
+func (c *courier) renewals() {
+	c.broken = c.broken || c.replacing()
+	for _, f := range c.flights {
+		if f.op == opAcquire {
+			f.op = opRenew
+		}
+	}
 }
 
 // forget has nothing wait for the last request any more: what it asks is known.
@@ -177,11 +226,16 @@ func (c *courier) noteDeadline() {
 // end is when a request is over at the latest.
 func (f *flight) end() time.Time { return f.sent.awake.Add(f.limit) }
 
+// dialAndAnswer is how long a request may take that may have to wait for a dial: no
+// more than a RenewDeadline for each of the two. To end it sooner would cost the
+// connection, and with it all that the next request could use.
+func (t Timing) dialAndAnswer() time.Duration { return 2 * t.RenewDeadline }
+
 // patience is how long a request may go without an answer until another one
 // overtakes it: half as long again as the last answer took, so that a server
 // that is slow is not asked twice.
 func (c *courier) patience(t Timing) time.Duration {
-	return max(t.AttemptTimeout, min(c.took*3/2, t.RenewDeadline/2))
+	return max(t.AttemptTimeout, min(c.took*3/2, max(c.took*9/8, t.RenewDeadline/2)))
 }
 
 // cancel ends all requests that are under way. A write may have landed.
@@ -191,25 +245,26 @@ func (c *courier) cancel() {
 	}
 }
 
-// cancelReads ends the reads that are under way.
-func (c *courier) cancelReads() {
+// cut ends those for which do says so, but no amendment: to end one would cost a
+// connection to a slow server, and its answer is waited for nowhere.
+func (c *courier) cut(do func(*flight) bool) {
 	for _, f := range c.flights {
-		if f.op == opRead {
+		if f.before == nil && do(f) {
 			f.cancel()
 		}
 	}
 }
 
 // settle waits until nothing is under way, and returns what came of the writes.
-// Reads are not waited for. Nor are writes for longer than patience: whether they
+// Neither reads nor amendments are waited for. Nor are writes for longer than patience: whether they
 // landed is unknown then. It gives up on a lock that does not keep to its
 // context, and reports whether all is settled.
 func (c *courier) settle(patience time.Duration) (writes []answer, settled bool) {
-	c.cancelReads()
+	c.cut(func(f *flight) bool { return f.op == opRead })
 	c.pulse.until(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for late := false; len(c.flights) > 0; {
+	for late := false; len(c.flights) > c.amendments(); {
 		select {
 		case a := <-c.answers:
 			if a = c.received(a); a.op != opRead {
@@ -220,7 +275,7 @@ func (c *courier) settle(patience time.Duration) (writes []answer, settled bool)
 				return writes, false
 			}
 			late = true
-			c.cancel()
+			c.cut(func(*flight) bool { return true })
 			timer.Reset(patience)
 		}
 	}

@@ -96,10 +96,7 @@ func (r *run) prepareEarly(start time.Duration) time.Duration {
 // round trips: TCP, TLS and its own. The shorter of two counts, for a dial may
 // have been lost.
 func (r *run) measure(a answer) {
-	took := a.end.Sub(a.sent.awake)
-	if a.fresh() {
-		took /= 3
-	}
+	took := a.trip()
 	if r.trips[1] == 0 {
 		r.trips[1] = took
 	}

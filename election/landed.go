@@ -20,7 +20,7 @@ type sentWrite struct {
 type sentWrites []sentWrite
 
 // mostWrites is how many are kept. The oldest is worth the least.
-const mostWrites = 8
+const mostWrites = 8 + mostAmendments
 
 // add notes a write that is sent now.
 func (w *sentWrites) add(r request, sent moment) {
@@ -59,6 +59,19 @@ func (w sentWrites) after(then moment) sentWrites {
 		w = w[1:]
 	}
 	return w
+}
+
+// amending returns those that amend the write which won, as renewals of its term.
+// There are none where another write was sent after that which may replace it.
+func (w sentWrites) amending(won answer) (rest sentWrites) {
+	for _, write := range w.after(won.sent) {
+		if write.before == nil {
+			return nil
+		}
+		write.op = opRenew
+		rest = append(rest, write)
+	}
+	return rest
 }
 
 // answer is what the lock would have answered.

@@ -128,7 +128,8 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 	timing := r.config.Timing
 	l := &leadership{
 		sent:    last.sent,
-		wrote:   last.record,
+		wrote:   won.newest().record,
+		writes:  won.pending,
 		renewAt: last.sent.awake.Add(timing.RenewInterval),
 		retries: timing.renewRetries(),
 		done:    make(chan error, 1),
@@ -142,6 +143,7 @@ func (r *run) begin(ctx context.Context, won victory) *leadership {
 			Previous: won.holder,
 		},
 	}
+	r.courier.renewals()
 	l.work, l.endWork = context.WithCancelCause(r.requests)
 	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.ranOut()) })
 	l.term.trust = l.trust
@@ -259,11 +261,40 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 	if due := r.nextRequest(l, now, left); now.Before(due) {
 		return earliest(until, due)
 	}
-	if r.courier.room() {
+	switch {
+	case r.amendEvery(l, now) > 0, r.goesOnAmending(l):
+		r.amend(l)
+	case r.courier.room():
 		r.keep(l, left)
-		until = earliest(until, r.nextRequest(l, now, left))
+	default:
+		return until
 	}
-	return until
+	return earliest(until, r.nextRequest(l, now, left))
+}
+
+// amendEvery is [courier.amendEvery] for a term.
+func (r *run) amendEvery(l *leadership, now time.Time) time.Duration {
+	if l.held || l.unsure || !r.judge.newest.Version.Exists() {
+		return 0
+	}
+	return r.courier.amendEvery(r.config.Timing, now)
+}
+
+// goesOnAmending reports whether the next renewal amends the last one though that has
+// been answered: it may be that no other connection than that of the amendments is
+// open any more, and to open one takes as long as two answers.
+func (r *run) goesOnAmending(l *leadership) bool {
+	newest := r.judge.newest
+	return r.courier.warm && !r.courier.busy() && r.courier.amender != nil && !l.held && !l.unsure && l.doubt.IsZero() &&
+		newest.Version.Exists() && !newest.Partial && !l.changed(newest.Record)
+}
+
+// amend renews the record of the write before, whose answer is perhaps still to come.
+func (r *run) amend(l *leadership) {
+	before := l.wrote
+	write := r.nextRenewal(l, before, r.config.Timing.dialAndAnswer())
+	write.before = &before
+	r.write(l, write)
 }
 
 // nextRequest is when the next request is due: a renewal, or a read that overtakes
@@ -271,6 +302,9 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 func (r *run) nextRequest(l *leadership, now time.Time, left time.Duration) time.Time {
 	if !r.courier.busy() {
 		return l.renewAt
+	}
+	if every := r.amendEvery(l, now); every > 0 {
+		return r.courier.newest.sent.awake.Add(every)
 	}
 	due := r.courier.newest.sent.awake.Add(r.patience())
 	if over := now.Add(left); over.Sub(due) <= max(r.courier.took, r.config.Timing.AttemptTimeout/8) {
@@ -303,7 +337,7 @@ func earliest(first time.Time, more ...time.Time) time.Time {
 func (r *run) keep(l *leadership, left time.Duration) {
 	base := r.judge.newest
 	if overtaken := r.courier.newest; overtaken != nil {
-		l.doubt, l.unsure = overtaken.sent.awake, true
+		l.doubt, l.unsure, r.courier.warm = overtaken.sent.awake, true, false
 	}
 	if l.unsure {
 		r.courier.send(r.requests, request{op: opRead, since: l.doubt, asOf: base.Version, limit: r.config.Timing.RenewDeadline})
@@ -319,6 +353,20 @@ func (r *run) keep(l *leadership, left time.Duration) {
 // renew puts this term's next renewal in the place of the newest version. It
 // keeps what before says that is not about the holder or its term.
 func (r *run) renew(l *leadership, before Record, limit time.Duration) {
+	write := r.nextRenewal(l, before, limit)
+	write.base, write.since = r.judge.newest.Version, l.doubt
+	r.write(l, write)
+}
+
+// write sends a renewal.
+func (r *run) write(l *leadership, write request) {
+	l.wrote = write.record
+	l.writes.add(write, write.made)
+	r.courier.send(r.requests, write)
+}
+
+// nextRenewal is this term's next renewal, see [run.renew].
+func (r *run) nextRenewal(l *leadership, before Record, limit time.Duration) request {
 	before.AcquireTime, before.Transitions = l.wrote.AcquireTime, l.wrote.Transitions
 	details := r.config.Candidate.details()
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
@@ -331,10 +379,7 @@ func (r *run) renew(l *leadership, before Record, limit time.Duration) {
 	}
 	details.Marks, details.Nonce = r.config.marks(), r.judge.nonce
 	now := r.clock.now()
-	l.wrote = renewal(before, details, lease, now.awake)
-	write := request{op: opRenew, since: l.doubt, base: r.judge.newest.Version, record: l.wrote, made: now, limit: limit}
-	l.writes.add(write, now)
-	r.courier.send(r.requests, write)
+	return request{op: opRenew, record: renewal(before, details, lease, now.awake), made: now, limit: limit}
 }
 
 // returnName puts the holder's name back on a record that a hand has emptied,
@@ -364,6 +409,11 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 		r.note(opRead, a.err)
 	case a.err != nil && !l.writes.pending(a):
 		return // it is known which write won
+	case a.refused():
+		if l.writes.drop(a.flight); a.breaks {
+			l.unsure, l.renewAt, l.doubt = l.unsure || r.courier.replacing(), now, time.Time{}
+		}
+		return
 	default:
 		r.noteWrite(a)
 	}
@@ -526,7 +576,7 @@ func (r *run) loseTerm(l *leadership, cause error) {
 	l.trust.end()
 	l.endWork(cause) // before all that may block
 	l.adoption.end(cause)
-	r.courier.cancel()
+	r.courier.cut(func(*flight) bool { return true })
 	r.telemetry.leading(r.requests, false)
 	r.endTerm(l, cause, r.config.Timing.StopGrace)
 }

@@ -41,6 +41,20 @@ type Lock interface {
 	Describe() Description
 }
 
+// Amender is a Lock that can also replace a record whose version is not known yet,
+// by what it says. By that an elector behind a slow API server renews while the
+// answer to the write before is still on its way.
+type Amender interface {
+	Lock
+
+	// Amend puts record in the place of before, whatever version that has got.
+	// record must differ in RenewTime, and may in Details. It fails with
+	// ErrConflict, having written nothing, unless the record is before, where
+	// Evacuated, Details.Request and Details.Refused do not count: what others ask
+	// for stays. All else is as for Write.
+	Amend(ctx context.Context, before, record Record) (Snapshot, error)
+}
+
 // Description names a lock for people, telemetry and error messages.
 type Description struct {
 	Kind      string // what holds the record, such as "Lease"

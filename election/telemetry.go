@@ -118,6 +118,9 @@ func (t *telemetry) renewal(ctx context.Context, err error) {
 // noteWrite takes in the answer to a write: a conflict is no problem, but how
 // candidates learn from each other.
 func (r *run) noteWrite(a answer) {
+	if a.refused() {
+		return // who goes on without amendments has no problem
+	}
 	if a.op == opRenew {
 		r.telemetry.renewal(r.requests, a.err)
 	}

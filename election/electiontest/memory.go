@@ -84,6 +84,26 @@ func (m *Memory) Write(ctx context.Context, base election.Version, record electi
 	return m.now, nil
 }
 
+// Amend implements election.Amender.
+func (m *Memory) Amend(ctx context.Context, before, record election.Record) (election.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return election.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now.Record
+	if now.AcquireTime.Equal(before.AcquireTime) && now.RenewTime.Equal(before.RenewTime) {
+		before.AcquireTime, before.RenewTime = now.AcquireTime, now.RenewTime
+	}
+	before.Evacuated, before.Details.Request, before.Details.Refused = now.Evacuated, now.Details.Request, now.Details.Refused
+	if !m.now.Version.Exists() || now != before {
+		return election.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, election.ErrConflict)
+	}
+	record.Evacuated, record.Details.Request = now.Evacuated, now.Details.Request
+	m.put(election.Snapshot{Version: election.Version{UID: m.now.Version.UID, Opaque: m}, Record: record})
+	return m.now, nil
+}
+
 // Delete removes the record, as somebody might do by hand. It reports whether
 // there was one.
 func (m *Memory) Delete() bool {

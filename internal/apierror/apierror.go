@@ -23,6 +23,7 @@ const (
 	List   = "list"
 	Create = "create"
 	Update = "update"
+	Patch  = "patch"
 	Delete = "delete"
 	Watch  = "watch"
 )
@@ -130,6 +131,9 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 		return "", election.ErrConflict
 	case http.StatusTooManyRequests:
 		return fmt.Sprintf("the server sheds load: a FlowSchema of its own keeps this %s out of that", o.Kind), nil
+	}
+	if verb == Patch && status.Code == http.StatusUnprocessableEntity {
+		return "", election.ErrConflict // a test of the patch failed
 	}
 	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
 		return "", election.ErrVersionExpired

@@ -121,6 +121,8 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q.Get("labelSelector")) })
 	case r.Method == http.MethodGet:
 		a.answer(w, func() (int, any) { return a.get(r.URL.Path) })
+	case r.Method == http.MethodPatch:
+		a.answer(w, func() (int, any) { return a.patch(r) })
 	default:
 		var o Object
 		if err := json.NewDecoder(r.Body).Decode(&o); err != nil {

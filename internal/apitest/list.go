@@ -75,6 +75,8 @@ func verbOf(r *http.Request) string {
 		return "create"
 	case r.Method == http.MethodPut:
 		return "update"
+	case r.Method == http.MethodPatch:
+		return "patch"
 	case r.Method == http.MethodDelete:
 		return "delete"
 	case isList(r.URL.Path):

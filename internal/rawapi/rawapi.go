@@ -10,6 +10,7 @@ package rawapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -121,6 +122,18 @@ func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 		return nil, o.name.Explain(apierror.Update, err)
 	}
 	return o.send(ctx, apierror.Update, o.request(http.MethodPut).Name(o.name.Name).Body(object))
+}
+
+// Patch changes the object by a JSON patch and returns what now stands. Where one
+// of its tests fails the server changes nothing, which is a conflict. So it is where
+// there is no such object.
+func (o Object[T, P]) Patch(ctx context.Context, patch []record.Operation) (P, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, o.name.Explain(apierror.Patch, err)
+	}
+	req := o.request(http.MethodPatch).SetHeader("Content-Type", string(types.JSONPatchType)).Name(o.name.Name).Body(body)
+	return o.send(ctx, apierror.Patch, req)
 }
 
 func (o Object[T, P]) checkBase(object P) error {

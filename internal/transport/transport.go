@@ -128,24 +128,32 @@ func (t *Transport) CloseConnections() {
 // their own. One is for requests, and one for those that want a connection which
 // is known to be alive: so a request that overtakes a slow one does not take the
 // slow one's connection, when that turns out to be alive, from the request after
-// it. Nor does a watch, which would keep it: the last lane is for those.
+// it. Nor does a watch, which would keep it: a lane is for those. The last lane is for
+// patches, of which a renewal has many under way where the server is slow: they share
+// one connection, by HTTP/2 where the server speaks it, which keeps them in order.
 type pool struct {
 	open  *conns
 	dial  *dialer
 	proxy func(*http.Request) (*url.URL, error)
-	lanes [3]*http.Transport
+	lanes [4]*http.Transport
 	lane  atomic.Int32 // 0 or 1, for requests
 }
 
-const watchLane = 2
+const (
+	watchLane = 2
+	patchLane = 3
+)
 
 // RoundTrip sends one request on an idle connection or a new one.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, lane := req.Context(), p.lane.Load()
 	watches := req.URL.Query().Get("watch") == "true"
 	since, wants := election.WantsLiveConnection(ctx)
-	overtakes := wants && !watches && !p.open.lives(lane, since)
+	patches := req.Method == http.MethodPatch
+	overtakes := wants && !watches && !patches && !p.open.lives(lane, since)
 	switch {
+	case patches:
+		lane = patchLane
 	case watches:
 		lane = watchLane
 	case overtakes:
@@ -183,14 +191,15 @@ func (p *pool) closeIdle() {
 }
 
 func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
-	http1 := new(http.Protocols)
-	http1.SetHTTP1(true)
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(lane == patchLane)
 	dial := func(secure bool) rawDial {
 		return func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return p.dial.get(ctx, lineKey{network, addr, secure}, lane)
+			return p.dial.get(ctx, lineKey{network, addr, secure, lane == patchLane}, lane)
 		}
 	}
-	return &http.Transport{
+	t := &http.Transport{
 		Proxy:                  p.proxy,
 		DialContext:            dial(false),
 		DialTLSContext:         dial(true),
@@ -199,10 +208,13 @@ func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 		IdleConnTimeout:        idleTimeout,
 		MaxIdleConnsPerHost:    mostIdle,
 		MaxResponseHeaderBytes: mostHeaders,
-		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-		Protocols:              http1,
+		Protocols:              protocols,
 		DisableCompression:     p.dial.auth.DisableCompression,
 	}
+	if lane != patchLane {
+		t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	}
+	return t
 }
 
 // proxyAllows refuses several servers behind a proxy, which would get the

@@ -46,7 +46,7 @@ type Lock struct {
 	long   record.LongWarning
 }
 
-var _ election.Lock = (*Lock)(nil)
+var _ election.Amender = (*Lock)(nil)
 
 // New returns the Lock that c describes, or an error that lists what is wrong
 // with c. It does no I/O.

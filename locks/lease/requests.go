@@ -58,6 +58,19 @@ func (l *Lock) Write(ctx context.Context, base election.Version, r election.Reco
 	return l.snapshot(lease), nil
 }
 
+// Amend puts r in the place of before by a JSON patch, which takes the permission
+// to patch the Lease. See election.Amender.
+func (l *Lock) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+	if err := record.Check(r); err != nil {
+		return election.Snapshot{}, l.object.Name().Explain(apierror.Patch, err)
+	}
+	lease, err := l.object.Patch(ctx, record.Amend(before, r))
+	if err != nil {
+		return election.Snapshot{}, err
+	}
+	return l.snapshot(lease), nil
+}
+
 // written returns the object to write.
 func written(base election.Version, r election.Record) (*coordinationv1.Lease, error) {
 	if err := record.Check(r); err != nil {

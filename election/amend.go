@@ -1,0 +1,80 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"errors"
+	"time"
+)
+
+// Behind a slow API server a renewal may be answered so late that the next one,
+// which replaces the version in that answer, is answered too late. There the next
+// ones amend the record of the write before instead, without waiting for its answer.
+// Each amends one record alone, so they land in order, each once or not at all.
+
+// mostAmendments is how many amendments may be under way.
+const mostAmendments = 12
+
+// mostFailures is how often amendments of renewals may fail in a row until no more are
+// sent: something changes what is written, or reorders it.
+const mostFailures = 3
+
+// amendEvery is how long after a write the next one amends it, while its answer is
+// still waited for. It is zero where no amendment is to be sent: two answers fit into
+// a RenewDeadline, the server is silent rather than slow, or an amendment has failed.
+func (c *courier) amendEvery(t Timing, now time.Time) time.Duration {
+	last := c.newest
+	switch {
+	case c.amender == nil, c.broken, last == nil, last.op == opRead, last.record.Details.Waits != "":
+		return 0
+	case 2*c.slowest+t.RenewInterval <= t.RenewDeadline:
+		return 0
+	case now.Sub(latest(c.heard, c.flights[0].sent.awake)) > c.slowest*3/2, c.amendments() >= mostAmendments:
+		return 0
+	}
+	return max(t.spacing(), min(t.RenewInterval, (t.RenewDeadline-c.slowest)*2/3))
+}
+
+// amendments is how many of those under way are amendments.
+func (c *courier) amendments() (n int) {
+	for _, f := range c.flights {
+		if f.before != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// judgeChain notes what an answer says of the amendments that follow the last write
+// which replaced a version: when one write has not landed, none after it does. None of
+// those is waited for then, nor is another sent. It reports whether the answer is of
+// the first amendment that has not landed.
+func (c *courier) judgeChain(a answer) (first bool) {
+	c.warm = a.before != nil && a.err == nil || a.op == opRead && c.warm
+	switch {
+	case a.op == opRead, c.broken, a.sent.awake.Before(c.root):
+	case a.refused():
+		first = true
+		if c.failures++; a.op == opAcquire { // another candidate was faster
+			c.failures = 0
+		}
+		if c.failures == mostFailures || !errors.Is(a.err, ErrConflict) {
+			c.amender = nil
+		}
+	case a.before != nil && a.err == nil:
+		c.failures = 0
+	}
+	if first || a.before == nil && a.conflict() {
+		c.broken = true
+		if c.newest != nil && c.newest.before != nil {
+			c.newest = nil
+		}
+	}
+	return first
+}
+
+// refused reports whether an amendment has not landed, and will not.
+func (a answer) refused() bool {
+	return a.before != nil && (a.conflict() || errors.Is(a.err, ErrForbidden) || errors.Is(a.err, ErrNoAPI))
+}
