@@ -294,7 +294,7 @@ type wire struct {
 type loss struct {
 	holder  string        // of the record that the request writes
 	silence bool          // the candidate hears nothing, else that the connection broke
-	landed  chan struct{} // closed once the request was served
+	landed  chan struct{} // closed once the request was served, or its answer lost
 }
 
 func (w *wire) around(next http.RoundTripper) http.RoundTripper {
@@ -332,11 +332,14 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, req.Context().Err()
 	}
 	resp, err := w.next.RoundTrip(req)
-	if loss == nil || err != nil {
+	if loss == nil {
 		return resp, err
 	}
-	resp.Body.Close()
 	close(loss.landed)
+	if err != nil { // its answer was lost without help
+		return nil, err
+	}
+	resp.Body.Close()
 	if loss.silence {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
