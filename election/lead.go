@@ -274,7 +274,7 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 
 // amendEvery is [courier.amendEvery] for a term.
 func (r *run) amendEvery(l *leadership, now time.Time) time.Duration {
-	if l.held || l.unsure || !r.judge.newest.Version.Exists() {
+	if newest := r.judge.newest; l.held || l.unsure || newest.Partial || !newest.Version.Exists() {
 		return 0
 	}
 	return r.courier.amendEvery(r.config.Timing, now)

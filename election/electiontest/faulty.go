@@ -135,20 +135,34 @@ func (f *Faulty) Read(ctx context.Context) (election.Snapshot, error) {
 
 // Write implements election.Lock.
 func (f *Faulty) Write(ctx context.Context, base election.Version, record election.Record) (election.Snapshot, error) {
+	return f.write(ctx, func(ctx context.Context) (election.Snapshot, error) { return f.lock.Write(ctx, base, record) })
+}
+
+func (f *Faulty) write(ctx context.Context, do func(context.Context) (election.Snapshot, error)) (election.Snapshot, error) {
 	if fault, change := f.now(); fault.Late {
 		go func() {
 			<-change
-			_, _ = f.lock.Write(context.WithoutCancel(ctx), base, record) // nobody waits for what comes of it
+			_, _ = do(context.WithoutCancel(ctx)) // nobody waits for what comes of it
 		}()
 	}
 	if err := f.enter(ctx, "write"); err != nil {
 		return election.Snapshot{}, err
 	}
-	s, err := f.lock.Write(ctx, base, record)
+	s, err := do(ctx)
 	if lost := f.leave(ctx, "write"); lost != nil {
 		return election.Snapshot{}, lost
 	}
 	return s, err
+}
+
+// Amend implements election.Amender, as a write. A lock that is none says that it
+// takes no amendments.
+func (f *Faulty) Amend(ctx context.Context, before, record election.Record) (election.Snapshot, error) {
+	amender, ok := f.lock.(election.Amender)
+	if !ok {
+		return election.Snapshot{}, fmt.Errorf("amending %s: %w", f.lock.Describe(), election.ErrNoAPI)
+	}
+	return f.write(ctx, func(ctx context.Context) (election.Snapshot, error) { return amender.Amend(ctx, before, record) })
 }
 
 // Watch implements election.Lock.

@@ -54,7 +54,10 @@ type LeaseOnlyConfig struct {
 // a migration.
 const Alone Mode = "lease"
 
-var _ election.Guardian = (*LeaseOnly)(nil)
+var (
+	_ election.Guardian = (*LeaseOnly)(nil)
+	_ election.Amender  = (*LeaseOnly)(nil)
+)
 
 const (
 	// lookPatience bounds one look for a legacy ConfigMap.
@@ -120,6 +123,12 @@ func (l *LeaseOnly) Write(ctx context.Context, base election.Version, r election
 		return election.Snapshot{}, err
 	}
 	return l.phased.Write(ctx, base, r)
+}
+
+// Amend is [lease.Lock.Amend]. It takes the Lease for nobody, so it asks for no phase.
+func (l *LeaseOnly) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+	now, err := l.lease.Amend(ctx, before, r)
+	return l.heard(now), err
 }
 
 // mayMix says whether a candidate that knows the Lease alone may campaign. An

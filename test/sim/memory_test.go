@@ -107,6 +107,16 @@ func (l *judged) Write(ctx context.Context, base election.Version, r election.Re
 	return s, err
 }
 
+func (l *judged) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+	l.memory.mu.Lock()
+	defer l.memory.mu.Unlock()
+	s, err := l.Memory.Amend(ctx, before, r)
+	if err == nil {
+		l.memory.world.judge.wrote(l.by, &s.Record)
+	}
+	return s, err
+}
+
 // gated is a lock of a process that may be frozen before each call and after it.
 type gated struct {
 	election.Lock
@@ -123,6 +133,16 @@ func (g gated) Write(ctx context.Context, base election.Version, r election.Reco
 	g.gate.pass()
 	defer g.gate.pass()
 	return g.Lock.Write(ctx, base, r)
+}
+
+func (g gated) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+	amender, ok := g.Lock.(election.Amender)
+	if !ok {
+		return election.Snapshot{}, election.ErrNoAPI
+	}
+	g.gate.pass()
+	defer g.gate.pass()
+	return amender.Amend(ctx, before, r)
 }
 
 func (g gated) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {

@@ -1,0 +1,117 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package electiontest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// The laws of an election.Amender.
+
+func amend(ctx context.Context, l election.Lock, before, r election.Record) (election.Snapshot, error) {
+	return l.(election.Amender).Amend(ctx, before, r)
+}
+
+// renewedRecord is the renewal of r that notes a token, a trace and no refusal.
+func renewedRecord(r election.Record) election.Record {
+	r.RenewTime = r.RenewTime.Add(2 * time.Second)
+	r.Details.Token, r.Details.Refused, r.Details.Seat = 7654321, "", "seat-1"
+	return r
+}
+
+func amended(t *testing.T, ctx context.Context, l election.Lock) {
+	before := suiteRecord("a", 1)
+	before.Details.Request = ""
+	first := mustWrite(t, ctx, l, election.Version{}, before)
+	asked := before
+	asked.Details.Request, asked.Evacuated = `{"holder":"a"}`, "za"
+	mustWrite(t, ctx, l, first.Version, asked) // by somebody else, unknown to the holder
+	want := renewedRecord(before)
+	wrote, err := amend(ctx, l, before, want)
+	if err != nil {
+		t.Fatalf("Amend: %v", err)
+	}
+	want.Details.Request, want.Evacuated = asked.Details.Request, asked.Evacuated
+	if read := mustRead(t, ctx, l); !sameRecord(wrote.Record, want) || !sameRecord(read.Record, want) || wrote.Version.Number != read.Version.Number {
+		t.Fatalf("want %+v\ngot back %+v\nread %+v", want, wrote, read)
+	}
+	if wrote.Version.Number <= first.Version.Number || wrote.Version.UID != first.Version.UID {
+		t.Errorf("version %+v after %+v", wrote.Version, first.Version)
+	}
+	if _, err := l.Write(ctx, wrote.Version, suiteRecord("b", 2)); err != nil {
+		t.Errorf("a write at the version of an amendment: %v", err)
+	}
+}
+
+func amendedOther(t *testing.T, ctx context.Context, l election.Lock) {
+	stands := suiteRecord("a", 1)
+	first := mustWrite(t, ctx, l, election.Version{}, stands)
+	for what, change := range map[string]func(*election.Record){
+		"another holder":            func(r *election.Record) { r.Holder = "b" },
+		"another lease duration":    func(r *election.Record) { r.LeaseDuration += time.Second },
+		"another acquisition":       func(r *election.Record) { r.AcquireTime = r.AcquireTime.Add(time.Microsecond) },
+		"another renewal":           func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) },
+		"another term":              func(r *election.Record) { r.Transitions++ },
+		"another process":           func(r *election.Record) { r.Details.Nonce = "n-2" },
+		"another token":             func(r *election.Record) { r.Details.Token++ },
+		"details of another holder": func(r *election.Record) { r.Details.Holder = "b" },
+	} {
+		before := stands
+		change(&before)
+		if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, election.ErrConflict) {
+			t.Errorf("amending %s: %v, want ErrConflict", what, err)
+		}
+	}
+	if now := mustRead(t, ctx, l); now.Version.Number != first.Version.Number {
+		t.Error("an amendment that conflicted was written")
+	}
+}
+
+func amendedOnce(t *testing.T, ctx context.Context, l election.Lock) {
+	before := suiteRecord("a", 1)
+	mustWrite(t, ctx, l, election.Version{}, before)
+	if _, err := amend(ctx, l, before, renewedRecord(before)); err != nil {
+		t.Fatalf("Amend: %v", err)
+	}
+	if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, election.ErrConflict) {
+		t.Errorf("the same once more: %v, want ErrConflict", err)
+	}
+}
+
+func amendedNothing(t *testing.T, ctx context.Context, l election.Lock) {
+	before := suiteRecord("a", 1)
+	if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, election.ErrConflict) {
+		t.Errorf("amending no record: %v, want ErrConflict", err)
+	}
+}
+
+func oneAmends(t *testing.T, ctx context.Context, l election.Lock) {
+	before := suiteRecord("a", 1)
+	mustWrite(t, ctx, l, election.Version{}, before)
+	var all sync.WaitGroup
+	var landed atomic.Int32
+	for n := range 8 {
+		all.Go(func() {
+			r := renewedRecord(before)
+			r.RenewTime = r.RenewTime.Add(time.Duration(n) * time.Second)
+			_, err := amend(ctx, l, before, r)
+			if err == nil {
+				landed.Add(1)
+			} else if !errors.Is(err, election.ErrConflict) {
+				t.Errorf("Amend: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if landed.Load() != 1 {
+		t.Errorf("%d of 8 amendments of one record landed", landed.Load())
+	}
+}
