@@ -122,7 +122,7 @@ func (j *judge) observeRead(s Snapshot, asOf Version, blind bool, now time.Time)
 }
 
 func (j *judge) take(s Snapshot, now time.Time) {
-	first := !j.known
+	first, halved := !j.known, j.halved(s)
 	j.note(s, now)
 	j.known, j.newest = true, s
 	if !s.Version.Exists() {
@@ -136,6 +136,9 @@ func (j *judge) take(s Snapshot, now time.Time) {
 		longer := max(j.durationOf(j.renewal), j.durationOf(s.Record))
 		j.renewal = s.Record
 		j.renewal.LeaseDuration = longer
+		if halved {
+			j.seen, j.gap = now, true // who had the other half meanwhile, and may lead still, is not known
+		}
 		return
 	}
 	j.written = time.Time{}
@@ -155,6 +158,12 @@ func (j *judge) take(s Snapshot, now time.Time) {
 	if s.Record.Holder != "" {
 		j.lifeSeen = now
 	}
+}
+
+// halved reports whether a part of the record is gone since it was seen last, of a
+// lock whose watches may have left out why.
+func (j *judge) halved(s Snapshot) bool {
+	return !j.exact && s.Partial && j.newest.Version.Exists() && !j.newest.Partial
 }
 
 // stillEmpty reports whether a snapshot's record has no holder, as the one before.

@@ -552,6 +552,59 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead(t *testin
 	})
 }
 
+// TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut: the
+// legacy elector's own lease counts, not that of what is left.
+func TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		a.fail(twinCut, twinCut)
+		time.Sleep(time.Minute)
+		s.put(s.legacy, lasting(theirs("L", 1), 4*twinLease))
+		a.fail(electiontest.Fault{}, electiontest.Fault{})
+		time.Sleep(2 * twinInterval)
+		if got := a.Status().Holder; !strings.Contains(got, "legacy: L") {
+			t.Errorf("the candidate has heard of %q", got)
+		}
+		s.legacy.Delete()
+		time.Sleep(3*twinLease - 2*twinInterval)
+		if len(a.leading) > 0 {
+			t.Error("the candidate leads beside the legacy elector")
+		}
+		time.Sleep(2 * twinLease)
+		if len(a.leading) != 1 {
+			t.Errorf("it has led %d times since the legacy lease has run out", len(a.leading))
+		}
+	})
+}
+
+// TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome unseen: who was
+// cut off cannot know why the other half is gone. It is back before the legacy elector's
+// next renewal, or after it.
+func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome(t *testing.T) {
+	for at := range 8 {
+		twinScenario(t, func(s *twinStage) {
+			a := s.start("a")
+			s.leads(a)
+			a.fail(twinCut, twinCut)
+			s.old("L", false)
+			time.Sleep(time.Minute)
+			refused := electiontest.Fault{Err: errors.New("503")} // so that it asks often
+			a.fail(refused, refused)
+			time.Sleep(time.Minute + time.Duration(at)*twinInterval/8)
+			if got := s.holders(); got != "L, a" {
+				t.Errorf("held by %q", got)
+			}
+			s.legacy.Delete()
+			a.fail(electiontest.Fault{}, electiontest.Fault{})
+			time.Sleep(time.Minute)
+			if len(a.leading) > 0 {
+				t.Error("the candidate leads beside the legacy elector")
+			}
+		})
+	}
+}
+
 var twinFaults = []electiontest.Fault{
 	{}, {}, {}, {}, {Hang: true}, {Mute: true}, {LoseAnswers: true},
 	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},

@@ -205,7 +205,8 @@ var mutants = []mutant{
 		"election/judge.go", `j.freeing(j.seen.Add(j.durationOf(j.renewal)), CauseDeleted)`, `j.freeing(j.seen, CauseDeleted)`,
 		"election/TestS4DeletedIsNotReleased"},
 	{"S4", "who learns only by a read that the record is gone does not wait a whole lease",
-		"election/judge.go", `j.seen, j.gap = now, true`, `_ = now`,
+		"election/judge.go", `j.seen, j.gap = now, true
+		return true`, `return true`,
 		"election/TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease"},
 	{"S4", "the holder makes a deleted record anew at its next renewal only",
 		"election/lead.go", `making it anew", "token", l.term.Token)
@@ -823,6 +824,12 @@ func with(`,
 	{"twin", "what is left of an own record is reclaimed at once",
 		"election/judge.go", `if !j.newest.Partial || j.prior.Holder == ""`, `if true || j.prior.Holder == ""`,
 		"locks/multilock/TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead"},
+	{"twin", "what is left of an own record is waited for as long as the own lease, whatever was between",
+		"election/judge.go", `j.priorSeen.Add(j.durationOf(j.prior))`, `j.priorSeen.Add(j.durationOf(j.renewal))`,
+		"locks/multilock/TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut"},
+	{"twin", "half a record whose other half went unseen is taken as if that had never been another's",
+		"election/judge.go", `if halved {`, `if false && halved {`,
+		"locks/multilock/TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome"},
 	{"twin", "what was written alone counts alone, whatever the phase is by then",
 		"locks/multilock/both.go", `if !b.alone(governing) {`, `if s := (&twinState{governing: governing, alone: true}); s.alone {
 		return b.wrote(s)
