@@ -244,6 +244,31 @@ func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 	}
 }
 
+// TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed, by a hand or by a
+// write that lands late: who held the lock since may live all the same.
+func TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var judge coroner
+		a := s.start("a")
+		a.Leads()
+		backup := s.record()
+		b := s.start("b", judge.heeded)
+		c := s.start("c", judge.heeded, func(c *election.Config) {
+			c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
+		})
+		a.die()
+		close(judge.of("a"))
+		b.Leads()
+		b.link.Set(cut) // it hears of nothing, and leads on
+		s.write(func(r *election.Record) { *r = backup })
+		synctest.Wait()
+		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(interval) })
+		if _, took := c.Leads(); took < lease {
+			t.Errorf("c leads after %v", took)
+		}
+	})
+}
+
 // TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince: others may have
 // come unseen.
 func TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince(t *testing.T) {

@@ -124,6 +124,30 @@ func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 	}
 }
 
+// TestAStopGivesTheLockBackThoughTheFirstReadFails: until a read has told, nobody
+// knows whether the acquisition has landed.
+func TestAStopGivesTheLockBackThoughTheFirstReadFails(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true})
+		a.Start()
+		time.Sleep(time.Second)
+		a.Stop()
+		a.link.Set(electiontest.Fault{Err: errors.New("503")})
+		time.Sleep(3 * time.Second)
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("the holder is %q: no acquisition is to be given back", r.Holder)
+		}
+		a.link.Set(electiontest.Fault{})
+		if err := a.Wait(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if r := s.record(); r.Holder != "" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+	})
+}
+
 // TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack, whichever of the two
 // the loop takes first.
 func TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack(t *testing.T) {

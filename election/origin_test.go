@@ -262,3 +262,43 @@ func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
 		}
 	})
 }
+
+// TestS4AShorterLeaseThatCameLaterShortensNoWait for one that was deleted before it.
+func TestS4AShorterLeaseThatCameLaterShortensNoWait(t *testing.T) {
+	scenario(t, func(s *stage) {
+		c := deletedTwice(s, electiontest.Fault{Mute: true})
+		s.write(func(r *election.Record) {
+			*r = election.Record{Holder: "x", LeaseDuration: time.Second, RenewTime: time.Now()}
+		})
+		s.lock.Delete()
+		time.Sleep(5 * time.Second) // b trusts its term for twice that
+		if r := s.record(); r.Holder != "c" {
+			t.Fatalf("the holder is %q: this tests nothing", r.Holder)
+		}
+		c.link.Set(electiontest.Fault{})
+		if _, took := c.Leads(); took < lease-5*time.Second {
+			t.Errorf("c leads after %v", took)
+		}
+	})
+}
+
+// TestS6NothingIsReleasedWhileAWriteHasNoAnswer, also where the lock does not keep
+// to its context.
+func TestS6NothingIsReleasedWhileAWriteHasNoAnswer(t *testing.T) {
+	scenario(t, func(s *stage) {
+		lock := &stopped{Lock: s.lock, bars: make(chan struct{})}
+		a := s.start("a", func(c *election.Config) { c.Lock = lock })
+		a.Leads()
+		lock.stands.Store(true)
+		time.Sleep(interval + interval/2)
+		a.Stop()
+		time.Sleep(deadline)
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("the holder is %q, while a renewal has no answer", r.Holder)
+		}
+		close(lock.bars)
+		if err := a.Wait(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}

@@ -64,6 +64,23 @@ func TestAWatchTellsWritesAndDeletionInOrder(t *testing.T) {
 	mustWrite(t, l, e.Snapshot.Version, recordOf("e", 5))
 }
 
+// TestS4AWatchSaysThatItLeavesNothingOut, of a deletion too: by that whoever makes
+// the Lease anew knows that it must ask who had it before.
+func TestS4AWatchSaysThatItLeavesNothingOut(t *testing.T) {
+	a, client := newAPIServer(t)
+	l := mustNew(t, client)
+	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	mustWrite(t, l, first.Version, recordOf("b", 2))
+	a.Delete(path)
+	mustWrite(t, l, election.Version{}, recordOf("c", 3))
+	events, _ := watching(t, l, first.Version)
+	for _, what := range []string{"a write", "a deletion", "a creation"} {
+		if e := <-events; !e.Gapless {
+			t.Errorf("%s is told as %+v", what, e)
+		}
+	}
+}
+
 // streaming serves a watch with lines, and then ends it as asked.
 func streaming(end func(w http.ResponseWriter, r *http.Request), lines ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -4,6 +4,9 @@
 package multilock
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -14,18 +17,18 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// TestTheEndOfASilentWatchIsWaitedFor and not asked for over and over: who begins
-// to lead may have heard nothing for long.
-func TestTheEndOfASilentWatchIsWaitedFor(t *testing.T) {
-	none := http.NotFoundHandler()
+// keeperOn is the keeper of a candidate whose requests h answers.
+func keeperOn(t *testing.T, h http.Handler) *keeper {
+	t.Helper()
 	s, err := NewShield(ShieldConfig{
-		Lease:     lease.Config{Client: apitest.Wire(t, none, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:      apitest.Wire(t, none, corev1.SchemeGroupVersion),
-		Apps:      apitest.Wire(t, none, appsv1.SchemeGroupVersion),
+		Lease:     lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(t, h, corev1.SchemeGroupVersion),
+		Apps:      apitest.Wire(t, h, appsv1.SchemeGroupVersion),
 		Candidate: election.Candidate{Identity: "a"},
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
 		Selector:  "app=op",
@@ -33,11 +36,74 @@ func TestTheEndOfASilentWatchIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKeeper(s, func(election.Clearance) {})
+	return newKeeper(s, func(election.Clearance) {})
+}
+
+// TestTheEndOfASilentWatchIsWaitedFor and not asked for over and over: who begins
+// to lead may have heard nothing for long.
+func TestTheEndOfASilentWatchIsWaitedFor(t *testing.T) {
+	k := keeperOn(t, http.NotFoundHandler())
 	stopped := 0
 	k.duty, k.busy = leading, true
 	k.watch = watch{ended: make(chan error), heard: time.Now().Add(-2 * deafAfter), cancel: func() { stopped++ }}
 	if next := k.proceed(t.Context()); !next.After(time.Now()) || stopped == 0 {
 		t.Errorf("it looks again at %v, having stopped the watch %d times", next, stopped)
+	}
+}
+
+// TestM8AWatchGoesOnFromWhereTheLastEnded: what the leader has read or written since
+// does not tell what was between.
+func TestM8AWatchGoesOnFromWhereTheLastEnded(t *testing.T) {
+	asked := make(chan string, 1)
+	k := keeperOn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Query().Get("resourceVersion")
+		http.NotFound(w, r)
+	}))
+	k.known, k.record.Number, k.watch.from = true, 14, 10
+	k.startWatch(t.Context())
+	defer k.wait.Wait()
+	if from := <-asked; from != "10" {
+		t.Errorf("it watches from version %s", from)
+	}
+}
+
+// TestM8AWatchThatExpiredHasMissedEvents: a legacy pod may have had the ConfigMap that
+// is gone now. The read comes before the next watch is agreed to.
+func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
+	k := keeperOn(t, http.NotFoundHandler())
+	k.me = me
+	k.begin(&tenure{ctx: t.Context(), done: make(chan error, 1)})
+	_ = k.takeRead(shield(10, true, me), 0, start, start)
+	k.lead()
+	k.watch = watch{ended: make(chan error), cancel: func() {}, from: 10}
+	k.watchEnded(fmt.Errorf("410: %w", election.ErrVersionExpired))
+	if s := k.next(start); s.do != read {
+		t.Fatalf("after the watch it does %v first", s.do)
+	}
+	if err := k.takeRead(absent(0), 10, start, start); !errors.Is(err, ErrLegacy) {
+		t.Errorf("the term goes on: %v", err)
+	}
+}
+
+// TestM10WhoIsNotTrustedAnyMoreLeavesTheShield: another may hold the Lease.
+func TestM10WhoIsNotTrustedAnyMoreLeavesTheShield(t *testing.T) {
+	k := keeperOn(t, http.NotFoundHandler())
+	k.me, k.stage = me, record.Stage{Phase: record.PhaseLegacy, Step: 2}
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	k.begin(&tenure{ctx: ctx, done: done}) // with the zero term, which nobody trusts
+	_ = k.takeRead(shield(10, true, me), 0, start, start)
+	k.lead()
+	cancel(election.ErrStopped)
+	k.finish()
+	defer k.wait.Wait()
+	_ = k.proceed(t.Context())
+	select {
+	case err := <-done:
+		if !errors.Is(err, election.ErrStopped) {
+			t.Errorf("it left with %v", err)
+		}
+	default:
+		t.Error("it has not left")
 	}
 }

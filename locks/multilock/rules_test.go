@@ -215,6 +215,14 @@ func TestM4LegacyOwnersThatWereMetAreCountedToo(t *testing.T) {
 	}
 }
 
+func TestM4LegacyOwnersThatOthersMetAreCountedToo(t *testing.T) {
+	r := shield(2, false, me)
+	r.Shield.Seen = []ownerref.Owner{legacy}
+	if seen := holder(r).seen(); len(seen) != 1 || seen[0].UID != legacy.UID {
+		t.Errorf("it counts %v", seen)
+	}
+}
+
 func TestM5TheShieldIsArmedByACountThatCameAfterIt(t *testing.T) {
 	s := holder(absent(1))
 	s.tallies()

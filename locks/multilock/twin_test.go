@@ -546,6 +546,40 @@ func (i *interrupted) Read(ctx context.Context) (election.Snapshot, error) {
 	return i.Memory.Read(ctx)
 }
 
+// overtaken calls after once, right after its first read.
+type overtaken struct {
+	*electiontest.Memory
+	after func()
+}
+
+func (o *overtaken) Read(ctx context.Context) (election.Snapshot, error) {
+	s, err := o.Memory.Read(ctx)
+	if after := o.after; after != nil {
+		o.after = nil
+		after()
+	}
+	return s, err
+}
+
+// TestAReadThatANewerStateOvertookIsMadeAgain: it does not mean that the history
+// went back, and would give a number out twice.
+func TestAReadThatANewerStateOvertookIsMadeAgain(t *testing.T) {
+	p := newPair(t)
+	p.put(p.legacy, ours("a", 1))
+	p.put(p.governing, ours("a", 1))
+	late := &overtaken{Memory: p.legacy}
+	twin := twinOf(p.governing, late)
+	var newer election.Snapshot
+	late.after = func() {
+		p.put(p.legacy, ours("b", 2))
+		p.put(p.governing, ours("b", 2))
+		newer = p.read(twin)
+	}
+	if s := p.read(twin); s.Record.Holder != "b" || s.Version.Number != newer.Version.Number {
+		t.Errorf("read %+v after %+v", s, newer)
+	}
+}
+
 // TestADeletionThatOnlyAReadToldOfIsNews, though no version came after it.
 func TestADeletionThatOnlyAReadToldOfIsNews(t *testing.T) {
 	for name, gone := range map[string]func(*pair){

@@ -4,13 +4,17 @@
 package ownerref
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/internal/apitest"
 )
 
 // silent runs f in a bubble of virtual time, in which a census with M11's
@@ -59,6 +63,37 @@ func TestTheSilenceRunsFromTheOwnFirstSight(t *testing.T) {
 		}
 		if got := text(w.takeFor(c, time.Second)); got != presumed {
 			t.Errorf("after 60 s: %s", got)
+		}
+	})
+}
+
+// lateHearts answers reads of heartbeats a while after it has looked.
+type lateHearts struct {
+	http.Handler
+	by *time.Duration
+}
+
+func (l lateHearts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.Handler.ServeHTTP(w, r)
+	if strings.HasPrefix(r.URL.Path, heartsPath) {
+		time.Sleep(*l.by)
+	}
+}
+
+// TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard: the node may be heard of meanwhile.
+func TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard(t *testing.T) {
+	silent(t, func(w *world, _ *Census) {
+		var by time.Duration
+		c := w.census(0, func(c *CensusConfig) {
+			c.Coordination = apitest.Wire(t, lateHearts{w, &by}, coordinationv1.SchemeGroupVersion)
+		})
+		w.take(c)
+		w.takeFor(c, 55*time.Second)
+		by = 5 * time.Second
+		time.AfterFunc(2*time.Second, func() { w.pulse("n1") })
+		time.Sleep(time.Second)
+		if got := text(w.take(c)); got != standing {
+			t.Errorf("after 56 s of silence: %s", got)
 		}
 	})
 }
