@@ -26,7 +26,8 @@ const mostDials = 2
 //
 // A dial to which no kernel answers is given up soon. One whose handshake is slow
 // goes on, while the other dial to that server is given up for a next one, each
-// time after twice as long. Safe for concurrent use.
+// time after twice as long. A server that refuses rests a little longer each time,
+// as long as another dial may bring a connection. Safe for concurrent use.
 type line struct {
 	options Options
 	servers []server
@@ -36,12 +37,13 @@ type line struct {
 	waiting []*waiter // those who came first are served first
 	dials   []*dial   // under way, oldest first
 	spare   []spare
-	changed chan struct{} // closed when a dial ends
+	changed chan struct{} // closed when a dial ends, or a waiter goes who had the right to what is spare
 	started int           // dials so far
 	last    time.Time     // when the last one started
 	tries   []int         // dials to each server since one brought a connection
 	errs    []error       // the last of each server
 	refused []int         // how often each server has refused
+	rests   []time.Time   // when a server that refused may be dialed again
 	next    time.Duration // from one dial to another that competes with it
 	connect time.Duration // how long a kernel may take to answer
 	give    time.Duration // when a slow dial makes room for another
@@ -84,7 +86,7 @@ var errSlow = errors.New("gave way to another dial")
 
 func newLine(o Options, servers []server, open dialFunc) *line {
 	l := &line{options: o, servers: servers, open: open, changed: make(chan struct{}),
-		tries: make([]int, len(servers)), errs: make([]error, len(servers)), refused: make([]int, len(servers))}
+		tries: make([]int, len(servers)), errs: make([]error, len(servers)), refused: make([]int, len(servers)), rests: make([]time.Time, len(servers))}
 	l.reset(0, 0)
 	return l
 }
@@ -108,6 +110,9 @@ func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 	l.waiting = append(l.waiting, me)
 	defer func() {
 		l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool { return w == me })
+		if len(l.spare) > 0 { // which whoever comes next may have now
+			l.wake()
+		}
 		l.mu.Unlock()
 	}()
 	before := slices.Clone(l.refused)
@@ -170,23 +175,29 @@ func (l *line) launch(ctx context.Context, now time.Time) time.Duration {
 				return due.Sub(now)
 			}
 		}
-		to, ok := l.way()
+		to, ok, rested := l.way(now)
 		if !ok {
-			return l.yield(now)
+			return min(rested, l.yield(now))
 		}
 		l.start(ctx, to, now)
 	}
 }
 
 // way is the server to dial next: the nearest of those that were tried least, and
-// have room.
-func (l *line) way() (to int, ok bool) {
+// have room. One that refused rests first, while a dial is under way. If there is
+// none, it returns when one will have rested.
+func (l *line) way(now time.Time) (to int, ok bool, rested time.Duration) {
+	rested = l.options.Patience
 	for i, tries := range l.tries {
-		if l.underWay(i) < mostDials && (!ok || tries < l.tries[to]) {
+		switch rests := l.rests[i].Sub(now); {
+		case l.underWay(i) == mostDials:
+		case len(l.dials) > 0 && rests > 0:
+			rested = min(rested, rests)
+		case !ok || tries < l.tries[to]:
 			to, ok = i, true
 		}
 	}
-	return to, ok
+	return to, ok, rested
 }
 
 func (l *line) underWay(to int) (n int) {
@@ -198,10 +209,17 @@ func (l *line) underWay(to int) (n int) {
 	return n
 }
 
-// yield gives up the youngest dial if it has had its time, for another one, which
-// gets twice as much. It returns when to look again.
+// yield gives up the youngest dial to a server that has no room, if it has had its
+// time, for another one, which gets twice as much. It returns when to look again.
 func (l *line) yield(now time.Time) time.Duration {
-	youngest := l.dials[len(l.dials)-1]
+	i := len(l.dials) - 1
+	for i >= 0 && l.underWay(l.dials[i].server) < mostDials {
+		i--
+	}
+	if i < 0 {
+		return l.options.Patience
+	}
+	youngest := l.dials[i]
 	if left := youngest.start.Add(l.give).Sub(now); left > 0 {
 		return left
 	}
@@ -236,6 +254,10 @@ func (l *line) run(ctx context.Context, d *dial, connect time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dials = slices.DeleteFunc(l.dials, func(other *dial) bool { return other == d })
+	if err == nil && errors.Is(context.Cause(ctx), errAborted) { // it was closed already, or was to be
+		_ = conn.Close()
+		err = errAborted
+	}
 	if err == nil {
 		clear(l.tries)
 		l.keep(conn)
@@ -243,6 +265,11 @@ func (l *line) run(ctx context.Context, d *dial, connect time.Duration) {
 	} else {
 		l.failed(d, err, context.Cause(ctx))
 	}
+	l.wake()
+}
+
+// wake has all that wait look again. The caller holds mu.
+func (l *line) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -272,6 +299,7 @@ func (l *line) failed(d *dial, err, cause error) {
 	case errors.Is(err, context.DeadlineExceeded):
 	default:
 		l.refused[d.server]++
+		l.rests[d.server] = time.Now().Add(min(time.Duration(max(1, l.tries[d.server]))*l.options.DialInterval, l.options.AttemptTimeout))
 		l.last = time.Time{} // the next server is asked at once
 	}
 }

@@ -6,6 +6,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ type network struct {
 	connect   func(k int32) time.Duration // until the kernel answers dial k, counted from 1
 	handshake func(dials int32) time.Duration
 	refuse    atomic.Bool
+	refuses   func(k int32, addr string) bool // after a millisecond; nil if none does
 
 	dials, now, most atomic.Int32
 
@@ -64,6 +66,9 @@ func (n *network) line(t *testing.T, o Options, servers ...string) *line {
 			n.mu.Unlock()
 			if n.refuse.Load() {
 				return nil, errRefused
+			}
+			if n.refuses != nil && n.refuses(k, to.addr) {
+				return nil, errors.Join(pause(ctx, time.Millisecond), errRefused)
 			}
 			if n.connect != nil {
 				if err := under(n.connect(k), ctx); err != nil {
@@ -271,5 +276,51 @@ func TestASpareConnectionServesNoRequestThatWantsAYoungerOne(t *testing.T) {
 			t.Fatalf("a connection after %v, %v", time.Since(began), err)
 		}
 		_ = conn.Close()
+	})
+}
+
+// TestARefusalIsNotAnsweredInHaste while another dial, to that server or to another
+// one, goes on without an answer.
+func TestARefusalIsNotAnsweredInHaste(t *testing.T) {
+	for name, servers := range map[string][]string{"one server": nil, "another hangs": {"b"}, "another refuses too": {"b", "c"}} {
+		for _, waiting := range []int{1, 4} {
+			t.Run(fmt.Sprint(name, ", ", waiting, " waiting"), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					n := &network{handshake: always(never), refuses: func(k int32, addr string) bool {
+						return addr == "a" && (len(servers) > 0 || k > 1) || addr == "c"
+					}}
+					l := n.line(t, Options{}, servers...)
+					for range waiting {
+						go func() { _, _ = in(t, l, 10*time.Second) }()
+					}
+					time.Sleep(11 * time.Second)
+					if got, most := n.dials.Load(), int32(1+len(servers))*60; got > most {
+						t.Errorf("%d dials in 10s, want %d at most", got, most)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestADialThatSucceedsAsItIsAbortedBringsNoConnection: that may be closed already.
+func TestADialThatSucceedsAsItIsAbortedBringsNoConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var conn net.Conn
+		l := newLine(calm().WithDefaults(), []server{{addr: "a"}}, dialFunc{raw: func(context.Context, server) (net.Conn, error) {
+			time.Sleep(time.Second)
+			conn, _ = net.Pipe()
+			return conn, nil
+		}})
+		_, _ = in(t, l, 500*time.Millisecond)
+		l.abort()
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		if len(l.spare) > 0 {
+			t.Fatal("it is spare")
+		}
+		if _, err := conn.Write([]byte{1}); err == nil {
+			t.Error("it is open")
+		}
 	})
 }
