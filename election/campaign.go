@@ -340,7 +340,7 @@ func (r *run) overtake(c *campaign) {
 // answered takes in an answer and reports whether it won the lock.
 func (r *run) answered(c *campaign, a answer) bool {
 	now := time.Now()
-	if a.op == opRead && errors.Is(a.err, context.Canceled) {
+	if a.op == opRead && !a.newest && errors.Is(a.err, context.Canceled) {
 		return false
 	}
 	if a.refused() && !a.breaks {
@@ -368,7 +368,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	}
 	if a.op == opRead {
 		r.answeredRead(c, a, now)
-		return r.won(c, now)
+		return r.shows(a) && r.won(c, now)
 	}
 	if a.refused() {
 		c.writes.drop(a.flight)

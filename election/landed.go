@@ -43,6 +43,12 @@ func (w sentWrites) landed(s Snapshot) (sentWrite, bool) {
 	return sentWrite{}, false
 }
 
+// shows reports whether a read itself has shown the newest version that is known.
+// What a watch alone has told confirms nothing (S6).
+func (r *run) shows(a answer) bool {
+	return a.err == nil && a.snapshot.Version.Number == r.judge.newest.Version.Number
+}
+
 // pending reports whether nothing newer is known than what an answer says.
 func (w sentWrites) pending(a answer) bool {
 	return slices.ContainsFunc(w, func(write sentWrite) bool { return write.op == a.op && write.sent == a.sent })

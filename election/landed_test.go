@@ -83,3 +83,137 @@ func TestS1ARenewalThatFailsExtendsNothing(t *testing.T) {
 		s.want("the term ends", took, deadline)
 	})
 }
+
+// TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition either.
+func TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a", func(c *election.Config) { c.Lock = coarse{c.Lock, 0} })
+		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		a.Start()
+		time.Sleep(time.Minute)
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+		a.Idles()
+	})
+}
+
+// lame is a lock whose watches work, and of which nothing else is heard once lame
+// is set: reads fail with err, and the answers to writes that land get lost.
+type lame struct {
+	election.Lock
+	err  error
+	lame atomic.Bool
+}
+
+func (l *lame) Read(ctx context.Context) (election.Snapshot, error) {
+	if l.lame.Load() {
+		return election.Snapshot{}, l.err
+	}
+	return l.Lock.Read(ctx)
+}
+
+func (l *lame) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	s, err := l.Lock.Write(ctx, base, r)
+	if l.lame.Load() && err == nil {
+		<-ctx.Done()
+		return election.Snapshot{}, ctx.Err()
+	}
+	return s, err
+}
+
+// TestS6AWatchThatShowsAnAcquisitionConfirmsNothing, whatever reads say meanwhile.
+func TestS6AWatchThatShowsAnAcquisitionConfirmsNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		var lock *lame
+		b := s.start("b", func(c *election.Config) {
+			lock = &lame{Lock: c.Lock, err: errors.New("503")}
+			c.Lock = lock
+		})
+		lock.lame.Store(true)
+		a.Stop()
+		time.Sleep(deadline)
+		if r := s.record(); r.Holder != "b" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+		b.Idles()
+	})
+}
+
+// TestS6AWatchThatShowsARenewalConfirmsNothing, though a read is answered right
+// after it, which was made before.
+func TestS6AWatchThatShowsARenewalConfirmsNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var lock *late
+		a := s.start("a", func(c *election.Config) {
+			lock = &late{Lock: c.Lock}
+			c.Lock = lock
+		})
+		term, _ := a.Leads()
+		lock.late.Store(true)
+		passes := 2*interval + time.Second + time.Millisecond // until the answer to the read that overtakes it
+		time.Sleep(passes)
+		if r := s.record(); r.Details.Token == 0 {
+			t.Error("no renewal has landed")
+		}
+		s.want("trust ends", term.TrustedFor(), deadline-passes)
+		lock.late.Store(false)
+	})
+}
+
+// late is a lock to which writes take longer than a read waits for, and from which
+// answers take a second; those to writes get lost.
+type late struct {
+	election.Lock
+	late atomic.Bool
+}
+
+func (l *late) Read(ctx context.Context) (election.Snapshot, error) {
+	s, err := l.Lock.Read(ctx)
+	if l.late.Load() {
+		time.Sleep(time.Second)
+	}
+	return s, err
+}
+
+func (l *late) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	if !l.late.Load() {
+		return l.Lock.Write(ctx, base, r)
+	}
+	time.Sleep(interval + time.Second/2)
+	_, _ = l.Lock.Write(ctx, base, r)
+	<-ctx.Done()
+	return election.Snapshot{}, ctx.Err()
+}
+
+// TestALockWhoseReadsAreCanceledIsNotReadInHaste, as where a client below it has
+// been closed.
+func TestALockWhoseReadsAreCanceledIsNotReadInHaste(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var lock *closed
+		a := s.candidate("a", func(c *election.Config) {
+			lock = &closed{Lock: c.Lock}
+			c.Lock = lock
+		})
+		a.Start()
+		time.Sleep(time.Minute)
+		if n := lock.reads.Load(); n > 60 {
+			t.Errorf("%d reads in a minute", n)
+		}
+	})
+}
+
+// closed is a lock of which each read is canceled, but for so many that a test ends.
+type closed struct {
+	election.Lock
+	reads atomic.Int64
+}
+
+func (l *closed) Read(ctx context.Context) (election.Snapshot, error) {
+	if l.reads.Add(1) > 10000 {
+		return l.Lock.Read(ctx)
+	}
+	return election.Snapshot{}, context.Canceled
+}

@@ -452,7 +452,9 @@ func (r *run) readLeading(l *leadership, a answer, now time.Time) {
 		l.renewAt = latest(l.renewAt, now.Add(r.config.Timing.RenewInterval/10))
 	}
 	l.denied = nil
-	r.confirm(l, now)
+	if r.shows(a) {
+		r.confirm(l, now)
+	}
 }
 
 // confirm takes in that a read has shown a write of this term whose answer has not
