@@ -347,7 +347,8 @@ func (r *run) answered(c *campaign, a answer) bool {
 		c.writes.drop(a.flight)
 		return false // so did an earlier one
 	}
-	if a.op == opRenew || a.op == opRelease { // of the last term, whose end has not waited for it any longer
+	// One of the last term, whose end has not waited for it any longer, begins none.
+	if a.op == opRenew || a.op == opRelease || a.op == opAcquire && !c.writes.pending(a) {
 		r.answeredRelease(a)
 		c.unsure, c.retryAt = true, now
 		return false

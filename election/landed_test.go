@@ -8,6 +8,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
@@ -186,6 +187,42 @@ func (l *late) Write(ctx context.Context, base election.Version, r election.Reco
 	_, _ = l.Lock.Write(ctx, base, r)
 	<-ctx.Done()
 	return election.Snapshot{}, ctx.Err()
+}
+
+// TestS8AnAnswerOfAFormerTermWinsNothing: the lock does not keep to its context, and
+// the term that the write began has ended.
+func TestS8AnAnswerOfAFormerTermWinsNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		answers := make(chan struct{})
+		a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
+		a.Leads() // by a read
+		s.write(func(r *election.Record) { r.Holder, r.RenewTime = "x", time.Now() })
+		a.Loses()
+		time.Sleep(deadline / 2)
+		news := a.Subscribe(s.T.Context())
+		close(answers)
+		synctest.Wait()
+		select {
+		case t := <-news:
+			s.T.Errorf("%v, with token %d", t.Change, t.Status.Term.Token)
+		default:
+		}
+	})
+}
+
+// deaf is a lock whose first write is answered only when answers is closed.
+type deaf struct {
+	election.Lock
+	answers chan struct{}
+	writes  atomic.Int64
+}
+
+func (l *deaf) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	s, err := l.Lock.Write(ctx, base, r)
+	if l.writes.Add(1) == 1 {
+		<-l.answers
+	}
+	return s, err
 }
 
 // TestALockWhoseReadsAreCanceledIsNotReadInHaste, as where a client below it has

@@ -386,6 +386,9 @@ var mutants = []mutant{
 		"election/lead.go", `case !r.judge.holds():`, `case false:`,
 		"election/TestS7ANewerTokenEndsTheTermAtOnce"},
 
+	{"S8", "a late answer to the acquisition of a former term begins another",
+		"election/campaign.go", ` || a.op == opAcquire && !c.writes.pending(a) {`, ` {`,
+		"election/TestS8AnAnswerOfAFormerTermWinsNothing"},
 	{"S8", "the token stays the same",
 		"election/lead.go", `cmp.Or(last.snapshot.Version.Token, last.snapshot.Version.Number)`, `cmp.Or[uint64](1)`,
 		"election/TestS8TokensGrowAcrossDeletionAndForTheSameHolder"},
