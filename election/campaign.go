@@ -22,6 +22,7 @@ type campaign struct {
 	timing Timing
 
 	unsure     bool             // nothing is written before a read has told how things are
+	unsureAt   time.Time        // since when; only a read that was sent then or later tells
 	wish       bool             // a read would be good, but nothing waits for it
 	wishAt     time.Time        // no read that nothing waits for before this
 	retryAt    time.Time        // no read before this
@@ -332,7 +333,7 @@ func (r *run) overtake(c *campaign) {
 	c.doubt, c.blind = slow.sent.awake, true
 	r.outage.miss(slow.request, slow.sent)
 	if slow.op == opAcquire {
-		c.unsure = true
+		c.unsure, c.unsureAt = true, time.Now()
 		c.claimAt = slow.sent.awake.Add(r.config.Timing.spacing())
 	}
 }
@@ -350,7 +351,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	// One of the last term, whose end has not waited for it any longer, begins none.
 	if a.op == opRenew || a.op == opRelease || a.op == opAcquire && !c.writes.pending(a) {
 		r.answeredRelease(a)
-		c.unsure, c.retryAt = true, now
+		c.unsure, c.unsureAt, c.retryAt = true, now, now
 		return false
 	}
 	failed := a.err != nil && !a.conflict()
@@ -373,7 +374,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	}
 	if a.refused() {
 		c.writes.drop(a.flight)
-		c.unsure, c.retryAt = true, now
+		c.unsure, c.unsureAt, c.retryAt = true, now, now
 		return false
 	}
 	r.noteWrite(a)
@@ -382,7 +383,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 		return true
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
-	c.unsure, c.retryAt, c.denied = true, now, nil
+	c.unsure, c.unsureAt, c.retryAt, c.denied = true, now, now, nil
 	if a.conflict() {
 		c.writes.drop(a.flight)
 		c.denied = &a.base
@@ -420,7 +421,7 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 	r.measure(a)
 	c.retries.reset()
 	news := r.observeRead(a, c.blind, now)
-	if a.newest || news {
+	if news || !a.sent.awake.Before(c.unsureAt) {
 		c.unsure = false
 	}
 	if r.stands(c.denied) {

@@ -6,6 +6,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -253,4 +254,24 @@ func (l *closed) Read(ctx context.Context) (election.Snapshot, error) {
 		return l.Lock.Read(ctx)
 	}
 	return election.Snapshot{}, context.Canceled
+}
+
+// TestALockIsTakenBackThoughEachAnswerIsOvertaken, as where an API server takes more
+// than half a RenewDeadline for each: one that was overtaken tells how things are, too.
+func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
+	for _, timing := range []election.Timing{{}, longTiming, {LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}} {
+		t.Run(fmt.Sprint(timing.RenewDeadline), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a", func(c *election.Config) { c.Timing = timing })
+				a.Leads()
+				deadline := a.Timing().RenewDeadline
+				a.link.Set(electiontest.Fault{Delay: deadline * 3 / 10})
+				a.Loses()
+				if _, took := a.Leads(); took > 2*deadline {
+					t.Errorf("a leads again after %v", took)
+				}
+				a.link.Set(electiontest.Fault{})
+			})
+		})
+	}
 }
