@@ -275,3 +275,44 @@ func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
 		})
 	}
 }
+
+// TestALateAnswerToARenewalThatAReadHasShownSaysNothing: the next one is not sent
+// any sooner for it.
+func TestALateAnswerToARenewalThatAReadHasShownSaysNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var lock *tardy
+		a := s.start("a", func(c *election.Config) {
+			lock = &tardy{Lock: c.Lock}
+			c.Lock = lock
+		})
+		a.Leads()
+		lock.writes.Store(0)
+		time.Sleep(2*interval + interval/2) // by then a read has shown it, and the next has been answered
+		synctest.Wait()
+		if n := lock.writes.Load(); n != 2 || lock.answered.Load() {
+			t.Fatalf("%d writes, and the first is answered: %v", n, lock.answered.Load())
+		}
+		time.Sleep(interval / 4)
+		synctest.Wait()
+		if n := lock.writes.Load(); n != 2 || !lock.answered.Load() {
+			t.Errorf("%d writes, and the first is answered: %v", n, lock.answered.Load())
+		}
+	})
+}
+
+// tardy is a lock that is slow to answer the first of its writes.
+type tardy struct {
+	election.Lock
+	writes   atomic.Int64
+	answered atomic.Bool
+}
+
+func (l *tardy) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	first := l.writes.Add(1) == 1
+	s, err := l.Lock.Write(ctx, base, r)
+	if first && r.Details.Token != 0 {
+		time.Sleep(interval + interval*5/8)
+		l.answered.Store(true)
+	}
+	return s, err
+}

@@ -407,7 +407,7 @@ func (r *run) answeredLeader(l *leadership, a answer) {
 	switch {
 	case a.op == opRead:
 		r.note(opRead, a.err)
-	case a.err != nil && !l.writes.pending(a):
+	case !l.writes.pending(a):
 		return // it is known which write won
 	case a.refused():
 		if l.writes.drop(a.flight); a.breaks {

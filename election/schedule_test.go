@@ -25,6 +25,8 @@ var faults = []electiontest.Fault{
 	{LoseAnswers: true, Mute: true},
 	{Delay: 300 * time.Millisecond},
 	{Delay: 1500 * time.Millisecond},
+	{Delay: 3 * time.Second}, // each answer is overtaken
+	{Delay: 3 * time.Second, LoseAnswers: true},
 	{Err: errors.New("503")},
 }
 
