@@ -180,7 +180,7 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 		select {
 		case <-ctx.Done():
 			stopAlarm()
-			r.withdraw()
+			r.withdraw(c)
 			return victory{}, context.Cause(ctx)
 		case a := <-r.courier.answers:
 			won = r.answered(c, r.courier.received(a))
@@ -201,7 +201,7 @@ func (r *run) campaign(ctx context.Context) (victory, error) {
 			r.died()
 		case err := <-r.left:
 			stopAlarm()
-			r.withdraw()
+			r.withdraw(c)
 			return victory{}, abandoned(err)
 		case f := <-r.farewells:
 			f.over <- f.moot(r.dog.Load()) // the term ended while it was asked to
@@ -491,9 +491,12 @@ func (r *run) follow() {
 // withdraw ends a candidacy. A write on its way may win the lock: it is waited
 // for, and the lock given back, since nobody will lead. So is one that was kept
 // after a term, unless it runs out in any case.
-func (r *run) withdraw() {
+func (r *run) withdraw(c *campaign) {
 	writes, settled := r.courier.settle(r.patience())
 	won, unknown := false, false
+	if n := len(c.writes); n > 0 && c.unsure { // no read has told what became of the last one
+		unknown = time.Since(c.writes[n-1].sent.awake) < r.config.Timing.LeaseDuration
+	}
 	for _, a := range writes {
 		if a.op != opAcquire || a.conflict() {
 			continue

@@ -316,3 +316,26 @@ func (l *tardy) Write(ctx context.Context, base election.Version, r election.Rec
 	}
 	return s, err
 }
+
+// TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop: it may have landed, and no read
+// has told.
+func TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop(t *testing.T) {
+	for _, at := range []time.Duration{interval / 2, deadline - time.Second, deadline + time.Second} {
+		scenario(t, func(s *stage) {
+			a := s.start("a")
+			a.Leads()
+			b := s.start("b")
+			b.link.Set(electiontest.Fault{LoseAnswers: true, LoseReads: true})
+			a.Stop()
+			time.Sleep(at)
+			if r := s.record(); r.Holder != "b" {
+				t.Errorf("after %v the holder is %q", at, r.Holder)
+			}
+			b.Stop()
+			b.link.Set(electiontest.Fault{})
+			if err := b.Wait(); err != nil || s.record().Holder != "" {
+				t.Errorf("stopped after %v, the holder is %q: %v", at, s.record().Holder, err)
+			}
+		})
+	}
+}
