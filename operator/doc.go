@@ -11,7 +11,7 @@
 //     controller-runtime, and [Bridge] for electors of client-go.
 //
 // In a pod the zero [Options] will do, with a Role that allows get, list, create,
-// update and watch on leases, and get on configmaps; config/lease of the
+// update, patch and watch on leases, and get on configmaps; config/lease of the
 // repository has it. What goes wrong is logged, to slog's default logger unless
 // the options or the context have another. [Options.AddFlags],
 // [Options.AddGoFlags] and [Options.FromEnvironment] let users change the

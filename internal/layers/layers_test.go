@@ -26,6 +26,7 @@ const (
 	otel       = "go.opentelemetry.io/otel"
 	kubernetes = "k8s.io"
 	pflag      = "github.com/spf13/pflag"
+	jsonpatch  = "gopkg.in/evanphx/json-patch.v4"
 	election   = module + "/election"
 	internal   = module + "/internal"
 	apierror   = internal + "/apierror"
@@ -68,6 +69,7 @@ var house = map[string]row{
 	"operator":          {allowed: []string{election, locks, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}, denied: []string{apitest}},
 	"internal/presence": {allowed: []string{election, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/proof":    {allowed: []string{election, kubernetes, apierror, rawapi, logr, backoff}},
+	"internal/apitest": {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {
 		allowed: []string{election, internal, kubernetes, otel, backoff, logr},
 		denied:  []string{operator, locks, zone, migrate, apitest},

@@ -8,13 +8,15 @@
 //
 // Each operation is one request, without retries and without a rate limit, and
 // is bounded by its context alone. How long an answer may be is the client's to
-// bound, as operator.LeaseLock does; an event of a watch has 4 MiB at most. It needs a Role with these rules, in the
-// Lease's namespace:
+// bound, as operator.LeaseLock does; an event of a watch has 4 MiB at most. It needs
+// a Role with these rules, in the Lease's namespace:
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]
-//	verbs: [get, create, update, watch]
+//	verbs: [get, create, update, patch, watch]
 //
+// Without patch, leadership is lost while the API server takes longer for each answer
+// than half a RenewDeadline. Nothing else is.
 // create cannot be limited to the Lease's name by resourceNames; the others can.
 //
 // # Errors

@@ -117,7 +117,6 @@ type row struct {
 	Losses      float64 // an hour
 	Connections float64 // a minute, by each candidate
 	Requests    float64 // a minute, by each candidate
-	fits        bool    // two answers in a row fit in a RenewDeadline
 }
 
 // candidates is how many contend for each lock.
@@ -162,7 +161,7 @@ func trial(kind string, elect elect, cfg *rest.Config, w weather, timing electio
 	per := span.Minutes() * candidates
 	return row{
 		Kind: kind, Weather: w.Name, Timing: fmt.Sprintf("%d/%d/%d", timing.LeaseDuration/time.Second, timing.RenewDeadline/time.Second, timing.RenewInterval/time.Second),
-		Share: r.led.Seconds() / span.Seconds(), Overlap: r.both, Losses: float64(r.losses) / span.Hours(), fits: 2*w.Most < timing.RenewDeadline,
+		Share: r.led.Seconds() / span.Seconds(), Overlap: r.both, Losses: float64(r.losses) / span.Hours(),
 		Connections: float64(moreConnections-connections) / per, Requests: float64(moreRequests-requests) / per,
 	}, nil
 }
