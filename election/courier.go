@@ -156,8 +156,6 @@ func (c *courier) send(ctx context.Context, r request) {
 	}
 	f := &flight{request: r, sent: sent, cancel: cancel}
 	c.flights, c.newest = append(c.flights, f), f
-	if false {
-	}
 	c.noteDeadline()
 	if r.op != opRead && r.before == nil {
 		c.root, c.broken = sent.awake, false

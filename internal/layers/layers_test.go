@@ -69,7 +69,7 @@ var house = map[string]row{
 	"operator":          {allowed: []string{election, locks, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}, denied: []string{apitest}},
 	"internal/presence": {allowed: []string{election, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/proof":    {allowed: []string{election, kubernetes, apierror, rawapi, logr, backoff}},
-	"internal/apitest": {allowed: []string{kubernetes, jsonpatch}},
+	"internal/apitest":  {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {
 		allowed: []string{election, internal, kubernetes, otel, backoff, logr},
 		denied:  []string{operator, locks, zone, migrate, apitest},
