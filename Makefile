@@ -49,7 +49,7 @@ race: ## The race detector on the library and the examples, and on a minute of 5
 
 .PHONY: e2e
 e2e: ## Tests on a real control plane (the first build of it takes minutes)
-	cd test && go test -v -count=1 -p 1 -timeout 25m ./testbed/ ./e2e/
+	cd test && go test -v -count=1 -p 1 -timeout 40m ./testbed/ ./e2e/
 
 .PHONY: chaos
 chaos: ## Faults of every kind on a real control plane, beside client-go: a seeded selection (10 min)
