@@ -139,8 +139,9 @@ func (c *courier) room() bool {
 	if len(c.flights)-c.amendments() < mostFlights {
 		return true
 	}
-	c.flights[0].gaveUp = true
-	c.flights[0].cancel()
+	oldest := c.flights[slices.IndexFunc(c.flights, func(f *flight) bool { return f.before == nil })]
+	oldest.gaveUp = true
+	oldest.cancel()
 	return false
 }
 
@@ -254,9 +255,9 @@ func (c *courier) cut(do func(*flight) bool) {
 }
 
 // settle waits until nothing is under way, and returns what came of the writes.
-// Neither reads nor amendments are waited for. Nor are writes for longer than patience: whether they
-// landed is unknown then. It gives up on a lock that does not keep to its
-// context, and reports whether all is settled.
+// Neither reads nor amendments are waited for. Nor are writes for longer than
+// patience: whether they landed is unknown then. It gives up on a lock that does not
+// keep to its context, and reports whether all is settled.
 func (c *courier) settle(patience time.Duration) (writes []answer, settled bool) {
 	c.cut(func(f *flight) bool { return f.op == opRead })
 	c.pulse.until(time.Now().Add(2 * patience))
