@@ -213,6 +213,8 @@ func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 	}
 	if lane != patchLane {
 		t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	} else { // a request that ends without an answer leaves the connection open
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: p.dial.options.Patience, PingTimeout: p.dial.options.Patience}
 	}
 	return t
 }

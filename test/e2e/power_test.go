@@ -5,10 +5,14 @@ package e2e_test
 
 import (
 	"context"
+	"net"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/slow"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -75,6 +79,63 @@ func TestWhenTheLeadersZoneLosesPowerTheNextLeadsAsTheLeaseEnds(t *testing.T) {
 	if lag > 2*time.Second {
 		t.Errorf("the follower led %v after the lease had ended, want 2s at most", lag)
 	}
+}
+
+// TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate: the follower's connections die
+// with the zone, and each answer on every other one, also to a TLS handshake, is
+// 1.5 s late.
+func TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate(t *testing.T) {
+	s := newStage(t, testbed.Stacked, "za")
+	led := make(chan election.Term, 1)
+	follower := s.followSlowly(t, "za", 1500*time.Millisecond, led)
+	s.lose(t, "za")
+	last := s.observer.Last()
+	term := <-led
+	lag := term.Began.Sub(last.Seen.Add(lease))
+	t.Logf("the follower led %v after the lease had ended", lag)
+	if lag < -150*time.Millisecond || lag > 8*time.Second {
+		t.Errorf("the follower led %v after the lease had ended, want 0 to 8s", lag)
+	}
+	if follower.Status().State != election.StateLeader {
+		t.Errorf("it is a %s", follower.Status().State)
+	}
+}
+
+// followSlowly starts a follower in the test process, which hears of the apiserver of
+// zone first, and of each one with that delay.
+func (s *stage) followSlowly(t *testing.T, zone string, delay time.Duration, led chan<- election.Term) *election.Elector {
+	t.Helper()
+	var servers []string
+	for _, z := range []string{zone, "zb", "zc"} {
+		servers = append(servers, s.RESTConfig(z).Host)
+	}
+	cfg := s.RESTConfig(zone)
+	cfg.Dial = slow.Answers{Least: delay, Most: delay}.Dial((&net.Dialer{}).DialContext, func() {})
+	lock, err := operator.LeaseLock(cfg, election.Timing{}, "default", "lock", operator.LockOptions{Servers: servers})
+	must(t, err)
+	e, err := election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: "slow"}})
+	must(t, err)
+	changes := e.Subscribe(s.ctx)
+	ctx, stop := context.WithCancel(s.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- e.Run(ctx, func(ctx context.Context, term election.Term) error {
+			led <- term
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		must(t, <-ended)
+	})
+	for c := range changes {
+		if c.Status.Holder == "leader" {
+			break
+		}
+	}
+	time.Sleep(10 * time.Second) // until its watch and its connections are as they will be
+	return e
 }
 
 // Apiservers that list all etcd members ask a dead one too, each with

@@ -18,6 +18,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/slow"
 )
 
 // elect runs one candidate until ctx ends. It calls lead for each term, with a
@@ -124,7 +125,7 @@ const candidates = 2
 
 // trial has candidates of one kind contend for a lock, and measures them for as
 // long as span once they have had warm.
-func trial(kind string, elect elect, cfg *rest.Config, w weather, timing election.Timing, warm, span time.Duration) (row, error) {
+func trial(kind string, elect elect, cfg *rest.Config, w slow.Answers, timing election.Timing, warm, span time.Duration) (row, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -137,7 +138,7 @@ func trial(kind string, elect elect, cfg *rest.Config, w weather, timing electio
 	}
 	for i := range candidates {
 		mine := rest.CopyConfig(cfg)
-		mine.Dial = w.dial(cfg.Dial, c)
+		mine.Dial = w.Dial(cfg.Dial, func() { c.add(0, 1) })
 		mine.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
 				c.add(1, 0)

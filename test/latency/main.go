@@ -19,6 +19,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/test/testbed"
 )
@@ -41,21 +44,24 @@ func main() {
 }
 
 func run(warm, span time.Duration) error {
+	klog.SetLogger(logr.Discard()) // client-go's elector logs each request that fails
 	ctx := context.Background()
 	b, err := testbed.Start(ctx, testbed.Config{})
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	cfg := b.RESTConfig("")
-	cfg.QPS = -1
+	cfg, err := b.Living()
+	if err != nil {
+		return err
+	}
 	cfg.Dial = (&net.Dialer{}).DialContext
 	var mu sync.Mutex
 	var rows []row
 	var errs []error
 	var wait sync.WaitGroup
 	for kind, elect := range kinds {
-		for _, w := range weathers() {
+		for _, w := range curve() {
 			for _, timing := range timings {
 				wait.Go(func() {
 					r, err := trial(kind, elect, cfg, w, timing, warm, span)
@@ -80,7 +86,7 @@ func run(warm, span time.Duration) error {
 // print prints the table, in the order of the curve.
 func print(rows []row) {
 	rank := map[string]int{}
-	for i, w := range weathers() {
+	for i, w := range curve() {
 		rank[w.Name] = i
 	}
 	slices.SortFunc(rows, func(a, b row) int {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/test/slow"
 )
 
 // server is an API server in memory, which speaks TLS with HTTP/1.1 and HTTP/2 on
@@ -84,7 +85,7 @@ func certificate(t *testing.T) (*tls.Config, []byte) {
 }
 
 // in measures a kind of elector for an hour of virtual time.
-func in(t *testing.T, kind string, w weather, k int) (r row) {
+func in(t *testing.T, kind string, w slow.Answers, k int) (r row) {
 	t.Helper()
 	config, ca := certificate(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +111,7 @@ func TestLeadershipIsKeptBehindASlowServer(t *testing.T) {
 	klog.SetLogger(logr.Discard())
 	var rows []row
 	for k := range timings {
-		for _, w := range weathers() {
+		for _, w := range curve() {
 			ours, theirs := in(t, "zonelect", w, k), in(t, "client-go", w, k)
 			rows = append(rows, ours, theirs)
 			if ours.Share < theirs.Share-0.005 {

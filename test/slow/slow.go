@@ -1,7 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package slow has the answers of a server come late, or never, on connections whose
+// other end is fast: as behind a proxy, or an overloaded server.
+package slow
 
 import (
 	"context"
@@ -12,32 +14,17 @@ import (
 	"time"
 )
 
-// weather is what happens to the answers of a server.
-type weather struct {
+// Answers is what happens to the answers of a server.
+type Answers struct {
 	Name        string
 	Least, Most time.Duration // how late an answer is
 	Lost        float64       // the share of answers after which a connection is silent
 }
 
-func constant(d time.Duration) weather { return weather{Name: d.String(), Least: d, Most: d} }
-
-// weathers are those of the curve.
-func weathers() []weather {
-	var all []weather
-	for _, seconds := range []float64{0.1, 0.8, 1, 1.5, 2.1, 3.5, 4.5, 6, 8} {
-		all = append(all, constant(time.Duration(seconds*float64(time.Second))))
-	}
-	return append(all,
-		weather{Name: "0.1-5s", Least: 100 * time.Millisecond, Most: 5 * time.Second},
-		weather{Name: "0.1s, 20% lost", Least: 100 * time.Millisecond, Most: 100 * time.Millisecond, Lost: 0.2},
-		weather{Name: "1s, 20% lost", Least: time.Second, Most: time.Second, Lost: 0.2},
-	)
-}
-
 // late delivers what src says to dst, in order, each chunk as late as the
-// weather has it. What is lost, and all after it, never comes. It returns when
+// answers are. What is lost, and all after it, never comes. It returns when
 // either is closed.
-func (w weather) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
+func (a Answers) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
 	type chunk struct {
 		data []byte
 		due  time.Time
@@ -50,9 +37,9 @@ func (w weather) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
 			data := make([]byte, 32<<10)
 			n, err := src.Read(data)
 			if n > 0 {
-				delay := w.Least + rand.N(w.Most-w.Least+1)
+				delay := a.Least + rand.N(a.Most-a.Least+1)
 				select {
-				case chunks <- chunk{data[:n], time.Now().Add(delay), rand.Float64() < w.Lost}:
+				case chunks <- chunk{data[:n], time.Now().Add(delay), rand.Float64() < a.Lost}:
 				case <-done:
 					return
 				}
@@ -80,37 +67,22 @@ func (w weather) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
 	}
 }
 
-// counts are what an elector asks of the network.
-type counts struct {
-	mu                    sync.Mutex
-	requests, connections int
-}
+// Dialer makes a connection.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-func (c *counts) add(requests, connections int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.requests += requests
-	c.connections += connections
-}
-
-func (c *counts) read() (requests, connections int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.requests, c.connections
-}
-
-// dial returns connections made by dial whose answers come late.
-func (w weather) dial(dial func(ctx context.Context, network, address string) (net.Conn, error), c *counts) func(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial returns connections made by dial whose answers come late, and calls opened for
+// each.
+func (a Answers) Dial(dial Dialer, opened func()) Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		c.add(0, 1)
+		opened()
 		r, p := io.Pipe()
 		l := &lateConn{Conn: conn, answers: r, done: make(chan struct{})}
 		go func() {
-			w.late(p, conn, l.done)
+			a.late(p, conn, l.done)
 			_ = p.Close() // it never fails
 		}()
 		return l, nil
