@@ -279,7 +279,8 @@ func (l *line) raw(ctx context.Context, to server, limit time.Duration) (net.Con
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := l.open.raw(ctx, to)
-	if err != nil && ctx.Err() != nil {
+	var timeout net.Error // comes by the same limit, and perhaps before ctx says that it has ended
+	if err != nil && (ctx.Err() != nil || errors.As(err, &timeout) && timeout.Timeout()) {
 		err = fmt.Errorf("%w: %w", err, errSlow)
 	}
 	return conn, err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -173,6 +174,25 @@ func TestAKernelThatDoesNotAnswerIsLeftWithinADialInterval(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestATimeoutOfTheKernelIsNoRefusal, though it comes before its context says that it
+// has ended: both have the same deadline.
+func TestATimeoutOfTheKernelIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		l := newLine(Options{}.WithDefaults(), []server{{addr: "a"}}, dialFunc{raw: func(context.Context, server) (net.Conn, error) {
+			if dials++; dials == 1 {
+				return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+			}
+			conn, _ := net.Pipe()
+			return conn, nil
+		}})
+		t.Cleanup(l.abort)
+		if _, err := in(t, l, time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDialsThatNobodyAnswersBackOff(t *testing.T) {
