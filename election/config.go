@@ -57,7 +57,8 @@ type Config struct {
 	// LeaseDuration, since a record may have been deleted under a holder that
 	// still leads, and then hold its own for another one before its work begins,
 	// since the same may have happened meanwhile. It makes every first start slow
-	// by both.
+	// by both. Where candidates have different timings, it is the longest
+	// LeaseDuration that makes this safe.
 	WaitOnAbsent bool
 	// MaxClockSkew is how far any two wall clocks of all who ever hold the lock
 	// may be apart at any time; zero, the default, says that nothing is known of
