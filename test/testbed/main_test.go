@@ -159,21 +159,21 @@ func playHolder(args []string) error {
 	}
 }
 
-// playTeller (ADDRESS) keeps a connection, and says a line on it whenever the
-// last one was answered.
+// playTeller (ADDRESS) keeps a connection, says lines on it, and prints what it hears.
 func playTeller(args []string) error {
 	conn, err := net.DialTimeout("tcp", args[0], silence)
 	if err != nil {
 		return err
 	}
-	for in := bufio.NewScanner(conn); in.Scan(); { // the first line is the greeting
-		fmt.Println("heard", in.Text())
-		if _, err := fmt.Fprintln(conn, "ping"); err != nil {
-			return err
+	go func() {
+		for in := bufio.NewScanner(conn); in.Scan(); { // the first line is the greeting
+			fmt.Println("heard", in.Text())
 		}
-		time.Sleep(10 * time.Millisecond)
+	}()
+	for ; err == nil; time.Sleep(10 * time.Millisecond) {
+		_, err = fmt.Fprintln(conn, "ping")
 	}
-	return nil
+	return err
 }
 
 // playAsker (KUBECONFIG, USER) asks the API the same thing all the time, as

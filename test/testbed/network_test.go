@@ -268,6 +268,10 @@ func TestPartitionFreezesAndHeals(t *testing.T) {
 	})
 }
 
+// onTheirWay is how many lines may have been heard whose answers were on their way as
+// the connection was cut. TCP lets ten and more be heard before it waits for an answer.
+const onTheirWay = 5
+
 func TestPartitionOneWayCutsOneWay(t *testing.T) {
 	onEachNetwork(t, func(t *testing.T, kind Network) {
 		b := newBench(t, kind)
@@ -279,9 +283,9 @@ func TestPartitionOneWayCutsOneWay(t *testing.T) {
 		teller := b.start("za", "tell", b.vip("za"))
 		teller.hearsMore(0)
 		for _, lost := range []struct {
-			way     pair
-			ofLines int // how many of the teller's lines were heard and not answered
-		}{{pair{"zb", "za"}, 1}, {pair{"za", "zb"}, 0}} {
+			way   pair
+			heard bool // whether the teller's lines go on being heard, without an answer
+		}{{pair{"zb", "za"}, true}, {pair{"za", "zb"}, false}} {
 			b.state.severed[lost.way] = true
 			b.apply()
 			// Meanwhile what was on its way arrives.
@@ -289,8 +293,8 @@ func TestPartitionOneWayCutsOneWay(t *testing.T) {
 				t.Errorf("with %v cut a new connection is %q, want silence", lost.way, got)
 			}
 			before := teller.heard()
-			if got := server.heard() - base - (before - 1); got != lost.ofLines {
-				t.Errorf("with %v cut the server has heard %d lines that were not answered, want %d", lost.way, got, lost.ofLines)
+			if got := server.heard() - base - (before - 1); got > onTheirWay != lost.heard {
+				t.Errorf("with %v cut the server has heard %d lines that were not answered", lost.way, got)
 			}
 			delete(b.state.severed, lost.way)
 			b.apply()
@@ -308,7 +312,7 @@ func TestSilencedConnectionsStaySilentAndNewOnesWork(t *testing.T) {
 		b.state.vip["za"] = []string{backend}
 		b.apply()
 		server := b.servers[backend]
-		for what, lost := range map[Silence]int{BothWays: 0, Answers: 1} { // in any order
+		for what, heard := range map[Silence]bool{BothWays: false, Answers: true} { // in any order
 			base := server.heard()
 			teller := b.start("za", "tell", b.vip("za"))
 			teller.hearsMore(0)
@@ -316,8 +320,8 @@ func TestSilencedConnectionsStaySilentAndNewOnesWork(t *testing.T) {
 			b.apply()
 			time.Sleep(silence / 2) // what was on its way arrives
 			before := teller.heard()
-			if got := server.heard() - base - (before - 1); got != lost {
-				t.Errorf("with %s lost the server in %s has heard %d lines that were not answered, want %d", what, backend, got, lost)
+			if got := server.heard() - base - (before - 1); got > onTheirWay != heard {
+				t.Errorf("with %s lost the server in %s has heard %d lines that were not answered", what, backend, got)
 			}
 			if got := kinds(b.dials("za", "3")); got != backend {
 				t.Errorf("new connections go to %q, want %s", got, backend)
