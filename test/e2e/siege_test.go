@@ -233,9 +233,15 @@ func (s *siege) leader() *member {
 				leader = m
 			}
 		}
-		return leader != nil
+		return leader != nil && s.works(leader)
 	})
 	return leader
+}
+
+// works reports whether the work of a member's term has begun: the status says that it
+// leads a moment before.
+func (s *siege) works(m *member) bool {
+	return slices.ContainsFunc(s.terms(), func(r reign) bool { return r.who == m.pod.Name && r.end.IsZero() })
 }
 
 // record is what stands in the legacy lock's place.
