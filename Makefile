@@ -32,7 +32,10 @@ candidate: ## Build the program that tests and demos elect, as build/bin/candida
 	go build -o build/bin/candidate ./test/candidate
 
 .PHONY: test
-test: vet unit race e2e ## All tests: unit, race detector, real control plane
+test: vet unit race e2e ## Unit tests, race detector, a real control plane (15 min)
+
+.PHONY: test-long
+test-long: churn e2e-long ## The other tests on real control planes: every fault and migration (25 min)
 
 .PHONY: unit
 unit: ## Unit tests, all modules
@@ -41,15 +44,22 @@ unit: ## Unit tests, all modules
 	cd test && go test ./sim/
 
 .PHONY: race
-race: ## The race detector on the library and the examples, and on a minute of 50 electors
+race: ## The race detector on the library and the examples
 	go test -race ./...
 	$(call each,operator/ctrlruntime examples,go test -race ./...)
-	ZONELECT_CHURN=60s go test -race -count=1 -run InRealTime ./operator
 	cd test && go test -race ./telemetry/...
 
+.PHONY: churn
+churn: ## A minute of 50 electors that come and go, with the race detector
+	ZONELECT_CHURN=60s go test -race -count=1 -run InRealTime ./operator
+
 .PHONY: e2e
-e2e: ## Tests on a real control plane (the first build of it takes minutes)
-	cd test && go test -v -count=1 -p 1 -timeout 40m ./testbed/ ./e2e/
+e2e: ## The main tests on a real control plane (5 min; the first build of it takes minutes)
+	cd test && go test -v -count=1 -tags core -timeout 20m ./e2e/
+
+.PHONY: e2e-long
+e2e-long: ## The other tests on a real control plane, and those of the testbed itself
+	cd test && go test -v -count=1 -p 1 -tags long -timeout 40m ./testbed/ ./e2e/
 
 .PHONY: chaos
 chaos: ## Faults of every kind on a real control plane, beside client-go: a seeded selection (10 min)

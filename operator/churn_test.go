@@ -48,7 +48,7 @@ func TestFiftyElectorsThatComeAndGoNeverLeadTogether(t *testing.T) {
 	})
 }
 
-// ZONELECT_CHURN says for how long; make race sets it.
+// ZONELECT_CHURN says for how long; make churn sets it.
 func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
 	if os.Getenv("ZONELECT_CHURN") == "" {
 		t.Skip("takes as long as ZONELECT_CHURN says, such as 60s")

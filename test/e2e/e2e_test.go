@@ -6,9 +6,14 @@ package e2e_test
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -70,4 +75,53 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 	n, err := strconv.Atoi(value)
 	must(t, err)
 	return n
+}
+
+// plain is one apiserver, for trials of processes and not of networks.
+var plain = testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true}
+
+// warnings collects what the API server warns of.
+type warnings struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = append(w.seen, text)
+}
+
+func (w *warnings) has(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.seen, text)
+}
+
+// deleter deletes an object by its bare name.
+type deleter func(ctx context.Context, name string, options metav1.DeleteOptions) error
+
+// seen is an object, and when a watch showed it.
+type seen[T any] struct {
+	object T
+	at     time.Time
+}
+
+// collect gathers what a watch shows, until the returned function is called.
+func collect[T any](revisions watch.Interface) func() []seen[T] {
+	var all []seen[T]
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range revisions.ResultChan() {
+			if object, ok := e.Object.(T); ok {
+				all = append(all, seen[T]{object, time.Now()})
+			}
+		}
+	}()
+	return func() []seen[T] {
+		revisions.Stop()
+		<-done
+		return all
+	}
 }

@@ -1,6 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !long
+
 package e2e_test
 
 import (
@@ -12,11 +14,9 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -111,29 +111,4 @@ func stopAndGo(t *testing.T, ctx context.Context, b *testbed.Testbed, client kub
 		t.Errorf("%s wrote nothing before it was stopped", old.Identity)
 	}
 	return late
-}
-
-// seen is an object, and when a watch showed it.
-type seen[T any] struct {
-	object T
-	at     time.Time
-}
-
-// collect gathers what a watch shows, until the returned function is called.
-func collect[T any](revisions watch.Interface) func() []seen[T] {
-	var all []seen[T]
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range revisions.ResultChan() {
-			if object, ok := e.Object.(T); ok {
-				all = append(all, seen[T]{object, time.Now()})
-			}
-		}
-	}()
-	return func() []seen[T] {
-		revisions.Stop()
-		<-done
-		return all
-	}
 }

@@ -1,6 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !core
+
 package e2e_test
 
 import (

@@ -1,10 +1,11 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !long
+
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -18,9 +19,6 @@ import (
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
-
-// deleter deletes an object by its bare name.
-type deleter func(ctx context.Context, name string, options metav1.DeleteOptions) error
 
 func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})

@@ -1,6 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !core
+
 package e2e_test
 
 import (
@@ -14,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -170,24 +171,6 @@ func webhook(t *testing.T) (address, dir string, ca []byte) {
 	must(t, err)
 	defer l.Close()
 	return l.Addr().String(), dir, ca
-}
-
-// warnings collects what the API server warns of.
-type warnings struct {
-	mu   sync.Mutex
-	seen []string
-}
-
-func (w *warnings) HandleWarningHeader(_ int, _, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen = append(w.seen, text)
-}
-
-func (w *warnings) has(text string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Contains(w.seen, text)
 }
 
 func TestOfAManagersReplicasAllServeWebhooksAndOneReconciles(t *testing.T) {

@@ -1,6 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !core
+
 package e2e_test
 
 import (
@@ -9,12 +11,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/test/history"
-	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
-
-// plain is one apiserver, for trials of processes and not of networks.
-var plain = testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true}
 
 func TestAPausedLeaderStopsItsWorkBeforeAllElse(t *testing.T) {
 	b := trial.Bed(t, plain)
