@@ -235,15 +235,15 @@ func (s *siege) leader() *member {
 				leader = m
 			}
 		}
-		return leader != nil && s.works(leader)
+		return leader != nil && s.works()
 	})
 	return leader
 }
 
-// works reports whether the work of a member's term has begun: the status says that it
-// leads a moment before.
-func (s *siege) works(m *member) bool {
-	return slices.ContainsFunc(s.terms(), func(r reign) bool { return r.who == m.pod.Name && r.end.IsZero() })
+// works reports whether the work of a term goes on. It begins a moment after the status
+// says that a member leads.
+func (s *siege) works() bool {
+	return slices.ContainsFunc(s.terms(), func(r reign) bool { return r.end.IsZero() })
 }
 
 // record is what stands in the legacy lock's place.
