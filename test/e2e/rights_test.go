@@ -54,6 +54,9 @@ func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
 	for name, f := range features {
 		rows[name] = attempt{f, right{}}
 		for _, p := range granted(t, f, all[f.config]) {
+			if p.verb == "patch" {
+				continue // behind a slow API server only: TestLeadershipIsKeptBehindASlowServer
+			}
 			rows[name+" without "+p.String()] = attempt{f, p}
 		}
 	}

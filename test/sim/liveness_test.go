@@ -28,7 +28,7 @@ func (w *world) bound() time.Duration {
 	bound := 2*lease + settling + w.population.margin
 	w.judge.mu.Lock()
 	defer w.judge.mu.Unlock()
-	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 2*lease {
+	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 5*lease { // an outage may have hidden it
 		bound += lease
 	}
 	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
