@@ -429,7 +429,8 @@ func lostAcquisition(t *testing.T, c *contest, silence bool) {
 	}
 	landed := c.sees("taken", func(l *coordinationv1.Lease) bool { return holder(l) == "a" })
 	term := a.leads()
-	if landed.ResourceVersion != fmt.Sprint(term.Token) {
+	// Where the lock would have been free a moment later only, a writes once more.
+	if landed.ResourceVersion != fmt.Sprint(term.Token) && term.Cause != election.CauseReclaimed {
 		t.Errorf("the token is %d; the write that a read confirmed made version %s", term.Token, landed.ResourceVersion)
 	}
 	for range 3 {
