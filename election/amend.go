@@ -39,7 +39,7 @@ func (c *courier) amendEvery(t Timing, now time.Time) time.Duration {
 // amendments is how many of those under way are amendments.
 func (c *courier) amendments() (n int) {
 	for _, f := range c.flights {
-		if f.before != nil {
+		if f.amends() {
 			n++
 		}
 	}
@@ -51,7 +51,7 @@ func (c *courier) amendments() (n int) {
 // those is waited for then, nor is another sent. It reports whether the answer is of
 // the first amendment that has not landed.
 func (c *courier) judgeChain(a answer) (first bool) {
-	c.warm = a.before != nil && a.err == nil || a.op == opRead && c.warm
+	c.warm = a.amends() && a.err == nil || a.op == opRead && c.warm
 	switch {
 	case a.op == opRead, c.broken, a.sent.awake.Before(c.root):
 	case a.refused():
@@ -62,12 +62,12 @@ func (c *courier) judgeChain(a answer) (first bool) {
 		if c.failures == mostFailures || !errors.Is(a.err, ErrConflict) {
 			c.amender = nil
 		}
-	case a.before != nil && a.err == nil:
+	case a.amends() && a.err == nil:
 		c.failures = 0
 	}
-	if first || a.before == nil && a.conflict() {
+	if first || !a.amends() && a.conflict() {
 		c.broken = true
-		if c.newest != nil && c.newest.before != nil {
+		if c.newest != nil && c.newest.amends() {
 			c.newest = nil
 		}
 	}
@@ -76,5 +76,5 @@ func (c *courier) judgeChain(a answer) (first bool) {
 
 // refused reports whether an amendment has not landed, and will not.
 func (a answer) refused() bool {
-	return a.before != nil && (a.conflict() || errors.Is(a.err, ErrForbidden) || errors.Is(a.err, ErrNoAPI))
+	return a.amends() && (a.conflict() || errors.Is(a.err, ErrForbidden) || errors.Is(a.err, ErrNoAPI))
 }

@@ -68,6 +68,10 @@ func (c *campaign) news(now time.Time) {
 	c.refusals.reset()
 }
 
+// readFirst has a read sent at once, and nothing written before one that is sent from
+// now on has told how things are.
+func (c *campaign) readFirst(now time.Time) { c.unsure, c.unsureAt, c.retryAt = true, now, now }
+
 // silence is how long nothing is heard until this candidate asks by itself. A
 // holder whose renewals take long is heard of less often: of the last two gaps
 // between events the shorter one counts, so that one late renewal does not.
@@ -312,7 +316,12 @@ func (r *run) act(c *campaign, do action) {
 	}
 	record.Details.Marks, record.Details.Nonce = r.config.marks(), r.judge.nonce
 	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: r.config.Timing.RenewDeadline} // no trust would be left of a later answer
-	c.writes.add(write, now)
+	r.sendWrite(&c.writes, write)
+}
+
+// sendWrite sends a write, and notes it among those of its candidacy or term.
+func (r *run) sendWrite(writes *sentWrites, write request) {
+	writes.add(write, write.made)
 	r.courier.send(r.requests, write)
 }
 
@@ -321,8 +330,7 @@ func (r *run) amendClaim(c *campaign) {
 	last, now := r.courier.newest.record, r.clock.now()
 	record := renewal(last, last.Details, last.LeaseDuration, now.awake)
 	write := request{op: opAcquire, before: &last, record: record, made: now, limit: r.config.Timing.dialAndAnswer()}
-	c.writes.add(write, now)
-	r.courier.send(r.requests, write)
+	r.sendWrite(&c.writes, write)
 }
 
 // overtake notes that the request under way is slow or lost. A write may have
@@ -351,7 +359,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	// One of the last term, whose end has not waited for it any longer, begins none.
 	if a.op == opRenew || a.op == opRelease || a.op == opAcquire && !c.writes.pending(a) {
 		r.answeredRelease(a)
-		c.unsure, c.unsureAt, c.retryAt = true, now, now
+		c.readFirst(now)
 		return false
 	}
 	failed := a.err != nil && !a.conflict()
@@ -374,7 +382,7 @@ func (r *run) answered(c *campaign, a answer) bool {
 	}
 	if a.refused() {
 		c.writes.drop(a.flight)
-		c.unsure, c.unsureAt, c.retryAt = true, now, now
+		c.readFirst(now)
 		return false
 	}
 	r.noteWrite(a)
@@ -383,7 +391,8 @@ func (r *run) answered(c *campaign, a answer) bool {
 		return true
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
-	c.unsure, c.unsureAt, c.retryAt, c.denied = true, now, now, nil
+	c.readFirst(now)
+	c.denied = nil
 	if a.conflict() {
 		c.writes.drop(a.flight)
 		c.denied = &a.base

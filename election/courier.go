@@ -49,6 +49,12 @@ type request struct {
 // alive, so that no answer means that the API is away.
 func (r request) fresh() bool { return !r.since.IsZero() }
 
+// amends reports whether the request is an amendment.
+func (r request) amends() bool { return r.before != nil }
+
+// replaces reports whether the request is a write that replaces a version.
+func (r request) replaces() bool { return r.op != opRead && !r.amends() }
+
 // answer is what came of a request.
 type answer struct {
 	request
@@ -125,7 +131,7 @@ func (c *courier) writing() bool {
 // replacing reports whether the outcome of a write that replaces a version is still
 // to come.
 func (c *courier) replacing() bool {
-	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op != opRead && f.before == nil })
+	return slices.ContainsFunc(c.flights, (*flight).replaces)
 }
 
 // acquiring reports whether an acquisition is under way.
@@ -139,7 +145,7 @@ func (c *courier) room() bool {
 	if len(c.flights)-c.amendments() < mostFlights {
 		return true
 	}
-	oldest := c.flights[slices.IndexFunc(c.flights, func(f *flight) bool { return f.before == nil })]
+	oldest := c.flights[slices.IndexFunc(c.flights, func(f *flight) bool { return !f.amends() })]
 	oldest.gaveUp = true
 	oldest.cancel()
 	return false
@@ -158,7 +164,7 @@ func (c *courier) send(ctx context.Context, r request) {
 	f := &flight{request: r, sent: sent, cancel: cancel}
 	c.flights, c.newest = append(c.flights, f), f
 	c.noteDeadline()
-	if r.op != opRead && r.before == nil {
+	if r.replaces() {
 		c.root, c.broken = sent.awake, false
 	}
 	amender := c.amender
@@ -168,7 +174,7 @@ func (c *courier) send(ctx context.Context, r request) {
 		switch {
 		case r.op == opRead:
 			a.snapshot, a.err = c.lock.Read(ctx)
-		case r.before != nil:
+		case r.amends():
 			a.snapshot, a.err = amender.Amend(ctx, *r.before, r.record)
 		default:
 			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
@@ -248,7 +254,7 @@ func (c *courier) cancel() {
 // connection to a slow server, and its answer is waited for nowhere.
 func (c *courier) cut(do func(*flight) bool) {
 	for _, f := range c.flights {
-		if f.before == nil && do(f) {
+		if !f.amends() && do(f) {
 			f.cancel()
 		}
 	}

@@ -71,7 +71,7 @@ func (w sentWrites) after(then moment) sentWrites {
 // There are none where another write was sent after that which may replace it.
 func (w sentWrites) amending(won answer) (rest sentWrites) {
 	for _, write := range w.after(won.sent) {
-		if write.before == nil {
+		if !write.amends() {
 			return nil
 		}
 		write.op = opRenew

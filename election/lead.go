@@ -272,9 +272,16 @@ func (r *run) proceedLeading(l *leadership) time.Time {
 	return earliest(until, r.nextRequest(l, now, left))
 }
 
+// mayAmend reports whether nothing is known by which an amendment would fail, or leave
+// undone what a whole renewal mends.
+func (r *run) mayAmend(l *leadership) bool {
+	newest := r.judge.newest
+	return !l.held && !l.unsure && !newest.Partial && newest.Version.Exists()
+}
+
 // amendEvery is [courier.amendEvery] for a term.
 func (r *run) amendEvery(l *leadership, now time.Time) time.Duration {
-	if newest := r.judge.newest; l.held || l.unsure || newest.Partial || !newest.Version.Exists() {
+	if !r.mayAmend(l) {
 		return 0
 	}
 	return r.courier.amendEvery(r.config.Timing, now)
@@ -284,9 +291,8 @@ func (r *run) amendEvery(l *leadership, now time.Time) time.Duration {
 // been answered: it may be that no other connection than that of the amendments is
 // open any more, and to open one takes as long as two answers.
 func (r *run) goesOnAmending(l *leadership) bool {
-	newest := r.judge.newest
-	return r.courier.warm && !r.courier.busy() && r.courier.amender != nil && !l.held && !l.unsure && l.doubt.IsZero() &&
-		newest.Version.Exists() && !newest.Partial && !l.changed(newest.Record)
+	c := r.courier
+	return c.warm && !c.busy() && c.amender != nil && r.mayAmend(l) && l.doubt.IsZero() && !l.changed(r.judge.newest.Record)
 }
 
 // amend renews the record of the write before, whose answer is perhaps still to come.
@@ -361,8 +367,7 @@ func (r *run) renew(l *leadership, before Record, limit time.Duration) {
 // write sends a renewal.
 func (r *run) write(l *leadership, write request) {
 	l.wrote = write.record
-	l.writes.add(write, write.made)
-	r.courier.send(r.requests, write)
+	r.sendWrite(&l.writes, write)
 }
 
 // nextRenewal is this term's next renewal, see [run.renew].

@@ -98,19 +98,17 @@ type judged struct {
 }
 
 func (l *judged) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	s, err := l.Memory.Write(ctx, base, r)
-	if err == nil {
-		l.memory.world.judge.wrote(l.by, &s.Record)
-	}
-	return s, err
+	return l.tell(func() (election.Snapshot, error) { return l.Memory.Write(ctx, base, r) })
 }
 
 func (l *judged) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+	return l.tell(func() (election.Snapshot, error) { return l.Memory.Amend(ctx, before, r) })
+}
+
+func (l *judged) tell(write func() (election.Snapshot, error)) (election.Snapshot, error) {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
-	s, err := l.Memory.Amend(ctx, before, r)
+	s, err := write()
 	if err == nil {
 		l.memory.world.judge.wrote(l.by, &s.Record)
 	}
