@@ -453,6 +453,33 @@ func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 	})
 }
 
+// Of a term that was never renewed the record has no token. Then a follower cannot tell
+// whether a client-go candidate gave up its own term, or cleared the next one of ours.
+func TestS3AForeignReleaseAfterATermWithoutATokenIsWaitedFor(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		a.link.Set(cut)
+		b := s.start("b", func(c *election.Config) {
+			c.HeadStart = func(o election.Takeover) time.Duration {
+				if o.Cause == election.CauseExpired {
+					return time.Minute // the foreigner comes first
+				}
+				return 0
+			}
+		})
+		time.Sleep(lease)
+		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
+		synctest.Wait()
+		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
+		term, took := b.Leads()
+		s.want("b leads", took, lease)
+		if term.Cause != election.CauseCleared {
+			t.Errorf("the term is %+v", term)
+		}
+	})
+}
+
 func TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

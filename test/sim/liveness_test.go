@@ -90,13 +90,13 @@ func (w *world) leave(all []*process) {
 
 // succeed judges that one of ours leads as soon as the lock is free for them, and
 // nobody else may keep it. Of two records one may be left of a term that was not
-// given up, or be deleted: that takes a lease.
+// given up, or be deleted: that takes a lease. So does a release that counts for nothing.
 func (w *world) succeed(whom string) {
 	if len(w.current()) == 0 || len(w.judge.verdict()) > 0 {
 		return
 	}
 	free, bound := w.judge.free(), w.mix.takeover()
-	if w.population.coarse {
+	if w.population.coarse || w.judge.unbelieved() {
 		bound += w.mix.lease()
 	}
 	time.Sleep(time.Until(free.Add(bound)))
@@ -117,6 +117,15 @@ func (j *judge) free() time.Time {
 		first.lasts, second.lasts = longer, longer
 	}
 	return now.Add(max(first.left(nil, now), second.left(nil, now)))
+}
+
+// unbelieved reports whether others gave the lock up, and no token tells the terms of
+// ours before that apart: see S3 of docs/design.md.
+func (j *judge) unbelieved() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	before := j.lease.record.Details
+	return j.lease.theirs && j.lease.given && before.Holder != "" && before.Token == 0
 }
 
 // dead notes that nobody leads who should.
