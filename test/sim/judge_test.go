@@ -51,6 +51,7 @@ type held struct {
 	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
 	owedTo  *process  // whose lease that is
 	since   time.Time // when the holder took it
+	from    time.Time // when one of the others took it that gave it up to the holder
 	renewed time.Time
 	lasts   time.Duration
 	record  election.Record // of the last renewal
@@ -175,7 +176,7 @@ func (j *judge) emptied(h *held, by *process) {
 		case time.Now().Before(h.owed):
 			j.unlawful("%v released the lock while another's lease lasts, which it cannot know", by)
 		}
-	case h.given: // as half of a takeover that did not get on
+	case h.given, !h.exists && h.left(nil, time.Now()) == 0: // as half of a takeover that did not get on
 	case by.ours:
 		j.unlawful("%v released the lock of %s", by, h.holder)
 	default:
@@ -223,11 +224,14 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		}
 		return
 	}
-	since := h.since
+	since, from := h.since, h.from
 	if by.name != h.holder {
-		since = now
+		since, from = now, time.Time{}
+		if h.theirs && h.given {
+			from = h.since
+		}
 	}
-	*h = held{holder: by.name, since: since, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
+	*h = held{holder: by.name, since: since, from: from, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
 	if waits := after.Details.Waits != "" && after.LeaseDuration > by.lease; waits { // as long as it waits itself
 		h.lasts = after.LeaseDuration
 	} else if by.ours && after.LeaseDuration != by.lease {
@@ -249,10 +253,14 @@ func (h half) first(whole *election.Record, now time.Time) time.Time {
 }
 
 // stated is the lease that a newcomer finds on record: that of a legacy elector
-// which took its record later.
+// which took its record later, and nothing once that one has given it up.
 func (j *judge) stated(h *held) time.Duration {
-	if h == &j.lease && j.legacy.theirs && j.legacy.since.After(h.renewed) {
+	switch {
+	case h != &j.lease:
+	case j.legacy.theirs && j.legacy.since.After(h.renewed):
 		return j.legacy.lasts
+	case j.legacy.from.After(h.renewed):
+		return 0
 	}
 	return h.lasts
 }
