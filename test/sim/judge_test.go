@@ -51,10 +51,11 @@ type held struct {
 	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
 	owedTo  *process  // whose lease that is
 	since   time.Time // when the holder took it
-	from    time.Time // when one of the others took it that gave it up to the holder
 	renewed time.Time
 	lasts   time.Duration
 	record  election.Record // of the last renewal
+
+	replaced *held // what the others had that the holder took it from, if it is none of them
 }
 
 // isHeld reports whether it has a holder that did not give it up.
@@ -224,14 +225,14 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		}
 		return
 	}
-	since, from := h.since, h.from
+	since, replaced := h.since, h.replaced
 	if by.name != h.holder {
-		since, from = now, time.Time{}
-		if h.theirs && h.given {
-			from = h.since
+		since, replaced = now, nil
+		if theirs := *h; theirs.theirs {
+			theirs.replaced, replaced = nil, &theirs
 		}
 	}
-	*h = held{holder: by.name, since: since, from: from, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
+	*h = held{holder: by.name, since: since, replaced: replaced, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
 	if waits := after.Details.Waits != "" && after.LeaseDuration > by.lease; waits { // as long as it waits itself
 		h.lasts = after.LeaseDuration
 	} else if by.ours && after.LeaseDuration != by.lease {
@@ -255,14 +256,17 @@ func (h half) first(whole *election.Record, now time.Time) time.Time {
 // stated is the lease that a newcomer finds on record: that of a legacy elector
 // which took its record later, and nothing once that one has given it up.
 func (j *judge) stated(h *held) time.Duration {
+	legacy := &j.legacy
+	if !legacy.theirs && legacy.replaced != nil { // half of the takeover, which is judged by its other half
+		legacy = legacy.replaced
+	}
 	switch {
-	case h != &j.lease:
-	case j.legacy.theirs && j.legacy.since.After(h.renewed):
-		return j.legacy.lasts
-	case j.legacy.from.After(h.renewed):
+	case h != &j.lease, !legacy.theirs, !legacy.since.After(h.renewed):
+		return h.lasts
+	case legacy.given:
 		return 0
 	}
-	return h.lasts
+	return legacy.lasts
 }
 
 // sameRenewal reports whether two records tell of the same renewal.
