@@ -142,6 +142,10 @@ vet: ## gofmt and go vet, all modules
 	$(call each,$(MODULES),go vet ./...)
 	cd test/controlplane && GOWORK=off go vet .
 
+.PHONY: cross
+cross: ## All that people run elsewhere is built for macOS and Windows too (a minute the first time)
+	for os in darwin windows; do GOOS=$$os go build ./... && (cd cmd/kubectl-zonelect && GOOS=$$os go build -o /dev/null .) || exit; done
+
 .PHONY: lint
 lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
 	$(call each,$(MODULES),$(LINT) run ./...)
