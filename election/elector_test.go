@@ -36,6 +36,28 @@ func TestRunReturnsWhatTheWorkReturnsByItself(t *testing.T) {
 	}
 }
 
+// It waits for a renewal, begins tries for a RenewDeadline, and each takes that long at
+// most.
+func TestAReleaseThatFailsEnds(t *testing.T) {
+	for _, refused := range []time.Duration{0, time.Second, 4 * time.Second, 9 * time.Second} {
+		scenario(t, func(s *stage) {
+			a := s.start("a")
+			a.Leads()
+			a.link.Set(electiontest.Fault{Err: errors.New("500")})
+			start := time.Now()
+			a.Stop()
+			time.Sleep(refused)
+			a.link.Set(cut)
+			if err := a.Wait(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(start); took > 2*(election.RenewDeadlineDefault+election.RenewIntervalDefault) {
+				t.Errorf("refused for %v, the release took %v", refused, took)
+			}
+		})
+	}
+}
+
 func TestALostTermIsNoErrorAndIsCampaignedForAgain(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -12,7 +12,7 @@ import (
 // release gives the lock up, if this very candidate holds it: by
 // compare-and-swap on a version whose holder it is (S5). A zero token says
 // that nobody ever led. Where it is unsure who holds the lock, it reads first.
-// It tries for as long as the term could be trusted, and reports whether it
+// It begins tries for as long as the term could be trusted, and reports whether it
 // knows that the lock was released.
 func (r *run) release(token uint64, trace string, handover Handover, unsure bool) bool {
 	timing := r.config.Timing
@@ -47,7 +47,10 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
 		if a.err != nil && !a.conflict() {
 			lost = lost || a.op == opRelease
-			limit, doubt = 2*limit, a.sent.awake     // the server may be slow, or its connection dead
+			doubt = a.sent.awake // its connection may be dead
+			if time.Since(doubt) >= limit {
+				limit = max(limit, min(2*limit, timing.RenewDeadline)) // the server may be slow
+			}
 			_ = sleep.For(r.requests, delays.next()) // the loop asks next whether the requests go on
 		}
 	}
