@@ -5,6 +5,8 @@ package election_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +140,37 @@ func (l unmendable) Watch(ctx context.Context, from election.Version, events cha
 			return err
 		}
 	}
+}
+
+// halfReleased is a lock of two records, of which one is gone. The first release gets
+// no answer.
+type halfReleased struct {
+	unmendable
+	tried *atomic.Bool
+}
+
+func (l halfReleased) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+	if r.Holder == "" && !l.tried.Swap(true) {
+		return election.Snapshot{}, errors.New("no answer")
+	}
+	return l.unmendable.Write(ctx, base, r)
+}
+
+func TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) {
+			c.Lock = halfReleased{unmendable{c.Lock}, &atomic.Bool{}}
+		})
+		a.Leads()
+		time.Sleep(interval + time.Millisecond)
+		a.Stop()
+		if err := a.Wait(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+	})
 }
 
 // TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre: admission may take an

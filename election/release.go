@@ -34,6 +34,9 @@ func (r *run) release(token uint64, trace string, handover Handover, unsure bool
 				// have the lock so soon if it had not.
 				return token != 0 && (base.Record.Details.Released == token || lost && base.Record.Holder != "")
 			}
+			if lost && base.Partial {
+				return false // that try may have freed the part that is gone, and another may lead by it
+			}
 			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, trace, handover, time.Now())
 		}
 		a, answered := r.courier.call(r.requests, ask)

@@ -258,6 +258,9 @@ var mutants = []mutant{
 		"election/judge.go", `if j.waitOnAbsent {`, `if false {`,
 		"election/TestS4WaitOnAbsentMakesANewcomerWait"},
 
+	{"S5", "a release is repeated though half of the one before may have freed the lock for another",
+		"election/release.go", `if lost && base.Partial {`, `if false {`,
+		"election/TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone"},
 	{"S5", "a release does not check the holder",
 		"election/judge.go", `	if r.Holder != j.identity {
 		return false
