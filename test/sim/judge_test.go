@@ -204,7 +204,8 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 			j.rob(h.by)
 		case by.ours && !h.exists: // which a creation cannot tell: it may hold it, and no more
 			if !now.Before(h.owed) { // else its holder may not work either
-				owed, owedTo = now.Add(left), h.by
+				// Of a longer lease than its own it may not know, see S4 of docs/design.md.
+				owed, owedTo = now.Add(min(left, max(by.lease, after.LeaseDuration))), h.by
 			}
 			if _, works := j.working[by]; works || owedTo == by { // who leads goes on
 				owed = time.Time{}
