@@ -177,7 +177,7 @@ func (j *judge) emptied(h *held, by *process) {
 		case time.Now().Before(h.owed):
 			j.unlawful("%v released the lock while another's lease lasts, which it cannot know", by)
 		}
-	case h.given, !h.exists && h.left(nil, time.Now()) == 0: // as half of a takeover that did not get on
+	case h.given, h.left(nil, time.Now()) == 0: // as half of a takeover that did not get on
 		h.given = true
 	case by.ours:
 		j.unlawful("%v released the lock of %s", by, h.holder)
