@@ -85,6 +85,7 @@ func TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing(t *testing.T
 		"the holder":               func(r *election.Record) { r.Holder = "" },
 		"the holder and the lease": func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second },
 		"the holder and the time":  func(r *election.Record) { r.Holder, r.RenewTime = "", time.Now() },
+		"the times, with a lease":  func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Time{} },
 		"all of it":                func(r *election.Record) { *r = election.Record{Details: r.Details} },
 	}
 	for trace, details := range traces {

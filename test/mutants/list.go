@@ -129,7 +129,8 @@ var mutants = []mutant{
 		"election/timing.go", `return t.RenewInterval * 3 / 2`, `return t.RenewInterval * 5 / 2`,
 		"election/TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval"},
 	{"S3", "silence is not answered by a read on a fresh connection",
-		"internal/transport/transport.go", `overtakes := wants &&`, `overtakes := false && wants &&`,
+		"internal/transport/transport.go", `since, wants := election.WantsLiveConnection(ctx)`, `since, wants := election.WantsLiveConnection(ctx)
+	wants = false`,
 		"internal/transport/TestAFreshConnectionIsOpenedOnDemand"},
 	{"S3", "durations are cut to whole seconds on the record",
 		"internal/record/write.go", `r.LeaseDuration%time.Second != 0 || `, ``,
