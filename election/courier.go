@@ -175,7 +175,7 @@ func (c *courier) send(ctx context.Context, r request) {
 		case r.op == opRead:
 			a.snapshot, a.err = c.lock.Read(ctx)
 		case r.amends():
-			a.snapshot, a.err = amender.Amend(ctx, *r.before, r.record)
+			a.snapshot, a.err = amender.Amend(WithOneConnection(ctx), *r.before, r.record)
 		default:
 			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
 		}

@@ -227,6 +227,21 @@ func WithFreshConnection(ctx context.Context) context.Context {
 	return WithLiveConnection(ctx, time.Now())
 }
 
+type orderedKey struct{}
+
+// WithOneConnection asks a Lock to serve the calls of this context on one connection
+// that they share, in order, however many are under way. An elector does so for
+// amendments alone: it takes long to find that connection dead.
+func WithOneConnection(ctx context.Context) context.Context {
+	return context.WithValue(ctx, orderedKey{}, true)
+}
+
+// WantsOneConnection reports whether the calls of ctx are to share a connection.
+func WantsOneConnection(ctx context.Context) bool {
+	wants, _ := ctx.Value(orderedKey{}).(bool)
+	return wants
+}
+
 // WantsLiveConnection returns since when a connection must have been alive to
 // serve the calls of ctx, and false where any connection will do.
 func WantsLiveConnection(ctx context.Context) (since time.Time, wants bool) {

@@ -136,7 +136,11 @@ func mustNew(t *testing.T, cfg *rest.Config, o Options) *Transport {
 
 // get returns the body of an answer.
 func get(ctx context.Context, tr *Transport, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return send(ctx, tr, http.MethodGet, url)
+}
+
+func send(ctx context.Context, tr *Transport, method, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return "", err
 	}

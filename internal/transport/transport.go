@@ -129,8 +129,8 @@ func (t *Transport) CloseConnections() {
 // is known to be alive: so a request that overtakes a slow one does not take the
 // slow one's connection, when that turns out to be alive, from the request after
 // it. Nor does a watch, which would keep it: a lane is for those. The last lane is for
-// patches, of which a renewal has many under way where the server is slow: they share
-// one connection, by HTTP/2 where the server speaks it, which keeps them in order.
+// amendments, of which an elector has many under way where the server is slow: they
+// share one connection, by HTTP/2 where the server speaks it, which keeps them in order.
 type pool struct {
 	open  *conns
 	dial  *dialer
@@ -141,7 +141,7 @@ type pool struct {
 
 const (
 	watchLane = 2
-	patchLane = 3
+	amendLane = 3
 )
 
 // RoundTrip sends one request on an idle connection or a new one.
@@ -149,11 +149,11 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, lane := req.Context(), p.lane.Load()
 	watches := req.URL.Query().Get("watch") == "true"
 	since, wants := election.WantsLiveConnection(ctx)
-	patches := req.Method == http.MethodPatch
-	overtakes := wants && !watches && !patches && !p.open.lives(lane, since)
+	amends := election.WantsOneConnection(ctx)
+	overtakes := wants && !watches && !amends && !p.open.lives(lane, since)
 	switch {
-	case patches:
-		lane = patchLane
+	case amends:
+		lane = amendLane
 	case watches:
 		lane = watchLane
 	case overtakes:
@@ -193,10 +193,10 @@ func (p *pool) closeIdle() {
 func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(lane == patchLane)
+	protocols.SetHTTP2(lane == amendLane)
 	dial := func(secure bool) rawDial {
 		return func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return p.dial.get(ctx, lineKey{network, addr, secure, lane == patchLane}, lane)
+			return p.dial.get(ctx, lineKey{network, addr, secure, lane == amendLane}, lane)
 		}
 	}
 	t := &http.Transport{
@@ -211,7 +211,7 @@ func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 		Protocols:              protocols,
 		DisableCompression:     p.dial.auth.DisableCompression,
 	}
-	if lane != patchLane {
+	if lane != amendLane {
 		t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	} else { // a request that ends without an answer leaves the connection open
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: p.dial.options.Patience, PingTimeout: p.dial.options.Patience}

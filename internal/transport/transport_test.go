@@ -100,6 +100,27 @@ func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
 	}
 }
 
+// TestOnlyAmendmentsShareAConnection: it takes long to find that one dead, and the
+// work of a leader patches, too.
+func TestOnlyAmendmentsShareAConnection(t *testing.T) {
+	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+	tr := mustNew(t, s.config(), calm())
+	for _, test := range []struct {
+		method string
+		ctx    context.Context
+		want   string
+	}{
+		{http.MethodPatch, t.Context(), "HTTP/1.1"},
+		{http.MethodPatch, election.WithOneConnection(t.Context()), "HTTP/2.0"},
+		{http.MethodPatch, election.WithFreshConnection(t.Context()), "HTTP/1.1"},
+		{http.MethodPut, t.Context(), "HTTP/1.1"},
+	} {
+		if got, err := send(test.ctx, tr, test.method, s.URL); err != nil || got != test.want {
+			t.Errorf("%s: by %s (%v), want %s", test.method, got, err, test.want)
+		}
+	}
+}
+
 func TestARefusedCredentialMakesTheNextRequestDial(t *testing.T) {
 	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
