@@ -108,8 +108,9 @@ func (w *world) tamperedWith() bool {
 }
 
 // misled reports whether by cannot know for how long the holder's lease lasts: it has
-// come after a hand tampered with the record, and others wait longer than it does.
+// come after a hand tampered with the record, which stands still, and others wait
+// longer than it does.
 func (j *judge) misled(by *process, h *held) bool {
 	return h == &j.lease && j.victim != nil && h.by == j.victim && !by.started.Before(j.tampered) &&
-		by.lease < h.lasts && time.Since(j.tampered) < 3*h.lasts
+		by.lease < h.lasts
 }
