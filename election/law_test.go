@@ -66,6 +66,8 @@ func TestS1TheWorkEndsWithTheTrustThoughTheClockIsSlowToRead(t *testing.T) {
 				t.Errorf("at %v for each reading the work hears of it after %v, want %v up to %v", takes, took, least, most)
 			}
 			a.link.Set(electiontest.Fault{})
+			slowUntil.Store(0)
+			time.Sleep(50 * takes) // no timer reads any more when the scenario ends
 		})
 	}
 }
