@@ -427,25 +427,31 @@ func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
 	})
 }
 
+// afterAForeignTerm returns a follower that has seen client-go lead after a, which led
+// for that long, and give the lock up.
+func (s *stage) afterAForeignTerm(led time.Duration) *seat {
+	a := s.start("a")
+	a.Leads()
+	time.Sleep(led)
+	a.link.Set(cut)
+	b := s.start("b", func(c *election.Config) {
+		c.HeadStart = func(o election.Takeover) time.Duration {
+			if o.Cause == election.CauseExpired {
+				return time.Minute // the foreigner comes first
+			}
+			return 0
+		}
+	})
+	time.Sleep(lease)
+	s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
+	synctest.Wait()
+	s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
+	return b
+}
+
 func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		time.Sleep(interval + time.Millisecond)
-		a.link.Set(cut)
-		b := s.start("b", func(c *election.Config) {
-			c.HeadStart = func(o election.Takeover) time.Duration {
-				if o.Cause == election.CauseExpired {
-					return time.Minute // the foreigner comes first
-				}
-				return 0
-			}
-		})
-		time.Sleep(lease)
-		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
-		synctest.Wait()
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
-		term, took := b.Leads()
+		term, took := s.afterAForeignTerm(interval + time.Millisecond).Leads()
 		s.want("b leads", took, 0)
 		if term.Cause != election.CauseReleased || term.Previous != "client-go" {
 			t.Errorf("the term is %+v", term)
@@ -457,22 +463,7 @@ func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 // whether a client-go candidate gave up its own term, or cleared the next one of ours.
 func TestS3AForeignReleaseAfterATermWithoutATokenIsWaitedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a := s.start("a")
-		a.Leads()
-		a.link.Set(cut)
-		b := s.start("b", func(c *election.Config) {
-			c.HeadStart = func(o election.Takeover) time.Duration {
-				if o.Cause == election.CauseExpired {
-					return time.Minute // the foreigner comes first
-				}
-				return 0
-			}
-		})
-		time.Sleep(lease)
-		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
-		synctest.Wait()
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
-		term, took := b.Leads()
+		term, took := s.afterAForeignTerm(0).Leads()
 		s.want("b leads", took, lease)
 		if term.Cause != election.CauseCleared {
 			t.Errorf("the term is %+v", term)
