@@ -7,8 +7,8 @@
 // request that timed out leaves it in the pool. So an election has connections
 // of its own, and:
 //
-//   - They speak HTTP/1.1: one request at a time on each, and a request that
-//     times out takes its connection with it.
+//   - They speak HTTP/1.1: one request at a time on each. A request that times
+//     out takes its connection with it, and the idle ones that were as silent.
 //   - Dials compete, at most two to a server at a time. The first starts at once,
 //     the second after DialInterval, or later while handshakes are known to be
 //     slow. Behind a Service VIP the second may reach another API server; with

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -228,6 +229,72 @@ func TestALiveConnectionServesARequestThatWantsOne(t *testing.T) {
 	}
 	cancel()
 	<-hung
+}
+
+// deadline is a context whose deadline passes as it is canceled.
+type deadline struct{ context.Context }
+
+func (d deadline) Err() error {
+	if d.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// TestARequestThatTimesOutLeavesTheIdleConnections: each that is as dead would take
+// another request's time.
+func TestARequestThatTimesOutLeavesTheIdleConnections(t *testing.T) {
+	const open = mostIdle
+	var dead sync.Map
+	var all sync.WaitGroup
+	all.Add(open)
+	onDead := make(chan struct{}, 1)
+	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/together" {
+			dead.Store(r.RemoteAddr, true)
+			all.Done()
+			all.Wait()
+		} else if _, is := dead.Load(r.RemoteAddr); is {
+			select {
+			case onDead <- struct{}{}:
+			default:
+			}
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
+		}
+		peer(w, r)
+	})
+	tr := mustNew(t, s.config(), calm())
+	var asked sync.WaitGroup
+	for range open {
+		asked.Go(func() {
+			if _, err := get(t.Context(), tr, s.URL+"/together"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asked.Wait()
+
+	ctx, expire := context.WithCancel(t.Context())
+	go func() { <-onDead; expire() }()
+	if _, err := get(deadline{ctx}, tr, s.URL); err == nil {
+		t.Fatal("a dead connection gave an answer")
+	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := get(ctx, tr, s.URL)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Errorf("the second request: %v", err)
+		}
+	case <-onDead:
+		t.Error("the second request went by another dead connection")
+	}
 }
 
 func TestARetiredConnectionServesNoOtherRequest(t *testing.T) {
