@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/test/events"
 )
 
@@ -114,6 +115,9 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 		}
 	}
 	most += time.Duration(max(1, hanging)) * hang
+	if len(hits) == 2 && both(hits[0], hits[1], ofRequests) {
+		most += redials
+	}
 	if _, to, away := c.outage(hits...); away {
 		most += max(0, to.Sub(g.from))
 	}
@@ -135,6 +139,10 @@ func (c course) stalled(h hit, g gap) time.Duration {
 	}
 	return min(h.fault.stalls, max(0, over.Sub(g.from)))
 }
+
+// redials is what a write takes besides whose connection is gone, where a dial may
+// lead to a server that is gone, too: all of four do once in 81 times.
+const redials = 3 * transport.DialIntervalDefault
 
 // betweenTerms is for how long nobody may lead: what is promised for each fault
 // counts from when it bit, or from when the gap began if that is later. So the
@@ -164,12 +172,17 @@ func (c course) hits(t election.Timing, before time.Time) (all []hit) {
 	return all
 }
 
-// together are the same, each with what the other does to its recovery.
+// together are the same, each with what the other does to its recovery, and the
+// outage that two make together.
 func (c course) together(t election.Timing, all []hit, released bool) []hit {
 	if len(all) < 2 {
 		return all
 	}
-	return append(c.hindered(t, all[0], all[1], released), c.hindered(t, all[1], all[0], released)...)
+	together := append(c.hindered(t, all[0], all[1], released), c.hindered(t, all[1], all[0], released)...)
+	if from, to, away := c.outage(all...); away {
+		together = append(together, hit{promise: promise{gap: outage(t, to.Sub(from)).gap}, from: to})
+	}
+	return together
 }
 
 // hit is a fault as if it were alone.
@@ -240,6 +253,10 @@ func (c course) hindered(t election.Timing, h, other hit, released bool) (all []
 			// A term that survives what each of them costs may not survive both.
 			h.gap = max(h.gap, takeover(t, 0).gap)
 		}
+	}
+	if h.fault.hands && away && h.bit.After(from) {
+		// Whoever reads it after the outage cannot tell what the hand did, and when.
+		h.lease, h.gap = true, takeover(t, 0).gap
 	}
 	if !h.lease {
 		return []hit{h}

@@ -82,7 +82,7 @@ func TestAGapWithinATermIsWhatTheAPITakes(t *testing.T) {
 		want   time.Duration
 	}{
 		"one server gone":   {under(t, "apiserver-frozen", "", 0, 30, 30), slack},
-		"two servers gone":  {under(t, "apiserver-frozen", "apiserver-killed", 1, 30, 30), slack + hang},
+		"two servers gone":  {under(t, "apiserver-frozen", "apiserver-killed", 1, 30, 30), slack + hang + redials},
 		"etcd elects":       {under(t, "etcd-leader-killed", "", 0, 30, 30), slack + electionOfEtcd},
 		"the API is away":   {under(t, "follower-killed", "etcd-frozen", 1, 16, 30), 6*time.Second + slack},
 		"a follower killed": {under(t, "follower-killed", "lease-deleted", 1, 30, 30), slack},
@@ -133,6 +133,26 @@ func TestTwoMembersGoneAreAnOutage(t *testing.T) {
 	c.answered = at(12.1) // it was the same zone
 	if got, most := c.between(10, 29), 15*time.Second; got > most {
 		t.Errorf("where the API answers on a gap of %v is promised, want at most %v", got, most)
+	}
+}
+
+// A term that no lease ends is lost in such an outage, too.
+func TestATermThatTwoMembersEndBeginsAnewAfterThem(t *testing.T) {
+	c := under(t, "etcd-leader-killed", "disk-slow", 2, 25, 30)
+	want := 15*time.Second + outage(timings[0], time.Minute).gap
+	if got := c.between(10, 29); !near(got, want) {
+		t.Errorf("a gap between terms is promised %v, want %v", got, want)
+	}
+}
+
+func TestWhatAHandDoesInAnOutageIsWaitedOut(t *testing.T) {
+	unseen := 15*time.Second + lossInOutage(timings[0], time.Minute).gap
+	if got := under(t, "rights-revoked", "lease-deleted", 2, 25, 25).between(10, 29); !near(got, unseen) {
+		t.Errorf("deleted in an outage it is promised %v, want %v", got, unseen)
+	}
+	seen := 15*time.Second + outage(timings[0], time.Minute).gap
+	if got := under(t, "lease-deleted", "rights-revoked", 0, 25, 25).between(10, 29); got > seen+timings[0].WithDefaults().AttemptTimeout {
+		t.Errorf("deleted before it it is promised %v, want %v", got, seen)
 	}
 }
 
