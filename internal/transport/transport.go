@@ -166,7 +166,9 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := time.Now()
 	resp, err := p.lanes[lane].RoundTrip(req.WithContext(ctx))
 	if err != nil && !amends && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		p.leave(lane, sent) // what is idle may be as dead as the connection that gave no answer
+		for lane := range int32(amendLane) {
+			p.leave(lane, sent) // what is idle may be as dead as the connection that gave no answer
+		}
 	}
 	if overtakes && err == nil && !p.open.lives(1-lane, since) && p.lane.CompareAndSwap(1-lane, lane) {
 		p.leave(1-lane, since)
