@@ -117,6 +117,9 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 	most += time.Duration(max(1, hanging)) * hang
 	if len(hits) == 2 && both(hits[0], hits[1], ofRequests) {
 		most += redials
+		if (hits[0].fault.costs|hits[1].fault.costs)&ofMember != 0 {
+			most += mostRedials * hang // a dial may lead to a server whose etcd is gone
+		}
 	}
 	if _, to, away := c.outage(hits...); away {
 		most += max(0, to.Sub(g.from))
@@ -142,7 +145,10 @@ func (c course) stalled(h hit, g gap) time.Duration {
 
 // redials is what a write takes besides whose connection is gone, where a dial may
 // lead to a server that is gone, too: all of four do once in 81 times.
-const redials = 3 * transport.DialIntervalDefault
+const (
+	mostRedials = 3
+	redials     = mostRedials * transport.DialIntervalDefault
+)
 
 // betweenTerms is for how long nobody may lead: what is promised for each fault
 // counts from when it bit, or from when the gap began if that is later. So the
