@@ -117,9 +117,9 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 	most += time.Duration(max(1, hanging)) * hang
 	if len(hits) == 2 && both(hits[0], hits[1], ofRequests) {
 		most += redials
-		if (hits[0].fault.costs|hits[1].fault.costs)&ofMember != 0 {
-			most += mostRedials * hang // a dial may lead to a server whose etcd is gone
-		}
+	}
+	if slices.ContainsFunc(hits, func(h hit) bool { return h.fault.costs&ofMember != 0 && h.fault.costs&ofCandidate == 0 }) {
+		most += mostRedials * hang // a dial may lead to a server whose etcd is gone
 	}
 	if _, to, away := c.outage(hits...); away {
 		most += max(0, to.Sub(g.from))
