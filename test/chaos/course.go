@@ -118,8 +118,8 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 	if len(hits) == 2 && both(hits[0], hits[1], ofRequests) {
 		most += redials
 	}
-	if slices.ContainsFunc(hits, func(h hit) bool { return h.fault.costs&ofMember != 0 && h.fault.costs&ofCandidate == 0 }) {
-		most += mostRedials * hang // a dial may lead to a server whose etcd is gone
+	if slices.ContainsFunc(hits, func(h hit) bool { return h.fault.costs&ofMember != 0 && h.fault.ends != boot }) {
+		most += mostRedials * hang // a dial may lead to a server whose etcd is gone, though not to one without power
 	}
 	if _, to, away := c.outage(hits...); away {
 		most += max(0, to.Sub(g.from))

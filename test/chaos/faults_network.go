@@ -26,7 +26,7 @@ var networkFaults = []fault{
 	},
 	{
 		name: "network-bad", about: "leader's zone 50 to 100 ms away, 5 % of packets lost", namespaces: true,
-		lasts: aTakeover, asks: true, inject: networkBad, ends: mend, promise: badNetwork, costs: ofRequests, stalls: hang,
+		lasts: aTakeover, asks: true, inject: networkBad, ends: mend, promise: badNetwork, costs: ofRequests, stalls: hang + redials,
 	},
 	{
 		name: "connections-silent", about: "open connections to the API silent for good, watches too", namespaces: true,
