@@ -295,6 +295,9 @@ func (j *judge) begin(p *process, term election.Term) {
 		return
 	}
 	j.log("%.3fs %v LEADS, token %d, cause %s", time.Since(j.start).Seconds(), p, term.Token, term.Cause)
+	if j.lease.holder == p.name || !p.ours {
+		delete(j.robbed, p) // this is another term than that which was taken
+	}
 	for other := range j.working {
 		j.beside(p, other)
 	}
@@ -314,7 +317,6 @@ func (j *judge) begin(p *process, term election.Term) {
 		j.token = max(j.token, term.Token)
 	}
 	j.working[p] = term
-	delete(j.robbed, p)
 	if p.name != j.leader {
 		if j.leader != "" {
 			j.failovers++
@@ -326,7 +328,7 @@ func (j *judge) begin(p *process, term election.Term) {
 // beside judges that p begins while other still works.
 func (j *judge) beside(p, other *process) {
 	switch {
-	case p.ours && other.ours && !j.robbed[other]:
+	case p.ours && other.ours && !j.robbed[other] && !j.robbed[p]:
 		j.unlawful("two leaders: %v begins while %v works", p, other)
 	case p.ours && other.ours:
 		j.overlap("two candidates, after others took the lock of the first")
