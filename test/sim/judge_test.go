@@ -55,7 +55,7 @@ type held struct {
 	lasts   time.Duration
 	record  election.Record // of the last renewal
 
-	replaced *held // what the others had that the holder took it from, if it is none of them
+	replaced *held // what the holder took it from; nil where that was nobody
 }
 
 // isHeld reports whether it has a holder that did not give it up.
@@ -215,7 +215,7 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 		default:
 			j.rob(h.by)
 		}
-		if waited := now.Sub(by.started); by.ours && h.exists && !h.blank && !proven && !j.misled(by, h) && waited < j.stated(h) {
+		if waited := now.Sub(by.started); by.ours && h.exists && !h.blank && !proven && !j.misled(by, h) && waited < j.stated(by, h) {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}
@@ -229,10 +229,9 @@ func (j *judge) took(h *held, by *process, after *election.Record) {
 	}
 	since, replaced := h.since, h.replaced
 	if by.name != h.holder {
-		since, replaced = now, nil
-		if theirs := *h; theirs.theirs {
-			theirs.replaced, replaced = nil, &theirs
-		}
+		before := *h
+		before.replaced = nil
+		since, replaced = now, &before
 	}
 	*h = held{holder: by.name, since: since, replaced: replaced, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
 	if waits := after.Details.Waits != "" && after.LeaseDuration > by.lease; waits { // as long as it waits itself
@@ -256,14 +255,16 @@ func (h half) first(whole *election.Record, now time.Time) time.Time {
 }
 
 // stated is the lease that a newcomer finds on record: that of a legacy elector
-// which took its record later, and nothing once that one has given it up.
-func (j *judge) stated(h *held) time.Duration {
+// which took its record later, and nothing once that one has given it up, or that of
+// a candidate which got no further than half of its takeover. It took that half
+// after the lease before.
+func (j *judge) stated(by *process, h *held) time.Duration {
 	legacy := &j.legacy
-	if !legacy.theirs && legacy.replaced != nil { // half of the takeover, which is judged by its other half
+	if legacy.holder == by.name && legacy.replaced != nil { // half of the takeover, which is judged by its other half
 		legacy = legacy.replaced
 	}
 	switch {
-	case h != &j.lease, !legacy.theirs, !legacy.since.After(h.renewed):
+	case h != &j.lease, !legacy.theirs && legacy.holder == h.holder, !legacy.since.After(h.renewed):
 		return h.lasts
 	case legacy.given:
 		return 0
