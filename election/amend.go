@@ -6,6 +6,8 @@ package election
 import (
 	"errors"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Behind a slow API server a renewal may be answered so late that the next one,
@@ -59,7 +61,7 @@ func (c *courier) judgeChain(a answer) (first bool) {
 		if c.failures++; a.op == opAcquire { // another candidate was faster
 			c.failures = 0
 		}
-		if c.failures == mostFailures || !errors.Is(a.err, ErrConflict) {
+		if c.failures == mostFailures || !errors.Is(a.err, locks.ErrConflict) {
 			c.amender = nil
 		}
 	case a.amends() && a.err == nil:
@@ -76,5 +78,5 @@ func (c *courier) judgeChain(a answer) (first bool) {
 
 // refused reports whether an amendment has not landed, and will not.
 func (a answer) refused() bool {
-	return a.amends() && (a.conflict() || errors.Is(a.err, ErrForbidden) || errors.Is(a.err, ErrNoAPI))
+	return a.amends() && (a.conflict() || errors.Is(a.err, locks.ErrForbidden) || errors.Is(a.err, locks.ErrNoAPI))
 }

@@ -11,26 +11,27 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // amending counts the amendments of a lock.
 type amending struct {
-	election.Amender
+	locks.Amender
 	err     error // instead of each, as late as on a slow server
 	sent    atomic.Int64
 	last    atomic.Int64 // when, in nanoseconds
 	closest atomic.Int64 // that two came to each other, in nanoseconds
 }
 
-func (l *amending) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+func (l *amending) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	now := time.Now().UnixNano()
 	if gap := now - l.last.Swap(now); l.sent.Add(1) == 1 || gap < l.closest.Load() {
 		l.closest.Store(gap)
 	}
 	if l.err != nil {
 		time.Sleep(slow)
-		return election.Snapshot{}, l.err
+		return locks.Snapshot{}, l.err
 	}
 	return l.Amender.Amend(ctx, before, r)
 }
@@ -43,13 +44,13 @@ const slow = 8 * time.Second
 func onSlow(s *stage, delay time.Duration, change ...func(*amending)) (*seat, *amending) {
 	var lock *amending
 	a := s.start("a", func(c *election.Config) {
-		lock = &amending{Amender: c.Lock.(election.Amender)}
+		lock = &amending{Amender: c.Lock.(locks.Amender)}
 		for _, do := range change {
 			do(lock)
 		}
 		c.Lock = lock
 	})
-	a.link.Set(electiontest.Fault{Delay: delay / 2})
+	a.link.Set(lockstest.Fault{Delay: delay / 2})
 	a.wins(2 * time.Minute)
 	return a, lock
 }
@@ -117,16 +118,16 @@ func TestASlowServerIsSentNoMoreThanARenewalASecond(t *testing.T) {
 // TestWhoMayNotAmendGoesOnWithout, says nothing, and asks no second time. To learn it
 // may cost a term.
 func TestWhoMayNotAmendGoesOnWithout(t *testing.T) {
-	for _, err := range []error{election.ErrForbidden, election.ErrNoAPI} {
+	for _, err := range []error{locks.ErrForbidden, locks.ErrNoAPI} {
 		scenario(t, func(s *stage) {
 			var lock *amending
 			a := s.start("a", func(c *election.Config) {
-				lock = &amending{Amender: c.Lock.(election.Amender), err: fmt.Errorf("patch: %w", err)}
+				lock = &amending{Amender: c.Lock.(locks.Amender), err: fmt.Errorf("patch: %w", err)}
 				c.Lock = lock
 			})
 			a.Leads()
 			news := a.Subscribe(s.T.Context())
-			a.link.Set(electiontest.Fault{Delay: (deadline/2 - interval/4) / 2})
+			a.link.Set(lockstest.Fault{Delay: (deadline/2 - interval/4) / 2})
 			a.wins(time.Minute)
 			time.Sleep(10 * time.Minute)
 			a.Stays()
@@ -154,7 +155,7 @@ const mostUnderWay = 12
 // TestAmendmentsThatFailAgainAndAgainEnd, as where admission changes what is written.
 func TestAmendmentsThatFailAgainAndAgainEnd(t *testing.T) {
 	scenario(t, func(s *stage) {
-		a, lock := onSlow(s, slow, func(l *amending) { l.err = fmt.Errorf("patch: %w", election.ErrConflict) })
+		a, lock := onSlow(s, slow, func(l *amending) { l.err = fmt.Errorf("patch: %w", locks.ErrConflict) })
 		a.wins(time.Hour)
 		n := lock.sent.Load()
 		a.wins(time.Hour)
@@ -167,11 +168,11 @@ func TestAmendmentsThatFailAgainAndAgainEnd(t *testing.T) {
 // TestS3AHandsEditUnderAmendmentsIsMended: a follower would take the renewal of a
 // record with a shorter lease at its word.
 func TestS3AHandsEditUnderAmendmentsIsMended(t *testing.T) {
-	for what, edit := range map[string]func(*election.Record){
-		"a shorter lease": func(r *election.Record) { r.LeaseDuration = time.Second },
-		"a lost token":    func(r *election.Record) { r.Details.Token = 0 },
-		"another nonce":   func(r *election.Record) { r.Details.Nonce = "n" },
-		"an older time":   func(r *election.Record) { r.RenewTime = r.RenewTime.Add(-time.Hour) },
+	for what, edit := range map[string]func(*locks.Record){
+		"a shorter lease": func(r *locks.Record) { r.LeaseDuration = time.Second },
+		"a lost token":    func(r *locks.Record) { r.Details.Token = 0 },
+		"another nonce":   func(r *locks.Record) { r.Details.Nonce = "n" },
+		"an older time":   func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(-time.Hour) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			scenario(t, func(s *stage) {
@@ -231,10 +232,10 @@ func TestATermThatBeganSlowlyHasItsTokenOnTheRecord(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var lock *amending
 		a := s.candidate("a", func(c *election.Config) {
-			lock = &amending{Amender: c.Lock.(election.Amender)}
+			lock = &amending{Amender: c.Lock.(locks.Amender)}
 			c.Lock = lock
 		})
-		a.link.Set(electiontest.Fault{Delay: slow / 2})
+		a.link.Set(lockstest.Fault{Delay: slow / 2})
 		a.Start()
 		a.wins(2 * time.Minute)
 		term := a.Term()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // prepareLead is how long before an expiry a candidate that is about to take
@@ -45,9 +46,9 @@ type campaign struct {
 	// What all do at the same moment this candidate does later or earlier by this.
 	turn, prepareEarly time.Duration
 
-	denied  *Version // what the last write was to replace, if it met a conflict
-	barred  bool     // the lock's guardian does not let this candidate campaign
-	victory victory  // the takeover that is under way
+	denied  *locks.Version // what the last write was to replace, if it met a conflict
+	barred  bool           // the lock's guardian does not let this candidate campaign
+	victory victory        // the takeover that is under way
 }
 
 // action is what a campaign does next.
@@ -314,7 +315,7 @@ func (r *run) act(c *campaign, do action) {
 		record.Details.Waits = pastUnknown
 		record.LeaseDuration = r.judge.longerLease() // if it is not renewed, others wait as this candidate would
 	}
-	record.Details.Marks, record.Details.Nonce = r.config.marks(), r.judge.nonce
+	record.Details.ProcessID, record.Details.Nonce = r.config.marks(), r.judge.nonce
 	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: r.config.Timing.RenewDeadline} // no trust would be left of a later answer
 	r.sendWrite(&c.writes, write)
 }
@@ -458,12 +459,12 @@ func (r *run) answeredRead(c *campaign, a answer, now time.Time) {
 // stands reports whether what a write was to replace is still the newest that is
 // known, after it met a conflict and a read: nothing explains that, and a server
 // that refuses all writes is not asked in haste.
-func (r *run) stands(denied *Version) bool {
+func (r *run) stands(denied *locks.Version) bool {
 	return denied != nil && r.judge.newest.Version.Number == denied.Number
 }
 
 // heard takes in an event of the watch.
-func (r *run) heard(c *campaign, e Event) {
+func (r *run) heard(c *campaign, e locks.Event) {
 	now := time.Now()
 	if !r.hear(e, now) {
 		return // a watch that lives is no sign of the lock's holder, nor of the API behind it
@@ -477,7 +478,7 @@ func (r *run) heard(c *campaign, e Event) {
 // watchEnded notes that the watch is over.
 func (r *run) watchEnded(err error) {
 	r.watcher.end(err, time.Now(), r.turnNow())
-	if !errors.Is(err, ErrVersionExpired) {
+	if !errors.Is(err, locks.ErrVersionExpired) {
 		r.note(opWatch, err)
 	}
 }
@@ -516,8 +517,8 @@ func (r *run) withdraw(c *campaign) {
 	}
 	switch kept := r.kept; {
 	case won, unknown:
-		_ = r.release(0, "", Handover{}, !won) // what it could not do, it has noted
+		_ = r.release(0, "", locks.Handover{}, !won) // what it could not do, it has noted
 	case kept != nil && settled && time.Since(kept.sent.awake) < r.config.Timing.LeaseDuration:
-		_ = r.release(kept.term.Token, kept.trace, Handover{}, true)
+		_ = r.release(kept.term.Token, kept.trace, locks.Handover{}, true)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 const skew = 2 * time.Second
@@ -34,8 +35,8 @@ func TestAStaleRecordAtTheStartIsWaitedForByItsOwnTimesUpToMaxClockSkew(t *testi
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				s.write(func(r *election.Record) {
-					*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-test.age).Round(0)}
+				s.write(func(r *locks.Record) {
+					*r = locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-test.age).Round(0)}
 				})
 				term, took := s.start("a", skewed).Leads()
 				s.want("a leads", took, test.want)
@@ -48,19 +49,19 @@ func TestAStaleRecordAtTheStartIsWaitedForByItsOwnTimesUpToMaxClockSkew(t *testi
 }
 
 func TestTimesInARecordCountForNothingElse(t *testing.T) {
-	old := func(r *election.Record) {
-		*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-time.Hour).Round(0)}
+	old := func(r *locks.Record) {
+		*r = locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-time.Hour).Round(0)}
 	}
 	for name, test := range map[string]struct {
 		change func(*election.Config)
-		record func(*election.Record)
+		record func(*locks.Record)
 	}{
 		"without MaxClockSkew": {func(*election.Config) {}, old},
-		"no time":              {skewed, func(r *election.Record) { old(r); r.RenewTime = time.Time{} }},
-		"a younger term":       {skewed, func(r *election.Record) { old(r); r.AcquireTime = time.Now() }},
-		"cleared by another": {skewed, func(r *election.Record) {
+		"no time":              {skewed, func(r *locks.Record) { old(r); r.RenewTime = time.Time{} }},
+		"a younger term":       {skewed, func(r *locks.Record) { old(r); r.AcquireTime = time.Now() }},
+		"cleared by another": {skewed, func(r *locks.Record) {
 			old(r)
-			r.Holder, r.Details = "", election.Details{Holder: "x", Token: 3}
+			r.Holder, r.Details = "", locks.Details{Holder: "x", Token: 3}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +77,8 @@ func TestTimesInARecordCountForNothingElse(t *testing.T) {
 func TestOnlyTheFirstRecordIsWaitedForByItsOwnTimes(t *testing.T) {
 	scenario(t, func(s *stage) {
 		write := func(age time.Duration) {
-			s.write(func(r *election.Record) {
-				*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-age).Round(0)}
+			s.write(func(r *locks.Record) {
+				*r = locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now().Add(-age).Round(0)}
 			})
 		}
 		write(5 * time.Second)
@@ -105,7 +106,7 @@ func TestALeaderThatRenewsIsNotRobbedByAColdStart(t *testing.T) {
 
 func TestANegativeMaxClockSkewIsRefused(t *testing.T) {
 	_, err := election.New(election.Config{
-		Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}, MaxClockSkew: -1,
+		Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, MaxClockSkew: -1,
 	})
 	if !errors.Is(err, election.ErrConfig) {
 		t.Errorf("New: %v", err)
@@ -114,35 +115,35 @@ func TestANegativeMaxClockSkewIsRefused(t *testing.T) {
 
 // offset is a lock as a process sees it whose wall clock is ahead.
 type offset struct {
-	election.Lock
+	locks.Lock
 	ahead time.Duration
 }
 
 // seen is what that process makes of the times in a record.
-func (o offset) seen(s election.Snapshot) election.Snapshot {
+func (o offset) seen(s locks.Snapshot) locks.Snapshot {
 	if s.Version.Exists() {
 		s.Record = shifted(s.Record, -o.ahead)
 	}
 	return s
 }
 
-func shifted(r election.Record, by time.Duration) election.Record {
+func shifted(r locks.Record, by time.Duration) locks.Record {
 	r.AcquireTime, r.RenewTime = r.AcquireTime.Round(0).Add(by), r.RenewTime.Round(0).Add(by)
 	return r
 }
 
-func (o offset) Read(ctx context.Context) (election.Snapshot, error) {
+func (o offset) Read(ctx context.Context) (locks.Snapshot, error) {
 	s, err := o.Lock.Read(ctx)
 	return o.seen(s), err
 }
 
-func (o offset) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (o offset) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, err := o.Lock.Write(ctx, base, shifted(r, o.ahead))
 	return o.seen(s), err
 }
 
-func (o offset) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
-	between, ended := make(chan election.Event), make(chan error, 1)
+func (o offset) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	between, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- o.Lock.Watch(ctx, from, between) }()
 	for {
 		select {

@@ -12,33 +12,22 @@ import (
 	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-)
 
-// Candidate says who campaigns.
-type Candidate struct {
-	// Identity is unique per process start, for a restarted process must not
-	// go on with its predecessor's term. Required.
-	Identity string
-	Zone     string // the failure domain it runs in; empty where unknown
-	// Node, Pod (name/uid) and Container are noted on the record, for people
-	// and for proof that a holder is dead. Optional.
-	Node      string
-	Pod       string
-	Container string
-}
+	"github.com/zonelect/zonelect/locks"
+)
 
 // Takeover is what a head start is decided by.
 type Takeover struct {
-	Lock         Description
+	Lock         locks.Description
 	Cause        Cause
 	Previous     string // the last holder; empty where nobody is known
 	PreviousZone string // where it ran; empty where unknown
 	PreviousPod  string // name/uid; empty where unknown
-	Candidate    Candidate
+	Candidate    locks.Candidate
 	// Peers are all candidates that are known, by identity, Candidate among
 	// them if it is. Empty where nobody tells who they are. They are for reading
 	// alone. A slice stands for the same peers for ever: a change is another slice.
-	Peers []Peer
+	Peers []locks.Peer
 	// Evacuated are the zones that leadership is wanted out of now.
 	Evacuated []string
 	// RoundTrip is how long a request of this candidate takes, about; zero where
@@ -49,8 +38,8 @@ type Takeover struct {
 // Config holds what an [Elector] needs. Lock and Candidate.Identity are
 // required, the zero value of all else is ready to use.
 type Config struct {
-	Lock      Lock
-	Candidate Candidate
+	Lock      locks.Lock
+	Candidate locks.Candidate
 	Timing    Timing
 
 	// WaitOnAbsent makes a candidate that finds no record wait for a whole
@@ -103,12 +92,12 @@ type Config struct {
 	// counts, and that as advice: it may be late or wrong, and decides who goes
 	// first, never whether one may. It returns soon after ctx ends. Nil means
 	// that nobody is known.
-	Peers func(ctx context.Context, tell func([]Peer))
+	Peers func(ctx context.Context, tell func([]locks.Peer))
 	// Health says how this candidate knows whether it is fit to lead.
 	Health Health
 	// Marks returns what is known by now that tells this process from others,
 	// for the records that it writes. It must return at once. Nil means nothing.
-	Marks func() Marks
+	Marks func() locks.ProcessID
 	// Dead blocks until it is proven that the process which holds the lock has
 	// ended, and returns nil then: the lease need not run out. Where it cannot
 	// tell, it returns an error, and is asked again only when something about
@@ -116,7 +105,7 @@ type Config struct {
 	// follows that holder; ctx ends with that, and it returns soon after. Only a
 	// fact counts that no fault of network, clock or server can feign. Nil means
 	// that nothing is proven.
-	Dead func(ctx context.Context, holder Suspect) error
+	Dead func(ctx context.Context, holder locks.Suspect) error
 
 	// TracerProvider receives one span for each takeover that this candidate
 	// wins, MeterProvider the metrics. Nil means none, at no cost.
@@ -155,9 +144,9 @@ func (c Config) validate() error {
 	return errors.Join(append(errs, c.Health.validate(), c.Timing.Validate())...)
 }
 
-func (c Config) marks() Marks {
+func (c Config) marks() locks.ProcessID {
 	if c.Marks == nil {
-		return Marks{}
+		return locks.ProcessID{}
 	}
 	return c.Marks()
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // operation is what a request asks of the lock.
@@ -36,11 +38,11 @@ func (o operation) kind() operation {
 // request is one call of the lock.
 type request struct {
 	op     operation
-	since  time.Time // only on a connection that was alive since; zero if any will do
-	asOf   Version   // reads: the newest version when it was sent
-	base   Version   // writes: what record replaces
-	before *Record   // amendments: what record replaces, instead of base
-	record Record
+	since  time.Time     // only on a connection that was alive since; zero if any will do
+	asOf   locks.Version // reads: the newest version when it was sent
+	base   locks.Version // writes: what record replaces
+	before *locks.Record // amendments: what record replaces, instead of base
+	record locks.Record
 	made   moment        // writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
 }
@@ -58,7 +60,7 @@ func (r request) replaces() bool { return r.op != opRead && !r.amends() }
 // answer is what came of a request.
 type answer struct {
 	request
-	snapshot Snapshot
+	snapshot locks.Snapshot
 	err      error
 	sent     moment // read before the call was made
 	end      time.Time
@@ -79,7 +81,7 @@ func (a answer) trip() time.Duration {
 
 // conflict reports whether the write did not land because of another one. No
 // read does, whatever a server says.
-func (a answer) conflict() bool { return a.op != opRead && errors.Is(a.err, ErrConflict) }
+func (a answer) conflict() bool { return a.op != opRead && errors.Is(a.err, locks.ErrConflict) }
 
 // mostFlights is how many requests may be under way at a time. The oldest makes
 // room for another.
@@ -97,7 +99,7 @@ type flight struct {
 // never waits for the network. A request that is slow goes on while another, on
 // another connection, overtakes it. The loop owns all fields.
 type courier struct {
-	lock    Lock
+	lock    locks.Lock
 	clock   clock
 	pulse   *pulse
 	answers chan answer
@@ -106,7 +108,7 @@ type courier struct {
 	took    time.Duration // from the last request that was answered to its answer
 	slowest time.Duration // of the last hundred answers or so
 	heard   time.Time     // when the last answer came
-	amender Amender       // the lock, if it takes amendments
+	amender locks.Amender // the lock, if it takes amendments
 	root    time.Time     // when the last write was sent that replaced a version
 	broken  bool          // it, or an amendment after it, has not landed
 	warm    bool          // the last write that was answered is an amendment, so its connection lives
@@ -115,8 +117,8 @@ type courier struct {
 	wait     sync.WaitGroup
 }
 
-func newCourier(lock Lock, c clock, p *pulse) *courier {
-	amender, _ := lock.(Amender)
+func newCourier(lock locks.Lock, c clock, p *pulse) *courier {
+	amender, _ := lock.(locks.Amender)
 	return &courier{lock: lock, clock: c, pulse: p, amender: amender, answers: make(chan answer, mostFlights+mostAmendments)}
 }
 
@@ -159,7 +161,7 @@ func (c *courier) send(ctx context.Context, r request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
 	if r.fresh() {
-		ctx = WithLiveConnection(ctx, r.since)
+		ctx = locks.WithLiveConnection(ctx, r.since)
 	}
 	f := &flight{request: r, sent: sent, cancel: cancel}
 	c.flights, c.newest = append(c.flights, f), f
@@ -175,7 +177,7 @@ func (c *courier) send(ctx context.Context, r request) {
 		case r.op == opRead:
 			a.snapshot, a.err = c.lock.Read(ctx)
 		case r.amends():
-			a.snapshot, a.err = amender.Amend(WithOneConnection(ctx), *r.before, r.record)
+			a.snapshot, a.err = amender.Amend(locks.WithOneConnection(ctx), *r.before, r.record)
 		default:
 			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 const (
@@ -46,7 +48,7 @@ func (t Timing) Spread(o Takeover) time.Duration {
 }
 
 // share is a candidate's place in a crowd, evenly distributed from 0 to 1.
-func share(lock Description, identity string) float64 {
+func share(lock locks.Description, identity string) float64 {
 	sum := sha256.Sum256([]byte(lock.String() + "\x00" + identity))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }

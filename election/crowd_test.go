@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // spreads are those of candidates that know no peers, the first to go first.
@@ -19,8 +20,8 @@ func spreads(lock, candidates int, trip time.Duration) []time.Duration {
 	all := make([]time.Duration, candidates)
 	for i := range all {
 		all[i] = election.Timing{}.Spread(election.Takeover{
-			Lock: election.Description{Name: fmt.Sprint("lock-", lock)}, RoundTrip: trip,
-			Candidate: election.Candidate{Identity: fmt.Sprint("c", i)},
+			Lock: locks.Description{Name: fmt.Sprint("lock-", lock)}, RoundTrip: trip,
+			Candidate: locks.Candidate{Identity: fmt.Sprint("c", i)},
 		})
 	}
 	slices.Sort(all)
@@ -76,7 +77,7 @@ func TestASpreadOfARenewIntervalOrTwoIsTheMostAndNobodyWaitsAlone(t *testing.T) 
 			t.Fatalf("%s waits %v", o.Candidate.Identity, got)
 		}
 	}
-	o.Peers = []election.Peer{{Candidate: o.Candidate}}
+	o.Peers = []locks.Peer{{Candidate: o.Candidate}}
 	if got := (election.Timing{}).Spread(o); got != 0 {
 		t.Errorf("a candidate that is alone waits %v", got)
 	}
@@ -90,7 +91,7 @@ func TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn(t *testing.T) {
 				c.HeadStart = func(election.Takeover) time.Duration { return start }
 			})
 			time.Sleep(interval + interval/2)
-			b.link.Set(electiontest.Fault{Mute: true})
+			b.link.Set(lockstest.Fault{Mute: true})
 			before := b.link.Calls("read")
 			time.Sleep(interval + 1)
 			soon := b.link.Calls("read") - before
@@ -104,7 +105,7 @@ func TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn(t *testing.T) {
 
 func TestAServerThatRefusesAllWritesIsAskedEverMoreSeldom(t *testing.T) {
 	scenario(t, func(s *stage) {
-		link := electiontest.NewFaulty(s.lock)
+		link := lockstest.NewFaulty(s.lock)
 		s.start("a", func(c *election.Config) { c.Lock = refusing{link} })
 		time.Sleep(time.Minute)
 		first := link.Calls("read")
@@ -116,8 +117,8 @@ func TestAServerThatRefusesAllWritesIsAskedEverMoreSeldom(t *testing.T) {
 }
 
 // refusing is a lock that says of all writes that another one was faster.
-type refusing struct{ *electiontest.Faulty }
+type refusing struct{ *lockstest.Faulty }
 
-func (refusing) Write(context.Context, election.Version, election.Record) (election.Snapshot, error) {
-	return election.Snapshot{}, election.ErrConflict
+func (refusing) Write(context.Context, locks.Version, locks.Record) (locks.Snapshot, error) {
+	return locks.Snapshot{}, locks.ErrConflict
 }

@@ -7,17 +7,9 @@ import (
 	"context"
 	"slices"
 	"time"
-)
 
-// Suspect is the holder of a lock, of whom a follower wants to know whether it
-// is dead.
-type Suspect struct {
-	Details  Details
-	Acquired time.Time // by the holder's wall clock
-	// Early says that at most one other candidate would take the lock before
-	// this one: who asks a server about the holder does so only then.
-	Early bool
-}
+	"github.com/zonelect/zonelect/locks"
+)
 
 // askers is how many candidates ask servers about a holder.
 const askers = 2
@@ -29,7 +21,7 @@ type tenure struct {
 	transitions int32
 }
 
-func tenureOf(r Record) tenure {
+func tenureOf(r locks.Record) tenure {
 	return tenure{r.Holder, r.AcquireTime.UnixMicro(), r.Transitions}
 }
 
@@ -37,7 +29,7 @@ func tenureOf(r Record) tenure {
 // the one seen before, on the same object. A restored backup looks so, and an
 // old record that somebody put back: its holder may be long dead, and who held
 // the lock since may live. So such a term ends by time alone, until the next.
-func (j *judge) breaks(s Snapshot) bool {
+func (j *judge) breaks(s locks.Snapshot) bool {
 	switch {
 	case j.startOver:
 		return true
@@ -51,13 +43,13 @@ func (j *judge) breaks(s Snapshot) bool {
 // details are believed (S11), and nothing but its lease keeps others out. Part
 // of a record may be what somebody else left who lives, and a holder that waits
 // may do so for another who does.
-func (j *judge) suspect() (Suspect, bool) {
+func (j *judge) suspect() (locks.Suspect, bool) {
 	r := j.newest.Record
 	if !j.newest.Version.Exists() || j.newest.Partial || j.broken ||
 		r.Holder == "" || r.Holder == j.identity || r.Details.Holder != r.Holder || r.Details.Waits != "" {
-		return Suspect{}, false
+		return locks.Suspect{}, false
 	}
-	return Suspect{Details: r.Details, Acquired: time.UnixMicro(r.AcquireTime.UnixMicro())}, true
+	return locks.Suspect{Details: r.Details, Acquired: time.UnixMicro(r.AcquireTime.UnixMicro())}, true
 }
 
 // died reports whether the lock's holder was proven dead. A renewal that is seen
@@ -73,7 +65,7 @@ func (j *judge) died() bool {
 // inquest is the question about one suspect, which is asked in a goroutine of
 // its own. The zero inquest is about nobody.
 type inquest struct {
-	suspect Suspect
+	suspect locks.Suspect
 	over    Takeover // the takeover that Suspect.Early was decided by
 	about   tenure
 	proven  chan struct{} // gets a word when it is dead
@@ -129,7 +121,7 @@ func (r *run) endInquest() {
 // a holder that has died, as far as it knows.
 func (r *run) isEarly(over Takeover) bool {
 	sooner := r.sooner(over)
-	me, before := Peer{Candidate: r.config.Candidate}, 0
+	me, before := locks.Peer{Candidate: r.config.Candidate}, 0
 	for _, p := range r.peers {
 		if p.Identity != over.Previous && sooner(p, me) < 0 {
 			before++

@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // coroner answers the candidates' question who is dead.
 type coroner struct {
 	mu    sync.Mutex
 	dead  map[string]chan struct{} // closed when it is proven, by identity
-	asked []election.Suspect
+	asked []locks.Suspect
 	ended int // questions that were not wanted any more
 }
 
@@ -37,7 +39,7 @@ func (c *coroner) of(identity string) chan struct{} {
 	return c.dead[identity]
 }
 
-func (c *coroner) questions() []election.Suspect {
+func (c *coroner) questions() []locks.Suspect {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked
@@ -49,7 +51,7 @@ func (c *coroner) unwanted() int {
 	return c.ended
 }
 
-func (c *coroner) see(ctx context.Context, s election.Suspect) error {
+func (c *coroner) see(ctx context.Context, s locks.Suspect) error {
 	c.mu.Lock()
 	c.asked = append(c.asked, s)
 	c.mu.Unlock()
@@ -122,10 +124,10 @@ func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
 		a.Leads()
 		b := s.start("b", judge.heeded)
 		a.die()
-		b.link.Set(electiontest.Fault{Delay: 100 * time.Millisecond})
+		b.link.Set(lockstest.Fault{Delay: 100 * time.Millisecond})
 		close(judge.of("a"))
 		time.Sleep(50 * time.Millisecond) // b's write is on its way
-		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(interval) })
+		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(interval) })
 		term, took := b.Leads()
 		if took > time.Second || term.Cause != election.CauseDied {
 			t.Errorf("b leads after %v: %+v", took, term)
@@ -143,7 +145,7 @@ func TestAProofIsOfOneTermAlone(t *testing.T) {
 		var judge coroner
 		b := s.start("b", func(c *election.Config) {
 			c.HeadStart = func(election.Takeover) time.Duration { return time.Second }
-			c.Dead = func(ctx context.Context, o election.Suspect) error {
+			c.Dead = func(ctx context.Context, o locks.Suspect) error {
 				if o.Acquired.Equal(first.Truncate(time.Microsecond)) {
 					return judge.see(ctx, o)
 				}
@@ -153,7 +155,7 @@ func TestAProofIsOfOneTermAlone(t *testing.T) {
 		a.die()
 		close(judge.of("a"))
 		time.Sleep(time.Second / 2)
-		s.write(func(r *election.Record) {
+		s.write(func(r *locks.Record) {
 			r.AcquireTime = r.AcquireTime.Add(time.Minute)
 			r.RenewTime, r.Transitions = r.AcquireTime, r.Transitions+1
 		})
@@ -168,7 +170,7 @@ func TestNobodyAsksAboutAHolderWhoseDetailsAreNotBelieved(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		a.die()
-		s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
+		s.write(func(r *locks.Record) { r.Holder = "client-go"; r.Transitions++ })
 		close(judge.of("client-go"))
 		b := s.start("b", judge.heeded)
 		_, took := b.Leads()
@@ -180,10 +182,10 @@ func TestNobodyAsksAboutAHolderWhoseDetailsAreNotBelieved(t *testing.T) {
 }
 
 // half says that all that stands is a part.
-type half struct{ *electiontest.Memory }
+type half struct{ *memory.Lock }
 
-func (h half) Read(ctx context.Context) (election.Snapshot, error) {
-	s, err := h.Memory.Read(ctx)
+func (h half) Read(ctx context.Context) (locks.Snapshot, error) {
+	s, err := h.Lock.Read(ctx)
 	s.Partial = true
 	return s, err
 }
@@ -206,16 +208,16 @@ func TestADeadHolderOfAPartOfTheLockProvesNothing(t *testing.T) {
 // TestARecordThatCameBackEndsByTimeAlone: it names a holder that is dead, and
 // who held the lock since lives.
 func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
-	for name, comeBack := range map[string]func(*stage, election.Record){
-		"in a restored backup": func(s *stage, r election.Record) { s.lock.Restore(r); s.Restored = true },
-		"in its own place":     func(s *stage, old election.Record) { s.write(func(r *election.Record) { *r = old }) },
-		"made anew": func(s *stage, old election.Record) {
+	for name, comeBack := range map[string]func(*stage, locks.Record){
+		"in a restored backup": func(s *stage, r locks.Record) { s.lock.Restore(r); s.Restored = true },
+		"in its own place":     func(s *stage, old locks.Record) { s.write(func(r *locks.Record) { *r = old }) },
+		"made anew": func(s *stage, old locks.Record) {
 			s.lock.Delete()
-			s.write(func(r *election.Record) { *r = old })
+			s.write(func(r *locks.Record) { *r = old })
 		},
-		"made anew, with a longer history": func(s *stage, old election.Record) {
+		"made anew, with a longer history": func(s *stage, old locks.Record) {
 			s.lock.Delete()
-			s.write(func(r *election.Record) { *r = old; r.Transitions = 99 })
+			s.write(func(r *locks.Record) { *r = old; r.Transitions = 99 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,9 +262,9 @@ func TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed(t *testing.T) {
 		close(judge.of("a"))
 		b.Leads()
 		b.link.Set(cut) // it hears of nothing, and leads on
-		s.write(func(r *election.Record) { *r = backup })
+		s.write(func(r *locks.Record) { *r = backup })
 		synctest.Wait()
-		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(interval) })
+		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(interval) })
 		if _, took := c.Leads(); took < lease {
 			t.Errorf("c leads after %v", took)
 		}
@@ -287,7 +289,7 @@ func TestARestoredRecordEndsByTimeAlsoWhereNoOtherWasSeenSince(t *testing.T) {
 		b.link.Set(cut)
 		s.lock.Restore(backup)
 		s.Restored = true
-		c.link.Set(electiontest.Fault{})
+		c.link.Set(lockstest.Fault{})
 		if _, took := c.Leads(); took < lease {
 			t.Errorf("c leads after %v", took)
 		}
@@ -300,9 +302,9 @@ func TestTheQuestionIsAskedWhileTheAnswerMatters(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var judge coroner
 		var marks atomic.Value
-		marks.Store(election.Marks{Seat: "seat"})
+		marks.Store(locks.ProcessID{Seat: "seat"})
 		a := s.start("a", judge.heeded, func(c *election.Config) {
-			c.Marks = func() election.Marks { return marks.Load().(election.Marks) }
+			c.Marks = func() locks.ProcessID { return marks.Load().(locks.ProcessID) }
 		})
 		a.Leads()
 		b := s.start("b", judge.heeded)
@@ -312,15 +314,15 @@ func TestTheQuestionIsAskedWhileTheAnswerMatters(t *testing.T) {
 		if now := len(judge.questions()); now != before {
 			t.Errorf("asked %d times, though nothing was new", now-before)
 		}
-		more := election.Marks{Seat: "seat", ContainerID: "id"}
+		more := locks.ProcessID{Seat: "seat", ContainerID: "id"}
 		marks.Store(more)
 		time.Sleep(interval)
 		synctest.Wait()
 		asked := judge.questions()
-		if last := asked[len(asked)-1]; len(asked) != before+1 || last.Details.Marks != more || !last.Early {
+		if last := asked[len(asked)-1]; len(asked) != before+1 || last.Details.ProcessID != more || !last.Early {
 			t.Errorf("asked %d times more, last about %+v", len(asked)-before, last)
 		}
-		if r := s.record(); r.Details.Marks != more {
+		if r := s.record(); r.Details.ProcessID != more {
 			t.Errorf("the record says %+v", r.Details)
 		}
 		if err := a.Resign(s.T.Context()); err != nil {
@@ -346,7 +348,7 @@ func TestWhoCannotTellIsNotAskedTheSameAgain(t *testing.T) {
 		time.Sleep(2 * interval) // its token is noted
 		var asked atomic.Int32
 		b := s.start("b", func(c *election.Config) {
-			c.Dead = func(context.Context, election.Suspect) error { asked.Add(1); return errors.New("no idea") }
+			c.Dead = func(context.Context, locks.Suspect) error { asked.Add(1); return errors.New("no idea") }
 		})
 		time.Sleep(10 * interval)
 		if n := asked.Load(); n != 1 {
@@ -363,12 +365,12 @@ func TestTheTwoThatGoFirstAreEarly(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		peers := []election.Peer{peer("a"), peer("b"), peer("c"), peer("d"), peer("e")}
+		peers := []locks.Peer{peer("a"), peer("b"), peer("c"), peer("d"), peer("e")}
 		delays := map[string]time.Duration{"c": 2, "d": 1, "e": 1}
 		var judges [4]coroner
 		for i, who := range []string{"b", "c", "d", "e"} {
 			s.start(who, judges[i].heeded, func(c *election.Config) {
-				c.Peers = func(ctx context.Context, tell func([]election.Peer)) { tell(peers); <-ctx.Done() }
+				c.Peers = func(ctx context.Context, tell func([]locks.Peer)) { tell(peers); <-ctx.Done() }
 				c.HeadStart = func(o election.Takeover) time.Duration { return delays[o.Candidate.Identity] }
 			})
 		}
@@ -408,7 +410,7 @@ func TestWhoIsEarlyIsReckonedAnewOnlyWhenSomethingChanges(t *testing.T) {
 		if !early() {
 			t.Error("the only follower is not early")
 		}
-		all.change(func(peers []election.Peer) []election.Peer { return append(peers, peer("b"), peer("c")) })
+		all.change(func(peers []locks.Peer) []locks.Peer { return append(peers, peer("b"), peer("c")) })
 		if early() {
 			t.Error("it is early, though two others go first")
 		}
@@ -417,7 +419,7 @@ func TestWhoIsEarlyIsReckonedAnewOnlyWhenSomethingChanges(t *testing.T) {
 		if n := asked.Load(); n != before {
 			t.Errorf("reckoned %d times more, though nothing was new", n-before)
 		}
-		s.write(func(r *election.Record) { r.Evacuated = "z-b" })
+		s.write(func(r *locks.Record) { r.Evacuated = "z-b" })
 		synctest.Wait()
 		if n := asked.Load(); n == before {
 			t.Error("not reckoned anew after an evacuation")

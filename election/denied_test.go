@@ -11,11 +11,13 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // denying is a lock that calls each request of some a conflict.
 type denying struct {
-	election.Lock
+	locks.Lock
 	reads, writes, absent atomic.Bool
 	count                 atomic.Int64
 }
@@ -27,21 +29,21 @@ func (d *denying) enough(ctx context.Context) {
 	}
 }
 
-func (d *denying) Read(ctx context.Context) (election.Snapshot, error) {
+func (d *denying) Read(ctx context.Context) (locks.Snapshot, error) {
 	d.enough(ctx)
 	if d.reads.Load() {
-		return election.Snapshot{}, election.ErrConflict
+		return locks.Snapshot{}, locks.ErrConflict
 	}
 	if d.absent.Load() {
-		return election.Snapshot{}, nil
+		return locks.Snapshot{}, nil
 	}
 	return d.Lock.Read(ctx)
 }
 
-func (d *denying) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (d *denying) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	d.enough(ctx)
 	if d.writes.Load() {
-		return election.Snapshot{}, election.ErrConflict
+		return locks.Snapshot{}, locks.ErrConflict
 	}
 	return d.Lock.Write(ctx, base, r)
 }
@@ -56,8 +58,8 @@ func TestConflictsThatNothingExplainsAreNotMetInHaste(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			electiontest.Scenario(t, func(s *electiontest.Stage) {
-				d := &denying{Lock: electiontest.NewMemory("lock")}
-				c := s.Seat(election.Config{Lock: d, Candidate: election.Candidate{Identity: "a"}})
+				d := &denying{Lock: memory.New("lock")}
+				c := s.Seat(election.Config{Lock: d, Candidate: locks.Candidate{Identity: "a"}})
 				c.Start()
 				c.Leads()
 				d.count.Store(0)

@@ -3,7 +3,7 @@
 
 // Package election elects one leader among candidates that share a record.
 //
-// An [Elector] campaigns for a [Lock], and calls the work for each [Term] that
+// An [Elector] campaigns for a [locks.Lock], and calls the work for each [Term] that
 // it wins. The work gets a context that ends with the term, and the lock is
 // released when the work has returned, not before. This package knows nothing
 // of Kubernetes: package operator makes an elector for an operator in one call,

@@ -16,6 +16,8 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrRunning says that Run was called while an earlier call had not returned.
@@ -110,7 +112,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 		won, err := r.campaign(ctx)
 		if ctx.Err() != nil {
 			if err == nil { // it won as it was stopped
-				_ = r.release(0, "", Handover{}, false) // what it could not do, it has noted
+				_ = r.release(0, "", locks.Handover{}, false) // what it could not do, it has noted
 			}
 			return nil
 		}
@@ -174,15 +176,15 @@ type run struct {
 	trips      [2]time.Duration // how long the last reads took
 	watching   context.Context
 	unwatch    context.CancelFunc
-	problems   map[operation]error // by kind
-	guardian   Guardian            // nil if the lock is none
-	clearance  Clearance           // whether this candidate may campaign
-	clearances chan Clearance      // nil without a guardian
-	left       chan error          // gets what the guardian's Attend returned
-	beside     sync.WaitGroup      // what runs beside the loop, but for the work
-	met        chan []Peer         // nil where nobody tells who campaigns
-	peers      []Peer              // all candidates that are known, by identity
-	checked    chan error          // nil where nothing tells how this candidate is
+	problems   map[operation]error   // by kind
+	guardian   locks.Guardian        // nil if the lock is none
+	clearance  locks.Permission      // whether this candidate may campaign
+	clearances chan locks.Permission // nil without a guardian
+	left       chan error            // gets what the guardian's Attend returned
+	beside     sync.WaitGroup        // what runs beside the loop, but for the work
+	met        chan []locks.Peer     // nil where nobody tells who campaigns
+	peers      []locks.Peer          // all candidates that are known, by identity
+	checked    chan error            // nil where nothing tells how this candidate is
 
 	noShows map[string]noShow // successors that did not come, by identity
 	kept    *leadership       // the last term, if its lock is still to be given up
@@ -234,7 +236,7 @@ func (r *run) close() {
 }
 
 // observe has the judge take in a snapshot, see [judge.observe].
-func (r *run) observe(s Snapshot, now time.Time) bool {
+func (r *run) observe(s locks.Snapshot, now time.Time) bool {
 	news := r.judge.observe(s, now)
 	r.board.update(func(s *Status) { s.LockUID = r.judge.uid })
 	return news
@@ -282,7 +284,7 @@ func wording(err error) string {
 func (r *run) settle() {
 	holder, _ := r.judge.holder()
 	lost := r.problems[opWrite]
-	if holder != "" && holder != r.config.Candidate.Identity && !errors.Is(lost, ErrForbidden) && !errors.Is(lost, ErrNoAPI) {
+	if holder != "" && holder != r.config.Candidate.Identity && !errors.Is(lost, locks.ErrForbidden) && !errors.Is(lost, locks.ErrNoAPI) {
 		r.note(opWrite, nil)
 	}
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 var errWork = errors.New("the work failed")
@@ -43,7 +45,7 @@ func TestAReleaseThatFailsEnds(t *testing.T) {
 		scenario(t, func(s *stage) {
 			a := s.start("a")
 			a.Leads()
-			a.link.Set(electiontest.Fault{Err: errors.New("500")})
+			a.link.Set(lockstest.Fault{Err: errors.New("500")})
 			start := time.Now()
 			a.Stop()
 			time.Sleep(refused)
@@ -64,7 +66,7 @@ func TestALostTermIsNoErrorAndIsCampaignedForAgain(t *testing.T) {
 		a.Leads()
 		a.link.Set(cut)
 		a.Loses()
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		a.Leads()
 	})
 }
@@ -117,7 +119,7 @@ func TestAResignedTermIsTakenAgainWhereNobodyElseIs(t *testing.T) {
 }
 
 func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
-	for name, fault := range map[string]electiontest.Fault{
+	for name, fault := range map[string]lockstest.Fault{
 		"slow":                     {Delay: 600 * time.Millisecond}, // reads until 1.2s, its write lands at 1.8s
 		"lost":                     {LoseAnswers: true},
 		"lost, and no watch tells": {LoseAnswers: true, Mute: true},
@@ -132,7 +134,7 @@ func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 					t.Errorf("the holder is %q: no acquisition is on its way", r.Holder)
 				}
 				a.Stop()
-				a.link.Set(electiontest.Fault{})
+				a.link.Set(lockstest.Fault{})
 				if err := a.Wait(); err != nil {
 					t.Errorf("Run: %v", err)
 				}
@@ -151,16 +153,16 @@ func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 func TestAStopGivesTheLockBackThoughTheFirstReadFails(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true})
 		a.Start()
 		time.Sleep(time.Second)
 		a.Stop()
-		a.link.Set(electiontest.Fault{Err: errors.New("503")})
+		a.link.Set(lockstest.Fault{Err: errors.New("503")})
 		time.Sleep(3 * time.Second)
 		if r := s.record(); r.Holder != "a" {
 			t.Errorf("the holder is %q: no acquisition is to be given back", r.Holder)
 		}
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		if err := a.Wait(); err != nil {
 			t.Errorf("Run: %v", err)
 		}
@@ -176,13 +178,13 @@ func TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack(t *testing.T) {
 	for range 20 {
 		scenario(t, func(s *stage) {
 			a := s.candidate("a", func(c *election.Config) { c.Logger = logr.New(slowLog{takes: time.Second}) })
-			a.link.Set(electiontest.Fault{Delay: 500 * time.Millisecond}) // reads until 1s, and its write's answer comes at 2s
+			a.link.Set(lockstest.Fault{Delay: 500 * time.Millisecond}) // reads until 1s, and its write's answer comes at 2s
 			a.Start()
 			time.Sleep(1700 * time.Millisecond)
-			a.link.Set(electiontest.Fault{Err: errors.New("no watch")}) // to be logged, until 2.7s
+			a.link.Set(lockstest.Fault{Err: errors.New("no watch")}) // to be logged, until 2.7s
 			time.Sleep(600 * time.Millisecond)
 			a.Stop()
-			a.link.Set(electiontest.Fault{})
+			a.link.Set(lockstest.Fault{})
 			if err := a.Wait(); err != nil {
 				t.Errorf("Run: %v", err)
 			}
@@ -196,7 +198,7 @@ func TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack(t *testing.T) {
 func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
-		e, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}})
+		e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,14 +223,14 @@ func TestTheWorksContextCarriesTheTermAndTheValuesOfRuns(t *testing.T) {
 func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		a.link.Set(electiontest.Fault{Err: fmt.Errorf("get: %w", election.ErrForbidden)})
+		a.link.Set(lockstest.Fault{Err: fmt.Errorf("get: %w", locks.ErrForbidden)})
 		transitions := a.Subscribe(s.T.Context())
 		a.Start()
 		time.Sleep(time.Minute)
-		if err := a.Status().Problem; !errors.Is(err, election.ErrForbidden) {
+		if err := a.Status().Problem; !errors.Is(err, locks.ErrForbidden) {
 			t.Errorf("the status' problem is %v", err)
 		}
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		a.Leads()
 		if err := a.Status().Problem; err != nil {
 			t.Errorf("the status' problem is still %v", err)
@@ -250,7 +252,7 @@ func TestAConnectionFromAnotherPortIsNoNewProblem(t *testing.T) {
 		transitions := a.Subscribe(s.T.Context())
 		reset := func(port int) {
 			from := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port}
-			a.link.Set(electiontest.Fault{Err: &net.OpError{Op: "read", Net: "tcp", Source: from, Err: errors.New("reset")}})
+			a.link.Set(lockstest.Fault{Err: &net.OpError{Op: "read", Net: "tcp", Source: from, Err: errors.New("reset")}})
 		}
 		reset(40001)
 		a.Start()
@@ -269,8 +271,8 @@ func TestAConnectionFromAnotherPortIsNoNewProblem(t *testing.T) {
 }
 
 func TestNoProblemOutlivesItsCause(t *testing.T) {
-	for name, fault := range map[string]electiontest.Fault{
-		"a permission": {Err: fmt.Errorf("update: %w", election.ErrForbidden)},
+	for name, fault := range map[string]lockstest.Fault{
+		"a permission": {Err: fmt.Errorf("update: %w", locks.ErrForbidden)},
 		"answers":      {LoseAnswers: true, LoseReads: true},
 		"everything":   cut,
 	} {
@@ -284,7 +286,7 @@ func TestNoProblemOutlivesItsCause(t *testing.T) {
 				if a.Status().Problem == nil {
 					t.Error("the status knows of no problem")
 				}
-				a.link.Set(electiontest.Fault{})
+				a.link.Set(lockstest.Fault{})
 				a.Leads()
 				time.Sleep(interval + time.Millisecond) // a renewal
 				if err := a.Status().Problem; err != nil {
@@ -300,7 +302,7 @@ func TestAnAnswerThatWasLostIsNoProblemOnceAnotherLeads(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		b := s.start("b")
-		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true})
 		go a.Resign(s.T.Context())
 		b.Leads()
 		time.Sleep(3 * interval)
@@ -316,17 +318,17 @@ func TestARefusedWriteStaysAProblemWhileAnotherLeads(t *testing.T) {
 		time.Sleep(time.Second)
 		s.start("b").Leads()
 		time.Sleep(time.Minute)
-		if err := a.Status().Problem; !errors.Is(err, election.ErrForbidden) {
+		if err := a.Status().Problem; !errors.Is(err, locks.ErrForbidden) {
 			t.Errorf("a's problem is %v", err)
 		}
 	})
 }
 
 // readOnly is a lock that nobody may write.
-type readOnly struct{ election.Lock }
+type readOnly struct{ locks.Lock }
 
-func (readOnly) Write(context.Context, election.Version, election.Record) (election.Snapshot, error) {
-	return election.Snapshot{}, fmt.Errorf("create: %w", election.ErrForbidden)
+func (readOnly) Write(context.Context, locks.Version, locks.Record) (locks.Snapshot, error) {
+	return locks.Snapshot{}, fmt.Errorf("create: %w", locks.ErrForbidden)
 }
 
 func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
@@ -353,7 +355,7 @@ func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 		}
 		uid(a)
 		uid(b)
-		s.write(func(r *election.Record) { r.Holder = "thief" })
+		s.write(func(r *locks.Record) { r.Holder = "thief" })
 		if stopping := <-transitions; stopping.Status.LockUID != b.Status().LockUID {
 			t.Errorf("%s is told of UID %q, the record's is %q", stopping.Change, stopping.Status.LockUID, b.Status().LockUID)
 		}
@@ -368,7 +370,7 @@ func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 		b.Start()
 		time.Sleep(time.Minute)
 		b.Idles()
-		if !errors.Is(b.Status().Problem, election.ErrForbidden) {
+		if !errors.Is(b.Status().Problem, locks.ErrForbidden) {
 			t.Errorf("the status' problem is %v", b.Status().Problem)
 		}
 		a.Stop()
@@ -380,10 +382,10 @@ func TestAWatchThatIsForbiddenIsReplacedByReads(t *testing.T) {
 }
 
 // watchless is a lock that nobody may watch.
-type watchless struct{ election.Lock }
+type watchless struct{ locks.Lock }
 
-func (watchless) Watch(context.Context, election.Version, chan<- election.Event) error {
-	return fmt.Errorf("watch: %w", election.ErrForbidden)
+func (watchless) Watch(context.Context, locks.Version, chan<- locks.Event) error {
+	return fmt.Errorf("watch: %w", locks.ErrForbidden)
 }
 
 func TestAnIdleFollowerAsksForNothing(t *testing.T) {
@@ -408,11 +410,11 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(electiontest.Fault{Mute: true})
+		a.link.Set(lockstest.Fault{Mute: true})
 		time.Sleep(time.Second)
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		time.Sleep(10 * time.Second)
-		s.write(func(r *election.Record) { r.Holder = "thief" })
+		s.write(func(r *locks.Record) { r.Holder = "thief" })
 		took, _ := a.Loses()
 		s.want("the term ends", took, 0)
 	})
@@ -421,11 +423,11 @@ func TestALeaderOnADeadWatchStartsAnother(t *testing.T) {
 func TestACandidateDoesNotFollowItself(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true})
 		transitions := a.Subscribe(s.T.Context())
 		a.Start()
 		time.Sleep(time.Second) // it is seen to hold the lock, by the watch alone
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		a.Leads()
 		for t := range transitions {
 			if t.Change == election.ChangeFollowing && t.Status.Holder == "a" {

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // evacuates marks zones, as kubectl does.
 func (s *stage) evacuates(zones string) {
 	s.T.Helper()
-	s.write(func(r *election.Record) { r.Evacuated = zones })
+	s.write(func(r *locks.Record) { r.Evacuated = zones })
 	synctest.Wait()
 }
 
@@ -68,7 +69,7 @@ func TestALeaderStaysInAnEvacuatedZoneWhereNobodyElseIs(t *testing.T) {
 				if more := a.link.Calls("write") - writes; more != 10 {
 					t.Errorf("%d writes in 10 intervals", more)
 				}
-				s.write(func(r *election.Record) { r.Evacuated, r.Details.Refused = "z-a,z-b", "" })
+				s.write(func(r *locks.Record) { r.Evacuated, r.Details.Refused = "z-a,z-b", "" })
 				synctest.Wait()
 				if got := s.record().Details.Refused; got != stays {
 					t.Errorf("asked again, it says %q", got)
@@ -95,7 +96,7 @@ func TestALeaderLeavesAnEvacuatedZoneAsSoonAsAnotherCan(t *testing.T) {
 		}
 		time.Sleep(lease)
 		a.Stays()
-		all.change(func(p []election.Peer) []election.Peer { p[1].Unhealthy = ""; return p })
+		all.change(func(p []locks.Peer) []locks.Peer { p[1].Unhealthy = ""; return p })
 		_, took := b.Leads()
 		s.want("b leads", took, 0)
 		if a.Status().Staying != "" {
@@ -109,12 +110,12 @@ func TestAnEvacuationThatIsOverCountsNoMore(t *testing.T) {
 		all := newCrowd("a")
 		a := s.start("a", all.join)
 		a.Leads()
-		s.evacuates(election.FormatEvacuations([]election.Evacuation{{Zone: "z-a", Until: time.Now().Add(time.Minute)}}))
+		s.evacuates(locks.FormatEvacuations([]locks.Evacuation{{Zone: "z-a", Until: time.Now().Add(time.Minute)}}))
 		if a.Status().Staying == "" {
 			t.Error("a does not say that it should leave")
 		}
 		time.Sleep(time.Minute + interval)
-		all.change(func(p []election.Peer) []election.Peer { return append(p, peer("b")) })
+		all.change(func(p []locks.Peer) []locks.Peer { return append(p, peer("b")) })
 		time.Sleep(lease)
 		a.Stays()
 		if got := a.Status().Staying; got != "" {
@@ -133,7 +134,7 @@ func TestWhoTakesOverInAnEvacuatedZoneLeavesItToo(t *testing.T) {
 		a.Stop()
 		b.Leads()
 		b.Stays()
-		all.change(func(p []election.Peer) []election.Peer { return append(slices.Delete(p, 0, 1), peer("c")) })
+		all.change(func(p []locks.Peer) []locks.Peer { return append(slices.Delete(p, 0, 1), peer("c")) })
 		c := s.start("c", all.join)
 		_, took := c.Leads() // c was named before it came
 		s.want("c leads", took, 0)
@@ -166,7 +167,7 @@ func TestASuccessorThatNeverComesCostsLessAndLess(t *testing.T) {
 		a.Leads()
 		ghost := s.start("ghost", all.join)
 		ghost.Idles()
-		s.handsOver(a, election.Successor{Identity: "ghost"})
+		s.handsOver(a, locks.Successor{Identity: "ghost"})
 		ghost.Leads()
 		s.evacuates("z-ghost")
 		a.Leads()

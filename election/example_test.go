@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 func ExampleElector_Run() {
 	elector, err := election.New(election.Config{
-		Lock:      electiontest.NewMemory("my-operator"), // operator.LeaseLock returns one on a Lease
-		Candidate: election.Candidate{Identity: "my-operator-1_3f9a", Zone: "zone-a"},
+		Lock:      memory.New("my-operator"), // operator.LeaseLock returns one on a Lease
+		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Zone: "zone-a"},
 	})
 	if err != nil {
 		panic(err)
@@ -61,8 +62,8 @@ func ExampleTerm_Guard() {
 	}
 
 	elector, err := election.New(election.Config{
-		Lock:      electiontest.NewMemory("my-operator"),
-		Candidate: election.Candidate{Identity: "my-operator-1_3f9a"},
+		Lock:      memory.New("my-operator"),
+		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a"},
 	})
 	if err != nil {
 		panic(err)
@@ -81,8 +82,8 @@ func ExampleTerm_Guard() {
 
 func ExampleElector_Subscribe() {
 	elector, err := election.New(election.Config{
-		Lock:      electiontest.NewMemory("my-operator"),
-		Candidate: election.Candidate{Identity: "my-operator-1_3f9a"},
+		Lock:      memory.New("my-operator"),
+		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a"},
 	})
 	if err != nil {
 		panic(err)

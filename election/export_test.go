@@ -3,7 +3,11 @@
 
 package election
 
-import "time"
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
 
 // SetSuspended makes e believe that its machine has been suspended for as long
 // as f says. Call it before Run.
@@ -29,7 +33,7 @@ func NewRanking(c Config) *Ranking { return &Ranking{run{Elector: &Elector{confi
 
 // Meet takes in who campaigns, and reports whether the candidate is among the
 // first at the takeover from a holder that has died.
-func (k *Ranking) Meet(peers []Peer, previous string) bool {
+func (k *Ranking) Meet(peers []locks.Peer, previous string) bool {
 	k.run.meet(peers)
 	return k.run.isEarly(k.run.takeover(freeing{cause: CauseDied, holder: previous}))
 }

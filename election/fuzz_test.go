@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // FuzzHandoverRequest reads any text: a request names its holder, and what was
@@ -22,14 +24,14 @@ func FuzzHandoverRequest(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		q, err := ParseHandoverRequest(text)
+		q, err := locks.ParseHandoverRequest(text)
 		if (err == nil) != (q.Holder != "") {
 			t.Fatalf("%q is read as %+v, %v", text, q, err)
 		}
 		if err != nil {
 			return
 		}
-		if again, err := ParseHandoverRequest(q.String()); err != nil || again != q {
+		if again, err := locks.ParseHandoverRequest(q.String()); err != nil || again != q {
 			t.Fatalf("read %+v\nthen %+v, %v", q, again, err)
 		}
 	})
@@ -46,7 +48,7 @@ func FuzzEvacuations(f *testing.F) {
 		f.Add(seed, int64(1_800_000_000))
 	}
 	f.Fuzz(func(t *testing.T, text string, now int64) {
-		all, err := ParseEvacuations(text)
+		all, err := locks.ParseEvacuations(text)
 		at := time.Unix(now, 0)
 		for _, zone := range evacuated(text, at) {
 			named := slices.ContainsFunc(strings.Split(text, ","), func(part string) bool {
@@ -58,8 +60,8 @@ func FuzzEvacuations(f *testing.F) {
 				t.Errorf("%q at %v is read as an evacuation of %q", text, at, zone)
 			}
 		}
-		again, problem := ParseEvacuations(FormatEvacuations(all))
-		same := func(a, b Evacuation) bool {
+		again, problem := locks.ParseEvacuations(locks.FormatEvacuations(all))
+		same := func(a, b locks.Evacuation) bool {
 			return a.Zone == b.Zone && a.Until.IsZero() == b.Until.IsZero() && a.Until.Unix() == b.Until.Unix()
 		}
 		if problem != nil || !slices.EqualFunc(all, again, same) {
@@ -86,13 +88,13 @@ func FuzzJudge(f *testing.F) {
 			t.Skip("no lock gives that, or no configuration")
 		}
 		now := time.Now()
-		r := Record{
+		r := locks.Record{
 			Holder: holder, LeaseDuration: time.Duration(seconds) * time.Second, Transitions: 3,
 			AcquireTime: time.Unix(now.Unix()+acquired, 0), RenewTime: time.Unix(now.Unix()+renewed, 0),
-			Details: Details{Holder: noted, Token: token, Released: released},
+			Details: locks.Details{Holder: noted, Token: token, Released: released},
 		}
 		j := &judge{identity: "me", lease: 15 * time.Second, maxSkew: time.Duration(skew) * time.Second}
-		j.observe(Snapshot{Version: Version{Number: 1, UID: "u", Opaque: r}, Record: r}, now)
+		j.observe(locks.Snapshot{Version: locks.Version{Number: 1, UID: "u", Opaque: r}, Record: r}, now)
 		free, _ := j.free()
 		full := min(r.LeaseDuration, longest)
 		if full <= 0 {

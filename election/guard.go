@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrUntrusted says that a write was refused, or cut off, because the term it
@@ -18,7 +20,7 @@ var ErrUntrusted = errors.New("the term is not trusted any more")
 // UntrustedError tells of a write that a guard refused or cut off. It wraps
 // [ErrUntrusted].
 type UntrustedError struct {
-	Lock  Description
+	Lock  locks.Description
 	Token uint64 // of the term; zero where there never was one
 	// Sent says that the write was on its way when trust ended: it may have
 	// been done. Otherwise it has not left the process.

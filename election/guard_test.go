@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // server answers requests after a while, unless they are cut off before. The
@@ -175,7 +176,7 @@ func TestAStopInGoodOrderLetsTheWorkFinishItsWrites(t *testing.T) {
 
 func TestAWriteBelongsToTheTermThatItsContextCarries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}})
+		e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,44 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/zonelect/zonelect/locks"
 )
-
-// Guardian is a Lock of which holding the record is not all that leading takes.
-// An [Elector] asks it before it campaigns, and again before it lets work begin.
-//
-// The locks of a migration are guardians: they keep programs out that know
-// nothing of the record.
-//
-// Both methods get a function clear to tell the elector by. It returns at once,
-// only the latest word counts, and one goroutine at a time may call it.
-type Guardian interface {
-	Lock
-
-	// Attend runs beside the elector as long as Run does, and says by clear
-	// whether this candidate may campaign, which it may not before. A term that
-	// is under way is given up in good order when the clearance is withdrawn.
-	// Attend returns soon after ctx ends; if it returns before, the term ends
-	// at once, and Run with the error.
-	Attend(ctx context.Context, clear func(Clearance)) error
-
-	// Adopt runs beside one term, from when the record is held until the work
-	// has returned, and says by clear when the work may begin. Renewals go on
-	// meanwhile. Granted once, it stays so: to end a term that works Adopt
-	// returns an error, and the work's context ends at once, with a cause that
-	// wraps both that error and ErrLost.
-	//
-	// After ctx has ended, whose cause is that of the term's end, Adopt may
-	// finish what must be done before the record is released, and returns soon.
-	// Where the cause is ErrLost it must not write any more.
-	Adopt(ctx context.Context, term Term, clear func(Clearance)) error
-}
-
-// Clearance is a guardian's word on whether to go on.
-type Clearance struct {
-	Granted bool
-	// Why says in words what is waited for, where it is not granted.
-	Why string
-}
 
 // ErrWithdrawn says that the lock's guardian wants no leader of this kind any more.
 var ErrWithdrawn = errors.New("leadership withdrawn")
@@ -54,13 +19,13 @@ var errLeft = errors.New("the lock's guardian has left")
 
 // attend starts the guardian, if there is one.
 func (r *run) attend() {
-	guardian, ok := r.config.Lock.(Guardian)
+	guardian, ok := r.config.Lock.(locks.Guardian)
 	if !ok {
 		r.clearance.Granted = true
 		return
 	}
 	r.guardian = guardian
-	r.clearances = make(chan Clearance, 1)
+	r.clearances = make(chan locks.Permission, 1)
 	r.left = make(chan error, 1)
 	clear := latestTo(r.clearances)
 	r.beside.Go(func() { r.left <- guardian.Attend(r.watching, clear) })
@@ -79,7 +44,7 @@ func latestTo[T any](box chan T) func(T) {
 }
 
 // cleared takes in whether this candidate may campaign.
-func (r *run) cleared(c Clearance) {
+func (r *run) cleared(c locks.Permission) {
 	r.clearance = c
 	r.waiting(c.Why)
 }
@@ -112,7 +77,7 @@ func abandoned(err error) error {
 
 // adoption is a guardian's part in one term.
 type adoption struct {
-	clearances chan Clearance
+	clearances chan locks.Permission
 	done       chan error // gets what Adopt returned
 	end        context.CancelCauseFunc
 	ended      bool
@@ -125,13 +90,13 @@ func (r *run) adopt(l *leadership) {
 		return
 	}
 	ctx, end := context.WithCancelCause(context.WithValue(r.requests, termKey{}, l.term))
-	l.adoption = adoption{clearances: make(chan Clearance, 1), done: make(chan error, 1), end: end}
+	l.adoption = adoption{clearances: make(chan locks.Permission, 1), done: make(chan error, 1), end: end}
 	done, clear := l.adoption.done, latestTo(l.adoption.clearances)
 	r.board.publish(ChangeAdopting, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateAdopting, l.term, l.term.Holder, l.term.Zone
 	})
 	r.beside.Go(func() {
-		err := r.guardian.Adopt(ctx, l.term, clear)
+		err := r.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, TrustedFor: l.term.TrustedFor}, clear)
 		lost := ctx.Err() == nil
 		done <- err
 		if lost { // at once, whatever keeps the elector's goroutine
@@ -141,7 +106,7 @@ func (r *run) adopt(l *leadership) {
 }
 
 // clearedTerm takes in whether the work of a term may begin.
-func (r *run) clearedTerm(l *leadership, c Clearance) {
+func (r *run) clearedTerm(l *leadership, c locks.Permission) {
 	switch {
 	case l.cause != nil || l.working:
 	case !c.Granted:

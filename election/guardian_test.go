@@ -15,26 +15,27 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // guarded is a lock with a guardian that does what the test tells it to.
 type guarded struct {
-	election.Lock
-	campaign chan election.Clearance // passed on by Attend
-	leave    chan error              // returned by Attend
-	work     chan election.Clearance // passed on by Adopt
-	fail     chan error              // returned by Adopt
-	adopted  chan context.Context    // gets the context of each Adopt
-	finish   time.Duration           // how long Adopt takes after its context
+	locks.Lock
+	campaign chan locks.Permission // passed on by Attend
+	leave    chan error            // returned by Attend
+	work     chan locks.Permission // passed on by Adopt
+	fail     chan error            // returned by Adopt
+	adopted  chan context.Context  // gets the context of each Adopt
+	finish   time.Duration         // how long Adopt takes after its context
 }
 
 func guard(c *election.Config) *guarded {
 	g := &guarded{
 		Lock:     c.Lock,
-		campaign: make(chan election.Clearance),
+		campaign: make(chan locks.Permission),
 		leave:    make(chan error),
-		work:     make(chan election.Clearance),
+		work:     make(chan locks.Permission),
 		fail:     make(chan error),
 		adopted:  make(chan context.Context, 100),
 	}
@@ -42,7 +43,7 @@ func guard(c *election.Config) *guarded {
 	return g
 }
 
-func (g *guarded) Attend(ctx context.Context, clear func(election.Clearance)) error {
+func (g *guarded) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	for {
 		select {
 		case c := <-g.campaign:
@@ -55,7 +56,7 @@ func (g *guarded) Attend(ctx context.Context, clear func(election.Clearance)) er
 	}
 }
 
-func (g *guarded) Adopt(ctx context.Context, _ election.Term, clear func(election.Clearance)) error {
+func (g *guarded) Adopt(ctx context.Context, _ locks.Term, clear func(locks.Permission)) error {
 	g.adopted <- ctx
 	for {
 		select {
@@ -70,7 +71,7 @@ func (g *guarded) Adopt(ctx context.Context, _ election.Term, clear func(electio
 	}
 }
 
-var granted = election.Clearance{Granted: true}
+var granted = locks.Permission{Granted: true}
 
 // guardedCandidate is a candidate that may campaign and, if leads is set, lead.
 func (s *stage) guardedCandidate(identity string, leads bool) (*seat, *guarded) {
@@ -90,7 +91,7 @@ func TestACandidateDoesNotCampaignBeforeItsGuardianAllowsIt(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var g *guarded
 		c := s.start("a", func(c *election.Config) { g = guard(c) })
-		g.campaign <- election.Clearance{Why: "a reason"}
+		g.campaign <- locks.Permission{Why: "a reason"}
 		time.Sleep(time.Hour)
 		c.Idles()
 		if n := c.link.Calls("write"); n != 0 {
@@ -110,7 +111,7 @@ func TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile(t *test
 	scenario(t, func(s *stage) {
 		a, g := s.guardedCandidate("a", false)
 		b := s.start("b")
-		g.work <- election.Clearance{Why: "a legacy pod"}
+		g.work <- locks.Permission{Why: "a legacy pod"}
 		time.Sleep(time.Hour)
 		a.Idles()
 		b.Idles()
@@ -146,12 +147,12 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 }
 
 // marksThatHang are asked for at each renewal, and keep the elector's goroutine until then.
-func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() election.Marks {
-	return func() election.Marks {
+func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() locks.ProcessID {
+	return func() locks.ProcessID {
 		if now.Load() {
 			<-until
 		}
-		return election.Marks{}
+		return locks.ProcessID{}
 	}
 }
 
@@ -218,7 +219,7 @@ func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, g := s.guardedCandidate("a", true)
 		a.SetStopTime(20 * time.Second) // longer than any trust
-		g.campaign <- election.Clearance{Why: "rolled back"}
+		g.campaign <- locks.Permission{Why: "rolled back"}
 		_, cause := a.Loses()
 		if !errors.Is(cause, election.ErrWithdrawn) {
 			t.Errorf("the cause is %v", cause)
@@ -239,13 +240,13 @@ func TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var g *guarded
 		a := s.start("a", func(c *election.Config) { g = guard(c) })
-		a.link.Set(electiontest.Fault{Delay: 500 * time.Millisecond})
+		a.link.Set(lockstest.Fault{Delay: 500 * time.Millisecond})
 		g.campaign <- granted
 		time.Sleep(700 * time.Millisecond)
 		if r := s.record(); r.Holder != "a" {
 			t.Fatalf("%q holds the lock: the write has not landed", r.Holder)
 		}
-		g.campaign <- election.Clearance{Why: "rolled back"}
+		g.campaign <- locks.Permission{Why: "rolled back"}
 		time.Sleep(10 * time.Second)
 		a.Idles()
 		if r := s.record(); r.Holder != "" {
@@ -333,12 +334,12 @@ func TestATermThatWaitsIsGivenUpOnRequest(t *testing.T) {
 	})
 }
 
-var _ election.Guardian = (*guarded)(nil)
+var _ locks.Guardian = (*guarded)(nil)
 
 func TestResignReturnsWhenRunDoes(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, _ := s.guardedCandidate("a", false)
-		a.link.Set(electiontest.Fault{Delay: time.Second})
+		a.link.Set(lockstest.Fault{Delay: time.Second})
 		a.Stop()
 		synctest.Wait() // the release is on its way, and nothing comes after it
 		ctx, cancel := context.WithTimeout(s.T.Context(), time.Hour)

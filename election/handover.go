@@ -6,12 +6,13 @@ package election
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrHandedOver is the cause of a term's end that was handed over: by HandOver,
@@ -32,49 +33,6 @@ var (
 // released: it runs out, or another has it, or this candidate comes back for it.
 var ErrNotReleased = errors.New("the lock was not released")
 
-// Successor says who shall lead next. The zero value is whoever would come first
-// at a takeover, but for the present leader.
-type Successor struct {
-	// Identity is that of one candidate, Zone the zone of any; empty means any.
-	Identity string `json:"identity,omitempty"`
-	Zone     string `json:"zone,omitempty"`
-}
-
-// Handover is what a released record says about who leads next.
-type Handover struct {
-	To string // an identity; empty where nobody was named
-	// Precedence is how long all others leave the lock alone, each from its own
-	// first sight of the release; a reader caps it at its LeaseDuration. Whole
-	// milliseconds.
-	Precedence time.Duration
-}
-
-// HandoverRequest asks the holder of a lock, from outside, to hand it over. It
-// is void for any other holder.
-type HandoverRequest struct {
-	Holder string `json:"holder"`
-	Successor
-}
-
-// String returns what Details.Request holds.
-func (q HandoverRequest) String() string {
-	text, _ := json.Marshal(q) // texts alone always have a JSON form
-	return string(text)
-}
-
-// ParseHandoverRequest is the inverse of HandoverRequest.String.
-func ParseHandoverRequest(text string) (HandoverRequest, error) {
-	var q HandoverRequest
-	err := json.Unmarshal([]byte(text), &q)
-	if err == nil && q.Holder == "" {
-		err = errors.New("it names no holder")
-	}
-	if err != nil {
-		return HandoverRequest{}, fmt.Errorf(`the request for a handover makes no sense: %w: write {"holder":"IDENTITY"}, with "identity" or "zone" of the successor if that matters`, err)
-	}
-	return q, nil
-}
-
 // HandOver ends the term in good order and names who shall lead next: the work
 // stops, the lock is released, and all others leave it to that candidate for
 // the Precedence of Timing. If it does not come, they follow as after any
@@ -86,13 +44,13 @@ func ParseHandoverRequest(text string) (HandoverRequest, error) {
 // ErrNotReleased, as Resign does; or when ctx ends. Without Config.Peers nobody
 // knows who campaigns: an Identity is taken as given, and a Zone is refused.
 // Called from the work it does what Resign does there.
-func (e *Elector) HandOver(ctx context.Context, to Successor) error {
+func (e *Elector) HandOver(ctx context.Context, to locks.Successor) error {
 	return e.leave(ctx, farewell{to: &to, over: make(chan error, 1)})
 }
 
 // farewell is a call of Resign or HandOver.
 type farewell struct {
-	to   *Successor // nil: Resign
+	to   *locks.Successor // nil: Resign
 	over chan error
 }
 
@@ -217,7 +175,7 @@ func (r *run) unreleased(l *leadership) string {
 }
 
 // handOver begins to hand a term over, or says why not.
-func (r *run) handOver(l *leadership, to Successor) error {
+func (r *run) handOver(l *leadership, to locks.Successor) error {
 	if l.phase != leading {
 		return fmt.Errorf("%w: %w", ErrStopping, l.cause)
 	}
@@ -232,23 +190,23 @@ func (r *run) handOver(l *leadership, to Successor) error {
 
 // handover is what the release of a term says about who leads next. The work may
 // have taken long to stop, so that the choice is made anew.
-func (r *run) handover(l *leadership) Handover {
+func (r *run) handover(l *leadership) locks.Handover {
 	if l.successor == nil {
-		return Handover{}
+		return locks.Handover{}
 	}
 	next, err := r.successor(*l.successor)
 	if err != nil {
 		r.log.Error(err, "the lock is handed over to nobody in particular")
 	}
 	if next == "" {
-		return Handover{}
+		return locks.Handover{}
 	}
-	return Handover{To: next, Precedence: max(time.Millisecond, r.config.Timing.Precedence.Truncate(time.Millisecond))}
+	return locks.Handover{To: next, Precedence: max(time.Millisecond, r.config.Timing.Precedence.Truncate(time.Millisecond))}
 }
 
 // successor chooses whom to hand over to, or says why there is nobody. It is
 // empty where whoever comes first will do.
-func (r *run) successor(to Successor) (string, error) {
+func (r *run) successor(to locks.Successor) (string, error) {
 	switch {
 	case to.Identity == r.config.Candidate.Identity:
 		return "", fmt.Errorf("%w: %s leads itself", ErrNoSuccessor, to.Identity)
@@ -263,13 +221,13 @@ func (r *run) successor(to Successor) (string, error) {
 	if len(fit) == 0 {
 		return "", unfit
 	}
-	over := r.takeover(freeing{cause: CauseReleased, holder: r.config.Candidate.Identity, details: r.config.Candidate.details()})
+	over := r.takeover(freeing{cause: CauseReleased, holder: r.config.Candidate.Identity, details: detailsOf(r.config.Candidate)})
 	return slices.MinFunc(fit, r.sooner(over)).Identity, nil
 }
 
 // fit returns the candidates that a handover may go to, by identity; or why
 // there is none.
-func (r *run) fit(to Successor) (fit []Peer, unfit error) {
+func (r *run) fit(to locks.Successor) (fit []locks.Peer, unfit error) {
 	now := time.Now()
 	away := evacuated(r.judge.renewal.Evacuated, now)
 	where := "no other candidate is known"
@@ -328,7 +286,7 @@ func (r *run) heed(l *leadership) {
 		}
 		return
 	}
-	request, err := ParseHandoverRequest(details.Request)
+	request, err := locks.ParseHandoverRequest(details.Request)
 	if err == nil && request.Holder != r.config.Candidate.Identity {
 		r.log.Info("a request for a handover is void: it asks another holder", "asks", request.Holder)
 		return

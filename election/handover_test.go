@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // crowd tells the candidates that join it who campaigns.
 type crowd struct {
-	peers []election.Peer
-	boxes []chan []election.Peer
+	peers []locks.Peer
+	boxes []chan []locks.Peer
 }
 
 func newCrowd(identities ...string) *crowd {
@@ -31,14 +32,14 @@ func newCrowd(identities ...string) *crowd {
 }
 
 func (c *crowd) join(config *election.Config) {
-	box := make(chan []election.Peer, 100)
+	box := make(chan []locks.Peer, 100)
 	box <- c.peers
 	c.boxes = append(c.boxes, box)
 	informed(box)(config)
 }
 
 // change changes the crowd, and waits until all know.
-func (c *crowd) change(f func(peers []election.Peer) []election.Peer) {
+func (c *crowd) change(f func(peers []locks.Peer) []locks.Peer) {
 	c.peers = f(slices.Clone(c.peers))
 	for _, box := range c.boxes {
 		box <- c.peers
@@ -53,7 +54,7 @@ func behind(waits map[string]time.Duration) func(*election.Config) {
 	}
 }
 
-func (s *stage) handsOver(c *seat, to election.Successor) {
+func (s *stage) handsOver(c *seat, to locks.Successor) {
 	s.T.Helper()
 	if err := c.HandOver(s.T.Context(), to); err != nil {
 		s.T.Fatalf("HandOver to %+v: %v", to, err)
@@ -69,7 +70,7 @@ func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
 		b, c := s.start("b", all.join, waits), s.start("c", all.join, waits)
 		a.SetStopTime(3 * time.Second)
 		began := time.Now()
-		s.handsOver(a, election.Successor{Identity: "b"})
+		s.handsOver(a, locks.Successor{Identity: "b"})
 		s.want("the lock is handed over", time.Since(began), 3*time.Second) // not before the work has stopped
 		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) || !strings.HasSuffix(cause.Error(), " to b") {
 			t.Errorf("cause is %v", cause)
@@ -79,12 +80,12 @@ func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
 		if term.Cause != election.CauseReleased || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
 		}
-		if h := s.record().Details.Handover; h != (election.Handover{}) {
+		if h := s.record().Details.Handover; h != (locks.Handover{}) {
 			t.Errorf("the next term's record still says %+v", h)
 		}
 		c.Idles()
 		// Back at once: that a gave the lock up does not hold it off then.
-		s.handsOver(b, election.Successor{Identity: "a"})
+		s.handsOver(b, locks.Successor{Identity: "a"})
 		_, took = a.Leads()
 		s.want("a leads", took, 0)
 	})
@@ -97,14 +98,14 @@ func TestASuccessorThatDoesNotComeIsWaitedForByItsPrecedence(t *testing.T) {
 		a.Leads()
 		b, c := s.start("b"), s.start("c", waits)
 		b.link.Set(cut)
-		s.handsOver(a, election.Successor{Identity: "b"})
-		if h := s.record().Details.Handover; h != (election.Handover{To: "b", Precedence: precedence}) {
+		s.handsOver(a, locks.Successor{Identity: "b"})
+		if h := s.record().Details.Handover; h != (locks.Handover{To: "b", Precedence: precedence}) {
 			t.Errorf("the record says %+v", h)
 		}
 		_, took := c.Leads()
 		s.want("c leads", took, precedence+100*time.Millisecond)
 		a.Stop()
-		s.handsOver(c, election.Successor{Identity: "b"})
+		s.handsOver(c, locks.Successor{Identity: "b"})
 		_, took = c.Leads() // which leaves it to others longer than they wait
 		s.want("c leads again", took, precedence+interval)
 	})
@@ -116,10 +117,10 @@ func TestAPrecedenceIsNeverLongerThanALease(t *testing.T) {
 			a := s.start("a")
 			a.Leads()
 			b := s.start("b")
-			s.write(func(r *election.Record) {
+			s.write(func(r *locks.Record) {
 				r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, r.RenewTime.Add(time.Microsecond)
 				r.Details.Token, r.Details.Released = 4711, 4711
-				r.Details.Handover = election.Handover{To: "nobody", Precedence: wild}
+				r.Details.Handover = locks.Handover{To: "nobody", Precedence: wild}
 			})
 			a.Stop()
 			_, took := b.Leads()
@@ -135,9 +136,9 @@ func TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp(t *testing.T) {
 		time.Sleep(interval + time.Millisecond) // the token is noted
 		b := s.start("b")
 		a.link.Set(cut)
-		s.write(func(r *election.Record) { r.Details.Handover = election.Handover{To: "b"} })
+		s.write(func(r *locks.Record) { r.Details.Handover = locks.Handover{To: "b"} })
 		b.Idles()
-		s.write(func(r *election.Record) { r.Holder = "" })
+		s.write(func(r *locks.Record) { r.Holder = "" })
 		b.Idles()
 		_, took := b.Leads()
 		s.want("b leads", took, lease)
@@ -149,11 +150,11 @@ func TestAForeignHoldersReleaseNamesNobody(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		b := s.start("b")
-		s.handsOver(a, election.Successor{Identity: "nobody"})
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "client-go", lease }) // details stay
+		s.handsOver(a, locks.Successor{Identity: "nobody"})
+		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration = "client-go", lease }) // details stay
 		synctest.Wait()
 		b.Idles()
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
+		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
 		_, took := b.Leads()
 		s.want("b leads", took, 0)
 	})
@@ -161,8 +162,8 @@ func TestAForeignHoldersReleaseNamesNobody(t *testing.T) {
 
 func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 	starts := map[string]time.Duration{"b": 2, "c": 3, "d": 3, "e": 1}
-	sick := func(i string) func([]election.Peer) []election.Peer {
-		return func(peers []election.Peer) []election.Peer {
+	sick := func(i string) func([]locks.Peer) []locks.Peer {
+		return func(peers []locks.Peer) []locks.Peer {
 			for n := range peers {
 				if peers[n].Identity == i {
 					peers[n].Unhealthy = "sick"
@@ -172,7 +173,7 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		to        election.Successor
+		to        locks.Successor
 		evacuated string
 		sick      string
 		want      string
@@ -180,10 +181,10 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 		"anybody":                     {want: "e"},
 		"not the sick":                {sick: "e", want: "b"},
 		"not in an evacuated zone":    {evacuated: "z-e,z-b", want: "c"},
-		"in a zone":                   {to: election.Successor{Zone: "z-d"}, want: "d"},
-		"that one":                    {to: election.Successor{Identity: "d"}, want: "d"},
-		"that one, evacuated or not":  {to: election.Successor{Identity: "d"}, evacuated: "z-d", want: "d"},
-		"that one of that zone":       {to: election.Successor{Identity: "d", Zone: "z-d"}, want: "d"},
+		"in a zone":                   {to: locks.Successor{Zone: "z-d"}, want: "d"},
+		"that one":                    {to: locks.Successor{Identity: "d"}, want: "d"},
+		"that one, evacuated or not":  {to: locks.Successor{Identity: "d"}, evacuated: "z-d", want: "d"},
+		"that one of that zone":       {to: locks.Successor{Identity: "d", Zone: "z-d"}, want: "d"},
 		"by identity where all equal": {sick: "b", evacuated: "z-e", want: "c"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +192,7 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 				all := newCrowd("e", "d", "a", "c", "b")
 				a := s.start("a", all.join, behind(starts))
 				a.Leads()
-				s.write(func(r *election.Record) { r.Evacuated = tc.evacuated })
+				s.write(func(r *locks.Record) { r.Evacuated = tc.evacuated })
 				all.change(sick(tc.sick))
 				s.handsOver(a, tc.to)
 				if got := s.record().Details.Handover.To; got != tc.want {
@@ -206,20 +207,20 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 	sick := peer("sick")
 	sick.Unhealthy = "its disk is full"
 	for name, tc := range map[string]struct {
-		to    election.Successor
+		to    locks.Successor
 		alone bool
 		want  error
 		says  string
 	}{
-		"unknown":              {to: election.Successor{Identity: "x"}, want: election.ErrNoSuccessor, says: "no candidate x is known"},
-		"in another zone":      {to: election.Successor{Identity: "b", Zone: "z-c"}, want: election.ErrNoSuccessor, says: "no candidate b is known"},
-		"itself":               {to: election.Successor{Identity: "a"}, want: election.ErrNoSuccessor, says: "a leads itself"},
-		"zone without others":  {to: election.Successor{Zone: "z-a"}, want: election.ErrNoSuccessor, says: "no other candidate is known in zone z-a"},
-		"evacuated zone":       {to: election.Successor{Zone: "z-c"}, want: election.ErrNoSuccessor, says: "zone z-c is evacuated"},
-		"sick":                 {to: election.Successor{Identity: "sick"}, want: election.ErrSuccessorUnhealthy, says: "sick: its disk is full"},
-		"zone of the sick":     {to: election.Successor{Zone: "z-sick"}, want: election.ErrSuccessorUnhealthy, says: "its disk is full"},
+		"unknown":              {to: locks.Successor{Identity: "x"}, want: election.ErrNoSuccessor, says: "no candidate x is known"},
+		"in another zone":      {to: locks.Successor{Identity: "b", Zone: "z-c"}, want: election.ErrNoSuccessor, says: "no candidate b is known"},
+		"itself":               {to: locks.Successor{Identity: "a"}, want: election.ErrNoSuccessor, says: "a leads itself"},
+		"zone without others":  {to: locks.Successor{Zone: "z-a"}, want: election.ErrNoSuccessor, says: "no other candidate is known in zone z-a"},
+		"evacuated zone":       {to: locks.Successor{Zone: "z-c"}, want: election.ErrNoSuccessor, says: "zone z-c is evacuated"},
+		"sick":                 {to: locks.Successor{Identity: "sick"}, want: election.ErrSuccessorUnhealthy, says: "sick: its disk is full"},
+		"zone of the sick":     {to: locks.Successor{Zone: "z-sick"}, want: election.ErrSuccessorUnhealthy, says: "its disk is full"},
 		"nobody else":          {alone: true, want: election.ErrNoSuccessor, says: "no other candidate is known"},
-		"an identity too long": {to: election.Successor{Identity: strings.Repeat("x", 2000)}, want: election.ErrNoSuccessor, says: "1024 bytes"},
+		"an identity too long": {to: locks.Successor{Identity: strings.Repeat("x", 2000)}, want: election.ErrNoSuccessor, says: "1024 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
@@ -230,14 +231,14 @@ func TestARefusedHandoverChangesNothing(t *testing.T) {
 				}
 				a := s.start("a", all.join)
 				a.Leads()
-				s.write(func(r *election.Record) { r.Evacuated = "z-c" })
+				s.write(func(r *locks.Record) { r.Evacuated = "z-c" })
 				synctest.Wait()
 				if err := a.HandOver(s.T.Context(), tc.to); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("HandOver: %v, want %v", err, tc.want)
 				}
 				time.Sleep(2 * lease)
 				a.Stays()
-				if h := s.record(); h.Holder != "a" || h.Details.Handover != (election.Handover{}) {
+				if h := s.record(); h.Holder != "a" || h.Details.Handover != (locks.Handover{}) {
 					t.Errorf("the record is %+v", h)
 				}
 			})
@@ -250,19 +251,19 @@ func TestWithoutPeersAnIdentityIsTakenAsGiven(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		b := s.start("b")
-		if err := b.HandOver(s.T.Context(), election.Successor{Identity: "a"}); !errors.Is(err, election.ErrNotLeading) {
+		if err := b.HandOver(s.T.Context(), locks.Successor{Identity: "a"}); !errors.Is(err, election.ErrNotLeading) {
 			t.Errorf("HandOver of a follower: %v", err)
 		}
-		if err := a.HandOver(s.T.Context(), election.Successor{Zone: "z-b"}); !errors.Is(err, election.ErrNoSuccessor) {
+		if err := a.HandOver(s.T.Context(), locks.Successor{Zone: "z-b"}); !errors.Is(err, election.ErrNoSuccessor) {
 			t.Errorf("HandOver to a zone: %v", err)
 		}
 		a.Stays()
-		s.handsOver(a, election.Successor{})
-		if h := s.record().Details.Handover; h != (election.Handover{}) {
+		s.handsOver(a, locks.Successor{})
+		if h := s.record().Details.Handover; h != (locks.Handover{}) {
 			t.Errorf("the record says %+v", h)
 		}
 		b.Leads()
-		s.handsOver(b, election.Successor{Identity: "c"})
+		s.handsOver(b, locks.Successor{Identity: "c"})
 		_, took := a.Leads()
 		s.want("a leads", took, precedence) // before b, which gave it up
 	})
@@ -275,10 +276,10 @@ func TestASuccessorThatIsGoneWhenTheWorkHasStoppedIsReplaced(t *testing.T) {
 		a.Leads()
 		a.SetStopTime(10 * time.Second)
 		handed := make(chan error, 1)
-		go func() { handed <- a.HandOver(context.Background(), election.Successor{}) }()
+		go func() { handed <- a.HandOver(context.Background(), locks.Successor{}) }()
 		time.Sleep(time.Second)
-		all.change(func(p []election.Peer) []election.Peer { return slices.Delete(p, 1, 2) })
-		if err := a.HandOver(s.T.Context(), election.Successor{}); !errors.Is(err, election.ErrStopping) {
+		all.change(func(p []locks.Peer) []locks.Peer { return slices.Delete(p, 1, 2) })
+		if err := a.HandOver(s.T.Context(), locks.Successor{}); !errors.Is(err, election.ErrStopping) {
 			t.Errorf("a second handover: %v, want ErrStopping", err)
 		}
 		s.evacuates("z-a")
@@ -300,7 +301,7 @@ func TestAHandoverThatDidNotComeAboutIsAnError(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		a.SetStopTime(time.Hour)
-		if err := a.HandOver(s.T.Context(), election.Successor{Identity: "b"}); err == nil || !strings.Contains(err.Error(), "not handed over") {
+		if err := a.HandOver(s.T.Context(), locks.Successor{Identity: "b"}); err == nil || !strings.Contains(err.Error(), "not handed over") {
 			t.Errorf("HandOver: %v", err)
 		}
 	})
@@ -309,7 +310,7 @@ func TestAHandoverThatDidNotComeAboutIsAnError(t *testing.T) {
 // asks puts a request on the lock, as kubectl does.
 func (s *stage) asks(request string) {
 	s.T.Helper()
-	s.write(func(r *election.Record) { r.Details.Request = request })
+	s.write(func(r *locks.Record) { r.Details.Request = request })
 	synctest.Wait()
 }
 
@@ -332,7 +333,7 @@ func TestALeaderHandsOverOnRequest(t *testing.T) {
 }
 
 func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
-	for name, fault := range map[string]electiontest.Fault{
+	for name, fault := range map[string]lockstest.Fault{
 		"a renewal":         {Delay: time.Second},
 		"and no watch":      {Delay: time.Second, Mute: true},
 		"a watch is silent": {Mute: true},
@@ -357,12 +358,12 @@ func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
 			a, b := s.candidate("a"), s.start("b")
 			b.Leads()
 			a.Start()
-			s.handsOver(b, election.Successor{Identity: "a"})
+			s.handsOver(b, locks.Successor{Identity: "a"})
 			a.Leads()
-			a.link.Set(electiontest.Fault{Delay: 500 * time.Millisecond})
-			s.handsOver(a, election.Successor{Identity: "b"})
+			a.link.Set(lockstest.Fault{Delay: 500 * time.Millisecond})
+			s.handsOver(a, locks.Successor{Identity: "b"})
 			b.Leads()
-			go func() { _ = b.HandOver(context.Background(), election.Successor{Identity: "a"}) }()
+			go func() { _ = b.HandOver(context.Background(), locks.Successor{Identity: "a"}) }()
 			for s.record().Holder != "a" {
 				time.Sleep(time.Millisecond) // the answer to its write comes half a second later
 			}
@@ -414,7 +415,7 @@ func TestARefusalDoesNotWaitForTheNextRenewal(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", newCrowd("a").join)
 		a.Leads()
-		a.link.Set(electiontest.Fault{Delay: 200 * time.Millisecond})
+		a.link.Set(lockstest.Fault{Delay: 200 * time.Millisecond})
 		time.Sleep(interval + 300*time.Millisecond)
 		s.asks(`{"holder":"a"}`) // the renewal has landed, and its answer is on its way
 		time.Sleep(350 * time.Millisecond)
@@ -458,7 +459,7 @@ func TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWait(t *testing.T) {
 		}
 		_, took := b.Leads()
 		s.want("b leads", took, lease-12*time.Second)
-		if d := s.record().Details; d.Request != "" || d.Handover != (election.Handover{}) {
+		if d := s.record().Details; d.Request != "" || d.Handover != (locks.Handover{}) {
 			t.Errorf("the record says %+v", d)
 		}
 	})

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // What a hand does to the record of a live leader, and what followers make of it.
@@ -32,7 +33,7 @@ func TestS3AHandThatChangesTheDurationShortensNoWait(t *testing.T) {
 				time.Sleep(interval + interval/2)
 				a.link.Set(cut)
 				for _, d := range tc.edits {
-					s.write(func(r *election.Record) { r.LeaseDuration = d })
+					s.write(func(r *locks.Record) { r.LeaseDuration = d })
 					synctest.Wait()
 				}
 				_, took := b.Leads()
@@ -46,12 +47,12 @@ func TestS3AHandThatChangesTheDurationShortensNoWait(t *testing.T) {
 // that says so.
 func TestS3AHolderMayShortenItsLease(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
-			*r = election.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
 		})
 		b := s.start("b")
 		time.Sleep(interval)
-		s.write(func(r *election.Record) { r.LeaseDuration, r.RenewTime = lease, time.Now() })
+		s.write(func(r *locks.Record) { r.LeaseDuration, r.RenewTime = lease, time.Now() })
 		_, took := b.Leads()
 		s.want("b leads", took, lease)
 	})
@@ -61,12 +62,12 @@ func TestS3AHolderMayShortenItsLease(t *testing.T) {
 // the first record that it sees by these.
 func TestARecordThatAHandLengthenedCountsByItsOwnTimesToo(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
-			*r = election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
 		})
 		time.Sleep(lease / 3)
 		b := s.start("b", func(c *election.Config) { c.MaxClockSkew = time.Second })
-		s.write(func(r *election.Record) { r.LeaseDuration = 2 * lease })
+		s.write(func(r *locks.Record) { r.LeaseDuration = 2 * lease })
 		_, took := b.Leads()
 		s.want("b leads", took, 2*lease-lease/3+2*time.Second)
 	})
@@ -75,25 +76,25 @@ func TestARecordThatAHandLengthenedCountsByItsOwnTimesToo(t *testing.T) {
 // TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing: client-go's
 // release always has a new renewTime and a lease of one second.
 func TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing(t *testing.T) {
-	traces := map[string]election.Details{
+	traces := map[string]locks.Details{
 		"no traces":            {},
 		"a release of ours":    {Holder: "z", Token: 3, Released: 3, Nonce: "z"},
 		"a term of ours":       {Holder: "z", Token: 3, Nonce: "z"},
 		"an old token, unsure": {Holder: "z"},
 	}
-	hands := map[string]func(*election.Record){
-		"the holder":               func(r *election.Record) { r.Holder = "" },
-		"the holder and the lease": func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second },
-		"the holder and the time":  func(r *election.Record) { r.Holder, r.RenewTime = "", time.Now() },
-		"the times, with a lease":  func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Time{} },
-		"all of it":                func(r *election.Record) { *r = election.Record{Details: r.Details} },
+	hands := map[string]func(*locks.Record){
+		"the holder":               func(r *locks.Record) { r.Holder = "" },
+		"the holder and the lease": func(r *locks.Record) { r.Holder, r.LeaseDuration = "", time.Second },
+		"the holder and the time":  func(r *locks.Record) { r.Holder, r.RenewTime = "", time.Now() },
+		"the times, with a lease":  func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Time{} },
+		"all of it":                func(r *locks.Record) { *r = locks.Record{Details: r.Details} },
 	}
 	for trace, details := range traces {
 		for what, hand := range hands {
 			t.Run(trace+", "+what, func(t *testing.T) {
 				scenario(t, func(s *stage) {
-					s.write(func(r *election.Record) {
-						*r = election.Record{Holder: "client-go", LeaseDuration: 2 * lease, RenewTime: time.Now(), Details: details}
+					s.write(func(r *locks.Record) {
+						*r = locks.Record{Holder: "client-go", LeaseDuration: 2 * lease, RenewTime: time.Now(), Details: details}
 					})
 					b := s.start("b")
 					time.Sleep(time.Second)
@@ -111,14 +112,14 @@ func TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing(t *testing.T
 
 func TestS3AnEmptiedRecordThatIsChangedAgainIsNoReleaseEither(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
-			*r = election.Record{Holder: "client-go", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "client-go", LeaseDuration: 2 * lease, RenewTime: time.Now()}
 		})
 		b := s.start("b")
 		time.Sleep(time.Second)
-		s.write(func(r *election.Record) { r.Holder = "" })
+		s.write(func(r *locks.Record) { r.Holder = "" })
 		synctest.Wait()
-		s.write(func(r *election.Record) { r.LeaseDuration, r.RenewTime = time.Second, time.Now() })
+		s.write(func(r *locks.Record) { r.LeaseDuration, r.RenewTime = time.Second, time.Now() })
 		_, took := b.Leads()
 		s.want("b leads", took, 2*lease)
 	})
@@ -128,7 +129,7 @@ func TestS3AnEmptiedRecordThatIsChangedAgainIsNoReleaseEither(t *testing.T) {
 // a renewal.
 func TestS3AFirstRecordThatAHandEmptiedIsNoRelease(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) { *r = election.Record{LeaseDuration: lease, RenewTime: time.Now()} })
+		s.write(func(r *locks.Record) { *r = locks.Record{LeaseDuration: lease, RenewTime: time.Now()} })
 		_, took := s.start("b").Leads()
 		s.want("b leads", took, lease)
 	})
@@ -141,7 +142,7 @@ func TestS3ARestoredBackupThatIsEmptyIsNoRelease(t *testing.T) {
 		b := s.start("b")
 		time.Sleep(2 * interval)
 		a.link.Set(cut)
-		s.lock.Restore(election.Record{LeaseDuration: time.Second, RenewTime: time.Now().Add(-time.Hour)})
+		s.lock.Restore(locks.Record{LeaseDuration: time.Second, RenewTime: time.Now().Add(-time.Hour)})
 		_, took := b.Leads()
 		if took < lease {
 			t.Errorf("b leads %v after the restore", took)
@@ -159,15 +160,15 @@ func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 				a := s.start("a")
 				a.Leads()
 				time.Sleep(interval + time.Millisecond)
-				take := func(r *election.Record) {
+				take := func(r *locks.Record) {
 					r.Holder, r.RenewTime, r.Transitions = "client-go", r.RenewTime.Add(time.Second), r.Transitions+1
 				}
 				if seen {
 					s.write(take)
 					a.Loses()
-					s.write(func(r *election.Record) { r.Holder = "" })
+					s.write(func(r *locks.Record) { r.Holder = "" })
 				} else {
-					s.write(func(r *election.Record) { take(r); r.Holder = "" })
+					s.write(func(r *locks.Record) { take(r); r.Holder = "" })
 					a.Loses()
 				}
 				_, took := a.Leads()
@@ -183,14 +184,14 @@ func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(electiontest.Fault{Mute: true}) // its watch tells of nothing any more
+		a.link.Set(lockstest.Fault{Mute: true}) // its watch tells of nothing any more
 		b := s.start("b")
 		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)
 		}
 		b.Leads()
 		b.link.Set(cut) // else it would put its name back
-		s.write(func(r *election.Record) { r.Holder, r.Details = "", election.Details{} })
+		s.write(func(r *locks.Record) { r.Holder, r.Details = "", locks.Details{} })
 		if _, took := a.Leads(); took < lease-interval {
 			t.Errorf("a leads %v after b was cut off", took)
 		}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Health says how a candidate knows whether it is fit to lead, and what follows
@@ -183,7 +185,7 @@ func (r *run) mindHealth(l *leadership, now time.Time) time.Time {
 	if f.problem == nil || l.cause != nil {
 		return later
 	}
-	fit, unfit := r.fit(Successor{})
+	fit, unfit := r.fit(locks.Successor{})
 	known := len(r.peers) > 0
 	due := f.since.Add(health.After)
 	if began := l.term.Began; began.After(f.since) {
@@ -198,7 +200,7 @@ func (r *run) mindHealth(l *leadership, now time.Time) time.Time {
 	case known && len(fit) == 0 && !health.Required:
 		r.sayHealth(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
 	default:
-		l.successor = &Successor{}
+		l.successor = &locks.Successor{}
 		r.stopWork(l, fmt.Errorf("%w: %w", ErrUnhealthy, f.problem))
 	}
 	return later

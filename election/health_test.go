@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 var errSick = errors.New("the disk is full")
@@ -47,7 +48,7 @@ func (s *stage) admit(identity string, health error, change ...func(*election.Co
 	return p
 }
 
-func unwell(identity string) election.Peer {
+func unwell(identity string) locks.Peer {
 	p := peer(identity)
 	p.Unhealthy = errSick.Error()
 	return p
@@ -127,10 +128,10 @@ func TestALeaderThatIsUnwellForAWhileGoesOn(t *testing.T) {
 }
 
 func TestAnUnhealthyCandidateLeavesTheLockToTheWellForALease(t *testing.T) {
-	all := []election.Peer{peer("a"), unwell("b"), peer("c")}
-	sick := []election.Peer{unwell("a"), unwell("b"), unwell("c")}
+	all := []locks.Peer{peer("a"), unwell("b"), peer("c")}
+	sick := []locks.Peer{unwell("a"), unwell("b"), unwell("c")}
 	for name, test := range map[string]struct {
-		peers []election.Peer
+		peers []locks.Peer
 		want  time.Duration
 	}{
 		"nobody tells":   {nil, 2 * lease},
@@ -142,7 +143,7 @@ func TestAnUnhealthyCandidateLeavesTheLockToTheWellForALease(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a")
 				a.Leads()
-				words := make(chan []election.Peer)
+				words := make(chan []locks.Peer)
 				b := s.admit("b", errSick, informed(words))
 				if test.peers != nil {
 					words <- test.peers
@@ -160,11 +161,11 @@ func TestAnUnhealthyCandidateLeavesTheLockToTheWellForALease(t *testing.T) {
 
 func TestALeaderLeadsOnWhileNobodyElseIsWellAndSaysSo(t *testing.T) {
 	scenario(t, func(s *stage) {
-		words := make(chan []election.Peer)
+		words := make(chan []locks.Peer)
 		a := s.admit("a", nil, informed(words))
 		transitions := a.Subscribe(s.T.Context())
 		a.Leads()
-		words <- []election.Peer{peer("a"), unwell("b")}
+		words <- []locks.Peer{peer("a"), unwell("b")}
 		a.set(errSick)
 		time.Sleep(time.Hour)
 		a.Stays()
@@ -180,7 +181,7 @@ func TestALeaderLeadsOnWhileNobodyElseIsWellAndSaysSo(t *testing.T) {
 		if len(told) != 2 {
 			t.Errorf("%d words about it in an hour: %q", len(told), told)
 		}
-		words <- []election.Peer{unwell("a"), peer("b")}
+		words <- []locks.Peer{unwell("a"), peer("b")}
 		took, cause := a.Loses()
 		s.want("once another is well a gives up", took, 0)
 		if !errors.Is(cause, election.ErrUnhealthy) {
@@ -190,7 +191,7 @@ func TestALeaderLeadsOnWhileNobodyElseIsWellAndSaysSo(t *testing.T) {
 		if got := a.Status().Unhealthy; got == nil || got.Error() != errSick.Error() {
 			t.Errorf("after its term the status says %v", got)
 		}
-		words <- []election.Peer{unwell("a"), unwell("b")}
+		words <- []locks.Peer{unwell("a"), unwell("b")}
 		a.Leads() // for the other never came
 	})
 }
@@ -198,11 +199,11 @@ func TestALeaderLeadsOnWhileNobodyElseIsWellAndSaysSo(t *testing.T) {
 func TestWhereHealthIsRequiredRatherNobodyLeads(t *testing.T) {
 	required := func(c *election.Config) { c.Health.Required = true }
 	scenario(t, func(s *stage) {
-		words := make(chan []election.Peer)
+		words := make(chan []locks.Peer)
 		a := s.admit("a", nil, required, informed(words))
 		a.Leads()
 		b := s.admit("b", errSick, required)
-		words <- []election.Peer{unwell("a"), unwell("b")}
+		words <- []locks.Peer{unwell("a"), unwell("b")}
 		a.set(errSick)
 		took, _ := a.Loses()
 		s.want("a gives up", took, interval+lease)
@@ -280,7 +281,7 @@ func TestHealthThatMakesNoSenseIsRefused(t *testing.T) {
 	for _, health := range []election.Health{
 		{Check: well, Interval: -1}, {Check: well, After: -1}, {Check: well, StayBack: -1}, {Required: true},
 	} {
-		_, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}, Health: health})
+		_, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, Health: health})
 		if !errors.Is(err, election.ErrConfig) {
 			t.Errorf("%+v: %v", health, err)
 		}

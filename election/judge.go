@@ -6,6 +6,8 @@ package election
 import (
 	"fmt"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Cause says how a lock came to be free for the next holder.
@@ -45,14 +47,14 @@ type judge struct {
 	term         tenure        // the candidate's last term
 	forfeit      bool          // that term's work was late, or is unfinished: its lease must run out
 
-	known     bool      // something was seen
-	newest    Snapshot  // the newest version seen, possibly of no record
-	renewal   Record    // the last record seen to exist
-	exists    bool      // renewal is set
-	uid       string    // of renewal's object
-	prior     Record    // the record that was seen right before renewal, if any
-	priorSeen time.Time // first sight of prior
-	gaveUp    bool      // renewal is empty since its holder gave the lock up, or it never had one
+	known     bool           // something was seen
+	newest    locks.Snapshot // the newest version seen, possibly of no record
+	renewal   locks.Record   // the last record seen to exist
+	exists    bool           // renewal is set
+	uid       string         // of renewal's object
+	prior     locks.Record   // the record that was seen right before renewal, if any
+	priorSeen time.Time      // first sight of prior
+	gaveUp    bool           // renewal is empty since its holder gave the lock up, or it never had one
 
 	seen      time.Time // first sight of renewal, or of there being nothing
 	lifeSeen  time.Time // first sight of the last renewal by a holder
@@ -74,10 +76,10 @@ type freeing struct {
 	cause Cause
 	// holder is who held it last, with what is known about that term.
 	holder  string
-	details Details
+	details locks.Details
 	// handover is what the holder said about who leads next when it gave the
 	// lock up. It may only delay.
-	handover Handover
+	handover locks.Handover
 	// headStart is what run.free has added to at.
 	headStart time.Duration
 }
@@ -85,7 +87,7 @@ type freeing struct {
 // observe takes in a snapshot that was seen at now, by a watch or in the
 // answer to a write. It reports whether that was news: what is not newer than
 // the newest known is ignored, for a lagging server replays the past.
-func (j *judge) observe(s Snapshot, now time.Time) bool {
+func (j *judge) observe(s locks.Snapshot, now time.Time) bool {
 	if j.known && s.Version.Number <= j.newest.Version.Number {
 		return false
 	}
@@ -99,7 +101,7 @@ func (j *judge) observe(s Snapshot, now time.Time) bool {
 // backup. It is believed, and every wait starts anew. A read that found
 // nothing has no version, and counts only if nothing was seen since; so it
 // does if blind says that things may have happened that nobody saw.
-func (j *judge) observeRead(s Snapshot, asOf Version, blind bool, now time.Time) bool {
+func (j *judge) observeRead(s locks.Snapshot, asOf locks.Version, blind bool, now time.Time) bool {
 	switch {
 	case !s.Version.Exists():
 		if j.known && (j.newest.Version.Number != asOf.Number || !j.newest.Version.Exists() && !blind) {
@@ -121,7 +123,7 @@ func (j *judge) observeRead(s Snapshot, asOf Version, blind bool, now time.Time)
 	return true
 }
 
-func (j *judge) take(s Snapshot, now time.Time) {
+func (j *judge) take(s locks.Snapshot, now time.Time) {
 	first, halved := !j.known, j.halved(s)
 	j.note(s, now)
 	j.known, j.newest = true, s
@@ -131,7 +133,7 @@ func (j *judge) take(s Snapshot, now time.Time) {
 	if j.exists && s.Record.LeaseDuration <= 0 { // a hand took it off, and its holder does not know
 		s.Record.LeaseDuration = max(j.lease, j.durationOf(j.renewal))
 	}
-	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal(s.Record) {
+	if j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.SameRenewal(s.Record) {
 		// A hand may have changed the duration, of which the holder knows nothing.
 		longer := max(j.durationOf(j.renewal), j.durationOf(s.Record))
 		j.renewal = s.Record
@@ -162,17 +164,17 @@ func (j *judge) take(s Snapshot, now time.Time) {
 
 // halved reports whether a part of the record is gone since it was seen last, of a
 // lock whose watches may have left out why.
-func (j *judge) halved(s Snapshot) bool {
+func (j *judge) halved(s locks.Snapshot) bool {
 	return !j.exact && s.Partial && j.newest.Version.Exists() && !j.newest.Partial
 }
 
 // stillEmpty reports whether a snapshot's record has no holder, as the one before.
-func (j *judge) stillEmpty(s Snapshot) bool {
+func (j *judge) stillEmpty(s locks.Snapshot) bool {
 	return j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.Holder == "" && s.Record.Holder == ""
 }
 
 // sameRelease reports whether two empty records are of one term.
-func sameRelease(a, b Record) bool {
+func sameRelease(a, b locks.Record) bool {
 	return a.Transitions == b.Transitions && a.Details.Token == b.Details.Token && a.Details.Released == b.Details.Released
 }
 
@@ -211,7 +213,7 @@ const oldest = 365 * 24 * time.Hour
 // that they do not count. The later of the two times counts, as a lock of two
 // records has one of each. A lease that is counted from there gets one second
 // more, for records in whole seconds.
-func (j *judge) byWallClock(s Snapshot, now time.Time) time.Time {
+func (j *judge) byWallClock(s locks.Snapshot, now time.Time) time.Time {
 	written := latest(s.Record.AcquireTime.Round(0), s.Record.RenewTime.Round(0))
 	age := now.Round(0).Sub(written)
 	if j.maxSkew <= 0 || s.Partial || s.Record.RenewTime.IsZero() || age < 0 || age > oldest {
@@ -243,14 +245,14 @@ func (j *judge) own() bool {
 	case j.forfeit, !j.wrote(r):
 		return false
 	case r.Holder == "":
-		return !j.gaveUp && !r.released() && j.prior.Holder == j.identity && r.Transitions == j.term.transitions
+		return !j.gaveUp && !released(r) && j.prior.Holder == j.identity && r.Transitions == j.term.transitions
 	}
 	return r.Holder == j.identity
 }
 
 // wrote reports whether this process wrote a record, or took the lock by it:
 // identities are used twice, against S9, and then only the nonce tells.
-func (j *judge) wrote(r Record) bool {
+func (j *judge) wrote(r locks.Record) bool {
 	d := r.Details
 	return d.Holder == j.identity && d.Nonce == j.nonce && d.Token <= j.token
 }
@@ -302,9 +304,9 @@ func (j *judge) freeEmpty() freeing {
 // checks the holder it remembers). Each release, client-go's too, writes a new
 // renewTime and the shortest lease; a hand that empties a record does not, nor
 // is a backup that was restored a release.
-func (j *judge) givenUp(r Record) bool {
+func (j *judge) givenUp(r locks.Record) bool {
 	switch {
-	case !r.released() && !clearedItsOwn(j.renewal, r):
+	case !released(r) && !clearedItsOwn(j.renewal, r):
 		return false
 	case !j.exists:
 		return r.RenewTime.IsZero() || r.LeaseDuration <= time.Second
@@ -315,10 +317,10 @@ func (j *judge) givenUp(r Record) bool {
 
 // handover is what a released record says about who leads next; nothing where
 // it is not of the term that was given up last.
-func (j *judge) handover() Handover {
+func (j *judge) handover() locks.Handover {
 	h := j.renewal.Details.Handover
 	if h.To == "" || clearedItsOwn(j.prior, j.renewal) {
-		return Handover{}
+		return locks.Handover{}
 	}
 	h.Precedence = min(max(0, h.Precedence), j.lease)
 	return h
@@ -326,7 +328,7 @@ func (j *judge) handover() Handover {
 
 // released reports whether an empty record was given up by the last holder of
 // ours that it knows, or never had one.
-func (r Record) released() bool {
+func released(r locks.Record) bool {
 	d := r.Details
 	return r.Holder == "" && (d.Holder == "" || d.Token != 0 && d.Released == d.Token)
 }
@@ -334,7 +336,7 @@ func (r Record) released() bool {
 // clearedItsOwn reports whether the record before an empty one was held by a
 // candidate that is not ours, with the same traces of our last term standing
 // in it: then that candidate gave up its own term, not one of ours.
-func clearedItsOwn(was, empty Record) bool {
+func clearedItsOwn(was, empty locks.Record) bool {
 	return was.Holder != "" && was.Holder != was.Details.Holder && empty.Holder == "" &&
 		empty.Details.Token != 0 && empty.Details.Token == was.Details.Token && empty.Details.Holder == was.Details.Holder
 }
@@ -367,7 +369,7 @@ const longest = 100 * 365 * 24 * time.Hour
 
 // durationOf is the lease that a record asks for: the candidate's own where
 // there is none, or nonsense.
-func (j *judge) durationOf(r Record) time.Duration {
+func (j *judge) durationOf(r locks.Record) time.Duration {
 	if r.LeaseDuration <= 0 {
 		return j.lease
 	}
@@ -386,10 +388,10 @@ func (j *judge) longerLease() time.Duration {
 
 // holder returns the holder that the newest record names, with what is known
 // of it; empty if nobody holds the lock.
-func (j *judge) holder() (string, Details) {
+func (j *judge) holder() (string, locks.Details) {
 	r := j.newest.Record
 	if r.Details.Holder != r.Holder {
-		return r.Holder, Details{Holder: r.Holder}
+		return r.Holder, locks.Details{Holder: r.Holder}
 	}
 	return r.Holder, r.Details
 }

@@ -6,6 +6,8 @@ package election
 import (
 	"slices"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // sentWrite is a write of this candidate's own, and when it was sent.
@@ -32,10 +34,10 @@ func (w *sentWrites) add(r request, sent moment) {
 
 // landed returns the write whose record stands in s. Of two that look alike it
 // is the one that was sent first.
-func (w sentWrites) landed(s Snapshot) (sentWrite, bool) {
+func (w sentWrites) landed(s locks.Snapshot) (sentWrite, bool) {
 	if s.Version.Exists() && !s.Partial {
 		for _, write := range w {
-			if s.Record.sameRenewal(write.record) && s.Record.Details.Nonce == write.record.Details.Nonce {
+			if s.Record.SameRenewal(write.record) && s.Record.Details.Nonce == write.record.Details.Nonce {
 				return write, true
 			}
 		}
@@ -81,6 +83,6 @@ func (w sentWrites) amending(won answer) (rest sentWrites) {
 }
 
 // answer is what the lock would have answered.
-func (w sentWrite) answer(s Snapshot, now time.Time) answer {
+func (w sentWrite) answer(s locks.Snapshot, now time.Time) answer {
 	return answer{request: w.request, snapshot: s, sent: w.sent, end: now}
 }

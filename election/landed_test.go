@@ -13,20 +13,21 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // swallowing is a lock to which writes get lost on their way, while reads and
 // watches work, as where one connection of several is dead.
 type swallowing struct {
-	election.Lock
+	locks.Lock
 	writes atomic.Int64 // how many more
 }
 
-func (l *swallowing) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *swallowing) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if l.writes.Add(-1) >= 0 {
 		<-ctx.Done()
-		return election.Snapshot{}, ctx.Err()
+		return locks.Snapshot{}, ctx.Err()
 	}
 	return l.Lock.Write(ctx, base, r)
 }
@@ -70,7 +71,7 @@ func TestS6ALockThatMayShowHalfARecordConfirmsNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Lock = coarse{c.Lock, 0} })
 		a.Leads()
-		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true})
 		took, _ := a.Loses()
 		s.want("the term ends", took, deadline)
 	})
@@ -80,7 +81,7 @@ func TestS1ARenewalThatFailsExtendsNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(electiontest.Fault{Err: errors.New("connection reset")})
+		a.link.Set(lockstest.Fault{Err: errors.New("connection reset")})
 		took, _ := a.Loses()
 		s.want("the term ends", took, deadline)
 	})
@@ -90,7 +91,7 @@ func TestS1ARenewalThatFailsExtendsNothing(t *testing.T) {
 func TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a", func(c *election.Config) { c.Lock = coarse{c.Lock, 0} })
-		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true})
 		a.Start()
 		time.Sleep(time.Minute)
 		if r := s.record(); r.Holder != "a" {
@@ -103,23 +104,23 @@ func TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition(t *testing.T) {
 // lame is a lock whose watches work, and of which nothing else is heard once lame
 // is set: reads fail with err, and the answers to writes that land get lost.
 type lame struct {
-	election.Lock
+	locks.Lock
 	err  error
 	lame atomic.Bool
 }
 
-func (l *lame) Read(ctx context.Context) (election.Snapshot, error) {
+func (l *lame) Read(ctx context.Context) (locks.Snapshot, error) {
 	if l.lame.Load() {
-		return election.Snapshot{}, l.err
+		return locks.Snapshot{}, l.err
 	}
 	return l.Lock.Read(ctx)
 }
 
-func (l *lame) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *lame) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, err := l.Lock.Write(ctx, base, r)
 	if l.lame.Load() && err == nil {
 		<-ctx.Done()
-		return election.Snapshot{}, ctx.Err()
+		return locks.Snapshot{}, ctx.Err()
 	}
 	return s, err
 }
@@ -168,11 +169,11 @@ func TestS6AWatchThatShowsARenewalConfirmsNothing(t *testing.T) {
 // late is a lock to which writes take longer than a read waits for, and from which
 // answers take a second; those to writes get lost.
 type late struct {
-	election.Lock
+	locks.Lock
 	late atomic.Bool
 }
 
-func (l *late) Read(ctx context.Context) (election.Snapshot, error) {
+func (l *late) Read(ctx context.Context) (locks.Snapshot, error) {
 	s, err := l.Lock.Read(ctx)
 	if l.late.Load() {
 		time.Sleep(time.Second)
@@ -180,14 +181,14 @@ func (l *late) Read(ctx context.Context) (election.Snapshot, error) {
 	return s, err
 }
 
-func (l *late) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *late) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if !l.late.Load() {
 		return l.Lock.Write(ctx, base, r)
 	}
 	time.Sleep(interval + time.Second/2)
 	_, _ = l.Lock.Write(ctx, base, r)
 	<-ctx.Done()
-	return election.Snapshot{}, ctx.Err()
+	return locks.Snapshot{}, ctx.Err()
 }
 
 // TestS8AnAnswerOfAFormerTermWinsNothing: the lock does not keep to its context, and
@@ -197,7 +198,7 @@ func TestS8AnAnswerOfAFormerTermWinsNothing(t *testing.T) {
 		answers := make(chan struct{})
 		a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
 		a.Leads() // by a read
-		s.write(func(r *election.Record) { r.Holder, r.RenewTime = "x", time.Now() })
+		s.write(func(r *locks.Record) { r.Holder, r.RenewTime = "x", time.Now() })
 		a.Loses()
 		time.Sleep(deadline / 2)
 		news := a.Subscribe(s.T.Context())
@@ -213,12 +214,12 @@ func TestS8AnAnswerOfAFormerTermWinsNothing(t *testing.T) {
 
 // deaf is a lock whose first write is answered only when answers is closed.
 type deaf struct {
-	election.Lock
+	locks.Lock
 	answers chan struct{}
 	writes  atomic.Int64
 }
 
-func (l *deaf) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *deaf) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, err := l.Lock.Write(ctx, base, r)
 	if l.writes.Add(1) == 1 {
 		<-l.answers
@@ -245,15 +246,15 @@ func TestALockWhoseReadsAreCanceledIsNotReadInHaste(t *testing.T) {
 
 // closed is a lock of which each read is canceled, but for so many that a test ends.
 type closed struct {
-	election.Lock
+	locks.Lock
 	reads atomic.Int64
 }
 
-func (l *closed) Read(ctx context.Context) (election.Snapshot, error) {
+func (l *closed) Read(ctx context.Context) (locks.Snapshot, error) {
 	if l.reads.Add(1) > 10000 {
 		return l.Lock.Read(ctx)
 	}
-	return election.Snapshot{}, context.Canceled
+	return locks.Snapshot{}, context.Canceled
 }
 
 // TestALockIsTakenBackThoughEachAnswerIsOvertaken, as where an API server takes more
@@ -265,12 +266,12 @@ func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
 				a := s.start("a", func(c *election.Config) { c.Timing = timing })
 				a.Leads()
 				deadline := a.Timing().RenewDeadline
-				a.link.Set(electiontest.Fault{Delay: deadline * 3 / 10})
+				a.link.Set(lockstest.Fault{Delay: deadline * 3 / 10})
 				a.Loses()
 				if _, took := a.Leads(); took > 2*deadline {
 					t.Errorf("a leads again after %v", took)
 				}
-				a.link.Set(electiontest.Fault{})
+				a.link.Set(lockstest.Fault{})
 			})
 		})
 	}
@@ -302,12 +303,12 @@ func TestALateAnswerToARenewalThatAReadHasShownSaysNothing(t *testing.T) {
 
 // tardy is a lock that is slow to answer the first of its writes.
 type tardy struct {
-	election.Lock
+	locks.Lock
 	writes   atomic.Int64
 	answered atomic.Bool
 }
 
-func (l *tardy) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *tardy) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	first := l.writes.Add(1) == 1
 	s, err := l.Lock.Write(ctx, base, r)
 	if first && r.Details.Token != 0 {
@@ -325,14 +326,14 @@ func TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop(t *testing.T) {
 			a := s.start("a")
 			a.Leads()
 			b := s.start("b")
-			b.link.Set(electiontest.Fault{LoseAnswers: true, LoseReads: true})
+			b.link.Set(lockstest.Fault{LoseAnswers: true, LoseReads: true})
 			a.Stop()
 			time.Sleep(at)
 			if r := s.record(); r.Holder != "b" {
 				t.Errorf("after %v the holder is %q", at, r.Holder)
 			}
 			b.Stop()
-			b.link.Set(electiontest.Fault{})
+			b.link.Set(lockstest.Fault{})
 			if err := b.Wait(); err != nil || s.record().Holder != "" {
 				t.Errorf("stopped after %v, the holder is %q: %v", at, s.record().Holder, err)
 			}

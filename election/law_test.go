@@ -14,7 +14,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 func TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs(t *testing.T) {
@@ -23,7 +24,7 @@ func TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs(t *testing.T) {
 		a := s.start("a", func(c *election.Config) { c.Logger = logr.New(hangs) })
 		a.Leads()
 		hangs.until.Store(int64(time.Minute))
-		a.link.Set(electiontest.Fault{Err: errors.New("503")}) // which it logs
+		a.link.Set(lockstest.Fault{Err: errors.New("503")}) // which it logs
 		took, cause := a.Loses()
 		s.want("the work hears of it", took, deadline)
 		if !errors.Is(cause, election.ErrLost) {
@@ -65,7 +66,7 @@ func TestS1TheWorkEndsWithTheTrustThoughTheClockIsSlowToRead(t *testing.T) {
 			if most, least := deadline-interval/2, deadline-interval/2-50*takes; took > most || took < least {
 				t.Errorf("at %v for each reading the work hears of it after %v, want %v up to %v", takes, took, least, most)
 			}
-			a.link.Set(electiontest.Fault{})
+			a.link.Set(lockstest.Fault{})
 			slowUntil.Store(0)
 			time.Sleep(50 * takes) // no timer reads any more when the scenario ends
 		})
@@ -82,7 +83,7 @@ func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
 		a.SetStopTime(interval)
 		a.Start()
 		term, _ := a.Leads()
-		a.link.Set(electiontest.Fault{Delay: 700 * time.Millisecond, Mute: true})
+		a.link.Set(lockstest.Fault{Delay: 700 * time.Millisecond, Mute: true})
 		time.Sleep(interval + 900*time.Millisecond) // a renewal has landed, its answer is on its way
 		asleep.Store(int64(deadline - interval - 1200*time.Millisecond))
 		a.Loses() // before the answer, which would be in time by when it was sent
@@ -90,7 +91,7 @@ func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
 		if left := term.TrustedFor(); left > 0 {
 			t.Errorf("the work has heard of the end, and the term is trusted for %v", left)
 		}
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		if again, _ := a.Leads(); again.Token <= term.Token {
 			t.Errorf("after %+v came %+v", term, again)
 		}
@@ -105,7 +106,7 @@ func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
 		a.Leads()
 		time.Sleep(interval / 2)
 		now := time.Now()
-		s.write(func(r *election.Record) { r.RenewTime = now }) // which is mended at once
+		s.write(func(r *locks.Record) { r.RenewTime = now }) // which is mended at once
 		synctest.Wait()
 		if r := s.record(); r.Details.Token == 0 || r.RenewTime.UnixMicro() == now.UnixMicro() {
 			t.Errorf("after the renewal the record is %+v, and said %v before", r, now)
@@ -117,11 +118,11 @@ func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
 // the one that was seen before: others may have held the lock since.
 func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
 	scenario(t, func(s *stage) {
-		old := election.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
+		old := locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
 		s.lock.Restore(old)
 		s.Restored = true
 		b := s.start("b")
-		s.write(func(r *election.Record) { r.Details.Zone = "z" }) // no renewal
+		s.write(func(r *locks.Record) { r.Details.Zone = "z" }) // no renewal
 		time.Sleep(interval * 3)
 		s.lock.Restore(old)
 		_, took := b.Leads()
@@ -142,7 +143,7 @@ func TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease(t *testing.T) {
 		b.link.Set(cut)
 		time.Sleep(lease - time.Second)
 		s.lock.Delete()
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		term, took := b.Leads()
 		if took < lease || term.Cause != election.CauseDeleted {
 			t.Errorf("b leads %v after it could read again: %+v", took, term)
@@ -152,7 +153,7 @@ func TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease(t *testing.T) {
 
 // counting is a lock that knows how many requests are on their way.
 type counting struct {
-	election.Lock
+	locks.Lock
 	now, most atomic.Int32
 }
 
@@ -162,13 +163,13 @@ func (l *counting) enter() {
 	}
 }
 
-func (l *counting) Read(ctx context.Context) (election.Snapshot, error) {
+func (l *counting) Read(ctx context.Context) (locks.Snapshot, error) {
 	l.enter()
 	defer l.now.Add(-1)
 	return l.Lock.Read(ctx)
 }
 
-func (l *counting) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *counting) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	l.enter()
 	defer l.now.Add(-1)
 	return l.Lock.Write(ctx, base, r)
@@ -188,7 +189,7 @@ func TestS6OneRequestAtATime(t *testing.T) {
 				})
 				a.Leads()
 				const slow = interval / 4
-				a.link.Set(electiontest.Fault{Delay: slow})
+				a.link.Set(lockstest.Fault{Delay: slow})
 				time.Sleep(interval + slow/2) // a renewal is on its way
 				happens(s, a)
 				time.Sleep(interval)
@@ -204,9 +205,9 @@ func TestS6AReadSettlesWhatBecameOfAWrite(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true}) // nor does the watch tell
+		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true}) // nor does the watch tell
 		time.Sleep(interval + 1)
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		time.Sleep(lease)
 		a.Stays()
 	})
@@ -214,9 +215,9 @@ func TestS6AReadSettlesWhatBecameOfAWrite(t *testing.T) {
 
 func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
+		s.write(func(r *locks.Record) {
 			r.Holder, r.LeaseDuration = "client-go", lease
-			r.Details = election.Details{Holder: "x", Zone: "old", Pod: "old"}
+			r.Details = locks.Details{Holder: "x", Zone: "old", Pod: "old"}
 		})
 		a := s.start("a", func(c *election.Config) {
 			c.HeadStart = func(o election.Takeover) time.Duration {
@@ -236,9 +237,9 @@ func TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(electiontest.Fault{Delay: 100 * time.Millisecond})
+		a.link.Set(lockstest.Fault{Delay: 100 * time.Millisecond})
 		time.Sleep(interval + 50*time.Millisecond) // its renewal is on its way
-		edited := s.write(func(r *election.Record) { r.Evacuated = "zx" })
+		edited := s.write(func(r *locks.Record) { r.Evacuated = "zx" })
 		time.Sleep(451 * time.Millisecond) // for its answer, a read, and the next to arrive
 		if now := s.record(); !now.RenewTime.After(edited.Record.RenewTime) {
 			t.Errorf("after the conflict nothing was renewed: %+v", now)
@@ -257,7 +258,7 @@ func TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust(t *testi
 		synctest.Wait()
 		seen := s.record().RenewTime
 		time.Sleep(900 * time.Millisecond)
-		s.write(func(r *election.Record) { r.LeaseDuration = time.Second }) // which is mended at once
+		s.write(func(r *locks.Record) { r.LeaseDuration = time.Second }) // which is mended at once
 		synctest.Wait()
 		if now := s.record().RenewTime; now.Equal(seen) || now.Unix() != seen.Unix() {
 			t.Fatalf("renewed at %v and %v: this tests nothing", seen, now)
@@ -281,13 +282,13 @@ func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 		s.lock.Delete()
 		a.Stop()
 		time.Sleep(lease - 2*time.Second) // b has heard of it for all but three seconds of a lease
-		b.link.Set(electiontest.Fault{Err: errors.New("503")})
+		b.link.Set(lockstest.Fault{Err: errors.New("503")})
 		c := s.start("c")
 		c.Leads()
 		c.link.Set(cut)
 		s.lock.Delete()
 		s.lock.Expire()
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		b.Leads()
 		time.Sleep(time.Second) // c would still work
 	})
@@ -298,14 +299,14 @@ func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 
 func TestS4WhoLearnsByAReadThatALongerLeaseIsGoneWaitsThatLong(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
-			*r = election.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
 		})
 		b := s.start("b")
 		b.link.Set(cut)
 		time.Sleep(lease)
 		s.lock.Delete()
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		_, took := b.Leads()
 		if took < 2*lease {
 			t.Errorf("b leads %v after it could read again", took)
@@ -315,14 +316,14 @@ func TestS4WhoLearnsByAReadThatALongerLeaseIsGoneWaitsThatLong(t *testing.T) {
 
 func TestS4WhoMakesARecordOfALongerLeaseAnewWaitsThatLongForItsPast(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
-			*r = election.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", LeaseDuration: 2 * lease, RenewTime: time.Now()}
 		})
 		c := s.start("c")
 		s.lock.Delete()
 		synctest.Wait()
 		time.Sleep(2*lease - time.Second)
-		c.link.Set(electiontest.Fault{Mute: true})
+		c.link.Set(lockstest.Fault{Mute: true})
 		_, took := c.Leads()
 		s.want("c leads", took, time.Second+2*lease)
 	})

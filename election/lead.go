@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // leadership is one term, from its first acknowledged write to the return of
@@ -39,24 +40,24 @@ type leadership struct {
 	overrun bool  // the work did not stop in time
 	stopBy  time.Time
 
-	farewells []farewell // who waits for the end
-	successor *Successor // who shall lead next; nil if nobody said
-	refused   *string    // to be put on the record; nil leaves what is there
-	released  bool       // the lock was given up
+	farewells []farewell       // who waits for the end
+	successor *locks.Successor // who shall lead next; nil if nobody said
+	refused   *string          // to be put on the record; nil leaves what is there
+	released  bool             // the lock was given up
 
-	sent    moment    // of the last renewal that extended the trust
-	renewAt time.Time // when to send the next
-	unsure  bool      // a read must tell how things are before the next write
-	denied  *Version  // what the last renewal was to replace, if it met a conflict
-	denials int       // conflicts since a renewal landed
-	doubt   time.Time // when the last request was sent, if it got no answer
+	sent    moment         // of the last renewal that extended the trust
+	renewAt time.Time      // when to send the next
+	unsure  bool           // a read must tell how things are before the next write
+	denied  *locks.Version // what the last renewal was to replace, if it met a conflict
+	denials int            // conflicts since a renewal landed
+	doubt   time.Time      // when the last request was sent, if it got no answer
 	writes  sentWrites
 	retries *backoff.ExponentialBackOff
 
-	wrote   Record    // what was sent last
-	mended  bool      // the record was mended at once, which has not helped yet
-	mendAt  time.Time // not before this is it mended at once again
-	putBack bool      // a hand emptied the record: the name goes back on it
+	wrote   locks.Record // what was sent last
+	mended  bool         // the record was mended at once, which has not helped yet
+	mendAt  time.Time    // not before this is it mended at once again
+	putBack bool         // a hand emptied the record: the name goes back on it
 }
 
 // phase is how far a term has come.
@@ -358,7 +359,7 @@ func (r *run) keep(l *leadership, left time.Duration) {
 
 // renew puts this term's next renewal in the place of the newest version. It
 // keeps what before says that is not about the holder or its term.
-func (r *run) renew(l *leadership, before Record, limit time.Duration) {
+func (r *run) renew(l *leadership, before locks.Record, limit time.Duration) {
 	write := r.nextRenewal(l, before, limit)
 	write.base, write.since = r.judge.newest.Version, l.doubt
 	r.write(l, write)
@@ -371,9 +372,9 @@ func (r *run) write(l *leadership, write request) {
 }
 
 // nextRenewal is this term's next renewal, see [run.renew].
-func (r *run) nextRenewal(l *leadership, before Record, limit time.Duration) request {
+func (r *run) nextRenewal(l *leadership, before locks.Record, limit time.Duration) request {
 	before.AcquireTime, before.Transitions = l.wrote.AcquireTime, l.wrote.Transitions
-	details := r.config.Candidate.details()
+	details := detailsOf(r.config.Candidate)
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
 	lease := r.config.Timing.LeaseDuration
 	if l.held {
@@ -382,7 +383,7 @@ func (r *run) nextRenewal(l *leadership, before Record, limit time.Duration) req
 	if l.refused != nil {
 		details.Refused = *l.refused
 	}
-	details.Marks, details.Nonce = r.config.marks(), r.judge.nonce
+	details.ProcessID, details.Nonce = r.config.marks(), r.judge.nonce
 	now := r.clock.now()
 	return request{op: opRenew, record: renewal(before, details, lease, now.awake), made: now, limit: limit}
 }
@@ -526,14 +527,14 @@ func (r *run) mend(l *leadership) {
 
 // changed reports whether somebody changed what was written last, but for what
 // others write to ask for a handover.
-func (l *leadership) changed(now Record) bool {
+func (l *leadership) changed(now locks.Record) bool {
 	was := l.wrote
 	was.Details.Request, was.Details.Refused = now.Details.Request, now.Details.Refused
-	return !was.sameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
+	return !was.SameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
 }
 
 // heardLeading takes in an event of the watch during a term.
-func (r *run) heardLeading(l *leadership, e Event) {
+func (r *run) heardLeading(l *leadership, e locks.Event) {
 	if r.hear(e, time.Now()) {
 		r.inspect(l)
 	}

@@ -12,20 +12,21 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
-	for name, hand := range map[string]func(*election.Record){
-		"a shorter lease":    func(r *election.Record) { r.LeaseDuration = time.Second },
-		"a longer lease":     func(r *election.Record) { r.LeaseDuration = time.Hour },
-		"no lease":           func(r *election.Record) { r.LeaseDuration = 0 },
-		"another renew time": func(r *election.Record) { r.RenewTime = r.RenewTime.Add(-time.Hour) },
-		"another term":       func(r *election.Record) { r.AcquireTime, r.Transitions = r.RenewTime, 99 },
-		"no times":           func(r *election.Record) { r.RenewTime, r.AcquireTime = time.Time{}, time.Time{} },
-		"no annotations":     func(r *election.Record) { r.Details = election.Details{} },
-		"another's zone":     func(r *election.Record) { r.Details.Zone = "zx" },
-		"no nonce":           func(r *election.Record) { r.Details.Nonce = "" },
-		"a release noted":    func(r *election.Record) { r.Details.Released = r.Details.Token },
+	for name, hand := range map[string]func(*locks.Record){
+		"a shorter lease":    func(r *locks.Record) { r.LeaseDuration = time.Second },
+		"a longer lease":     func(r *locks.Record) { r.LeaseDuration = time.Hour },
+		"no lease":           func(r *locks.Record) { r.LeaseDuration = 0 },
+		"another renew time": func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(-time.Hour) },
+		"another term":       func(r *locks.Record) { r.AcquireTime, r.Transitions = r.RenewTime, 99 },
+		"no times":           func(r *locks.Record) { r.RenewTime, r.AcquireTime = time.Time{}, time.Time{} },
+		"no annotations":     func(r *locks.Record) { r.Details = locks.Details{} },
+		"another's zone":     func(r *locks.Record) { r.Details.Zone = "zx" },
+		"no nonce":           func(r *locks.Record) { r.Details.Nonce = "" },
+		"a release noted":    func(r *locks.Record) { r.Details.Released = r.Details.Token },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
@@ -57,7 +58,7 @@ func TestARequestForAHandoverIsNothingToMend(t *testing.T) {
 		a.Leads()
 		time.Sleep(interval + interval/2)
 		before := a.link.Calls("write")
-		s.write(func(r *election.Record) { r.Details.Request, r.Evacuated = `{"holder":"another"}`, "zx" })
+		s.write(func(r *locks.Record) { r.Details.Request, r.Evacuated = `{"holder":"another"}`, "zx" })
 		synctest.Wait()
 		if n := a.link.Calls("write") - before; n != 0 {
 			t.Errorf("%d writes", n)
@@ -73,7 +74,7 @@ func TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops(t *testing.T
 		a.SetStopTime(3 * time.Second)
 		first, _ := a.Leads()
 		time.Sleep(interval + interval/2)
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
+		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration = "", time.Second })
 		took, _ := a.Loses()
 		s.want("the work is told to stop", took, 0)
 		synctest.Wait()
@@ -99,7 +100,7 @@ func TestAReleasedRecordIsNotTakenBackWhileTheWorkStops(t *testing.T) {
 		a.SetStopTime(3 * time.Second)
 		a.Leads()
 		time.Sleep(interval + interval/2)
-		s.write(func(r *election.Record) {
+		s.write(func(r *locks.Record) {
 			r.Holder, r.LeaseDuration, r.RenewTime, r.Details.Released = "", time.Second, time.Now(), r.Details.Token
 		})
 		a.Loses()
@@ -111,22 +112,22 @@ func TestAReleasedRecordIsNotTakenBackWhileTheWorkStops(t *testing.T) {
 }
 
 // unmendable says of every record that a part of it is gone, whatever is written.
-type unmendable struct{ election.Lock }
+type unmendable struct{ locks.Lock }
 
-func (l unmendable) Read(ctx context.Context) (election.Snapshot, error) {
+func (l unmendable) Read(ctx context.Context) (locks.Snapshot, error) {
 	s, err := l.Lock.Read(ctx)
 	s.Partial = s.Version.Exists()
 	return s, err
 }
 
-func (l unmendable) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l unmendable) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, err := l.Lock.Write(ctx, base, r)
 	s.Partial = s.Version.Exists()
 	return s, err
 }
 
-func (l unmendable) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
-	between, ended := make(chan election.Event), make(chan error, 1)
+func (l unmendable) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	between, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- l.Lock.Watch(ctx, from, between) }()
 	for {
 		select {
@@ -149,9 +150,9 @@ type halfReleased struct {
 	tried *atomic.Bool
 }
 
-func (l halfReleased) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l halfReleased) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if r.Holder == "" && !l.tried.Swap(true) {
-		return election.Snapshot{}, errors.New("no answer")
+		return locks.Snapshot{}, errors.New("no answer")
 	}
 	return l.unmendable.Write(ctx, base, r)
 }
@@ -176,9 +177,9 @@ func TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone(t *test
 // TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre: admission may take an
 // annotation off each of them.
 func TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre(t *testing.T) {
-	for name, lock := range map[string]func(election.Lock) election.Lock{
-		"it stays partial":        func(l election.Lock) election.Lock { return unmendable{l} },
-		"annotations are removed": func(l election.Lock) election.Lock { return stripping{l} },
+	for name, lock := range map[string]func(locks.Lock) locks.Lock{
+		"it stays partial":        func(l locks.Lock) locks.Lock { return unmendable{l} },
+		"annotations are removed": func(l locks.Lock) locks.Lock { return stripping{l} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
@@ -197,9 +198,9 @@ func TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre(t *testing.T) {
 
 // slowed is a lock whose requests take a little while, so that a loop of them takes
 // time at all.
-type slowed struct{ election.Lock }
+type slowed struct{ locks.Lock }
 
-func (l slowed) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l slowed) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	time.Sleep(20 * time.Millisecond)
 	return l.Lock.Write(ctx, base, r)
 }
@@ -211,7 +212,7 @@ func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
 		before := a.link.Calls("write")
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 			time.Sleep(131700 * time.Microsecond) // no part of a second: no two writes meet
-			s.write(func(r *election.Record) { r.LeaseDuration = time.Second })
+			s.write(func(r *locks.Record) { r.LeaseDuration = time.Second })
 			synctest.Wait()
 		}
 		if n := a.link.Calls("write") - before; n > 61 {

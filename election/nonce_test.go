@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Identities are unique per process start (S9). Where they are the pod's name, as
@@ -41,15 +42,15 @@ func TestS9AnotherProcessOfTheSameIdentityIsWaitedOut(t *testing.T) {
 // TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut: client-go wrote it, or a
 // zonelect of before there were nonces.
 func TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut(t *testing.T) {
-	for name, details := range map[string]election.Details{
+	for name, details := range map[string]locks.Details{
 		"client-go's":       {},
 		"on others' traces": {Holder: "other", Token: 3, Nonce: "other"},
 		"an old zonelect's": {Holder: "pod-0", Zone: "z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				s.write(func(r *election.Record) {
-					*r = election.Record{Holder: "pod-0", LeaseDuration: lease, RenewTime: time.Now(), AcquireTime: time.Now(), Details: details}
+				s.write(func(r *locks.Record) {
+					*r = locks.Record{Holder: "pod-0", LeaseDuration: lease, RenewTime: time.Now(), AcquireTime: time.Now(), Details: details}
 				})
 				_, took := s.start("pod-0").Leads()
 				s.want("the takeover", took, lease)
@@ -59,17 +60,17 @@ func TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut(t *testing.T) {
 }
 
 func TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce(t *testing.T) {
-	for name, harm := range map[string]func(*election.Record){
-		"it has not noted its token":  func(r *election.Record) { r.Details.Nonce, r.Details.Token = "other", 0 },
-		"it has no nonce, as of old":  func(r *election.Record) { r.Details.Nonce, r.Transitions = "", r.Transitions+1 },
-		"it writes no details at all": func(r *election.Record) { r.Details, r.AcquireTime = election.Details{}, r.RenewTime },
+	for name, harm := range map[string]func(*locks.Record){
+		"it has not noted its token":  func(r *locks.Record) { r.Details.Nonce, r.Details.Token = "other", 0 },
+		"it has no nonce, as of old":  func(r *locks.Record) { r.Details.Nonce, r.Transitions = "", r.Transitions+1 },
+		"it writes no details at all": func(r *locks.Record) { r.Details, r.AcquireTime = locks.Details{}, r.RenewTime },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				a := s.start("a")
 				a.Leads()
 				time.Sleep(interval + time.Millisecond)
-				other := s.write(func(r *election.Record) {
+				other := s.write(func(r *locks.Record) {
 					r.RenewTime = r.RenewTime.Add(time.Second)
 					harm(r)
 				})
@@ -108,9 +109,9 @@ func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
 }
 
 // stripping is a lock of which admission takes something off each write.
-type stripping struct{ election.Lock }
+type stripping struct{ locks.Lock }
 
-func (l stripping) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
-	r.Details = election.Details{}
+func (l stripping) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	r.Details = locks.Details{}
 	return l.Lock.Write(ctx, base, r)
 }

@@ -3,7 +3,11 @@
 
 package election
 
-import "time"
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
 
 // pastUnknown is what a record says that is held and not led by yet.
 const pastUnknown = "the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out"
@@ -24,7 +28,7 @@ type origin struct {
 // note takes in where a record comes from that is about to be the newest. Who
 // never saw any has nothing to go by, and does not ask, unless WaitOnAbsent is
 // set; nor does who cannot be told by the lock's watches.
-func (j *judge) note(s Snapshot, now time.Time) {
+func (j *judge) note(s locks.Snapshot, now time.Time) {
 	holder := s.Record.Holder
 	switch {
 	case !s.Version.Exists(), j.exists && j.uid == s.Version.UID && (holder == "" || holder == j.identity):
@@ -46,7 +50,7 @@ func (j *judge) note(s Snapshot, now time.Time) {
 func (j *judge) mayAsk() bool { return (j.exists || j.waitOnAbsent) && !j.coarse }
 
 // asks reports whether it is not known who had the lock before a takeover of base.
-func (j *judge) asks(base Snapshot) bool {
+func (j *judge) asks(base locks.Snapshot) bool {
 	return !base.Version.Exists() && j.mayAsk()
 }
 
@@ -57,7 +61,7 @@ func (j *judge) unproven(now time.Time) bool {
 }
 
 // hindsight takes in what a watch says that leaves out nothing after a version.
-func (j *judge) hindsight(e Event, after uint64) {
+func (j *judge) hindsight(e locks.Event, after uint64) {
 	o := &j.origin
 	j.exact = e.Gapless
 	switch s := e.Snapshot; {
@@ -74,7 +78,7 @@ func (j *judge) hindsight(e Event, after uint64) {
 }
 
 // hear takes in an event of the watch, and reports whether it was news.
-func (r *run) hear(e Event, now time.Time) bool {
+func (r *run) hear(e locks.Event, now time.Time) bool {
 	r.watcher.hear(e, now)
 	r.note(opWatch, nil)
 	news := !e.Bookmark && r.observe(e.Snapshot, now)

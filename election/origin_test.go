@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // onTheWay is how long a request of the second candidate takes, each way.
@@ -20,7 +21,7 @@ const onTheWay = 10 * time.Millisecond
 
 // deletedTwice has b take a deleted record over, and cuts b off; its record is
 // deleted too, right before c makes another one.
-func deletedTwice(s *stage, link electiontest.Fault, options ...func(*election.Config)) (c *seat) {
+func deletedTwice(s *stage, link lockstest.Fault, options ...func(*election.Config)) (c *seat) {
 	a := s.start("a")
 	a.Leads()
 	b := s.start("b")
@@ -39,7 +40,7 @@ func deletedTwice(s *stage, link electiontest.Fault, options ...func(*election.C
 }
 
 func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testing.T) {
-	for name, link := range map[string]electiontest.Fault{
+	for name, link := range map[string]lockstest.Fault{
 		"its watch is silent":     {Mute: true},
 		"its write is on its way": {},
 		"its answers are lost":    {LoseAnswers: true, Mute: true},
@@ -51,7 +52,7 @@ func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testi
 				if r := s.record(); r.Holder != "c" {
 					t.Fatalf("the holder is %q: this tests nothing", r.Holder)
 				}
-				c.link.Set(electiontest.Fault{})
+				c.link.Set(lockstest.Fault{})
 				_, took := c.Leads()
 				if took < lease-5*time.Second {
 					t.Errorf("c leads after %v", took)
@@ -63,10 +64,10 @@ func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testi
 
 func TestS4AWatchThatBeganAnewProvesNothingOfBefore(t *testing.T) {
 	scenario(t, func(s *stage) {
-		c := deletedTwice(s, electiontest.Fault{Mute: true})
+		c := deletedTwice(s, lockstest.Fault{Mute: true})
 		time.Sleep(5 * time.Second) // b trusts its term for twice that
 		s.lock.Expire()
-		c.link.Set(electiontest.Fault{})
+		c.link.Set(lockstest.Fault{})
 		if _, took := c.Leads(); took < lease-5*time.Second {
 			t.Errorf("c leads after %v", took)
 		}
@@ -76,15 +77,15 @@ func TestS4AWatchThatBeganAnewProvesNothingOfBefore(t *testing.T) {
 // lagging is a lock whose watches from nowhere begin at a version of the past, as on
 // a server that lags behind.
 type lagging struct {
-	election.Lock
+	locks.Lock
 	at *atomic.Uint64
 }
 
-func (l lagging) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (l lagging) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	if at := l.at.Load(); from.Number == 0 && at > 0 {
-		from = election.Version{Number: at}
+		from = locks.Version{Number: at}
 		select {
-		case events <- election.Event{Snapshot: election.Snapshot{Version: from}, Bookmark: true, Gapless: true}:
+		case events <- locks.Event{Snapshot: locks.Snapshot{Version: from}, Bookmark: true, Gapless: true}:
 		case <-ctx.Done():
 			return nil
 		}
@@ -97,11 +98,11 @@ func (l lagging) Watch(ctx context.Context, from election.Version, events chan<-
 func TestS4AWatchThatBeganAfterAnotherHadTheLockProvesNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var at atomic.Uint64
-		c := deletedTwice(s, electiontest.Fault{Mute: true}, func(c *election.Config) { c.Lock = lagging{c.Lock, &at} })
+		c := deletedTwice(s, lockstest.Fault{Mute: true}, func(c *election.Config) { c.Lock = lagging{c.Lock, &at} })
 		s.lock.Expire()
 		at.Store(s.History.Terms()[1].Token + 1) // where b's record was deleted
 		time.Sleep(5 * time.Second)              // b trusts its term for twice that
-		c.link.Set(electiontest.Fault{})
+		c.link.Set(lockstest.Fault{})
 		if _, took := c.Leads(); took < lease-5*time.Second {
 			t.Errorf("c leads after %v", took)
 		}
@@ -115,14 +116,14 @@ func TestS4WhoMakesADeletedRecordAnewLeadsAtOnceWhereTheWatchLeavesNothingOut(t 
 		c := s.start("c")
 		a.link.Set(cut)
 		s.lock.Delete()
-		c.link.Set(electiontest.Fault{Delay: onTheWay}) // reads and writes take time, events do not
+		c.link.Set(lockstest.Fault{Delay: onTheWay}) // reads and writes take time, events do not
 		_, took := c.Leads()
 		s.want("c leads", took, lease+2*onTheWay)
 	})
 }
 
 func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
-	for name, link := range map[string]electiontest.Fault{
+	for name, link := range map[string]lockstest.Fault{
 		"its watch is silent":  {Mute: true},
 		"its answers are lost": {LoseAnswers: true, Mute: true},
 	} {
@@ -131,7 +132,7 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 				c := deletedTwice(s, link)
 				time.Sleep(time.Second)
 				s.start("d", func(c *election.Config) {
-					c.Dead = func(_ context.Context, holder election.Suspect) error {
+					c.Dead = func(_ context.Context, holder locks.Suspect) error {
 						if holder.Details.Holder != "c" {
 							return errors.New("it lives")
 						}
@@ -139,7 +140,7 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 					}
 				})
 				time.Sleep(time.Second)
-				c.link.Set(electiontest.Fault{})
+				c.link.Set(lockstest.Fault{})
 				time.Sleep(interval)
 				c.link.Set(cut)
 				time.Sleep(lease)
@@ -150,14 +151,14 @@ func TestS4TheDeathOfWhoWaitsForAnotherProvesNothing(t *testing.T) {
 
 func TestS4WhoGivesUpAWaitingLockLeavesItAlone(t *testing.T) {
 	scenario(t, func(s *stage) {
-		c := deletedTwice(s, electiontest.Fault{Mute: true}, func(c *election.Config) {
-			c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
-				tell([]election.Peer{peer("b"), peer("c")})
+		c := deletedTwice(s, lockstest.Fault{Mute: true}, func(c *election.Config) {
+			c.Peers = func(ctx context.Context, tell func([]locks.Peer)) {
+				tell([]locks.Peer{peer("b"), peer("c")})
 				<-ctx.Done()
 			}
 		})
 		time.Sleep(5 * time.Second)
-		s.write(func(r *election.Record) { r.Evacuated = "z-c" })
+		s.write(func(r *locks.Record) { r.Evacuated = "z-c" })
 		time.Sleep(2 * interval) // its watch is silent: it hears of it by its renewal's answer
 		before := c.link.Calls("write")
 		time.Sleep(2 * interval)
@@ -170,14 +171,14 @@ func TestS4WhoGivesUpAWaitingLockLeavesItAlone(t *testing.T) {
 // coarse is a lock whose watches tell no more than the newest state, and that
 // late.
 type coarse struct {
-	election.Lock
+	locks.Lock
 	late time.Duration
 }
 
-func (l coarse) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
-	all, ended := make(chan election.Event), make(chan error, 1)
+func (l coarse) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	all, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- l.Lock.Watch(ctx, from, all) }()
-	var last election.Event
+	var last locks.Event
 	var tell <-chan time.Time
 	for {
 		select {
@@ -220,12 +221,12 @@ func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testin
 // stopped is a lock whose writes return when bars is closed, whatever their context
 // says, as those of a process do that was stopped.
 type stopped struct {
-	election.Lock
+	locks.Lock
 	stands atomic.Bool
 	bars   chan struct{}
 }
 
-func (l *stopped) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *stopped) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, err := l.Lock.Write(ctx, base, r)
 	if l.stands.Load() {
 		<-l.bars
@@ -252,7 +253,7 @@ func TestAnAnswerThatComesAfterItsTermWinsNothing(t *testing.T) {
 
 func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
 	scenario(t, func(s *stage) {
-		c := deletedTwice(s, electiontest.Fault{Mute: true})
+		c := deletedTwice(s, lockstest.Fault{Mute: true})
 		time.Sleep(time.Second)
 		d := s.start("d")
 		c.Stop()
@@ -266,16 +267,16 @@ func TestS4ALockThatOthersMayHaveIsNotGivenUp(t *testing.T) {
 // TestS4AShorterLeaseThatCameLaterShortensNoWait for one that was deleted before it.
 func TestS4AShorterLeaseThatCameLaterShortensNoWait(t *testing.T) {
 	scenario(t, func(s *stage) {
-		c := deletedTwice(s, electiontest.Fault{Mute: true})
-		s.write(func(r *election.Record) {
-			*r = election.Record{Holder: "x", LeaseDuration: time.Second, RenewTime: time.Now()}
+		c := deletedTwice(s, lockstest.Fault{Mute: true})
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", LeaseDuration: time.Second, RenewTime: time.Now()}
 		})
 		s.lock.Delete()
 		time.Sleep(5 * time.Second) // b trusts its term for twice that
 		if r := s.record(); r.Holder != "c" {
 			t.Fatalf("the holder is %q: this tests nothing", r.Holder)
 		}
-		c.link.Set(electiontest.Fault{})
+		c.link.Set(lockstest.Fault{})
 		if _, took := c.Leads(); took < lease-5*time.Second {
 			t.Errorf("c leads after %v", took)
 		}

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 const precedence = 2 * interval
 
 // away is how an API that is away may look.
-var away = []electiontest.Fault{cut, {Err: errors.New("503")}}
+var away = []lockstest.Fault{cut, {Err: errors.New("503")}}
 
 func TestAfterAnOutageTheFormerLeaderLeadsAgain(t *testing.T) {
 	for seed := range 20 {
@@ -47,7 +48,7 @@ func outages(s *stage, dice *rand.Rand) {
 		}
 		time.Sleep(long)
 		for _, c := range all {
-			c.link.Set(electiontest.Fault{})
+			c.link.Set(lockstest.Fault{})
 		}
 		term, took := a.Leads()
 		if term.Cause != election.CauseReclaimed || term.Token <= last.Token || took > precedence {
@@ -73,7 +74,7 @@ func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testin
 			b.link.Set(fault)
 			time.Sleep(40 * time.Second)
 			reads := b.link.Calls("read")
-			b.link.Set(electiontest.Fault{})
+			b.link.Set(lockstest.Fault{})
 			for b.link.Calls("read") == reads {
 				time.Sleep(time.Millisecond)
 			}
@@ -87,12 +88,12 @@ func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testin
 
 func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
 	for name, test := range map[string]struct {
-		fault electiontest.Fault
+		fault lockstest.Fault
 		long  time.Duration
 	}{
-		"a dead watch":                   {electiontest.Fault{Mute: true}, lease},
+		"a dead watch":                   {lockstest.Fault{Mute: true}, lease},
 		"less than a RenewDeadline":      {cut, deadline / 2},
-		"requests that fail and recover": {electiontest.Fault{Err: errors.New("503")}, deadline / 2},
+		"requests that fail and recover": {lockstest.Fault{Err: errors.New("503")}, deadline / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
@@ -101,7 +102,7 @@ func TestSilenceThatIsShortOrOnlyOfTheWatchIsNoOutage(t *testing.T) {
 				b := s.start("b")
 				a.link.Set(cut)
 				b.link.Set(test.fault)
-				time.AfterFunc(test.long, func() { b.link.Set(electiontest.Fault{}) })
+				time.AfterFunc(test.long, func() { b.link.Set(lockstest.Fault{}) })
 				_, took := b.Leads()
 				s.want("b leads", took, lease)
 			})
@@ -119,7 +120,7 @@ func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {
 		time.Sleep(time.Minute)
 		a.Stop()
 		synctest.Wait()
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		_, took := b.Leads()
 		if took > interval*3/2 { // its next read
 			t.Errorf("b leads %v after the API was back", took)
@@ -128,12 +129,12 @@ func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {
 }
 
 // vague is a lock whose watch sends bookmarks, whatever else is the matter.
-type vague struct{ election.Lock }
+type vague struct{ locks.Lock }
 
-func (v vague) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (v vague) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	for {
 		select {
-		case events <- election.Event{Bookmark: true, Snapshot: election.Snapshot{Version: from}}:
+		case events <- locks.Event{Bookmark: true, Snapshot: locks.Snapshot{Version: from}}:
 			time.Sleep(time.Second)
 		case <-ctx.Done():
 			return nil
@@ -145,16 +146,16 @@ func TestABookmarkDoesNotEndAnOutage(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		var link *electiontest.Faulty
+		var link *lockstest.Faulty
 		b := s.start("b", func(c *election.Config) {
-			link = c.Lock.(*electiontest.Faulty)
+			link = c.Lock.(*lockstest.Faulty)
 			c.Lock = vague{link}
 		})
 		a.link.Set(cut)
 		link.Set(away[1])
 		time.Sleep(time.Minute)
 		b.Idles()
-		link.Set(electiontest.Fault{})
+		link.Set(lockstest.Fault{})
 		if _, took := b.Leads(); took < precedence {
 			t.Errorf("b leads %v after the API was back", took)
 		}
@@ -170,7 +171,7 @@ func TestWhoLeavesRightAfterALostTermReleasesTheLockIfItCan(t *testing.T) {
 		a.Loses()
 		time.Sleep(time.Second) // it campaigns again
 		a.Stop()
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		term, took := b.Leads()
 		if took >= lease-deadline-time.Second || term.Cause != election.CauseReleased {
 			t.Errorf("b leads %v after a was stopped, for %s", took, term.Cause)

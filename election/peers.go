@@ -8,28 +8,23 @@ import (
 	"context"
 	"slices"
 	"time"
-)
 
-// Peer is a candidate for the lock, as it says of itself.
-type Peer struct {
-	Candidate
-	// Unhealthy says why it should not lead; empty where all is well.
-	Unhealthy string
-}
+	"github.com/zonelect/zonelect/locks"
+)
 
 // watchPeers begins to listen to who else campaigns, if anybody tells.
 func (r *run) watchPeers(ctx context.Context) {
 	if r.config.Peers == nil {
 		return
 	}
-	r.met = make(chan []Peer, 1)
+	r.met = make(chan []locks.Peer, 1)
 	tell := latestTo(r.met)
 	r.beside.Go(func() { r.config.Peers(ctx, tell) })
 }
 
 // meet takes in who campaigns, as a new slice that never changes.
-func (r *run) meet(peers []Peer) {
-	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b Peer) int { return cmp.Compare(a.Identity, b.Identity) })
+func (r *run) meet(peers []locks.Peer) {
+	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
 }
 
 // takeover is what the head start of this candidate is decided by, or that of
@@ -62,9 +57,9 @@ func (r *run) headStartOf(t Takeover) time.Duration {
 
 // sooner compares candidates by who comes first at a takeover. It asks for the
 // head start of each once.
-func (r *run) sooner(t Takeover) func(a, b Peer) int {
+func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 	starts := map[string]time.Duration{}
-	start := func(p Peer) time.Duration {
+	start := func(p locks.Peer) time.Duration {
 		delay, known := starts[p.Identity]
 		if !known {
 			t.Candidate = p.Candidate
@@ -73,7 +68,7 @@ func (r *run) sooner(t Takeover) func(a, b Peer) int {
 		}
 		return delay
 	}
-	return func(a, b Peer) int {
+	return func(a, b locks.Peer) int {
 		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))
 	}
 }

@@ -11,16 +11,17 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
-func peer(identity string) election.Peer {
-	return election.Peer{Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}}
+func peer(identity string) locks.Peer {
+	return locks.Peer{Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}}
 }
 
 // informed has a candidate told who campaigns, by words.
-func informed(words chan []election.Peer) func(*election.Config) {
+func informed(words chan []locks.Peer) func(*election.Config) {
 	return func(c *election.Config) {
-		c.Peers = func(ctx context.Context, tell func([]election.Peer)) {
+		c.Peers = func(ctx context.Context, tell func([]locks.Peer)) {
 			for {
 				select {
 				case peers := <-words:
@@ -37,20 +38,20 @@ func TestAHeadStartKnowsTheLatestPeersAndTheEvacuatedZones(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		words := make(chan []election.Peer)
+		words := make(chan []locks.Peer)
 		var asked election.Takeover
 		b := s.start("b", informed(words), func(c *election.Config) {
 			c.HeadStart = func(o election.Takeover) time.Duration { asked = o; return 0 }
 		})
-		words <- []election.Peer{peer("a")}
-		words <- []election.Peer{peer("c"), peer("a"), peer("b")}
+		words <- []locks.Peer{peer("a")}
+		words <- []locks.Peer{peer("c"), peer("a"), peer("b")}
 		over := time.Now().Add(time.Hour)
-		s.write(func(r *election.Record) {
-			r.Evacuated = election.FormatEvacuations([]election.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
+		s.write(func(r *locks.Record) {
+			r.Evacuated = locks.FormatEvacuations([]locks.Evacuation{{Zone: "past", Until: time.Now()}, {Zone: "za", Until: over}, {Zone: "zb"}})
 		})
 		a.link.Set(cut)
 		b.Leads()
-		if want := []election.Peer{peer("a"), peer("b"), peer("c")}; !reflect.DeepEqual(asked.Peers, want) {
+		if want := []locks.Peer{peer("a"), peer("b"), peer("c")}; !reflect.DeepEqual(asked.Peers, want) {
 			t.Errorf("head start is asked for among %+v, want %+v", asked.Peers, want)
 		}
 		if want := []string{"za", "zb"}; !slices.Equal(asked.Evacuated, want) {
@@ -63,7 +64,7 @@ func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		s.write(func(r *election.Record) { r.Evacuated = "za" })
+		s.write(func(r *locks.Record) { r.Evacuated = "za" })
 		kept := func(when string) {
 			time.Sleep(2 * interval)
 			if got := s.record().Evacuated; got != "za" {
@@ -85,23 +86,23 @@ func TestEvacuatedZonesOutliveTermsAndTheRecord(t *testing.T) {
 func TestEvacuationsAreReadAsTheyWereWritten(t *testing.T) {
 	until := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]struct {
-		all   []election.Evacuation
+		all   []locks.Evacuation
 		wrong bool
 	}{
 		"":                                  {},
-		"za":                                {all: []election.Evacuation{{Zone: "za"}}},
-		"za,zb=2026-11-21T12:00:00Z":        {all: []election.Evacuation{{Zone: "za"}, {Zone: "zb", Until: until}}},
-		" za , ,zb ":                        {all: []election.Evacuation{{Zone: "za"}, {Zone: "zb"}}},
-		"za=tomorrow,zb":                    {all: []election.Evacuation{{Zone: "zb"}}, wrong: true},
-		"=2026-11-21T12:00:00Z,zb":          {all: []election.Evacuation{{Zone: "zb"}}, wrong: true},
-		"za=2026-11-21T13:00:00+01:00,za=,": {all: []election.Evacuation{{Zone: "za", Until: until}}, wrong: true},
+		"za":                                {all: []locks.Evacuation{{Zone: "za"}}},
+		"za,zb=2026-11-21T12:00:00Z":        {all: []locks.Evacuation{{Zone: "za"}, {Zone: "zb", Until: until}}},
+		" za , ,zb ":                        {all: []locks.Evacuation{{Zone: "za"}, {Zone: "zb"}}},
+		"za=tomorrow,zb":                    {all: []locks.Evacuation{{Zone: "zb"}}, wrong: true},
+		"=2026-11-21T12:00:00Z,zb":          {all: []locks.Evacuation{{Zone: "zb"}}, wrong: true},
+		"za=2026-11-21T13:00:00+01:00,za=,": {all: []locks.Evacuation{{Zone: "za", Until: until}}, wrong: true},
 	} {
-		got, err := election.ParseEvacuations(text)
-		same := slices.EqualFunc(got, want.all, func(a, b election.Evacuation) bool { return a.Zone == b.Zone && a.Until.Equal(b.Until) })
+		got, err := locks.ParseEvacuations(text)
+		same := slices.EqualFunc(got, want.all, func(a, b locks.Evacuation) bool { return a.Zone == b.Zone && a.Until.Equal(b.Until) })
 		if !same || (err != nil) != want.wrong {
 			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want.all)
 		}
-		if again, err := election.ParseEvacuations(election.FormatEvacuations(got)); err != nil || len(again) != len(got) {
+		if again, err := locks.ParseEvacuations(locks.FormatEvacuations(got)); err != nil || len(again) != len(got) {
 			t.Errorf("%q: read again %+v (%v)", text, again, err)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // probe is how often a kubelet asks.
@@ -79,11 +80,11 @@ func TestAnElectorThatDoesNotRunIsAlive(t *testing.T) {
 
 // stuck is a lock of which reads, or writes, do not return once told.
 type stuck struct {
-	election.Lock
+	locks.Lock
 	reads, writes, let chan struct{}
 }
 
-func (l stuck) Read(ctx context.Context) (election.Snapshot, error) {
+func (l stuck) Read(ctx context.Context) (locks.Snapshot, error) {
 	select {
 	case <-l.reads:
 		<-l.let
@@ -92,7 +93,7 @@ func (l stuck) Read(ctx context.Context) (election.Snapshot, error) {
 	return l.Lock.Read(ctx)
 }
 
-func (l stuck) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l stuck) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	select {
 	case <-l.writes:
 		<-l.let
@@ -119,7 +120,7 @@ func TestAnElectorThatIsWedgedIsFound(t *testing.T) {
 			c.HeadStart = func(election.Takeover) time.Duration { <-let; return 0 }
 		}},
 		"peers that outlive Run": {change: func(c *election.Config, let chan struct{}) {
-			c.Peers = func(context.Context, func([]election.Peer)) { <-let }
+			c.Peers = func(context.Context, func([]locks.Peer)) { <-let }
 		}, stop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestACourierThatDoesNotReturnIsFoundWhileTheWatchGoesOn(t *testing.T) {
 		close(writes)
 		a.link.Set(cut)
 		time.Sleep(lease + time.Second) // b's write is on its way for good
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		dies(t, b.Elector)
 	})
 }

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/zone"
 )
 
 // multitude is so many candidates in three zones.
-func multitude(n int) []election.Peer {
-	var all []election.Peer
+func multitude(n int) []locks.Peer {
+	var all []locks.Peer
 	for i := range n {
-		all = append(all, election.Peer{Candidate: election.Candidate{
+		all = append(all, locks.Peer{Candidate: locks.Candidate{
 			Identity: fmt.Sprintf("operator-7d9c5b%04d_%08x", i, i*7919), Zone: fmt.Sprintf("zone-%d", i%3),
 			Node: fmt.Sprintf("node-%d", i), Pod: fmt.Sprintf("operator-7d9c5b%04d/uid-%d", i, i),
 		}})
@@ -32,7 +33,7 @@ func BenchmarkAChangeAmongSoManyPeers(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			peers := multitude(n)
 			ranking := election.NewRanking(election.Config{
-				Lock: electiontest.NewMemory("lock"), Candidate: peers[n-1].Candidate, Timing: election.Timing{}.WithDefaults(),
+				Lock: memory.New("lock"), Candidate: peers[n-1].Candidate, Timing: election.Timing{}.WithDefaults(),
 				HeadStart: zone.Order{}.Cached(),
 			})
 			b.ReportAllocs()
@@ -50,7 +51,7 @@ func TestAChangeOfPeersAsksForEachHeadStartOnce(t *testing.T) {
 	const n = 100
 	peers, asked := multitude(n), map[string]int{}
 	ranking := election.NewRanking(election.Config{
-		Lock: electiontest.NewMemory("lock"), Candidate: peers[n-1].Candidate,
+		Lock: memory.New("lock"), Candidate: peers[n-1].Candidate,
 		HeadStart: func(o election.Takeover) time.Duration {
 			asked[o.Candidate.Identity]++
 			return zone.Order{}.HeadStart(o)

@@ -6,19 +6,21 @@ package election
 import (
 	"math"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // The records that an elector writes. All are pure: base is what they replace.
 
 // acquisition is the record that takes the lock. It replaces everything that
 // base says about another holder (S11).
-func acquisition(base Record, me Candidate, lease time.Duration, wall time.Time) Record {
-	r := Record{
+func acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
+	r := locks.Record{
 		Holder:        me.Identity,
 		LeaseDuration: lease,
 		AcquireTime:   wall,
 		Transitions:   base.Transitions,
-		Details:       me.details(),
+		Details:       detailsOf(me),
 		Evacuated:     base.Evacuated,
 	}
 	if r.Transitions < math.MaxInt32 {
@@ -30,15 +32,15 @@ func acquisition(base Record, me Candidate, lease time.Duration, wall time.Time)
 
 // creation is the acquisition where there is no record. Of the one that was
 // deleted, if any, it keeps what is not about a holder.
-func creation(gone Record, me Candidate, lease time.Duration, wall time.Time) Record {
-	r := acquisition(Record{Evacuated: gone.Evacuated}, me, lease, wall)
+func creation(gone locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
+	r := acquisition(locks.Record{Evacuated: gone.Evacuated}, me, lease, wall)
 	r.Transitions = 0
 	return r
 }
 
 // renewal is the record that goes on with a term, and notes what of it the
 // acquisition could not know.
-func renewal(base Record, details Details, lease time.Duration, wall time.Time) Record {
+func renewal(base locks.Record, details locks.Details, lease time.Duration, wall time.Time) locks.Record {
 	r := base
 	r.Holder, r.LeaseDuration = details.Holder, lease
 	r.RenewTime = after(base.RenewTime, wall)
@@ -49,13 +51,13 @@ func renewal(base Record, details Details, lease time.Duration, wall time.Time) 
 // release is the record that gives a term up. Its lease of one second is what
 // client-go writes: the least that the API takes. Without a token nobody ever
 // led, and no trace of the holder is left.
-func release(base Record, token uint64, trace string, handover Handover, wall time.Time) Record {
+func release(base locks.Record, token uint64, trace string, handover locks.Handover, wall time.Time) locks.Record {
 	r := base
 	r.Holder, r.LeaseDuration = "", time.Second
 	r.AcquireTime = wall
 	r.RenewTime = after(base.RenewTime, wall)
 	if token == 0 {
-		r.Details = Details{}
+		r.Details = locks.Details{}
 		return r
 	}
 	r.Details.Token, r.Details.Released, r.Details.Trace = token, token, trace
@@ -72,6 +74,6 @@ func after(before, wall time.Time) time.Time {
 	return wall
 }
 
-func (c Candidate) details() Details {
-	return Details{Holder: c.Identity, Zone: c.Zone, Node: c.Node, Pod: c.Pod, Container: c.Container}
+func detailsOf(c locks.Candidate) locks.Details {
+	return locks.Details{Holder: c.Identity, Zone: c.Zone, Node: c.Node, Pod: c.Pod, Container: c.Container}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // release gives the lock up, if this very candidate holds it: by
@@ -14,7 +15,7 @@ import (
 // that nobody ever led. Where it is unsure who holds the lock, it reads first.
 // It begins tries for as long as the term could be trusted, and reports whether it
 // knows that the lock was released.
-func (r *run) release(token uint64, trace string, handover Handover, unsure bool) bool {
+func (r *run) release(token uint64, trace string, handover locks.Handover, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := newPauses(timing.RenewInterval/10, timing.RenewInterval, r.share)

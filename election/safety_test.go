@@ -16,6 +16,9 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // The timing of all scenarios: 15 s / 10 s / 2 s.
@@ -31,28 +34,28 @@ var longTiming = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline:
 // stage is one lock, and the candidates for it, in a bubble of virtual time.
 type stage struct {
 	*electiontest.Stage
-	lock *electiontest.Memory
+	lock *memory.Lock
 }
 
 // seat is one candidate.
 type seat struct {
 	*electiontest.Seat
-	link *electiontest.Faulty
+	link *lockstest.Faulty
 }
 
 // scenario runs f in a bubble, and checks the history at its end.
 func scenario(t *testing.T, f func(s *stage)) {
 	t.Helper()
 	electiontest.Scenario(t, func(on *electiontest.Stage) {
-		f(&stage{on, electiontest.NewMemory("lock")})
+		f(&stage{on, memory.New("lock")})
 	})
 }
 
 func (s *stage) candidate(identity string, change ...func(*election.Config)) *seat {
 	s.T.Helper()
-	link := electiontest.NewFaulty(s.lock)
-	s.T.Cleanup(func() { link.Set(electiontest.Fault{}) })
-	config := election.Config{Lock: link, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}, HeadStart: none}
+	link := lockstest.NewFaulty(s.lock)
+	s.T.Cleanup(func() { link.Set(lockstest.Fault{}) })
+	config := election.Config{Lock: link, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, HeadStart: none}
 	for _, f := range change {
 		f(&config)
 	}
@@ -79,7 +82,7 @@ func (s *stage) want(what string, got, want time.Duration) {
 }
 
 // write puts a record there behind everybody's back, as another program would.
-func (s *stage) write(change func(*election.Record)) election.Snapshot {
+func (s *stage) write(change func(*locks.Record)) locks.Snapshot {
 	s.T.Helper()
 	now, err := s.lock.Read(s.T.Context())
 	if err != nil {
@@ -92,7 +95,7 @@ func (s *stage) write(change func(*election.Record)) election.Snapshot {
 	return now
 }
 
-func (s *stage) record() election.Record {
+func (s *stage) record() locks.Record {
 	s.T.Helper()
 	now, err := s.lock.Read(s.T.Context())
 	if err != nil {
@@ -101,7 +104,7 @@ func (s *stage) record() election.Record {
 	return now.Record
 }
 
-var cut = electiontest.Fault{Hang: true}
+var cut = lockstest.Fault{Hang: true}
 
 // slowLog takes a time for each line, as a process does that is stopped there.
 type slowLog struct {
@@ -168,7 +171,7 @@ func TestAReleaseHandsOverAtOnce(t *testing.T) {
 func TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		a.link.Set(electiontest.Fault{Delay: 300 * time.Millisecond}) // both ways
+		a.link.Set(lockstest.Fault{Delay: 300 * time.Millisecond}) // both ways
 		a.Start()
 		a.Leads() // 600 ms after the acquisition was sent
 		a.link.Set(cut)
@@ -184,7 +187,7 @@ func TestS1AnAnswerThatNeverComesDoesNotKeepTheTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		term, _ := a.Leads()
-		a.link.Set(electiontest.Fault{LoseAnswers: true, LoseReads: true, Mute: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true, LoseReads: true, Mute: true})
 		took, _ := a.Loses()
 		s.want("the term ends", took, deadline)
 		if left := term.TrustedFor(); left > 0 {
@@ -236,7 +239,7 @@ func TestS3ALagBehindIsNotASignOfLife(t *testing.T) {
 		a.link.Set(cut)
 		for range 7 { // labels and annotations change, the spec does not
 			time.Sleep(2 * time.Second)
-			s.write(func(r *election.Record) { r.Details.Container = time.Now().String() })
+			s.write(func(r *locks.Record) { r.Details.Container = time.Now().String() })
 		}
 		_, took := b.Leads()
 		s.want("b leads", took, lease-14*time.Second)
@@ -250,7 +253,7 @@ func TestS3ANewSpecStartsTheWaitAnew(t *testing.T) {
 		b := s.start("b")
 		a.link.Set(cut)
 		time.Sleep(9 * time.Second)
-		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) })
+		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) })
 		_, took := b.Leads()
 		s.want("b leads", took, lease)
 	})
@@ -260,8 +263,8 @@ func TestS3ANewSpecStartsTheWaitAnew(t *testing.T) {
 // off one that this candidate has not seen.
 func TestS3WithoutTimesEachVersionIsARenewal(t *testing.T) {
 	scenario(t, func(s *stage) {
-		garble := func(r *election.Record) {
-			*r = election.Record{Holder: "x", LeaseDuration: lease}
+		garble := func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", LeaseDuration: lease}
 		}
 		s.write(garble)
 		b := s.start("b")
@@ -280,7 +283,7 @@ func TestS3ALeaseWithoutADurationLastsAsLongAsBefore(t *testing.T) {
 		a.Leads()
 		b := s.start("b")
 		a.link.Set(cut)
-		s.write(func(r *election.Record) { r.LeaseDuration, r.AcquireTime, r.RenewTime = 0, time.Time{}, time.Time{} })
+		s.write(func(r *locks.Record) { r.LeaseDuration, r.AcquireTime, r.RenewTime = 0, time.Time{}, time.Time{} })
 		_, took := b.Leads()
 		s.want("the takeover", took, longTiming.LeaseDuration)
 	})
@@ -295,13 +298,13 @@ func TestS4ACandidateThatWaitsForALongerLeaseSaysSo(t *testing.T) {
 		a.Leads()
 		b := s.start("b")
 		a.link.Set(cut)
-		b.link.Set(electiontest.Fault{Mute: true}) // no watch tells what came before
+		b.link.Set(lockstest.Fault{Mute: true}) // no watch tells what came before
 		s.lock.Delete()
 		time.Sleep(2 * longTiming.LeaseDuration)
 		if r := s.record(); r.Holder != "b" || r.Details.Waits == "" || r.LeaseDuration != longTiming.LeaseDuration {
 			t.Fatalf("b has not made the record anew, or does not wait: %+v", r)
 		}
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		b.Leads()
 		time.Sleep(2 * interval)
 		if r := s.record(); r.LeaseDuration != lease {
@@ -315,10 +318,10 @@ func TestS3ASilentWatchIsDoubtedOnceByARead(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		b := s.start("b")
-		b.link.Set(electiontest.Fault{Mute: true})
+		b.link.Set(lockstest.Fault{Mute: true})
 		time.Sleep(time.Minute)
 		b.Idles()
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		time.Sleep(2 * lease)
 		reads := b.link.Calls("read")
 		time.Sleep(5 * time.Minute)
@@ -335,10 +338,10 @@ func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 		b := s.start("b")
 		const interval = election.RenewIntervalDefault
 		time.Sleep(4*interval - time.Millisecond)
-		b.link.Set(electiontest.Fault{Mute: true}) // its connection dies
-		time.Sleep(2 * time.Millisecond)           // the last renewal
+		b.link.Set(lockstest.Fault{Mute: true}) // its connection dies
+		time.Sleep(2 * time.Millisecond)        // the last renewal
 		a.link.Set(cut)
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		_, took := b.Leads()
 		s.want("b leads", took, lease+interval/2-time.Millisecond)
 	})
@@ -346,14 +349,14 @@ func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 
 // chatty is a lock whose watches say that nothing happened, when asked to.
 type chatty struct {
-	election.Lock
+	locks.Lock
 	ask <-chan struct{}
 }
 
-func (l chatty) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
-	between, ended := make(chan election.Event), make(chan error, 1)
+func (l chatty) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	between, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- l.Lock.Watch(ctx, from, between) }()
-	e := election.Event{}
+	e := locks.Event{}
 	for {
 		select {
 		case e = <-between:
@@ -378,10 +381,10 @@ func TestS3ABookmarkIsNoRenewalAndPutsNoReadOff(t *testing.T) {
 		const interval = election.RenewIntervalDefault
 		time.Sleep(4*interval - time.Millisecond)
 		ask <- struct{}{}
-		b.link.Set(electiontest.Fault{Mute: true}) // its connection dies
-		time.Sleep(2 * time.Millisecond)           // the last renewal
+		b.link.Set(lockstest.Fault{Mute: true}) // its connection dies
+		time.Sleep(2 * time.Millisecond)        // the last renewal
 		a.link.Set(cut)
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		_, took := b.Leads()
 		s.want("b leads", took, lease+interval/2-time.Millisecond)
 	})
@@ -394,9 +397,9 @@ func TestS3ALeaseThatAnotherClearedIsNotGivenUp(t *testing.T) {
 				a := s.start("a")
 				a.Leads()
 				time.Sleep(interval + time.Millisecond) // the token is noted
-				a.link.Set(electiontest.Fault{Mute: true})
+				a.link.Set(lockstest.Fault{Mute: true})
 				b := s.start("b")
-				s.write(func(r *election.Record) {
+				s.write(func(r *locks.Record) {
 					r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, r.RenewTime.Add(later)
 				})
 				b.Idles()
@@ -415,7 +418,7 @@ func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
 		first, _ := a.Leads()
 		time.Sleep(interval + time.Millisecond)
 		b := s.start("b")
-		s.write(func(r *election.Record) { r.Holder, r.LeaseDuration = "", time.Second })
+		s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration = "", time.Second })
 		took, _ := a.Loses()
 		s.want("a's term ends", took, 0)
 		second, took := a.Leads()
@@ -443,9 +446,9 @@ func (s *stage) afterAForeignTerm(led time.Duration) *seat {
 		}
 	})
 	time.Sleep(lease)
-	s.write(func(r *election.Record) { r.Holder = "client-go"; r.Transitions++ })
+	s.write(func(r *locks.Record) { r.Holder = "client-go"; r.Transitions++ })
 	synctest.Wait()
-	s.write(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
+	s.write(func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
 	return b
 }
 
@@ -489,11 +492,11 @@ func TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm(t *testing.T) {
 }
 
 // partial says of every record by others that a part of it is gone.
-type partial struct{ *electiontest.Memory }
+type partial struct{ *memory.Lock }
 
-func (p partial) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
-	between, ended := make(chan election.Event), make(chan error, 1)
-	go func() { ended <- p.Memory.Watch(ctx, from, between) }()
+func (p partial) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	between, ended := make(chan locks.Event), make(chan error, 1)
+	go func() { ended <- p.Lock.Watch(ctx, from, between) }()
 	for {
 		select {
 		case e := <-between:
@@ -513,7 +516,7 @@ func TestS4TheHolderMendsAPartialRecordAtOnce(t *testing.T) {
 		a := s.start("a", func(c *election.Config) { c.Lock = partial{s.lock} })
 		a.Leads()
 		time.Sleep(interval + interval/2)
-		s.write(func(r *election.Record) { r.Details.Zone = "harmed" })
+		s.write(func(r *locks.Record) { r.Details.Zone = "harmed" })
 		synctest.Wait()
 		if r := s.record(); r.Holder != "a" || r.Details.Zone != "z-a" {
 			t.Errorf("right after it was harmed the record is %+v", r)
@@ -527,7 +530,7 @@ func TestS4ADeletionHeardBeforeTheRenewalsAnswerIsNotForgotten(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		const slow = interval / 8
-		a.link.Set(electiontest.Fault{Delay: slow})
+		a.link.Set(lockstest.Fault{Delay: slow})
 		time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
 		s.lock.Delete()
 		time.Sleep(slow/2 + slow + time.Millisecond) // the answer, and the next write
@@ -540,18 +543,18 @@ func TestS4ADeletionHeardBeforeTheRenewalsAnswerIsNotForgotten(t *testing.T) {
 
 func TestS4APartThatIsHeardGoneBeforeTheRenewalsAnswerIsMendedAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
-		link := electiontest.NewFaulty(partial{s.lock})
+		link := lockstest.NewFaulty(partial{s.lock})
 		a := s.start("a", func(c *election.Config) { c.Lock = link })
 		a.Leads()
 		const slow = interval / 8
-		link.Set(electiontest.Fault{Delay: slow})
+		link.Set(lockstest.Fault{Delay: slow})
 		time.Sleep(interval + slow + slow/2) // the renewal has landed, its answer is on its way
-		s.write(func(r *election.Record) { r.Details.Zone = "harmed" })
+		s.write(func(r *locks.Record) { r.Details.Zone = "harmed" })
 		time.Sleep(slow/2 + slow + time.Millisecond) // the answer, and the next write
 		if r := s.record(); r.Details.Zone != "z-a" {
 			t.Errorf("the record is still %+v", r)
 		}
-		link.Set(electiontest.Fault{})
+		link.Set(lockstest.Fault{})
 	})
 }
 
@@ -647,7 +650,7 @@ func TestS5ALostTermIsReleasedIfTheWorkStoppedInTimeAndItsCandidateLeaves(t *tes
 		b := s.start("b")
 		a.link.Set(cut)
 		a.Loses()
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		_, took := b.Leads()
 		if took >= lease-deadline {
 			t.Errorf("b leads %v after a had stopped: it waited for the lease", took)
@@ -662,7 +665,7 @@ func TestATermThatWasLostForWantOfAnswersIsFollowedByTheSameLeaders(t *testing.T
 		b := s.start("b")
 		a.link.Set(cut)
 		a.Loses()
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		second, took := a.Leads()
 		if second.Token <= first.Token || second.Cause != election.CauseReclaimed || took >= lease-deadline {
 			t.Errorf("%v after %+v came %+v", took, first, second)
@@ -674,7 +677,7 @@ func TestATermThatWasLostForWantOfAnswersIsFollowedByTheSameLeaders(t *testing.T
 func TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmedByARead(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
-		a.link.Set(electiontest.Fault{LoseAnswers: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true})
 		a.Start()
 		time.Sleep(time.Second)
 		if landed := s.record(); landed.Holder != "a" || len(a.Leading) != 0 {
@@ -693,9 +696,9 @@ func TestS6ARenewalWhoseAnswerWasLostDoesNotEndTheTerm(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		for range 20 {
-			a.link.Set(electiontest.Fault{LoseAnswers: true})
+			a.link.Set(lockstest.Fault{LoseAnswers: true})
 			time.Sleep(3 * time.Second)
-			a.link.Set(electiontest.Fault{})
+			a.link.Set(lockstest.Fault{})
 			time.Sleep(3 * time.Second)
 		}
 		a.Stays()
@@ -706,14 +709,14 @@ func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		s.write(func(r *election.Record) { r.Holder = "thief" })
+		s.write(func(r *locks.Record) { r.Holder = "thief" })
 		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
 		var lost *election.LostError
 		if !errors.As(cause, &lost) || lost.Holder != "thief" {
 			t.Errorf("cause is %v", cause)
 		}
-		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
+		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
 		synctest.Wait()
 		if r := s.record(); r.Holder != "thief" {
 			t.Errorf("the holder is %q: another's lease was released", r.Holder)
@@ -725,7 +728,7 @@ func TestS7ANewerTokenEndsTheTermAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		s.write(func(r *election.Record) { r.Details.Token = 1 << 40 })
+		s.write(func(r *locks.Record) { r.Details.Token = 1 << 40 })
 		took, _ := a.Loses()
 		s.want("the term ends", took, 0)
 	})
@@ -736,13 +739,13 @@ func TestS5ATermOfAnotherProcessBySameNameIsNotReleasedNorReclaimed(t *testing.T
 		a := s.start("a")
 		a.Leads()
 		time.Sleep(interval + time.Millisecond)
-		twin := s.write(func(r *election.Record) { r.Details.Token, r.RenewTime = 1<<40, r.RenewTime.Add(time.Second) })
+		twin := s.write(func(r *locks.Record) { r.Details.Token, r.RenewTime = 1<<40, r.RenewTime.Add(time.Second) })
 		a.Loses()
 		synctest.Wait()
 		if now := s.record(); now != twin.Record {
 			t.Errorf("the twin's record %+v became %+v", twin.Record, now)
 		}
-		s.write(func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
+		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
 		term, took := a.Leads()
 		s.want("a leads", took, lease)
 		if term.Cause != election.CauseExpired {
@@ -803,15 +806,15 @@ func TestS10AHeadStartOnlyDelays(t *testing.T) {
 
 func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
-			r.Details = election.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: "old", Container: "old", Nonce: "old", Trace: "old"}
+		s.write(func(r *locks.Record) {
+			r.Details = locks.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: "old", Container: "old", Nonce: "old", Trace: "old"}
 		})
 		s.start("a").Leads()
 		d := s.record().Details
 		if d.Nonce == "" || d.Nonce == "old" {
 			t.Errorf("the nonce is %q", d.Nonce)
 		}
-		if d.Nonce = ""; d != (election.Details{Holder: "a", Zone: "z-a"}) {
+		if d.Nonce = ""; d != (locks.Details{Holder: "a", Zone: "z-a"}) {
 			t.Errorf("details are %+v", d)
 		}
 	})
@@ -819,9 +822,9 @@ func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
 
 func TestS11DetailsOfAnotherHolderAreNotBelieved(t *testing.T) {
 	scenario(t, func(s *stage) {
-		s.write(func(r *election.Record) {
+		s.write(func(r *locks.Record) {
 			r.Holder, r.LeaseDuration = "client-go", lease
-			r.Details = election.Details{Holder: "x", Zone: "old"}
+			r.Details = locks.Details{Holder: "x", Zone: "old"}
 		})
 		if got := s.start("a").Status(); got.Holder != "client-go" || got.HolderZone != "" {
 			t.Errorf("status is %+v", got)
@@ -832,23 +835,23 @@ func TestS11DetailsOfAnotherHolderAreNotBelieved(t *testing.T) {
 func TestGarbageInTheRecordNeverMakesTwoLeaders(t *testing.T) {
 	future := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		record election.Record
+		record locks.Record
 		wait   time.Duration
 	}{
-		"no holder":              {election.Record{LeaseDuration: lease}, 0},
-		"no duration":            {election.Record{Holder: "x"}, lease},
-		"negative duration":      {election.Record{Holder: "x", LeaseDuration: -time.Hour}, lease},
-		"hours":                  {election.Record{Holder: "x", LeaseDuration: 3 * time.Hour}, 3 * time.Hour},
-		"from the future":        {election.Record{Holder: "x", LeaseDuration: lease, AcquireTime: future, RenewTime: future}, lease},
-		"from before time":       {election.Record{Holder: "x", LeaseDuration: time.Second}, time.Second},
-		"unreleased, of another": {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y", Token: 3}}, lease},
-		"released, no token":     {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y"}}, lease},
-		"released, other token":  {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y", Token: 3, Released: 2}}, lease},
-		"released":               {election.Record{LeaseDuration: time.Second, Details: election.Details{Holder: "y", Token: 3, Released: 3}}, 0},
+		"no holder":              {locks.Record{LeaseDuration: lease}, 0},
+		"no duration":            {locks.Record{Holder: "x"}, lease},
+		"negative duration":      {locks.Record{Holder: "x", LeaseDuration: -time.Hour}, lease},
+		"hours":                  {locks.Record{Holder: "x", LeaseDuration: 3 * time.Hour}, 3 * time.Hour},
+		"from the future":        {locks.Record{Holder: "x", LeaseDuration: lease, AcquireTime: future, RenewTime: future}, lease},
+		"from before time":       {locks.Record{Holder: "x", LeaseDuration: time.Second}, time.Second},
+		"unreleased, of another": {locks.Record{LeaseDuration: time.Second, Details: locks.Details{Holder: "y", Token: 3}}, lease},
+		"released, no token":     {locks.Record{LeaseDuration: time.Second, Details: locks.Details{Holder: "y"}}, lease},
+		"released, other token":  {locks.Record{LeaseDuration: time.Second, Details: locks.Details{Holder: "y", Token: 3, Released: 2}}, lease},
+		"released":               {locks.Record{LeaseDuration: time.Second, Details: locks.Details{Holder: "y", Token: 3, Released: 3}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
-				s.write(func(r *election.Record) { *r = test.record })
+				s.write(func(r *locks.Record) { *r = test.record })
 				a := s.start("a")
 				select {
 				case <-a.Leading:
@@ -877,7 +880,7 @@ func TestAHistoryThatWentBackIsBelievedAfterAFullWait(t *testing.T) {
 		a.Leads()
 		b := s.start("b")
 		time.Sleep(time.Minute)
-		s.lock.Restore(election.Record{Holder: "old", LeaseDuration: lease})
+		s.lock.Restore(locks.Record{Holder: "old", LeaseDuration: lease})
 		_, cause := a.Loses()
 		if !errors.Is(cause, election.ErrLost) {
 			t.Errorf("a's term ended with %v", cause)

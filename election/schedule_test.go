@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // faults are what the random schedules choose from.
-var faults = []electiontest.Fault{
+var faults = []lockstest.Fault{
 	{}, {}, {},
 	{Hang: true},
 	{Mute: true},
@@ -68,7 +69,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 			c.MaxClockSkew = time.Duration(dice.IntN(2)) * skew
 			c.Lock = offset{c.Lock, time.Duration(dice.Int64N(int64(skew))) - skew/2}
 		})
-		all.change(func(peers []election.Peer) []election.Peer { return append(peers, peer(id)) })
+		all.change(func(peers []locks.Peer) []locks.Peer { return append(peers, peer(id)) })
 		c.SetStopTime(time.Duration(dice.Int64N(int64(longestStop))))
 		var asleep atomic.Int64
 		c.SetSuspended(func() time.Duration { return time.Duration(asleep.Load()) })
@@ -100,7 +101,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 			}
 			alive[i] = start(s.Seats())
 		case 6:
-			c, to := alive[i], election.Successor{Identity: alive[dice.IntN(len(alive))].Status().Identity}
+			c, to := alive[i], locks.Successor{Identity: alive[dice.IntN(len(alive))].Status().Identity}
 			go func() { _ = c.HandOver(s.T.Context(), to) }()
 		case 7:
 			s.ask(alive[i].Status().Identity, alive[dice.IntN(len(alive))].Status().Identity)
@@ -130,7 +131,7 @@ func (judge *coroner) bury(c *seat) {
 func (s *stage) ask(evacuated, next string) {
 	if now, err := s.lock.Read(s.T.Context()); err == nil && now.Version.Exists() {
 		now.Record.Evacuated = "z-" + evacuated
-		now.Record.Details.Request = election.HandoverRequest{Holder: now.Record.Holder, Successor: election.Successor{Identity: next}}.String()
+		now.Record.Details.Request = locks.HandoverRequest{Holder: now.Record.Holder, Successor: locks.Successor{Identity: next}}.String()
 		_, _ = s.lock.Write(s.T.Context(), now.Version, now.Record) // who came between is heeded instead
 	}
 }
@@ -139,7 +140,7 @@ func (s *stage) ask(evacuated, next string) {
 func mendAndLead(s *stage, alive []*seat) {
 	s.T.Helper()
 	for _, c := range alive {
-		c.link.Set(electiontest.Fault{})
+		c.link.Set(lockstest.Fault{})
 	}
 	time.Sleep(2*lease + 5*time.Second)
 	for _, c := range alive {

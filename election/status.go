@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // State is what an elector is doing.
@@ -28,7 +30,7 @@ const (
 
 // Status is a snapshot of what an elector knows.
 type Status struct {
-	Lock     Description
+	Lock     locks.Description
 	LockUID  string // of the newest record known; empty before the first
 	Identity string
 	State    State

@@ -13,6 +13,8 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // scope names what emits the telemetry.
@@ -42,7 +44,7 @@ const (
 // telemetry is what an elector tells OpenTelemetry.
 type telemetry struct {
 	tracer    trace.Tracer
-	candidate Candidate
+	candidate locks.Candidate
 	timing    Timing
 	lock      []attribute.KeyValue
 	lockOnly  metric.MeasurementOption
@@ -88,7 +90,7 @@ func newTelemetry(c Config) (*telemetry, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-func lockAttributes(d Description) []attribute.KeyValue {
+func lockAttributes(d locks.Description) []attribute.KeyValue {
 	all := []attribute.KeyValue{keyLock.String(d.Name), keyLockKind.String(d.Kind)}
 	if d.Namespace != "" {
 		all = append(all, keyNamespace.String(d.Namespace))
@@ -137,11 +139,11 @@ func result(err error) string {
 	switch {
 	case err == nil:
 		return "ok"
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, locks.ErrConflict):
 		return "conflict"
-	case errors.Is(err, ErrForbidden):
+	case errors.Is(err, locks.ErrForbidden):
 		return "forbidden"
-	case errors.Is(err, ErrNoAPI):
+	case errors.Is(err, locks.ErrNoAPI):
 		return "no_api"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"

@@ -9,13 +9,15 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Causes for which a term ends, as context.Cause of the work's context tells
 // them; each may be wrapped in an error with details.
 var (
 	// ErrLost: trust in the term ran out, or somebody else has the lock.
-	ErrLost = errors.New("leadership lost")
+	ErrLost = locks.ErrTermLost
 	// ErrResigned: Resign was called.
 	ErrResigned = errors.New("leadership resigned")
 	// ErrUnhealthy: the candidate was unhealthy for too long, see [Health].
@@ -62,7 +64,7 @@ func (e *LostError) Unwrap() error { return ErrLost }
 // on. It is a value, safe to copy, to keep beyond its end and to use from any
 // goroutine. The zero Term was never trusted.
 type Term struct {
-	Lock   Description
+	Lock   locks.Description
 	Holder string // the identity that leads
 	Zone   string // the holder's zone; empty where unknown
 	// Token is larger than that of every earlier term of the lock. Whatever

@@ -18,7 +18,9 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // runs runs c with that work until the test ends, and returns how to wait for
@@ -55,7 +57,7 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 		"lost for want of answers": func(_ *stage, a *seat) {
 			a.link.Set(cut)
 			a.Loses()
-			a.link.Set(electiontest.Fault{})
+			a.link.Set(lockstest.Fault{})
 		},
 		"resigned": func(s *stage, a *seat) {
 			if err := a.Resign(s.T.Context()); !errors.Is(err, election.ErrNotReleased) {
@@ -64,7 +66,7 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 			a.Loses()
 		},
 		"emptied by a hand": func(s *stage, a *seat) {
-			s.write(func(r *election.Record) { r.Holder = "" })
+			s.write(func(r *locks.Record) { r.Holder = "" })
 			a.Loses()
 		},
 	} {
@@ -93,10 +95,10 @@ func TestS5WorkThatWasLateIsNotReclaimedThoughTheElectorHungMeanwhile(t *testing
 		a.SetStopTime(a.Timing().StopGrace + time.Second)
 		a.Leads()
 		hangs.until.Store(int64(deadline + a.Timing().StopGrace + 3*time.Second))
-		a.link.Set(electiontest.Fault{Err: errors.New("503")}) // which it logs
+		a.link.Set(lockstest.Fault{Err: errors.New("503")}) // which it logs
 		a.Loses()
 		hangs.until.Store(0)
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		time.Sleep(a.Timing().StopGrace + 2*time.Second)
 		a.Idles()
 		b := s.start("b")
@@ -132,7 +134,7 @@ func TestS5AfterUnfinishedWorkThisProcessDoesNotCampaign(t *testing.T) {
 					ends(s, a)
 				}
 				err := wait()
-				a.link.Set(electiontest.Fault{})
+				a.link.Set(lockstest.Fault{})
 				if !errors.Is(err, election.ErrUnfinished) || ends != nil && !strings.Contains(err.Error(), "CampaignUnfinished") {
 					t.Errorf("Run: %v", err)
 				}
@@ -190,8 +192,8 @@ func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 		"all is well":      {func(*stage, *seat) {}, 3 * time.Second, ""},
 		"too late":         {func(*stage, *seat) {}, time.Hour, "not stopped in time"},
 		"lost meanwhile":   {func(_ *stage, a *seat) { a.link.Set(cut) }, 12 * time.Second, "deadline exceeded"},
-		"taken by another": {func(s *stage, _ *seat) { s.write(func(r *election.Record) { r.Holder = "thief" }) }, 3 * time.Second, "not this candidate's any more"},
-		"no answers":       {func(_ *stage, a *seat) { a.link.Set(electiontest.Fault{Err: errors.New("503")}) }, 3 * time.Second, "503"},
+		"taken by another": {func(s *stage, _ *seat) { s.write(func(r *locks.Record) { r.Holder = "thief" }) }, 3 * time.Second, "not this candidate's any more"},
+		"no answers":       {func(_ *stage, a *seat) { a.link.Set(lockstest.Fault{Err: errors.New("503")}) }, 3 * time.Second, "503"},
 	} {
 		for _, call := range []string{"Resign", "HandOver"} {
 			t.Run(call+": "+name, func(t *testing.T) {
@@ -204,14 +206,14 @@ func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 						if call == "Resign" {
 							said <- a.Resign(context.Background())
 						} else {
-							said <- a.HandOver(context.Background(), election.Successor{Identity: "b"})
+							said <- a.HandOver(context.Background(), locks.Successor{Identity: "b"})
 						}
 					}()
 					time.Sleep(time.Second)
 					test.meanwhile(s, a)
 					start := time.Now()
 					err := <-said
-					a.link.Set(electiontest.Fault{})
+					a.link.Set(lockstest.Fault{})
 					if took, most := time.Since(start), election.StopTimeoutDefault; took > most {
 						t.Errorf("it took %v to say so, want %v at most", took, most)
 					}
@@ -235,7 +237,7 @@ func TestResignAfterALossSaysThatTheLockIsNotReleased(t *testing.T) {
 		a.link.Set(cut)
 		a.Loses()
 		err := a.Resign(s.T.Context())
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		if !errors.Is(err, election.ErrNotReleased) || !errors.Is(err, election.ErrLost) || !strings.Contains(err.Error(), "comes back for it") {
 			t.Errorf("Resign: %v", err)
 		}
@@ -246,7 +248,7 @@ func TestResignAfterALossSaysThatTheLockIsNotReleased(t *testing.T) {
 func TestWorkThatAsksForItsOwnEndIsNotStuck(t *testing.T) {
 	calls := map[string]func(context.Context, *seat) error{
 		"Resign":   func(ctx context.Context, a *seat) error { return a.Resign(ctx) },
-		"HandOver": func(ctx context.Context, a *seat) error { return a.HandOver(ctx, election.Successor{Identity: "b"}) },
+		"HandOver": func(ctx context.Context, a *seat) error { return a.HandOver(ctx, locks.Successor{Identity: "b"}) },
 	}
 	for name, test := range map[string]struct {
 		with  func(context.Context) context.Context
@@ -299,7 +301,7 @@ func TestWorkThatAsksForItsOwnEndIsNotStuckThoughTheElectorHangs(t *testing.T) {
 				said := make(chan error, 1)
 				s.runs(a, func(ctx context.Context, _ election.Term) error {
 					if log.shut.CompareAndSwap(false, true) {
-						s.write(func(r *election.Record) { r.Evacuated = "z-a" }) // which it logs
+						s.write(func(r *locks.Record) { r.Evacuated = "z-a" }) // which it logs
 						time.Sleep(interval)
 						said <- a.Resign(with(ctx))
 					}
@@ -353,7 +355,7 @@ func TestWorkThatEndsItsGoroutineEndsItsTerm(t *testing.T) {
 func TestAPanicOfTheWorkEndsTheProcess(t *testing.T) {
 	const asked = "ZONELECT_TEST_PANICS"
 	if os.Getenv(asked) != "" {
-		e, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}})
+		e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}})
 		if err != nil {
 			t.Fatal(err)
 		}

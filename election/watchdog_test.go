@@ -15,7 +15,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // blockedLog is a sink that blocks for ever once it is shut, as a full pipe does
@@ -66,8 +67,8 @@ func watched(overruns chan<- overran, start *time.Time) func(*election.Config) {
 // neither a log, nor a health check, nor a subscriber that does not read.
 func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
 	for name, trouble := range map[string]func(*stage, *seat){
-		"the API fails":    func(_ *stage, a *seat) { a.link.Set(electiontest.Fault{Err: errors.New("503")}) },
-		"the lock is lost": func(s *stage, _ *seat) { s.write(func(r *election.Record) { r.Holder = "thief" }) },
+		"the API fails":    func(_ *stage, a *seat) { a.link.Set(lockstest.Fault{Err: errors.New("503")}) },
+		"the lock is lost": func(s *stage, _ *seat) { s.write(func(r *locks.Record) { r.Holder = "thief" }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {

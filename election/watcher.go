@@ -10,25 +10,27 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zonelect/zonelect/locks"
 )
 
 // watcher keeps one watch on the lock, in a goroutine of its own.
 type watcher struct {
-	lock   Lock
-	events chan Event // of the watch that runs; nil before the first
+	lock   locks.Lock
+	events chan locks.Event // of the watch that runs; nil before the first
 	ended  chan error
 	began  time.Time
-	heard  time.Time // when the watch last said anything
-	resume Version   // where the next watch goes on from
-	newest uint64    // the last version that it spoke of
-	after  uint64    // it leaves out nothing from this version on; zero if that is not known
+	heard  time.Time     // when the watch last said anything
+	resume locks.Version // where the next watch goes on from
+	newest uint64        // the last version that it spoke of
+	after  uint64        // it leaves out nothing from this version on; zero if that is not known
 	cancel context.CancelFunc
 	again  time.Time // when to start the next; zero while one runs
 	pauses *pauses
 	wait   sync.WaitGroup
 }
 
-func newWatcher(lock Lock, p *pauses) *watcher {
+func newWatcher(lock locks.Lock, p *pauses) *watcher {
 	return &watcher{lock: lock, cancel: func() {}, pauses: p}
 }
 
@@ -36,7 +38,7 @@ func newWatcher(lock Lock, p *pauses) *watcher {
 func (w *watcher) start(ctx context.Context) {
 	w.cancel()
 	ctx, cancel := context.WithCancel(ctx)
-	events, ended := make(chan Event), make(chan error, 1)
+	events, ended := make(chan locks.Event), make(chan error, 1)
 	w.cancel, w.events, w.ended, w.again = cancel, events, ended, time.Time{}
 	w.began = time.Now()
 	w.heard = w.began
@@ -62,7 +64,7 @@ func (w *watcher) earlier(t time.Time) time.Time {
 }
 
 // hear notes an event's arrival.
-func (w *watcher) hear(e Event, now time.Time) {
+func (w *watcher) hear(e locks.Event, now time.Time) {
 	w.heard = now
 	w.resume, w.newest = e.Snapshot.Version, e.Snapshot.Version.Number
 	if w.after == 0 {
@@ -76,8 +78,8 @@ func (w *watcher) hear(e Event, now time.Time) {
 func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 	w.cancel()
 	w.ended, w.events, w.again = nil, nil, now.Add(turn)
-	if errors.Is(err, ErrVersionExpired) {
-		w.resume = Version{}
+	if errors.Is(err, locks.ErrVersionExpired) {
+		w.resume = locks.Version{}
 	}
 	if err != nil || now.Sub(w.began) < time.Second {
 		w.again = w.again.Add(w.pauses.next())

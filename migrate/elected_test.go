@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -30,7 +30,7 @@ func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*mul
 	c := multilock.TwinConfig{
 		Lease: lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:  apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion), Kind: kind,
-		Candidate: election.Candidate{Identity: name, Zone: "z-" + name},
+		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
 		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)}, Version: "v2",
 	}
 	for _, f := range change {

@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -56,7 +56,7 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 
 // tolerate makes a problem of an error that leaves the rest of a report true.
 func (r *Report) tolerate(err error) error {
-	if errors.Is(err, election.ErrForbidden) || errors.Is(err, ownerref.ErrSelector) {
+	if errors.Is(err, locks.ErrForbidden) || errors.Is(err, ownerref.ErrSelector) {
 		r.Problems = append(r.Problems, err.Error())
 		return nil
 	}
@@ -162,7 +162,7 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 func (o *observer) readEndpoints(ctx context.Context, r *Report) error {
 	object := rawapi.New[corev1.Endpoints](o.config.Core, o.object(apierror.Endpoints, r.ConfigMap.Name)) //nolint:staticcheck // SA1019: old electors use them
 	endpoints, err := object.Get(ctx)
-	needless := errors.Is(err, election.ErrForbidden) && r.legacy.Resource != record.Endpoints
+	needless := errors.Is(err, locks.ErrForbidden) && r.legacy.Resource != record.Endpoints
 	switch {
 	case err == nil:
 		r.elected(apierror.Endpoints, endpoints.Annotations)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -137,7 +137,7 @@ func TestTwoWhoTakeAStepTogetherTakeOne(t *testing.T) {
 		s.joins("a")
 		s.before = func() { s.before = nil; s.phase("sealed", "2") }
 		_, err := s.Advance(s.t.Context(), migrate.Options{})
-		if !errors.Is(err, election.ErrConflict) || !strings.Contains(err.Error(), "sealed (step 2)") {
+		if !errors.Is(err, locks.ErrConflict) || !strings.Contains(err.Error(), "sealed (step 2)") {
 			s.t.Errorf("got %v", err)
 		}
 		if r := s.report(); r.Step != 2 {

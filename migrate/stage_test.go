@@ -28,6 +28,7 @@ import (
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -203,7 +204,7 @@ func (s *stage) vanishes(pod string) {
 func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *seat {
 	s.t.Helper()
 	s.runs(name)
-	candidate := election.Candidate{Identity: name, Zone: "z-" + name}
+	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
 	config := multilock.ShieldConfig{
 		Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
@@ -263,16 +264,16 @@ func (s *stage) joinsPlain(name string) *seat {
 		Lease: lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:  apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
 
-		Candidate: election.Candidate{Identity: name},
+		Candidate: locks.Candidate{Identity: name},
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return s.elect(lock, election.Candidate{Identity: name})
+	return s.elect(lock, locks.Candidate{Identity: name})
 }
 
-func (s *stage) elect(lock election.Lock, candidate election.Candidate) *seat {
+func (s *stage) elect(lock locks.Lock, candidate locks.Candidate) *seat {
 	s.t.Helper()
 	c := &seat{pod: candidate.Identity, done: make(chan struct{})}
 	var err error

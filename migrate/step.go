@@ -12,8 +12,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Options say how a step is taken. The zero value takes the next one.
@@ -127,14 +127,14 @@ func refused(out *Outcome, checks Checks, o Options) error {
 // take judges the step and writes it, at the version of the Lease that was
 // judged.
 func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o Options) (Outcome, error) {
-	err := election.ErrConflict
-	for i := 0; i < attempts && errors.Is(err, election.ErrConflict); i++ {
+	err := locks.ErrConflict
+	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {
 		r, checks, looked := p.judge(ctx)
 		if looked != nil {
 			return out, looked
 		}
 		if r.stage() != from {
-			return out, fmt.Errorf("%w: the phase was %s (step %d), and somebody has made it %s (step %d)", election.ErrConflict, from.Phase, from.Step, r.Phase, r.Step)
+			return out, fmt.Errorf("%w: the phase was %s (step %d), and somebody has made it %s (step %d)", locks.ErrConflict, from.Phase, from.Step, r.Phase, r.Step)
 		}
 		if err := refused(&out, checks, o); err != nil {
 			return out, err

@@ -15,7 +15,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 var errUnstopped = errors.New("a runnable did not stop")
@@ -23,7 +25,7 @@ var errUnstopped = errors.New("a runnable did not stop")
 // replica is a program that has client-go's elector on a bridge.
 type replica struct {
 	*Bridge
-	link    *electiontest.Faulty
+	link    *lockstest.Faulty
 	cancel  context.CancelFunc
 	started chan time.Time // gets when its work begins
 	ended   chan time.Time // gets when its work is told to end
@@ -35,17 +37,17 @@ type replica struct {
 	result  error       // of its work
 }
 
-func startReplica(t *testing.T, lock election.Lock, identity string, change ...func(*replica)) *replica {
+func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func(*replica)) *replica {
 	t.Helper()
 	r := &replica{
-		link: electiontest.NewFaulty(lock), over: make(chan error, 1),
+		link: lockstest.NewFaulty(lock), over: make(chan error, 1),
 		started: make(chan time.Time, 10), ended: make(chan time.Time, 10),
 		timing: [3]time.Duration{BridgeLeaseDuration, BridgeRenewDeadline, BridgeRetryPeriod}, heard: make(chan string, 10),
 	}
 	for _, f := range change {
 		f(r)
 	}
-	e, err := election.New(election.Config{Lock: r.link, Candidate: election.Candidate{Identity: identity}, HeadStart: atOnce})
+	e, err := election.New(election.Config{Lock: r.link, Candidate: locks.Candidate{Identity: identity}, HeadStart: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,12 +93,12 @@ func (r *replica) work(ctx context.Context) error {
 	return r.result
 }
 
-func bridged(t *testing.T, f func(t *testing.T, lock *electiontest.Memory)) {
+func bridged(t *testing.T, f func(t *testing.T, lock *memory.Lock)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, electiontest.NewMemory("lock")) })
+	synctest.Test(t, func(t *testing.T) { f(t, memory.New("lock")) })
 }
 
-func holderOf(t *testing.T, lock election.Lock) string {
+func holderOf(t *testing.T, lock locks.Lock) string {
 	t.Helper()
 	now, err := lock.Read(t.Context())
 	if err != nil {
@@ -114,7 +116,7 @@ func (r *replica) end(t *testing.T) {
 }
 
 func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		const slow = 2 * election.StopTimeoutDefault
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = slow })
 		<-a.started
@@ -133,7 +135,7 @@ func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
 }
 
 func TestAReleaseByTheClientGoElectorReleasesNothing(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = 5 * time.Second })
 		<-a.started
 		a.cancel()
@@ -147,12 +149,12 @@ func TestAReleaseByTheClientGoElectorReleasesNothing(t *testing.T) {
 }
 
 func TestALossIsSeenByTheClientGoElectorWithinItsRenewDeadline(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.result = errUnstopped })
 		began := <-a.started
 		b := startReplica(t, lock, "b")
 		synctest.Wait()
-		a.link.Set(electiontest.Fault{Hang: true})
+		a.link.Set(lockstest.Fault{Hang: true})
 		const most = BridgeRenewDeadline + BridgeRetryPeriod
 		if after := (<-a.ended).Sub(began); after < election.RenewDeadlineDefault || after > election.RenewDeadlineDefault+most+election.RenewIntervalDefault {
 			t.Errorf("the work was told %v after it began", after)
@@ -167,7 +169,7 @@ func TestALossIsSeenByTheClientGoElectorWithinItsRenewDeadline(t *testing.T) {
 }
 
 func TestALeaseIsLeftToRunOutForWorkThatHasNotStopped(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.result = errUnstopped })
 		<-a.started
 		b := startReplica(t, lock, "b")
@@ -185,8 +187,8 @@ func TestALeaseIsLeftToRunOutForWorkThatHasNotStopped(t *testing.T) {
 }
 
 func TestNoTermIsWonBeforeTheLockIsAskedForNorAfterTheEnd(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
-		e, err := election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: "a"}})
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
+		e, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: "a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +219,7 @@ func TestNoTermIsWonBeforeTheLockIsAskedForNorAfterTheEnd(t *testing.T) {
 }
 
 func TestAResignationStopsTheClientGoElectorInGoodOrder(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = time.Second })
 		<-a.started
 		if err := a.elector.(*election.Elector).Resign(t.Context()); err != nil {
@@ -233,7 +235,7 @@ func TestAResignationStopsTheClientGoElectorInGoodOrder(t *testing.T) {
 }
 
 func TestAClientGoElectorThatWouldSeeALossTooLateNeverLeads(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a")
 		<-a.started
 		record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}
@@ -249,7 +251,7 @@ func TestAClientGoElectorThatWouldSeeALossTooLateNeverLeads(t *testing.T) {
 func TestALeaseDurationFitsABridgeIfALossIsSeenWithinTheStopGrace(t *testing.T) {
 	for lease, fits := range map[int]bool{1: true, 3: true, 4: false, 15: false} {
 		e, err := election.New(election.Config{
-			Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"},
+			Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"},
 			Timing: election.Timing{LeaseDuration: 20 * time.Second, RenewDeadline: 10 * time.Second, StopGrace: 8 * time.Second},
 		})
 		if err != nil {
@@ -263,7 +265,7 @@ func TestALeaseDurationFitsABridgeIfALossIsSeenWithinTheStopGrace(t *testing.T) 
 }
 
 func TestOrdinaryClientGoTimingIsRefusedBeforeTheLeaseIsTaken(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) {
 			r.timing = [3]time.Duration{15 * time.Second, 10 * time.Second, 2 * time.Second}
 		})
@@ -287,13 +289,13 @@ func TestOrdinaryClientGoTimingIsRefusedBeforeTheLeaseIsTaken(t *testing.T) {
 // lose cuts a off until b leads.
 func lose(a, b *replica) {
 	time.Sleep(time.Minute)
-	a.link.Set(electiontest.Fault{Hang: true})
+	a.link.Set(lockstest.Fault{Hang: true})
 	<-b.started
-	a.link.Set(electiontest.Fault{})
+	a.link.Set(lockstest.Fault{})
 }
 
 func TestAClientGoElectorThatIsRunAgainAfterALossIsToldThatItWillNotLead(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.again = true })
 		<-a.started
 		b := startReplica(t, lock, "b")
@@ -313,7 +315,7 @@ func TestAClientGoElectorThatIsRunAgainAfterALossIsToldThatItWillNotLead(t *test
 }
 
 func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = time.Hour })
 		<-a.started
 		b := startReplica(t, lock, "b")
@@ -328,9 +330,9 @@ func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
 }
 
 func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
-		link := electiontest.NewFaulty(lock)
-		e, err := election.New(election.Config{Lock: link, Candidate: election.Candidate{Identity: "a"}})
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
+		link := lockstest.NewFaulty(lock)
+		e, err := election.New(election.Config{Lock: link, Candidate: locks.Candidate{Identity: "a"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,9 +342,9 @@ func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *tes
 		over := make(chan error)
 		go func() { over <- b.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
 		synctest.Wait()
-		link.Set(electiontest.Fault{Hang: true})
+		link.Set(lockstest.Fault{Hang: true})
 		time.Sleep(time.Minute)
-		link.Set(electiontest.Fault{})
+		link.Set(lockstest.Fault{})
 		time.Sleep(time.Minute)
 		if !b.leads() {
 			t.Errorf("it does not lead: %+v", e.Status())
@@ -355,7 +357,7 @@ func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *tes
 }
 
 func TestOnNewLeaderIsToldOfCandidatesOnly(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a")
 		<-a.started
 		b := startReplica(t, lock, "b", func(r *replica) { r.slow = time.Second })
@@ -380,7 +382,7 @@ func TestOnNewLeaderIsToldOfCandidatesOnly(t *testing.T) {
 }
 
 func TestABridgePollsMemoryOnly(t *testing.T) {
-	bridged(t, func(t *testing.T, lock *electiontest.Memory) {
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		a := startReplica(t, lock, "a")
 		<-a.started
 		b := startReplica(t, lock, "b")

@@ -24,6 +24,9 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // How many take part, and in how many elections.
@@ -39,12 +42,12 @@ var churnTiming = election.Timing{
 
 func TestFiftyElectorsThatComeAndGoNeverLeadTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
-		locks := map[string]*electiontest.Memory{}
+		held := map[string]*memory.Lock{}
 		for i := range churnLocks {
 			name := fmt.Sprint("lock-", i)
-			locks[name] = electiontest.NewMemory(name)
+			held[name] = memory.New(name)
 		}
-		churn(t, 5*time.Minute, func(name string) (election.Lock, func()) { return locks[name], func() {} })
+		churn(t, 5*time.Minute, func(name string) (locks.Lock, func()) { return held[name], func() {} })
 	})
 }
 
@@ -59,7 +62,7 @@ func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
 	}
 	before := runtime.NumGoroutine()
 	server := httptest.NewServer(apitest.NewServer())
-	churn(t, length, func(name string) (election.Lock, func()) {
+	churn(t, length, func(name string) (locks.Lock, func()) {
 		lock, err := LeaseLock(&rest.Config{Host: server.URL}, churnTiming, "ns", name, LockOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +81,7 @@ func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
 }
 
 // churn has electors start, resign, lose the API and end at random for so long.
-func churn(t *testing.T, length time.Duration, newLock func(name string) (lock election.Lock, closed func())) {
+func churn(t *testing.T, length time.Duration, newLock func(name string) (lock locks.Lock, closed func())) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
@@ -91,8 +94,8 @@ func churn(t *testing.T, length time.Duration, newLock func(name string) (lock e
 		seats.Go(func() {
 			for life := 0; ctx.Err() == nil; life++ {
 				lock, closed := newLock(fmt.Sprint("lock-", n))
-				link := electiontest.NewFaulty(lock)
-				e, err := election.New(election.Config{Lock: link, Candidate: election.Candidate{Identity: fmt.Sprintf("c%d-%d", i, life)}, Timing: churnTiming})
+				link := lockstest.NewFaulty(lock)
+				e, err := election.New(election.Config{Lock: link, Candidate: locks.Candidate{Identity: fmt.Sprintf("c%d-%d", i, life)}, Timing: churnTiming})
 				if err != nil {
 					t.Error(err)
 					return
@@ -117,7 +120,7 @@ func churn(t *testing.T, length time.Duration, newLock func(name string) (lock e
 }
 
 // live is one elector from its start to its end.
-func live(t *testing.T, ctx context.Context, e *election.Elector, link *electiontest.Faulty, dice *rand.Rand, history *electiontest.History, lost, resigned *atomic.Int64) {
+func live(t *testing.T, ctx context.Context, e *election.Elector, link *lockstest.Faulty, dice *rand.Rand, history *electiontest.History, lost, resigned *atomic.Int64) {
 	running, end := context.WithCancel(ctx)
 	slow := time.Duration(dice.Int64N(int64(e.Timing().StopGrace / 2)))
 	over := make(chan error)
@@ -148,15 +151,15 @@ func live(t *testing.T, ctx context.Context, e *election.Elector, link *election
 		case leads && luck < 4:
 			_ = e.Resign(running)
 		case leads && luck < 8:
-			link.Set(electiontest.Fault{Hang: true})
+			link.Set(lockstest.Fault{Hang: true})
 		case luck == 9:
 			acting = false
 		default:
-			link.Set(electiontest.Fault{})
+			link.Set(lockstest.Fault{})
 		}
 	}
 	end()
-	link.Set(electiontest.Fault{})
+	link.Set(lockstest.Fault{})
 	if err := <-over; err != nil {
 		t.Errorf("Run: %v", err)
 	}

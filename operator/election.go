@@ -23,11 +23,11 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/transport"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/locks/multilock"
 )
 
@@ -163,36 +163,36 @@ func logger(ctx context.Context, o Options) logr.Logger {
 
 // roster is a lock that knows who campaigns for it, and tells others.
 type roster interface {
-	Peers(ctx context.Context, tell func([]election.Peer))
+	Peers(ctx context.Context, tell func([]locks.Peer))
 	SetUnhealthy(why string)
 }
 
 // alone is the lock of a process without election.
 type alone struct {
-	election.Lock
-	candidate election.Candidate
+	locks.Lock
+	candidate locks.Candidate
 }
 
 // Peers tells of the only one there is.
-func (a alone) Peers(_ context.Context, tell func([]election.Peer)) {
-	tell([]election.Peer{{Candidate: a.candidate}})
+func (a alone) Peers(_ context.Context, tell func([]locks.Peer)) {
+	tell([]locks.Peer{{Candidate: a.candidate}})
 }
 
 // SetUnhealthy has nobody to tell.
 func (alone) SetUnhealthy(string) {}
 
 // place finds out where this process is, and makes its lock.
-func (e *Election) place(ctx context.Context, name string) (election.Lock, election.Candidate, error) {
+func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Candidate, error) {
 	if e.options.Disabled {
 		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
 		self := e.options.Self
-		who := election.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
-		return alone{electiontest.NewMemory(name), who}, who, nil
+		who := locks.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
+		return alone{memory.New(name), who}, who, nil
 	}
 	var err error
 	if e.config = e.options.Config; e.config == nil {
 		if e.config, _, err = RESTConfig(e.options.Self.Kubeconfig); err != nil {
-			return nil, election.Candidate{}, err
+			return nil, locks.Candidate{}, err
 		}
 	}
 	who := e.options.Self
@@ -203,7 +203,7 @@ func (e *Election) place(ctx context.Context, name string) (election.Lock, elect
 		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
 	}
 	if err != nil {
-		return nil, election.Candidate{}, err
+		return nil, locks.Candidate{}, err
 	}
 	lock, err := e.lock(self, namespace, name)
 	if err == nil {
@@ -227,7 +227,7 @@ func (e *Election) prepareProof(self Self, namespace, name string) error {
 }
 
 // lock makes the lock of the mode.
-func (e *Election) lock(self Self, namespace, name string) (election.Lock, error) {
+func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 	o := e.options
 	way := LockOptions{Servers: o.Servers, Labels: o.Labels, Logger: e.log}
 	switch {
@@ -332,7 +332,7 @@ func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) erro
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"})
 	transitions := e.Subscribe(ctx)
 	tellers.Go(func() {
-		lease.RecordEvents(recorder, transitions)
+		RecordEvents(recorder, transitions)
 		broadcaster.Shutdown()
 	})
 	return nil

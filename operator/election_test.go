@@ -28,6 +28,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -232,7 +233,7 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 }
 
 func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
-	expired := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Candidate: election.Candidate{Identity: "me", Zone: "zc"}}
+	expired := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Candidate: locks.Candidate{Identity: "me", Zone: "zc"}}
 	const interval = election.RenewIntervalDefault
 	own := func(election.Takeover) time.Duration { return time.Minute }
 	spread := election.Timing{}.Spread(expired) // it knows no peers
@@ -257,10 +258,10 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 // rosterLock tells of the candidates that it is told of.
 type rosterLock struct {
 	roster
-	news <-chan []election.Peer
+	news <-chan []locks.Peer
 }
 
-func (l rosterLock) Peers(_ context.Context, tell func([]election.Peer)) {
+func (l rosterLock) Peers(_ context.Context, tell func([]locks.Peer)) {
 	for peers := range l.news {
 		tell(peers)
 	}
@@ -268,9 +269,9 @@ func (l rosterLock) Peers(_ context.Context, tell func([]election.Peer)) {
 
 func TestAPreferredZoneWithoutCandidatesIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in := func(zones ...string) (all []election.Peer) {
+		in := func(zones ...string) (all []locks.Peer) {
 			for _, z := range zones {
-				all = append(all, election.Peer{Candidate: election.Candidate{Identity: "c-" + z, Zone: z}})
+				all = append(all, locks.Peer{Candidate: locks.Candidate{Identity: "c-" + z, Zone: z}})
 			}
 			return all
 		}
@@ -279,8 +280,8 @@ func TestAPreferredZoneWithoutCandidatesIsLoggedOnce(t *testing.T) {
 			options: Options{PreferredZones: []string{"za", "zb"}},
 			log:     funcr.New(func(_, line string) { logged <- line }, funcr.Options{}),
 		}
-		news, told := make(chan []election.Peer), 0
-		go e.peers(rosterLock{news: news})(t.Context(), func([]election.Peer) { told++ })
+		news, told := make(chan []locks.Peer), 0
+		go e.peers(rosterLock{news: news})(t.Context(), func([]locks.Peer) { told++ })
 		wants := func(lines int, after time.Duration) {
 			t.Helper()
 			time.Sleep(after)

@@ -13,19 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // inTerm runs f as the work of a term that ends when f returns.
 func inTerm(t *testing.T, f func(context.Context, *election.Elector) error) *election.Elector {
 	t.Helper()
-	e, err := election.New(election.Config{Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}, Timing: slow, HeadStart: atOnce})
+	e, err := election.New(election.Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, Timing: slow, HeadStart: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const leaseText = `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"},"spec":{"holderIdentity":"a"}}`
@@ -71,7 +72,7 @@ func TestALeaseLockSpeaksToTheServerOfItsConfig(t *testing.T) {
 		t.Fatalf("read %+v, %v", snapshot, err)
 	}
 	for range 20 { // a rate limit would take hours
-		if _, err := lock.Write(t.Context(), snapshot.Version, election.Record{Holder: "b", LeaseDuration: time.Second}); err != nil {
+		if _, err := lock.Write(t.Context(), snapshot.Version, locks.Record{Holder: "b", LeaseDuration: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 	}

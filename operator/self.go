@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Self is who this process is. It is a value; fields that are not known are
@@ -35,8 +35,8 @@ type Self struct {
 }
 
 // Candidate returns s in the form in which election.Config takes it.
-func (s Self) Candidate() election.Candidate {
-	c := election.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node, Container: s.Container}
+func (s Self) Candidate() locks.Candidate {
+	c := locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node, Container: s.Container}
 	if s.PodName != "" {
 		c.Pod = s.PodName + "/" + s.PodUID
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // unmounted is a pod without a service account, or no pod, wherever the test runs.
@@ -177,7 +177,7 @@ func TestAnUnreadableKubeconfigIsAnError(t *testing.T) {
 
 func TestACandidateIsWhoItIs(t *testing.T) {
 	s := Self{Identity: "i", PodName: "p", PodUID: "u", Namespace: "ns", Node: "n", Container: "c", Zone: "z"}
-	if got, want := s.Candidate(), (election.Candidate{Identity: "i", Zone: "z", Node: "n", Pod: "p/u", Container: "c"}); got != want {
+	if got, want := s.Candidate(), (locks.Candidate{Identity: "i", Zone: "z", Node: "n", Pod: "p/u", Container: "c"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := (Self{Identity: "i"}).Candidate().Pod; got != "" {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/transport"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -80,18 +80,18 @@ func checkZones(preferred []string) error {
 
 // peers are those that a lock tells of. What preferred zones have had no candidate
 // for a LeaseDuration is logged: their names may be wrong.
-func (e *Election) peers(lock roster) func(context.Context, func([]election.Peer)) {
+func (e *Election) peers(lock roster) func(context.Context, func([]locks.Peer)) {
 	if len(e.options.PreferredZones) == 0 {
 		return lock.Peers
 	}
-	return func(ctx context.Context, tell func([]election.Peer)) {
+	return func(ctx context.Context, tell func([]locks.Peer)) {
 		var empty []string
 		forget := func() bool { return false }
 		defer func() { forget() }()
-		lock.Peers(ctx, func(all []election.Peer) {
+		lock.Peers(ctx, func(all []locks.Peer) {
 			tell(all)
 			now := slices.DeleteFunc(slices.Clone(e.options.PreferredZones), func(z string) bool {
-				return slices.ContainsFunc(all, func(p election.Peer) bool { return p.Zone == z })
+				return slices.ContainsFunc(all, func(p locks.Peer) bool { return p.Zone == z })
 			})
 			if slices.Equal(now, empty) {
 				return

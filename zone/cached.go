@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Cached returns a function that gives the same head starts as o.HeadStart. It
@@ -54,7 +55,7 @@ func (c *cache) lookUp(t election.Takeover) (time.Duration, bool) {
 
 // rank returns the delays of all peers but the previous holder.
 func (o Order) rank(t election.Takeover) map[string]time.Duration {
-	t.Candidate = election.Candidate{}
+	t.Candidate = locks.Candidate{}
 	queue := o.queue(t)
 	ranked := make(map[string]time.Duration, len(queue))
 	for i, delay := range delays(queue, o.Timing.WithDefaults()) {
@@ -72,6 +73,6 @@ func sameRanking(a, b election.Takeover) bool {
 
 // samePeers reports whether both are one slice. To compare their elements for each
 // candidate would cost as much as to rank them again.
-func samePeers(a, b []election.Peer) bool {
+func samePeers(a, b []locks.Peer) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

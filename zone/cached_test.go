@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -19,13 +20,13 @@ import (
 func anyTakeover(r *rand.Rand) election.Takeover {
 	name := func(n int) string { return fmt.Sprint(r.IntN(n)) }
 	t := election.Takeover{
-		Lock:     election.Description{Name: name(2)},
+		Lock:     locks.Description{Name: name(2)},
 		Cause:    []election.Cause{election.CauseReleased, election.CauseExpired, election.CauseDied}[r.IntN(3)],
 		Previous: name(12), PreviousZone: name(3), PreviousPod: name(12),
-		Candidate: election.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)},
+		Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)},
 	}
 	for range r.IntN(10) {
-		p := election.Peer{Candidate: election.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)}}
+		p := locks.Peer{Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)}}
 		if r.IntN(4) == 0 {
 			p.Unhealthy = "it is unwell"
 		}
@@ -43,7 +44,7 @@ func TestACachedOrderGivesTheSameHeadStarts(t *testing.T) {
 	cached := order.Cached()
 	for range 2000 {
 		over := anyTakeover(r)
-		for _, p := range append([]election.Peer{{Candidate: over.Candidate}}, over.Peers...) {
+		for _, p := range append([]locks.Peer{{Candidate: over.Candidate}}, over.Peers...) {
 			over.Candidate = p.Candidate
 			if got, want := cached(over), order.HeadStart(over); got != want {
 				t.Fatalf("%v, want %v, for %+v", got, want, over)
@@ -110,7 +111,7 @@ func BenchmarkTheHeadStartsOfAll(b *testing.B) {
 				for b.Loop() {
 					over := election.Takeover{}
 					for i := range n {
-						over.Peers = append(over.Peers, election.Peer{Candidate: election.Candidate{Identity: fmt.Sprint(i)}})
+						over.Peers = append(over.Peers, locks.Peer{Candidate: locks.Candidate{Identity: fmt.Sprint(i)}})
 					}
 					for _, p := range over.Peers {
 						over.Candidate = p.Candidate

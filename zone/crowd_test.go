@@ -13,16 +13,19 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/zone"
 )
 
 // counted is a lock that counts the writes that would take it.
 type counted struct {
-	election.Lock
+	locks.Lock
 	claims *atomic.Int32
 }
 
-func (c counted) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (c counted) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if r.Holder != "" && r.Details.Token == 0 {
 		c.claims.Add(1)
 	}
@@ -31,12 +34,12 @@ func (c counted) Write(ctx context.Context, base election.Version, r election.Re
 
 // far is a lock whose events are on the way for so long.
 type far struct {
-	election.Lock
+	locks.Lock
 	distance time.Duration
 }
 
-func (f far) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
-	near, ended := make(chan election.Event), make(chan error, 1)
+func (f far) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	near, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- f.Lock.Watch(ctx, from, near) }()
 	for {
 		select {
@@ -58,16 +61,16 @@ func (f far) Watch(ctx context.Context, from election.Version, events chan<- ele
 type throng struct {
 	*electiontest.Stage
 	order     zone.Order
-	lock      *electiontest.Memory
+	lock      *memory.Lock
 	claims    atomic.Int32
-	peers     []election.Peer
-	links     map[string]*electiontest.Faulty
+	peers     []locks.Peer
+	links     map[string]*lockstest.Faulty
 	leader    *electiontest.Seat
 	followers []*electiontest.Seat
 }
 
 func newThrong(s *electiontest.Stage, order zone.Order) *throng {
-	g := &throng{Stage: s, order: order, lock: electiontest.NewMemory("lock"), links: map[string]*electiontest.Faulty{}}
+	g := &throng{Stage: s, order: order, lock: memory.New("lock"), links: map[string]*lockstest.Faulty{}}
 	g.peers = peers("leader@za")
 	for i := range 49 {
 		g.peers = append(g.peers, peers(fmt.Sprintf("c%02d@%s", i, []string{"za", "zb", "zc"}[i%3]))...)
@@ -88,13 +91,13 @@ func newThrong(s *electiontest.Stage, order zone.Order) *throng {
 	return g
 }
 
-func (g *throng) seat(c election.Candidate, distance time.Duration) *electiontest.Seat {
-	link := electiontest.NewFaulty(counted{g.lock, &g.claims})
-	link.Set(electiontest.Fault{Delay: distance})
+func (g *throng) seat(c locks.Candidate, distance time.Duration) *electiontest.Seat {
+	link := lockstest.NewFaulty(counted{g.lock, &g.claims})
+	link.Set(lockstest.Fault{Delay: distance})
 	g.links[c.Identity] = link
 	return g.Seat(election.Config{
 		Lock: far{link, distance}, Candidate: c, HeadStart: g.order.HeadStart,
-		Peers: func(ctx context.Context, tell func([]election.Peer)) {
+		Peers: func(ctx context.Context, tell func([]locks.Peer)) {
 			tell(g.peers)
 			<-ctx.Done()
 		},
@@ -104,13 +107,13 @@ func (g *throng) seat(c election.Candidate, distance time.Duration) *electiontes
 // kill makes the first n die that would go at a takeover.
 func (g *throng) kill(n int, t election.Takeover) {
 	t.Peers = g.peers
-	first := slices.SortedFunc(slices.Values(g.peers), func(a, b election.Peer) int {
+	first := slices.SortedFunc(slices.Values(g.peers), func(a, b locks.Peer) int {
 		x, y := t, t
 		x.Candidate, y.Candidate = a.Candidate, b.Candidate
 		return int(g.order.HeadStart(x) - g.order.HeadStart(y))
 	})
 	for _, p := range first[:n] {
-		g.links[p.Identity].Set(electiontest.Fault{Hang: true})
+		g.links[p.Identity].Set(lockstest.Fault{Hang: true})
 	}
 }
 
@@ -140,9 +143,9 @@ func TestOfFiftyFollowersThreeAtMostWriteAtATakeover(t *testing.T) {
 		by    func(*throng)
 		after time.Duration // how long the lock is not free yet
 	}{
-		"expiry":   {election.CauseExpired, func(g *throng) { g.links["leader"].Set(electiontest.Fault{Hang: true}) }, lease},
+		"expiry":   {election.CauseExpired, func(g *throng) { g.links["leader"].Set(lockstest.Fault{Hang: true}) }, lease},
 		"release":  {election.CauseReleased, func(g *throng) { g.leader.Stop() }, 0},
-		"deletion": {election.CauseDeleted, func(g *throng) { g.links["leader"].Set(electiontest.Fault{Hang: true}); g.lock.Delete() }, lease},
+		"deletion": {election.CauseDeleted, func(g *throng) { g.links["leader"].Set(lockstest.Fault{Hang: true}); g.lock.Delete() }, lease},
 	} {
 		for _, dead := range []int{0, 1, 5} {
 			t.Run(fmt.Sprint(name, ", ", dead, " dead"), func(t *testing.T) {
@@ -173,10 +176,10 @@ func TestOfFiftyFollowersThreeAtMostWriteAtATakeover(t *testing.T) {
 func TestThePreferredZoneWinsThoughItsCandidateSawTheLastRenewalLate(t *testing.T) {
 	electiontest.Scenario(t, func(s *electiontest.Stage) {
 		g := newThrong(s, zone.Order{Preferred: []string{"zd"}})
-		g.links["last"].Set(electiontest.Fault{Mute: true}) // its connection dies
-		time.Sleep(step)                                    // a renewal that it does not hear of
-		g.links["leader"].Set(electiontest.Fault{Hang: true})
-		g.links["last"].Set(electiontest.Fault{Delay: 20 * time.Millisecond})
+		g.links["last"].Set(lockstest.Fault{Mute: true}) // its connection dies
+		time.Sleep(step)                                 // a renewal that it does not hear of
+		g.links["leader"].Set(lockstest.Fault{Hang: true})
+		g.links["last"].Set(lockstest.Fault{Delay: 20 * time.Millisecond})
 		term, took := g.takenOver()
 		if term.Zone != "zd" || took < lease {
 			t.Errorf("%s leads in %s, after %v", term.Holder, term.Zone, took)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -41,11 +42,11 @@ func ExampleOrder() {
 	order := zone.Order{Preferred: []string{"zb"}}
 	lost := election.Takeover{
 		Cause: election.CauseExpired, Previous: "op-1", PreviousZone: "za",
-		Peers: []election.Peer{
-			{Candidate: election.Candidate{Identity: "op-1", Zone: "za"}},
-			{Candidate: election.Candidate{Identity: "op-2", Zone: "zb"}},
-			{Candidate: election.Candidate{Identity: "op-3", Zone: "zc"}},
-			{Candidate: election.Candidate{Identity: "op-4", Zone: "za"}},
+		Peers: []locks.Peer{
+			{Candidate: locks.Candidate{Identity: "op-1", Zone: "za"}},
+			{Candidate: locks.Candidate{Identity: "op-2", Zone: "zb"}},
+			{Candidate: locks.Candidate{Identity: "op-3", Zone: "zc"}},
+			{Candidate: locks.Candidate{Identity: "op-4", Zone: "za"}},
 		},
 	}
 	for _, peer := range lost.Peers[1:] {

@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // link is a candidate's way to a lock, with what a network costs: half a round
 // trip each way, two more to open a connection, a while for each dial that is
 // lost. Connections that are idle for long close, as those to the API do.
 type link struct {
-	election.Lock
+	locks.Lock
 	trip time.Duration
 
 	mu     sync.Mutex
@@ -32,7 +32,7 @@ type link struct {
 
 var errRefused = errors.New("connection refused")
 
-func newLink(lock election.Lock, trip time.Duration) *link {
+func newLink(lock locks.Lock, trip time.Duration) *link {
 	return &link{Lock: lock, trip: trip, alive: make(chan struct{})}
 }
 
@@ -64,7 +64,7 @@ func (l *link) dial(ctx context.Context) (<-chan struct{}, error) {
 func (l *link) connect(ctx context.Context) (<-chan struct{}, error) {
 	l.mu.Lock()
 	conn := l.conn
-	if since, wants := election.WantsLiveConnection(ctx); time.Since(l.used) > 90*time.Second || wants && l.used.Before(since) || l.down && l.refuse {
+	if since, wants := locks.WantsLiveConnection(ctx); time.Since(l.used) > 90*time.Second || wants && l.used.Before(since) || l.down && l.refuse {
 		conn = nil
 	}
 	l.mu.Unlock()
@@ -106,13 +106,13 @@ func (l *link) lost(conn <-chan struct{}) bool {
 }
 
 // request makes a request; one that fails takes its connection with it.
-func (l *link) request(ctx context.Context, do func() (election.Snapshot, error)) (election.Snapshot, error) {
+func (l *link) request(ctx context.Context, do func() (locks.Snapshot, error)) (locks.Snapshot, error) {
 	l.set(func(l *link) { l.asked = time.Now() })
 	conn, err := l.connect(ctx)
 	if err == nil {
 		err = l.pass(ctx, conn, l.trip/2)
 	}
-	var s election.Snapshot
+	var s locks.Snapshot
 	var answer error
 	if err == nil {
 		s, answer = do()
@@ -120,22 +120,22 @@ func (l *link) request(ctx context.Context, do func() (election.Snapshot, error)
 	}
 	if err != nil {
 		l.set(func(l *link) { l.conn = nil })
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	l.set(func(l *link) { l.conn, l.used = conn, time.Now() })
 	return s, answer
 }
 
-func (l *link) Read(ctx context.Context) (election.Snapshot, error) {
-	return l.request(ctx, func() (election.Snapshot, error) { return l.Lock.Read(ctx) })
+func (l *link) Read(ctx context.Context) (locks.Snapshot, error) {
+	return l.request(ctx, func() (locks.Snapshot, error) { return l.Lock.Read(ctx) })
 }
 
-func (l *link) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *link) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	l.set(func(l *link) { l.wrote = time.Now() })
-	return l.request(ctx, func() (election.Snapshot, error) { return l.Lock.Write(ctx, base, r) })
+	return l.request(ctx, func() (locks.Snapshot, error) { return l.Lock.Write(ctx, base, r) })
 }
 
-func (l *link) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (l *link) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	conn, err := l.dial(ctx)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (l *link) Watch(ctx context.Context, from election.Version, events chan<- e
 	}
 	inner, end := context.WithCancel(ctx)
 	defer end()
-	between, ended := make(chan election.Event), make(chan error, 1)
+	between, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- l.Lock.Watch(inner, from, between) }()
 	for {
 		select {

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrNoZone says that a node was read and has no zone label.
@@ -29,7 +29,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 // core/v1 API, such as clientset.CoreV1().RESTClient(). It is one request
 // without retries, bounded by ctx alone.
 //
-// Errors wrap ErrNoZone, election.ErrForbidden where the permission to get the
+// Errors wrap ErrNoZone, locks.ErrForbidden where the permission to get the
 // node is missing, or what the client returned. A caller should go on without
 // a zone after any of them.
 func Lookup(ctx context.Context, core rest.Interface, node string) (string, error) {
@@ -38,7 +38,7 @@ func Lookup(ctx context.Context, core rest.Interface, node string) (string, erro
 	}
 	labels, err := labelsOf(ctx, core, node)
 	if apierrors.IsForbidden(err) {
-		return "", fmt.Errorf("looking up the zone: %w: needs verb \"get\" on node %q (grant it on nodes in a ClusterRole, or set the zone explicitly): %w", election.ErrForbidden, node, err)
+		return "", fmt.Errorf("looking up the zone: %w: needs verb \"get\" on node %q (grant it on nodes in a ClusterRole, or set the zone explicitly): %w", locks.ErrForbidden, node, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)

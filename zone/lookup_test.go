@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func clientOf(t *testing.T, h http.HandlerFunc) rest.Interface {
@@ -74,7 +74,7 @@ func TestAZoneThatCannotBeToldIsAnErrorThatSaysWhy(t *testing.T) {
 	}{
 		"no label":      {answering(200, jsonType, fmt.Sprintf(partial, `"a":"b"`)), wraps(ErrNoZone), `node "n1"`},
 		"empty label":   {answering(200, jsonType, fmt.Sprintf(partial, `"topology.kubernetes.io/zone":""`)), wraps(ErrNoZone), "topology.kubernetes.io/zone"},
-		"no permission": {answering(403, jsonType, fmt.Sprintf(failure, `User jane cannot get nodes`, "Forbidden", 403)), wraps(election.ErrForbidden), `verb "get" on node "n1"`},
+		"no permission": {answering(403, jsonType, fmt.Sprintf(failure, `User jane cannot get nodes`, "Forbidden", 403)), wraps(locks.ErrForbidden), `verb "get" on node "n1"`},
 		"no node":       {answering(404, jsonType, fmt.Sprintf(failure, `nodes n1 not found`, "NotFound", 404)), apierrors.IsNotFound, "not found"},
 		"server error":  {answering(500, jsonType, fmt.Sprintf(failure, `etcd is gone`, "InternalError", 500)), apierrors.IsInternalError, "etcd is gone"},
 		"no JSON":       {answering(200, jsonType, "<html>"), nil, "reading the answer"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Step is how much later than the wanted candidates the less wanted go: a
@@ -114,7 +115,7 @@ type place struct {
 func (o Order) queue(t election.Takeover) []place {
 	var queue []place
 	known := map[string]bool{"": true}
-	for _, p := range append(slices.Clone(t.Peers), election.Peer{Candidate: t.Candidate}) {
+	for _, p := range append(slices.Clone(t.Peers), locks.Peer{Candidate: t.Candidate}) {
 		if !known[p.Identity] && (p.Identity != t.Previous || p.Identity == t.Candidate.Identity) {
 			known[p.Identity] = true
 			queue = append(queue, o.place(p, t))
@@ -126,7 +127,7 @@ func (o Order) queue(t election.Takeover) []place {
 	return queue
 }
 
-func (o Order) place(p election.Peer, t election.Takeover) place {
+func (o Order) place(p locks.Peer, t election.Takeover) place {
 	at := place{identity: p.Identity, hash: hash(p.Identity, t.Lock), evacuated: evacuated(p.Zone, t)}
 	if t.Cause == election.CauseDied && p.Pod != "" && p.Pod == t.PreviousPod {
 		at.hash = 0
@@ -141,7 +142,7 @@ func (o Order) place(p election.Peer, t election.Takeover) place {
 	return at
 }
 
-func hash(identity string, lock election.Description) uint64 {
+func hash(identity string, lock locks.Description) uint64 {
 	sum := sha256.Sum256([]byte(lock.String() + "\x00" + identity))
 	return binary.BigEndian.Uint64(sum[:])
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -23,12 +24,12 @@ const (
 )
 
 // peers are candidates from "identity@zone", with "!" at the end of the unwell.
-func peers(all ...string) []election.Peer {
-	var peers []election.Peer
+func peers(all ...string) []locks.Peer {
+	var peers []locks.Peer
 	for _, text := range all {
 		well, unwell := strings.CutSuffix(text, "!")
 		identity, zone, _ := strings.Cut(well, "@")
-		p := election.Peer{Candidate: election.Candidate{Identity: identity, Zone: zone}}
+		p := locks.Peer{Candidate: locks.Candidate{Identity: identity, Zone: zone}}
 		if unwell {
 			p.Unhealthy = "the disk is full"
 		}
@@ -39,13 +40,13 @@ func peers(all ...string) []election.Peer {
 
 // queue is who goes when, by everybody's own reckoning.
 func queue(o zone.Order, t election.Takeover) string {
-	all := slices.CompactFunc(slices.Clone(t.Peers), func(a, b election.Peer) bool { return a.Identity == b.Identity })
-	all = slices.DeleteFunc(all, func(p election.Peer) bool { return p.Identity == "" })
-	wait := func(p election.Peer) time.Duration {
+	all := slices.CompactFunc(slices.Clone(t.Peers), func(a, b locks.Peer) bool { return a.Identity == b.Identity })
+	all = slices.DeleteFunc(all, func(p locks.Peer) bool { return p.Identity == "" })
+	wait := func(p locks.Peer) time.Duration {
 		t.Candidate = p.Candidate
 		return o.HeadStart(t)
 	}
-	slices.SortFunc(all, func(a, b election.Peer) int { return int(wait(a) - wait(b)) })
+	slices.SortFunc(all, func(a, b locks.Peer) int { return int(wait(a) - wait(b)) })
 	var texts []string
 	for _, p := range all {
 		texts = append(texts, fmt.Sprint(p.Identity, " ", wait(p)))
@@ -85,7 +86,7 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 			want:     "a 0s",
 		},
 		"equals go by their hash, a slot apart": {
-			takeover: election.Takeover{Lock: election.Description{Name: "lock"}, Peers: peers("a@za", "b@zb", "c@", "d@")},
+			takeover: election.Takeover{Lock: locks.Description{Name: "lock"}, Peers: peers("a@za", "b@zb", "c@", "d@")},
 			want:     "c 0s, b 200ms, a 400ms, d 600ms",
 		},
 		"the silent holder's zone is last": {
@@ -155,11 +156,11 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 }
 
 func TestTheLocksOfAProgramAreSpreadOverItsReplicas(t *testing.T) {
-	const locks = 300
+	const many = 300
 	replicas := peers("op-1@za", "op-2@zb", "op-3@zc")
 	first := map[string]int{}
-	for i := range locks {
-		takeover := election.Takeover{Lock: election.Description{Name: fmt.Sprint("lock-", i)}, Peers: replicas}
+	for i := range many {
+		takeover := election.Takeover{Lock: locks.Description{Name: fmt.Sprint("lock-", i)}, Peers: replicas}
 		for _, p := range replicas {
 			takeover.Candidate = p.Candidate
 			if (zone.Order{}).HeadStart(takeover) == 0 {
@@ -168,8 +169,8 @@ func TestTheLocksOfAProgramAreSpreadOverItsReplicas(t *testing.T) {
 		}
 	}
 	for _, p := range replicas {
-		if n := first[p.Identity]; n < locks/4 || n > locks/2 {
-			t.Errorf("%s goes first for %d of %d locks", p.Identity, n, locks)
+		if n := first[p.Identity]; n < many/4 || n > many/2 {
+			t.Errorf("%s goes first for %d of %d locks", p.Identity, n, many)
 		}
 	}
 }
@@ -179,12 +180,12 @@ func TestWhoKnowsNoPeersTakesAllZonesToHaveSome(t *testing.T) {
 	silent := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Evacuated: []string{"ze"}}
 	spread := func(o election.Takeover) time.Duration { return election.Timing{}.Spread(o) }
 	for zone, want := range map[string]time.Duration{"zb": step, "zc": 2 * step, "": 2 * step, "za": 3 * step, "ze": lease - 2*step} {
-		silent.Candidate = election.Candidate{Identity: "me", Zone: zone}
+		silent.Candidate = locks.Candidate{Identity: "me", Zone: zone}
 		if got := o.HeadStart(silent); got != want+spread(silent) {
 			t.Errorf("in zone %q: %v, want %v and its spread", zone, got, want)
 		}
 	}
-	unwished := election.Takeover{Candidate: election.Candidate{Identity: "me", Zone: "za"}}
+	unwished := election.Takeover{Candidate: locks.Candidate{Identity: "me", Zone: "za"}}
 	if got := (zone.Order{}).HeadStart(unwished); got != spread(unwished) {
 		t.Errorf("without any wish: %v", got)
 	}
@@ -239,7 +240,7 @@ func TestWhateverIsKnownEachGoesAtATimeOfItsOwnWithinALease(t *testing.T) {
 		dice := rand.New(rand.NewPCG(seed, 5))
 		o, takeover := guess(dice, 100)
 		most := o.Timing.WithDefaults().LeaseDuration
-		who := map[time.Duration]election.Peer{}
+		who := map[time.Duration]locks.Peer{}
 		known := slices.Clone(takeover.Peers)
 		for i, wait := range waits(dice, o, takeover) {
 			if wait < 0 || wait > most {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -34,7 +36,7 @@ type player struct {
 func try(t *testing.T, p zone.Plan, f func(*trial)) {
 	t.Helper()
 	electiontest.Scenario(t, func(s *electiontest.Stage) {
-		lock := electiontest.NewMemory("lock")
+		lock := memory.New("lock")
 		all := peers("a@za", "b@zb", "c@zc")
 		play := func(i int) player {
 			l := newLink(lock, p.Wish.RoundTrip)
@@ -42,7 +44,7 @@ func try(t *testing.T, p zone.Plan, f func(*trial)) {
 			c := player{s.Seat(election.Config{
 				Lock: l, Timing: p.Timing, Candidate: all[i].Candidate,
 				HeadStart: zone.Order{Timing: p.Timing}.HeadStart,
-				Peers:     func(_ context.Context, tell func([]election.Peer)) { tell(all) },
+				Peers:     func(_ context.Context, tell func([]locks.Peer)) { tell(all) },
 			}), l}
 			c.SetStopTime(p.Wish.Stop)
 			c.Start()

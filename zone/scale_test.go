@@ -16,6 +16,9 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -71,29 +74,29 @@ func (l *load) total(kind string) int { return l.within(kind, 0, 1<<62) }
 // weighed is a lock whose requests are counted. A new connection costs two round
 // trips more.
 type weighed struct {
-	election.Lock
+	locks.Lock
 	load *load
 	trip time.Duration
 	cuts func() (<-chan struct{}, func() error)
 }
 
-func (w weighed) Read(ctx context.Context) (election.Snapshot, error) {
+func (w weighed) Read(ctx context.Context) (locks.Snapshot, error) {
 	w.load.count("read")
-	if _, wants := election.WantsLiveConnection(ctx); wants {
+	if _, wants := locks.WantsLiveConnection(ctx); wants {
 		w.load.count("dial")
 		time.Sleep(2 * w.trip)
 	}
 	return w.Lock.Read(ctx)
 }
 
-func (w weighed) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (w weighed) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if r.Holder != "" && r.Details.Token == 0 {
 		w.load.count("claim")
 	}
 	return w.Lock.Write(ctx, base, r)
 }
 
-func (w weighed) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (w weighed) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	w.load.count("watch")
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -122,8 +125,8 @@ var office = network{trip: 10 * time.Millisecond, watch: 20 * time.Millisecond}
 type multitude struct {
 	*electiontest.Stage
 	load      load
-	lock      *electiontest.Memory
-	links     []*electiontest.Faulty // the leader's is the first
+	lock      *memory.Lock
+	links     []*lockstest.Faulty // the leader's is the first
 	leader    *electiontest.Seat
 	followers []*electiontest.Seat
 	dead      chan struct{} // closed when the leader is proven dead
@@ -137,7 +140,7 @@ type multitude struct {
 var errShutdown = errors.New("the API server shuts down")
 
 func newMultitude(s *electiontest.Stage, e moment, followers int, known bool, net network) *multitude {
-	m := &multitude{Stage: s, lock: electiontest.NewMemory("lock"), dead: make(chan struct{}), cut: make(chan struct{}), net: net}
+	m := &multitude{Stage: s, lock: memory.New("lock"), dead: make(chan struct{}), cut: make(chan struct{}), net: net}
 	m.load.restart()
 	all := peers("leader@za")
 	for i := range followers {
@@ -149,15 +152,15 @@ func newMultitude(s *electiontest.Stage, e moment, followers int, known bool, ne
 			c.Dead = m.proof
 		}
 		if known {
-			c.Peers = func(ctx context.Context, tell func([]election.Peer)) { tell(all); <-ctx.Done() }
+			c.Peers = func(ctx context.Context, tell func([]locks.Peer)) { tell(all); <-ctx.Done() }
 		}
 		if !known && i%2 == 0 {
 			c.HeadStart = nil // what is promised holds for package election alone, too
 		}
-		link := electiontest.NewFaulty(m.lock)
+		link := lockstest.NewFaulty(m.lock)
 		m.links = append(m.links, link)
 		c.Lock = far{weighed{link, &m.load, net.trip, m.cuts}, net.watch}
-		link.Set(electiontest.Fault{Delay: net.trip / 2})
+		link.Set(lockstest.Fault{Delay: net.trip / 2})
 		seat := s.Seat(c)
 		if i == 0 {
 			m.leader = seat
@@ -184,7 +187,7 @@ func (m *multitude) enter() {
 	}
 }
 
-func (m *multitude) proof(ctx context.Context, s election.Suspect) error {
+func (m *multitude) proof(ctx context.Context, s locks.Suspect) error {
 	if s.Details.Holder == "leader" {
 		select {
 		case <-m.dead:
@@ -216,14 +219,14 @@ func (m *multitude) endWatches(why error) {
 }
 
 // strike does the same to all ways to the API, but for the leader's.
-func (m *multitude) strike(f electiontest.Fault) {
+func (m *multitude) strike(f lockstest.Fault) {
 	f.Delay = m.net.trip / 2
 	for _, l := range m.links[1:] {
 		l.Set(f)
 	}
 }
 
-func (m *multitude) silence() { m.links[0].Set(electiontest.Fault{Hang: true}) }
+func (m *multitude) silence() { m.links[0].Set(lockstest.Fault{Hang: true}) }
 
 // clear empties the record as a hand does.
 func (m *multitude) clear() {
@@ -257,17 +260,17 @@ var instants = []moment{
 	{name: "watches end", by: func(m *multitude) { m.endWatches(nil) }, free: -1, lasts: 2 * lease},
 	{name: "outage, refused", free: 3*lease + 2*step, cause: election.CauseExpired, by: func(m *multitude) {
 		m.silence()
-		m.strike(electiontest.Fault{Err: errShutdown})
-		time.AfterFunc(3*lease, func() { m.strike(electiontest.Fault{}) })
+		m.strike(lockstest.Fault{Err: errShutdown})
+		time.AfterFunc(3*lease, func() { m.strike(lockstest.Fault{}) })
 	}},
 	{name: "outage, silent", free: 3*lease + 2*step, cause: election.CauseExpired, by: func(m *multitude) {
 		m.silence()
-		m.strike(electiontest.Fault{Hang: true})
-		time.AfterFunc(3*lease, func() { m.strike(electiontest.Fault{}); m.endWatches(errShutdown) })
+		m.strike(lockstest.Fault{Hang: true})
+		time.AfterFunc(3*lease, func() { m.strike(lockstest.Fault{}); m.endWatches(errShutdown) })
 	}},
 	{name: "expiry, all watches dead", deaf: true, free: lease - step/2, cause: election.CauseExpired, by: func(m *multitude) {
 		m.silence()
-		m.strike(electiontest.Fault{Mute: true})
+		m.strike(lockstest.Fault{Mute: true})
 	}},
 }
 

@@ -18,11 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const evacuateLong = `Moves leadership out of a zone, and keeps it out: a zonal shift.
@@ -273,8 +273,8 @@ func (e *evacuation) all(rows []*row, do func(*row)) {
 // mark notes the zone on a Lease.
 func (e *evacuation) mark(ctx context.Context, r *row) {
 	lease, err := e.looker.change(ctx, r.namespace, r.name, func(lease *coordinationv1.Lease) error {
-		kept := slices.DeleteFunc(inForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), func(o election.Evacuation) bool { return o.Zone == e.zone })
-		text := election.FormatEvacuations(append(kept, election.Evacuation{Zone: e.zone, Until: e.ends}))
+		kept := slices.DeleteFunc(inForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), func(o locks.Evacuation) bool { return o.Zone == e.zone })
+		text := locks.FormatEvacuations(append(kept, locks.Evacuation{Zone: e.zone, Until: e.ends}))
 		if len(text) > record.MaxText {
 			return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
 		}
@@ -396,9 +396,9 @@ func (e *evacuation) restore(ctx context.Context, found []findings) error {
 	if !e.dryRun {
 		e.all(rows, func(r *row) {
 			_, r.failed = e.looker.change(ctx, r.namespace, r.name, func(lease *coordinationv1.Lease) error {
-				all, _ := election.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
-				all = slices.DeleteFunc(all, func(o election.Evacuation) bool { return o.Zone == e.zone })
-				annotate(lease, record.AnnotationEvacuated, election.FormatEvacuations(all))
+				all, _ := locks.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
+				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })
+				annotate(lease, record.AnnotationEvacuated, locks.FormatEvacuations(all))
 				return nil
 			})
 		})

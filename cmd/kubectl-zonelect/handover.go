@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const handoverLong = `Asks the leader of a lock to hand it over: its work stops, and then another
@@ -41,7 +41,7 @@ const handoverExample = `  # Before work on a node
 type handover struct {
 	env     *environment
 	looker  looker
-	to      election.Successor
+	to      locks.Successor
 	wait    bool
 	timeout time.Duration
 }
@@ -135,7 +135,7 @@ func (h *handover) ask(ctx context.Context, f findings) error {
 		return err
 	}
 	m := &move{namespace: f.namespace, name: f.name, from: leader, waits: leader.Identity + " has not answered"}
-	request := election.HandoverRequest{Holder: leader.Identity, Successor: h.to}.String()
+	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.String()
 	if len(request) > record.MaxText {
 		return refused("the identities are too long for a request")
 	}
@@ -200,7 +200,7 @@ func (h *handover) choose(f findings, leader Leader) error {
 	}
 	switch {
 	case len(fit) > 0 && len(unfit) > 0:
-		h.to = election.Successor{Identity: fit[0]}
+		h.to = locks.Successor{Identity: fit[0]}
 	case len(fit) > 0:
 	case len(unfit) > 0:
 		return refused("no successor for lock %s can lead: %s", f.name, strings.Join(unfit, "; "))

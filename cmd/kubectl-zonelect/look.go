@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -42,7 +42,7 @@ func (l looker) one(ctx context.Context, namespace, name string) (findings, erro
 	}
 	f := findings{namespace: namespace, name: name, lease: lease}
 	f.presences, err = presence.List(ctx, l.coordination, namespace, name)
-	if errors.Is(err, election.ErrForbidden) {
+	if errors.Is(err, locks.ErrForbidden) {
 		f.notes, err = append(f.notes, "the candidates are not known: "+l.role.explained(err)), nil
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (l looker) addLegacy(ctx context.Context, f *findings) error {
 			lock, found = endpoints, other
 		}
 	}
-	if errors.Is(err, election.ErrForbidden) {
+	if errors.Is(err, locks.ErrForbidden) {
 		f.notes = append(f.notes, "what stands in the legacy lock's place is not known: "+l.role.explained(err))
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -44,7 +45,7 @@ func (w *world) runs(name string) {
 func (w *world) joins(name, zone string) {
 	w.t.Helper()
 	w.runs(name)
-	candidate := election.Candidate{Identity: name + "_1", Zone: zone}
+	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
 	lock, err := multilock.NewShield(multilock.ShieldConfig{
 		Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
 		Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
@@ -62,7 +63,7 @@ func (w *world) joins(name, zone string) {
 func (w *world) joinsTwin(name, zone string) {
 	w.t.Helper()
 	w.runs(name)
-	candidate := election.Candidate{Identity: name + "_1", Zone: zone}
+	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
 	lock, err := multilock.NewTwin(multilock.TwinConfig{
 		Lease: lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
 		Core:  apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion), Kind: annotation.Endpoints,
@@ -83,7 +84,7 @@ func (w *world) elects(holder string) {
 	})
 }
 
-func (w *world) elect(lock election.Lock, candidate election.Candidate) {
+func (w *world) elect(lock locks.Lock, candidate locks.Candidate) {
 	w.t.Helper()
 	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate, HeadStart: func(election.Takeover) time.Duration { return 0 }})
 	if err != nil {

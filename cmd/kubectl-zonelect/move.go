@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // conflicts is how often a Lease is changed anew because somebody else wrote it
@@ -43,7 +43,7 @@ func (l looker) change(ctx context.Context, namespace, name string, do func(*coo
 		if equality.Semantic.DeepEqual(lease, changed) {
 			return lease, nil
 		}
-		if changed, err = object.Update(ctx, changed); err == nil || !errors.Is(err, election.ErrConflict) || tries == conflicts {
+		if changed, err = object.Update(ctx, changed); err == nil || !errors.Is(err, locks.ErrConflict) || tries == conflicts {
 			return changed, err
 		}
 	}
@@ -195,9 +195,9 @@ func awayFrom(lease *coordinationv1.Lease, now time.Time) []string {
 }
 
 // inForce are the evacuations that are not over.
-func inForce(text string, now time.Time) []election.Evacuation {
-	all, _ := election.ParseEvacuations(text)
-	return slices.DeleteFunc(all, func(e election.Evacuation) bool { return !e.Until.IsZero() && !now.Before(e.Until) })
+func inForce(text string, now time.Time) []locks.Evacuation {
+	all, _ := locks.ParseEvacuations(text)
+	return slices.DeleteFunc(all, func(e locks.Evacuation) bool { return !e.Until.IsZero() && !now.Before(e.Until) })
 }
 
 // unfit says why a candidate should not lead, as far as is known. That its

@@ -23,6 +23,7 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
@@ -46,9 +47,9 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 		w.t.Fatal(err)
 	}
 	e, err := election.New(election.Config{
-		Lock: l, Candidate: election.Candidate{Identity: pod + "_1", Zone: zone},
+		Lock: l, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone},
 		HeadStart: func(election.Takeover) time.Duration { return 0 },
-		Peers: func(ctx context.Context, tell func([]election.Peer)) {
+		Peers: func(ctx context.Context, tell func([]locks.Peer)) {
 			for ctx.Err() == nil {
 				if all, err := presence.List(ctx, client, "ns", lock); err == nil {
 					tell(w.peersOf(all))
@@ -74,10 +75,10 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	return func() { close(broken) }
 }
 
-func (w *world) peersOf(all []presence.Object) []election.Peer {
-	var peers []election.Peer
+func (w *world) peersOf(all []presence.Object) []locks.Peer {
+	var peers []locks.Peer
 	for _, o := range all {
-		peers = append(peers, election.Peer{Candidate: election.Candidate{Identity: o.Identity, Zone: o.Zone}, Unhealthy: w.sick[o.Identity]})
+		peers = append(peers, locks.Peer{Candidate: locks.Candidate{Identity: o.Identity, Zone: o.Zone}, Unhealthy: w.sick[o.Identity]})
 	}
 	return peers
 }

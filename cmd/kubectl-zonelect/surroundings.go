@@ -14,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Gone is the state of a pod, or of a node, that does not exist.
@@ -49,7 +49,7 @@ func (l looker) addSurroundings(ctx context.Context, f *findings) error {
 		{l.addZones, "which zones have nodes is not known"},
 	} {
 		err := part.read(ctx, f)
-		if err != nil && !errors.Is(err, election.ErrForbidden) {
+		if err != nil && !errors.Is(err, locks.ErrForbidden) {
 			return err
 		}
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // warner says what about a lock may become trouble.
@@ -139,7 +139,7 @@ func zonesOf(all []Candidate) []string {
 
 // evacuations takes in which zones people want leadership out of.
 func (w *warner) evacuations(text string) {
-	all, err := election.ParseEvacuations(text)
+	all, err := locks.ParseEvacuations(text)
 	if err != nil {
 		w.warn("the annotation zonelect.dev/evacuated cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

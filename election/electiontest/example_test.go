@@ -11,22 +11,25 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // In the test of a lock of your own. The laws include how it fails.
 func ExampleRunSuite() {
 	var t *testing.T // that of TestMyLock
-	electiontest.RunSuite(t, electiontest.Suite{
-		New: func(t *testing.T) election.Lock { return electiontest.NewMemory(t.Name()) }, // your lock
+	lockstest.RunSuite(t, lockstest.Suite{
+		New: func(t *testing.T) locks.Lock { return memory.New(t.Name()) }, // your lock
 	})
 }
 
 // Two candidates lead in turn, and the history says whether that was lawful.
 func ExampleHistory() {
-	lock := electiontest.NewMemory("my-operator")
+	lock := memory.New("my-operator")
 	var history electiontest.History
 	for _, identity := range []string{"first", "second"} {
-		elector, err := election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: identity}})
+		elector, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: identity}})
 		if err != nil {
 			panic(err)
 		}
@@ -48,9 +51,9 @@ func ExampleHistory() {
 }
 
 func ExampleFaulty() {
-	lock := electiontest.NewFaulty(electiontest.NewMemory("my-operator"))
-	lock.Set(electiontest.Fault{Err: election.ErrForbidden})
+	lock := lockstest.NewFaulty(memory.New("my-operator"))
+	lock.Set(lockstest.Fault{Err: locks.ErrForbidden})
 	_, err := lock.Read(context.Background())
-	fmt.Println(errors.Is(err, election.ErrForbidden), lock.Calls("read"))
+	fmt.Println(errors.Is(err, locks.ErrForbidden), lock.Calls("read"))
 	// Output: true 1
 }

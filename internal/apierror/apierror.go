@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // The verbs of the API, as RBAC calls them.
@@ -109,7 +109,7 @@ func (o Object) Explain(verb string, err error) error {
 	}
 	status := answer.Status()
 	e.hint, e.kind = o.judge(verb, status, err)
-	if lacks := lacking(verb, status); lacks != "" && errors.Is(e.kind, election.ErrForbidden) {
+	if lacks := lacking(verb, status); lacks != "" && errors.Is(e.kind, locks.ErrForbidden) {
 		e.lacks = Missing{lacks, o.Namespace, o.Resource}
 	}
 	if status.Code == 0 {
@@ -128,18 +128,18 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	case http.StatusNotFound:
 		return o.judgeNotFound(status)
 	case http.StatusConflict:
-		return "", election.ErrConflict
+		return "", locks.ErrConflict
 	case http.StatusTooManyRequests:
 		return fmt.Sprintf("the server sheds load: a FlowSchema of its own keeps this %s out of that", o.Kind), nil
 	}
 	if verb == Patch && status.Code == http.StatusUnprocessableEntity {
-		return "", election.ErrConflict // a test of the patch failed
+		return "", locks.ErrConflict // a test of the patch failed
 	}
 	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
-		return "", election.ErrVersionExpired
+		return "", locks.ErrVersionExpired
 	}
 	if verb == Watch && tooLarge(status) {
-		return "the server does not know that version: it lags behind, or was restored from a backup", election.ErrVersionExpired
+		return "the server does not know that version: it lags behind, or was restored from a backup", locks.ErrVersionExpired
 	}
 	return "", nil
 }
@@ -155,13 +155,13 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 	case hasCause(status, corev1.NamespaceTerminatingCause):
 		return fmt.Sprintf("namespace %q is being deleted", o.Namespace), nil
 	case strings.Contains(status.Message, " cannot impersonate "):
-		return "the client's configuration says to impersonate somebody", election.ErrForbidden
+		return "the client's configuration says to impersonate somebody", locks.ErrForbidden
 	case lacking(verb, status) == "":
-		return "refused by an admission rule (a quota, a policy, a webhook)", election.ErrForbidden
+		return "refused by an admission rule (a quota, a policy, a webhook)", locks.ErrForbidden
 	case strings.Contains(status.Message, ownerRefs):
-		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), election.ErrForbidden
+		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), locks.ErrForbidden
 	default:
-		return o.missing(verb), election.ErrForbidden
+		return o.missing(verb), locks.ErrForbidden
 	}
 }
 
@@ -194,11 +194,11 @@ func (o Object) judgeNotFound(status metav1.Status) (hint string, kind error) {
 	case o.Namespace != "" && isAbout(status, "namespaces", o.Namespace):
 		return fmt.Sprintf("namespace %q does not exist: create it, or set another", o.Namespace), nil
 	case isAbout(status, o.Resource.Name, o.Name):
-		return fmt.Sprintf("the %s does not exist", o.Kind), election.ErrConflict
+		return fmt.Sprintf("the %s does not exist", o.Kind), locks.ErrConflict
 	case o.Since != "":
-		return fmt.Sprintf("the server does not serve %s of %s: it is older than Kubernetes %s, has that API switched off, or is at another address", o.Resource.Name, o.GroupVersion(), o.Since), election.ErrNoAPI
+		return fmt.Sprintf("the server does not serve %s of %s: it is older than Kubernetes %s, has that API switched off, or is at another address", o.Resource.Name, o.GroupVersion(), o.Since), locks.ErrNoAPI
 	default:
-		return fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?", o.Resource.Name, o.GroupVersion()), election.ErrNoAPI
+		return fmt.Sprintf("the server does not serve %s of %s: is it a Kubernetes API server, and is its address right?", o.Resource.Name, o.GroupVersion()), locks.ErrNoAPI
 	}
 }
 

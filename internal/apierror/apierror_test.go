@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func TestErrorsNameTheObjectAndWhatToDo(t *testing.T) {
@@ -27,14 +27,14 @@ func TestErrorsNameTheObjectAndWhatToDo(t *testing.T) {
 		kind   error
 		says   string
 	}{
-		"a permission in a namespace": {Object{ConfigMaps, "ns", "lock"}, missing, election.ErrForbidden, `configmap ns/lock: update: needs verb "update" on configmaps in namespace "ns" (grant it in a Role `},
-		"a permission without one":    {Object{Nodes, "", "n1"}, missing, election.ErrForbidden, `node n1: update: needs verb "update" on nodes (grant it in a ClusterRole `},
-		"a permission for all":        {Object{Pods, "ns", ""}, missing, election.ErrForbidden, `pods in namespace ns: update: `},
-		"a permission to own":         {Object{Leases, "ns", "lock"}, apierrors.NewForbidden(about, "lock", errors.New("cannot set an ownerRef on a resource you can't delete: , <nil>")), election.ErrForbidden, `needs verb "delete" on leases`},
-		"a group":                     {Object{Leases, "ns", "lock"}, missing, election.ErrForbidden, `lease ns/lock: update: needs verb "update" on leases.coordination.k8s.io`},
-		"an object that is not there": {Object{ConfigMaps, "ns", "lock"}, apierrors.NewNotFound(about, "lock"), election.ErrConflict, "the ConfigMap does not exist"},
-		"an API that is not there":    {Object{Endpoints, "ns", "lock"}, &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404}}, election.ErrNoAPI, "the server does not serve endpoints of v1"},
-		"a conflict":                  {Object{ConfigMaps, "ns", "lock"}, apierrors.NewConflict(about, "lock", errors.New("changed")), election.ErrConflict, "configmap ns/lock: update: "},
+		"a permission in a namespace": {Object{ConfigMaps, "ns", "lock"}, missing, locks.ErrForbidden, `configmap ns/lock: update: needs verb "update" on configmaps in namespace "ns" (grant it in a Role `},
+		"a permission without one":    {Object{Nodes, "", "n1"}, missing, locks.ErrForbidden, `node n1: update: needs verb "update" on nodes (grant it in a ClusterRole `},
+		"a permission for all":        {Object{Pods, "ns", ""}, missing, locks.ErrForbidden, `pods in namespace ns: update: `},
+		"a permission to own":         {Object{Leases, "ns", "lock"}, apierrors.NewForbidden(about, "lock", errors.New("cannot set an ownerRef on a resource you can't delete: , <nil>")), locks.ErrForbidden, `needs verb "delete" on leases`},
+		"a group":                     {Object{Leases, "ns", "lock"}, missing, locks.ErrForbidden, `lease ns/lock: update: needs verb "update" on leases.coordination.k8s.io`},
+		"an object that is not there": {Object{ConfigMaps, "ns", "lock"}, apierrors.NewNotFound(about, "lock"), locks.ErrConflict, "the ConfigMap does not exist"},
+		"an API that is not there":    {Object{Endpoints, "ns", "lock"}, &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404}}, locks.ErrNoAPI, "the server does not serve endpoints of v1"},
+		"a conflict":                  {Object{ConfigMaps, "ns", "lock"}, apierrors.NewConflict(about, "lock", errors.New("changed")), locks.ErrConflict, "configmap ns/lock: update: "},
 		"no answer":                   {Object{ConfigMaps, "ns", "lock"}, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF, "configmap ns/lock: update: unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,14 +35,21 @@ const (
 	presence   = internal + "/presence"
 	record     = internal + "/record"
 	sleep      = internal + "/sleep"
-	locks      = module + "/locks"
+	locks      = module + "/locks" // the contract alone, not what is below it
+	memory     = locks + "/memory"
+	lease      = locks + "/lease"
+	annotation = locks + "/annotation"
+	ownerref   = locks + "/ownerref"
+	multilock  = locks + "/multilock"
 	zone       = module + "/zone"
 	migrate    = module + "/migrate"
 	operator   = module + "/operator"
 )
 
 // row says what the packages at and below a directory may import besides the
-// standard library. Each entry stands for itself and for what is below it.
+// standard library. Each entry stands for itself and for what is below it, except
+// for locks. No package imports a test kit: a program that uses it would contain
+// package testing.
 type row struct {
 	allowed []string
 	denied  []string            // wins over allowed
@@ -50,29 +57,35 @@ type row struct {
 }
 
 // onTheAPI is the row of a lock on one kind of object.
-var onTheAPI = row{allowed: []string{election, kubernetes, apierror, rawapi, record, logr, backoff}}
+var onTheAPI = row{allowed: []string{locks, kubernetes, apierror, rawapi, record, logr, backoff}}
+
+// testKits may import testing, and each other.
+var testKits = []string{election + "/electiontest", locks + "/lockstest", apitest}
 
 // house is the table of docs/design.md. The row with the longest directory
 // counts; a package without one fails.
 var house = map[string]row{
-	"election":              {allowed: []string{sleep, otel, backoff, logr}},
-	"election/electiontest": {allowed: []string{election}},
+	"locks":                 {},
+	"locks/memory":          {allowed: []string{locks}},
+	"locks/lockstest":       {allowed: []string{locks}},
 	"locks/lease":           onTheAPI,
 	"locks/ownerref":        {allowed: append([]string{presence}, onTheAPI.allowed...)},
 	"locks/annotation":      onTheAPI,
-	"locks/multilock":       {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, sleep, logr, backoff}},
-	"migrate":               {allowed: []string{election, locks, kubernetes, apierror, rawapi, record, presence, sleep, logr}},
+	"locks/multilock":       {allowed: append([]string{election, lease, annotation, ownerref, presence, sleep}, onTheAPI.allowed...)},
+	"election":              {allowed: []string{locks, sleep, otel, backoff, logr}},
+	"election/electiontest": {allowed: []string{election, locks, memory}},
+	"migrate":               {allowed: append([]string{annotation, ownerref, multilock, presence, sleep}, onTheAPI.allowed...)},
 	"zone": {
-		allowed: []string{election},
+		allowed: []string{election, locks},
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
-	"operator":          {allowed: []string{election, locks, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}, denied: []string{apitest}},
-	"internal/presence": {allowed: []string{election, kubernetes, apierror, rawapi, record, backoff}},
-	"internal/proof":    {allowed: []string{election, kubernetes, apierror, rawapi, logr, backoff}},
+	"operator":          {allowed: []string{election, locks, memory, lease, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}},
+	"internal/presence": {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
+	"internal/proof":    {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal/apitest":  {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {
-		allowed: []string{election, internal, kubernetes, otel, backoff, logr},
-		denied:  []string{operator, locks, zone, migrate, apitest},
+		allowed: []string{election, locks, internal, kubernetes, otel, backoff, logr},
+		denied:  []string{operator, zone, migrate},
 	},
 }
 
@@ -153,6 +166,10 @@ func check(file string, imports []string) []string {
 	var complaints []string
 	for _, imported := range imports {
 		switch {
+		case covers([]string{"testing"}, imported) || covers(testKits, imported):
+			if !covers(testKits, module+"/"+dir) {
+				complaints = append(complaints, fmt.Sprintf("%s: imports %s, which only tests and test kits may", file, imported))
+			}
 		case isStandard(imported):
 		case !covers(allowed, imported), covers(r.denied, imported):
 			complaints = append(complaints, fmt.Sprintf("%s: imports %s, which its layer may not", file, imported))
@@ -163,8 +180,8 @@ func check(file string, imports []string) []string {
 
 // rowOf returns the row of the longest directory that holds dir.
 func rowOf(dir string) (row, bool) {
-	for ; dir != "."; dir = path.Dir(dir) {
-		if r, found := house[dir]; found {
+	for at := dir; at != "."; at = path.Dir(at) {
+		if r, found := house[at]; found && (at != "locks" || at == dir) {
 			return r, true
 		}
 	}
@@ -180,7 +197,7 @@ func isStandard(imported string) bool {
 
 func covers(prefixes []string, imported string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool {
-		return imported == prefix || strings.HasPrefix(imported, prefix+"/")
+		return imported == prefix || prefix != locks && strings.HasPrefix(imported, prefix+"/")
 	})
 }
 
@@ -196,8 +213,17 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"election/judge.go", locks + "/lease", false},
 		{"election/judge.go", "go.opentelemetry.io/otelish", false},
 		{"election/judge.go", "C", false},
-		{"election/electiontest/suite.go", election, true},
-		{"election/electiontest/suite.go", logr, false},
+		{"election/judge.go", locks, true},
+		{"election/judge.go", locks + "/memory", false},
+		{"election/judge.go", "testing", false},
+		{"election/electiontest/stage.go", election, true},
+		{"election/electiontest/stage.go", "testing/synctest", true},
+		{"election/electiontest/stage.go", locks + "/lockstest", true},
+		{"election/electiontest/stage.go", logr, false},
+		{"locks/record.go", election, false},
+		{"locks/lockstest/suite.go", "testing", true},
+		{"locks/lockstest/suite.go", locks, true},
+		{"locks/lease/lock.go", election, false},
 		{"locks/lease/lock.go", "k8s.io/client-go/rest", true},
 		{"locks/lease/lock.go", record, true},
 		{"locks/ownerref/lock.go", rawapi, true},
@@ -226,6 +252,8 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"internal/proof/proof.go", locks + "/lease", false},
 		{"internal/rawapi/rawapi.go", apitest, false},
 		{"operator/self.go", apitest, false},
+		{"operator/self.go", election + "/electiontest", false},
+		{"operator/self.go", "testing", false},
 		{"newcomer/new.go", "time", false},
 		{"root.go", "time", false},
 	} {

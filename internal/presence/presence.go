@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Pod is the pod that a presence belongs to.
@@ -70,8 +70,8 @@ func Ensure(ctx context.Context, client rest.Interface, namespace string, o Obje
 	}
 	object := rawapi.New[coordinationv1.Lease](client, name)
 	var lease *coordinationv1.Lease
-	err := election.ErrConflict
-	for i := 0; i < attempts && errors.Is(err, election.ErrConflict); i++ {
+	err := locks.ErrConflict
+	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {
 		lease, err = ensure(ctx, object, o)
 	}
 	if err != nil {

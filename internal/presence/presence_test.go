@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const all = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
@@ -193,7 +193,7 @@ func TestARaceIsRunAgain(t *testing.T) {
 			changed := objectOf("a")
 			changed.Waiting = "nothing"
 			_, err := Ensure(t.Context(), client, "ns", changed)
-			if errors.Is(err, election.ErrConflict) != tc.fails || !tc.fails && err != nil || races > attempts {
+			if errors.Is(err, locks.ErrConflict) != tc.fails || !tc.fails && err != nil || races > attempts {
 				t.Errorf("after %d races: %v", races, err)
 			}
 		})
@@ -242,13 +242,13 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 			return 0, nil
 		}
 		_, err := Ensure(t.Context(), client, "ns", o)
-		if want := fmt.Sprintf(`needs verb %q on leases.coordination.k8s.io in namespace "ns"`, verb); err == nil || !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf(`needs verb %q on leases.coordination.k8s.io in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
 	server, client, _ := newServer(t)
 	server.Before = apitest.Forbidden
-	if _, err := List(t.Context(), client, "ns", "lock"); !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on leases`) {
+	if _, err := List(t.Context(), client, "ns", "lock"); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on leases`) {
 		t.Errorf("list: %v", err)
 	}
 }

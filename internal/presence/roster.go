@@ -16,10 +16,10 @@ import (
 	kubewatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // most is how many presences of others a [Roster] keeps: who may create a Lease can
@@ -92,7 +92,7 @@ func (r *Roster) Follow(ctx context.Context, notOlder uint64, each func(all []Ob
 		r.number = 0
 		return nil
 	}
-	if errors.Is(err, election.ErrVersionExpired) {
+	if errors.Is(err, locks.ErrVersionExpired) {
 		r.number = 0
 	}
 	if err != nil {
@@ -172,16 +172,16 @@ func (r *Roster) sorted() []Object {
 }
 
 // Peers returns the candidates that presences tell of: one for each identity.
-func Peers(all []Object) []election.Peer {
-	var peers []election.Peer
+func Peers(all []Object) []locks.Peer {
+	var peers []locks.Peer
 	met := map[string]bool{"": true}
 	for _, o := range all {
 		if met[o.Identity] {
 			continue
 		}
 		met[o.Identity] = true
-		peers = append(peers, election.Peer{
-			Candidate: election.Candidate{Identity: o.Identity, Zone: o.Zone, Node: o.Node, Pod: o.Pod.Name + "/" + string(o.Pod.UID)},
+		peers = append(peers, locks.Peer{
+			Candidate: locks.Candidate{Identity: o.Identity, Zone: o.Zone, Node: o.Node, Pod: o.Pod.Name + "/" + string(o.Pod.UID)},
 			Unhealthy: o.Unhealthy,
 		})
 	}

@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // follow keeps what a roster tells last, until the returned function ends it.
@@ -112,7 +112,7 @@ func TestARosterThatMissedSomethingListsAgain(t *testing.T) {
 			return 0, nil
 		}
 		for range 2 {
-			if err := roster.Follow(t.Context(), 0, func([]Object, uint64) {}); !errors.Is(err, election.ErrVersionExpired) {
+			if err := roster.Follow(t.Context(), 0, func([]Object, uint64) {}); !errors.Is(err, locks.ErrVersionExpired) {
 				t.Errorf("it ended with %v", err)
 			}
 		}
@@ -132,7 +132,7 @@ func TestAMissingPermissionToFollowIsNamed(t *testing.T) {
 			return 0, nil
 		}
 		err := NewRoster(client, "ns", "lock", Pod{}).Follow(t.Context(), 0, func([]Object, uint64) {})
-		if !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "ns"`) {
+		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "ns"`) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
@@ -147,19 +147,19 @@ func TestGarbageIsNobody(t *testing.T) {
 		change(lease)
 		return *lease
 	}
-	good := election.Peer{Candidate: election.Candidate{Identity: "a_1", Zone: "z1", Node: "n1", Pod: "a/uid-a"}}
+	good := locks.Peer{Candidate: locks.Candidate{Identity: "a_1", Zone: "z1", Node: "n1", Pod: "a/uid-a"}}
 	zoneless, ill := good, good
 	zoneless.Zone, ill.Unhealthy = "", "no disk"
 	for name, tc := range map[string]struct {
 		change func(*coordinationv1.Lease)
-		want   []election.Peer
+		want   []locks.Peer
 	}{
-		"as it was made":           {func(*coordinationv1.Lease) {}, []election.Peer{good}},
-		"unhealthy":                {func(l *coordinationv1.Lease) { l.Annotations[annotationHealth] = "no disk" }, []election.Peer{ill}},
-		"a zone of kilobytes":      {func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationZone] = long }, []election.Peer{zoneless}},
+		"as it was made":           {func(*coordinationv1.Lease) {}, []locks.Peer{good}},
+		"unhealthy":                {func(l *coordinationv1.Lease) { l.Annotations[annotationHealth] = "no disk" }, []locks.Peer{ill}},
+		"a zone of kilobytes":      {func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationZone] = long }, []locks.Peer{zoneless}},
 		"an identity of kilobytes": {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &long }, nil},
 		"no identity":              {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
-		"no annotations":           {func(l *coordinationv1.Lease) { l.Annotations = nil }, []election.Peer{{Candidate: election.Candidate{Identity: "a_1", Pod: "a/uid-a"}}}},
+		"no annotations":           {func(l *coordinationv1.Lease) { l.Annotations = nil }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Pod: "a/uid-a"}}}},
 		"no owner":                 {func(l *coordinationv1.Lease) { l.OwnerReferences = nil }, nil},
 		"a name of its own":        {func(l *coordinationv1.Lease) { l.Name = "mine" }, nil},
 		"another lock's":           {func(l *coordinationv1.Lease) { l.Labels[Label] = "another" }, nil},

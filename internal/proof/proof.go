@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Config says who wants proof, and of whom.
@@ -80,7 +80,7 @@ func New(c Config) *Witness {
 }
 
 // Marks is for election.Config. It takes the seat, if it is free.
-func (w *Witness) Marks() election.Marks {
+func (w *Witness) Marks() locks.ProcessID {
 	select {
 	case w.writes <- struct{}{}:
 	default:
@@ -88,7 +88,7 @@ func (w *Witness) Marks() election.Marks {
 	place, _ := w.sit()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return election.Marks{Seat: place, ContainerID: w.containerID}
+	return locks.ProcessID{Seat: place, ContainerID: w.containerID}
 }
 
 // sit takes the seat, unless this Witness has it. It returns where it is, once
@@ -107,7 +107,7 @@ func (w *Witness) sit() (taken, here string) {
 }
 
 // Dead is for election.Config.
-func (w *Witness) Dead(ctx context.Context, holder election.Suspect) error {
+func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 	d := holder.Details
 	if _, here := w.sit(); here != "" && d.Seat == here && d.Pod == w.config.PodName+"/"+w.config.PodUID {
 		return w.awaitSeat(ctx, holder)
@@ -125,7 +125,7 @@ func (w *Witness) Dead(ctx context.Context, holder election.Suspect) error {
 }
 
 // awaitSeat waits until this process has the very seat that the holder had.
-func (w *Witness) awaitSeat(ctx context.Context, holder election.Suspect) error {
+func (w *Witness) awaitSeat(ctx context.Context, holder locks.Suspect) error {
 	again := time.NewTicker(seatRetry)
 	defer again.Stop()
 	for {
@@ -146,7 +146,7 @@ func (w *Witness) awaitSeat(ctx context.Context, holder election.Suspect) error 
 }
 
 // awaitReport watches a pod until the report is there.
-func (w *Witness) awaitReport(ctx context.Context, name string, holder election.Suspect, there func(*corev1.Pod) bool) error {
+func (w *Witness) awaitReport(ctx context.Context, name string, holder locks.Suspect, there func(*corev1.Pod) bool) error {
 	return w.retry(ctx, 0, "that another leader's container has ended cannot be seen here: its lease must run out", func() error {
 		for {
 			began := time.Now()
@@ -175,7 +175,7 @@ func (w *Witness) awaitReport(ctx context.Context, name string, holder election.
 	})
 }
 
-func (w *Witness) proven(holder election.Suspect, how string) {
+func (w *Witness) proven(holder locks.Suspect, how string) {
 	w.config.Logger.Info("the leader is dead", "lock", w.config.Lock, "holder", holder.Details.Holder, "proof", how)
 }
 
@@ -227,7 +227,7 @@ func (w *Witness) retry(ctx context.Context, limit time.Duration, what string, t
 		backoff.WithInitialInterval(retryFirst), backoff.WithMaxInterval(retryMost), backoff.WithMaxElapsedTime(limit))
 	err := backoff.Retry(func() error {
 		err := try()
-		if errors.Is(err, election.ErrForbidden) || errors.Is(err, election.ErrNoAPI) {
+		if errors.Is(err, locks.ErrForbidden) || errors.Is(err, locks.ErrNoAPI) {
 			return backoff.Permanent(err)
 		}
 		return err

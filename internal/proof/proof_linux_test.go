@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // bench is where witnesses are heard, in a bubble.
@@ -62,7 +62,7 @@ func (b *bench) report(uid, id string, state corev1.ContainerState) {
 
 // ask asks w whether a holder is dead. It returns a function that tells what the
 // answer is by now, once all is quiet.
-func (b *bench) ask(w *Witness, holder election.Suspect) func() (answer error, answered bool) {
+func (b *bench) ask(w *Witness, holder locks.Suspect) func() (answer error, answered bool) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	answers := make(chan error, 1)
 	go func() { answers <- w.Dead(ctx, holder) }()
@@ -79,8 +79,8 @@ func (b *bench) ask(w *Witness, holder election.Suspect) func() (answer error, a
 	}
 }
 
-func suspect(pod string, marks election.Marks) election.Suspect {
-	return election.Suspect{Details: election.Details{Holder: "holder", Pod: pod, Marks: marks}, Acquired: at(10), Early: true}
+func suspect(pod string, marks locks.ProcessID) locks.Suspect {
+	return locks.Suspect{Details: locks.Details{Holder: "holder", Pod: pod, ProcessID: marks}, Acquired: at(10), Early: true}
 }
 
 func (b *bench) want(what string, ask func() (error, bool), err error, answered bool) {
@@ -108,10 +108,10 @@ func TestWhoGetsTheSeatOfTheHolderHasProof(t *testing.T) {
 		if free.Marks().Seat != marks.Seat {
 			t.Error("it does not note the seat that it has")
 		}
-		for what, holder := range map[string]election.Suspect{
+		for what, holder := range map[string]locks.Suspect{
 			"another pod":               suspect("op/"+uid, marks),
-			"another boot or namespace": suspect("op/"+free.config.PodUID, election.Marks{Seat: marks.Seat + "1"}),
-			"no seat":                   suspect("op/"+free.config.PodUID, election.Marks{}),
+			"another boot or namespace": suspect("op/"+free.config.PodUID, locks.ProcessID{Seat: marks.Seat + "1"}),
+			"no seat":                   suspect("op/"+free.config.PodUID, locks.ProcessID{}),
 			"no pod":                    suspect("", marks),
 		} {
 			b.want(what, b.ask(free, holder), errUnknown, true)
@@ -126,7 +126,7 @@ func TestWhoGetsTheSeatOfTheHolderHasProof(t *testing.T) {
 func TestWhoSeesTheReportOfTheHoldersEndHasProof(t *testing.T) {
 	heard(t, func(b *bench) {
 		b.report("u", "c2", running(9))
-		ask := b.ask(b.witness("other", rand.Text()), suspect("op/u", election.Marks{ContainerID: "c2"}))
+		ask := b.ask(b.witness("other", rand.Text()), suspect("op/u", locks.ProcessID{ContainerID: "c2"}))
 		time.Sleep(time.Hour) // watches end meanwhile
 		b.want("it runs", ask, nil, false)
 		b.report("u", "c1", ended("c1", 20))
@@ -144,11 +144,11 @@ func TestWhoSeesTheReportOfTheHoldersEndHasProof(t *testing.T) {
 func TestWhatProvesNothingIsNotAskedFor(t *testing.T) {
 	heard(t, func(b *bench) {
 		w := b.witness("other", rand.Text())
-		late := suspect("op/u", election.Marks{ContainerID: "c2"})
+		late := suspect("op/u", locks.ProcessID{ContainerID: "c2"})
 		late.Early = false
 		b.want("others go first", b.ask(w, late), errLate, true)
-		b.want("no container ID", b.ask(w, suspect("op/u", election.Marks{})), errUnknown, true)
-		b.want("no UID", b.ask(w, suspect("op/", election.Marks{ContainerID: "c2"})), errUnknown, true)
+		b.want("no container ID", b.ask(w, suspect("op/u", locks.ProcessID{})), errUnknown, true)
+		b.want("no UID", b.ask(w, suspect("op/", locks.ProcessID{ContainerID: "c2"})), errUnknown, true)
 		if len(b.requests) > 0 {
 			t.Errorf("it asked the server: %q", b.requests)
 		}
@@ -159,7 +159,7 @@ func TestAPodThatIsGoneOrAnotherProvesNothing(t *testing.T) {
 	heard(t, func(b *bench) {
 		w := b.witness("other", rand.Text())
 		b.report("namesake", "c2", ended("c2", 20))
-		ask := b.ask(w, suspect("op/u", election.Marks{ContainerID: "c2"}))
+		ask := b.ask(w, suspect("op/u", locks.ProcessID{ContainerID: "c2"}))
 		b.want("it has another UID", ask, nil, false)
 		b.server.Delete("/api/v1/namespaces/ns/pods/op")
 		b.want("it is gone", ask, errGone, true)
@@ -171,7 +171,7 @@ func TestAMissingPermissionIsToldOnce(t *testing.T) {
 		b.refuse = true
 		w := b.witness("op", rand.Text())
 		for _, id := range []string{"c1", "c2"} {
-			b.want("it is forbidden", b.ask(w, suspect("op/u", election.Marks{ContainerID: id})), election.ErrForbidden, true)
+			b.want("it is forbidden", b.ask(w, suspect("op/u", locks.ProcessID{ContainerID: id})), locks.ErrForbidden, true)
 		}
 		w.Marks()
 		w.Attend(b.t.Context())

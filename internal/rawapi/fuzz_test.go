@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // answers gives every request the same answer.
@@ -75,7 +75,7 @@ func FuzzGet(f *testing.F) {
 		if leaseName.Absent(err) && !named {
 			t.Errorf("%d %q is read as the Lease's absence", code, body)
 		}
-		if errors.Is(err, election.ErrConflict) && code/100 == 2 && !strings.Contains(body, "40") {
+		if errors.Is(err, locks.ErrConflict) && code/100 == 2 && !strings.Contains(body, "40") {
 			t.Errorf("%d %q is read as a conflict", code, body)
 		}
 		if len(err.Error()) > 8<<10 {

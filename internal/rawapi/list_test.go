@@ -11,10 +11,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // TestAListIsLiveAndComplete: a list at a resourceVersion may come from a
@@ -40,7 +40,7 @@ func TestAListIsLiveAndComplete(t *testing.T) {
 		t.Errorf("asked for %s", query)
 	}
 	server.Before = apitest.Forbidden
-	if _, err = rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", ""); !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
+	if _, err = rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", ""); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
 		t.Errorf("got %v", err)
 	}
 }

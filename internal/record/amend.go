@@ -8,7 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Operation is one step of a JSON patch (RFC 6902).
@@ -22,7 +22,7 @@ type Operation struct {
 // its resourceVersion, and that the server refuses unless the record is before.
 // A request to hand over may have come since: it stays. The two may differ in
 // RenewTime and Details.
-func Amend(before, after election.Record) []Operation {
+func Amend(before, after locks.Record) []Operation {
 	was := Write(&coordinationv1.Lease{}, before)
 	patch := []Operation{
 		{"test", "/spec/holderIdentity", *was.Spec.HolderIdentity},
@@ -35,7 +35,7 @@ func Amend(before, after election.Record) []Operation {
 	return append(patch, Operation{"replace", "/spec/renewTime", Write(nil, after).Spec.RenewTime})
 }
 
-func amendDetails(before, after election.Details) (patch []Operation) {
+func amendDetails(before, after locks.Details) (patch []Operation) {
 	now := fields(&after)
 	for i, f := range fields(&before) {
 		path := "/metadata/annotations/" + strings.ReplaceAll(f.key, "/", "~1")

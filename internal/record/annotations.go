@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
-// The annotations that hold election.Details.
+// The annotations that hold locks.Details.
 const (
 	AnnotationHolder    = "zonelect.dev/holder"
 	AnnotationReleased  = "zonelect.dev/released"
@@ -35,7 +35,7 @@ const (
 	AnnotationWaits    = "zonelect.dev/waits"
 )
 
-// AnnotationEvacuated holds election.Record.Evacuated.
+// AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated"
 
 // MaxText is the length in bytes above which a text in the details is taken
@@ -48,12 +48,12 @@ type field struct {
 	key      string
 	text     *string
 	number   *uint64
-	handover *election.Handover
+	handover *locks.Handover
 }
 
 // fields lists every annotation of d. Reading and writing both walk this list,
 // so that neither can forget one.
-func fields(d *election.Details) []field {
+func fields(d *locks.Details) []field {
 	return []field{
 		{key: AnnotationHolder, text: &d.Holder},
 		{key: AnnotationReleased, number: &d.Released},
@@ -108,7 +108,7 @@ func (f field) encode() string {
 }
 
 // formatHandover returns nothing where nobody is named.
-func formatHandover(h election.Handover) string {
+func formatHandover(h locks.Handover) string {
 	if h.To == "" {
 		return ""
 	}
@@ -116,17 +116,17 @@ func formatHandover(h election.Handover) string {
 }
 
 // parseHandover returns what formatHandover has written.
-func parseHandover(s string) election.Handover {
+func parseHandover(s string) locks.Handover {
 	at := strings.LastIndexByte(s, ' ')
 	if at <= 0 || at > MaxText {
-		return election.Handover{}
+		return locks.Handover{}
 	}
 	const most = uint64(math.MaxInt64 / time.Millisecond)
 	milliseconds := parseNumber(s[at+1:])
 	if milliseconds == 0 || milliseconds > most {
-		return election.Handover{}
+		return locks.Handover{}
 	}
-	return election.Handover{To: s[:at], Precedence: time.Duration(milliseconds) * time.Millisecond}
+	return locks.Handover{To: s[:at], Precedence: time.Duration(milliseconds) * time.Millisecond}
 }
 
 // parseNumber returns zero for anything but the canonical decimal form, so
@@ -141,8 +141,8 @@ func parseNumber(s string) uint64 {
 
 // ReadDetails returns the details that stand in an object's annotations. It
 // never fails: what makes no sense reads as absent.
-func ReadDetails(annotations map[string]string) election.Details {
-	var d election.Details
+func ReadDetails(annotations map[string]string) locks.Details {
+	var d locks.Details
 	for _, f := range fields(&d) {
 		f.decode(annotations[f.key])
 	}
@@ -151,7 +151,7 @@ func ReadDetails(annotations map[string]string) election.Details {
 
 // WriteDetails sets or deletes our annotations in place and returns the map,
 // which it makes if there is none and one is needed.
-func WriteDetails(annotations map[string]string, d election.Details) map[string]string {
+func WriteDetails(annotations map[string]string, d locks.Details) map[string]string {
 	for _, f := range fields(&d) {
 		value := f.encode()
 		if value == "" {

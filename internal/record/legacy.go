@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // AnnotationLegacy names the legacy lock that is moved to a Lease, as
@@ -67,4 +67,4 @@ func ParseLegacy(text string) Legacy {
 }
 
 // LegacyOf returns the legacy lock that the Lease of a version names.
-func LegacyOf(v election.Version) Legacy { return ReadLegacy(leaseOf(v).Annotations) }
+func LegacyOf(v locks.Version) Legacy { return ReadLegacy(leaseOf(v).Annotations) }

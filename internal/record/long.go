@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // LongWarning warns of a lease that blocks a lock for long after a crash, once
@@ -21,7 +21,7 @@ type LongWarning struct {
 
 // See warns of d if it is above [MaxDuration] and was not warned of just
 // before.
-func (w *LongWarning) See(log logr.Logger, lock election.Description, d time.Duration) {
+func (w *LongWarning) See(log logr.Logger, lock locks.Description, d time.Duration) {
 	if d <= MaxDuration || w.warned.Swap(int64(d)) == int64(d) {
 		return
 	}

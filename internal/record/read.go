@@ -12,7 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // MaxDuration is the longest lease duration that is plausible. A longer one is
@@ -23,12 +23,12 @@ const MaxDuration = time.Hour
 // Snapshot returns what stands in lease, at its version. The snapshot keeps
 // the lease itself as its opaque version: the caller must not change it
 // afterwards. A nil lease gives the zero Snapshot, which does not exist.
-func Snapshot(lease *coordinationv1.Lease) election.Snapshot {
+func Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	if lease == nil {
-		return election.Snapshot{}
+		return locks.Snapshot{}
 	}
-	return election.Snapshot{
-		Version: election.Version{
+	return locks.Snapshot{
+		Version: locks.Version{
 			Number: Number(lease.ResourceVersion),
 			UID:    string(lease.UID),
 			Opaque: lease,
@@ -39,8 +39,8 @@ func Snapshot(lease *coordinationv1.Lease) election.Snapshot {
 
 // Gone returns the snapshot of a record that was deleted at the given
 // resourceVersion: it does not exist, but its place in the order is known.
-func Gone(resourceVersion string) election.Snapshot {
-	return election.Snapshot{Version: election.Version{Number: Number(resourceVersion)}}
+func Gone(resourceVersion string) locks.Snapshot {
+	return locks.Snapshot{Version: locks.Version{Number: Number(resourceVersion)}}
 }
 
 // Number returns a resourceVersion as a number, which orders the versions of
@@ -51,9 +51,9 @@ func Number(resourceVersion string) uint64 { return parseNumber(resourceVersion)
 // Read returns the record that stands in lease. It never fails: an absent or
 // senseless value reads as zero, but see the package comment for two values
 // that are kept whatever they are.
-func Read(lease *coordinationv1.Lease) election.Record {
+func Read(lease *coordinationv1.Lease) locks.Record {
 	spec := lease.Spec
-	return election.Record{
+	return locks.Record{
 		Holder:        Identity(value(spec.HolderIdentity)),
 		LeaseDuration: time.Duration(max(0, value(spec.LeaseDurationSeconds))) * time.Second,
 		AcquireTime:   value(spec.AcquireTime).Time,

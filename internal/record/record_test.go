@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 var (
@@ -24,27 +24,27 @@ var (
 	renewed  = acquired.Add(2*time.Second + 3*time.Microsecond)
 )
 
-func held() election.Record {
-	return election.Record{
+func held() locks.Record {
+	return locks.Record{
 		Holder: "pod-1_12345678_ab", LeaseDuration: 15 * time.Second,
 		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
-		Details: election.Details{
+		Details: locks.Details{
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
 			Pod: "pod-1/12345678-1234", Container: "manager", Nonce: "n", Trace: "00-aa-bb-01",
-			Marks:   election.Marks{Seat: "boot/net", ContainerID: "containerd://c1"},
-			Request: `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
+			ProcessID: locks.ProcessID{Seat: "boot/net", ContainerID: "containerd://c1"},
+			Request:   `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
 		},
 	}
 }
 
-func released() election.Record {
-	return election.Record{
+func released() locks.Record {
+	return locks.Record{
 		LeaseDuration: time.Second, AcquireTime: renewed, RenewTime: renewed, Transitions: 7,
-		Details: election.Details{Released: 4711, Token: 4711, Handover: election.Handover{To: "pod 2", Precedence: 4 * time.Second}},
+		Details: locks.Details{Released: 4711, Token: 4711, Handover: locks.Handover{To: "pod 2", Precedence: 4 * time.Second}},
 	}
 }
 
-func asClientGo(r election.Record) coordinationv1.LeaseSpec {
+func asClientGo(r locks.Record) coordinationv1.LeaseSpec {
 	return resourcelock.LeaderElectionRecordToLeaseSpec(&resourcelock.LeaderElectionRecord{
 		HolderIdentity:       r.Holder,
 		LeaseDurationSeconds: int(r.LeaseDuration / time.Second),
@@ -65,12 +65,12 @@ func mustJSON(t *testing.T, v any) string {
 
 func TestSpecIsByteForByteWhatClientGoWrites(t *testing.T) {
 	for name, tc := range map[string]struct {
-		record election.Record
+		record locks.Record
 		golden string
 	}{
 		"held":     {held(), `{"holderIdentity":"pod-1_12345678_ab","leaseDurationSeconds":15,"acquireTime":"2026-07-01T08:00:00.123456Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
 		"released": {released(), `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2026-07-01T08:00:02.123459Z","renewTime":"2026-07-01T08:00:02.123459Z","leaseTransitions":7}`},
-		"no times": {election.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaseTransitions":0}`},
+		"no times": {locks.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaseTransitions":0}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := mustJSON(t, Write(nil, tc.record).Spec)
@@ -85,7 +85,7 @@ func TestSpecIsByteForByteWhatClientGoWrites(t *testing.T) {
 }
 
 func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
-	for name, r := range map[string]election.Record{"held": held(), "released": released()} {
+	for name, r := range map[string]locks.Record{"held": held(), "released": released()} {
 		t.Run(name, func(t *testing.T) {
 			var lease coordinationv1.Lease
 			if err := json.Unmarshal([]byte(mustJSON(t, Write(nil, r))), &lease); err != nil {
@@ -143,7 +143,7 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 
 func TestARecordWithoutDetailsLeavesNoAnnotation(t *testing.T) {
 	r := held()
-	r.Details = election.Details{}
+	r.Details = locks.Details{}
 	if got := Write(nil, r).Annotations; got != nil {
 		t.Errorf("annotations %v, want none", got)
 	}
@@ -168,7 +168,7 @@ func TestGarbageReadsAsAbsent(t *testing.T) {
 		"nobody to hand over": annotated(AnnotationHandover, " 4000"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Read(lease); got != (election.Record{}) {
+			if got := Read(lease); got != (locks.Record{}) {
 				t.Errorf("read %+v, want nothing", got)
 			}
 		})
@@ -202,7 +202,7 @@ func TestSnapshotCarriesTheVersion(t *testing.T) {
 	if s.Version.Number != 42 || s.Version.UID != "u1" || s.Version.Opaque != any(lease) || !s.Version.Exists() {
 		t.Errorf("version %+v", s.Version)
 	}
-	if s := Snapshot(nil); s.Version.Exists() || s != (election.Snapshot{}) {
+	if s := Snapshot(nil); s.Version.Exists() || s != (locks.Snapshot{}) {
 		t.Errorf("snapshot of nothing: %+v", s)
 	}
 	if s := Gone("43"); s.Version.Exists() || s.Version.Number != 43 {
@@ -214,15 +214,15 @@ func TestSnapshotCarriesTheVersion(t *testing.T) {
 }
 
 func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
-	for name, change := range map[string]func(*election.Record){
-		"fraction of a second": func(r *election.Record) { r.LeaseDuration = 1900 * time.Millisecond },
-		"no duration":          func(r *election.Record) { r.LeaseDuration = 0 },
-		"negative duration":    func(r *election.Record) { r.LeaseDuration = -time.Second },
-		"duration too long":    func(r *election.Record) { r.LeaseDuration = (math.MaxInt32 + 1) * time.Second },
-		"negative transitions": func(r *election.Record) { r.Transitions = -1 },
-		"huge identity":        func(r *election.Record) { r.Holder = strings.Repeat("x", MaxText+1) },
-		"huge successor":       func(r *election.Record) { r.Details.Handover.To = strings.Repeat("x", MaxText+1) },
-		"huge zone":            func(r *election.Record) { r.Details.Zone = strings.Repeat("x", MaxText+1) },
+	for name, change := range map[string]func(*locks.Record){
+		"fraction of a second": func(r *locks.Record) { r.LeaseDuration = 1900 * time.Millisecond },
+		"no duration":          func(r *locks.Record) { r.LeaseDuration = 0 },
+		"negative duration":    func(r *locks.Record) { r.LeaseDuration = -time.Second },
+		"duration too long":    func(r *locks.Record) { r.LeaseDuration = (math.MaxInt32 + 1) * time.Second },
+		"negative transitions": func(r *locks.Record) { r.Transitions = -1 },
+		"huge identity":        func(r *locks.Record) { r.Holder = strings.Repeat("x", MaxText+1) },
+		"huge successor":       func(r *locks.Record) { r.Details.Handover.To = strings.Repeat("x", MaxText+1) },
+		"huge zone":            func(r *locks.Record) { r.Details.Zone = strings.Repeat("x", MaxText+1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := held()
@@ -232,7 +232,7 @@ func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
 			}
 		})
 	}
-	for name, r := range map[string]election.Record{"held": held(), "released": released()} {
+	for name, r := range map[string]locks.Record{"held": held(), "released": released()} {
 		if err := Check(r); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // The annotations that hold a [Stage].
@@ -58,14 +58,14 @@ func ReadStage(annotations map[string]string) Stage {
 
 // StageOf returns the stage that stands on the Lease of a version, or the zero
 // Stage if that does not exist.
-func StageOf(v election.Version) Stage { return ReadStage(leaseOf(v).Annotations) }
+func StageOf(v locks.Version) Stage { return ReadStage(leaseOf(v).Annotations) }
 
 // HolderOf returns who holds the Lease of a version; empty if nobody does, or
 // if it does not exist.
-func HolderOf(v election.Version) string { return Identity(value(leaseOf(v).Spec.HolderIdentity)) }
+func HolderOf(v locks.Version) string { return Identity(value(leaseOf(v).Spec.HolderIdentity)) }
 
 // leaseOf returns the Lease of a version, or an empty one.
-func leaseOf(v election.Version) *coordinationv1.Lease {
+func leaseOf(v locks.Version) *coordinationv1.Lease {
 	if lease, ok := v.Opaque.(*coordinationv1.Lease); ok && lease != nil {
 		return lease
 	}

@@ -12,7 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrUnwritable is wrapped by every error of [Check].
@@ -23,7 +23,7 @@ var ErrUnwritable = errors.New("a lock cannot hold this record")
 // none; whatever else base holds is kept. base itself is not changed. A nil
 // base counts as an empty object. Call [Check] first: what a Lease cannot hold
 // is cut.
-func Write(base *coordinationv1.Lease, r election.Record) *coordinationv1.Lease {
+func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	lease := base.DeepCopy()
 	if lease == nil {
 		lease = &coordinationv1.Lease{}
@@ -44,7 +44,7 @@ func Write(base *coordinationv1.Lease, r election.Record) *coordinationv1.Lease 
 // Check returns nil if a lock can hold r without loss, or an error that wraps
 // [ErrUnwritable] and says what does not fit. Publishing a duration that
 // was cut would give two leaders, so nothing is rounded.
-func Check(r election.Record) error {
+func Check(r locks.Record) error {
 	var errs []error
 	if s := r.LeaseDuration / time.Second; r.LeaseDuration%time.Second != 0 || s < 1 || s > math.MaxInt32 {
 		errs = append(errs, fmt.Errorf("%w: its lease duration %v is not from 1s to %ds in whole seconds", ErrUnwritable, r.LeaseDuration, math.MaxInt32))

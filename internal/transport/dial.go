@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/client-go/transport"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // dialer opens connections for an http.Transport.
@@ -42,7 +42,7 @@ func (d *dialer) get(ctx context.Context, key lineKey, lane int32) (net.Conn, er
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
 		ctx = request // http.Transport dials on when that has ended
 	}
-	since, _ := election.WantsLiveConnection(ctx)
+	since, _ := locks.WantsLiveConnection(ctx)
 	conn, err := d.line(key).get(ctx, since)
 	if err != nil {
 		return nil, explain(err, key.addr)

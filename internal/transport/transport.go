@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // idleTimeout closes connections before a firewall on the way forgets them.
@@ -148,8 +148,8 @@ const (
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, lane := req.Context(), p.lane.Load()
 	watches := req.URL.Query().Get("watch") == "true"
-	since, wants := election.WantsLiveConnection(ctx)
-	amends := election.WantsOneConnection(ctx)
+	since, wants := locks.WantsLiveConnection(ctx)
+	amends := locks.WantsOneConnection(ctx)
 	overtakes := wants && !watches && !amends && !p.open.lives(lane, since)
 	switch {
 	case amends:

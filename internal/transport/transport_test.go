@@ -19,7 +19,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
@@ -91,7 +91,7 @@ func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
 	s := serve(t, true, 0, peer)
 	tr := mustNew(t, s.config(), calm())
 	first := mustGet(t, t.Context(), tr, s.URL)
-	fresh := mustGet(t, election.WithFreshConnection(t.Context()), tr, s.URL)
+	fresh := mustGet(t, locks.WithFreshConnection(t.Context()), tr, s.URL)
 	if fresh == first {
 		t.Errorf("%s served the request that wanted a fresh connection", first)
 	}
@@ -112,8 +112,8 @@ func TestOnlyAmendmentsShareAConnection(t *testing.T) {
 		want   string
 	}{
 		{http.MethodPatch, t.Context(), "HTTP/1.1"},
-		{http.MethodPatch, election.WithOneConnection(t.Context()), "HTTP/2.0"},
-		{http.MethodPatch, election.WithFreshConnection(t.Context()), "HTTP/1.1"},
+		{http.MethodPatch, locks.WithOneConnection(t.Context()), "HTTP/2.0"},
+		{http.MethodPatch, locks.WithFreshConnection(t.Context()), "HTTP/1.1"},
 		{http.MethodPut, t.Context(), "HTTP/1.1"},
 	} {
 		if got, err := send(test.ctx, tr, test.method, s.URL); err != nil || got != test.want {
@@ -218,8 +218,8 @@ func TestALiveConnectionServesARequestThatWantsOne(t *testing.T) {
 	}()
 	<-arrived
 	began := time.Now()
-	second := mustGet(t, election.WithLiveConnection(t.Context(), began), tr, s.URL)
-	if third := mustGet(t, election.WithLiveConnection(t.Context(), began), tr, s.URL); third != second || second == first {
+	second := mustGet(t, locks.WithLiveConnection(t.Context(), began), tr, s.URL)
+	if third := mustGet(t, locks.WithLiveConnection(t.Context(), began), tr, s.URL); third != second || second == first {
 		t.Errorf("the requests came from %s, %s and %s", first, second, third)
 	}
 	select {
@@ -359,7 +359,7 @@ func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
 		slow <- body
 	}()
 	<-begin
-	ctx, cancel := context.WithCancel(election.WithFreshConnection(t.Context()))
+	ctx, cancel := context.WithCancel(locks.WithFreshConnection(t.Context()))
 	defer cancel()
 	go func() { _, _ = get(ctx, tr, s.URL+"/hang") }()
 	<-dials

@@ -6,21 +6,21 @@ package annotation
 import (
 	"testing"
 
-	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 func TestAnAnnotationHoldsTheLawsOfEveryLock(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {
-		servers := map[election.Lock]*apitest.Server{}
-		electiontest.RunSuite(t, electiontest.Suite{
-			New: func(t *testing.T) election.Lock {
+		servers := map[locks.Lock]*apitest.Server{}
+		lockstest.RunSuite(t, lockstest.Suite{
+			New: func(t *testing.T) locks.Lock {
 				l, server := newLock(t, kind)
 				servers[l] = server
 				return l
 			},
-			Delete: func(_ *testing.T, l election.Lock) { servers[l].Delete(pathOf(kind)) },
+			Delete: func(_ *testing.T, l locks.Lock) { servers[l].Delete(pathOf(kind)) },
 		})
 	})
 }

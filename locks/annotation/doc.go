@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package annotation is an election.Lock on the lock that client-go had before
+// Package annotation is an locks.Lock on the lock that client-go had before
 // Leases: a record in JSON in the annotation
 // control-plane.alpha.kubernetes.io/leader of a ConfigMap or an Endpoints
 // object. Legacy electors (client-go's ConfigMapLock and EndpointsLock up to

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Kind is what kind of object holds the annotation, as client-go named the
@@ -48,7 +48,7 @@ type Config struct {
 	Logger logr.Logger
 }
 
-// Lock is an election.Lock on the annotation of one object. It keeps nothing of
+// Lock is an locks.Lock on the annotation of one object. It keeps nothing of
 // what it read. All methods are safe for concurrent use.
 type Lock struct {
 	config Config
@@ -57,7 +57,7 @@ type Lock struct {
 	long   record.LongWarning
 }
 
-var _ election.Lock = (*Lock)(nil)
+var _ locks.Lock = (*Lock)(nil)
 
 // New returns the Lock that c describes, or an error that lists what is wrong
 // with c. It does no I/O.
@@ -74,8 +74,8 @@ func New(c Config) (*Lock, error) {
 }
 
 // Describe says what object this is. It does no I/O.
-func (l *Lock) Describe() election.Description {
-	return election.Description{Kind: l.name.Kind, Namespace: l.name.Namespace, Name: l.name.Name}
+func (l *Lock) Describe() locks.Description {
+	return locks.Description{Kind: l.name.Kind, Namespace: l.name.Namespace, Name: l.name.Name}
 }
 
 // CloseConnections closes every connection at once, together with the requests
@@ -91,13 +91,13 @@ func (l *Lock) CloseConnections() {
 // Read gets the object with one linearizable request. One that does not exist
 // gives the zero Snapshot and no error; one without record exists, and has no
 // holder. See [ErrNoRecord] and [ErrOtherLock] for what cannot be a lock.
-func (l *Lock) Read(ctx context.Context) (election.Snapshot, error) {
+func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	object, err := l.store.get(ctx)
 	if l.name.Absent(err) {
-		return election.Snapshot{}, nil
+		return locks.Snapshot{}, nil
 	}
 	if err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	s, err := l.snapshot(object)
 	return s, l.name.Explain(apierror.Get, err)
@@ -106,12 +106,12 @@ func (l *Lock) Read(ctx context.Context) (election.Snapshot, error) {
 // Write puts r on the object if that is still at base (UID and
 // resourceVersion), or creates the object where base does not exist. base must
 // come from a Lock on the same object. A record that the annotations cannot
-// hold without loss is refused before anything is sent; see election.Lock for
+// hold without loss is refused before anything is sent; see locks.Lock for
 // the other errors.
-func (l *Lock) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	object, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error { return write(object, r) })
 	if err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	s, err := l.snapshot(object)
 	return s, l.name.Explain(apierror.Update, err)
@@ -119,7 +119,7 @@ func (l *Lock) Write(ctx context.Context, base election.Version, r election.Reco
 
 // Clear takes the record off the object, for good, if that is still at base,
 // which must exist. The object stays, with all else that it has.
-func (l *Lock) Clear(ctx context.Context, base election.Version) error {
+func (l *Lock) Clear(ctx context.Context, base locks.Version) error {
 	if !base.Exists() {
 		return l.name.Explain(apierror.Update, errors.New("it does not exist"))
 	}
@@ -127,11 +127,11 @@ func (l *Lock) Clear(ctx context.Context, base election.Version) error {
 	return err
 }
 
-// Watch sends what happens to the object after from, as election.Lock says. It
+// Watch sends what happens to the object after from, as locks.Lock says. It
 // is one request, which ends by itself after five to ten minutes, also if the
 // server has fallen silent. It runs in the caller's goroutine and starts none.
 // It ends with an error where Read would give one.
-func (l *Lock) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	return l.store.watch(ctx, from.Number, func(ctx context.Context, kind watch.EventType, object metav1.Object) error {
 		event, err := l.event(kind, object)
 		if err != nil {
@@ -147,27 +147,27 @@ func (l *Lock) Watch(ctx context.Context, from election.Version, events chan<- e
 }
 
 // event translates one event.
-func (l *Lock) event(kind watch.EventType, object metav1.Object) (election.Event, error) {
+func (l *Lock) event(kind watch.EventType, object metav1.Object) (locks.Event, error) {
 	switch kind {
 	case watch.Deleted:
-		return election.Event{Snapshot: record.Gone(object.GetResourceVersion())}, nil
+		return locks.Event{Snapshot: record.Gone(object.GetResourceVersion())}, nil
 	case watch.Bookmark:
-		return election.Event{Snapshot: record.Gone(object.GetResourceVersion()), Bookmark: true}, nil
+		return locks.Event{Snapshot: record.Gone(object.GetResourceVersion()), Bookmark: true}, nil
 	default:
 		s, err := l.snapshot(object)
-		return election.Event{Snapshot: s}, err
+		return locks.Event{Snapshot: s}, err
 	}
 }
 
 // snapshot is what stands on object.
-func (l *Lock) snapshot(object metav1.Object) (election.Snapshot, error) {
+func (l *Lock) snapshot(object metav1.Object) (locks.Snapshot, error) {
 	r, err := read(object)
 	if err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	l.long.See(l.config.Logger, l.Describe(), r.LeaseDuration)
-	return election.Snapshot{
-		Version: election.Version{
+	return locks.Snapshot{
+		Version: locks.Version{
 			Number: record.Number(object.GetResourceVersion()),
 			UID:    string(object.GetUID()),
 			Opaque: object,

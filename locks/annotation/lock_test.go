@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 )
 
 type object = apitest.Object
@@ -44,7 +44,7 @@ func newLock(t *testing.T, kind Kind) (*Lock, *apitest.Server) {
 	return mustNew(t, kind, server), server
 }
 
-func mustWrite(t *testing.T, l *Lock, base election.Version, r election.Record) election.Snapshot {
+func mustWrite(t *testing.T, l *Lock, base locks.Version, r locks.Record) locks.Snapshot {
 	t.Helper()
 	s, err := l.Write(t.Context(), base, r)
 	if err != nil {
@@ -53,7 +53,7 @@ func mustWrite(t *testing.T, l *Lock, base election.Version, r election.Record) 
 	return s
 }
 
-func mustRead(t *testing.T, l *Lock) election.Snapshot {
+func mustRead(t *testing.T, l *Lock) locks.Snapshot {
 	t.Helper()
 	s, err := l.Read(t.Context())
 	if err != nil {
@@ -113,7 +113,7 @@ func TestAnObjectWithoutRecordIsAFreeLockAndWhatIsOnItIsKept(t *testing.T) {
 		l, server := newLock(t, kind)
 		server.Objects[pathOf(kind)] = others(kind)
 		free := mustRead(t, l)
-		if !free.Version.Exists() || free.Record != (election.Record{}) || free.Version.UID != "u1" || free.Version.Number != 50 {
+		if !free.Version.Exists() || free.Record != (locks.Record{}) || free.Version.UID != "u1" || free.Version.Number != 50 {
 			t.Fatalf("read %+v, want a free lock", free)
 		}
 		mustWrite(t, l, free.Version, held())
@@ -137,19 +137,19 @@ func TestAnObjectWithoutRecordIsAFreeLockAndWhatIsOnItIsKept(t *testing.T) {
 func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {
 		l, server := newLock(t, kind)
-		if err := l.Clear(t.Context(), election.Version{}); err == nil {
+		if err := l.Clear(t.Context(), locks.Version{}); err == nil {
 			t.Error("an object that does not exist was cleared")
 		}
 		server.Objects[pathOf(kind)] = others(kind)
 		old := mustWrite(t, l, mustRead(t, l).Version, held())
 		now := mustWrite(t, l, old.Version, released())
-		if err := l.Clear(t.Context(), old.Version); !errors.Is(err, election.ErrConflict) || mustRead(t, l).Record != now.Record {
+		if err := l.Clear(t.Context(), old.Version); !errors.Is(err, locks.ErrConflict) || mustRead(t, l).Record != now.Record {
 			t.Errorf("what was read before the last write was cleared, with %v", err)
 		}
 		if err := l.Clear(t.Context(), now.Version); err != nil {
 			t.Fatal(err)
 		}
-		if free := mustRead(t, l); !free.Version.Exists() || free.Record != (election.Record{}) {
+		if free := mustRead(t, l); !free.Version.Exists() || free.Record != (locks.Record{}) {
 			t.Errorf("then it reads %+v", free)
 		}
 		server.Mu.Lock()
@@ -166,7 +166,7 @@ func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 func TestALegacyElectorAndThisLockTakeTurns(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {
 		l, server := newLock(t, kind)
-		mustWrite(t, l, election.Version{}, held())
+		mustWrite(t, l, locks.Version{}, held())
 		server.Change(pathOf(kind), func(o object) {
 			annotationsOf(o)[AnnotationRecord] = `{"holderIdentity":"legacy","leaseDurationSeconds":15,"acquireTime":"2026-07-01T09:00:00Z","renewTime":"2026-07-01T09:00:02Z","leaderTransitions":8}`
 		})
@@ -175,7 +175,7 @@ func TestALegacyElectorAndThisLockTakeTurns(t *testing.T) {
 			t.Errorf("read %+v", r)
 		}
 		ours := held()
-		ours.Holder, ours.Details = "b", election.Details{Holder: "b"}
+		ours.Holder, ours.Details = "b", locks.Details{Holder: "b"}
 		if s := mustWrite(t, l, theirs.Version, ours); !same(s.Record, ours) {
 			t.Errorf("\n got %+v\nwant %+v", s.Record, ours)
 		}
@@ -203,7 +203,7 @@ func TestWhatIsNoLockOfThisKindIsNeitherReadNorWatched(t *testing.T) {
 			if err := watchOnce(t, l); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), " ns/lock: watch: ") {
 				t.Errorf("%s: watch: %v", name, err)
 			}
-			if _, err := l.Write(t.Context(), election.Version{}, held()); !errors.Is(err, election.ErrConflict) {
+			if _, err := l.Write(t.Context(), locks.Version{}, held()); !errors.Is(err, locks.ErrConflict) {
 				t.Errorf("%s: write: %v", name, err)
 			}
 			if got := apitest.Clone(server.Objects[pathOf(kind)]); !reflect.DeepEqual(got, o) {
@@ -216,8 +216,8 @@ func TestWhatIsNoLockOfThisKindIsNeitherReadNorWatched(t *testing.T) {
 // watchOnce watches until the first event and returns how that ended.
 func watchOnce(t *testing.T, l *Lock) error {
 	ctx, cancel := context.WithCancel(t.Context())
-	events, ended := make(chan election.Event), make(chan error)
-	go func() { ended <- l.Watch(ctx, election.Version{}, events) }()
+	events, ended := make(chan locks.Event), make(chan error)
+	go func() { ended <- l.Watch(ctx, locks.Version{}, events) }()
 	defer cancel()
 	select {
 	case <-events:
@@ -231,19 +231,19 @@ func watchOnce(t *testing.T, l *Lock) error {
 func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 	l := mustNew(t, ConfigMaps, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }))
 	endpoints, _ := newLock(t, Endpoints)
-	foreign := mustWrite(t, endpoints, election.Version{}, held()).Version
+	foreign := mustWrite(t, endpoints, locks.Version{}, held()).Version
 	cut := held()
 	cut.LeaseDuration = 1900 * time.Millisecond
 	for name, tc := range map[string]struct {
-		base   election.Version
-		record election.Record
+		base   locks.Version
+		record locks.Record
 	}{
 		"a version of another kind": {foreign, held()},
-		"another lock's version":    {election.Version{Number: 1, Opaque: "x"}, held()},
-		"one without UID":           {election.Version{Number: 1, Opaque: annotated()}, held()},
-		"a record that is cut":      {election.Version{}, cut},
+		"another lock's version":    {locks.Version{Number: 1, Opaque: "x"}, held()},
+		"one without UID":           {locks.Version{Number: 1, Opaque: annotated()}, held()},
+		"a record that is cut":      {locks.Version{}, cut},
 	} {
-		if _, err := l.Write(t.Context(), tc.base, tc.record); err == nil || errors.Is(err, election.ErrConflict) {
+		if _, err := l.Write(t.Context(), tc.base, tc.record); err == nil || errors.Is(err, locks.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -259,11 +259,11 @@ func TestErrorsNameTheObjectAndTheSentinel(t *testing.T) {
 		l := mustNew(t, kind, refusing(string(kind)))
 		for verb, call := range map[string]func(context.Context) error{
 			"get":    func(ctx context.Context) error { _, err := l.Read(ctx); return err },
-			"create": func(ctx context.Context) error { _, err := l.Write(ctx, election.Version{}, held()); return err },
-			"watch":  func(ctx context.Context) error { return l.Watch(ctx, election.Version{}, nil) },
+			"create": func(ctx context.Context) error { _, err := l.Write(ctx, locks.Version{}, held()); return err },
+			"watch":  func(ctx context.Context) error { return l.Watch(ctx, locks.Version{}, nil) },
 		} {
 			err := call(t.Context())
-			if !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on `+string(kind)+` in namespace "ns"`) {
+			if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "`+verb+`" on `+string(kind)+` in namespace "ns"`) {
 				t.Errorf("%s: %v", verb, err)
 			}
 		}
@@ -282,7 +282,7 @@ func TestALongDurationIsHonoredAndWarnedOf(t *testing.T) {
 	}
 	r := held()
 	r.LeaseDuration = 2 * time.Hour
-	if s := mustWrite(t, l, election.Version{}, r); s.Record.LeaseDuration != r.LeaseDuration || len(warnings) != 1 {
+	if s := mustWrite(t, l, locks.Version{}, r); s.Record.LeaseDuration != r.LeaseDuration || len(warnings) != 1 {
 		t.Errorf("duration %v, warnings %q", s.Record.LeaseDuration, warnings)
 	}
 }

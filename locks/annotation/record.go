@@ -12,8 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // AnnotationRecord is the annotation that holds the record.
@@ -44,16 +44,16 @@ type wire struct {
 
 // read returns the record that stands on an object. Without the annotation it
 // is empty but for the details.
-func read(object metav1.Object) (election.Record, error) {
+func read(object metav1.Object) (locks.Record, error) {
 	annotations := object.GetAnnotations()
-	r := election.Record{Details: record.ReadDetails(annotations)}
+	r := locks.Record{Details: record.ReadDetails(annotations)}
 	value, found := annotations[AnnotationRecord]
 	if !found {
 		return r, otherLock(object)
 	}
 	var w wire
 	if err := json.Unmarshal([]byte(value), &w); err != nil {
-		return election.Record{}, fmt.Errorf("%w: nobody can take the lock until it is mended; remove the annotation if no leader is alive: %w", ErrNoRecord, err)
+		return locks.Record{}, fmt.Errorf("%w: nobody can take the lock until it is mended; remove the annotation if no leader is alive: %w", ErrNoRecord, err)
 	}
 	r.Holder = record.Identity(w.HolderIdentity)
 	r.LeaseDuration = time.Duration(min(max(0, w.LeaseDurationSeconds), math.MaxInt64/int64(time.Second))) * time.Second
@@ -91,7 +91,7 @@ func otherLock(object metav1.Object) error {
 
 // write puts r on an object in place of the record there, and keeps the rest.
 // It returns an error if the annotations cannot hold r without loss.
-func write(object metav1.Object, r election.Record) error {
+func write(object metav1.Object, r locks.Record) error {
 	if err := check(r); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func write(object metav1.Object, r election.Record) error {
 // strip takes the record off an object, with all that goes with it, and keeps
 // the rest.
 func strip(object metav1.Object) {
-	annotations := record.WriteDetails(object.GetAnnotations(), election.Details{})
+	annotations := record.WriteDetails(object.GetAnnotations(), locks.Details{})
 	for _, key := range []string{AnnotationRecord, AnnotationAcquired, AnnotationRenewed} {
 		delete(annotations, key)
 	}
@@ -135,7 +135,7 @@ func annotate(annotations map[string]string, key string, t time.Time) {
 }
 
 // check returns nil if the annotations can hold r without loss.
-func check(r election.Record) error {
+func check(r locks.Record) error {
 	errs := []error{record.Check(r)}
 	for what, t := range map[string]time.Time{"acquire": r.AcquireTime, "renew": r.RenewTime} {
 		if year := t.UTC().Year(); year < 0 || year > 9999 {

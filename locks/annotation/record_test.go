@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 var (
@@ -24,23 +24,23 @@ var (
 	renewed  = acquired.Add(2*time.Second + 3*time.Microsecond)
 )
 
-func held() election.Record {
-	return election.Record{
+func held() locks.Record {
+	return locks.Record{
 		Holder: "pod-1_12345678_ab", LeaseDuration: 15 * time.Second,
 		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
-		Details: election.Details{Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1", Pod: "pod-1/12345678-1234"},
+		Details: locks.Details{Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1", Pod: "pod-1/12345678-1234"},
 	}
 }
 
-func released() election.Record {
-	return election.Record{
+func released() locks.Record {
+	return locks.Record{
 		LeaseDuration: time.Second, AcquireTime: renewed, RenewTime: renewed, Transitions: 7,
-		Details: election.Details{Holder: "a", Released: 4711, Token: 4711},
+		Details: locks.Details{Holder: "a", Released: 4711, Token: 4711},
 	}
 }
 
 // written returns an object with r on it.
-func written(t *testing.T, r election.Record) *corev1.ConfigMap {
+func written(t *testing.T, r locks.Record) *corev1.ConfigMap {
 	t.Helper()
 	object := &corev1.ConfigMap{}
 	if err := write(object, r); err != nil {
@@ -58,7 +58,7 @@ func annotated(pairs ...string) *corev1.ConfigMap {
 	return object
 }
 
-func mustReadRecord(t *testing.T, object metav1.Object) election.Record {
+func mustReadRecord(t *testing.T, object metav1.Object) locks.Record {
 	t.Helper()
 	r, err := read(object)
 	if err != nil {
@@ -68,7 +68,7 @@ func mustReadRecord(t *testing.T, object metav1.Object) election.Record {
 }
 
 // same compares by value; times may differ in their location.
-func same(a, b election.Record) bool {
+func same(a, b locks.Record) bool {
 	times := a.AcquireTime.Equal(b.AcquireTime) && a.RenewTime.Equal(b.RenewTime)
 	a.AcquireTime, a.RenewTime, b.AcquireTime, b.RenewTime = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	return times && a == b
@@ -76,13 +76,13 @@ func same(a, b election.Record) bool {
 
 func TestTheRecordIsByteForByteWhatClientGoWrote(t *testing.T) {
 	for name, tc := range map[string]struct {
-		record election.Record
+		record locks.Record
 		golden string
 	}{
 		"held":      {held(), `{"holderIdentity":"pod-1_12345678_ab","leaseDurationSeconds":15,"acquireTime":"2026-07-01T08:00:00Z","renewTime":"2026-07-01T08:00:02Z","leaderTransitions":7}`},
 		"released":  {released(), `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2026-07-01T08:00:02Z","renewTime":"2026-07-01T08:00:02Z","leaderTransitions":7}`},
-		"no times":  {election.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
-		"odd signs": {election.Record{Holder: `<a>&"b"`, LeaseDuration: time.Second}, `{"holderIdentity":"\u003ca\u003e\u0026\"b\"","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
+		"no times":  {locks.Record{Holder: "a", LeaseDuration: time.Second}, `{"holderIdentity":"a","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
+		"odd signs": {locks.Record{Holder: `<a>&"b"`, LeaseDuration: time.Second}, `{"holderIdentity":"\u003ca\u003e\u0026\"b\"","leaseDurationSeconds":1,"acquireTime":null,"renewTime":null,"leaderTransitions":0}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := written(t, tc.record).Annotations[AnnotationRecord]
@@ -111,38 +111,38 @@ func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
 	second := time.Date(2021, 11, 3, 9, 15, 4, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		value string
-		want  election.Record
+		want  locks.Record
 	}{
 		"a leader": {
 			`{"holderIdentity":"operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11","leaseDurationSeconds":15,"acquireTime":"2021-11-03T09:15:04Z","renewTime":"2021-11-03T09:15:06Z","leaderTransitions":3}`,
-			election.Record{Holder: "operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11", LeaseDuration: 15 * time.Second, AcquireTime: second, RenewTime: second.Add(2 * time.Second), Transitions: 3},
+			locks.Record{Holder: "operator-5d8f7c6b9-x2x7q_0f1c9a5e-3f3c-4b57-9d0c-0e8c3b0f1a11", LeaseDuration: 15 * time.Second, AcquireTime: second, RenewTime: second.Add(2 * time.Second), Transitions: 3},
 		},
 		"given up": {
 			`{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2021-11-03T09:15:04Z","renewTime":"2021-11-03T09:15:04Z","leaderTransitions":3}`,
-			election.Record{LeaseDuration: time.Second, AcquireTime: second, RenewTime: second, Transitions: 3},
+			locks.Record{LeaseDuration: time.Second, AcquireTime: second, RenewTime: second, Transitions: 3},
 		},
 		"given up, as older ones did": {
 			`{"holderIdentity":"","leaseDurationSeconds":0,"acquireTime":null,"renewTime":null,"leaderTransitions":3}`,
-			election.Record{Transitions: 3},
+			locks.Record{Transitions: 3},
 		},
 		"a time in another zone": {
 			`{"holderIdentity":"a","leaseDurationSeconds":30,"acquireTime":"2021-11-03T10:15:04+01:00","renewTime":"2021-11-03T10:15:04.25+01:00","leaderTransitions":0}`,
-			election.Record{Holder: "a", LeaseDuration: 30 * time.Second, AcquireTime: second, RenewTime: second.Add(250 * time.Millisecond)},
+			locks.Record{Holder: "a", LeaseDuration: 30 * time.Second, AcquireTime: second, RenewTime: second.Add(250 * time.Millisecond)},
 		},
 		"fields of the future": {
 			`{"strategy":"x","holderIdentity":"a","leaseDurationSeconds":15,"preferredHolder":"b"}`,
-			election.Record{Holder: "a", LeaseDuration: 15 * time.Second},
+			locks.Record{Holder: "a", LeaseDuration: 15 * time.Second},
 		},
 		"numbers out of range": {
 			`{"holderIdentity":"a","leaseDurationSeconds":-15,"leaderTransitions":-1}`,
-			election.Record{Holder: "a"},
+			locks.Record{Holder: "a"},
 		},
 		"numbers that are too large": {
 			`{"holderIdentity":"a","leaseDurationSeconds":9223372036854775807,"leaderTransitions":9223372036854775807}`,
-			election.Record{Holder: "a", LeaseDuration: math.MaxInt64 / time.Second * time.Second, Transitions: math.MaxInt32},
+			locks.Record{Holder: "a", LeaseDuration: math.MaxInt64 / time.Second * time.Second, Transitions: math.MaxInt32},
 		},
-		"nothing": {`null`, election.Record{}},
-		"empty":   {`{}`, election.Record{}},
+		"nothing": {`null`, locks.Record{}},
+		"empty":   {`{}`, locks.Record{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := mustReadRecord(t, annotated(AnnotationRecord, tc.value)); !same(got, tc.want) {
@@ -176,7 +176,7 @@ func TestWhatIsNoRecordIsAnError(t *testing.T) {
 }
 
 func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
-	for name, r := range map[string]election.Record{"held": held(), "released": released(), "no times": {Holder: "a", LeaseDuration: time.Second}} {
+	for name, r := range map[string]locks.Record{"held": held(), "released": released(), "no times": {Holder: "a", LeaseDuration: time.Second}} {
 		if got := mustReadRecord(t, written(t, r)); !same(got, r) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, r)
 		}
@@ -261,18 +261,18 @@ func TestALockOfAnotherKindIsNotTaken(t *testing.T) {
 func TestARecordThatWasRemovedIsNotReleased(t *testing.T) {
 	object := written(t, held())
 	delete(object.Annotations, AnnotationRecord)
-	want := election.Record{Details: held().Details}
+	want := locks.Record{Details: held().Details}
 	if got := mustReadRecord(t, object); !same(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
 }
 
 func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
-	for name, change := range map[string]func(*election.Record){
-		"fraction of a second": func(r *election.Record) { r.LeaseDuration = 1900 * time.Millisecond },
-		"huge identity":        func(r *election.Record) { r.Holder = strings.Repeat("x", record.MaxText+1) },
-		"a year of five signs": func(r *election.Record) { r.RenewTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"a year below zero":    func(r *election.Record) { r.AcquireTime = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
+	for name, change := range map[string]func(*locks.Record){
+		"fraction of a second": func(r *locks.Record) { r.LeaseDuration = 1900 * time.Millisecond },
+		"huge identity":        func(r *locks.Record) { r.Holder = strings.Repeat("x", record.MaxText+1) },
+		"a year of five signs": func(r *locks.Record) { r.RenewTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"a year below zero":    func(r *locks.Record) { r.AcquireTime = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
 	} {
 		r := held()
 		change(&r)
@@ -280,7 +280,7 @@ func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
 			t.Errorf("%s: %v, want ErrUnwritable", name, err)
 		}
 	}
-	if err := errors.Join(check(held()), check(released()), check(election.Record{LeaseDuration: time.Second})); err != nil {
+	if err := errors.Join(check(held()), check(released()), check(locks.Record{LeaseDuration: time.Second})); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,19 +6,19 @@ package lease
 import (
 	"testing"
 
-	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 func TestALeaseHoldsTheLawsOfEveryLock(t *testing.T) {
-	servers := map[election.Lock]*apiServer{}
-	electiontest.RunSuite(t, electiontest.Suite{
-		New: func(t *testing.T) election.Lock {
+	servers := map[locks.Lock]*apiServer{}
+	lockstest.RunSuite(t, lockstest.Suite{
+		New: func(t *testing.T) locks.Lock {
 			a, client := newAPIServer(t)
 			l := mustNew(t, client)
 			servers[l] = a
 			return l
 		},
-		Delete: func(_ *testing.T, l election.Lock) { servers[l].Delete(path) },
+		Delete: func(_ *testing.T, l locks.Lock) { servers[l].Delete(path) },
 	})
 }

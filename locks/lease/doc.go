@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease is an election.Lock on a coordination.k8s.io/v1 Lease, in the
+// Package lease is an locks.Lock on a coordination.k8s.io/v1 Lease, in the
 // form in which client-go's LeaseLock writes it: candidates of both can share
 // one. What zonelect adds stands in annotations under zonelect.dev/; labels,
 // owner references and annotations of others are kept.

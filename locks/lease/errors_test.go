@@ -13,7 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // row is one answer of a server and what must come of it.
@@ -32,15 +32,15 @@ const user = `leases.coordination.k8s.io "lock" is forbidden: User "jane" cannot
 func rows(verb string) map[string]row {
 	forbidden := strings.Replace(user, "VERB", verb, 1)
 	return map[string]row{
-		"no permission":         {403, status(403, "Forbidden", forbidden, "leases", "lock"), election.ErrForbidden, []string{`needs verb "` + verb + `" on leases.coordination.k8s.io in namespace "ns"`, "Role", forbidden}, false, nil},
-		"no permission, text":   {403, "Forbidden", election.ErrForbidden, []string{`needs verb "` + verb + `"`}, false, nil},
-		"no impersonation":      {403, status(403, "Forbidden", `users "x" is forbidden: User "jane" cannot impersonate resource "users"`, "users", "x"), election.ErrForbidden, []string{"impersonate"}, false, nil},
-		"refused by a quota":    {403, status(403, "Forbidden", "exceeded quota: q", "leases", "lock"), election.ErrForbidden, []string{"admission"}, false, nil},
-		"namespace terminating": {403, status(403, "Forbidden", "unable to create new content", "leases", "lock", "NamespaceTerminating"), nil, []string{"is being deleted"}, false, []error{election.ErrForbidden}},
-		"no API":                {404, "404 page not found\n", election.ErrNoAPI, []string{"1.14", "coordination.k8s.io/v1"}, false, []error{election.ErrConflict}},
-		"no API, status":        {404, status(404, "NotFound", "the server could not find the requested resource", "", ""), election.ErrNoAPI, []string{"1.14"}, false, []error{election.ErrConflict}},
-		"no namespace":          {404, status(404, "NotFound", `namespaces "ns" not found`, "namespaces", "ns"), nil, []string{`namespace "ns" does not exist`}, false, []error{election.ErrNoAPI, election.ErrConflict}},
-		"who are you":           {401, status(401, "Unauthorized", "Unauthorized", "", ""), nil, []string{"credentials"}, false, []error{election.ErrForbidden}},
+		"no permission":         {403, status(403, "Forbidden", forbidden, "leases", "lock"), locks.ErrForbidden, []string{`needs verb "` + verb + `" on leases.coordination.k8s.io in namespace "ns"`, "Role", forbidden}, false, nil},
+		"no permission, text":   {403, "Forbidden", locks.ErrForbidden, []string{`needs verb "` + verb + `"`}, false, nil},
+		"no impersonation":      {403, status(403, "Forbidden", `users "x" is forbidden: User "jane" cannot impersonate resource "users"`, "users", "x"), locks.ErrForbidden, []string{"impersonate"}, false, nil},
+		"refused by a quota":    {403, status(403, "Forbidden", "exceeded quota: q", "leases", "lock"), locks.ErrForbidden, []string{"admission"}, false, nil},
+		"namespace terminating": {403, status(403, "Forbidden", "unable to create new content", "leases", "lock", "NamespaceTerminating"), nil, []string{"is being deleted"}, false, []error{locks.ErrForbidden}},
+		"no API":                {404, "404 page not found\n", locks.ErrNoAPI, []string{"1.14", "coordination.k8s.io/v1"}, false, []error{locks.ErrConflict}},
+		"no API, status":        {404, status(404, "NotFound", "the server could not find the requested resource", "", ""), locks.ErrNoAPI, []string{"1.14"}, false, []error{locks.ErrConflict}},
+		"no namespace":          {404, status(404, "NotFound", `namespaces "ns" not found`, "namespaces", "ns"), nil, []string{`namespace "ns" does not exist`}, false, []error{locks.ErrNoAPI, locks.ErrConflict}},
+		"who are you":           {401, status(401, "Unauthorized", "Unauthorized", "", ""), nil, []string{"credentials"}, false, []error{locks.ErrForbidden}},
 		"too many requests":     {429, status(429, "TooManyRequests", "try later", "", ""), nil, []string{"FlowSchema"}, false, nil},
 		"server timeout":        {504, status(504, "Timeout", "request did not complete", "", ""), nil, []string{"did not complete"}, true, nil},
 		"server error":          {500, status(500, "InternalError", "etcdserver: leader changed", "", ""), nil, []string{"leader changed"}, false, nil},
@@ -88,12 +88,12 @@ func (r row) check(t *testing.T, verb string, err error) {
 }
 
 func TestErrorsSayWhatToDo(t *testing.T) {
-	conflict := []error{election.ErrNoAPI, election.ErrForbidden}
-	exists := election.Version{Number: 5, UID: "u", Opaque: existing()}
+	conflict := []error{locks.ErrNoAPI, locks.ErrForbidden}
+	exists := locks.Version{Number: 5, UID: "u", Opaque: existing()}
 	for verb, call := range map[string]func(context.Context, *Lock) error{
 		"get": func(ctx context.Context, l *Lock) error { _, err := l.Read(ctx); return err },
 		"create": func(ctx context.Context, l *Lock) error {
-			_, err := l.Write(ctx, election.Version{}, recordOf("a", 1))
+			_, err := l.Write(ctx, locks.Version{}, recordOf("a", 1))
 			return err
 		},
 		"update": func(ctx context.Context, l *Lock) error { _, err := l.Write(ctx, exists, recordOf("a", 1)); return err },
@@ -102,14 +102,14 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		table := rows(verb)
 		switch verb {
 		case "create":
-			table["taken"] = row{409, status(409, "AlreadyExists", "already exists", "leases", "lock"), election.ErrConflict, nil, false, conflict}
+			table["taken"] = row{409, status(409, "AlreadyExists", "already exists", "leases", "lock"), locks.ErrConflict, nil, false, conflict}
 		case "update":
-			table["changed"] = row{409, status(409, "Conflict", "has been modified", "leases", "lock"), election.ErrConflict, nil, false, conflict}
-			table["deleted"] = row{404, notFound(path), election.ErrConflict, []string{"does not exist"}, false, conflict}
+			table["changed"] = row{409, status(409, "Conflict", "has been modified", "leases", "lock"), locks.ErrConflict, nil, false, conflict}
+			table["deleted"] = row{404, notFound(path), locks.ErrConflict, []string{"does not exist"}, false, conflict}
 		case "watch":
-			table["expired"] = row{410, status(410, "Expired", "too old resource version", "", ""), election.ErrVersionExpired, nil, false, nil}
-			table["gone"] = row{410, status(410, "Gone", "too old resource version", "", ""), election.ErrVersionExpired, nil, false, nil}
-			table["from the future"] = row{504, status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"), election.ErrVersionExpired, []string{"backup"}, true, nil}
+			table["expired"] = row{410, status(410, "Expired", "too old resource version", "", ""), locks.ErrVersionExpired, nil, false, nil}
+			table["gone"] = row{410, status(410, "Gone", "too old resource version", "", ""), locks.ErrVersionExpired, nil, false, nil}
+			table["from the future"] = row{504, status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"), locks.ErrVersionExpired, []string{"backup"}, true, nil}
 		}
 		for name, r := range table {
 			t.Run(verb+"/"+name, func(t *testing.T) {

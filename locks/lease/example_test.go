@@ -12,6 +12,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
@@ -33,7 +34,7 @@ func ExampleNew() {
 	}
 	elector, err := election.New(election.Config{
 		Lock:      lock,
-		Candidate: election.Candidate{Identity: "my-operator-1_3f9a", Zone: "zone-a"},
+		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Zone: "zone-a"},
 	})
 	if err != nil {
 		panic(err)

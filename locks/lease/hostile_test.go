@@ -16,6 +16,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond: whoever may write the
@@ -127,15 +128,15 @@ func newPair(t *testing.T) *pair {
 	p.server.Before = func(string, string) (int, object) { p.requests++; return 0, nil }
 	client := apitest.Wire(t, p.server, coordinationv1.SchemeGroupVersion)
 	ctx, cancel := context.WithCancel(t.Context())
-	var peers []election.Peer
+	var peers []locks.Peer
 	for _, id := range []string{"a", "b"} {
-		peers = append(peers, election.Peer{Candidate: election.Candidate{Identity: id, Zone: "z" + id}})
+		peers = append(peers, locks.Peer{Candidate: locks.Candidate{Identity: id, Zone: "z" + id}})
 	}
 	over := make(chan error, len(peers))
 	for _, peer := range peers {
 		e, err := election.New(election.Config{
 			Lock: mustNew(t, client), Candidate: peer.Candidate,
-			Peers: func(_ context.Context, tell func([]election.Peer)) { tell(peers) },
+			Peers: func(_ context.Context, tell func([]locks.Peer)) { tell(peers) },
 		})
 		if err != nil {
 			t.Fatal(err)

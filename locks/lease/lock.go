@@ -10,10 +10,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Config says which Lease a Lock is and how to reach it.
@@ -38,7 +38,7 @@ type Config struct {
 	Logger logr.Logger
 }
 
-// Lock is an election.Lock on one Lease. It keeps nothing of what it read. All
+// Lock is an locks.Lock on one Lease. It keeps nothing of what it read. All
 // methods are safe for concurrent use.
 type Lock struct {
 	config Config
@@ -46,7 +46,7 @@ type Lock struct {
 	long   record.LongWarning
 }
 
-var _ election.Amender = (*Lock)(nil)
+var _ locks.Amender = (*Lock)(nil)
 
 // New returns the Lock that c describes, or an error that lists what is wrong
 // with c. It does no I/O.
@@ -59,8 +59,8 @@ func New(c Config) (*Lock, error) {
 }
 
 // Describe says what Lease this is. It does no I/O.
-func (l *Lock) Describe() election.Description {
-	return election.Description{Kind: "Lease", Namespace: l.config.Namespace, Name: l.config.Name}
+func (l *Lock) Describe() locks.Description {
+	return locks.Description{Kind: "Lease", Namespace: l.config.Namespace, Name: l.config.Name}
 }
 
 // CloseConnections closes every connection at once, together with the requests
@@ -74,7 +74,7 @@ func (l *Lock) CloseConnections() {
 }
 
 // snapshot is what stands in lease.
-func (l *Lock) snapshot(lease *coordinationv1.Lease) election.Snapshot {
+func (l *Lock) snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
 	l.long.See(l.config.Logger, l.Describe(), s.Record.LeaseDuration)
 	return s

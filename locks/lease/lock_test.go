@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const path = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
@@ -33,15 +33,15 @@ func mustNew(t *testing.T, c rest.Interface) *Lock {
 	return l
 }
 
-func recordOf(holder string, second int) election.Record {
+func recordOf(holder string, second int) locks.Record {
 	at := time.Date(2026, 7, 1, 10, 0, second, 1000, time.UTC)
-	return election.Record{
+	return locks.Record{
 		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: at, RenewTime: at,
-		Details: election.Details{Holder: holder, Zone: "z1"},
+		Details: locks.Details{Holder: holder, Zone: "z1"},
 	}
 }
 
-func mustWrite(t *testing.T, l *Lock, base election.Version, r election.Record) election.Snapshot {
+func mustWrite(t *testing.T, l *Lock, base locks.Version, r locks.Record) locks.Snapshot {
 	t.Helper()
 	s, err := l.Write(t.Context(), base, r)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c limited) Verb(verb string) *rest.Request {
 func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
 	_, client := newAPIServer(t)
 	l := mustNew(t, limited{client})
-	s := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	s := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	mustWrite(t, l, s.Version, recordOf("a", 2))
 	if _, err := l.Read(t.Context()); err != nil {
 		t.Error(err)
@@ -97,7 +97,7 @@ func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
 func TestReadOfNoLeaseIsNoError(t *testing.T) {
 	_, client := newAPIServer(t)
 	s, err := mustNew(t, client).Read(t.Context())
-	if err != nil || s != (election.Snapshot{}) {
+	if err != nil || s != (locks.Snapshot{}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -116,7 +116,7 @@ func TestReadIsLinearizable(t *testing.T) {
 func TestWhatOthersWroteIsKept(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
-	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	first := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	a.Mu.Lock()
 	meta, spec := a.Objects[path]["metadata"].(object), a.Objects[path]["spec"].(object)
 	meta["labels"] = object{"team": "x"}
@@ -147,16 +147,16 @@ func TestWhatOthersWroteIsKept(t *testing.T) {
 func TestUpdateOfADeletedLeaseIsAConflict(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
-	s := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	s := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	a.Delete(path)
-	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 2)); !errors.Is(err, election.ErrConflict) {
+	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 2)); !errors.Is(err, locks.ErrConflict) {
 		t.Errorf("write to a deleted Lease: %v", err)
 	}
-	again := mustWrite(t, l, election.Version{}, recordOf("b", 3))
+	again := mustWrite(t, l, locks.Version{}, recordOf("b", 3))
 	if again.Version.Number <= s.Version.Number || again.Version.UID == s.Version.UID {
 		t.Errorf("version %+v after %+v", again.Version, s.Version)
 	}
-	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 4)); !errors.Is(err, election.ErrConflict) {
+	if _, err := l.Write(t.Context(), s.Version, recordOf("a", 4)); !errors.Is(err, locks.ErrConflict) {
 		t.Errorf("write to the successor of a deleted Lease: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestUpdateOfADeletedLeaseIsAConflict(t *testing.T) {
 func TestAWriteCarriesUIDAndVersion(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
-	s := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	s := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	var body object
 	spy := clientOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -186,18 +186,18 @@ func TestAWriteThatCannotBeACompareAndSwapIsNotSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := mustWrite(t, other, election.Version{}, recordOf("a", 1)).Version
+	foreign := mustWrite(t, other, locks.Version{}, recordOf("a", 1)).Version
 	fraction := recordOf("a", 1)
 	fraction.LeaseDuration = 1900 * time.Millisecond
 	for name, tc := range map[string]struct {
-		base   election.Version
-		record election.Record
+		base   locks.Version
+		record locks.Record
 	}{
 		"another Lease's version": {foreign, recordOf("a", 1)},
-		"another lock's version":  {election.Version{Number: 1, Opaque: "x"}, recordOf("a", 1)},
-		"a record that is cut":    {election.Version{}, fraction},
+		"another lock's version":  {locks.Version{Number: 1, Opaque: "x"}, recordOf("a", 1)},
+		"a record that is cut":    {locks.Version{}, fraction},
 	} {
-		if _, err := l.Write(t.Context(), tc.base, tc.record); err == nil || errors.Is(err, election.ErrConflict) {
+		if _, err := l.Write(t.Context(), tc.base, tc.record); err == nil || errors.Is(err, locks.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -220,9 +220,9 @@ func TestALostAnswerIsNotRepeated(t *testing.T) {
 		a.ServeHTTP(discard{}, r)
 		panic(http.ErrAbortHandler)
 	})))
-	_, err := l.Write(t.Context(), election.Version{}, recordOf("a", 1))
+	_, err := l.Write(t.Context(), locks.Version{}, recordOf("a", 1))
 	var answered interface{ StatusCode() int }
-	if err == nil || errors.Is(err, election.ErrConflict) || errors.As(err, &answered) {
+	if err == nil || errors.Is(err, locks.ErrConflict) || errors.As(err, &answered) {
 		t.Errorf("write whose answer was lost: %v", err)
 	}
 	if mu.Lock(); requests != 1 {
@@ -250,10 +250,10 @@ func TestAServerThatHangsIsLeftWithTheContext(t *testing.T) {
 	for name, call := range map[string]func(context.Context) error{
 		"read": func(ctx context.Context) error { _, err := l.Read(ctx); return err },
 		"write": func(ctx context.Context) error {
-			_, err := l.Write(ctx, election.Version{}, recordOf("a", 1))
+			_, err := l.Write(ctx, locks.Version{}, recordOf("a", 1))
 			return err
 		},
-		"watch": func(ctx context.Context) error { return l.Watch(ctx, election.Version{}, nil) },
+		"watch": func(ctx context.Context) error { return l.Watch(ctx, locks.Version{}, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -272,7 +272,7 @@ func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	for i, seconds := range []int{7200, 7200, 10800} {
 		a.Mu.Lock()
 		a.Objects[path]["spec"].(object)["leaseDurationSeconds"] = seconds

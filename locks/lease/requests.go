@@ -10,20 +10,20 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Read gets the Lease with one linearizable request. A Lease that does not
 // exist gives the zero Snapshot and no error.
-func (l *Lock) Read(ctx context.Context) (election.Snapshot, error) {
+func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	lease, err := l.object.Get(ctx)
 	if l.object.Name().Absent(err) {
-		return election.Snapshot{}, nil
+		return locks.Snapshot{}, nil
 	}
 	if err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	return l.snapshot(lease), nil
 }
@@ -31,16 +31,16 @@ func (l *Lock) Read(ctx context.Context) (election.Snapshot, error) {
 // Write puts r on the Lease if that is still at base (UID and
 // resourceVersion), or creates the Lease where base does not exist. base must
 // come from a Lock on the same Lease. A record that a Lease cannot hold
-// without loss is refused before anything is sent; see election.Lock for the
+// without loss is refused before anything is sent; see locks.Lock for the
 // other errors.
-func (l *Lock) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	verb, send := apierror.Update, l.object.Update
 	if !base.Exists() {
 		verb, send = apierror.Create, l.object.Create
 	}
 	lease, err := written(base, r)
 	if err != nil {
-		return election.Snapshot{}, l.object.Name().Explain(verb, err)
+		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
 	}
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
@@ -53,26 +53,26 @@ func (l *Lock) Write(ctx context.Context, base election.Version, r election.Reco
 	}
 	lease, err = send(ctx, lease)
 	if err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	return l.snapshot(lease), nil
 }
 
 // Amend puts r in the place of before by a JSON patch, which takes the permission
-// to patch the Lease. See election.Amender.
-func (l *Lock) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+// to patch the Lease. See locks.Amender.
+func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	if err := record.Check(r); err != nil {
-		return election.Snapshot{}, l.object.Name().Explain(apierror.Patch, err)
+		return locks.Snapshot{}, l.object.Name().Explain(apierror.Patch, err)
 	}
 	lease, err := l.object.Patch(ctx, record.Amend(before, r))
 	if err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	return l.snapshot(lease), nil
 }
 
 // written returns the object to write.
-func written(base election.Version, r election.Record) (*coordinationv1.Lease, error) {
+func written(base locks.Version, r locks.Record) (*coordinationv1.Lease, error) {
 	if err := record.Check(r); err != nil {
 		return nil, err
 	}

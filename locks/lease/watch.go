@@ -9,15 +9,15 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
-// Watch sends what happens to the Lease after from, as election.Lock says. It
+// Watch sends what happens to the Lease after from, as locks.Lock says. It
 // is one request, which ends by itself after five to ten minutes, also if the
 // server has fallen silent. It runs in the caller's goroutine and starts none.
-func (l *Lock) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	return l.object.Watch(ctx, from.Number, func(ctx context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 		select {
 		case events <- l.event(e):
@@ -29,13 +29,13 @@ func (l *Lock) Watch(ctx context.Context, from election.Version, events chan<- e
 }
 
 // event translates one event.
-func (l *Lock) event(e rawapi.Event[*coordinationv1.Lease]) election.Event {
+func (l *Lock) event(e rawapi.Event[*coordinationv1.Lease]) locks.Event {
 	switch e.Type {
 	case watch.Deleted:
-		return election.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Gapless: true}
+		return locks.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Gapless: true}
 	case watch.Bookmark:
-		return election.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Bookmark: true, Gapless: true}
+		return locks.Event{Snapshot: record.Gone(e.Object.ResourceVersion), Bookmark: true, Gapless: true}
 	default:
-		return election.Event{Snapshot: l.snapshot(e.Object), Gapless: true}
+		return locks.Event{Snapshot: l.snapshot(e.Object), Gapless: true}
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // watching runs a watch that ends with the test.
-func watching(t *testing.T, l *Lock, from election.Version) (<-chan election.Event, <-chan error) {
+func watching(t *testing.T, l *Lock, from locks.Version) (<-chan locks.Event, <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	events, ended := make(chan election.Event), make(chan error, 1)
+	events, ended := make(chan locks.Event), make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -33,8 +33,8 @@ func watching(t *testing.T, l *Lock, from election.Version) (<-chan election.Eve
 func TestAWatchFromZeroBeginsWithTheLeaseAsItIs(t *testing.T) {
 	_, client := newAPIServer(t)
 	l := mustNew(t, client)
-	want := mustWrite(t, l, election.Version{}, recordOf("a", 1))
-	events, _ := watching(t, l, election.Version{})
+	want := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
+	events, _ := watching(t, l, locks.Version{})
 	if e := <-events; e.Bookmark || e.Snapshot.Record != want.Record || e.Snapshot.Version.Number != want.Version.Number {
 		t.Errorf("event %+v, want %+v", e, want)
 	}
@@ -43,16 +43,16 @@ func TestAWatchFromZeroBeginsWithTheLeaseAsItIs(t *testing.T) {
 func TestAWatchTellsWritesAndDeletionInOrder(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
-	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	first := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	second := mustWrite(t, l, first.Version, recordOf("b", 2))
 	a.Delete(path)
-	third := mustWrite(t, l, election.Version{}, recordOf("c", 3))
+	third := mustWrite(t, l, locks.Version{}, recordOf("c", 3))
 
 	events, _ := watching(t, l, first.Version)
 	if e := <-events; e.Snapshot.Record != second.Record || !e.Snapshot.Version.Exists() {
 		t.Errorf("event %+v, want %+v", e, second)
 	}
-	if e := <-events; e.Bookmark || e.Snapshot != (election.Snapshot{Version: election.Version{Number: second.Version.Number + 1}}) {
+	if e := <-events; e.Bookmark || e.Snapshot != (locks.Snapshot{Version: locks.Version{Number: second.Version.Number + 1}}) {
 		t.Errorf("event %+v, want a deletion", e)
 	}
 	if e := <-events; e.Snapshot.Version.UID != third.Version.UID || e.Snapshot.Record != third.Record {
@@ -69,10 +69,10 @@ func TestAWatchTellsWritesAndDeletionInOrder(t *testing.T) {
 func TestS4AWatchSaysThatItLeavesNothingOut(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
-	first := mustWrite(t, l, election.Version{}, recordOf("a", 1))
+	first := mustWrite(t, l, locks.Version{}, recordOf("a", 1))
 	mustWrite(t, l, first.Version, recordOf("b", 2))
 	a.Delete(path)
-	mustWrite(t, l, election.Version{}, recordOf("c", 3))
+	mustWrite(t, l, locks.Version{}, recordOf("c", 3))
 	events, _ := watching(t, l, first.Version)
 	for _, what := range []string{"a write", "a deletion", "a creation"} {
 		if e := <-events; !e.Gapless {
@@ -115,8 +115,8 @@ func TestWhatAWatchSendsAndHowItEnds(t *testing.T) {
 		"a deletion":           {quietly, []string{added, `{"type":"DELETED","object":` + lease("lock", "8") + `}`}, []string{"record 7", "gone 8"}, nil, ""},
 		"another Lease":        {quietly, []string{`{"type":"MODIFIED","object":` + lease("other", "8") + `}`, added}, []string{"record 7"}, nil, ""},
 		"a kind of the future": {quietly, []string{`{"type":"RENAMED","object":` + lease("lock", "8") + `}`, added}, []string{"record 7"}, nil, ""},
-		"history is gone":      {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(410, "Expired", "too old resource version: 1 (5)", "", ""))) + `}`}, nil, election.ErrVersionExpired, "too old"},
-		"history is unwritten": {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"))) + `}`}, nil, election.ErrVersionExpired, "backup"},
+		"history is gone":      {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(410, "Expired", "too old resource version: 1 (5)", "", ""))) + `}`}, nil, locks.ErrVersionExpired, "too old"},
+		"history is unwritten": {quietly, []string{`{"type":"ERROR","object":` + string(mustMarshal(status(504, "Timeout", "Too large resource version: 9, current: 5", "", "", "ResourceVersionTooLarge"))) + `}`}, nil, locks.ErrVersionExpired, "backup"},
 		"an error":             {quietly, []string{added, `{"type":"ERROR","object":` + string(mustMarshal(status(500, "InternalError", "etcd is gone", "", ""))) + `}`}, []string{"record 7"}, nil, "etcd is gone"},
 		"an odd error":         {quietly, []string{`{"type":"ERROR","object":{}}`}, nil, nil, "cannot be read"},
 		"an odd object":        {quietly, []string{`{"type":"ADDED","object":[]}`}, nil, nil, "ADDED"},
@@ -127,7 +127,7 @@ func TestWhatAWatchSendsAndHowItEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := mustNew(t, clientOf(t, streaming(tc.end, tc.lines...)))
-			events, ended := watching(t, l, election.Version{Number: 5})
+			events, ended := watching(t, l, locks.Version{Number: 5})
 			for _, want := range tc.sends {
 				if got := describe(<-events); got != want {
 					t.Errorf("event %q, want %q", got, want)
@@ -144,7 +144,7 @@ func TestWhatAWatchSendsAndHowItEnds(t *testing.T) {
 	}
 }
 
-func describe(e election.Event) string {
+func describe(e locks.Event) string {
 	number := strconv.FormatUint(e.Snapshot.Version.Number, 10)
 	switch {
 	case e.Bookmark:
@@ -164,7 +164,7 @@ func TestAWatchAsksForOneLeaseAndABoundedTime(t *testing.T) {
 			q.Set("path", r.URL.Path)
 			queries <- q
 		})))
-		if err := l.Watch(t.Context(), election.Version{Number: from}, nil); err != nil {
+		if err := l.Watch(t.Context(), locks.Version{Number: from}, nil); err != nil {
 			t.Fatal(err)
 		}
 		q := <-queries
@@ -198,7 +198,7 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 			}, lines...)))
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- l.Watch(ctx, election.Version{}, make(chan election.Event)) }()
+			go func() { ended <- l.Watch(ctx, locks.Version{}, make(chan locks.Event)) }()
 			<-arrived
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {

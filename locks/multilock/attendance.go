@@ -20,6 +20,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -29,7 +30,7 @@ type participant struct {
 	lease     lease.Config
 	core      rest.Interface
 	mode      Mode
-	candidate election.Candidate
+	candidate locks.Candidate
 	pod       ownerref.Owner
 	version   string
 	timing    election.Timing
@@ -56,7 +57,7 @@ type attendance struct {
 	err     error
 	own     presence.Object // as it was made sure of last
 	missing bool            // it was seen to be gone
-	peers   []election.Peer
+	peers   []locks.Peer
 	known   bool             // peers are told
 	keeping []ownerref.Owner // the presences of those among them that keep a shield
 }
@@ -103,7 +104,7 @@ func (a *attendance) SetUnhealthy(why string) {
 // [election.Config]. While nothing changes it costs nothing: Attend, without which
 // it knows nobody, has one watch for it. Nobody is known, either, where Leases may
 // not be listed and watched.
-func (a *attendance) Peers(ctx context.Context, tell func([]election.Peer)) {
+func (a *attendance) Peers(ctx context.Context, tell func([]locks.Peer)) {
 	for {
 		a.mu.Lock()
 		peers, known := a.peers, a.known
@@ -267,7 +268,7 @@ const notPermitted = 10 * time.Minute
 // after is how long after an error to try again. The shield depends on the
 // presence.
 func (a *attendance) after(err error, delays *backoff.ExponentialBackOff) time.Duration {
-	if errors.Is(err, election.ErrForbidden) && !a.who.shielded {
+	if errors.Is(err, locks.ErrForbidden) && !a.who.shielded {
 		return notPermitted
 	}
 	return delays.NextBackOff()
@@ -323,7 +324,7 @@ func (a *attendance) follow(ctx context.Context) {
 		if err == nil && time.Since(began) > steady || ctx.Err() != nil {
 			continue
 		}
-		forbidden := errors.Is(err, election.ErrForbidden)
+		forbidden := errors.Is(err, locks.ErrForbidden)
 		if forbidden {
 			roster = begin()
 			a.meet(nil, 0) // what was known grows old
@@ -361,7 +362,7 @@ func (a *attendance) shielders() ([]ownerref.Owner, bool) {
 }
 
 // tell has Peers tell of these, if that is news.
-func (a *attendance) tell(peers []election.Peer) {
+func (a *attendance) tell(peers []locks.Peer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.known {

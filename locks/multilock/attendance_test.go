@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -166,10 +166,10 @@ func (s *stage) peersOf(lock *multilock.LeaseOnly) func() []string {
 	ctx, cancel := context.WithCancel(s.T.Context())
 	var attending sync.WaitGroup
 	s.T.Cleanup(func() { cancel(); attending.Wait() })
-	attending.Go(func() { _ = lock.Attend(ctx, func(election.Clearance) {}) })
+	attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
 	var names []string
 	attending.Go(func() {
-		lock.Peers(ctx, func(peers []election.Peer) {
+		lock.Peers(ctx, func(peers []locks.Peer) {
 			names = nil
 			for _, p := range peers {
 				names = append(names, strings.TrimSuffix(p.Identity+" "+p.Unhealthy, " "))

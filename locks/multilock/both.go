@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // UnknownHolder is how the holder begins where the two locks of a [Twin] have
@@ -19,17 +19,17 @@ const UnknownHolder = "leaderelection.k8s.io/unknown"
 // alone says so, the governing one alone. It keeps nothing of what it read but
 // version numbers. See [Twin].
 type both struct {
-	governing, legacy election.Lock
+	governing, legacy locks.Lock
 	// alone says of a state of the governing lock whether that counts alone.
-	alone func(election.Snapshot) bool
+	alone func(locks.Snapshot) bool
 	known twinNumbers
 }
 
-var _ election.Lock = (*both)(nil)
+var _ locks.Lock = (*both)(nil)
 
 // state is what two snapshots mean together. That of the legacy lock does not
 // matter where the governing one counts alone.
-func (b *both) state(governing, legacy election.Snapshot) *twinState {
+func (b *both) state(governing, legacy locks.Snapshot) *twinState {
 	if b.alone(governing) {
 		return &twinState{governing: governing, alone: true}
 	}
@@ -37,7 +37,7 @@ func (b *both) state(governing, legacy election.Snapshot) *twinState {
 }
 
 // Describe names the governing lock, and both kinds. It does no I/O.
-func (b *both) Describe() election.Description {
+func (b *both) Describe() locks.Description {
 	d := b.governing.Describe()
 	d.Kind += "+" + b.legacy.Describe().Kind
 	return d
@@ -45,7 +45,7 @@ func (b *both) Describe() election.Description {
 
 // CloseConnections closes those of both locks. See lease.Lock.
 func (b *both) CloseConnections() {
-	for _, lock := range []election.Lock{b.governing, b.legacy} {
+	for _, lock := range []locks.Lock{b.governing, b.legacy} {
 		if l, ok := lock.(interface{ CloseConnections() }); ok {
 			l.CloseConnections()
 		}
@@ -54,10 +54,10 @@ func (b *both) CloseConnections() {
 
 // Read reads both locks, until what it has was true at one moment: two
 // requests, and more while others write; or the governing lock alone.
-func (b *both) Read(ctx context.Context) (election.Snapshot, error) {
+func (b *both) Read(ctx context.Context) (locks.Snapshot, error) {
 	state, number, err := b.read(ctx)
 	if err != nil || !state.exists() {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	return state.snapshot(number), nil
 }
@@ -83,9 +83,9 @@ func (b *both) collect(ctx context.Context) (*twinState, error) {
 	governing, err := b.readGoverning(ctx)
 	for err == nil {
 		if b.alone(governing) {
-			return b.state(governing, election.Snapshot{}), nil
+			return b.state(governing, locks.Snapshot{}), nil
 		}
-		var legacy, again election.Snapshot
+		var legacy, again locks.Snapshot
 		if legacy, err = b.legacy.Read(ctx); err != nil {
 			return nil, fmt.Errorf("the legacy lock: %w", err)
 		}
@@ -101,7 +101,7 @@ func (b *both) collect(ctx context.Context) (*twinState, error) {
 	return nil, err
 }
 
-func (b *both) readGoverning(ctx context.Context) (election.Snapshot, error) {
+func (b *both) readGoverning(ctx context.Context) (locks.Snapshot, error) {
 	s, err := b.governing.Read(ctx)
 	if err != nil {
 		return s, fmt.Errorf("the governing lock: %w", err)
@@ -111,67 +111,67 @@ func (b *both) readGoverning(ctx context.Context) (election.Snapshot, error) {
 
 // Write puts r on the legacy lock and then on the governing one, if they are
 // still at base. Where the second fails the first is written, and nothing is
-// renewed: the error is not election.ErrConflict then, whatever it was, so that
+// renewed: the error is not locks.ErrConflict then, whatever it was, so that
 // the next try comes a while later: a legacy elector cannot tell two renewals
 // within one second apart.
-func (b *both) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	from := &twinState{}
 	if base.Exists() {
 		read, ok := base.Opaque.(*twinState)
 		if !ok || read == nil {
-			return election.Snapshot{}, fmt.Errorf("twin lock: the version to replace (%T) was not read from it", base.Opaque)
+			return locks.Snapshot{}, fmt.Errorf("twin lock: the version to replace (%T) was not read from it", base.Opaque)
 		}
 		from = read
 	}
-	if from.alone || !from.exists() && b.alone(election.Snapshot{}) {
+	if from.alone || !from.exists() && b.alone(locks.Snapshot{}) {
 		return b.writeAlone(ctx, from, r)
 	}
 	at := from.legacy.Version
 	if !from.exists() {
 		var err error
 		if at, err = b.bare(ctx); err != nil {
-			return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+			return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
 		}
 	}
 	legacy, err := b.legacy.Write(ctx, at, r)
 	if err != nil {
-		return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
 	}
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if err != nil {
-		return election.Snapshot{}, &halfError{b.legacy.Describe(), err}
+		return locks.Snapshot{}, &halfError{b.legacy.Describe(), err}
 	}
 	return b.wrote(b.state(governing, legacy))
 }
 
 // bare returns the version of the legacy object where there is no lock on it: it
 // may exist without a record.
-func (b *both) bare(ctx context.Context) (election.Version, error) {
+func (b *both) bare(ctx context.Context) (locks.Version, error) {
 	now, err := b.legacy.Read(ctx)
-	if err == nil && now.Version.Exists() && now.Record != (election.Record{}) {
-		err = fmt.Errorf("%w: it has a record by now", election.ErrConflict)
+	if err == nil && now.Version.Exists() && now.Record != (locks.Record{}) {
+		err = fmt.Errorf("%w: it has a record by now", locks.ErrConflict)
 	}
 	return now.Version, err
 }
 
 // writeAlone puts r on the governing lock, which counts alone. It fails where
 // that does not any more with what was written: then half of it is missing.
-func (b *both) writeAlone(ctx context.Context, from *twinState, r election.Record) (election.Snapshot, error) {
+func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) (locks.Snapshot, error) {
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if err != nil {
-		return election.Snapshot{}, fmt.Errorf("the governing lock: %w", err)
+		return locks.Snapshot{}, fmt.Errorf("the governing lock: %w", err)
 	}
 	if !b.alone(governing) {
-		return election.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so that nothing is renewed", b.governing.Describe(), b.legacy.Describe())
+		return locks.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so that nothing is renewed", b.governing.Describe(), b.legacy.Describe())
 	}
-	return b.wrote(b.state(governing, election.Snapshot{}))
+	return b.wrote(b.state(governing, locks.Snapshot{}))
 }
 
 // wrote is the answer to a write.
-func (b *both) wrote(s *twinState) (election.Snapshot, error) {
+func (b *both) wrote(s *twinState) (locks.Snapshot, error) {
 	number, ok := b.known.wrote(s)
 	if !ok {
-		return election.Snapshot{}, fmt.Errorf("%s was written by somebody else meanwhile, so that nothing is renewed", b.legacy.Describe())
+		return locks.Snapshot{}, fmt.Errorf("%s was written by somebody else meanwhile, so that nothing is renewed", b.legacy.Describe())
 	}
 	now := s.snapshot(number)
 	now.Version.Token = s.newest()
@@ -180,7 +180,7 @@ func (b *both) wrote(s *twinState) (election.Snapshot, error) {
 
 // halfError is that of a write whose second half failed.
 type halfError struct {
-	written election.Description
+	written locks.Description
 	err     error
 }
 
@@ -190,7 +190,7 @@ func (e *halfError) Error() string {
 
 // Unwrap hides a conflict: that would say that nothing was written.
 func (e *halfError) Unwrap() error {
-	if errors.Is(e.err, election.ErrConflict) {
+	if errors.Is(e.err, locks.ErrConflict) {
 		return nil
 	}
 	return e.err

@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 )
 
@@ -39,7 +39,7 @@ func (s *stage) join(n int, after time.Duration, change ...func(*multilock.Shiel
 		name := fmt.Sprintf("op-%03d", i)
 		s.runs(name)
 		lock, _ := s.shield(name, distant{s.server}, change...)
-		attending.Go(func() { _ = lock.Attend(ctx, func(election.Clearance) {}) })
+		attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
 		time.Sleep(after)
 	}
 	for s.owners() < n+1 && time.Since(began) < 10*time.Minute {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -30,7 +31,7 @@ func ExampleNewTwin() {
 	if err != nil {
 		panic(err)
 	}
-	self := election.Candidate{Identity: "my-operator-1_3f9a"}
+	self := locks.Candidate{Identity: "my-operator-1_3f9a"}
 	lock, err := multilock.NewTwin(multilock.TwinConfig{
 		Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator"},
 		Core:      clients.CoreV1().RESTClient(),
@@ -81,7 +82,7 @@ func ExampleNewShield() {
 	lock, err := multilock.NewShield(multilock.ShieldConfig{
 		Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
 		Core:      clients.CoreV1().RESTClient(),
-		Candidate: election.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
+		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
 		Selector:  "app=my-operator",
 		Settle:    -1, // zero asks the API server whether a wait is needed
@@ -90,7 +91,7 @@ func ExampleNewShield() {
 	if err != nil {
 		panic(err)
 	}
-	elector, err := election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: "my-operator-1_3f9a"}})
+	elector, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: "my-operator-1_3f9a"}})
 	if err != nil {
 		panic(err)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -32,8 +32,8 @@ const (
 type keeper struct {
 	situation
 	shield *Shield
-	clear  func(election.Clearance)
-	said   election.Clearance
+	clear  func(locks.Permission)
+	said   locks.Permission
 
 	term     *tenure
 	finished <-chan struct{} // the term's, until it has been noticed
@@ -67,7 +67,7 @@ type result struct {
 	err     error
 }
 
-func newKeeper(s *Shield, clear func(election.Clearance)) *keeper {
+func newKeeper(s *Shield, clear func(locks.Permission)) *keeper {
 	return &keeper{
 		shield: s,
 		situation: situation{
@@ -183,7 +183,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		return later
 	case grant:
 		k.lead()
-		k.term.clear(election.Clearance{Granted: true})
+		k.term.clear(locks.Permission{Granted: true})
 		k.shield.log().Info("no legacy pod may lead: the work may begin", "configMap", k.shield.config.LegacyName)
 	case leave:
 		k.leave(context.Cause(k.term.ctx))
@@ -218,7 +218,7 @@ func (k *keeper) await(why string) {
 	k.shield.sayWaiting(why)
 	switch {
 	case k.duty == adopting:
-		k.term.clear(election.Clearance{Why: why})
+		k.term.clear(locks.Permission{Why: why})
 	case why != "" && k.duty == leading:
 		k.shield.log().Info("leading beside the shield", "waitingFor", why)
 	}
@@ -242,7 +242,7 @@ func (k *keeper) begin(t *tenure) {
 func (k *keeper) finish() {
 	k.finished = nil
 	cause := context.Cause(k.term.ctx)
-	if errors.Is(cause, election.ErrLost) {
+	if errors.Is(cause, locks.ErrTermLost) {
 		k.leave(cause)
 		return
 	}
@@ -398,7 +398,7 @@ func (k *keeper) done(r result) {
 // failed takes in that an action did not succeed: what stands now is read
 // before the next. A leader whose shield cannot be made anew stops (M8).
 func (k *keeper) failed(r result) {
-	conflict := errors.Is(r.err, election.ErrConflict)
+	conflict := errors.Is(r.err, locks.ErrConflict)
 	k.known = k.known && r.do == count // all else may have changed the record, or been too late
 	k.readAt = time.Time{}
 	if conflict {

@@ -18,6 +18,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -29,14 +30,14 @@ func keeperOn(t *testing.T, h http.Handler) *keeper {
 		Lease:     lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(t, h, corev1.SchemeGroupVersion),
 		Apps:      apitest.Wire(t, h, appsv1.SchemeGroupVersion),
-		Candidate: election.Candidate{Identity: "a"},
+		Candidate: locks.Candidate{Identity: "a"},
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
 		Selector:  "app=op",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newKeeper(s, func(election.Clearance) {})
+	return newKeeper(s, func(locks.Permission) {})
 }
 
 // TestTheEndOfASilentWatchIsWaitedFor and not asked for over and over: who begins
@@ -76,7 +77,7 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 	_ = k.takeRead(shield(10, true, me), 0, start, start)
 	k.lead()
 	k.watch = watch{ended: make(chan error), cancel: func() {}, from: 10}
-	k.watchEnded(fmt.Errorf("410: %w", election.ErrVersionExpired))
+	k.watchEnded(fmt.Errorf("410: %w", locks.ErrVersionExpired))
 	if s := k.next(start); s.do != read {
 		t.Fatalf("after the watch it does %v first", s.do)
 	}

@@ -14,12 +14,13 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// LeaseOnly is an election.Lock on a Lease alone, for programs that take no
-// part in a migration. It is an [election.Guardian] that does not campaign
+// LeaseOnly is an locks.Lock on a Lease alone, for programs that take no
+// part in a migration. It is an [locks.Guardian] that does not campaign
 // where a legacy lock counts too (M12): while the phase on the Lease is legacy
 // or dual, or sealed though the legacy lock is an election record, or where, at
 // the start or after such a phase, a ConfigMap of the lock's name is a
@@ -42,7 +43,7 @@ type LeaseOnlyConfig struct {
 	// Candidate and Pod are who campaigns. Without the name and the UID of a pod
 	// in the Lease's namespace there is no presence object, so that neither tools
 	// nor other candidates know of this one.
-	Candidate election.Candidate
+	Candidate locks.Candidate
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
@@ -55,8 +56,8 @@ type LeaseOnlyConfig struct {
 const Alone Mode = "lease"
 
 var (
-	_ election.Guardian = (*LeaseOnly)(nil)
-	_ election.Amender  = (*LeaseOnly)(nil)
+	_ locks.Guardian = (*LeaseOnly)(nil)
+	_ locks.Amender  = (*LeaseOnly)(nil)
 )
 
 const (
@@ -83,13 +84,13 @@ func NewLeaseOnly(c LeaseOnlyConfig) (*LeaseOnly, error) {
 	return l, nil
 }
 
-// Attend says whether this candidate may campaign, as election.Guardian says, and
+// Attend says whether this candidate may campaign, as locks.Guardian says, and
 // keeps the own presence, which it does not depend on.
-func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) error {
+func (l *LeaseOnly) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	wait.Go(func() { l.keepPresence(ctx) })
-	said := election.Clearance{}
+	said := locks.Permission{}
 	for {
 		c, again := mayMix(l.latest(), l.moved()), time.Duration(0)
 		if !said.Granted && c.Granted {
@@ -118,52 +119,52 @@ func (l *LeaseOnly) Attend(ctx context.Context, clear func(election.Clearance)) 
 
 // Write writes the Lease, but does not take it for a new holder at a version
 // whose phase forbids that.
-func (l *LeaseOnly) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (l *LeaseOnly) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if err := mayTake(mayMix(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	return l.phased.Write(ctx, base, r)
 }
 
 // Amend is [lease.Lock.Amend]. It takes the Lease for nobody, so it asks for no phase.
-func (l *LeaseOnly) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
+func (l *LeaseOnly) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	now, err := l.lease.Amend(ctx, before, r)
 	return l.heard(now), err
 }
 
 // mayMix says whether a candidate that knows the Lease alone may campaign. An
 // election record cannot be sealed: whoever set that by hand has dual.
-func mayMix(stage record.Stage, legacy record.Legacy) election.Clearance {
+func mayMix(stage record.Stage, legacy record.Legacy) locks.Permission {
 	switch {
 	case stage.Phase == record.PhaseLegacy || stage.Phase == record.PhaseDual:
 	case stage.Phase == record.PhaseSealed && legacy.Elected:
 	default:
-		return election.Clearance{Granted: true}
+		return locks.Permission{Granted: true}
 	}
-	return election.Clearance{Why: fmt.Sprintf("the phase on the Lease is %s, and this candidate knows the Lease alone: run it in mode auto", stage.Phase)}
+	return locks.Permission{Why: fmt.Sprintf("the phase on the Lease is %s, and this candidate knows the Lease alone: run it in mode auto", stage.Phase)}
 }
 
 // look looks for a legacy ConfigMap, and says when to look again.
-func (l *LeaseOnly) look(ctx context.Context) (election.Clearance, time.Duration) {
+func (l *LeaseOnly) look(ctx context.Context) (locks.Permission, time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	r, err := l.configMap.Read(ctx)
 	switch {
-	case errors.Is(err, election.ErrForbidden):
+	case errors.Is(err, locks.ErrForbidden):
 		l.config.Lease.Logger.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
 	case err != nil:
-		return election.Clearance{Why: err.Error()}, recheckError
+		return locks.Permission{Why: err.Error()}, recheckError
 	case r.Kind == ownerref.Legacy:
-		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Lease.Namespace, l.config.Lease.Name, r.Owner.Name)}, recheckLegacy
+		return locks.Permission{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Lease.Namespace, l.config.Lease.Name, r.Owner.Name)}, recheckLegacy
 	case r.Kind == ownerref.Shield:
-		return election.Clearance{Why: fmt.Sprintf("the ConfigMap %s/%s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", l.config.Lease.Namespace, l.config.Lease.Name)}, recheckLegacy
+		return locks.Permission{Why: fmt.Sprintf("the ConfigMap %s/%s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", l.config.Lease.Namespace, l.config.Lease.Name)}, recheckLegacy
 	}
-	return election.Clearance{Granted: true}, 0
+	return locks.Permission{Granted: true}, 0
 }
 
 // Adopt lets the work begin at once.
-func (l *LeaseOnly) Adopt(ctx context.Context, _ election.Term, clear func(election.Clearance)) error {
-	clear(election.Clearance{Granted: true})
+func (l *LeaseOnly) Adopt(ctx context.Context, _ locks.Term, clear func(locks.Permission)) error {
+	clear(locks.Permission{Granted: true})
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

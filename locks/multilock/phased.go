@@ -10,8 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
@@ -37,21 +37,21 @@ func newPhased(c lease.Config, legacy record.Legacy) (*phased, error) {
 }
 
 // Describe says what Lease this is. It does no I/O.
-func (p *phased) Describe() election.Description { return p.lease.Describe() }
+func (p *phased) Describe() locks.Description { return p.lease.Describe() }
 
 // CloseConnections closes every connection, as [lease.Lock.CloseConnections]
 // does.
 func (p *phased) CloseConnections() { p.lease.CloseConnections() }
 
 // Read reads the Lease.
-func (p *phased) Read(ctx context.Context) (election.Snapshot, error) {
+func (p *phased) Read(ctx context.Context) (locks.Snapshot, error) {
 	p.doubt(ctx)
 	now, err := p.lease.Read(ctx)
 	return p.heard(now), err
 }
 
 // Write writes the Lease, and nothing else.
-func (p *phased) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (p *phased) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	p.doubt(ctx)
 	now, err := p.lease.Write(ctx, base, r)
 	return p.heard(now), err
@@ -59,11 +59,11 @@ func (p *phased) Write(ctx context.Context, base election.Version, r election.Re
 
 // Watch watches the Lease. The elector watches anew when the watch before is
 // silent though renewals get through: others on the same way may be, too.
-func (p *phased) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (p *phased) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	signal(p.doubted)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	seen, ended := make(chan election.Event), make(chan error, 1)
+	seen, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- p.lease.Watch(ctx, from, seen) }()
 	for {
 		select {
@@ -98,7 +98,7 @@ func (p *phased) annotate(annotations map[string]string) map[string]string {
 // heard takes in the phase, and the legacy lock, that a Lease says. One that says
 // an earlier phase than is known, or none, is partial, so that its holder notes
 // the phase at once.
-func (p *phased) heard(now election.Snapshot) election.Snapshot {
+func (p *phased) heard(now locks.Snapshot) locks.Snapshot {
 	if legacy := record.LegacyOf(now.Version); legacy != (record.Legacy{}) {
 		p.mu.Lock()
 		p.noted = legacy
@@ -135,7 +135,7 @@ func (p *phased) moved() record.Legacy {
 
 // doubt tells that the elector doubts its connections.
 func (p *phased) doubt(ctx context.Context) {
-	if _, doubts := election.WantsLiveConnection(ctx); doubts {
+	if _, doubts := locks.WantsLiveConnection(ctx); doubts {
 		signal(p.doubted)
 	}
 }
@@ -146,7 +146,7 @@ var ErrPhase = errors.New("not in this phase")
 // mayTake returns an error if r makes somebody the holder who is not the one of
 // that version of the Lease, and c forbids it: the answer to the first read may
 // have come before a guardian could withdraw its clearance.
-func mayTake(c election.Clearance, lease election.Version, r election.Record) error {
+func mayTake(c locks.Permission, lease locks.Version, r locks.Record) error {
 	if c.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {
 		return nil
 	}
@@ -155,14 +155,14 @@ func mayTake(c election.Clearance, lease election.Version, r election.Record) er
 
 // clearanceIn says whether a candidate may campaign that takes part in the
 // migration. One whose mode is Dual does not beyond that phase.
-func clearanceIn(stage record.Stage, mode Mode, beyond ...record.Phase) election.Clearance {
+func clearanceIn(stage record.Stage, mode Mode, beyond ...record.Phase) locks.Permission {
 	switch {
 	case stage.Phase == record.PhaseLegacy:
-		return election.Clearance{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
+		return locks.Permission{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
 	case mode == Dual && slices.Contains(beyond, stage.Phase):
-		return election.Clearance{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", stage.Phase)}
+		return locks.Permission{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", stage.Phase)}
 	}
-	return election.Clearance{Granted: true}
+	return locks.Permission{Granted: true}
 }
 
 func signal(to chan struct{}) {

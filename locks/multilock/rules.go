@@ -13,8 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -145,14 +145,14 @@ func (c census) presumes() []ownerref.Owner {
 }
 
 // clearance says whether a candidate may campaign (M1, M10).
-func (s *situation) clearance() election.Clearance {
+func (s *situation) clearance() locks.Permission {
 	switch {
 	case s.me == ownerref.Owner{}:
-		return election.Clearance{Why: "the own presence object does not exist yet"}
+		return locks.Permission{Why: "the own presence object does not exist yet"}
 	case !s.met:
-		return election.Clearance{Why: "the legacy ConfigMap has not been read yet"}
+		return locks.Permission{Why: "the legacy ConfigMap has not been read yet"}
 	case s.stage.Phase == record.PhaseLegacy && s.isLeftOver():
-		return election.Clearance{Granted: true}
+		return locks.Permission{Granted: true}
 	}
 	return clearanceIn(s.stage, s.mode, record.PhaseSealed, record.PhaseClean)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -54,7 +55,7 @@ type ShieldConfig struct {
 	LegacyName string
 	Mode       Mode // empty means Auto
 	// Candidate and Pod are who campaigns; Pod is required with its UID.
-	Candidate election.Candidate
+	Candidate locks.Candidate
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
@@ -68,10 +69,10 @@ type ShieldConfig struct {
 	Timing election.Timing
 }
 
-// Shield is an election.Lock on a Lease that takes the place of a
+// Shield is an locks.Lock on a Lease that takes the place of a
 // leader-for-life ConfigMap. While the phase is dual, the ConfigMap is kept as
 // a shield: owned by the presence objects of the candidates, it makes every
-// legacy pod wait. It is an [election.Guardian]: an elector lets work begin
+// legacy pod wait. It is an [locks.Guardian]: an elector lets work begin
 // only when no legacy pod may lead, and ends it when one does.
 //
 // A Shield serves one elector at a time. Its methods are safe for concurrent
@@ -85,7 +86,7 @@ type Shield struct {
 	tenures   chan *tenure
 }
 
-var _ election.Guardian = (*Shield)(nil)
+var _ locks.Guardian = (*Shield)(nil)
 
 // NewShield returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
@@ -127,22 +128,22 @@ func (s *Shield) check() error {
 	return errors.Join(append(errs, s.config.Mode.check())...)
 }
 
-// Attend keeps the own presence, and the shield, as election.Guardian says. It
+// Attend keeps the own presence, and the shield, as locks.Guardian says. It
 // returns ErrPodGone when the own pod does not exist any more.
-func (s *Shield) Attend(ctx context.Context, clear func(election.Clearance)) error {
+func (s *Shield) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	return newKeeper(s, clear).run(ctx)
 }
 
 // tenure is one term, as the keeper has to adopt it.
 type tenure struct {
 	ctx   context.Context
-	term  election.Term
-	clear func(election.Clearance)
+	term  locks.Term
+	clear func(locks.Permission)
 	done  chan error
 }
 
 // Adopt makes sure that no legacy pod may lead, and watches that none does.
-func (s *Shield) Adopt(ctx context.Context, term election.Term, clear func(election.Clearance)) error {
+func (s *Shield) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
 	t := &tenure{ctx: ctx, term: term, clear: clear, done: make(chan error, 1)}
 	select {
 	case s.tenures <- t:

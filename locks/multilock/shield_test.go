@@ -22,6 +22,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -127,9 +128,9 @@ func (s *stage) start(name string, change ...func(*multilock.ShieldConfig)) *sea
 }
 
 // shield is the lock of a candidate in that pod.
-func (s *stage) shield(name string, to http.Handler, change ...func(*multilock.ShieldConfig)) (*multilock.Shield, election.Candidate) {
+func (s *stage) shield(name string, to http.Handler, change ...func(*multilock.ShieldConfig)) (*multilock.Shield, locks.Candidate) {
 	s.T.Helper()
-	candidate := election.Candidate{Identity: name, Zone: "z-" + name}
+	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
 	config := multilock.ShieldConfig{
 		Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
@@ -149,7 +150,7 @@ func (s *stage) shield(name string, to http.Handler, change ...func(*multilock.S
 	return lock, candidate
 }
 
-func (s *stage) elect(lock election.Lock, candidate election.Candidate, to *way) *seat {
+func (s *stage) elect(lock locks.Lock, candidate locks.Candidate, to *way) *seat {
 	s.T.Helper()
 	c := &seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, HeadStart: atOnce}), to}
 	c.Start()
@@ -739,7 +740,7 @@ func TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt(t *testing.T) {
 
 func (s *stage) startPlain(name string, change ...func(*multilock.LeaseOnlyConfig)) *seat {
 	s.T.Helper()
-	return s.elect(s.plain(name, change...), election.Candidate{Identity: name}, nil)
+	return s.elect(s.plain(name, change...), locks.Candidate{Identity: name}, nil)
 }
 
 // plain is the lock of a candidate in mode lease.
@@ -748,7 +749,7 @@ func (s *stage) plain(name string, change ...func(*multilock.LeaseOnlyConfig)) *
 	config := multilock.LeaseOnlyConfig{
 		Lease:     lease.Config{Client: apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(s.T, s.server, corev1.SchemeGroupVersion),
-		Candidate: election.Candidate{Identity: name, Zone: "z-" + name},
+		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 	}
 	for _, f := range change {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -35,7 +36,7 @@ type TwinConfig struct {
 	Mode       Mode // empty means Auto
 	// Candidate and Pod are who campaigns. Without the pod's name and UID there
 	// is no presence object, so that no tool sees this candidate.
-	Candidate election.Candidate
+	Candidate locks.Candidate
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
@@ -77,7 +78,7 @@ type TwinConfig struct {
 //
 // # Phases
 //
-// A Twin follows the phase on the Lease, and is an [election.Guardian]:
+// A Twin follows the phase on the Lease, and is an [locks.Guardian]:
 //
 //   - legacy: no candidate campaigns. A leader stops in good order and gives
 //     both locks up.
@@ -114,7 +115,7 @@ type Twin struct {
 	turned chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
-var _ election.Guardian = (*Twin)(nil)
+var _ locks.Guardian = (*Twin)(nil)
 
 // NewTwin returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
@@ -141,7 +142,7 @@ func NewTwin(c TwinConfig) (*Twin, error) {
 }
 
 // alone says whether the Lease counts alone: see Phases.
-func (t *Twin) alone(governing election.Snapshot) bool {
+func (t *Twin) alone(governing locks.Snapshot) bool {
 	stage := record.StageOf(governing.Version)
 	if !governing.Version.Exists() {
 		stage = t.latest()
@@ -150,32 +151,32 @@ func (t *Twin) alone(governing election.Snapshot) bool {
 }
 
 // Describe names the Lease, and both kinds. It does no I/O.
-func (t *Twin) Describe() election.Description { return t.both.Describe() }
+func (t *Twin) Describe() locks.Description { return t.both.Describe() }
 
 // CloseConnections closes every connection, as lease.Lock does.
 func (t *Twin) CloseConnections() { t.both.CloseConnections() }
 
 // Read reads the Lease, and in phase dual the legacy object too, until what it
 // has was true at one moment: one or two requests, and more while others write.
-func (t *Twin) Read(ctx context.Context) (election.Snapshot, error) { return t.both.Read(ctx) }
+func (t *Twin) Read(ctx context.Context) (locks.Snapshot, error) { return t.both.Read(ctx) }
 
 // Watch watches what Read reads, and ends as soon as one watch does. It tells of
 // whole states only, in order. Half of a write of ours it tells after a second,
 // if the other half is still missing then.
-func (t *Twin) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (t *Twin) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	return t.both.Watch(ctx, from, events)
 }
 
 // Write puts r on what Read reads, the legacy object first, if both are still at
 // base. Where the second write fails the first is done, and nothing is renewed:
-// the error is not election.ErrConflict then, whatever it was. It does not take
+// the error is not locks.ErrConflict then, whatever it was. It does not take
 // the lock for a new holder at a version whose phase forbids that (ErrPhase).
-func (t *Twin) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (t *Twin) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, ok := base.Opaque.(*twinState)
 	if ok && s != nil {
 		at := s.governing.Version
 		if err := mayTake(t.clearance(record.StageOf(at)), at, r); err != nil {
-			return election.Snapshot{}, err
+			return locks.Snapshot{}, err
 		}
 	}
 	now, err := t.both.Write(ctx, base, r)
@@ -185,7 +186,7 @@ func (t *Twin) Write(ctx context.Context, base election.Version, r election.Reco
 	return now, err
 }
 
-func (t *Twin) clearance(stage record.Stage) election.Clearance {
+func (t *Twin) clearance(stage record.Stage) locks.Permission {
 	return clearanceIn(stage, t.config.Mode, record.PhaseClean)
 }
 
@@ -195,13 +196,13 @@ func (c TwinConfig) participant() participant {
 
 // Attend keeps the own presence, and says by the phase whether this candidate may
 // campaign. It returns ErrPodGone when the own pod does not exist any more.
-func (t *Twin) Attend(ctx context.Context, clear func(election.Clearance)) error {
+func (t *Twin) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wait.Go(func() { t.keepPresence(ctx) })
-	for said := (election.Clearance{}); ; {
+	for said := (locks.Permission{}); ; {
 		if c := t.clearance(t.latest()); c != said {
 			said = c
 			clear(c)
@@ -221,15 +222,15 @@ func (t *Twin) Attend(ctx context.Context, clear func(election.Clearance)) error
 
 // Adopt lets the work begin at once, for whoever has the record has all that it
 // takes. In phase clean it takes what is left of the legacy lock away.
-func (t *Twin) Adopt(ctx context.Context, term election.Term, clear func(election.Clearance)) error {
-	clear(election.Clearance{Granted: true})
+func (t *Twin) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
+	clear(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
 	delays := retries(interval, 30*interval)
 	for trouble := ""; ; {
 		var again <-chan time.Time
 		if t.latest().Phase == record.PhaseClean {
 			err := t.tidy(ctx, term)
-			if err != nil && !errors.Is(err, election.ErrForbidden) {
+			if err != nil && !errors.Is(err, locks.ErrForbidden) {
 				again = time.After(delays.NextBackOff())
 			}
 			if err != nil && ctx.Err() == nil && err.Error() != trouble {
@@ -250,7 +251,7 @@ func (t *Twin) Adopt(ctx context.Context, term election.Term, clear func(electio
 // tidy takes a candidate's record off the legacy object, at a version that was
 // read before the Lease was read to say that it counts alone: what a leader puts
 // there in a later phase dual is another version.
-func (t *Twin) tidy(ctx context.Context, term election.Term) error {
+func (t *Twin) tidy(ctx context.Context, term locks.Term) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*t.config.Timing.AttemptTimeout)
 	defer cancel()
 	legacy, err := t.record.Read(ctx)

@@ -18,24 +18,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 	for _, kind := range []annotation.Kind{annotation.ConfigMaps, annotation.Endpoints} {
 		t.Run(string(kind), func(t *testing.T) {
-			servers := map[election.Lock]*apitest.Server{}
-			electiontest.RunSuite(t, electiontest.Suite{
-				New: func(t *testing.T) election.Lock {
+			servers := map[locks.Lock]*apitest.Server{}
+			lockstest.RunSuite(t, lockstest.Suite{
+				New: func(t *testing.T) locks.Lock {
 					server := apitest.NewServer()
 					twin := realTwin(t, server, kind)
 					servers[twin] = server
 					return twin
 				},
-				Delete: func(_ *testing.T, l election.Lock) {
+				Delete: func(_ *testing.T, l locks.Lock) {
 					servers[l].Delete("/api/v1/namespaces/ns/" + string(kind) + "/lock")
 					servers[l].Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock")
 				},
@@ -69,28 +71,28 @@ func TestNewTwinListsWhatIsWrong(t *testing.T) {
 // pair is two locks in one memory, and Twins of them.
 type pair struct {
 	t                 *testing.T
-	governing, legacy *electiontest.Memory
+	governing, legacy *memory.Lock
 }
 
 func newPair(t *testing.T) *pair {
-	governing := electiontest.NewMemory("governing")
+	governing := memory.New("governing")
 	return &pair{t: t, governing: governing, legacy: governing.Beside("legacy")}
 }
 
 // twin returns a Twin whose ways to both locks can fail.
-func (p *pair) twin() (twin *both, governing, legacy *electiontest.Faulty) {
+func (p *pair) twin() (twin *both, governing, legacy *lockstest.Faulty) {
 	p.t.Helper()
-	governing, legacy = electiontest.NewFaulty(p.governing), electiontest.NewFaulty(p.legacy)
+	governing, legacy = lockstest.NewFaulty(p.governing), lockstest.NewFaulty(p.legacy)
 	return twinOf(governing, legacy), governing, legacy
 }
 
 // twinOf is always in phase dual.
-func twinOf(governing, legacy election.Lock) *both {
-	return &both{governing: governing, legacy: legacy, alone: func(election.Snapshot) bool { return false }}
+func twinOf(governing, legacy locks.Lock) *both {
+	return &both{governing: governing, legacy: legacy, alone: func(locks.Snapshot) bool { return false }}
 }
 
 // put writes a record into one of the locks, whatever is there.
-func (p *pair) put(lock *electiontest.Memory, r election.Record) election.Snapshot {
+func (p *pair) put(lock *memory.Lock, r locks.Record) locks.Snapshot {
 	p.t.Helper()
 	now := p.read(lock)
 	s, err := lock.Write(p.t.Context(), now.Version, r)
@@ -100,7 +102,7 @@ func (p *pair) put(lock *electiontest.Memory, r election.Record) election.Snapsh
 	return s
 }
 
-func (p *pair) read(lock election.Lock) election.Snapshot {
+func (p *pair) read(lock locks.Lock) locks.Snapshot {
 	p.t.Helper()
 	s, err := lock.Read(p.t.Context())
 	if err != nil {
@@ -112,35 +114,35 @@ func (p *pair) read(lock election.Lock) election.Snapshot {
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 // ours is a renewal by a candidate of this library.
-func ours(holder string, second int) election.Record {
+func ours(holder string, second int) locks.Record {
 	at := noon.Add(time.Duration(second)*time.Second + time.Microsecond)
-	return election.Record{
+	return locks.Record{
 		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: noon, RenewTime: at,
-		Details: election.Details{Holder: holder, Token: 7},
+		Details: locks.Details{Holder: holder, Token: 7},
 	}
 }
 
 // theirs is a renewal by a legacy elector, which has left standing what a
 // candidate of ours once wrote.
-func theirs(holder string, second int) election.Record {
+func theirs(holder string, second int) locks.Record {
 	at := noon.Add(time.Duration(second) * time.Second)
-	return election.Record{
+	return locks.Record{
 		Holder: holder, LeaseDuration: 30 * time.Second, AcquireTime: noon, RenewTime: at,
-		Details: election.Details{Holder: "long gone", Token: 3},
+		Details: locks.Details{Holder: "long gone", Token: 3},
 	}
 }
 
-func given(r election.Record) election.Record {
+func given(r locks.Record) locks.Record {
 	r.Holder, r.LeaseDuration, r.Details.Released = "", time.Second, r.Details.Token
 	return r
 }
 
-func lasting(r election.Record, d time.Duration) election.Record {
+func lasting(r locks.Record, d time.Duration) locks.Record {
 	r.LeaseDuration = d
 	return r
 }
 
-func cleared(r election.Record) election.Record {
+func cleared(r locks.Record) locks.Record {
 	r.Holder, r.LeaseDuration = "", time.Second
 	return r
 }
@@ -149,7 +151,7 @@ func cleared(r election.Record) election.Record {
 func TestWhatTwoRecordsReadAs(t *testing.T) {
 	both := UnknownHolder + " (legacy: L, governing: Z)"
 	for name, tc := range map[string]struct {
-		governing, legacy *election.Record
+		governing, legacy *locks.Record
 		holder            string
 		lease             time.Duration
 		renewed           time.Time
@@ -170,11 +172,11 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 		"no legacy object":                         {governing: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
 		"a free Lease":                             {governing: of(given(ours("Z", 2))), legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime, partial: true},
 		"a free legacy object":                     {governing: of(ours("Z", 2)), legacy: of(cleared(theirs("L", 4))), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
-		"an object without a record":               {governing: of(ours("Z", 2)), legacy: &election.Record{}, holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
+		"an object without a record":               {governing: of(ours("Z", 2)), legacy: &locks.Record{}, holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
 		"both given up":                            {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime, released: true},
 		"the legacy object given up last":          {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 4))), lease: time.Second, renewed: ours("", 4).RenewTime, released: true},
 		"both cleared by somebody":                 {governing: of(cleared(ours("Z", 2))), legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
-		"the legacy object alone cleared":          {governing: &election.Record{}, legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
+		"the legacy object alone cleared":          {governing: &locks.Record{}, legacy: of(cleared(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
 		"a legacy object that ours gave up, alone": {legacy: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
 		"one that its elector gave up, alone":      {legacy: of(cleared(theirs("L", 4))), lease: time.Second, renewed: theirs("", 4).RenewTime},
 		"a free Lease alone":                       {governing: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime},
@@ -210,17 +212,17 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 // was deleted would count as given up, with the Lease gone beside it.
 func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {
 	p := newPair(t)
-	bare := p.put(p.legacy, election.Record{})
+	bare := p.put(p.legacy, locks.Record{})
 	twin, _, _ := p.twin()
 	if s := p.read(twin); s.Version.Exists() {
 		t.Errorf("read %+v", s)
 	}
 	p.put(p.legacy, theirs("L", 1))
-	if _, err := twin.Write(t.Context(), election.Version{}, ours("a", 1)); !errors.Is(err, election.ErrConflict) || p.read(p.legacy).Record.Holder != "L" {
+	if _, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1)); !errors.Is(err, locks.ErrConflict) || p.read(p.legacy).Record.Holder != "L" {
 		t.Errorf("wrote over another's record, with %v", err)
 	}
-	p.put(p.legacy, election.Record{})
-	if _, err := twin.Write(t.Context(), election.Version{}, ours("a", 2)); err != nil {
+	p.put(p.legacy, locks.Record{})
+	if _, err := twin.Write(t.Context(), locks.Version{}, ours("a", 2)); err != nil {
 		t.Fatal(err)
 	}
 	if now := p.read(p.legacy); now.Record != ours("a", 2) || now.Version.UID != bare.Version.UID {
@@ -228,13 +230,13 @@ func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {
 	}
 }
 
-func of(r election.Record) *election.Record { return &r }
+func of(r locks.Record) *locks.Record { return &r }
 
 // TestOfTwoHoldersEveryRenewalIsSeen, on either side, whoever's clock is ahead.
 func TestOfTwoHoldersEveryRenewalIsSeen(t *testing.T) {
 	p := newPair(t)
 	twin, _, _ := p.twin()
-	seen := map[election.Record]bool{}
+	seen := map[locks.Record]bool{}
 	look := func(what string, second int) {
 		t.Helper()
 		r := p.read(twin).Record
@@ -259,7 +261,7 @@ func TestOfTwoHoldersEveryRenewalIsSeen(t *testing.T) {
 func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
 	p := newPair(t)
 	twin, governing, legacy := p.twin()
-	base := election.Version{}
+	base := locks.Version{}
 	for second := range 3 {
 		s, err := twin.Write(t.Context(), base, ours("a", second))
 		if err != nil {
@@ -272,7 +274,7 @@ func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
 		base = s.Version
 	}
 	writes := governing.Calls("write")
-	legacy.Set(electiontest.Fault{Err: errors.New("no")})
+	legacy.Set(lockstest.Fault{Err: errors.New("no")})
 	if _, err := twin.Write(t.Context(), base, ours("a", 9)); err == nil || governing.Calls("write") != writes {
 		t.Errorf("after a legacy write that failed with %v the governing lock was written", err)
 	}
@@ -282,20 +284,20 @@ func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
 func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 	p := newPair(t)
 	twin, governing, _ := p.twin()
-	whole, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+	whole, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	governing.Set(electiontest.Fault{Err: errors.New("no")})
-	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 3)); err == nil || errors.Is(err, election.ErrConflict) {
+	governing.Set(lockstest.Fault{Err: errors.New("no")})
+	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 3)); err == nil || errors.Is(err, locks.ErrConflict) {
 		t.Errorf("half a write ended with %v", err)
 	}
-	governing.Set(electiontest.Fault{})
+	governing.Set(lockstest.Fault{})
 	half := p.read(twin)
 	if half.Record != whole.Record || half.Version.Number <= whole.Version.Number {
 		t.Errorf("read %+v\nwant the renewal as before: %+v", half, whole)
 	}
-	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 5)); !errors.Is(err, election.ErrConflict) {
+	if _, err := twin.Write(t.Context(), whole.Version, ours("a", 5)); !errors.Is(err, locks.ErrConflict) {
 		t.Errorf("a write at the version before half a write: %v", err)
 	}
 	again, err := twin.Write(t.Context(), half.Version, ours("a", 5))
@@ -309,12 +311,12 @@ func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 func TestAConflictAfterHalfAWriteIsNoConflict(t *testing.T) {
 	p := newPair(t)
 	twin, _, _ := p.twin()
-	s, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+	s, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.put(p.governing, theirs("b", 2))
-	if _, err := twin.Write(t.Context(), s.Version, ours("a", 3)); err == nil || errors.Is(err, election.ErrConflict) {
+	if _, err := twin.Write(t.Context(), s.Version, ours("a", 3)); err == nil || errors.Is(err, locks.ErrConflict) {
 		t.Errorf("ended with %v", err)
 	}
 	if got := p.read(twin).Record.Holder; !strings.HasPrefix(got, UnknownHolder) {
@@ -326,17 +328,17 @@ func TestAVersionOfAnotherLockIsNotWrittenUpon(t *testing.T) {
 	p := newPair(t)
 	twin, _, legacy := p.twin()
 	foreign := p.put(p.governing, ours("a", 1)).Version
-	if _, err := twin.Write(t.Context(), foreign, ours("a", 2)); err == nil || errors.Is(err, election.ErrConflict) || legacy.Calls("write") != 0 {
+	if _, err := twin.Write(t.Context(), foreign, ours("a", 2)); err == nil || errors.Is(err, locks.ErrConflict) || legacy.Calls("write") != 0 {
 		t.Errorf("ended with %v after %d writes", err, legacy.Calls("write"))
 	}
 }
 
 // listen collects what a watch tells, until the test ends.
-func listen(t *testing.T, twin *both, from election.Version) (told func() []election.Event) {
+func listen(t *testing.T, twin *both, from locks.Version) (told func() []locks.Event) {
 	ctx, cancel := context.WithCancel(t.Context())
-	events, ended := make(chan election.Event), make(chan struct{})
+	events, ended := make(chan locks.Event), make(chan struct{})
 	var mu sync.Mutex
-	var all []election.Event
+	var all []locks.Event
 	go func() {
 		defer close(ended)
 		watched := make(chan struct{})
@@ -356,7 +358,7 @@ func listen(t *testing.T, twin *both, from election.Version) (told func() []elec
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
-	return func() []election.Event {
+	return func() []locks.Event {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
@@ -370,7 +372,7 @@ func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
 		twin, _, _ := p.twin()
-		first, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +410,7 @@ func TestAWatchTellsAtOnceWhatALegacyElectorWrote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
 		twin, _, _ := p.twin()
-		first, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -435,13 +437,13 @@ func TestAWatchTellsNothingOfOneSideAlone(t *testing.T) {
 		p := newPair(t)
 		p.put(p.legacy, theirs("L", 1))
 		twin, _, _ := p.twin()
-		told := listen(t, twin, election.Version{})
+		told := listen(t, twin, locks.Version{})
 		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "L" {
 			t.Fatalf("began with %+v", events)
 		}
 		p.legacy.Delete()
 		other, _, _ := p.twin()
-		told = listen(t, other, election.Version{})
+		told = listen(t, other, locks.Version{})
 		if events := told(); len(events) > 0 {
 			t.Fatalf("without a record it began with %+v", events)
 		}
@@ -464,7 +466,7 @@ func TestAWatchWhoseOtherHalfIsBehindTakesNothingBack(t *testing.T) {
 		before := p.read(twin)
 		told := listen(t, twin, before.Version)
 		told()
-		legacy.Set(electiontest.Fault{Mute: true})
+		legacy.Set(lockstest.Fault{Mute: true})
 		won, err := twin.Write(t.Context(), before.Version, ours("Z", 3))
 		if err != nil {
 			t.Fatal(err)
@@ -486,7 +488,7 @@ func TestAWatchGoesOnAfterAReadThatKnewOfADeletionFirst(t *testing.T) {
 		p := newPair(t)
 		legacy := &lagging{Lock: p.legacy}
 		twin := twinOf(p.governing, legacy)
-		first, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		first, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -511,7 +513,7 @@ func TestWhatALaggingServerReplaysIsNotTold(t *testing.T) {
 	p.put(p.governing, ours("a", 1))
 	now := p.put(p.legacy, ours("b", 2))
 	w := &twinWatch{state: twinState{legacy: now}, told: true}
-	if w.heard(election.Event{Snapshot: old}, &w.state.legacy, &w.state.at.legacy); !w.told || w.state.legacy != now {
+	if w.heard(locks.Event{Snapshot: old}, &w.state.legacy, &w.state.at.legacy); !w.told || w.state.legacy != now {
 		t.Errorf("the past counts: %+v", w.state.legacy)
 	}
 }
@@ -521,7 +523,7 @@ func TestAReadIsOfOneMoment(t *testing.T) {
 	p := newPair(t)
 	p.put(p.legacy, ours("a", 1))
 	p.put(p.governing, ours("a", 1))
-	late := &interrupted{Memory: p.legacy, before: func() {
+	late := &interrupted{Lock: p.legacy, before: func() {
 		p.put(p.legacy, ours("b", 2))
 		p.put(p.governing, ours("b", 2))
 		p.put(p.legacy, theirs("L", 9))
@@ -534,26 +536,26 @@ func TestAReadIsOfOneMoment(t *testing.T) {
 
 // interrupted calls before once, right before its first read.
 type interrupted struct {
-	*electiontest.Memory
+	*memory.Lock
 	before func()
 }
 
-func (i *interrupted) Read(ctx context.Context) (election.Snapshot, error) {
+func (i *interrupted) Read(ctx context.Context) (locks.Snapshot, error) {
 	if i.before != nil {
 		i.before()
 		i.before = nil
 	}
-	return i.Memory.Read(ctx)
+	return i.Lock.Read(ctx)
 }
 
 // overtaken calls after once, right after its first read.
 type overtaken struct {
-	*electiontest.Memory
+	*memory.Lock
 	after func()
 }
 
-func (o *overtaken) Read(ctx context.Context) (election.Snapshot, error) {
-	s, err := o.Memory.Read(ctx)
+func (o *overtaken) Read(ctx context.Context) (locks.Snapshot, error) {
+	s, err := o.Lock.Read(ctx)
 	if after := o.after; after != nil {
 		o.after = nil
 		after()
@@ -567,9 +569,9 @@ func TestAReadThatANewerStateOvertookIsMadeAgain(t *testing.T) {
 	p := newPair(t)
 	p.put(p.legacy, ours("a", 1))
 	p.put(p.governing, ours("a", 1))
-	late := &overtaken{Memory: p.legacy}
+	late := &overtaken{Lock: p.legacy}
 	twin := twinOf(p.governing, late)
-	var newer election.Snapshot
+	var newer locks.Snapshot
 	late.after = func() {
 		p.put(p.legacy, ours("b", 2))
 		p.put(p.governing, ours("b", 2))
@@ -588,7 +590,7 @@ func TestADeletionThatOnlyAReadToldOfIsNews(t *testing.T) {
 	} {
 		p := newPair(t)
 		twin, _, _ := p.twin()
-		s, err := twin.Write(t.Context(), election.Version{}, ours("a", 1))
+		s, err := twin.Write(t.Context(), locks.Version{}, ours("a", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -609,7 +611,7 @@ func TestADeletionThatOnlyAReadToldOfIsNews(t *testing.T) {
 func TestAHistoryThatWentBackIsRead(t *testing.T) {
 	p := newPair(t)
 	twin, _, _ := p.twin()
-	base := election.Version{}
+	base := locks.Version{}
 	for second := range 5 {
 		s, err := twin.Write(t.Context(), base, ours("a", second))
 		if err != nil {
@@ -638,9 +640,9 @@ func numberStates(t *testing.T, seed uint64) {
 	p := newPair(t)
 	governing, legacy := &lagging{Lock: p.governing}, &lagging{Lock: p.legacy}
 	twin := twinOf(governing, legacy)
-	told := listen(t, twin, election.Version{})
+	told := listen(t, twin, locks.Version{})
 	states := map[uint64]twinPlace{}
-	note := func(s election.Snapshot) {
+	note := func(s locks.Snapshot) {
 		t.Helper()
 		state, ok := s.Version.Opaque.(*twinState)
 		if !ok {
@@ -700,12 +702,12 @@ func numberStates(t *testing.T, seed uint64) {
 
 // lagging is a lock whose watch is behind.
 type lagging struct {
-	election.Lock
+	locks.Lock
 	lag atomic.Int64
 }
 
-func (l *lagging) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
-	between, ended := make(chan election.Event), make(chan error, 1)
+func (l *lagging) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	between, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- l.Lock.Watch(ctx, from, between) }()
 	for {
 		select {

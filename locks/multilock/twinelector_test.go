@@ -17,6 +17,9 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 const (
@@ -50,7 +53,7 @@ func (s *twinStage) bury(c *twinSeat) {
 // twinSeat is one candidate.
 type twinSeat struct {
 	*election.Elector
-	governing, legacy *electiontest.Faulty
+	governing, legacy *lockstest.Faulty
 	readOnly          atomic.Bool // the governing lock may not be written
 	cancel            func()
 	leading           chan election.Term
@@ -59,13 +62,13 @@ type twinSeat struct {
 
 // guardedLock is a lock that a seat may not write at times.
 type guardedLock struct {
-	election.Lock
+	locks.Lock
 	seat *twinSeat
 }
 
-func (g guardedLock) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (g guardedLock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if g.seat.readOnly.Load() {
-		return election.Snapshot{}, election.ErrForbidden
+		return locks.Snapshot{}, locks.ErrForbidden
 	}
 	return g.Lock.Write(ctx, base, r)
 }
@@ -90,7 +93,7 @@ func (s *twinStage) start(identity string) *twinSeat {
 	c := &twinSeat{governing: governing, legacy: legacy, leading: make(chan election.Term, 100), ended: make(chan error, 100)}
 	twin := twinOf(guardedLock{governing, c}, legacy)
 	var err error
-	dead := func(ctx context.Context, o election.Suspect) error {
+	dead := func(ctx context.Context, o locks.Suspect) error {
 		select {
 		case <-s.died(o.Details.Holder):
 			return nil
@@ -98,7 +101,7 @@ func (s *twinStage) start(identity string) *twinSeat {
 			return ctx.Err()
 		}
 	}
-	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: election.Candidate{Identity: identity}, HeadStart: atOnce, Dead: dead}); err != nil {
+	if c.Elector, err = election.New(election.Config{Lock: twin, Candidate: locks.Candidate{Identity: identity}, HeadStart: atOnce, Dead: dead}); err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -113,12 +116,12 @@ func (s *twinStage) start(identity string) *twinSeat {
 		}))
 	}()
 	c.cancel = func() { cancel(); <-done }
-	s.stop = append(s.stop, func() { c.fail(electiontest.Fault{}, electiontest.Fault{}); c.cancel() })
+	s.stop = append(s.stop, func() { c.fail(lockstest.Fault{}, lockstest.Fault{}); c.cancel() })
 	synctest.Wait()
 	return c
 }
 
-func (c *twinSeat) fail(governing, legacy electiontest.Fault) {
+func (c *twinSeat) fail(governing, legacy lockstest.Fault) {
 	c.governing.Set(governing)
 	c.legacy.Set(legacy)
 }
@@ -167,7 +170,7 @@ func (s *twinStage) holders() string {
 
 // old starts an elector of the old kind. stop ends it without a release.
 func (s *twinStage) old(identity string, multi bool) (stop func()) {
-	locks := []election.Lock{s.legacy}
+	locks := []locks.Lock{s.legacy}
 	if multi {
 		locks = append(locks, s.governing)
 	}
@@ -182,16 +185,16 @@ func (s *twinStage) old(identity string, multi bool) (stop func()) {
 type oldElector struct {
 	history  *electiontest.History
 	identity string
-	locks    []election.Lock
+	locks    []locks.Lock
 
-	seen   [2]election.Record
+	seen   [2]locks.Record
 	seenAt time.Time
-	base   [2]election.Version
+	base   [2]locks.Version
 	holder string // of what was read or written last
 }
 
 // startOld starts an elector of the old kind. stop ends it without a release.
-func startOld(t *testing.T, history *electiontest.History, dice *rand.Rand, identity string, locks ...election.Lock) (stop func()) {
+func startOld(t *testing.T, history *electiontest.History, dice *rand.Rand, identity string, locks ...locks.Lock) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -232,7 +235,7 @@ func (e *oldElector) lead(ctx context.Context) {
 
 // attempt reads, and takes or renews what is not another's.
 func (e *oldElector) attempt() bool {
-	var now [2]election.Record
+	var now [2]locks.Record
 	exists := false
 	for i, lock := range e.locks {
 		s, err := lock.Read(context.Background())
@@ -266,8 +269,8 @@ func (e *oldElector) attempt() bool {
 	return true
 }
 
-func inSeconds(r election.Record) election.Record {
-	r.Details = election.Details{}
+func inSeconds(r locks.Record) locks.Record {
+	r.Details = locks.Details{}
 	r.AcquireTime, r.RenewTime = time.Unix(r.AcquireTime.Unix(), 0), time.Unix(r.RenewTime.Unix(), 0)
 	return r
 }
@@ -369,7 +372,7 @@ func TestLegacyElectorsLeaveACandidatesLockAlone(t *testing.T) {
 	}
 }
 
-var twinCut = electiontest.Fault{Hang: true}
+var twinCut = lockstest.Fault{Hang: true}
 
 // TestADeadCandidateIsFollowedAtOnceOnBothLocks, and legacy electors take the
 // next one for what it is: a holder.
@@ -415,9 +418,9 @@ func TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock(t *testing.T) 
 
 // TestLosingEitherSideEndsTheTermAtOnce, and the cause says who took it.
 func TestLosingEitherSideEndsTheTermAtOnce(t *testing.T) {
-	for name, side := range map[string]func(*pair) *electiontest.Memory{
-		"legacy: L, governing: a": func(p *pair) *electiontest.Memory { return p.legacy },
-		"legacy: a, governing: L": func(p *pair) *electiontest.Memory { return p.governing },
+	for name, side := range map[string]func(*pair) *memory.Lock{
+		"legacy: L, governing: a": func(p *pair) *memory.Lock { return p.legacy },
+		"legacy: a, governing: L": func(p *pair) *memory.Lock { return p.governing },
 	} {
 		t.Run(name, func(t *testing.T) {
 			twinScenario(t, func(s *twinStage) {
@@ -442,7 +445,7 @@ func TestALeaderMendsWhatIsGoneAtOnce(t *testing.T) {
 		"the legacy object is deleted": func(s *twinStage) { s.legacy.Delete() },
 		"the Lease is deleted":         func(s *twinStage) { s.governing.Delete() },
 		"the legacy record is cleared": func(s *twinStage) { s.put(s.legacy, cleared(theirs("", 1))) },
-		"the record is removed":        func(s *twinStage) { s.put(s.legacy, election.Record{}) },
+		"the record is removed":        func(s *twinStage) { s.put(s.legacy, locks.Record{}) },
 		"the Lease is cleared":         func(s *twinStage) { s.put(s.governing, cleared(theirs("", 1))) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -539,7 +542,7 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead(t *testin
 		a.fail(twinCut, twinCut)
 		s.old("L", false)
 		time.Sleep(time.Minute)
-		a.fail(electiontest.Fault{}, electiontest.Fault{})
+		a.fail(lockstest.Fault{}, lockstest.Fault{})
 		time.Sleep(time.Minute)
 		if got := s.holders(); got != "L, a" {
 			t.Errorf("held by %q", got)
@@ -561,7 +564,7 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut(t 
 		a.fail(twinCut, twinCut)
 		time.Sleep(time.Minute)
 		s.put(s.legacy, lasting(theirs("L", 1), 4*twinLease))
-		a.fail(electiontest.Fault{}, electiontest.Fault{})
+		a.fail(lockstest.Fault{}, lockstest.Fault{})
 		time.Sleep(2 * twinInterval)
 		if got := a.Status().Holder; !strings.Contains(got, "legacy: L") {
 			t.Errorf("the candidate has heard of %q", got)
@@ -589,14 +592,14 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome(t *te
 			a.fail(twinCut, twinCut)
 			s.old("L", false)
 			time.Sleep(time.Minute)
-			refused := electiontest.Fault{Err: errors.New("503")} // so that it asks often
+			refused := lockstest.Fault{Err: errors.New("503")} // so that it asks often
 			a.fail(refused, refused)
 			time.Sleep(time.Minute + time.Duration(at)*twinInterval/8)
 			if got := s.holders(); got != "L, a" {
 				t.Errorf("held by %q", got)
 			}
 			s.legacy.Delete()
-			a.fail(electiontest.Fault{}, electiontest.Fault{})
+			a.fail(lockstest.Fault{}, lockstest.Fault{})
 			time.Sleep(time.Minute)
 			if len(a.leading) > 0 {
 				t.Error("the candidate leads beside the legacy elector")
@@ -605,7 +608,7 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome(t *te
 	}
 }
 
-var twinFaults = []electiontest.Fault{
+var twinFaults = []lockstest.Fault{
 	{}, {}, {}, {}, {Hang: true}, {Mute: true}, {LoseAnswers: true},
 	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},
 }
@@ -686,7 +689,7 @@ func twinSchedule(s *twinStage, dice *rand.Rand) {
 		stop()
 	}
 	for _, c := range alive {
-		c.fail(electiontest.Fault{}, electiontest.Fault{})
+		c.fail(lockstest.Fault{}, lockstest.Fault{})
 	}
 	time.Sleep(3*twinLease + 5*time.Second)
 	for _, c := range alive {
@@ -732,13 +735,13 @@ func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
 // TestAHandOnEitherRecordOfATwinIsMendedAtOnce: legacy electors go by the one, and
 // candidates by the other.
 func TestAHandOnEitherRecordOfATwinIsMendedAtOnce(t *testing.T) {
-	for name, hand := range map[string]func(*election.Record){
-		"a shorter lease": func(r *election.Record) { r.LeaseDuration = time.Second },
-		"no holder":       func(r *election.Record) { r.Holder = "" },
+	for name, hand := range map[string]func(*locks.Record){
+		"a shorter lease": func(r *locks.Record) { r.LeaseDuration = time.Second },
+		"no holder":       func(r *locks.Record) { r.Holder = "" },
 	} {
-		for side, pick := range map[string]func(*twinStage) *electiontest.Memory{
-			"governing": func(s *twinStage) *electiontest.Memory { return s.governing },
-			"legacy":    func(s *twinStage) *electiontest.Memory { return s.legacy },
+		for side, pick := range map[string]func(*twinStage) *memory.Lock{
+			"governing": func(s *twinStage) *memory.Lock { return s.governing },
+			"legacy":    func(s *twinStage) *memory.Lock { return s.legacy },
 		} {
 			t.Run(name+", "+side, func(t *testing.T) {
 				twinScenario(t, func(s *twinStage) {
@@ -749,7 +752,7 @@ func TestAHandOnEitherRecordOfATwinIsMendedAtOnce(t *testing.T) {
 					hand(&r)
 					s.put(pick(s), r)
 					time.Sleep(time.Millisecond)
-					for what, lock := range map[string]*electiontest.Memory{"governing": s.governing, "legacy": s.legacy} {
+					for what, lock := range map[string]*memory.Lock{"governing": s.governing, "legacy": s.legacy} {
 						if now := s.read(lock).Record; now.Holder != "a" || now.LeaseDuration != twinLease {
 							t.Errorf("the %s record is %+v", what, now)
 						}

@@ -28,8 +28,10 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -139,7 +141,7 @@ func (s *phaseStage) start(name string, change ...func(*TwinConfig)) *phaseSeat 
 	way := &cable{server: s.server}
 	c := TwinConfig{
 		Lease: s.leases(way), Core: s.core(way), Kind: annotation.Endpoints,
-		Candidate: election.Candidate{Identity: name}, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+		Candidate: locks.Candidate{Identity: name}, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 	}
 	for _, f := range change {
 		f(&c)
@@ -152,9 +154,9 @@ func (s *phaseStage) start(name string, change ...func(*TwinConfig)) *phaseSeat 
 	return &phaseSeat{s.elect(twin, name), way, twin}
 }
 
-func (s *phaseStage) elect(lock election.Lock, name string) *electiontest.Seat {
+func (s *phaseStage) elect(lock locks.Lock, name string) *electiontest.Seat {
 	s.T.Helper()
-	c := s.Seat(election.Config{Lock: lock, Candidate: election.Candidate{Identity: name}, HeadStart: atOnce})
+	c := s.Seat(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: name}, HeadStart: atOnce})
 	c.Start()
 	return c
 }
@@ -187,7 +189,7 @@ func (s *phaseStage) holders() string {
 	return cmp.Or(old.Record.Holder, "nobody") + ", " + cmp.Or(record.HolderOf(s.onLease().Version), "nobody")
 }
 
-func (s *phaseStage) onLease() election.Snapshot {
+func (s *phaseStage) onLease() locks.Snapshot {
 	s.T.Helper()
 	l, err := lease.New(s.leases(s.server))
 	if err != nil {
@@ -332,7 +334,7 @@ func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.phase(record.PhaseDual)
-		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); !errors.Is(err, election.ErrConflict) {
+		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); !errors.Is(err, locks.ErrConflict) {
 			t.Errorf("it wrote, with %v", err)
 		}
 		s.held("a, a")
@@ -352,7 +354,7 @@ func TestWhatIsWrittenAloneIsNoRenewalWhereBothCount(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.twin.learn(record.Stage{Phase: record.PhaseDual, Step: 99})
-		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || errors.Is(err, election.ErrConflict) {
+		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || errors.Is(err, locks.ErrConflict) {
 			t.Errorf("it wrote, with %v", err)
 		}
 		s.held("nobody, b")
@@ -390,7 +392,7 @@ func TestNothingIsTakenOffThatCounts(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
 		tidy := func(holder string) {
-			if err := a.twin.tidy(s.T.Context(), election.Term{Holder: holder}); err != nil {
+			if err := a.twin.tidy(s.T.Context(), locks.Term{Holder: holder}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -428,7 +430,7 @@ func TestHalfAWriteIsTakenOffAgain(t *testing.T) {
 		if state.legacy, err = s.legacy.Read(s.T.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.twin.Write(s.T.Context(), election.Version{Opaque: &state}, before.Record); err == nil {
+		if _, err := a.twin.Write(s.T.Context(), locks.Version{Opaque: &state}, before.Record); err == nil {
 			t.Error("what phase clean forbids was written")
 		}
 		synctest.Wait()
@@ -464,7 +466,7 @@ func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 }
 
 // put writes a record onto the legacy object.
-func (s *phaseStage) put(r election.Record) {
+func (s *phaseStage) put(r locks.Record) {
 	s.T.Helper()
 	now, err := s.legacy.Read(s.T.Context())
 	if err == nil {
@@ -694,16 +696,16 @@ func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 }
 
 func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
-	servers := map[election.Lock]*apitest.Server{}
-	electiontest.RunSuite(t, electiontest.Suite{
-		New: func(t *testing.T) election.Lock {
+	servers := map[locks.Lock]*apitest.Server{}
+	lockstest.RunSuite(t, lockstest.Suite{
+		New: func(t *testing.T) locks.Lock {
 			server := apitest.NewServer()
 			twin := realTwin(t, server, annotation.Endpoints)
 			twin.learn(record.Stage{Phase: record.PhaseClean, Step: 2})
 			servers[twin] = server
 			return twin
 		},
-		Delete: func(_ *testing.T, l election.Lock) {
+		Delete: func(_ *testing.T, l locks.Lock) {
 			servers[l].Delete(leasePath)
 		},
 	})

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // twinState is what stands in both locks of a Twin. It is pure and not changed
 // once it is passed on, as the opaque version of a snapshot.
 type twinState struct {
-	governing, legacy election.Snapshot
+	governing, legacy locks.Snapshot
 	alone             bool // the governing lock counts alone; of legacy nothing is known
 	at                twinPlace
 }
@@ -22,7 +22,7 @@ type twinState struct {
 // exists reports whether there is a lock. A legacy object without a record is
 // none: it may be there for other reasons, and stays when the phase is clean.
 func (s *twinState) exists() bool {
-	return s.governing.Version.Exists() || s.legacy.Version.Exists() && s.legacy.Record != (election.Record{})
+	return s.governing.Version.Exists() || s.legacy.Version.Exists() && s.legacy.Record != (locks.Record{})
 }
 
 // newest is the larger version number.
@@ -31,14 +31,14 @@ func (s *twinState) newest() uint64 {
 }
 
 // snapshot is the state as one, under a number.
-func (s *twinState) snapshot(number uint64) election.Snapshot {
+func (s *twinState) snapshot(number uint64) locks.Snapshot {
 	if !s.exists() {
-		return election.Snapshot{Version: election.Version{Number: number}}
+		return locks.Snapshot{Version: locks.Version{Number: number}}
 	}
 	record, partial := s.record()
 	record.Evacuated = s.governing.Record.Evacuated // it stands there alone
-	return election.Snapshot{
-		Version: election.Version{
+	return locks.Snapshot{
+		Version: locks.Version{
 			Number: number,
 			UID:    cmp.Or(s.governing.Version.UID, s.legacy.Version.UID),
 			Opaque: s,
@@ -50,7 +50,7 @@ func (s *twinState) snapshot(number uint64) election.Snapshot {
 
 // record is the one record that both stand for. See Twin. It changes whenever
 // a side does that somebody may lead by.
-func (s *twinState) record() (r election.Record, partial bool) {
+func (s *twinState) record() (r locks.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
 	switch {
 	case s.alone:
@@ -75,19 +75,19 @@ func (s *twinState) record() (r election.Record, partial bool) {
 
 // isReleasedByOurs reports whether a candidate of this library gave a record up:
 // then there was a governing one.
-func isReleasedByOurs(r election.Record) bool { return r.Holder == "" && isOurs(r) }
+func isReleasedByOurs(r locks.Record) bool { return r.Holder == "" && isOurs(r) }
 
 // unreleased is an empty record that the elector will not take for given up:
 // who held the other lock before it was deleted may go on.
-func unreleased(r election.Record) election.Record {
-	r.Details = election.Details{Holder: UnknownHolder}
+func unreleased(r locks.Record) locks.Record {
+	r.Details = locks.Details{Holder: UnknownHolder}
 	return r
 }
 
 // agreed is the record where both have the same holder, or none. The one that was
 // emptied last says whether it was given up. Where a hand changed the duration of
 // one of ours, the longer one counts, and the holder mends it.
-func (s *twinState) agreed() (r election.Record, partial bool) {
+func (s *twinState) agreed() (r locks.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
 	switch {
 	case g.Holder == "" && !isReleased(l):
@@ -106,9 +106,9 @@ func (s *twinState) agreed() (r election.Record, partial bool) {
 }
 
 // disputed is the record where both have a holder, and not the same.
-func (s *twinState) disputed() election.Record {
+func (s *twinState) disputed() locks.Record {
 	g, l := s.governing.Record, s.legacy.Record
-	r := election.Record{
+	r := locks.Record{
 		Holder:      fmt.Sprintf("%s (legacy: %s, governing: %s)", UnknownHolder, l.Holder, g.Holder),
 		Transitions: max(g.Transitions, l.Transitions),
 	}
@@ -117,7 +117,7 @@ func (s *twinState) disputed() election.Record {
 
 // merged is r with the longer lease, and with times that differ after each
 // change of either side.
-func (s *twinState) merged(r election.Record) election.Record {
+func (s *twinState) merged(r locks.Record) locks.Record {
 	newer, older := s.order()
 	r.LeaseDuration = max(newer.LeaseDuration, older.LeaseDuration)
 	r.RenewTime, r.AcquireTime = newer.RenewTime, older.RenewTime
@@ -125,7 +125,7 @@ func (s *twinState) merged(r election.Record) election.Record {
 }
 
 // order returns the record that was written last, and the other.
-func (s *twinState) order() (newer, older election.Record) {
+func (s *twinState) order() (newer, older locks.Record) {
 	if s.legacy.Version.Number > s.governing.Version.Number {
 		return s.legacy.Record, s.governing.Record
 	}
@@ -146,7 +146,7 @@ func (s *twinState) isTorn() bool {
 // isOurs reports whether a record was written by a candidate of this library,
 // when it took, renewed or released the lock. Legacy electors leave the details
 // of others standing, and write none.
-func isOurs(r election.Record) bool {
+func isOurs(r locks.Record) bool {
 	d := r.Details
 	if r.Holder == "" {
 		return d.Token != 0 && d.Released == d.Token
@@ -156,13 +156,13 @@ func isOurs(r election.Record) bool {
 
 // isReleased reports whether an empty record was given up by the last holder
 // of ours that it knows, or never had one.
-func isReleased(r election.Record) bool {
+func isReleased(r locks.Record) bool {
 	return r.Details.Holder == "" || r.Details.Token != 0 && r.Details.Released == r.Details.Token
 }
 
 // sameRenewal reports whether both sides hold the same renewal. What a legacy
 // elector wrote has whole seconds.
-func sameRenewal(g, l election.Record) bool {
+func sameRenewal(g, l locks.Record) bool {
 	if g.Holder != l.Holder {
 		return false
 	}
@@ -183,7 +183,7 @@ type twinMark struct {
 	absent bool
 }
 
-func markOf(v election.Version) twinMark {
+func markOf(v locks.Version) twinMark {
 	return twinMark{number: v.Number, absent: !v.Exists()}
 }
 
@@ -233,7 +233,7 @@ func (n *twinNumbers) read(s *twinState, generation int) (uint64, bool) {
 	return n.number, true
 }
 
-func (n *twinNumbers) markRead(s *twinState, side election.Snapshot, known twinMark) twinMark {
+func (n *twinNumbers) markRead(s *twinState, side locks.Snapshot, known twinMark) twinMark {
 	switch {
 	case side.Version.Exists():
 		return markOf(side.Version)

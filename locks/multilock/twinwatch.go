@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // twinSettle is how long a watch keeps half of a write to itself, at most: the
@@ -21,7 +21,7 @@ const twinSettle = time.Second
 // after a second, if the other half is still missing then. From a version that
 // does not exist it reads both first, and also when the governing lock begins or
 // ceases to count alone.
-func (b *both) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (b *both) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	state, known := from.Opaque.(*twinState)
 	w := &twinWatch{both: b, told: known}
 	if known {
@@ -62,19 +62,19 @@ func (w *twinWatch) read(ctx context.Context) error {
 	return err
 }
 
-func (w *twinWatch) run(ctx context.Context, events chan<- election.Event) error {
+func (w *twinWatch) run(ctx context.Context, events chan<- locks.Event) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var sides sync.WaitGroup
 	defer sides.Wait()
 	defer cancel()
 	ended := make(chan error, 2)
-	follow := func(lock election.Lock, from election.Version) <-chan election.Event {
-		news := make(chan election.Event)
+	follow := func(lock locks.Lock, from locks.Version) <-chan locks.Event {
+		news := make(chan locks.Event)
 		sides.Go(func() { ended <- lock.Watch(ctx, from, news) })
 		return news
 	}
 	governing := follow(w.both.governing, w.state.governing.Version)
-	var legacy <-chan election.Event
+	var legacy <-chan locks.Event
 	if !w.state.alone {
 		legacy = follow(w.both.legacy, w.state.legacy.Version)
 	}
@@ -100,7 +100,7 @@ func (w *twinWatch) run(ctx context.Context, events chan<- election.Event) error
 
 // heard takes in an event of one side. What is not newer than what is known is
 // the past of a lagging server.
-func (w *twinWatch) heard(e election.Event, side *election.Snapshot, mark *twinMark) {
+func (w *twinWatch) heard(e locks.Event, side *locks.Snapshot, mark *twinMark) {
 	if e.Bookmark {
 		w.alive = true
 		return
@@ -120,7 +120,7 @@ func (w *twinWatch) heard(e election.Event, side *election.Snapshot, mark *twinM
 
 // next returns the event to send, and a nil channel if there is none to send
 // yet; then settle is when to ask again at the latest.
-func (w *twinWatch) next(events chan<- election.Event) (e election.Event, out chan<- election.Event, settle time.Duration) {
+func (w *twinWatch) next(events chan<- locks.Event) (e locks.Event, out chan<- locks.Event, settle time.Duration) {
 	settle = time.Hour
 	if w.told && !w.alive {
 		return e, nil, settle
@@ -137,7 +137,7 @@ func (w *twinWatch) next(events chan<- election.Event) (e election.Event, out ch
 	}
 	e.Snapshot = state.snapshot(number)
 	if w.told {
-		e = election.Event{Snapshot: election.Snapshot{Version: e.Snapshot.Version}, Bookmark: true}
+		e = locks.Event{Snapshot: locks.Snapshot{Version: e.Snapshot.Version}, Bookmark: true}
 	}
 	return e, events, settle
 }

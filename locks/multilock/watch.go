@@ -9,7 +9,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -92,13 +92,13 @@ func (k *keeper) watchOpened() {
 // looks every RenewInterval at least.
 func (k *keeper) watchEnded(err error) {
 	k.watch.cancel()
-	expired := errors.Is(err, election.ErrVersionExpired)
+	expired := errors.Is(err, locks.ErrVersionExpired)
 	if err != nil && !k.watch.stopped {
 		k.known = false
 		if !expired || k.watch.expired { // else at once
 			k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
 		}
-		if errors.Is(err, election.ErrForbidden) {
+		if errors.Is(err, locks.ErrForbidden) {
 			k.forbidden(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func TestACensusSaysWhatIsWrongWithIt(t *testing.T) {
@@ -326,7 +326,7 @@ func TestACountThatMayNotBeTakenNamesThePermission(t *testing.T) {
 		w := newWorld(t)
 		w.refuse = refusing(403, tc.verb, tc.in)
 		_, err := w.census(0).Take(t.Context(), podOf("old"), nil)
-		if !errors.Is(err, election.ErrForbidden) || !strings.Contains(fmt.Sprint(err), tc.says) {
+		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(fmt.Sprint(err), tc.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -66,7 +66,7 @@ func (m *ConfigMap) Read(ctx context.Context) (Record, error) {
 // with the ConfigMap as it is, if there is one. Of a bookmark only the record's
 // Number is set. It returns nil when it ends by itself, as it does after five
 // to ten minutes, and what each returns, if that is an error; an error that
-// wraps election.ErrVersionExpired says that the history since from is gone.
+// wraps locks.ErrVersionExpired says that the history since from is gone.
 // Before the first event it calls opened, once the server has agreed to it.
 func (m *ConfigMap) Watch(ctx context.Context, from uint64, opened func(), each func(ctx context.Context, r Record, bookmark bool) error) error {
 	return m.object.WatchOpen(ctx, from, opened, func(ctx context.Context, e rawapi.Event[*corev1.ConfigMap]) error {
@@ -82,7 +82,7 @@ func (m *ConfigMap) Watch(ctx context.Context, from uint64, opened func(), each 
 }
 
 // PutUp creates the shield and returns it. It fails with an error that wraps
-// election.ErrConflict if anything stands there. An armed state is refused:
+// locks.ErrConflict if anything stands there. An armed state is refused:
 // only what stands can be armed.
 func (m *ConfigMap) PutUp(ctx context.Context, s ShieldState) (Record, error) {
 	if err := s.checkNew(); err != nil {
@@ -105,7 +105,7 @@ func (s ShieldState) checkNew() error {
 
 // Change puts s in the place of what base says, and returns what now stands.
 // Whatever else is on the ConfigMap is kept. It fails with an error that wraps
-// election.ErrConflict if the ConfigMap is not at the version of base any more.
+// locks.ErrConflict if the ConfigMap is not at the version of base any more.
 //
 // Nothing is sent if base is neither a Shield nor Sealed; if s has no presences
 // but is not sealed; or if s takes the last presence from a base that is not
@@ -137,7 +137,7 @@ func (r Record) checkChange(s ShieldState) error {
 
 // Remove deletes the ConfigMap if it still is at the version of base, which
 // must be Legacy, a Shield or Sealed. It fails with an error that wraps
-// election.ErrConflict if it was changed or is gone meanwhile.
+// locks.ErrConflict if it was changed or is gone meanwhile.
 func (m *ConfigMap) Remove(ctx context.Context, base Record) error {
 	if base.Kind == Absent || base.Kind == Foreign || base.object == nil {
 		return m.object.Name().Explain(apierror.Delete, fmt.Errorf("what is to be removed is not ours: %w", base.is()))

@@ -15,9 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const mapPath = "/api/v1/namespaces/ns/configmaps/lock"
@@ -187,7 +187,7 @@ func TestAWriteHitsTheVersionThatWasJudgedOrNone(t *testing.T) {
 				r := armed(t, m, "a")
 				meanwhile(server)
 				before := mustRead(t, m)
-				if err := do(m, r); !errors.Is(err, election.ErrConflict) {
+				if err := do(m, r); !errors.Is(err, locks.ErrConflict) {
 					t.Errorf("got %v, want a conflict", err)
 				}
 				if after := mustRead(t, m); after.Number != before.Number || after.UID != before.UID {
@@ -202,7 +202,7 @@ func TestAShieldGoesUpOnlyWhereNothingStands(t *testing.T) {
 	server, m, _ := newMap(t)
 	server.Put(mapPath, configMap(nil, podRef("p", "pu")))
 	_, err := m.PutUp(t.Context(), ShieldState{}.With(presenceOf("a")))
-	if r := mustRead(t, m); !errors.Is(err, election.ErrConflict) || r.Kind != Legacy {
+	if r := mustRead(t, m); !errors.Is(err, locks.ErrConflict) || r.Kind != Legacy {
 		t.Errorf("got %v, there is %+v", err, r)
 	}
 	if err := m.Remove(t.Context(), mustRead(t, m)); err != nil {
@@ -356,7 +356,7 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 		server, m, _ := newMap(t)
 		server.Before = apitest.Forbidden
 		err := do(m)
-		if want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb); err == nil || !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf(`needs verb %q on configmaps in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", verb, err, want)
 		}
 	}
@@ -371,7 +371,7 @@ func TestOwnersTakeThePermissionToDelete(t *testing.T) {
 		return http.StatusForbidden, apitest.Status(403, "Forbidden", `configmaps "lock" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>`, "configmaps", "lock")
 	}
 	_, err := m.Change(t.Context(), r, r.Shield.With(presenceOf("b")))
-	if !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
+	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // How often what is asked for, at most.
@@ -125,7 +125,7 @@ func (c *Census) lookAt(ctx context.Context, node string, v *view) error {
 	}
 	beating, total, err := c.sights.others.listen(ctx, c.config)
 	switch {
-	case errors.Is(err, election.ErrForbidden):
+	case errors.Is(err, locks.ErrForbidden):
 		v.note = fmt.Sprintf("node %s is silent, but whether others are, too, cannot be told, so that its pods are waited for: %v", node, err)
 	case err != nil:
 		return err
@@ -145,7 +145,7 @@ func (c *Census) listen(ctx context.Context, node string, v *view) error {
 	lease, err := rawapi.New[coordinationv1.Lease](c.config.Coordination, name).Get(ctx)
 	version := ""
 	switch {
-	case errors.Is(err, election.ErrForbidden):
+	case errors.Is(err, locks.ErrForbidden):
 		if c.config.LegacyGrace > 0 {
 			v.note = fmt.Sprintf("the heartbeats of node %s may not be read, so that its pods are waited for, dead or not: %v", node, err)
 		}
@@ -169,7 +169,7 @@ func (c *Census) readNode(ctx context.Context, node string, v *view) error {
 	name := apierror.Object{Resource: apierror.Nodes, Name: node}
 	object, err := rawapi.New[corev1.Node](c.config.Core, name).Get(ctx)
 	switch {
-	case errors.Is(err, election.ErrForbidden):
+	case errors.Is(err, locks.ErrForbidden):
 		if s.Grace > 0 && v.note == "" {
 			v.note = fmt.Sprintf("whether node %s was declared out of service cannot be told: %v", node, err)
 		}

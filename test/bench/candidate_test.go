@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -40,7 +41,7 @@ func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, l
 		return elector{}, err
 	}
 	return elected(lock, election.Config{
-		Lock: lock, Candidate: election.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
+		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
 		HeadStart: first, // as whoever goes first among candidates that know each other
 	}, leading)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 )
@@ -84,14 +85,14 @@ func clientGoHandsOver(t *testing.T, ctx context.Context, b *testbed.Testbed, ro
 // byHand is the least that a handover takes: a release, the watch event that
 // tells of it, and the write that takes the lock.
 type byHand struct {
-	leader, follower election.Lock
-	events           chan election.Event
-	held             election.Snapshot
+	leader, follower locks.Lock
+	events           chan locks.Event
+	held             locks.Snapshot
 }
 
 func newByHand(t *testing.T, ctx context.Context, b *testbed.Testbed) *byHand {
-	h := &byHand{leader: newLock(t, b, "bare"), follower: newLock(t, b, "bare"), events: make(chan election.Event, 16)}
-	h.held = h.write(t, ctx, h.leader, election.Version{}, "leader")
+	h := &byHand{leader: newLock(t, b, "bare"), follower: newLock(t, b, "bare"), events: make(chan locks.Event, 16)}
+	h.held = h.write(t, ctx, h.leader, locks.Version{}, "leader")
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -104,7 +105,7 @@ func newByHand(t *testing.T, ctx context.Context, b *testbed.Testbed) *byHand {
 }
 
 // newLock returns a lock with connections of its own.
-func newLock(t *testing.T, b *testbed.Testbed, name string) election.Lock {
+func newLock(t *testing.T, b *testbed.Testbed, name string) locks.Lock {
 	t.Helper()
 	lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
 	must(t, err)
@@ -112,16 +113,16 @@ func newLock(t *testing.T, b *testbed.Testbed, name string) election.Lock {
 	return lock
 }
 
-func record(holder string) election.Record {
+func record(holder string) locks.Record {
 	now := time.Now()
-	r := election.Record{Holder: holder, LeaseDuration: election.LeaseDurationDefault, AcquireTime: now, RenewTime: now}
+	r := locks.Record{Holder: holder, LeaseDuration: election.LeaseDurationDefault, AcquireTime: now, RenewTime: now}
 	if holder == "" {
 		r.LeaseDuration = time.Second
 	}
 	return r
 }
 
-func (h *byHand) write(t *testing.T, ctx context.Context, l election.Lock, base election.Version, holder string) election.Snapshot {
+func (h *byHand) write(t *testing.T, ctx context.Context, l locks.Lock, base locks.Version, holder string) locks.Snapshot {
 	t.Helper()
 	s, err := l.Write(ctx, base, record(holder))
 	must(t, err)
@@ -129,7 +130,7 @@ func (h *byHand) write(t *testing.T, ctx context.Context, l election.Lock, base 
 }
 
 // sees waits for the event of a record with that holder.
-func (h *byHand) sees(t *testing.T, ctx context.Context, holder string) election.Snapshot {
+func (h *byHand) sees(t *testing.T, ctx context.Context, holder string) locks.Snapshot {
 	t.Helper()
 	for {
 		select {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/test/testbed"
 )
 
@@ -110,7 +111,7 @@ func punctualWrites(t *testing.T, ctx context.Context, b *testbed.Testbed) func(
 	t.Helper()
 	const interval = 100 * time.Millisecond
 	lock := newLock(t, b, "bare")
-	held, err := lock.Write(ctx, election.Version{}, record("bare"))
+	held, err := lock.Write(ctx, locks.Version{}, record("bare"))
 	must(t, err)
 	writing, stop := context.WithCancel(ctx)
 	var late []time.Duration

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -151,7 +151,7 @@ func (m *electedMove) leadsOn(t *testing.T) {
 // none; the object must be there, and the same leader's term goes on.
 func (m *electedMove) awaitRecord(t *testing.T, holder string) {
 	t.Helper()
-	var now election.Snapshot
+	var now locks.Snapshot
 	var err error
 	for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
 		now, err = m.record.Read(m.ctx)

@@ -29,6 +29,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 )
@@ -209,7 +210,7 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 	lock, err := operator.LeaseLock(cfg, c.timing, c.namespace, c.name, operator.LockOptions{Logger: c.logger()})
 	must(c.t, err)
 	e.Elector, err = election.New(election.Config{
-		Lock: lock, Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: c.timing, Logger: c.logger(),
+		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: c.timing, Logger: c.logger(),
 		HeadStart: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would leave each other time
 	})
 	must(c.t, err)

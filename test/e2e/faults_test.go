@@ -27,7 +27,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
-	leaselock "github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -86,7 +87,7 @@ func (c *contest) missing(verb string) string {
 
 func isForbidden(t *testing.T, problem error) {
 	t.Helper()
-	if !errors.Is(problem, election.ErrForbidden) || errors.Is(problem, election.ErrNoAPI) {
+	if !errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrNoAPI) {
 		t.Errorf("%v: want ErrForbidden and no other", problem)
 	}
 }
@@ -150,7 +151,7 @@ func withoutWatch(t *testing.T, b *testbed.Testbed) {
 // lookalikes answers 404 and 403 to what no permission mends, nor another API.
 func lookalikes(t *testing.T, b *testbed.Testbed) {
 	never := func(t *testing.T, c *contest, problem error) {
-		if errors.Is(problem, election.ErrForbidden) || errors.Is(problem, election.ErrNoAPI) || c.terms("") > 0 {
+		if errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrNoAPI) || c.terms("") > 0 {
 			t.Errorf("%d terms, and the problem is %v", c.terms(""), problem)
 		}
 	}
@@ -180,13 +181,13 @@ func anAbsentAPI(t *testing.T, _ *testbed.Testbed) {
 	c := newContest(t, trial.Bed(t, config), "default", "lock")
 	admin, nobody := c.enter("admin"), c.enter("nobody", c.asUser)
 	problem := admin.complains("does not serve leases of coordination.k8s.io/v1")
-	if !errors.Is(problem, election.ErrNoAPI) || errors.Is(problem, election.ErrForbidden) || errors.Is(problem, election.ErrConflict) {
+	if !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrConflict) {
 		t.Errorf("%v: want ErrNoAPI and no other", problem)
 	}
 	// Whoever may not ask is not told whether it is there.
 	isForbidden(t, nobody.complains(c.missing("get")))
 	c.grant(verbs...)
-	if problem := nobody.complains("does not serve leases"); !errors.Is(problem, election.ErrNoAPI) || errors.Is(problem, election.ErrForbidden) {
+	if problem := nobody.complains("does not serve leases"); !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) {
 		t.Errorf("%v: want ErrNoAPI and no other", problem)
 	}
 	if n := c.terms(""); n != 0 {
@@ -242,7 +243,7 @@ func (c *contest) recordEvents(e *entrant) func(reason string, on *coordinationv
 	c.t.Cleanup(func() { stop(); <-done })
 	go func() {
 		defer close(done)
-		leaselock.RecordEvents(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}), e.Subscribe(ctx))
+		operator.RecordEvents(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}), e.Subscribe(ctx))
 	}()
 	return func(reason string, on *coordinationv1.Lease) {
 		c.t.Helper()

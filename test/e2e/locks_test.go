@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -26,21 +27,21 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	onAnnotation := func(kind annotation.Kind) func(t *testing.T, name string) election.Lock {
-		return func(t *testing.T, name string) election.Lock {
+	onAnnotation := func(kind annotation.Kind) func(t *testing.T, name string) locks.Lock {
+		return func(t *testing.T, name string) locks.Lock {
 			lock, err := annotation.New(annotation.Config{Client: client.CoreV1().RESTClient(), Kind: kind, Namespace: "default", Name: name})
 			must(t, err)
 			return lock
 		}
 	}
-	onLease := func(t *testing.T, name string) election.Lock {
+	onLease := func(t *testing.T, name string) locks.Lock {
 		lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
 		must(t, err)
 		t.Cleanup(lock.CloseConnections)
 		return lock
 	}
-	twin := func(kind annotation.Kind) func(t *testing.T, name string) election.Lock {
-		return func(t *testing.T, name string) election.Lock {
+	twin := func(kind annotation.Kind) func(t *testing.T, name string) locks.Lock {
+		return func(t *testing.T, name string) locks.Lock {
 			lock, err := operator.TwinLock(b.RESTConfig("za"), election.Timing{}, operator.Self{}, "default", name, operator.TwinOptions{Kind: kind})
 			must(t, err)
 			t.Cleanup(lock.CloseConnections)
@@ -51,7 +52,7 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 	endpoints := client.CoreV1().Endpoints("default").Delete //nolint:staticcheck // deprecated, but what the old lock stands on
 	names := 0
 	for kind, tc := range map[string]struct {
-		lock   func(t *testing.T, name string) election.Lock
+		lock   func(t *testing.T, name string) locks.Lock
 		delete []deleter
 	}{
 		"lease":             {onLease, []deleter{leases}},
@@ -61,12 +62,12 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 		"twin of endpoints": {twin(annotation.Endpoints), []deleter{leases, endpoints}},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			electiontest.RunSuite(t, electiontest.Suite{
-				New: func(t *testing.T) election.Lock {
+			lockstest.RunSuite(t, lockstest.Suite{
+				New: func(t *testing.T) locks.Lock {
 					names++
 					return tc.lock(t, fmt.Sprint("lock-", names))
 				},
-				Delete: func(t *testing.T, l election.Lock) {
+				Delete: func(t *testing.T, l locks.Lock) {
 					for _, remove := range tc.delete {
 						must(t, remove(t.Context(), l.Describe().Name, metav1.DeleteOptions{}))
 					}

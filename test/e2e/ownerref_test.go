@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -203,7 +203,7 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 	m, seal := y.configMap("lock"), y.configMap("sealed")
 	r := y.armed(m, first)
 	_, err = m.Change(y.ctx, r, r.Shield.With(second))
-	if !errors.Is(err, election.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
+	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
 		t.Fatalf("with the admission plugin and without the verb: %v", err)
 	}
 	y.grantDelete()
@@ -271,7 +271,7 @@ func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	}
 	refused := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, election.ErrConflict) {
+		if !errors.Is(err, locks.ErrConflict) {
 			t.Errorf("%s: %v, want a conflict", what, err)
 		}
 	}

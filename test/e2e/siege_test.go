@@ -29,6 +29,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
@@ -114,9 +115,9 @@ type entry struct {
 	cfg   *rest.Config
 	self  operator.Self
 	o     operator.ShieldOptions
-	lock  election.Lock // made of the others if nil
-	alone bool          // no pod is made for it
-	plain bool          // it runs in mode lease
+	lock  locks.Lock // made of the others if nil
+	alone bool       // no pod is made for it
+	plain bool       // it runs in mode lease
 }
 
 // enter starts a candidate in a pod of its own.

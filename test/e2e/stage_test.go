@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/slow"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -84,7 +85,7 @@ func (s *stage) followSlowly(t *testing.T, zone string, delay time.Duration, led
 	cfg.Dial = slow.Answers{Least: delay, Most: delay}.Dial((&net.Dialer{}).DialContext, func() {})
 	lock, err := operator.LeaseLock(cfg, election.Timing{}, "default", "lock", operator.LockOptions{Servers: servers})
 	must(t, err)
-	e, err := election.New(election.Config{Lock: lock, Candidate: election.Candidate{Identity: "slow"}})
+	e, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: "slow"}})
 	must(t, err)
 	changes := e.Subscribe(s.ctx)
 	ctx, stop := context.WithCancel(s.ctx)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/slow"
 )
@@ -30,7 +31,7 @@ func zonelect(ctx context.Context, cfg *rest.Config, timing election.Timing, nam
 	if err != nil {
 		return err
 	}
-	e, err := election.New(election.Config{Lock: lock, Timing: timing, Candidate: election.Candidate{Identity: identity}})
+	e, err := election.New(election.Config{Lock: lock, Timing: timing, Candidate: locks.Candidate{Identity: identity}})
 	if err != nil {
 		return err
 	}

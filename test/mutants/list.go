@@ -97,7 +97,7 @@ var mutants = []mutant{
 		"election/judge.go", `at := j.seen.Add(j.durationOf(j.renewal))`, `at := j.seen`,
 		"election/TestS3ANewcomerWaitsInFullFromItsFirstSight"},
 	{"S3", "a renewal does not start the wait anew",
-		"election/lock.go", `r.RenewTime.UnixMicro() == o.RenewTime.UnixMicro()`, `true`,
+		"locks/record.go", `r.RenewTime.UnixMicro() == o.RenewTime.UnixMicro()`, `true`,
 		"election/TestS3ANewSpecStartsTheWaitAnew"},
 	{"S3", "a renewal may have the time of the one that it replaces",
 		"election/records.go", `if before.UnixMicro() == wall.UnixMicro()`, `if false`,
@@ -109,7 +109,7 @@ var mutants = []mutant{
 		"election/judge.go", `if r.LeaseDuration <= 0 {`, `if true {`,
 		"election/TestGarbageInTheRecordNeverMakesTwoLeaders"},
 	{"S3", "a record that somebody else emptied counts as given up",
-		"election/judge.go", `case !r.released() && !clearedItsOwn(j.renewal, r):`, `case false:`,
+		"election/judge.go", `case !released(r) && !clearedItsOwn(j.renewal, r):`, `case false:`,
 		"election/TestS3ALeaseThatAnotherClearedIsNotGivenUp"},
 	{"S3", "a foreign release is believed though no token tells the terms before it apart",
 		"election/judge.go", `empty.Details.Token != 0 && empty.Details.Token`, `empty.Details.Token`,
@@ -123,13 +123,13 @@ var mutants = []mutant{
 		r.loseTerm(l, &LostError{Reason: "the record was emptied by somebody else", silence: true})`, `case holder == "":`,
 		"election/TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack"},
 	{"S3", "what a restored backup says does not start the wait anew",
-		"election/judge.go", `j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.sameRenewal`, `j.exists && j.uid == s.Version.UID && j.renewal.sameRenewal`,
+		"election/judge.go", `j.exists && !j.startOver && j.uid == s.Version.UID && j.renewal.SameRenewal`, `j.exists && j.uid == s.Version.UID && j.renewal.SameRenewal`,
 		"election/TestAHistoryThatWentBackStartsTheWaitAnew"},
 	{"S3", "silence is not answered by a read in time",
 		"election/timing.go", `return t.RenewInterval * 3 / 2`, `return t.RenewInterval * 5 / 2`,
 		"election/TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval"},
 	{"S3", "silence is not answered by a read on a fresh connection",
-		"internal/transport/transport.go", `since, wants := election.WantsLiveConnection(ctx)`, `since, wants := election.WantsLiveConnection(ctx)
+		"internal/transport/transport.go", `since, wants := locks.WantsLiveConnection(ctx)`, `since, wants := election.WantsLiveConnection(ctx)
 	wants = false`,
 		"internal/transport/TestAFreshConnectionIsOpenedOnDemand"},
 	{"S3", "durations are cut to whole seconds on the record",
@@ -140,13 +140,13 @@ var mutants = []mutant{
 		"election/TestTimingThatBreaksTheLawIsRefusedWithTheNumbers"},
 
 	{"S3", "a record without times shows no renewal",
-		"election/lock.go", `return !o.RenewTime.IsZero() && r.Holder`, `return r.Holder`,
+		"locks/record.go", `return !o.RenewTime.IsZero() && r.Holder`, `return r.Holder`,
 		"election/TestS3WithoutTimesEachVersionIsARenewal"},
 	{"S3", "a hand that changes the duration is taken for a renewal by its holder",
 		"election/judge.go", `j.renewal.LeaseDuration = longer`, `_ = longer`,
 		"election/TestS3AHandThatChangesTheDurationShortensNoWait"},
 	{"S3", "a hand that changes the duration starts the wait anew",
-		"election/lock.go", `r.Transitions == o.Transitions
+		"locks/record.go", `r.Transitions == o.Transitions
 `, `r.Transitions == o.Transitions && r.LeaseDuration == o.LeaseDuration
 `,
 		"election/TestS3AHandThatChangesTheDurationShortensNoWait"},
@@ -346,7 +346,7 @@ var mutants = []mutant{
 		"election/landed.go", `snapshot: s, sent: w.sent, end: now}`, `snapshot: s, sent: moment{awake: now, asleep: w.sent.asleep}, end: now}`,
 		"election/TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmedByARead"},
 	{"S6", "an earlier renewal that a read shows confirms the last",
-		"election/landed.go", `if s.Record.sameRenewal(write.record) && `, `if `,
+		"election/landed.go", `if s.Record.SameRenewal(write.record) && `, `if `,
 		"election/TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing"},
 	{"S6", "a lock that may show half a record confirms a write",
 		"election/lead.go", `ok && r.judge.exact && l.phase`, `ok && l.phase`,
@@ -446,11 +446,11 @@ var mutants = []mutant{
 		"election/TestAHandoverIsNotBelievedInALeaseThatWasNotGivenUp"},
 
 	{"S11", "a takeover keeps what is said of the holder before",
-		"election/records.go", `Details:       me.details(),`, `Details:       base.Details,`,
+		"election/records.go", `Details:       detailsOf(me),`, `Details:       base.Details,`,
 		"election/TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder"},
 	{"S11", "what is said of another holder is believed",
 		"election/judge.go", `if r.Details.Holder != r.Holder {
-		return r.Holder, Details{Holder: r.Holder}
+		return r.Holder, locks.Details{Holder: r.Holder}
 	}`, ``,
 		"election/TestS11DetailsOfAnotherHolderAreNotBelieved"},
 	{"S11", "a takeover believes what is said of another holder",
@@ -500,8 +500,8 @@ var mutants = []mutant{
 
 	{"M1", "a candidate campaigns without a presence",
 		"locks/multilock/rules.go", `case s.me == ownerref.Owner{}:
-		return election.Clearance`, `case false:
-		return election.Clearance`,
+		return locks.Permission`, `case false:
+		return locks.Permission`,
 		"locks/multilock/TestM1WithoutAPresenceNothingIsDone"},
 	{"M1", "a candidate touches the shield before it has a presence",
 		"locks/multilock/rules.go", `case s.me == ownerref.Owner{}:
@@ -864,16 +864,16 @@ func with(`,
 	{"twin", "the Lease is written before the legacy record",
 		"locks/multilock/both.go", `legacy, err := b.legacy.Write(ctx, at, r)
 	if err != nil {
-		return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
 	}
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)`, `governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if err != nil {
-		return election.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
+		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
 	}
 	legacy, err := b.legacy.Write(ctx, at, r)`,
 		"locks/multilock/TestTheLegacyLockIsWrittenFirst"},
 	{"twin", "half a renewal is one",
-		"locks/multilock/both.go", `return election.Snapshot{}, &halfError{b.legacy.Describe(), err}`, `return b.state(governing, legacy).snapshot(legacy.Version.Number), nil`,
+		"locks/multilock/both.go", `return locks.Snapshot{}, &halfError{b.legacy.Describe(), err}`, `return b.state(governing, legacy).snapshot(legacy.Version.Number), nil`,
 		"locks/multilock/TestHalfAWriteIsAnErrorAndNoRenewal"},
 	{"twin", "two holders read as the governing one",
 		"locks/multilock/twinstate.go", `return s.disputed(), false`, `return g, false`,
@@ -934,8 +934,8 @@ func with(`,
 		"election/lead.go", `r.obey(l)    // it may`, `r.inspect(l) // it may`,
 		"election/TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack"},
 	{"guardian", "a candidate campaigns before its guardian has said anything",
-		"election/guardian.go", `r.clearances = make(chan Clearance, 1)
-	r.left`, `r.clearance.Granted, r.clearances = true, make(chan Clearance, 1)
+		"election/guardian.go", `r.clearances = make(chan locks.Permission, 1)
+	r.left`, `r.clearance.Granted, r.clearances = true, make(chan locks.Permission, 1)
 	r.left`,
 		"election/TestACandidateDoesNotCampaignBeforeItsGuardianAllowsIt"},
 	{"guardian", "a term goes on that the guardian has lost",
@@ -1004,7 +1004,7 @@ func with(`,
 		"election/handover.go", `err == nil && request.Holder != r.config.Candidate.Identity`, `false`,
 		"election/TestARequestToAnotherHolderIsVoid"},
 	{"handover", "a request is taken for a sign of life",
-		"election/lock.go", `r.Transitions == o.Transitions
+		"locks/record.go", `r.Transitions == o.Transitions
 `, `r.Transitions == o.Transitions && r.Details.Request == o.Details.Request
 `,
 		"election/TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWait"},
@@ -1030,7 +1030,7 @@ func with(`,
 		"election/amend.go", `return max(t.spacing(), `, `return 0 * max(t.spacing(), `,
 		"election/TestLeadershipHoldsWhileAnAnswerTakesMostOfARenewDeadline"},
 	{"S13", "what a leader's work patches shares the connection of the amendments",
-		"internal/transport/transport.go", `amends := election.WantsOneConnection(ctx)`, `amends := req.Method == http.MethodPatch`,
+		"internal/transport/transport.go", `amends := locks.WantsOneConnection(ctx)`, `amends := req.Method == http.MethodPatch`,
 		"internal/transport/TestOnlyAmendmentsShareAConnection"},
 	{"S13", "amendments follow each other as fast as the loop goes",
 		"election/amend.go", `return max(t.spacing(), min(t.RenewInterval, (t.RenewDeadline-c.slowest)*2/3))`, `return max(t.spacing()/4, (t.RenewDeadline-c.slowest)/9)`,

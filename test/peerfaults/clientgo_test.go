@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 // quick is the RetryPeriod of a follower whose dice must not decide a test: it
@@ -115,7 +116,7 @@ func TestClientGoAcceptsATimingThatMakesTwoLeaders(t *testing.T) {
 func refuses(t *testing.T, unlawful timing) {
 	t.Helper()
 	_, err := election.New(election.Config{
-		Lock: electiontest.NewMemory("lock"), Candidate: election.Candidate{Identity: "a"}, Timing: unlawful.ours(),
+		Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, Timing: unlawful.ours(),
 	})
 	if !errors.Is(err, election.ErrTiming) {
 		t.Errorf("zonelect takes %v, or says %v", unlawful, err)

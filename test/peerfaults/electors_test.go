@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
@@ -34,7 +35,7 @@ func zonelect(c *candidate) func(context.Context) {
 		c.stage.t.Fatal(err)
 	}
 	e, err := election.New(election.Config{
-		Lock: lock, Candidate: election.Candidate{Identity: c.name}, Timing: c.timing.ours(), MeterProvider: c.meters(),
+		Lock: lock, Candidate: locks.Candidate{Identity: c.name}, Timing: c.timing.ours(), MeterProvider: c.meters(),
 		HeadStart: atOnce,
 	})
 	if err != nil {

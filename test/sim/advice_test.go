@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // What a candidate is told by others than the lock: who campaigns, who is fit to
@@ -20,14 +20,14 @@ var (
 )
 
 // peers tells who campaigns, now and then, and leaves some out.
-func (p *process) peers(ctx context.Context, tell func([]election.Peer)) {
+func (p *process) peers(ctx context.Context, tell func([]locks.Peer)) {
 	for ctx.Err() == nil {
-		var all []election.Peer
+		var all []locks.Peer
 		for _, q := range p.world.current() {
 			if !q.ours || p.pick(5) == 0 {
 				continue
 			}
-			peer := election.Peer{Candidate: q.candidate()}
+			peer := locks.Peer{Candidate: q.candidate()}
 			if q.sick.Load() {
 				peer.Unhealthy = errSick.Error()
 			}
@@ -44,7 +44,7 @@ func (p *process) peers(ctx context.Context, tell func([]election.Peer)) {
 
 // dead waits for the end of a process, and says so a while later. It suspects
 // one that lives now and then, and cannot prove it.
-func (p *process) dead(ctx context.Context, holder election.Suspect) error {
+func (p *process) dead(ctx context.Context, holder locks.Suspect) error {
 	q := p.world.named(holder.Details.Holder)
 	if q == nil || p.pick(4) == 0 {
 		return errNotYet

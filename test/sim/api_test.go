@@ -22,6 +22,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
 )
@@ -59,7 +60,7 @@ func newAPI(w *world) *api {
 }
 
 // recordOf is the record on a Lease.
-func recordOf(o apitest.Object) *election.Record {
+func recordOf(o apitest.Object) *locks.Record {
 	if o == nil {
 		return nil
 	}
@@ -81,7 +82,7 @@ func (a *api) join(p *process) {
 	w := a.wire(p)
 	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
 		Lease: lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:  w.client(corev1.SchemeGroupVersion), Candidate: election.Candidate{Identity: p.name}, Timing: p.timing,
+		Core:  w.client(corev1.SchemeGroupVersion), Candidate: locks.Candidate{Identity: p.name}, Timing: p.timing,
 	})
 	if err != nil {
 		panic(err)
@@ -96,7 +97,7 @@ func (a *api) harm(s step) {
 	case ask:
 		a.change(leasePath, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
-			annotate(o, record.AnnotationRequest, election.HandoverRequest{Holder: holder}.String())
+			annotate(o, record.AnnotationRequest, locks.HandoverRequest{Holder: holder}.String())
 		})
 	case empties:
 		a.change(leasePath, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // judge sees each write that the server accepts, and each begin and end of
@@ -53,7 +54,7 @@ type held struct {
 	since   time.Time // when the holder took it
 	renewed time.Time
 	lasts   time.Duration
-	record  election.Record // of the last renewal
+	record  locks.Record // of the last renewal
 
 	replaced *held // what the holder took it from; nil where that was nobody
 }
@@ -99,7 +100,7 @@ func (j *judge) verdict() []string {
 
 // wrote takes in that a process, or nil for somebody else, changed the record
 // that decides; nil where none exists.
-func (j *judge) wrote(by *process, after *election.Record) {
+func (j *judge) wrote(by *process, after *locks.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.log("%.3fs %v writes %v", time.Since(j.start).Seconds(), by, (*wording)(after))
@@ -114,7 +115,7 @@ func (j *judge) wrote(by *process, after *election.Record) {
 
 // wroteLegacy takes in that the record of legacy electors was changed. Among
 // candidates it decides nothing.
-func (j *judge) wroteLegacy(by *process, after *election.Record) {
+func (j *judge) wroteLegacy(by *process, after *locks.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.log("%.3fs %v writes for legacy electors %v", time.Since(j.start).Seconds(), by, (*wording)(after))
@@ -147,7 +148,7 @@ func (j *judge) settled(since time.Duration) bool {
 	return j.gone.IsZero() || time.Since(j.gone) > since
 }
 
-func (j *judge) changed(h *held, by *process, after *election.Record) {
+func (j *judge) changed(h *held, by *process, after *locks.Record) {
 	defer func() { h.exists = after != nil }()
 	switch {
 	case by != nil && after == nil:
@@ -188,7 +189,7 @@ func (j *judge) emptied(h *held, by *process) {
 }
 
 // took takes in that by made itself the holder, or renewed (S3, S4, S10).
-func (j *judge) took(h *held, by *process, after *election.Record) {
+func (j *judge) took(h *held, by *process, after *locks.Record) {
 	now, owed, owedTo := time.Now(), h.owed, h.owedTo
 	if h.theirs || !by.ours {
 		owed = time.Time{}
@@ -247,7 +248,7 @@ type half struct{ at, renewed time.Time }
 
 // first is when the first half of a renewal was written that is whole now. The
 // trust that it gives began before that, and others count from when they see it.
-func (h half) first(whole *election.Record, now time.Time) time.Time {
+func (h half) first(whole *locks.Record, now time.Time) time.Time {
 	if !h.at.IsZero() && h.renewed.Equal(whole.RenewTime) {
 		return h.at
 	}
@@ -273,7 +274,7 @@ func (j *judge) stated(by *process, h *held) time.Duration {
 }
 
 // sameRenewal reports whether two records tell of the same renewal.
-func sameRenewal(a, b election.Record) bool {
+func sameRenewal(a, b locks.Record) bool {
 	return a.Holder == b.Holder && a.LeaseDuration == b.LeaseDuration && a.Transitions == b.Transitions &&
 		a.AcquireTime.Equal(b.AcquireTime) && a.RenewTime.Equal(b.RenewTime)
 }
@@ -418,7 +419,7 @@ func (j *judge) leads() *process {
 }
 
 // wording is a record in the words of the log.
-type wording election.Record
+type wording locks.Record
 
 func (r *wording) String() string {
 	if r == nil {

@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 var (
@@ -27,22 +28,22 @@ var inMemory = &population{
 		freeze, freeze, sicken, crash, crash, crash, restart, restart, resign, resign, give, give,
 		remove, hide, empty, compact, ask, empties, retime, meddle, meddle, meddle,
 	},
-	cluster: func(w *world) cluster { return &memory{world: w, lock: electiontest.NewMemory("lock")} },
+	cluster: func(w *world) cluster { return &oneLock{world: w, lock: memory.New("lock")} },
 }
 
-type memory struct {
+type oneLock struct {
 	world *world
-	lock  *electiontest.Memory
+	lock  *memory.Lock
 	mu    sync.Mutex // from before a write until the judge has heard of it
 }
 
-func (m *memory) join(p *process) {
-	l := electiontest.NewFaulty(&judged{m.lock, m, p})
+func (m *oneLock) join(p *process) {
+	l := lockstest.NewFaulty(&judged{m.lock, m, p})
 	p.link = l
 	p.elect(gated{l, &p.gate})
 }
 
-func (m *memory) harm(s step) {
+func (m *oneLock) harm(s step) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch s.fault {
@@ -51,15 +52,15 @@ func (m *memory) harm(s step) {
 			m.world.judge.wrote(nil, nil)
 		}
 	case empty:
-		m.change(func(r *election.Record) { r.Holder = "" })
+		m.change(func(r *locks.Record) { r.Holder = "" })
 	case forge:
-		m.change(func(r *election.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
+		m.change(func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
 	case bare:
-		m.change(func(r *election.Record) { r.LeaseDuration, r.RenewTime, r.AcquireTime = 0, time.Time{}, time.Time{} })
+		m.change(func(r *locks.Record) { r.LeaseDuration, r.RenewTime, r.AcquireTime = 0, time.Time{}, time.Time{} })
 	case ask:
-		m.change(func(r *election.Record) { r.Details.Request = election.HandoverRequest{Holder: r.Holder}.String() })
+		m.change(func(r *locks.Record) { r.Details.Request = locks.HandoverRequest{Holder: r.Holder}.String() })
 	case empties:
-		m.change(func(r *election.Record) { r.Evacuated = zoneOf(s) })
+		m.change(func(r *locks.Record) { r.Evacuated = zoneOf(s) })
 	case compact:
 		m.lock.Expire()
 	}
@@ -77,7 +78,7 @@ func zoneOf(s step) string {
 }
 
 // change changes the record by hand, if it exists. The caller holds mu.
-func (m *memory) change(do func(*election.Record)) {
+func (m *oneLock) change(do func(*locks.Record)) {
 	now, _ := m.lock.Read(context.Background())
 	if now.Version.Exists() {
 		do(&now.Record)
@@ -86,26 +87,26 @@ func (m *memory) change(do func(*election.Record)) {
 	}
 }
 
-func (m *memory) restart(p *process) { m.world.restart(p) }
+func (m *oneLock) restart(p *process) { m.world.restart(p) }
 
-func (m *memory) mend() {}
+func (m *oneLock) mend() {}
 
 // judged tells the judge of each write that lands.
 type judged struct {
-	*electiontest.Memory
-	memory *memory
+	*memory.Lock
+	memory *oneLock
 	by     *process
 }
 
-func (l *judged) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
-	return l.tell(func() (election.Snapshot, error) { return l.Memory.Write(ctx, base, r) })
+func (l *judged) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	return l.tell(func() (locks.Snapshot, error) { return l.Lock.Write(ctx, base, r) })
 }
 
-func (l *judged) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
-	return l.tell(func() (election.Snapshot, error) { return l.Memory.Amend(ctx, before, r) })
+func (l *judged) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
+	return l.tell(func() (locks.Snapshot, error) { return l.Lock.Amend(ctx, before, r) })
 }
 
-func (l *judged) tell(write func() (election.Snapshot, error)) (election.Snapshot, error) {
+func (l *judged) tell(write func() (locks.Snapshot, error)) (locks.Snapshot, error) {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
 	s, err := write()
@@ -117,33 +118,33 @@ func (l *judged) tell(write func() (election.Snapshot, error)) (election.Snapsho
 
 // gated is a lock of a process that may be frozen before each call and after it.
 type gated struct {
-	election.Lock
+	locks.Lock
 	gate *gate
 }
 
-func (g gated) Read(ctx context.Context) (election.Snapshot, error) {
+func (g gated) Read(ctx context.Context) (locks.Snapshot, error) {
 	g.gate.pass()
 	defer g.gate.pass()
 	return g.Lock.Read(ctx)
 }
 
-func (g gated) Write(ctx context.Context, base election.Version, r election.Record) (election.Snapshot, error) {
+func (g gated) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	g.gate.pass()
 	defer g.gate.pass()
 	return g.Lock.Write(ctx, base, r)
 }
 
-func (g gated) Amend(ctx context.Context, before, r election.Record) (election.Snapshot, error) {
-	amender, ok := g.Lock.(election.Amender)
+func (g gated) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
+	amender, ok := g.Lock.(locks.Amender)
 	if !ok {
-		return election.Snapshot{}, election.ErrNoAPI
+		return locks.Snapshot{}, locks.ErrNoAPI
 	}
 	g.gate.pass()
 	defer g.gate.pass()
 	return amender.Amend(ctx, before, r)
 }
 
-func (g gated) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (g gated) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	g.gate.pass()
 	defer g.gate.pass()
 	return g.Lock.Watch(ctx, from, events)

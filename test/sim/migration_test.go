@@ -19,9 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/events"
@@ -143,7 +144,7 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 		Lease:     lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      w.client(corev1.SchemeGroupVersion),
 		Apps:      w.client(appsv1.SchemeGroupVersion),
-		Candidate: election.Candidate{Identity: p.name, Pod: at.name + "/" + string(at.uid())},
+		Candidate: locks.Candidate{Identity: p.name, Pod: at.name + "/" + string(at.uid())},
 		Pod:       ownerref.Owner{Name: at.name, UID: at.uid()},
 		Selector:  "app=op",
 		Timing:    p.timing,
@@ -271,7 +272,7 @@ func (m *migration) harm(s step) {
 func (m *migration) unshield(s step) {
 	for _, p := range m.world.current() {
 		if p.ours {
-			m.world.strike(p, electiontest.Fault{Delay: s.degree}, s.lasts)
+			m.world.strike(p, lockstest.Fault{Delay: s.degree}, s.lasts)
 		}
 	}
 	m.harm(step{fault: downgrade, seat: s.seat})
@@ -333,7 +334,7 @@ func (m *migration) darken(s step) {
 	at.dark = time.Now().Add(lasts)
 	p := at.process
 	m.mu.Unlock()
-	m.world.strike(p, electiontest.Fault{Hang: true}, lasts)
+	m.world.strike(p, lockstest.Fault{Hang: true}, lasts)
 	m.node(at, false)
 	time.AfterFunc(lasts, func() {
 		m.server.Mu.Lock()

@@ -6,7 +6,7 @@ package sim_test
 import (
 	"time"
 
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // tamper has a hand change a record that asks for a longer lease than some
@@ -30,7 +30,7 @@ func (w *world) tamper(s step) {
 	}
 	for _, p := range w.current() {
 		if p != holder {
-			w.strike(p, electiontest.Fault{Mute: true}, blind)
+			w.strike(p, lockstest.Fault{Mute: true}, blind)
 		}
 	}
 	away := w.mix.lease()
@@ -41,7 +41,7 @@ func (w *world) tamper(s step) {
 		w.again.Store(holder)
 		w.hides.Store(1)
 	}
-	w.strike(holder, electiontest.Fault{Hang: true}, away)
+	w.strike(holder, lockstest.Fault{Hang: true}, away)
 	w.cluster.harm(step{fault: kind})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -54,7 +55,7 @@ func newTwins(w *world) cluster {
 }
 
 // annotationOf is the record on a ConfigMap.
-func annotationOf(o apitest.Object) *election.Record {
+func annotationOf(o apitest.Object) *locks.Record {
 	if o == nil {
 		return nil
 	}
@@ -75,7 +76,7 @@ func annotationOf(o apitest.Object) *election.Record {
 			r.RenewTime = t
 		}
 	}
-	return &election.Record{
+	return &locks.Record{
 		Holder: r.HolderIdentity, LeaseDuration: time.Duration(r.LeaseDurationSeconds) * time.Second,
 		AcquireTime: r.AcquireTime, RenewTime: r.RenewTime,
 	}
@@ -90,7 +91,7 @@ func (c *annotated) join(p *process) {
 	lock, err := multilock.NewTwin(multilock.TwinConfig{
 		Lease: lease.Config{Client: wire.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:  wire.client(corev1.SchemeGroupVersion), Kind: annotation.ConfigMaps,
-		Candidate: election.Candidate{Identity: p.name}, Timing: p.timing,
+		Candidate: locks.Candidate{Identity: p.name}, Timing: p.timing,
 	})
 	if err != nil {
 		panic(err)

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 // refusal is an error that the API answers with.
@@ -40,7 +40,7 @@ type wire struct {
 
 	mu     sync.Mutex
 	dice   *rand.Rand
-	fault  electiontest.Fault
+	fault  lockstest.Fault
 	change chan struct{} // closed when fault changes
 	muted  chan struct{} // closed when the watches that run fall silent
 	broken chan struct{} // closed when they break
@@ -55,7 +55,7 @@ func newWire(server *apitest.Server, by *process) *wire {
 }
 
 // Set changes how the wire fails from now on.
-func (w *wire) Set(f electiontest.Fault) {
+func (w *wire) Set(f lockstest.Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault = f
@@ -80,7 +80,7 @@ func (w *wire) reset() {
 }
 
 // now is how it fails, and how long a request takes one way.
-func (w *wire) now() (f electiontest.Fault, change <-chan struct{}, way time.Duration) {
+func (w *wire) now() (f lockstest.Fault, change <-chan struct{}, way time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fault, w.change, w.fault.Delay + time.Duration(w.dice.Int64N(int64(5*time.Millisecond)))
@@ -171,7 +171,7 @@ func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
 }
 
 // suffer is one way of a request.
-func suffer(ctx context.Context, f electiontest.Fault, way time.Duration) error {
+func suffer(ctx context.Context, f lockstest.Fault, way time.Duration) error {
 	if f.Err != nil {
 		return f.Err
 	}
@@ -203,7 +203,7 @@ func (w *wire) failed(r *http.Request, err error) (*http.Response, error) {
 }
 
 // watch opens a watch.
-func (w *wire) watch(r *http.Request, f electiontest.Fault, way time.Duration) (*http.Response, error) {
+func (w *wire) watch(r *http.Request, f lockstest.Fault, way time.Duration) (*http.Response, error) {
 	w.mu.Lock()
 	muted, broken := w.muted, w.broken
 	if f.Mute {

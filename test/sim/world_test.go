@@ -16,7 +16,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -46,7 +47,7 @@ type cluster interface {
 }
 
 // link is a process' way to the API.
-type link interface{ Set(electiontest.Fault) }
+type link interface{ Set(lockstest.Fault) }
 
 // process is a candidate, of ours or of others, from its start to its end.
 type process struct {
@@ -281,8 +282,8 @@ func slowed(t election.Timing, part float64) election.Timing {
 	return t
 }
 
-func (p *process) candidate() election.Candidate {
-	return election.Candidate{Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: p.name + "/uid-" + p.name}
+func (p *process) candidate() locks.Candidate {
+	return locks.Candidate{Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: p.name + "/uid-" + p.name}
 }
 
 // pick is a number below n, for any goroutine of p.
@@ -293,7 +294,7 @@ func (p *process) pick(n int) int {
 }
 
 // elect makes p a candidate for a lock.
-func (p *process) elect(lock election.Lock) {
+func (p *process) elect(lock locks.Lock) {
 	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate()}
 	if p.dice.IntN(3) == 0 { // a head start only ever delays, also one that is below nothing
 		start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
@@ -316,9 +317,9 @@ func (p *process) elect(lock election.Lock) {
 			Check: p.check, Interval: p.timing.LeaseDuration / 2, After: p.timing.LeaseDuration / 2, StayBack: p.timing.LeaseDuration,
 		}
 	}
-	config.Marks = func() election.Marks {
+	config.Marks = func() locks.ProcessID {
 		p.gate.pass()
-		return election.Marks{}
+		return locks.ProcessID{}
 	}
 	e, err := election.New(config)
 	if err != nil {
@@ -365,7 +366,7 @@ func (w *world) suffer(s step) {
 	switch s.fault {
 	case outage:
 		for _, p := range w.current() {
-			w.strike(p, electiontest.Fault{Hang: true}, s.lasts)
+			w.strike(p, lockstest.Fault{Hang: true}, s.lasts)
 		}
 	case crash:
 		w.crash(p, s.lasts)
@@ -393,7 +394,7 @@ func (w *world) suffer(s step) {
 		}
 	case give:
 		if p != nil && p.elector != nil {
-			to := election.Successor{}
+			to := locks.Successor{}
 			if next := w.current(); s.degree%2 == 0 && len(next) > 0 {
 				to.Identity = next[int(s.degree/time.Millisecond)%len(next)].name
 			}
@@ -476,35 +477,35 @@ func (w *world) hideAgain(by *process) {
 		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() {
 			w.cluster.harm(step{fault: hide})
 			if p := w.again.Swap(nil); p != nil {
-				w.strike(p, electiontest.Fault{Hang: true}, p.lease)
+				w.strike(p, lockstest.Fault{Hang: true}, p.lease)
 			}
 		})
 	}
 }
 
 // linkFault is what a step does to the way of one process.
-func linkFault(s step) (electiontest.Fault, bool) {
+func linkFault(s step) (lockstest.Fault, bool) {
 	switch s.fault {
 	case cut:
-		return electiontest.Fault{Hang: true}, true
+		return lockstest.Fault{Hang: true}, true
 	case oneWay:
-		return electiontest.Fault{LoseAnswers: true, Mute: true}, true
+		return lockstest.Fault{LoseAnswers: true, Mute: true}, true
 	case mute:
-		return electiontest.Fault{Mute: true}, true
+		return lockstest.Fault{Mute: true}, true
 	case lose:
-		return electiontest.Fault{LoseAnswers: true}, true
+		return lockstest.Fault{LoseAnswers: true}, true
 	case slow:
-		return electiontest.Fault{Delay: s.degree}, true
+		return lockstest.Fault{Delay: s.degree}, true
 	case refuse:
-		return electiontest.Fault{Err: refusals[int(s.degree/time.Millisecond)%len(refusals)]}, true
+		return lockstest.Fault{Err: refusals[int(s.degree/time.Millisecond)%len(refusals)]}, true
 	case pause:
-		return electiontest.Fault{Late: true}, true
+		return lockstest.Fault{Late: true}, true
 	}
-	return electiontest.Fault{}, false
+	return lockstest.Fault{}, false
 }
 
 // strike makes a link fail for a while, or until the next fault.
-func (w *world) strike(p *process, f electiontest.Fault, lasts time.Duration) {
+func (w *world) strike(p *process, f lockstest.Fault, lasts time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.fault++
@@ -515,7 +516,7 @@ func (w *world) strike(p *process, f electiontest.Fault, lasts time.Duration) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if p.fault == n {
-			p.link.Set(electiontest.Fault{})
+			p.link.Set(lockstest.Fault{})
 		}
 	})
 }
@@ -528,7 +529,7 @@ func (w *world) crash(p *process, away time.Duration) {
 	w.judge.crash(p)
 	w.mu.Lock()
 	p.fault++
-	p.link.Set(electiontest.Fault{Err: errCrashed})
+	p.link.Set(lockstest.Fault{Err: errCrashed})
 	w.seats[p.seat] = nil
 	w.mu.Unlock()
 	close(p.gone)
@@ -557,7 +558,7 @@ func (w *world) mend() {
 	for _, p := range w.all {
 		if w.seats[p.seat] == p || !p.crashed {
 			p.fault++
-			p.link.Set(electiontest.Fault{})
+			p.link.Set(lockstest.Fault{})
 			p.gate.open()
 			p.sick.Store(false)
 		}

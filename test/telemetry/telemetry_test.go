@@ -22,7 +22,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/memory"
 )
 
 const (
@@ -32,12 +34,12 @@ const (
 	noted    = interval + time.Millisecond // by then the token and the trace stand on the record
 )
 
-var cut = electiontest.Fault{Hang: true}
+var cut = lockstest.Fault{Hang: true}
 
 // stage is one lock, and the candidates for it, in a bubble of virtual time.
 type stage struct {
 	t     *testing.T
-	lock  *electiontest.Memory
+	lock  *memory.Lock
 	seats []*seat
 }
 
@@ -45,7 +47,7 @@ type stage struct {
 type seat struct {
 	*election.Elector
 	t        *testing.T
-	link     *electiontest.Faulty
+	link     *lockstest.Faulty
 	spans    *tracetest.SpanRecorder
 	reader   *sdkmetric.ManualReader
 	cancel   context.CancelFunc
@@ -57,10 +59,10 @@ type seat struct {
 func scenario(t *testing.T, f func(s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, lock: electiontest.NewMemory("lock")}
+		s := &stage{t: t, lock: memory.New("lock")}
 		defer func() {
 			for _, c := range s.seats {
-				c.link.Set(electiontest.Fault{})
+				c.link.Set(lockstest.Fault{})
 				c.cancel()
 			}
 			for _, c := range s.seats {
@@ -76,7 +78,7 @@ func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
 	s.t.Helper()
 	c := &seat{
 		t:       s.t,
-		link:    electiontest.NewFaulty(s.lock),
+		link:    lockstest.NewFaulty(s.lock),
 		spans:   tracetest.NewSpanRecorder(),
 		reader:  sdkmetric.NewManualReader(),
 		over:    make(chan struct{}),
@@ -85,7 +87,7 @@ func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
 	config := election.Config{
 		HeadStart: func(election.Takeover) time.Duration { return 0 }, // no spread
 		Lock:      c.link,
-		Candidate: election.Candidate{Identity: identity, Zone: "z-" + identity},
+		Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity},
 		TracerProvider: sdktrace.NewTracerProvider(
 			sdktrace.WithResource(resource.Empty()), sdktrace.WithSpanProcessor(c.spans)),
 		MeterProvider: sdkmetric.NewMeterProvider(
@@ -195,7 +197,7 @@ func (c *seat) phases(whole sdktrace.ReadOnlySpan) map[string]time.Duration {
 	return took
 }
 
-func (s *stage) record() election.Record {
+func (s *stage) record() locks.Record {
 	s.t.Helper()
 	now, err := s.lock.Read(s.t.Context())
 	if err != nil {
@@ -324,7 +326,7 @@ func TestPhasesAddUpWithAHeadStartAndASlowNetwork(t *testing.T) {
 				time.Sleep(noted)
 				a.link.Set(cut)
 				// Both ways: the watch tells b of its own write before the answer does.
-				b.link.Set(electiontest.Fault{Delay: 200 * time.Millisecond})
+				b.link.Set(lockstest.Fault{Delay: 200 * time.Millisecond})
 				term := b.leads()
 				s.want("the term's cause", term.Cause, election.CauseExpired)
 				s.want("the term's predecessor", term.Previous, "a")
@@ -359,10 +361,10 @@ func TestAfterAReleaseItLastsNoTime(t *testing.T) {
 }
 
 // placed is a lock that says it is in a namespace.
-type placed struct{ election.Lock }
+type placed struct{ locks.Lock }
 
-func (placed) Describe() election.Description {
-	return election.Description{Kind: "Lease", Namespace: "team", Name: "lock"}
+func (placed) Describe() locks.Description {
+	return locks.Description{Kind: "Lease", Namespace: "team", Name: "lock"}
 }
 
 func TestTheFailoverSaysWhoTookOverFromWhom(t *testing.T) {
@@ -438,10 +440,10 @@ func TestAttemptsAreChildrenOfTheAcquisition(t *testing.T) {
 		time.Sleep(noted)
 		a.link.Set(cut)
 		time.Sleep(lease - time.Second)
-		b.link.Set(electiontest.Fault{LoseAnswers: true})
+		b.link.Set(lockstest.Fault{LoseAnswers: true})
 		time.Sleep(2 * time.Second) // the acquisition has landed, its answer has not
 		s.want("the holder", s.record().Holder, "b")
-		b.link.Set(electiontest.Fault{})
+		b.link.Set(lockstest.Fault{})
 		b.leads()
 		took := b.phases(b.failover())
 		s.want("the silence", took["silence"], lease)
@@ -528,9 +530,9 @@ func TestRenewalsAreCountedByResult(t *testing.T) {
 		renewals := a.count("election.renewals", "election.result")
 		s.want("ok", renewals["ok"], int64(5))
 		s.want("results", len(renewals), 1)
-		a.link.Set(electiontest.Fault{LoseAnswers: true, Mute: true})
+		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true})
 		time.Sleep(interval * 3 / 2) // one renewal has landed unanswered
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		time.Sleep(2 * interval)
 		renewals = a.count("election.renewals", "election.result")
 		if want := map[string]int64{"ok": 8}; !maps.Equal(renewals, want) {
@@ -547,7 +549,7 @@ func TestFailoverDurationsAreCountedByCause(t *testing.T) {
 		time.Sleep(noted)
 		a.link.Set(cut)
 		b.leads()
-		a.link.Set(electiontest.Fault{})
+		a.link.Set(lockstest.Fault{})
 		time.Sleep(lease) // a hears of b again
 		if err := b.Resign(s.t.Context()); err != nil {
 			s.t.Fatal(err)

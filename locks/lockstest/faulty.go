@@ -1,16 +1,21 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package electiontest
+package lockstest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
+
+// ErrInjected is what Faulty's calls fail with, wrapped, where no other error
+// was asked for.
+var ErrInjected = errors.New("injected fault")
 
 // Fault is how a [Faulty] lock fails. The zero Fault is none.
 type Fault struct {
@@ -40,7 +45,7 @@ func (f Fault) silent() bool { return f.Hang || f.Late }
 // Faulty is a lock that fails on demand, and counts what is asked of it. It is
 // safe for concurrent use.
 type Faulty struct {
-	lock election.Lock
+	lock locks.Lock
 
 	mu     sync.Mutex
 	fault  Fault
@@ -49,7 +54,7 @@ type Faulty struct {
 }
 
 // NewFaulty returns a lock that works as lock does until Set is called.
-func NewFaulty(lock election.Lock) *Faulty {
+func NewFaulty(lock locks.Lock) *Faulty {
 	return &Faulty{lock: lock, change: make(chan struct{}), calls: map[string]int{}}
 }
 
@@ -118,27 +123,27 @@ func delay(ctx context.Context, operation string, d time.Duration) error {
 	}
 }
 
-// Describe implements election.Lock.
-func (f *Faulty) Describe() election.Description { return f.lock.Describe() }
+// Describe implements locks.Lock.
+func (f *Faulty) Describe() locks.Description { return f.lock.Describe() }
 
-// Read implements election.Lock.
-func (f *Faulty) Read(ctx context.Context) (election.Snapshot, error) {
+// Read implements locks.Lock.
+func (f *Faulty) Read(ctx context.Context) (locks.Snapshot, error) {
 	if err := f.enter(ctx, "read"); err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	s, err := f.lock.Read(ctx)
 	if lost := f.leave(ctx, "read"); lost != nil {
-		return election.Snapshot{}, lost
+		return locks.Snapshot{}, lost
 	}
 	return s, err
 }
 
-// Write implements election.Lock.
-func (f *Faulty) Write(ctx context.Context, base election.Version, record election.Record) (election.Snapshot, error) {
-	return f.write(ctx, func(ctx context.Context) (election.Snapshot, error) { return f.lock.Write(ctx, base, record) })
+// Write implements locks.Lock.
+func (f *Faulty) Write(ctx context.Context, base locks.Version, record locks.Record) (locks.Snapshot, error) {
+	return f.write(ctx, func(ctx context.Context) (locks.Snapshot, error) { return f.lock.Write(ctx, base, record) })
 }
 
-func (f *Faulty) write(ctx context.Context, do func(context.Context) (election.Snapshot, error)) (election.Snapshot, error) {
+func (f *Faulty) write(ctx context.Context, do func(context.Context) (locks.Snapshot, error)) (locks.Snapshot, error) {
 	if fault, change := f.now(); fault.Late {
 		go func() {
 			<-change
@@ -146,33 +151,33 @@ func (f *Faulty) write(ctx context.Context, do func(context.Context) (election.S
 		}()
 	}
 	if err := f.enter(ctx, "write"); err != nil {
-		return election.Snapshot{}, err
+		return locks.Snapshot{}, err
 	}
 	s, err := do(ctx)
 	if lost := f.leave(ctx, "write"); lost != nil {
-		return election.Snapshot{}, lost
+		return locks.Snapshot{}, lost
 	}
 	return s, err
 }
 
-// Amend implements election.Amender, as a write. A lock that is none says that it
+// Amend implements locks.Amender, as a write. A lock that is none says that it
 // takes no amendments.
-func (f *Faulty) Amend(ctx context.Context, before, record election.Record) (election.Snapshot, error) {
-	amender, ok := f.lock.(election.Amender)
+func (f *Faulty) Amend(ctx context.Context, before, record locks.Record) (locks.Snapshot, error) {
+	amender, ok := f.lock.(locks.Amender)
 	if !ok {
-		return election.Snapshot{}, fmt.Errorf("amending %s: %w", f.lock.Describe(), election.ErrNoAPI)
+		return locks.Snapshot{}, fmt.Errorf("amending %s: %w", f.lock.Describe(), locks.ErrNoAPI)
 	}
-	return f.write(ctx, func(ctx context.Context) (election.Snapshot, error) { return amender.Amend(ctx, before, record) })
+	return f.write(ctx, func(ctx context.Context) (locks.Snapshot, error) { return amender.Amend(ctx, before, record) })
 }
 
-// Watch implements election.Lock.
-func (f *Faulty) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+// Watch implements locks.Lock.
+func (f *Faulty) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	if err := f.enter(ctx, "watch"); err != nil {
 		return err
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	between, ended := make(chan election.Event), make(chan error, 1)
+	between, ended := make(chan locks.Event), make(chan error, 1)
 	go func() { ended <- f.lock.Watch(inner, from, between) }()
 	for {
 		fault, change := f.now()
@@ -197,7 +202,7 @@ func (f *Faulty) Watch(ctx context.Context, from election.Version, events chan<-
 }
 
 // pass hands an event on, unless the watch was muted meanwhile.
-func (f *Faulty) pass(ctx context.Context, e election.Event, events chan<- election.Event) bool {
+func (f *Faulty) pass(ctx context.Context, e locks.Event, events chan<- locks.Event) bool {
 	if fault, _ := f.now(); fault.silent() || fault.Mute {
 		<-ctx.Done()
 		return false

@@ -1,14 +1,11 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package electiontest helps to test what is built on package election: a lock
-// in memory, a wrapper that makes any lock fail, the suite that every lock must
-// pass, a stage for candidates in virtual time, and a checker of who led when.
-package electiontest
+// Package memory has a lock in the memory of one process, for tests and examples.
+package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -16,78 +13,78 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
-// Memory is a lock in memory, with versions, deletion and watches like those
+// Lock is a lock in memory, with versions, deletion and watches like those
 // of an API server. It is safe for concurrent use. Its clocks are those of
 // its callers, so that it works under testing/synctest.
-type Memory struct {
+type Lock struct {
 	name  string
 	count *atomic.Uint64 // of versions; shared with the locks beside it
 
 	mu      sync.Mutex
 	number  uint64 // of the newest version
 	uids    int
-	now     election.Snapshot
-	history []election.Event
+	now     locks.Snapshot
+	history []locks.Event
 	expired uint64        // the newest version that no watch can go on from
 	changed chan struct{} // closed at the next change
 }
 
-// NewMemory returns a lock of that name without a record.
-func NewMemory(name string) *Memory {
-	return &Memory{name: name, count: &atomic.Uint64{}, changed: make(chan struct{})}
+// New returns a lock of that name without a record.
+func New(name string) *Lock {
+	return &Lock{name: name, count: &atomic.Uint64{}, changed: make(chan struct{})}
 }
 
 // Beside returns another lock whose versions are counted together with m's, as
 // those of the objects in one database are.
-func (m *Memory) Beside(name string) *Memory {
-	return &Memory{name: name, count: m.count, changed: make(chan struct{})}
+func (m *Lock) Beside(name string) *Lock {
+	return &Lock{name: name, count: m.count, changed: make(chan struct{})}
 }
 
-// Describe implements election.Lock.
-func (m *Memory) Describe() election.Description {
-	return election.Description{Kind: "Memory", Name: m.name}
+// Describe implements locks.Lock.
+func (m *Lock) Describe() locks.Description {
+	return locks.Description{Kind: "Memory", Name: m.name}
 }
 
-// Read implements election.Lock.
-func (m *Memory) Read(ctx context.Context) (election.Snapshot, error) {
+// Read implements locks.Lock.
+func (m *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
-		return election.Snapshot{}, fmt.Errorf("reading %s: %w", m.name, err)
+		return locks.Snapshot{}, fmt.Errorf("reading %s: %w", m.name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.now.Version.Exists() {
-		return election.Snapshot{}, nil // as of an API server: no version either
+		return locks.Snapshot{}, nil // as of an API server: no version either
 	}
 	return m.now, nil
 }
 
-// Write implements election.Lock.
-func (m *Memory) Write(ctx context.Context, base election.Version, record election.Record) (election.Snapshot, error) {
+// Write implements locks.Lock.
+func (m *Lock) Write(ctx context.Context, base locks.Version, record locks.Record) (locks.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
-		return election.Snapshot{}, fmt.Errorf("writing %s: %w", m.name, err)
+		return locks.Snapshot{}, fmt.Errorf("writing %s: %w", m.name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	exists := m.now.Version.Exists()
 	if base.Exists() != exists || exists && base.Number != m.now.Version.Number {
-		return election.Snapshot{}, fmt.Errorf("writing %s at version %d: %w", m.name, base.Number, election.ErrConflict)
+		return locks.Snapshot{}, fmt.Errorf("writing %s at version %d: %w", m.name, base.Number, locks.ErrConflict)
 	}
 	uid := m.now.Version.UID
 	if !exists {
 		m.uids++
 		uid = "uid-" + strconv.Itoa(m.uids)
 	}
-	m.put(election.Snapshot{Version: election.Version{UID: uid, Opaque: m}, Record: record})
+	m.put(locks.Snapshot{Version: locks.Version{UID: uid, Opaque: m}, Record: record})
 	return m.now, nil
 }
 
-// Amend implements election.Amender.
-func (m *Memory) Amend(ctx context.Context, before, record election.Record) (election.Snapshot, error) {
+// Amend implements locks.Amender.
+func (m *Lock) Amend(ctx context.Context, before, record locks.Record) (locks.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
-		return election.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, err)
+		return locks.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,28 +94,28 @@ func (m *Memory) Amend(ctx context.Context, before, record election.Record) (ele
 	}
 	before.Evacuated, before.Details.Request, before.Details.Refused = now.Evacuated, now.Details.Request, now.Details.Refused
 	if !m.now.Version.Exists() || now != before {
-		return election.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, election.ErrConflict)
+		return locks.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, locks.ErrConflict)
 	}
 	record.Evacuated, record.Details.Request = now.Evacuated, now.Details.Request
-	m.put(election.Snapshot{Version: election.Version{UID: m.now.Version.UID, Opaque: m}, Record: record})
+	m.put(locks.Snapshot{Version: locks.Version{UID: m.now.Version.UID, Opaque: m}, Record: record})
 	return m.now, nil
 }
 
 // Delete removes the record, as somebody might do by hand. It reports whether
 // there was one.
-func (m *Memory) Delete() bool {
+func (m *Lock) Delete() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.now.Version.Exists() {
 		return false
 	}
-	m.put(election.Snapshot{})
+	m.put(locks.Snapshot{})
 	return true
 }
 
 // Expire makes every watch end that has not caught up, and fail that starts
 // from an older version, with ErrVersionExpired.
-func (m *Memory) Expire() {
+func (m *Lock) Expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expired = m.number
@@ -127,31 +124,31 @@ func (m *Memory) Expire() {
 
 // Restore puts the lock back to its first version, with that record, as a
 // database restored from a backup does. Watches that run say nothing of it.
-func (m *Memory) Restore(record election.Record) {
+func (m *Lock) Restore(record locks.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.count.Store(0)
 	m.expired, m.history = 0, nil
-	m.put(election.Snapshot{Version: election.Version{UID: "restored", Opaque: m}, Record: record})
+	m.put(locks.Snapshot{Version: locks.Version{UID: "restored", Opaque: m}, Record: record})
 }
 
 // put stores s under the next version. The caller holds mu.
-func (m *Memory) put(s election.Snapshot) {
+func (m *Lock) put(s locks.Snapshot) {
 	m.number = m.count.Add(1)
 	s.Version.Number = m.number
 	m.now = s
-	m.history = append(m.history, election.Event{Snapshot: s, Gapless: true})
+	m.history = append(m.history, locks.Event{Snapshot: s, Gapless: true})
 	m.wake()
 }
 
-func (m *Memory) wake() {
+func (m *Lock) wake() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// Watch implements election.Lock. It ends only with its context, or when the
+// Watch implements locks.Lock. It ends only with its context, or when the
 // history it needs has expired.
-func (m *Memory) Watch(ctx context.Context, from election.Version, events chan<- election.Event) error {
+func (m *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	after := from.Number
 	for first := true; ; first = false {
 		news, changed, err := m.since(after, first)
@@ -179,22 +176,18 @@ func (m *Memory) Watch(ctx context.Context, from election.Version, events chan<-
 
 // since returns what happened after a version, and a channel that is closed
 // when there is more.
-func (m *Memory) since(after uint64, first bool) ([]election.Event, <-chan struct{}, error) {
+func (m *Lock) since(after uint64, first bool) ([]locks.Event, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if after == 0 && first {
 		if m.now.Version.Exists() {
-			return []election.Event{{Snapshot: m.now, Gapless: true}}, m.changed, nil
+			return []locks.Event{{Snapshot: m.now, Gapless: true}}, m.changed, nil
 		}
 		after = m.number
 	}
 	if after < m.expired && after != 0 {
-		return nil, nil, fmt.Errorf("watching %s from version %d: %w", m.name, after, election.ErrVersionExpired)
+		return nil, nil, fmt.Errorf("watching %s from version %d: %w", m.name, after, locks.ErrVersionExpired)
 	}
 	i := sort.Search(len(m.history), func(i int) bool { return m.history[i].Snapshot.Version.Number > max(after, m.expired) })
 	return slices.Clone(m.history[i:]), m.changed, nil
 }
-
-// ErrInjected is what Faulty's calls fail with, wrapped, where no other error
-// was asked for.
-var ErrInjected = errors.New("injected fault")

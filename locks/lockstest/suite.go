@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package electiontest
+package lockstest
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // Suite is what every lock must hold, for RunSuite.
 type Suite struct {
 	// New returns a lock that no other test uses, and that has no record.
-	New func(t *testing.T) election.Lock
+	New func(t *testing.T) locks.Lock
 	// Delete removes the lock's record behind its back. Nil skips the laws
 	// about deletion.
-	Delete func(t *testing.T, lock election.Lock)
+	Delete func(t *testing.T, lock locks.Lock)
 }
 
 // suitePatience bounds each law, so that a lock that hangs fails.
@@ -27,7 +27,7 @@ const suitePatience = 30 * time.Second
 
 // RunSuite runs every law as a subtest.
 func RunSuite(t *testing.T, s Suite) {
-	laws := map[string]func(*testing.T, context.Context, election.Lock){
+	laws := map[string]func(*testing.T, context.Context, locks.Lock){
 		"ReadOfNoRecordIsNoError":               readOfNoRecord,
 		"WhatIsWrittenIsRead":                   roundTrip,
 		"CreationOfWhatExistsIsAConflict":       createTwice,
@@ -43,10 +43,10 @@ func RunSuite(t *testing.T, s Suite) {
 		"DetailsThatAreLeftOutAreGoneFromThere": detailsCleared,
 	}
 	if s.Delete != nil {
-		laws["NumbersGrowAcrossDeletion"] = func(t *testing.T, ctx context.Context, l election.Lock) { s.deletion(t, ctx, l) }
-		laws["WriteToADeletedRecordIsAConflict"] = func(t *testing.T, ctx context.Context, l election.Lock) { s.writeToDeleted(t, ctx, l) }
+		laws["NumbersGrowAcrossDeletion"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.deletion(t, ctx, l) }
+		laws["WriteToADeletedRecordIsAConflict"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.writeToDeleted(t, ctx, l) }
 	}
-	if _, amends := s.New(t).(election.Amender); amends {
+	if _, amends := s.New(t).(locks.Amender); amends {
 		laws["AnAmendmentReplacesWhatItSaysAtAnyVersion"] = amended
 		laws["AnAmendmentOfAnotherRecordIsAConflict"] = amendedOther
 		laws["AnAmendmentLandsOnce"] = amendedOnce
@@ -63,11 +63,11 @@ func RunSuite(t *testing.T, s Suite) {
 }
 
 // suiteRecord is a record with every field set, as of term n.
-func suiteRecord(holder string, n int) election.Record {
+func suiteRecord(holder string, n int) locks.Record {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC).Add(time.Duration(n) * time.Second)
-	return election.Record{
+	return locks.Record{
 		Holder: holder, LeaseDuration: 15 * time.Second, AcquireTime: at, RenewTime: at, Transitions: int32(n),
-		Details: election.Details{
+		Details: locks.Details{
 			Holder: holder, Token: 1234567, Zone: "za", Node: "node-1", Pod: "pod-1/uid-1", Container: "containerd://1", Nonce: "n-1",
 			Trace:   "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 			Request: `{"holder":"a","zone":"zb"}`, Refused: "no", Waits: "why",
@@ -75,7 +75,7 @@ func suiteRecord(holder string, n int) election.Record {
 	}
 }
 
-func mustWrite(t *testing.T, ctx context.Context, l election.Lock, base election.Version, r election.Record) election.Snapshot {
+func mustWrite(t *testing.T, ctx context.Context, l locks.Lock, base locks.Version, r locks.Record) locks.Snapshot {
 	t.Helper()
 	s, err := l.Write(ctx, base, r)
 	if err != nil {
@@ -84,7 +84,7 @@ func mustWrite(t *testing.T, ctx context.Context, l election.Lock, base election
 	return s
 }
 
-func mustRead(t *testing.T, ctx context.Context, l election.Lock) election.Snapshot {
+func mustRead(t *testing.T, ctx context.Context, l locks.Lock) locks.Snapshot {
 	t.Helper()
 	s, err := l.Read(ctx)
 	if err != nil {
@@ -93,22 +93,22 @@ func mustRead(t *testing.T, ctx context.Context, l election.Lock) election.Snaps
 	return s
 }
 
-func readOfNoRecord(t *testing.T, ctx context.Context, l election.Lock) {
+func readOfNoRecord(t *testing.T, ctx context.Context, l locks.Lock) {
 	if s := mustRead(t, ctx, l); s.Version.Exists() {
 		t.Fatalf("a new lock has the record %+v", s.Record)
 	}
 }
 
 // sameRecord compares by value; times may differ in their location.
-func sameRecord(a, b election.Record) bool {
+func sameRecord(a, b locks.Record) bool {
 	same := a.AcquireTime.Equal(b.AcquireTime) && a.RenewTime.Equal(b.RenewTime)
 	a.AcquireTime, a.RenewTime, b.AcquireTime, b.RenewTime = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	return same && a == b
 }
 
-func roundTrip(t *testing.T, ctx context.Context, l election.Lock) {
+func roundTrip(t *testing.T, ctx context.Context, l locks.Lock) {
 	want := suiteRecord("a", 1)
-	wrote := mustWrite(t, ctx, l, election.Version{}, want)
+	wrote := mustWrite(t, ctx, l, locks.Version{}, want)
 	read := mustRead(t, ctx, l)
 	if !sameRecord(wrote.Record, want) || !sameRecord(read.Record, want) {
 		t.Fatalf("wrote %+v\ngot back %+v\nread %+v", want, wrote.Record, read.Record)
@@ -118,9 +118,9 @@ func roundTrip(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func createTwice(t *testing.T, ctx context.Context, l election.Lock) {
-	first := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
-	if _, err := l.Write(ctx, election.Version{}, suiteRecord("b", 2)); !errors.Is(err, election.ErrConflict) {
+func createTwice(t *testing.T, ctx context.Context, l locks.Lock) {
+	first := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
+	if _, err := l.Write(ctx, locks.Version{}, suiteRecord("b", 2)); !errors.Is(err, locks.ErrConflict) {
 		t.Fatalf("second creation: %v, want ErrConflict", err)
 	}
 	if now := mustRead(t, ctx, l); now.Version.Number != first.Version.Number {
@@ -128,10 +128,10 @@ func createTwice(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func staleWrite(t *testing.T, ctx context.Context, l election.Lock) {
-	old := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func staleWrite(t *testing.T, ctx context.Context, l locks.Lock) {
+	old := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	mustWrite(t, ctx, l, old.Version, suiteRecord("a", 2))
-	if _, err := l.Write(ctx, old.Version, suiteRecord("b", 3)); !errors.Is(err, election.ErrConflict) {
+	if _, err := l.Write(ctx, old.Version, suiteRecord("b", 3)); !errors.Is(err, locks.ErrConflict) {
 		t.Fatalf("write at an old version: %v, want ErrConflict", err)
 	}
 	if now := mustRead(t, ctx, l); now.Record.Holder != "a" {
@@ -139,8 +139,8 @@ func staleWrite(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func numbersGrow(t *testing.T, ctx context.Context, l election.Lock) {
-	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func numbersGrow(t *testing.T, ctx context.Context, l locks.Lock) {
+	s := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	if s.Version.Number == 0 || s.Version.UID == "" {
 		t.Fatalf("a record has the version %+v", s.Version)
 	}
@@ -153,8 +153,8 @@ func numbersGrow(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func oneWins(t *testing.T, ctx context.Context, l election.Lock) {
-	base := mustWrite(t, ctx, l, election.Version{}, suiteRecord("", 1))
+func oneWins(t *testing.T, ctx context.Context, l locks.Lock) {
+	base := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("", 1))
 	const writers = 8
 	errs := make([]error, writers)
 	var wait sync.WaitGroup
@@ -167,7 +167,7 @@ func oneWins(t *testing.T, ctx context.Context, l election.Lock) {
 		switch {
 		case err == nil:
 			landed++
-		case !errors.Is(err, election.ErrConflict):
+		case !errors.Is(err, locks.ErrConflict):
 			t.Errorf("concurrent write: %v, want nil or ErrConflict", err)
 		}
 	}
@@ -176,10 +176,10 @@ func oneWins(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func endedContext(t *testing.T, ctx context.Context, l election.Lock) {
+func endedContext(t *testing.T, ctx context.Context, l locks.Lock) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := l.Write(ended, election.Version{}, suiteRecord("a", 1)); !errors.Is(err, context.Canceled) {
+	if _, err := l.Write(ended, locks.Version{}, suiteRecord("a", 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("Write with an ended context: %v, want context.Canceled", err)
 	}
 	if _, err := l.Read(ended); !errors.Is(err, context.Canceled) {
@@ -190,37 +190,37 @@ func endedContext(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func released(t *testing.T, ctx context.Context, l election.Lock) {
-	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func released(t *testing.T, ctx context.Context, l locks.Lock) {
+	s := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	r := suiteRecord("a", 2)
 	r.Holder, r.LeaseDuration, r.Details.Released = "", time.Second, r.Details.Token
-	r.Details.Handover = election.Handover{To: "b 2", Precedence: 4 * time.Second}
+	r.Details.Handover = locks.Handover{To: "b 2", Precedence: 4 * time.Second}
 	mustWrite(t, ctx, l, s.Version, r)
 	if got := mustRead(t, ctx, l).Record; !sameRecord(got, r) {
 		t.Fatalf("released %+v\nread %+v", r, got)
 	}
 }
 
-func detailsCleared(t *testing.T, ctx context.Context, l election.Lock) {
-	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func detailsCleared(t *testing.T, ctx context.Context, l locks.Lock) {
+	s := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	r := suiteRecord("b", 2)
-	r.Details = election.Details{Holder: "b"}
+	r.Details = locks.Details{Holder: "b"}
 	mustWrite(t, ctx, l, s.Version, r)
 	if got := mustRead(t, ctx, l).Record.Details; got != r.Details {
 		t.Fatalf("details %+v, want %+v", got, r.Details)
 	}
 }
 
-func describe(t *testing.T, _ context.Context, l election.Lock) {
+func describe(t *testing.T, _ context.Context, l locks.Lock) {
 	if d := l.Describe(); d.Name == "" || d.Kind == "" {
 		t.Fatalf("Describe returns %+v", d)
 	}
 }
 
 // watch starts a watch that the test's end stops and waits for.
-func watch(t *testing.T, ctx context.Context, l election.Lock, from election.Version) <-chan election.Event {
+func watch(t *testing.T, ctx context.Context, l locks.Lock, from locks.Version) <-chan locks.Event {
 	ctx, cancel := context.WithCancel(ctx)
-	events, ended := make(chan election.Event), make(chan struct{})
+	events, ended := make(chan locks.Event), make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = l.Watch(ctx, from, events)
@@ -230,7 +230,7 @@ func watch(t *testing.T, ctx context.Context, l election.Lock, from election.Ver
 }
 
 // nextEvent returns the next event that is no bookmark.
-func nextEvent(t *testing.T, ctx context.Context, events <-chan election.Event) election.Event {
+func nextEvent(t *testing.T, ctx context.Context, events <-chan locks.Event) locks.Event {
 	t.Helper()
 	for {
 		select {
@@ -244,15 +244,15 @@ func nextEvent(t *testing.T, ctx context.Context, events <-chan election.Event) 
 	}
 }
 
-func watchFromZero(t *testing.T, ctx context.Context, l election.Lock) {
-	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
-	if e := nextEvent(t, ctx, watch(t, ctx, l, election.Version{})); e.Snapshot.Version.Number != s.Version.Number {
+func watchFromZero(t *testing.T, ctx context.Context, l locks.Lock) {
+	s := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
+	if e := nextEvent(t, ctx, watch(t, ctx, l, locks.Version{})); e.Snapshot.Version.Number != s.Version.Number {
 		t.Fatalf("watch from zero began with version %d, want %d", e.Snapshot.Version.Number, s.Version.Number)
 	}
 }
 
-func watchGoesOn(t *testing.T, ctx context.Context, l election.Lock) {
-	first := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func watchGoesOn(t *testing.T, ctx context.Context, l locks.Lock) {
+	first := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	second := mustWrite(t, ctx, l, first.Version, suiteRecord("a", 2))
 	events := watch(t, ctx, l, first.Version)
 	if e := nextEvent(t, ctx, events); e.Snapshot.Version.Number != second.Version.Number || !sameRecord(e.Snapshot.Record, second.Record) {
@@ -266,13 +266,13 @@ func watchGoesOn(t *testing.T, ctx context.Context, l election.Lock) {
 	mustWrite(t, ctx, l, e.Snapshot.Version, suiteRecord("c", 4)) // what a watch tells can be written upon
 }
 
-func watchEnds(t *testing.T, ctx context.Context, l election.Lock) {
-	s := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func watchEnds(t *testing.T, ctx context.Context, l locks.Lock) {
+	s := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	watching, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = l.Watch(watching, s.Version, make(chan election.Event)) // an error or none: both are right
+		_ = l.Watch(watching, s.Version, make(chan locks.Event)) // an error or none: both are right
 	}()
 	cancel()
 	select {
@@ -282,8 +282,8 @@ func watchEnds(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func (s Suite) deletion(t *testing.T, ctx context.Context, l election.Lock) {
-	before := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func (s Suite) deletion(t *testing.T, ctx context.Context, l locks.Lock) {
+	before := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	events := watch(t, ctx, l, before.Version)
 	s.Delete(t, l)
 	gone := nextEvent(t, ctx, events).Snapshot
@@ -302,14 +302,14 @@ func (s Suite) deletion(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func (s Suite) writeToDeleted(t *testing.T, ctx context.Context, l election.Lock) {
-	before := mustWrite(t, ctx, l, election.Version{}, suiteRecord("a", 1))
+func (s Suite) writeToDeleted(t *testing.T, ctx context.Context, l locks.Lock) {
+	before := mustWrite(t, ctx, l, locks.Version{}, suiteRecord("a", 1))
 	s.Delete(t, l)
-	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 2)); !errors.Is(err, election.ErrConflict) {
+	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 2)); !errors.Is(err, locks.ErrConflict) {
 		t.Fatalf("write to a deleted record: %v, want ErrConflict", err)
 	}
-	mustWrite(t, ctx, l, election.Version{}, suiteRecord("b", 3))
-	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 4)); !errors.Is(err, election.ErrConflict) {
+	mustWrite(t, ctx, l, locks.Version{}, suiteRecord("b", 3))
+	if _, err := l.Write(ctx, before.Version, suiteRecord("a", 4)); !errors.Is(err, locks.ErrConflict) {
 		t.Fatalf("write to the successor of a deleted record: %v, want ErrConflict", err)
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package lease_test
+package operator_test
 
 import (
 	"errors"
@@ -12,11 +12,12 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/operator"
 )
 
 func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
-	status := election.Status{Identity: "a", Lock: election.Description{Kind: "Lease", Namespace: "ns", Name: "lock"}}
+	status := election.Status{Identity: "a", Lock: locks.Description{Kind: "Lease", Namespace: "ns", Name: "lock"}}
 	status.Term = election.Term{Cause: election.CauseExpired, Previous: "b"}
 	transitions := make(chan election.Transition, 20)
 	for _, change := range []election.Change{election.ChangeFollowing, election.ChangeProblem, election.ChangeLeading, election.ChangeStopping, election.ChangeOverrun, election.ChangeStopped, election.ChangeReleased} {
@@ -28,7 +29,7 @@ func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
 	transitions <- election.Transition{Change: election.ChangeStaying, Status: status}
 	close(transitions)
 	recorder := record.NewFakeRecorder(10)
-	lease.RecordEvents(recorder, transitions)
+	operator.RecordEvents(recorder, transitions)
 	close(recorder.Events)
 	want := []string{"LeaderElection a became leader (expired) after b", "LeaderStopping a stops leading: why", "LeaderOverrun", "LeaderReleased", "Warning LeaderHandoverRefused a goes on leading: why", "Warning LeaderStays a goes on leading: nobody else"}
 	for _, part := range want {
@@ -50,7 +51,7 @@ func TestTheHealthOfALeaderIsAnEventAndThatOfAFollowerIsNone(t *testing.T) {
 	}
 	close(transitions)
 	recorder := record.NewFakeRecorder(10)
-	lease.RecordEvents(recorder, transitions)
+	operator.RecordEvents(recorder, transitions)
 	close(recorder.Events)
 	for _, want := range []string{"Warning LeaderUnhealthy a is unhealthy: the disk is full", "Normal LeaderHealthy a is healthy again", ""} {
 		if got := <-recorder.Events; got != want {
@@ -70,7 +71,7 @@ func TestOnlyALostTermIsAWarning(t *testing.T) {
 			transitions <- election.Transition{Change: election.ChangeStopping, Cause: cause, Status: election.Status{Identity: "a"}}
 			close(transitions)
 			recorder := record.NewFakeRecorder(1)
-			lease.RecordEvents(recorder, transitions)
+			operator.RecordEvents(recorder, transitions)
 			if got := <-recorder.Events; got != want+" LeaderStopping a stops leading: "+cause.Error() {
 				t.Errorf("%v is told as %q, want type %s", cause, got, want)
 			}

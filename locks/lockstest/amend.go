@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package electiontest
+package lockstest
 
 import (
 	"context"
@@ -11,26 +11,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
 )
 
-// The laws of an election.Amender.
-
-func amend(ctx context.Context, l election.Lock, before, r election.Record) (election.Snapshot, error) {
-	return l.(election.Amender).Amend(ctx, before, r)
+func amend(ctx context.Context, l locks.Lock, before, r locks.Record) (locks.Snapshot, error) {
+	return l.(locks.Amender).Amend(ctx, before, r)
 }
 
 // renewedRecord is the renewal of r that notes a token, a trace and no refusal.
-func renewedRecord(r election.Record) election.Record {
+func renewedRecord(r locks.Record) locks.Record {
 	r.RenewTime = r.RenewTime.Add(2 * time.Second)
 	r.Details.Token, r.Details.Refused, r.Details.Seat = 7654321, "", "seat-1"
 	return r
 }
 
-func amended(t *testing.T, ctx context.Context, l election.Lock) {
+func amended(t *testing.T, ctx context.Context, l locks.Lock) {
 	before := suiteRecord("a", 1)
 	before.Details.Request = ""
-	first := mustWrite(t, ctx, l, election.Version{}, before)
+	first := mustWrite(t, ctx, l, locks.Version{}, before)
 	asked := before
 	asked.Details.Request, asked.Evacuated = `{"holder":"a"}`, "za"
 	mustWrite(t, ctx, l, first.Version, asked) // by somebody else, unknown to the holder
@@ -51,22 +49,22 @@ func amended(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func amendedOther(t *testing.T, ctx context.Context, l election.Lock) {
+func amendedOther(t *testing.T, ctx context.Context, l locks.Lock) {
 	stands := suiteRecord("a", 1)
-	first := mustWrite(t, ctx, l, election.Version{}, stands)
-	for what, change := range map[string]func(*election.Record){
-		"another holder":            func(r *election.Record) { r.Holder = "b" },
-		"another lease duration":    func(r *election.Record) { r.LeaseDuration += time.Second },
-		"another acquisition":       func(r *election.Record) { r.AcquireTime = r.AcquireTime.Add(time.Microsecond) },
-		"another renewal":           func(r *election.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) },
-		"another term":              func(r *election.Record) { r.Transitions++ },
-		"another process":           func(r *election.Record) { r.Details.Nonce = "n-2" },
-		"another token":             func(r *election.Record) { r.Details.Token++ },
-		"details of another holder": func(r *election.Record) { r.Details.Holder = "b" },
+	first := mustWrite(t, ctx, l, locks.Version{}, stands)
+	for what, change := range map[string]func(*locks.Record){
+		"another holder":            func(r *locks.Record) { r.Holder = "b" },
+		"another lease duration":    func(r *locks.Record) { r.LeaseDuration += time.Second },
+		"another acquisition":       func(r *locks.Record) { r.AcquireTime = r.AcquireTime.Add(time.Microsecond) },
+		"another renewal":           func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Microsecond) },
+		"another term":              func(r *locks.Record) { r.Transitions++ },
+		"another process":           func(r *locks.Record) { r.Details.Nonce = "n-2" },
+		"another token":             func(r *locks.Record) { r.Details.Token++ },
+		"details of another holder": func(r *locks.Record) { r.Details.Holder = "b" },
 	} {
 		before := stands
 		change(&before)
-		if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, election.ErrConflict) {
+		if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, locks.ErrConflict) {
 			t.Errorf("amending %s: %v, want ErrConflict", what, err)
 		}
 	}
@@ -75,27 +73,27 @@ func amendedOther(t *testing.T, ctx context.Context, l election.Lock) {
 	}
 }
 
-func amendedOnce(t *testing.T, ctx context.Context, l election.Lock) {
+func amendedOnce(t *testing.T, ctx context.Context, l locks.Lock) {
 	before := suiteRecord("a", 1)
-	mustWrite(t, ctx, l, election.Version{}, before)
+	mustWrite(t, ctx, l, locks.Version{}, before)
 	if _, err := amend(ctx, l, before, renewedRecord(before)); err != nil {
 		t.Fatalf("Amend: %v", err)
 	}
-	if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, election.ErrConflict) {
+	if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, locks.ErrConflict) {
 		t.Errorf("the same once more: %v, want ErrConflict", err)
 	}
 }
 
-func amendedNothing(t *testing.T, ctx context.Context, l election.Lock) {
+func amendedNothing(t *testing.T, ctx context.Context, l locks.Lock) {
 	before := suiteRecord("a", 1)
-	if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, election.ErrConflict) {
+	if _, err := amend(ctx, l, before, renewedRecord(before)); !errors.Is(err, locks.ErrConflict) {
 		t.Errorf("amending no record: %v, want ErrConflict", err)
 	}
 }
 
-func oneAmends(t *testing.T, ctx context.Context, l election.Lock) {
+func oneAmends(t *testing.T, ctx context.Context, l locks.Lock) {
 	before := suiteRecord("a", 1)
-	mustWrite(t, ctx, l, election.Version{}, before)
+	mustWrite(t, ctx, l, locks.Version{}, before)
 	var all sync.WaitGroup
 	var landed atomic.Int32
 	for n := range 8 {
@@ -105,7 +103,7 @@ func oneAmends(t *testing.T, ctx context.Context, l election.Lock) {
 			_, err := amend(ctx, l, before, r)
 			if err == nil {
 				landed.Add(1)
-			} else if !errors.Is(err, election.ErrConflict) {
+			} else if !errors.Is(err, locks.ErrConflict) {
 				t.Errorf("Amend: %v", err)
 			}
 		})

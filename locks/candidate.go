@@ -1,0 +1,35 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import "time"
+
+// Candidate identifies a process that campaigns for a lock.
+type Candidate struct {
+	// Identity must be different each time a process starts, because a restarted
+	// process must not continue its predecessor's term. Required.
+	Identity string
+	Zone     string // the failure domain it runs in; empty if unknown
+	// Node, Pod (name/uid) and Container are stored in the record, for people and to
+	// prove that a holder is dead. Optional.
+	Node      string
+	Pod       string
+	Container string
+}
+
+// Peer is what a candidate reports about itself to the others.
+type Peer struct {
+	Candidate
+	// Unhealthy is why it should not lead; empty if it is healthy.
+	Unhealthy string
+}
+
+// Suspect is the holder of a lock that a follower believes to be dead.
+type Suspect struct {
+	Details  Details
+	Acquired time.Time // by the holder's wall clock
+	// Early reports that at most one other candidate would take the lock before this
+	// one. A check that asks a server about the holder should do so only then.
+	Early bool
+}

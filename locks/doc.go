@@ -1,0 +1,13 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package locks defines what a lock is: the record that candidates share, and the
+// operations by which an elector reads, writes and watches it.
+//
+// The packages below it implement locks: lease on a Lease, annotation and ownerref on
+// the objects of legacy electors, multilock on both at once, and memory for tests.
+// Package lockstest has the tests that every Lock must pass.
+//
+// A type that implements [Lock] may also be an [Amender], which keeps a term behind a
+// slow API server, or a [Guardian], whose holder needs permission before it leads.
+package locks

@@ -1,0 +1,55 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Successor selects the candidate that leads next. The zero value selects the one that
+// would take over if the current leader died.
+type Successor struct {
+	// Identity selects one candidate, and Zone all candidates in a zone. An empty
+	// field selects all.
+	Identity string `json:"identity,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+}
+
+// Handover names, in a released record, the candidate that leads next.
+type Handover struct {
+	To string // an identity; empty if nobody was named
+	// Precedence is how long all other candidates leave the lock alone, each from
+	// when it first saw the release. A reader caps it at its own LeaseDuration. Whole
+	// milliseconds.
+	Precedence time.Duration
+}
+
+// HandoverRequest asks the holder of a lock to hand it over. Any other holder ignores
+// it.
+type HandoverRequest struct {
+	Holder string `json:"holder"`
+	Successor
+}
+
+// String returns what Details.Request holds.
+func (q HandoverRequest) String() string {
+	text, _ := json.Marshal(q) // texts alone always have a JSON form
+	return string(text)
+}
+
+// ParseHandoverRequest parses what HandoverRequest.String returns.
+func ParseHandoverRequest(text string) (HandoverRequest, error) {
+	var q HandoverRequest
+	err := json.Unmarshal([]byte(text), &q)
+	if err == nil && q.Holder == "" {
+		err = errors.New("it names no holder")
+	}
+	if err != nil {
+		return HandoverRequest{}, fmt.Errorf(`invalid handover request: %w: write {"holder":"IDENTITY"}, with "identity" or "zone" of the successor if that matters`, err)
+	}
+	return q, nil
+}

@@ -1,0 +1,68 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import "context"
+
+// Lock is a shared record that at most one candidate holds, with the four operations
+// that an elector needs. An implementation keeps no copy of the record: the caller
+// passes versions back. All methods are safe for concurrent use and return soon after
+// their context ends. Package lockstest has the tests that every Lock must pass.
+type Lock interface {
+	// Read returns the current record. It is linearizable: it sees every write
+	// that was acknowledged before Read was called. If there is no record, it
+	// returns a Snapshot that does not exist, and no error.
+	Read(ctx context.Context) (Snapshot, error)
+
+	// Write replaces the record at version base, or creates the record if base
+	// does not exist, and returns the new snapshot. It fails with ErrConflict,
+	// having written nothing, if the record is no longer at base. After any other
+	// error the write may have landed, or may still land until the context ends.
+	Write(ctx context.Context, base Version, record Record) (Snapshot, error)
+
+	// Watch sends every change of the record after version from, in order, and
+	// blocks. From the zero Version it starts with the current record, if there is
+	// one. It returns nil when the watch ends by itself, which every watch does
+	// after a bounded time; ErrVersionExpired when the history since from is gone;
+	// and otherwise the error. When ctx ends it may return an error or nil. It does
+	// not close events.
+	// A watch may be late, silent or broken, so no safety rule may depend on it.
+	Watch(ctx context.Context, from Version, events chan<- Event) error
+
+	// Describe returns the lock's name. It does no I/O.
+	Describe() Description
+}
+
+// Amender is a Lock that can also replace a record by its content, before its version
+// is known. An elector behind a slow API server needs that: it renews while the answer
+// to the previous write is still on its way.
+type Amender interface {
+	Lock
+
+	// Amend replaces the record before, at whatever version it is. record must
+	// differ in RenewTime, and may differ in Details. Amend fails with ErrConflict,
+	// having written nothing, unless the current record equals before. It does not
+	// compare Evacuated, Details.Request and Details.Refused, and leaves what others
+	// wrote there. Otherwise it behaves as Write.
+	Amend(ctx context.Context, before, record Record) (Snapshot, error)
+}
+
+// Description names a lock for people, telemetry and error messages.
+type Description struct {
+	Kind      string // of the object that stores the record, such as "Lease"
+	Namespace string // empty if the lock has none
+	Name      string // never empty
+}
+
+// String returns "Kind namespace/name".
+func (d Description) String() string {
+	s := d.Name
+	if d.Namespace != "" {
+		s = d.Namespace + "/" + s
+	}
+	if d.Kind != "" {
+		s = d.Kind + " " + s
+	}
+	return s
+}

@@ -1,0 +1,60 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Guardian is a Lock whose holder needs permission before it leads. An elector asks
+// for it before it campaigns, and again before it lets the work begin.
+//
+// The locks of a migration are guardians: they keep out programs that do not read the
+// record.
+//
+// Both methods report to the elector by calling permit. It returns at once, and only
+// the last call counts. One goroutine at a time may call it.
+type Guardian interface {
+	Lock
+
+	// Attend runs as long as Elector.Run, and reports whether this candidate may
+	// campaign. Until the first report it may not. If Attend withdraws the
+	// permission during a term, the elector stops the work and releases the lock.
+	// Attend returns soon after ctx ends. If it returns earlier, the term ends at
+	// once, and Run returns the error.
+	Attend(ctx context.Context, permit func(Permission)) error
+
+	// Adopt runs during one term, from when the candidate holds the record until
+	// the work has returned, and reports when the work may begin. Meanwhile the
+	// elector renews. A permission cannot be taken back: to end the term, Adopt
+	// returns an error, and the work's context ends at once with a cause that wraps
+	// both that error and ErrTermLost.
+	//
+	// When the term ends, ctx ends with the same cause. Adopt may then finish what
+	// must be done before the record is released, and returns soon. If the cause is
+	// ErrTermLost it must not write any more.
+	Adopt(ctx context.Context, term Term, permit func(Permission)) error
+}
+
+// Term is what a Guardian is told about the term that it prepares.
+type Term struct {
+	// Holder is the identity of the candidate that holds the record.
+	Holder string
+	// TrustedFor returns how much longer the candidate may trust the term: zero when
+	// the trust has run out. It is safe for concurrent use.
+	TrustedFor func() time.Duration
+}
+
+// ErrTermLost is the cause of a term's end that the candidate did not choose: its
+// trust ran out, or somebody else has the lock. It is election.ErrLost.
+var ErrTermLost = errors.New("leadership lost")
+
+// Permission is a Guardian's answer to whether a candidate may campaign or lead.
+type Permission struct {
+	Granted bool
+	// Why is what the candidate waits for, in words, if Granted is false.
+	Why string
+}

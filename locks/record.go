@@ -1,0 +1,128 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import "time"
+
+// Version identifies one state of a lock's record. The zero Version means that
+// nothing is known about the record.
+type Version struct {
+	// Number orders the versions of a lock, also across deletion and creation: a
+	// later write has a larger number. It is never zero if the record exists.
+	Number uint64
+	// Token is the fencing token of a term whose first acknowledged write made
+	// this version. Zero means that Number is the token. A Lock whose Number orders
+	// versions within one process only sets Token.
+	Token uint64
+	// UID changes when the record is deleted and created again.
+	UID string
+	// Opaque belongs to the Lock, which gets it back in Write. It is nil if and
+	// only if the record does not exist.
+	Opaque any
+}
+
+// Exists reports whether there is a record at this version.
+func (v Version) Exists() bool { return v.Opaque != nil }
+
+// Snapshot is a lock's record at a version.
+type Snapshot struct {
+	Version Version
+	Record  Record // zero if Version does not exist
+	// Partial reports that the record exists, but that part of what the lock stores
+	// is gone: the object that keeps legacy electors out, or an annotation. The
+	// holder renews at once, which restores it.
+	Partial bool
+}
+
+// Event is what a watch reports: a new snapshot, which does not exist after a
+// deletion, or a bookmark.
+type Event struct {
+	Snapshot Snapshot
+	// Bookmark reports that nothing happened up to Snapshot.Version.Number. No
+	// other field is set.
+	Bookmark bool
+	// Gapless reports that the watch has sent every change between the version it
+	// started from and this one. A candidate that recreates a deleted record needs
+	// this to know whether another candidate had recreated it before (S4); if the
+	// watch is silent it waits for a lease. A Lock whose watches may skip changes
+	// never sets it.
+	Gapless bool
+}
+
+// Record is the content of a lock. Its first five fields are those of client-go's
+// LeaderElectionRecord. A lock may store times to the microsecond only.
+type Record struct {
+	Holder string // the holder's identity; empty if nobody holds the lock
+	// LeaseDuration is in whole seconds. If it is zero or negative, the record has
+	// no valid duration, and a reader uses its own.
+	LeaseDuration time.Duration
+	// AcquireTime and RenewTime are wall clock times, for people to read. An elector
+	// only looks at whether they have changed.
+	AcquireTime time.Time
+	RenewTime   time.Time
+	Transitions int32 // changes of holder, as far as the record remembers
+
+	Details Details
+	// Evacuated lists the zones that leadership should leave, see
+	// [ParseEvacuations]. It belongs to the lock and not to its holder: an elector
+	// writes back what it read. If it is empty, Write keeps the stored value.
+	Evacuated string
+}
+
+// Details is what zonelect stores beside the fields of client-go.
+type Details struct {
+	// Holder is the identity that the other fields are about. They are valid only
+	// while Holder equals Record.Holder, because other writers, such as client-go,
+	// leave them in place. In a record without a holder only Token and Released are
+	// valid, which tell whether that term was released, and then Handover.
+	Holder string
+	// Token is the fencing token of Holder's term. The first renewal writes it; until
+	// then it is zero.
+	Token uint64
+	// Released equals Token once Holder has released the lock. Handover names the
+	// candidate that Holder wants to lead next.
+	Released uint64
+	Handover Handover
+	// Request asks Holder to hand over, see [HandoverRequest]. Somebody else writes
+	// it, and Holder removes it. Refused is why Holder has not handed over, after a
+	// request or because its zone is evacuated.
+	Request string
+	Refused string
+
+	// Nonce is a random value that the process drew when it started. It tells apart
+	// two processes that share an identity, which rule S9 forbids and people do.
+	Nonce string
+
+	// Waits is why Holder does not lead yet: another candidate that it cannot see may
+	// still lead. While it is set, Holder's death does not free the lock.
+	Waits string
+
+	Zone      string
+	Node      string
+	Pod       string // name/uid
+	Container string
+	Trace     string // W3C traceparent of the term
+
+	ProcessID
+}
+
+// ProcessID identifies one process among all that its pod ever runs, so that a
+// candidate can prove that the process is dead, see election.Config.Dead. A field is
+// empty if its value is not certain.
+type ProcessID struct {
+	// Seat names a lock file that the process holds until it ends.
+	Seat string
+	// ContainerID is the container instance whose main process this is.
+	ContainerID string
+}
+
+// SameRenewal reports whether two records are the same renewal of the same term. It
+// compares the holder, the times to the microsecond and the transitions, and not the
+// duration, which somebody may have edited. A record without RenewTime equals none.
+func (r Record) SameRenewal(o Record) bool {
+	return !o.RenewTime.IsZero() && r.Holder == o.Holder &&
+		r.AcquireTime.UnixMicro() == o.AcquireTime.UnixMicro() &&
+		r.RenewTime.UnixMicro() == o.RenewTime.UnixMicro() &&
+		r.Transitions == o.Transitions
+}
