@@ -381,7 +381,7 @@ func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
 		`{"holder":"a","identity":"x"}`:                                "no candidate x is known",
 		`{"holder":"a","zone":"z-a"}`:                                  "in zone z-a",
 		`{"holder":"a","identity":"` + strings.Repeat("ä", 400) + `"}`: "no candidate ää",
-		`now`: "makes no sense",
+		`now`: "invalid handover request",
 		`{}`:  "names no holder",
 	} {
 		scenario(t, func(s *stage) {

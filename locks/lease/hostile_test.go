@@ -42,7 +42,7 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 		"a handover to a strange zone":     {ask(`{"holder":"a","zone":"zx"}`), "no other candidate is known in zone zx"},
 		"a handover to itself":             {ask(`{"holder":"a","identity":"a"}`), "a leads itself"},
 		"a handover by a stranger":         {ask(`{"holder":"x","identity":"b"}`), ""},
-		"a handover that is no JSON":       {ask(`{"holder":`), "makes no sense"},
+		"a handover that is no JSON":       {ask(`{"holder":`), "invalid handover request"},
 		"an unknown zone is evacuated":     {map[string]string{record.AnnotationEvacuated: "zx,zy=9999-01-01T00:00:00Z"}, ""},
 		"its zone was evacuated long ago":  {map[string]string{record.AnnotationEvacuated: "za=0001-01-01T00:00:00Z,za=nonsense"}, ""},
 		"a million bytes of them":          {every, ""},
