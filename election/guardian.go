@@ -96,7 +96,7 @@ func (r *run) adopt(l *leadership) {
 		s.State, s.Term, s.Holder, s.HolderZone = StateAdopting, l.term, l.term.Holder, l.term.Zone
 	})
 	r.beside.Go(func() {
-		err := r.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, TrustedFor: l.term.TrustedFor}, clear)
+		err := r.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, Trust: l.term.TrustedFor}, clear)
 		lost := ctx.Err() == nil
 		done <- err
 		if lost { // at once, whatever keeps the elector's goroutine

@@ -43,9 +43,17 @@ type Guardian interface {
 type Term struct {
 	// Holder is the identity of the candidate that holds the record.
 	Holder string
-	// TrustedFor returns how much longer the candidate may trust the term: zero when
-	// the trust has run out. It is safe for concurrent use.
-	TrustedFor func() time.Duration
+	// Trust returns what TrustedFor returns. It must be safe for concurrent use.
+	Trust func() time.Duration
+}
+
+// TrustedFor returns how much longer the candidate may trust the term: zero when the
+// trust has run out, and for the zero Term. It is safe for concurrent use.
+func (t Term) TrustedFor() time.Duration {
+	if t.Trust == nil {
+		return 0
+	}
+	return t.Trust()
 }
 
 // ErrTermLost is the cause of a term's end that the candidate did not choose: its
