@@ -29,10 +29,10 @@ func (m *Migration) Inspect(ctx context.Context) (Report, error) {
 	return (&observer{Migration: m}).look(ctx)
 }
 
-// observer looks several times. The census remembers what it saw of nodes.
+// observer looks several times. The count remembers what it saw of nodes.
 type observer struct {
 	*Migration
-	census *ownerref.Census
+	legacyPods *ownerref.LegacyPods
 }
 
 func (o *observer) look(ctx context.Context) (Report, error) {
@@ -210,15 +210,15 @@ func (r *Report) elected(on apierror.Resource, annotations map[string]string) {
 // count counts the legacy pods. M11 is off: what it presumes is a candidate's
 // to decide, who has been looking for longer.
 func (o *observer) count(ctx context.Context, r *Report) error {
-	if o.census == nil {
-		if err := o.newCensus(r); err != nil {
+	if o.legacyPods == nil {
+		if err := o.newLegacyPods(r); err != nil {
 			return err
 		}
 	}
 	is := r.ConfigMap.shield
-	count, err := o.census.Take(ctx, is.Owner, is.Shield.Seen)
+	count, err := o.legacyPods.Count(ctx, is.Owner, is.Shield.Seen)
 	if err != nil {
-		o.census = nil // where it started from may be gone
+		o.legacyPods = nil // where it started from may be gone
 		r.Problems = append(r.Problems, err.Error())
 		return ctx.Err()
 	}
@@ -231,8 +231,8 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// newCensus looks for the operator's pods from where one of them is known.
-func (o *observer) newCensus(r *Report) error {
+// newLegacyPods looks for the operator's pods from where one of them is known.
+func (o *observer) newLegacyPods(r *Report) error {
 	c := o.config
 	var self ownerref.Owner
 	if running := r.running(); len(running) > 0 {
@@ -243,7 +243,7 @@ func (o *observer) newCensus(r *Report) error {
 		}
 	}
 	var err error
-	o.census, err = ownerref.NewCensus(ownerref.CensusConfig{
+	o.legacyPods, err = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Coordination,
 		Namespace: c.Namespace, Lock: c.Lock, Self: self, Selector: c.Selector,
 		LegacyGrace: -1,

@@ -21,29 +21,33 @@ import (
 const module = "github.com/zonelect/zonelect"
 
 const (
-	backoff    = "github.com/cenkalti/backoff/v4"
-	logr       = "github.com/go-logr/logr"
-	otel       = "go.opentelemetry.io/otel"
-	kubernetes = "k8s.io"
-	pflag      = "github.com/spf13/pflag"
-	jsonpatch  = "gopkg.in/evanphx/json-patch.v4"
-	election   = module + "/election"
-	internal   = module + "/internal"
-	apierror   = internal + "/apierror"
-	apitest    = internal + "/apitest"
-	rawapi     = internal + "/rawapi"
-	presence   = internal + "/presence"
-	record     = internal + "/record"
-	sleep      = internal + "/sleep"
-	locks      = module + "/locks" // the contract alone, not what is below it
-	memory     = locks + "/memory"
-	lease      = locks + "/lease"
-	annotation = locks + "/annotation"
-	ownerref   = locks + "/ownerref"
-	multilock  = locks + "/multilock"
-	zone       = module + "/zone"
-	migrate    = module + "/migrate"
-	operator   = module + "/operator"
+	backoff     = "github.com/cenkalti/backoff/v4"
+	logr        = "github.com/go-logr/logr"
+	otel        = "go.opentelemetry.io/otel"
+	kubernetes  = "k8s.io"
+	pflag       = "github.com/spf13/pflag"
+	jsonpatch   = "gopkg.in/evanphx/json-patch.v4"
+	election    = module + "/election"
+	internal    = module + "/internal"
+	apierror    = internal + "/apierror"
+	apitest     = internal + "/apitest"
+	rawapi      = internal + "/rawapi"
+	presence    = internal + "/presence"
+	record      = internal + "/record"
+	sleep       = internal + "/sleep"
+	locks       = module + "/locks" // the contract alone, not what is below it
+	memory      = locks + "/memory"
+	lease       = locks + "/lease"
+	annotation  = locks + "/annotation"
+	ownerref    = locks + "/ownerref"
+	multilock   = locks + "/multilock"
+	shield      = multilock + "/shield"
+	twin        = multilock + "/twin"
+	leaseOnly   = multilock + "/leaseonly"
+	participant = multilock + "/internal/participant"
+	zone        = module + "/zone"
+	migrate     = module + "/migrate"
+	operator    = module + "/operator"
 )
 
 // row says what the packages at and below a directory may import besides the
@@ -60,26 +64,50 @@ type row struct {
 var onTheAPI = row{allowed: []string{locks, kubernetes, apierror, rawapi, record, logr, backoff}}
 
 // testKits may import testing, and each other.
-var testKits = []string{election + "/electiontest", locks + "/lockstest", apitest}
+var testKits = []string{election + "/electiontest", locks + "/lockstest", multilock + "/internal/multilocktest", apitest}
+
+// behindMultilock are the packages that others use by package multilock alone.
+var behindMultilock = []string{shield, twin, leaseOnly, participant}
 
 // house is the table of docs/design.md. The row with the longest directory
 // counts; a package without one fails.
 var house = map[string]row{
-	"locks":                 {},
-	"locks/memory":          {allowed: []string{locks}},
-	"locks/lockstest":       {allowed: []string{locks}},
-	"locks/lease":           onTheAPI,
-	"locks/ownerref":        {allowed: append([]string{presence}, onTheAPI.allowed...)},
-	"locks/annotation":      onTheAPI,
-	"locks/multilock":       {allowed: append([]string{election, lease, annotation, ownerref, presence, sleep}, onTheAPI.allowed...)},
+	"locks":            {},
+	"locks/memory":     {allowed: []string{locks}},
+	"locks/lockstest":  {allowed: []string{locks}},
+	"locks/lease":      onTheAPI,
+	"locks/ownerref":   {allowed: append([]string{presence}, onTheAPI.allowed...)},
+	"locks/annotation": onTheAPI,
+	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, participant}},
+	"locks/multilock/shield": {
+		allowed: append([]string{election, participant, lease, ownerref, sleep}, onTheAPI.allowed...),
+	},
+	"locks/multilock/twin": {
+		allowed: append([]string{election, participant, lease, annotation, ownerref}, onTheAPI.allowed...),
+	},
+	"locks/multilock/leaseonly": {
+		allowed: append([]string{election, participant, lease, ownerref}, onTheAPI.allowed...),
+	},
+	"locks/multilock/internal/participant": {
+		allowed: append([]string{election, lease, ownerref, presence, sleep}, onTheAPI.allowed...),
+	},
+	"locks/multilock/internal/multilocktest": {
+		allowed: []string{election, locks, lease, shield, leaseOnly, ownerref, presence, kubernetes},
+	},
 	"election":              {allowed: []string{locks, sleep, otel, backoff, logr}},
 	"election/electiontest": {allowed: []string{election, locks, memory}},
-	"migrate":               {allowed: append([]string{annotation, ownerref, multilock, presence, sleep}, onTheAPI.allowed...)},
+	"migrate": {
+		allowed: append([]string{annotation, ownerref, multilock, presence, sleep}, onTheAPI.allowed...),
+		denied:  behindMultilock,
+	},
 	"zone": {
 		allowed: []string{election, locks},
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
-	"operator":          {allowed: []string{election, locks, memory, lease, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr}},
+	"operator": {
+		allowed: []string{election, locks, memory, lease, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
+		denied:  behindMultilock,
+	},
 	"internal/presence": {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/proof":    {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal/apitest":  {allowed: []string{kubernetes, jsonpatch}},
@@ -227,8 +255,8 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"locks/lease/lock.go", "k8s.io/client-go/rest", true},
 		{"locks/lease/lock.go", record, true},
 		{"locks/ownerref/lock.go", rawapi, true},
-		{"locks/ownerref/census.go", presence, true},
-		{"locks/ownerref/census.go", apitest, false},
+		{"locks/ownerref/legacypods.go", presence, true},
+		{"locks/ownerref/legacypods.go", apitest, false},
 		{"locks/lease/lock.go", presence, false},
 		{"locks/annotation/lock.go", apierror, true},
 		{"locks/annotation/lock.go", locks + "/lease", false},
@@ -238,6 +266,24 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"zone/lookup.go", "k8s.io/client-go/rest", true},
 		{"zone/order.go", "k8s.io/client-go/rest", false},
 		{"zone/order.go", election, true},
+		{"locks/multilock/multilock.go", shield, true},
+		{"locks/multilock/multilock.go", ownerref, false},
+		{"locks/multilock/shield/lock.go", participant, true},
+		{"locks/multilock/shield/lock.go", twin, false},
+		{"locks/multilock/shield/lock.go", leaseOnly, false},
+		{"locks/multilock/shield/lock.go", multilock, false},
+		{"locks/multilock/shield/lock.go", annotation, false},
+		{"locks/multilock/shield/lock.go", multilock + "/internal/multilocktest", false},
+		{"locks/multilock/twin/lock.go", participant, true},
+		{"locks/multilock/twin/lock.go", shield, false},
+		{"locks/multilock/leaseonly/lock.go", participant, true},
+		{"locks/multilock/leaseonly/lock.go", shield, false},
+		{"locks/multilock/internal/participant/lease.go", shield, false},
+		{"locks/multilock/internal/multilocktest/stage.go", "testing", true},
+		{"locks/lease/lock.go", participant, false},
+		{"operator/self.go", participant, false},
+		{"operator/self.go", shield, false},
+		{"operator/self.go", multilock, true},
 		{"operator/self.go", zone, true},
 		{"operator/self.go", internal + "/transport", true},
 		{"operator/self.go", "sigs.k8s.io/controller-runtime", false},

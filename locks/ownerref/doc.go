@@ -13,7 +13,7 @@
 //
 // # Permissions
 //
-// [ConfigMap] and [Census] need these rules in a Role of the lock's namespace:
+// [ConfigMap] and [LegacyPods] need these rules in a Role of the lock's namespace:
 //
 //	apiGroups: [""]
 //	resources: [configmaps]

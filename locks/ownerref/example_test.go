@@ -25,7 +25,7 @@ func ExampleRecognize() {
 		Name: "my-operator-1", UID: "p1", DeletionTimestamp: &metav1.Time{},
 	}}
 	for _, pod := range []*corev1.Pod{terminating, nil} {
-		v := ownerref.Judge(r.Owner, pod, ownerref.Sight{})
+		v := ownerref.Judge(r.Owner, pod, ownerref.NodeObservation{})
 		fmt.Println(v.State, v.MayLead)
 	}
 	// Output:

@@ -107,7 +107,7 @@ func FuzzJudge(f *testing.F) {
 			t.Skip("no pod")
 		}
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
-		s := Sight{
+		s := NodeObservation{
 			HeartKnown: bit(0), Beats: bit(1), OthersBeat: bit(2), NodeKnown: bit(3), Exists: bit(4), Ready: bit(5), OutOfService: bit(6),
 			SilentFor: time.Duration(silent), FinishedFor: time.Duration(finishedFor), Grace: time.Duration(grace),
 		}

@@ -38,9 +38,9 @@ type Verdict struct {
 	Why      string // the reason, in words
 }
 
-// Sight is what one candidate has seen of a pod and of its node, with its own
-// eyes and by its own clock. The zero Sight has seen nothing.
-type Sight struct {
+// NodeObservation is what one candidate has seen of a pod and of its node, with its own
+// eyes and by its own clock. The zero one has seen nothing.
+type NodeObservation struct {
 	// HeartKnown says that the node's heartbeats, the Lease that its kubelet
 	// renews, could be read. Then Beats says that it was seen to change, and
 	// SilentFor for how long it has stayed as it is.
@@ -90,7 +90,7 @@ const killSlack = 10 * time.Second
 // The exception is M11's: its node has been silent for the grace, or was
 // declared out of service by somebody who should know and shows no sign of
 // life.
-func Judge(owner Owner, pod *corev1.Pod, s Sight) Verdict {
+func Judge(owner Owner, pod *corev1.Pod, s NodeObservation) Verdict {
 	switch {
 	case pod == nil:
 		return Verdict{State: Gone, Why: "the pod does not exist any more"}
@@ -98,7 +98,7 @@ func Judge(owner Owner, pod *corev1.Pod, s Sight) Verdict {
 		return Verdict{State: Gone, Why: "the pod does not exist any more; another has its name"}
 	}
 	if pod.Spec.NodeName == "" {
-		s = Sight{} // it has no node
+		s = NodeObservation{} // it has no node
 	}
 	v := Verdict{State: stateOf(pod, s), MayLead: true}
 	if !finished(pod) {
@@ -121,19 +121,19 @@ func Judge(owner Owner, pod *corev1.Pod, s Sight) Verdict {
 // outOfService reports whether the node counts as off because it was declared
 // so. Like the pod collector, it does not believe that of a node that is Ready;
 // nor of one that beats.
-func (s Sight) outOfService() bool {
+func (s NodeObservation) outOfService() bool {
 	declared := s.Grace > 0 && s.NodeKnown && s.OutOfService
 	seenAlive := s.Ready || s.HeartKnown && s.Beats
 	return declared && (!seenAlive || s.HeartKnown && s.SilentFor >= missed)
 }
 
 // silent reports whether M11's rule applies to the node.
-func (s Sight) silent() bool {
+func (s NodeObservation) silent() bool {
 	return s.Grace > 0 && s.HeartKnown && s.SilentFor >= s.Grace && s.OthersBeat
 }
 
 // lives reports whether the kubelet is there to say what its pods do.
-func (s Sight) lives() bool {
+func (s NodeObservation) lives() bool {
 	if s.HeartKnown {
 		return s.Beats && s.SilentFor < believed
 	}
@@ -142,7 +142,7 @@ func (s Sight) lives() bool {
 
 // unproven says why a pod that is Succeeded or Failed may run all the same, or
 // returns "".
-func unproven(pod *corev1.Pod, s Sight) string {
+func unproven(pod *corev1.Pod, s NodeObservation) string {
 	phase := pod.Status.Phase
 	switch {
 	case pod.Spec.NodeName == "":
@@ -202,7 +202,7 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 }
 
 // stateOf returns the state of a pod that exists.
-func stateOf(pod *corev1.Pod, s Sight) PodState {
+func stateOf(pod *corev1.Pod, s NodeObservation) PodState {
 	switch {
 	case s.outOfService():
 		return OutOfService

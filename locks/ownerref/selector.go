@@ -18,7 +18,7 @@ import (
 
 // findSelector returns the selector of the operator's pods. It asks the API
 // until it has found one.
-func (c *Census) findSelector(ctx context.Context) (string, error) {
+func (c *LegacyPods) findSelector(ctx context.Context) (string, error) {
 	if c.selector != "" {
 		return c.selector, nil
 	}
@@ -46,7 +46,7 @@ func (c *Census) findSelector(ctx context.Context) (string, error) {
 
 // selectorOf returns the selector of what keeps the pods of a kind running. It
 // follows the owner references up from the own pod.
-func (c *Census) selectorOf(ctx context.Context, object metav1.Object) (*metav1.LabelSelector, error) {
+func (c *LegacyPods) selectorOf(ctx context.Context, object metav1.Object) (*metav1.LabelSelector, error) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil {
 		return nil, fmt.Errorf("%w: the own pod has no controller: set a label selector that matches the operator's old pods and new ones", ErrSelector)
@@ -81,7 +81,7 @@ func notKnown(ref *metav1.OwnerReference) error {
 }
 
 // controller reads what ref means. It never returns nil.
-func controller[T any, P rawapi.Type[T]](ctx context.Context, c *Census, resource apierror.Resource, ref *metav1.OwnerReference) (P, error) {
+func controller[T any, P rawapi.Type[T]](ctx context.Context, c *LegacyPods, resource apierror.Resource, ref *metav1.OwnerReference) (P, error) {
 	name := apierror.Object{Resource: resource, Namespace: c.config.Namespace, Name: ref.Name}
 	object, err := rawapi.New[T, P](c.config.Apps, name).Get(ctx)
 	if err != nil {

@@ -145,10 +145,10 @@ func (w *world) end() {
 	w.wait.Wait()
 }
 
-// census returns a census of the pods with app=op.
-func (w *world) census(grace time.Duration, changes ...func(*CensusConfig)) *Census {
+// legacyPods returns a counter of the pods with app=op.
+func (w *world) legacyPods(grace time.Duration, changes ...func(*LegacyPodsConfig)) *LegacyPods {
 	w.t.Helper()
-	config := CensusConfig{
+	config := LegacyPodsConfig{
 		Core:         apitest.Wire(w.t, w, corev1.SchemeGroupVersion),
 		Apps:         apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
 		Coordination: apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
@@ -158,7 +158,7 @@ func (w *world) census(grace time.Duration, changes ...func(*CensusConfig)) *Cen
 	for _, change := range changes {
 		change(&config)
 	}
-	c, err := NewCensus(config)
+	c, err := NewLegacyPods(config)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -166,9 +166,9 @@ func (w *world) census(grace time.Duration, changes ...func(*CensusConfig)) *Cen
 }
 
 // take counts, which must work.
-func (w *world) take(c *Census, owners ...Owner) Count {
+func (w *world) take(c *LegacyPods, owners ...Owner) Count {
 	w.t.Helper()
-	count, err := c.Take(w.t.Context(), Owner{}, owners)
+	count, err := c.Count(w.t.Context(), Owner{}, owners)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func (w *world) take(c *Census, owners ...Owner) Count {
 }
 
 // takeFor counts every second for so long, and returns the last count.
-func (w *world) takeFor(c *Census, d time.Duration) Count {
+func (w *world) takeFor(c *LegacyPods, d time.Duration) Count {
 	w.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(time.Second)

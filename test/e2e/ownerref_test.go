@@ -153,12 +153,12 @@ func (y *yard) configMap(name string) *ownerref.ConfigMap {
 // count names the legacy pods, as one pod of the operator sees them.
 func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, error) {
 	y.t.Helper()
-	census, err := ownerref.NewCensus(ownerref.CensusConfig{
+	pods, err := ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: y.user.CoreV1().RESTClient(), Apps: y.user.AppsV1().RESTClient(), Coordination: y.user.CoordinationV1().RESTClient(),
 		Namespace: y.name, Lock: "lock", Self: self,
 	})
 	must(y.t, err)
-	count, err := census.Take(y.ctx, ownerref.Owner{}, owners)
+	count, err := pods.Count(y.ctx, ownerref.Owner{}, owners)
 	var names []string
 	for _, p := range count.Standing {
 		names = append(names, p.Pod.Name)

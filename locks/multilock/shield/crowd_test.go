@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock_test
+package shield_test
 
 import (
 	"context"
@@ -15,7 +15,8 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
 
 // distant is a way to the API server that takes a while.
@@ -29,7 +30,7 @@ func (d distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // join lets so many candidates come, one after the other by that, beside a leader
 // and its shield, and returns after how long all are among the shield's owners.
-func (s *stage) join(n int, after time.Duration, change ...func(*multilock.ShieldConfig)) time.Duration {
+func join(s *multilocktest.Stage, n int, after time.Duration, change ...func(*shield.Config)) time.Duration {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.T.Context())
 	var attending sync.WaitGroup
@@ -37,12 +38,12 @@ func (s *stage) join(n int, after time.Duration, change ...func(*multilock.Shiel
 	began := time.Now()
 	for i := range n {
 		name := fmt.Sprintf("op-%03d", i)
-		s.runs(name)
-		lock, _ := s.shield(name, distant{s.server}, change...)
+		s.Runs(name)
+		lock, _ := s.Shield(name, distant{s.Server}, change...)
 		attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
 		time.Sleep(after)
 	}
-	for s.owners() < n+1 && time.Since(began) < 10*time.Minute {
+	for owners(s) < n+1 && time.Since(began) < 10*time.Minute {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 	}
@@ -50,10 +51,10 @@ func (s *stage) join(n int, after time.Duration, change ...func(*multilock.Shiel
 }
 
 // owners is how many owners the ConfigMap has.
-func (s *stage) owners() int {
-	s.server.Mu.Lock()
-	defer s.server.Mu.Unlock()
-	owners, _ := s.server.Objects[mapPath]["metadata"].(apitest.Object)["ownerReferences"].([]any)
+func owners(s *multilocktest.Stage) int {
+	s.Server.Mu.Lock()
+	defer s.Server.Mu.Unlock()
+	owners, _ := s.Server.Objects[multilocktest.MapPath]["metadata"].(apitest.Object)["ownerReferences"].([]any)
 	return len(owners)
 }
 
@@ -63,16 +64,16 @@ func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Millisecond} {
 		for _, n := range []int{3, 20, 60} {
 			t.Run(fmt.Sprint(n, " after ", after), func(t *testing.T) {
-				scenario(t, func(s *stage) {
-					s.start("a").Leads()
-					s.forget()
-					took := s.join(n, after)
-					updates := s.asked("update " + mapPath)
-					s.T.Logf("%v, %d updates, %d reads", took, updates, s.asked("get "+mapPath))
+				multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+					s.Start("a").Leads()
+					s.Forget()
+					took := join(s, n, after)
+					updates := s.Asked("update " + multilocktest.MapPath)
+					s.T.Logf("%v, %d updates, %d reads", took, updates, s.Asked("get "+multilocktest.MapPath))
 					if took > time.Duration(n)*after+2*time.Second || updates > n+n/3 {
 						s.T.Errorf("they have joined after %v and %d updates", took, updates)
 					}
-					s.shielded(n + 1)
+					s.Shielded(n + 1)
 				})
 			})
 		}
@@ -82,11 +83,11 @@ func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
 // TestM2NobodyPutsInACandidateInModeLease: the shield would outlive those that can
 // lead under it.
 func TestM2NobodyPutsInACandidateInModeLease(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.start("a").Leads()
-		s.peersOf(s.plain("plain"))
-		s.presence("plain")
-		s.start("b")
-		s.shielded(2)
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Start("a").Leads()
+		s.PeersOf(s.Plain("plain"))
+		s.Presence("plain")
+		s.Start("b")
+		s.Shielded(2)
 	})
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package twin
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// twinState is what stands in both locks of a Twin. It is pure and not changed
+// twinState is what stands in both locks of a [Lock]. It is pure and not changed
 // once it is passed on, as the opaque version of a snapshot.
 type twinState struct {
 	governing, legacy locks.Snapshot
@@ -48,7 +48,7 @@ func (s *twinState) snapshot(number uint64) locks.Snapshot {
 	}
 }
 
-// record is the one record that both stand for. See Twin. It changes whenever
+// record is the one record that both stand for. See [Lock]. It changes whenever
 // a side does that somebody may lead by.
 func (s *twinState) record() (r locks.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
@@ -132,7 +132,7 @@ func (s *twinState) order() (newer, older locks.Record) {
 	return s.governing.Record, s.legacy.Record
 }
 
-// isTorn reports whether one side was written as by a Twin that has not written
+// isTorn reports whether one side was written as by a [Lock] that has not written
 // the other yet.
 func (s *twinState) isTorn() bool {
 	if s.alone {

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package twin
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// twinSettle is how long a watch keeps half of a write to itself, at most: the
+// halfWriteHold is how long a watch keeps half of a write to itself, at most: the
 // other half is on its way.
-const twinSettle = time.Second
+const halfWriteHold = time.Second
 
 // Watch merges the watches of both locks, and ends as soon as one of them does.
 // It tells of states of both only, in order. Half of a write of ours it tells
@@ -126,7 +126,7 @@ func (w *twinWatch) next(events chan<- locks.Event) (e locks.Event, out chan<- l
 		return e, nil, settle
 	}
 	if !w.told && !w.since.IsZero() {
-		if left := time.Until(w.since.Add(twinSettle)); left > 0 {
+		if left := time.Until(w.since.Add(halfWriteHold)); left > 0 {
 			return e, nil, left
 		}
 	}

@@ -1,7 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+// Package twin is the lock of programs that replace client-go's records on
+// annotations. Programs use it by package multilock.
+package twin
 
 import (
 	"cmp"
@@ -18,11 +20,12 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// TwinConfig says what a [Twin] is made of.
-type TwinConfig struct {
+// Config says what a [Lock] is made of.
+type Config struct {
 	// Lease is the Lease that decides among candidates. Client and
 	// CloseConnections serve this lock alone.
 	Lease lease.Config
@@ -33,7 +36,7 @@ type TwinConfig struct {
 	// LegacyName is its name, in the Lease's namespace. Empty means that of the
 	// Lease.
 	LegacyName string
-	Mode       Mode // empty means Auto
+	Mode       participant.Mode // empty means Auto
 	// Candidate and Pod are who campaigns. Without the pod's name and UID there
 	// is no presence object, so that no tool sees this candidate.
 	Candidate locks.Candidate
@@ -44,7 +47,7 @@ type TwinConfig struct {
 	Timing election.Timing
 }
 
-// Twin is one lock out of a Lease and the lock of older programs, client-go's
+// Lock is one lock out of a Lease and the lock of older programs, client-go's
 // record on an annotation: both end by time, and a holder has both. It is for
 // moving off the annotation locks, whose electors see nothing but their own
 // object, or that and a Lease.
@@ -78,7 +81,7 @@ type TwinConfig struct {
 //
 // # Phases
 //
-// A Twin follows the phase on the Lease, and is an [locks.Guardian]:
+// A Lock follows the phase on the Lease, and is a [locks.Guardian]:
 //
 //   - legacy: no candidate campaigns. A leader stops in good order and gives
 //     both locks up.
@@ -104,30 +107,30 @@ type TwinConfig struct {
 // on it, and gets that when it is made anew. A process that has seen none takes
 // it for dual.
 //
-// A Twin keeps nothing of what it read but version numbers and that phase. It
+// A Lock keeps nothing of what it read but version numbers and that phase. It
 // serves one elector at a time. All methods are safe for concurrent use.
-type Twin struct {
-	*phased
-	*attendance
-	both   *both
-	config TwinConfig
-	record *annotation.Lock
-	turned chan struct{} // the phase has changed, or a write in phase dual has failed
+type Lock struct {
+	config   Config
+	lease    *participant.PhasedLease
+	presence *participant.PresenceKeeper
+	record   *annotation.Lock
+	both     *both
+	turned   chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
-var _ locks.Guardian = (*Twin)(nil)
+var _ locks.Guardian = (*Lock)(nil)
 
-// NewTwin returns the lock that c describes, or an error that lists what is
+// New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
-func NewTwin(c TwinConfig) (*Twin, error) {
+func New(c Config) (*Lock, error) {
 	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
-	c.Mode = cmp.Or(c.Mode, Auto)
+	c.Mode = cmp.Or(c.Mode, participant.Auto)
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
-	t := &Twin{config: c, turned: make(chan struct{}, 1)}
-	errs := []error{c.Mode.check(), c.Timing.Validate()}
+	t := &Lock{config: c, turned: make(chan struct{}, 1)}
+	errs := []error{participant.CheckMode(c.Mode), c.Timing.Validate()}
 	var err error
-	t.phased, err = newPhased(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	t.lease, err = participant.NewPhasedLease(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
 	errs = append(errs, err)
 	t.record, err = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
@@ -136,34 +139,37 @@ func NewTwin(c TwinConfig) (*Twin, error) {
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
-	t.attendance = newAttendance(c.participant(), t.news)
-	t.both = &both{governing: t.phased, legacy: t.record, alone: t.alone}
+	t.presence = participant.NewPresenceKeeper(participant.Config{
+		Lease: c.Lease, Core: c.Core, Mode: c.Mode, Candidate: c.Candidate, Pod: c.Pod,
+		Version: c.Version, Timing: c.Timing,
+	}, t.lease.StageChanged)
+	t.both = &both{governing: t.lease, legacy: t.record, alone: t.alone}
 	return t, nil
 }
 
 // alone says whether the Lease counts alone: see Phases.
-func (t *Twin) alone(governing locks.Snapshot) bool {
+func (t *Lock) alone(governing locks.Snapshot) bool {
 	stage := record.StageOf(governing.Version)
 	if !governing.Version.Exists() {
-		stage = t.latest()
+		stage = t.lease.Stage()
 	}
 	return stage.Phase == record.PhaseClean
 }
 
 // Describe names the Lease, and both kinds. It does no I/O.
-func (t *Twin) Describe() locks.Description { return t.both.Describe() }
+func (t *Lock) Describe() locks.Description { return t.both.Describe() }
 
 // CloseConnections closes every connection, as lease.Lock does.
-func (t *Twin) CloseConnections() { t.both.CloseConnections() }
+func (t *Lock) CloseConnections() { t.both.CloseConnections() }
 
 // Read reads the Lease, and in phase dual the legacy object too, until what it
 // has was true at one moment: one or two requests, and more while others write.
-func (t *Twin) Read(ctx context.Context) (locks.Snapshot, error) { return t.both.Read(ctx) }
+func (t *Lock) Read(ctx context.Context) (locks.Snapshot, error) { return t.both.Read(ctx) }
 
 // Watch watches what Read reads, and ends as soon as one watch does. It tells of
 // whole states only, in order. Half of a write of ours it tells after a second,
 // if the other half is still missing then.
-func (t *Twin) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+func (t *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	return t.both.Watch(ctx, from, events)
 }
 
@@ -171,48 +177,52 @@ func (t *Twin) Watch(ctx context.Context, from locks.Version, events chan<- lock
 // base. Where the second write fails the first is done, and nothing is renewed:
 // the error is not locks.ErrConflict then, whatever it was. It does not take
 // the lock for a new holder at a version whose phase forbids that (ErrPhase).
-func (t *Twin) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+func (t *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, ok := base.Opaque.(*twinState)
 	if ok && s != nil {
 		at := s.governing.Version
-		if err := mayTake(t.clearance(record.StageOf(at)), at, r); err != nil {
+		if err := participant.CheckHolder(t.permission(record.StageOf(at)), at, r); err != nil {
 			return locks.Snapshot{}, err
 		}
 	}
 	now, err := t.both.Write(ctx, base, r)
 	if err != nil && (!ok || !s.alone) {
-		signal(t.turned) // half of it may stand on the legacy object, in a phase that is clean by now
+		participant.Signal(t.turned) // half of it may stand on the legacy object, in a phase that is clean by now
 	}
 	return now, err
 }
 
-func (t *Twin) clearance(stage record.Stage) locks.Permission {
-	return clearanceIn(stage, t.config.Mode, record.PhaseClean)
+func (t *Lock) permission(stage record.Stage) locks.Permission {
+	return participant.PermissionIn(stage, t.config.Mode, record.PhaseClean)
 }
 
-func (c TwinConfig) participant() participant {
-	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing, false}
-}
+// SetUnhealthy has the presence object say why this candidate should not lead; see
+// package multilock.
+func (t *Lock) SetUnhealthy(why string) { t.presence.SetUnhealthy(why) }
+
+// Peers reports which candidates have a presence object at the lock; see package
+// multilock.
+func (t *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { t.presence.Peers(ctx, tell) }
 
 // Attend keeps the own presence, and says by the phase whether this candidate may
 // campaign. It returns ErrPodGone when the own pod does not exist any more.
-func (t *Twin) Attend(ctx context.Context, clear func(locks.Permission)) error {
+func (t *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wait.Go(func() { t.keepPresence(ctx) })
+	wait.Go(func() { t.presence.Keep(ctx) })
 	for said := (locks.Permission{}); ; {
-		if c := t.clearance(t.latest()); c != said {
+		if c := t.permission(t.lease.Stage()); c != said {
 			said = c
 			clear(c)
-			t.sayWaiting(c.Why)
+			t.presence.SetWaiting(c.Why)
 		}
 		select {
-		case <-t.news:
-			signal(t.turned)
-		case <-t.present:
-		case err := <-t.podGone:
+		case <-t.lease.StageChanged:
+			participant.Signal(t.turned)
+		case <-t.presence.Present:
+		case err := <-t.presence.PodGone:
 			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -222,13 +232,13 @@ func (t *Twin) Attend(ctx context.Context, clear func(locks.Permission)) error {
 
 // Adopt lets the work begin at once, for whoever has the record has all that it
 // takes. In phase clean it takes what is left of the legacy lock away.
-func (t *Twin) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
+func (t *Lock) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
 	clear(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
-	delays := retries(interval, 30*interval)
+	delays := participant.Delays(interval, 30*interval)
 	for trouble := ""; ; {
 		var again <-chan time.Time
-		if t.latest().Phase == record.PhaseClean {
+		if t.lease.Stage().Phase == record.PhaseClean {
 			err := t.tidy(ctx, term)
 			if err != nil && !errors.Is(err, locks.ErrForbidden) {
 				again = time.After(delays.NextBackOff())
@@ -251,7 +261,7 @@ func (t *Twin) Adopt(ctx context.Context, term locks.Term, clear func(locks.Perm
 // tidy takes a candidate's record off the legacy object, at a version that was
 // read before the Lease was read to say that it counts alone: what a leader puts
 // there in a later phase dual is another version.
-func (t *Twin) tidy(ctx context.Context, term locks.Term) error {
+func (t *Lock) tidy(ctx context.Context, term locks.Term) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*t.config.Timing.AttemptTimeout)
 	defer cancel()
 	legacy, err := t.record.Read(ctx)
@@ -262,7 +272,7 @@ func (t *Twin) tidy(ctx context.Context, term locks.Term) error {
 		t.config.Lease.Logger.Info("the phase is clean, and somebody else has the legacy lock: a legacy elector may lead too", "holder", legacy.Record.Holder, "object", t.record.Describe())
 		return nil
 	}
-	governing, err := t.phased.Read(ctx)
+	governing, err := t.lease.Read(ctx)
 	if err != nil || !t.alone(governing) || governing.Record.Holder != term.Holder {
 		return err
 	}

@@ -1,16 +1,16 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package participant
 
 import "time"
 
-// advertised is what a presence says of its candidate's health. A candidate that
+// advertisedHealth is what a presence says of its candidate's health. A candidate that
 // falls ill is said to be ill at once. One that is well again is said to be well
 // at once if it was well for long before; else once it has been well for a while,
 // which doubles with each relapse. So health that keeps changing is written a few
 // times, and counts as ill. It is pure, and decides nothing about its candidate.
-type advertised struct {
+type advertisedHealth struct {
 	first, most time.Duration // the shortest while, and the longest
 
 	why    string        // as it is; empty while all is well
@@ -30,9 +30,9 @@ const (
 	writeWhenDue         // at due, if all is still well then
 )
 
-// take takes in why the candidate should not lead, and says when the presence is
+// set takes in why the candidate should not lead, and says when the presence is
 // to be written for that.
-func (a *advertised) take(why string, now time.Time) urgency {
+func (a *advertisedHealth) set(why string, now time.Time) urgency {
 	before := a.why
 	a.why = why
 	switch {
@@ -52,7 +52,7 @@ func (a *advertised) take(why string, now time.Time) urgency {
 }
 
 // relapse decides how long the candidate must be well the next time.
-func (a *advertised) relapse(now time.Time) {
+func (a *advertisedHealth) relapse(now time.Time) {
 	if a.saidAt.IsZero() || now.Sub(a.saidAt) > steady {
 		a.hold = 0
 		return
@@ -60,8 +60,8 @@ func (a *advertised) relapse(now time.Time) {
 	a.hold = min(max(a.first, 2*a.hold), a.most)
 }
 
-// words is what the presence is to say now.
-func (a *advertised) words(now time.Time) string {
+// text is what the presence is to say now.
+func (a *advertisedHealth) text(now time.Time) string {
 	switch {
 	case a.why != "":
 		a.said = a.why

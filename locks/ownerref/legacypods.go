@@ -23,8 +23,8 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-// CensusConfig says how to find the legacy pods of an operator.
-type CensusConfig struct {
+// LegacyPodsConfig says how to find the legacy pods of an operator.
+type LegacyPodsConfig struct {
 	// Core, Apps and Coordination talk to those API groups, v1. Required, but
 	// for Apps if Selector is set.
 	Core, Apps, Coordination rest.Interface
@@ -65,19 +65,19 @@ const gap = 10 * time.Second
 // does not help.
 var ErrSelector = errors.New("the operator's pods cannot be told")
 
-// Census counts the legacy pods that may still lead. It remembers what it saw
+// LegacyPods counts the legacy pods that may still lead. It remembers what it saw
 // of their nodes from one count to the next. Its method is for one goroutine at
 // a time.
-type Census struct {
-	config   CensusConfig
-	selector string // once it is found
-	gone     map[types.UID]bool
-	presumed map[types.UID]bool // those that were logged
-	sights   sights
-	last     time.Time
+type LegacyPods struct {
+	config       LegacyPodsConfig
+	selector     string // once it is found
+	gone         map[types.UID]bool
+	presumed     map[types.UID]bool // those that were logged
+	observations observations
+	last         time.Time
 }
 
-// Count is what one census found.
+// Count is what one count found.
 type Count struct {
 	// Standing are the legacy pods that may still lead, by name.
 	Standing []Standing
@@ -93,14 +93,13 @@ type Standing struct {
 	Pod     Owner
 	Node    string
 	Verdict Verdict
-	// Heard says that its node was seen to beat since this census began to
-	// look.
+	// Heard says that its node was seen to beat since the first look at it.
 	Heard bool
 }
 
-// NewCensus returns the census that c describes, or an error that lists what
-// is wrong with c. It does no I/O.
-func NewCensus(c CensusConfig) (*Census, error) {
+// NewLegacyPods returns the counter that c describes, or an error that lists what is
+// wrong with c. It does no I/O.
+func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
 	outside := c.Self == Owner{} && c.Selector != ""
 	pod := apierror.Object{Resource: apierror.Pods, Namespace: c.Namespace, Name: c.Self.Name}
 	if outside {
@@ -122,13 +121,13 @@ func NewCensus(c CensusConfig) (*Census, error) {
 		errs = append(errs, fmt.Errorf("the legacy grace is %v, at least %v are needed: a node that lives is silent for %v", c.LegacyGrace, GraceLeast, heartbeat))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("census of legacy pods: %w", err)
+		return nil, fmt.Errorf("counting legacy pods: %w", err)
 	}
 	c.LegacyGrace = cmp.Or(c.LegacyGrace, GraceDefault)
-	return &Census{config: c, selector: c.Selector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
+	return &LegacyPods{config: c, selector: c.Selector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
 }
 
-// Take is one live count. Legacy are the pods that the selector matches and
+// Count takes one live count. Legacy are the pods that the selector matches and
 // that have no presence at the lock; and owner, the one that owns the
 // ConfigMap, and those that were seen before, whether they have or not. All are
 // told by their UIDs; a zero owner is none. One that exists and does not match
@@ -136,11 +135,11 @@ func NewCensus(c CensusConfig) (*Census, error) {
 //
 // Call it every second or two while waiting: for M11's silence to go on, the
 // next count must come within ten seconds, and none may fail.
-func (c *Census) Take(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
+func (c *LegacyPods) Count(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
 	if c.last.IsZero() || time.Since(c.last) > gap {
-		c.sights = sights{}
+		c.observations = observations{}
 	}
-	count, err := c.take(ctx, owner, seen)
+	count, err := c.count(ctx, owner, seen)
 	if err != nil {
 		c.last = time.Time{}
 		return Count{}, fmt.Errorf("counting the legacy pods of lock %s: %w", c.config.Lock, err)
@@ -149,19 +148,19 @@ func (c *Census) Take(ctx context.Context, owner Owner, seen []Owner) (Count, er
 	return count, nil
 }
 
-func (c *Census) take(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
+func (c *LegacyPods) count(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
 	pods, err := c.legacy(ctx, append([]Owner{owner}, seen...))
 	if err != nil {
 		return Count{}, err
 	}
 	var count Count
 	for _, pod := range pods {
-		sight, note, err := c.look(ctx, pod)
+		observation, note, err := c.observe(ctx, pod)
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName, Heard: sight.HeartKnown && sight.Beats}
-		switch p.Verdict = Judge(p.Pod, pod, sight); {
+		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
+		switch p.Verdict = Judge(p.Pod, pod, observation); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)
 			if count.Note == "" {
@@ -176,7 +175,7 @@ func (c *Census) take(ctx context.Context, owner Owner, seen []Owner) (Count, er
 }
 
 // warn says once per pod that M11 counts it as gone.
-func (c *Census) warn(p Standing) {
+func (c *LegacyPods) warn(p Standing) {
 	if c.presumed[p.Pod.UID] {
 		return
 	}
@@ -186,7 +185,7 @@ func (c *Census) warn(p Standing) {
 }
 
 // legacy returns the legacy pods, those among owners included.
-func (c *Census) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, error) {
+func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, error) {
 	selector, err := c.findSelector(ctx)
 	if err != nil {
 		return nil, err
@@ -265,7 +264,7 @@ func everRan(pod *corev1.Pod) bool {
 }
 
 // makeSureGone returns an error if a legacy owner exists that was not listed.
-func (c *Census) makeSureGone(ctx context.Context, o Owner, listed map[types.UID]bool, selector string) error {
+func (c *LegacyPods) makeSureGone(ctx context.Context, o Owner, listed map[types.UID]bool, selector string) error {
 	if listed[o.UID] || c.gone[o.UID] {
 		return nil
 	}
@@ -281,7 +280,7 @@ func (c *Census) makeSureGone(ctx context.Context, o Owner, listed map[types.UID
 }
 
 // pod returns the pod with the name and the UID of o, or nil.
-func (c *Census) pod(ctx context.Context, o Owner) (*corev1.Pod, error) {
+func (c *LegacyPods) pod(ctx context.Context, o Owner) (*corev1.Pod, error) {
 	name := apierror.Object{Resource: apierror.Pods, Namespace: c.config.Namespace, Name: o.Name}
 	pod, err := rawapi.New[corev1.Pod](c.config.Core, name).Get(ctx)
 	if name.Absent(err) || err == nil && pod.UID != o.UID {

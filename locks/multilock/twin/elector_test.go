@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package twin
 
 import (
 	"context"
@@ -724,7 +724,7 @@ func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
 				s.put(s.legacy, empty)
 				from := time.Now()
 				<-b.leading
-				if took := time.Since(from) - twinSettle; took != tc.wait { // it looks like half a write of ours
+				if took := time.Since(from) - halfWriteHold; took != tc.wait { // it looks like half a write of ours
 					t.Errorf("b leads %v after it heard, want %v", took, tc.wait)
 				}
 			})

@@ -1,7 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+// Package shield is the lock of programs that replace leader-for-life ConfigMaps.
+// Its rules, M1 to M12, are in docs/design.md. The file rules.go holds them as code,
+// without any I/O. Programs use it by package multilock.
+package shield
 
 import (
 	"context"
@@ -16,34 +19,16 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
-
-// Mode says how a candidate takes part in a migration.
-type Mode string
-
-// The modes of a candidate.
-const (
-	// Auto follows the phase on record: it holds both locks, until that says
-	// that the Lease alone counts.
-	Auto Mode = "auto"
-	// Dual always holds both, and does not campaign beyond that phase.
-	Dual Mode = "dual"
-)
-
-func (m Mode) check() error {
-	if m != Auto && m != Dual {
-		return fmt.Errorf("the mode %q is neither %s nor %s", m, Auto, Dual)
-	}
-	return nil
-}
 
 // SettleDefault is M7's wait where the garbage collector may delete objects
 // without comparing resourceVersions.
 const SettleDefault = 5 * time.Second
 
-// ShieldConfig says what a [Shield] is made of.
-type ShieldConfig struct {
+// Config says what a [Lock] is made of.
+type Config struct {
 	// Lease is the Lease that decides among candidates. Client and
 	// CloseConnections serve this lock alone.
 	Lease lease.Config
@@ -53,13 +38,13 @@ type ShieldConfig struct {
 	// LegacyName is the name of the legacy ConfigMap, in the Lease's
 	// namespace. Empty means that of the Lease.
 	LegacyName string
-	Mode       Mode // empty means Auto
+	Mode       participant.Mode // empty means Auto
 	// Candidate and Pod are who campaigns; Pod is required with its UID.
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
-	// Selector, LegacyGrace: see [ownerref.CensusConfig].
+	// Selector, LegacyGrace: see [ownerref.LegacyPodsConfig].
 	Selector    string
 	LegacyGrace time.Duration
 	// Settle is M7's wait. Zero asks the API server for its version, and means
@@ -69,68 +54,96 @@ type ShieldConfig struct {
 	Timing election.Timing
 }
 
-// Shield is an locks.Lock on a Lease that takes the place of a
+// Lock is a [locks.Lock] on a Lease that takes the place of a
 // leader-for-life ConfigMap. While the phase is dual, the ConfigMap is kept as
 // a shield: owned by the presence objects of the candidates, it makes every
-// legacy pod wait. It is an [locks.Guardian]: an elector lets work begin
+// legacy pod wait. It is a [locks.Guardian]: an elector lets work begin
 // only when no legacy pod may lead, and ends it when one does.
 //
-// A Shield serves one elector at a time. Its methods are safe for concurrent
+// A Lock serves one elector at a time. Its methods are safe for concurrent
 // use.
-type Shield struct {
-	*phased
-	*attendance
-	config    ShieldConfig
+type Lock struct {
+	config    Config
+	lease     *participant.PhasedLease
+	presence  *participant.PresenceKeeper
 	configMap *ownerref.ConfigMap
-	census    *ownerref.Census
+	pods      *ownerref.LegacyPods
 	tenures   chan *tenure
 }
 
-var _ locks.Guardian = (*Shield)(nil)
+var _ locks.Guardian = (*Lock)(nil)
 
-// NewShield returns the lock that c describes, or an error that lists what is
+// New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
-func NewShield(c ShieldConfig) (*Shield, error) {
+func New(c Config) (*Lock, error) {
 	if c.LegacyName == "" {
 		c.LegacyName = c.Lease.Name
 	}
 	if c.Mode == "" {
-		c.Mode = Auto
+		c.Mode = participant.Auto
 	}
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
-	s := &Shield{config: c, tenures: make(chan *tenure)}
+	s := &Lock{config: c, tenures: make(chan *tenure)}
 	errs := []error{s.check(), c.Timing.Validate()}
 	var err error
-	s.phased, err = newPhased(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
+	s.lease, err = participant.NewPhasedLease(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
 	errs = append(errs, err)
 	s.configMap, err = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Logger: c.Lease.Logger})
 	errs = append(errs, err)
-	s.census, err = ownerref.NewCensus(ownerref.CensusConfig{
+	s.pods, err = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,
 		Selector: c.Selector, LegacyGrace: c.LegacyGrace, Logger: c.Lease.Logger,
 	})
-	if s.phased != nil {
-		s.attendance = newAttendance(c.participant(), s.news)
-	}
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
+	s.presence = participant.NewPresenceKeeper(participant.Config{
+		Lease: c.Lease, Core: c.Core, Mode: c.Mode, Candidate: c.Candidate, Pod: c.Pod,
+		Version: c.Version, Timing: c.Timing, Shielded: true,
+	}, s.lease.StageChanged)
 	return s, nil
 }
 
-func (s *Shield) check() error {
+func (s *Lock) check() error {
 	var errs []error
 	if s.config.Pod.Name == "" || s.config.Pod.UID == "" {
 		errs = append(errs, fmt.Errorf("the own pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", s.config.Pod))
 	}
-	return errors.Join(append(errs, s.config.Mode.check())...)
+	return errors.Join(append(errs, participant.CheckMode(s.config.Mode))...)
 }
+
+// Describe says what Lease this is. It does no I/O.
+func (s *Lock) Describe() locks.Description { return s.lease.Describe() }
+
+// CloseConnections closes every connection, as [lease.Lock.CloseConnections] does.
+func (s *Lock) CloseConnections() { s.lease.CloseConnections() }
+
+// Read reads the Lease.
+func (s *Lock) Read(ctx context.Context) (locks.Snapshot, error) { return s.lease.Read(ctx) }
+
+// Write writes the Lease, and nothing else.
+func (s *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	return s.lease.Write(ctx, base, r)
+}
+
+// Watch watches the Lease.
+func (s *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	return s.lease.Watch(ctx, from, events)
+}
+
+// SetUnhealthy has the presence object say why this candidate should not lead; see
+// package multilock.
+func (s *Lock) SetUnhealthy(why string) { s.presence.SetUnhealthy(why) }
+
+// Peers reports which candidates have a presence object at the lock; see package
+// multilock.
+func (s *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { s.presence.Peers(ctx, tell) }
 
 // Attend keeps the own presence, and the shield, as locks.Guardian says. It
 // returns ErrPodGone when the own pod does not exist any more.
-func (s *Shield) Attend(ctx context.Context, clear func(locks.Permission)) error {
+func (s *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	return newKeeper(s, clear).run(ctx)
 }
 
@@ -143,7 +156,7 @@ type tenure struct {
 }
 
 // Adopt makes sure that no legacy pod may lead, and watches that none does.
-func (s *Shield) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
+func (s *Lock) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
 	t := &tenure{ctx: ctx, term: term, clear: clear, done: make(chan error, 1)}
 	select {
 	case s.tenures <- t:
@@ -153,8 +166,4 @@ func (s *Shield) Adopt(ctx context.Context, term locks.Term, clear func(locks.Pe
 	}
 }
 
-func (s *Shield) log() logr.Logger { return s.config.Lease.Logger }
-
-func (c ShieldConfig) participant() participant {
-	return participant{c.Lease, c.Core, c.Mode, c.Candidate, c.Pod, c.Version, c.Timing, true}
-}
+func (s *Lock) log() logr.Logger { return s.config.Lease.Logger }

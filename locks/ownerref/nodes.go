@@ -28,11 +28,11 @@ const (
 // they are listed so often.
 const justNow = heartbeat + 2*listInterval
 
-// sights is what a census has seen of nodes and pods. The zero value has seen
+// observations is what was seen of nodes and pods. The zero value has seen
 // nothing.
-type sights struct {
+type observations struct {
 	nodes    map[string]*view
-	others   others
+	all      nodeHeartbeats
 	finished map[types.UID]time.Time // when a pod was first seen as finished
 }
 
@@ -53,63 +53,63 @@ func (h *heart) see(version string, now time.Time) {
 
 // view is the newest look at one node.
 type view struct {
-	heart heart
-	taken time.Time
-	sight Sight
-	note  string
+	heart       heart
+	taken       time.Time
+	observation NodeObservation
+	note        string
 }
 
-// look returns what is known of a pod and its node by now, and a note on why
+// observe returns what is known of a pod and its node by now, and a note on why
 // M11 may not apply to it.
-func (c *Census) look(ctx context.Context, pod *corev1.Pod) (Sight, string, error) {
+func (c *LegacyPods) observe(ctx context.Context, pod *corev1.Pod) (NodeObservation, string, error) {
 	finishedFor := c.finishedFor(pod)
 	node := pod.Spec.NodeName
 	if node == "" {
-		return Sight{FinishedFor: finishedFor}, "", nil
+		return NodeObservation{FinishedFor: finishedFor}, "", nil
 	}
-	v := c.sights.nodes[node]
+	v := c.observations.nodes[node]
 	if v == nil {
 		v = &view{}
-		if c.sights.nodes == nil {
-			c.sights.nodes = map[string]*view{}
+		if c.observations.nodes == nil {
+			c.observations.nodes = map[string]*view{}
 		}
-		c.sights.nodes[node] = v
+		c.observations.nodes[node] = v
 	}
 	if v.taken.IsZero() || time.Since(v.taken) >= lookInterval {
-		if err := c.lookAt(ctx, node, v); err != nil {
-			return Sight{}, "", err
+		if err := c.observeNode(ctx, node, v); err != nil {
+			return NodeObservation{}, "", err
 		}
 		v.taken = time.Now()
 	}
-	s := v.sight
+	s := v.observation
 	s.FinishedFor = finishedFor
 	return s, v.note, nil
 }
 
 // finishedFor is how long a pod has been seen as finished.
-func (c *Census) finishedFor(pod *corev1.Pod) time.Duration {
+func (c *LegacyPods) finishedFor(pod *corev1.Pod) time.Duration {
 	if !finished(pod) {
 		return 0
 	}
-	first, ok := c.sights.finished[pod.UID]
+	first, ok := c.observations.finished[pod.UID]
 	if !ok {
-		if c.sights.finished == nil {
-			c.sights.finished = map[types.UID]time.Time{}
+		if c.observations.finished == nil {
+			c.observations.finished = map[types.UID]time.Time{}
 		}
 		first = time.Now()
-		c.sights.finished[pod.UID] = first
+		c.observations.finished[pod.UID] = first
 	}
 	return time.Since(first)
 }
 
-// lookAt renews the view of a node. It asks no more than it must: a node that
+// observeNode renews the view of a node. It asks no more than it must: a node that
 // beats is fine.
-func (c *Census) lookAt(ctx context.Context, node string, v *view) error {
-	v.sight, v.note = Sight{Grace: c.config.LegacyGrace}, ""
+func (c *LegacyPods) observeNode(ctx context.Context, node string, v *view) error {
+	v.observation, v.note = NodeObservation{Grace: c.config.LegacyGrace}, ""
 	if err := c.listen(ctx, node, v); err != nil {
 		return err
 	}
-	s := &v.sight
+	s := &v.observation
 	if s.Beats && s.SilentFor < missed {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (c *Census) lookAt(ctx context.Context, node string, v *view) error {
 	if s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
 		return nil
 	}
-	beating, total, err := c.sights.others.listen(ctx, c.config)
+	beating, total, err := c.observations.all.count(ctx, c.config)
 	switch {
 	case errors.Is(err, locks.ErrForbidden):
 		v.note = fmt.Sprintf("node %s is silent, but whether others are, too, cannot be told, so that its pods are waited for: %v", node, err)
@@ -139,7 +139,7 @@ func (c *Census) lookAt(ctx context.Context, node string, v *view) error {
 
 // listen reads the heartbeats of a node. The silence runs from the answer that
 // first showed the newest to the request that found no newer.
-func (c *Census) listen(ctx context.Context, node string, v *view) error {
+func (c *LegacyPods) listen(ctx context.Context, node string, v *view) error {
 	name := apierror.Object{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease, Name: node}
 	sent := time.Now()
 	lease, err := rawapi.New[coordinationv1.Lease](c.config.Coordination, name).Get(ctx)
@@ -158,14 +158,14 @@ func (c *Census) listen(ctx context.Context, node string, v *view) error {
 		version = lease.ResourceVersion
 	}
 	v.heart.see(version, time.Now())
-	v.sight.HeartKnown, v.sight.Beats = true, v.heart.beats
-	v.sight.SilentFor = max(0, sent.Sub(v.heart.since))
+	v.observation.HeartKnown, v.observation.Beats = true, v.heart.beats
+	v.observation.SilentFor = max(0, sent.Sub(v.heart.since))
 	return nil
 }
 
 // readNode reads what the Node itself says, if that is allowed.
-func (c *Census) readNode(ctx context.Context, node string, v *view) error {
-	s := &v.sight
+func (c *LegacyPods) readNode(ctx context.Context, node string, v *view) error {
+	s := &v.observation
 	name := apierror.Object{Resource: apierror.Nodes, Name: node}
 	object, err := rawapi.New[corev1.Node](c.config.Core, name).Get(ctx)
 	switch {
@@ -194,17 +194,17 @@ func (c *Census) readNode(ctx context.Context, node string, v *view) error {
 	return nil
 }
 
-// others is what was seen of the heartbeats of all nodes. The zero value has
+// nodeHeartbeats is what was seen of the heartbeats of all nodes. The zero value has
 // seen nothing.
-type others struct {
+type nodeHeartbeats struct {
 	hearts map[string]*heart
 	listed time.Time
 }
 
-// listen returns how many nodes were seen to beat just now, of how many. It
+// count returns how many nodes were seen to beat just now, of how many. It
 // asks every few seconds only; a node is not counted as beating before it was
 // seen to.
-func (o *others) listen(ctx context.Context, config CensusConfig) (beating, total int, err error) {
+func (o *nodeHeartbeats) count(ctx context.Context, config LegacyPodsConfig) (beating, total int, err error) {
 	if since := time.Since(o.listed); o.hearts == nil || since >= listInterval {
 		if since > gap {
 			o.hearts = nil
@@ -221,7 +221,7 @@ func (o *others) listen(ctx context.Context, config CensusConfig) (beating, tota
 	return beating, len(o.hearts), nil
 }
 
-func (o *others) list(ctx context.Context, config CensusConfig) error {
+func (o *nodeHeartbeats) list(ctx context.Context, config LegacyPodsConfig) error {
 	leases, err := rawapi.List[coordinationv1.LeaseList](ctx, config.Coordination, apierror.Leases, corev1.NamespaceNodeLease, "")
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package twin
 
 import (
 	"cmp"
@@ -32,6 +32,8 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -56,7 +58,7 @@ type phaseStage struct {
 type phaseSeat struct {
 	*electiontest.Seat
 	way  *cable
-	twin *Twin
+	twin *Lock
 }
 
 // end stops the candidate and waits for that.
@@ -135,18 +137,18 @@ func (s *phaseStage) leases(h http.Handler) lease.Config {
 }
 
 // start lets a candidate in a pod of that name campaign until all is quiet.
-func (s *phaseStage) start(name string, change ...func(*TwinConfig)) *phaseSeat {
+func (s *phaseStage) start(name string, change ...func(*Config)) *phaseSeat {
 	s.T.Helper()
 	s.server.Put("/api/v1/namespaces/ns/pods/"+name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}})
 	way := &cable{server: s.server}
-	c := TwinConfig{
+	c := Config{
 		Lease: s.leases(way), Core: s.core(way), Kind: annotation.Endpoints,
 		Candidate: locks.Candidate{Identity: name}, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
 	}
 	for _, f := range change {
 		f(&c)
 	}
-	twin, err := NewTwin(c)
+	twin, err := New(c)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -311,7 +313,7 @@ func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 		s.refuses(func(_, path string) bool { return path == legacyPath }) // nobody tidies
 		s.phase(record.PhaseClean)
 		s.refuses(nil)
-		b, err := NewTwin(TwinConfig{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints})
+		b, err := New(Config{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +355,7 @@ func TestWhatIsWrittenAloneIsNoRenewalWhereBothCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.twin.learn(record.Stage{Phase: record.PhaseDual, Step: 99})
+		b.twin.lease.ObserveStage(record.Stage{Phase: record.PhaseDual, Step: 99})
 		if _, err := b.twin.Write(s.T.Context(), believes.Version, ours("b", 1)); err == nil || errors.Is(err, locks.ErrConflict) {
 			t.Errorf("it wrote, with %v", err)
 		}
@@ -368,9 +370,9 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 		a := s.start("a")
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
-		for phase, mode := range map[record.Phase]Mode{record.PhaseLegacy: Auto, record.PhaseClean: Dual} {
+		for phase, mode := range map[record.Phase]participant.Mode{record.PhaseLegacy: participant.Auto, record.PhaseClean: participant.Dual} {
 			s.phase(phase)
-			twin, err := NewTwin(TwinConfig{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints, Mode: mode})
+			twin, err := New(Config{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints, Mode: mode})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -378,7 +380,7 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := twin.Write(s.T.Context(), now.Version, ours("b", 1)); !errors.Is(err, ErrPhase) {
+			if _, err := twin.Write(s.T.Context(), now.Version, ours("b", 1)); !errors.Is(err, participant.ErrPhase) {
 				t.Errorf("%s: it wrote, with %v", phase, err)
 			}
 		}
@@ -547,15 +549,15 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 
 // TestSealedByHandIsTakenForDual: a record that ends by time cannot be sealed.
 func TestSealedByHandIsTakenForDual(t *testing.T) {
-	for _, mode := range []Mode{Auto, Dual} {
+	for _, mode := range []participant.Mode{participant.Auto, participant.Dual} {
 		phaseScenario(t, func(s *phaseStage) {
-			a := s.start("a", func(c *TwinConfig) { c.Mode = mode })
+			a := s.start("a", func(c *Config) { c.Mode = mode })
 			s.leads(a.Seat, 0, 1)
 			s.phase(record.PhaseSealed)
 			if old, now := s.writes(); old < 8 || now < 8 {
 				t.Errorf("%d writes of the legacy object and %d of the Lease", old, now)
 			}
-			plain, err := NewLeaseOnly(LeaseOnlyConfig{Lease: s.leases(s.server), Core: s.core(s.server)})
+			plain, err := leaseonly.New(leaseonly.Config{Lease: s.leases(s.server), Core: s.core(s.server)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -570,7 +572,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 
 func TestInModeDualACandidateDoesNotGoBeyond(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		fixed := func(c *TwinConfig) { c.Mode = Dual }
+		fixed := func(c *Config) { c.Mode = participant.Dual }
 		d := s.start("d", fixed)
 		s.leads(d.Seat, 0, 1)
 		a := s.start("a")
@@ -654,9 +656,9 @@ func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
 
 func TestACandidateIsSeenByItsPresence(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		a := s.start("a", func(c *TwinConfig) { c.Version, c.Candidate.Zone = "v2", "z1" })
-		b := s.start("b", func(c *TwinConfig) { c.Mode = Dual })
-		bare := s.start("c", func(c *TwinConfig) { c.Pod = ownerref.Owner{} })
+		a := s.start("a", func(c *Config) { c.Version, c.Candidate.Zone = "v2", "z1" })
+		b := s.start("b", func(c *Config) { c.Mode = participant.Dual })
+		bare := s.start("c", func(c *Config) { c.Pod = ownerref.Owner{} })
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
 		all, err := presence.List(s.T.Context(), s.leases(s.server).Client, "ns", "lock")
@@ -689,7 +691,7 @@ func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 		}
 		s.server.Delete("/api/v1/namespaces/ns/pods/a")
 		s.server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + all[0].Name)
-		if err := a.Wait(); !errors.Is(err, ErrPodGone) {
+		if err := a.Wait(); !errors.Is(err, participant.ErrPodGone) {
 			t.Errorf("it ended with %v", err)
 		}
 	})
@@ -701,7 +703,7 @@ func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
 		New: func(t *testing.T) locks.Lock {
 			server := apitest.NewServer()
 			twin := realTwin(t, server, annotation.Endpoints)
-			twin.learn(record.Stage{Phase: record.PhaseClean, Step: 2})
+			twin.lease.ObserveStage(record.Stage{Phase: record.PhaseClean, Step: 2})
 			servers[twin] = server
 			return twin
 		},

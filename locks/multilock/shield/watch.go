@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package shield
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 
 // watch is the keeper's watch on the ConfigMap, in a goroutine of its own.
 type watch struct {
-	events  chan sighting
+	events  chan watchEvent
 	opened  chan struct{} // the server has agreed to it
 	ended   chan error    // nil while none runs
 	heard   time.Time
@@ -25,8 +25,8 @@ type watch struct {
 	cancel  context.CancelFunc
 }
 
-// sighting is one event of the watch.
-type sighting struct {
+// watchEvent is one event of the watch.
+type watchEvent struct {
 	record   ownerref.Record
 	bookmark bool
 }
@@ -47,8 +47,8 @@ func (w *watch) stop() {
 // changed for long is too old to watch from.
 func (k *keeper) startWatch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	events, opened, ended := make(chan sighting), make(chan struct{}, 1), make(chan error, 1)
-	from, expired := cmp.Or(k.watch.from, k.record.Number), k.watch.expired
+	events, opened, ended := make(chan watchEvent), make(chan struct{}, 1), make(chan error, 1)
+	from, expired := cmp.Or(k.watch.from, k.situation.record.Number), k.watch.expired
 	if expired {
 		from = 0
 	}
@@ -56,7 +56,7 @@ func (k *keeper) startWatch(ctx context.Context) {
 	k.wait.Go(func() {
 		ended <- k.shield.configMap.Watch(ctx, from, func() { opened <- struct{}{} }, func(ctx context.Context, r ownerref.Record, bookmark bool) error {
 			select {
-			case events <- sighting{r, bookmark}:
+			case events <- watchEvent{r, bookmark}:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -65,51 +65,51 @@ func (k *keeper) startWatch(ctx context.Context) {
 	})
 }
 
-// saw takes in an event of the watch.
-func (k *keeper) saw(s sighting) {
+// handleEvent applies an event of the watch to the situation.
+func (k *keeper) handleEvent(s watchEvent) {
 	k.watch.heard, k.watch.from = time.Now(), s.record.Number
 	switch {
 	case s.bookmark:
 	case k.making && s.record.Kind == ownerref.Shield:
 		k.early = append(k.early, s.record) // perhaps what is being made: the answer tells
 	default:
-		k.end(k.take(s.record, time.Now()))
+		k.leaveIf(k.situation.observe(s.record, time.Now()))
 	}
 }
 
-// watchOpened takes in that the server sends what happens from now on. A read
+// watchOpened follows the server's consent to a watch. A read
 // tells what has happened before, if events were missed.
 func (k *keeper) watchOpened() {
 	if k.watch.expired {
-		k.watch.expired, k.gap, k.known = false, true, false
+		k.watch.expired, k.situation.gap, k.situation.known = false, true, false
 	}
-	k.watch.heard, k.unheard, k.deaf = time.Now(), false, ""
+	k.watch.heard, k.situation.neverWatched, k.situation.watchRefusal = time.Now(), false, ""
 	k.watchRetries.Reset()
 }
 
-// watchEnded takes in that the watch is over. After one that failed a read
+// watchEnded follows the end of the watch. After one that failed a read
 // tells how things are before the next is tried: so a leader that cannot watch
 // looks every RenewInterval at least.
 func (k *keeper) watchEnded(err error) {
 	k.watch.cancel()
 	expired := errors.Is(err, locks.ErrVersionExpired)
 	if err != nil && !k.watch.stopped {
-		k.known = false
+		k.situation.known = false
 		if !expired || k.watch.expired { // else at once
 			k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
 		}
 		if errors.Is(err, locks.ErrForbidden) {
-			k.forbidden(err)
+			k.watchForbidden(err)
 		}
 	}
 	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired || k.watch.expired}
-	k.gap = k.gap || expired
+	k.situation.gap = k.situation.gap || expired
 }
 
-// forbidden takes in that a watch is not permitted: it will not come by itself.
-func (k *keeper) forbidden(err error) {
-	if k.deaf != err.Error() {
+// watchForbidden records that a watch is not permitted: that does not mend itself.
+func (k *keeper) watchForbidden(err error) {
+	if k.situation.watchRefusal != err.Error() {
 		k.shield.log().Error(err, "what happens to the ConfigMap cannot be watched", "readEvery", k.shield.config.Timing.RenewInterval)
 	}
-	k.deaf = err.Error()
+	k.situation.watchRefusal = err.Error()
 }

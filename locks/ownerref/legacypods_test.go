@@ -19,26 +19,26 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-func TestACensusSaysWhatIsWrongWithIt(t *testing.T) {
-	fine := newWorld(t).census(0).config
+func TestNewLegacyPodsListsWhatIsWrong(t *testing.T) {
+	fine := newWorld(t).legacyPods(0).config
 	for name, tc := range map[string]struct {
-		change func(*CensusConfig)
+		change func(*LegacyPodsConfig)
 		says   string
 	}{
-		"no client":          {func(c *CensusConfig) { c.Core = nil }, "REST client for v1"},
-		"no leases":          {func(c *CensusConfig) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
-		"no way to find":     {func(c *CensusConfig) { c.Selector, c.Apps = "", nil }, "REST client for apps/v1"},
-		"no pod":             {func(c *CensusConfig) { c.Self.Name = "" }, "name is empty"},
-		"a pod by name only": {func(c *CensusConfig) { c.Self.UID = "" }, "UID of the own pod"},
-		"no lock":            {func(c *CensusConfig) { c.Lock = "" }, "lock's name"},
-		"no namespace":       {func(c *CensusConfig) { c.Namespace = "" }, "namespace is empty"},
-		"no selector":        {func(c *CensusConfig) { c.Selector = "a=b=c" }, "a=b=c"},
-		"one for everything": {func(c *CensusConfig) { c.Selector = " " }, "no or all pods"},
-		"a hasty grace":      {func(c *CensusConfig) { c.LegacyGrace = 19 * time.Second }, "at least 20s"},
+		"no client":          {func(c *LegacyPodsConfig) { c.Core = nil }, "REST client for v1"},
+		"no leases":          {func(c *LegacyPodsConfig) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
+		"no way to find":     {func(c *LegacyPodsConfig) { c.Selector, c.Apps = "", nil }, "REST client for apps/v1"},
+		"no pod":             {func(c *LegacyPodsConfig) { c.Self.Name = "" }, "name is empty"},
+		"a pod by name only": {func(c *LegacyPodsConfig) { c.Self.UID = "" }, "UID of the own pod"},
+		"no lock":            {func(c *LegacyPodsConfig) { c.Lock = "" }, "lock's name"},
+		"no namespace":       {func(c *LegacyPodsConfig) { c.Namespace = "" }, "namespace is empty"},
+		"no selector":        {func(c *LegacyPodsConfig) { c.Selector = "a=b=c" }, "a=b=c"},
+		"one for everything": {func(c *LegacyPodsConfig) { c.Selector = " " }, "no or all pods"},
+		"a hasty grace":      {func(c *LegacyPodsConfig) { c.LegacyGrace = 19 * time.Second }, "at least 20s"},
 	} {
 		config := fine
 		tc.change(&config)
-		if _, err := NewCensus(config); err == nil || !strings.Contains(err.Error(), tc.says) {
+		if _, err := NewLegacyPods(config); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want words like %q", name, err, tc.says)
 		}
 	}
@@ -46,7 +46,7 @@ func TestACensusSaysWhatIsWrongWithIt(t *testing.T) {
 
 func TestLegacyPodsAreThoseWithoutAPresence(t *testing.T) {
 	w := newWorld(t)
-	c := w.census(0)
+	c := w.legacyPods(0)
 	if got := text(w.take(c)); got != "[] []" {
 		t.Errorf("with nobody else: %s", got)
 	}
@@ -105,7 +105,7 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 		w.node("n1", corev1.ConditionTrue)
 		w.pod("self", "n1", append([]func(*corev1.Pod){func(p *corev1.Pod) { p.UID = podOf("self").UID }}, c.own)...)
 		w.pod("p", "n1", append([]func(*corev1.Pod){c.pod}, c.state...)...)
-		if got := len(w.take(w.census(0)).Standing); got != map[bool]int{true: 1}[c.legacy] {
+		if got := len(w.take(w.legacyPods(0)).Standing); got != map[bool]int{true: 1}[c.legacy] {
 			t.Errorf("%s: %d pods stand", name, got)
 		}
 	}
@@ -116,11 +116,11 @@ func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", corev1.ConditionTrue)
 	w.pod("old", "n1")
-	c := w.census(0, func(c *CensusConfig) { c.Self = Owner{} })
+	c := w.legacyPods(0, func(c *LegacyPodsConfig) { c.Self = Owner{} })
 	if got := text(w.take(c)); got != "[old] []" {
 		t.Errorf("counted %s", got)
 	}
-	if _, err := NewCensus(CensusConfig{Core: c.config.Core, Apps: c.config.Apps, Coordination: c.config.Coordination, Namespace: "ns", Lock: "lock"}); err == nil {
+	if _, err := NewLegacyPods(LegacyPodsConfig{Core: c.config.Core, Apps: c.config.Apps, Coordination: c.config.Coordination, Namespace: "ns", Lock: "lock"}); err == nil {
 		t.Error("without a selector nobody knows whose pods to count")
 	}
 }
@@ -132,7 +132,7 @@ func TestALegacyOwnersRevisionIsLegacy(t *testing.T) {
 	of := func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "old") }
 	w.pod("old-1", "n1", of)
 	w.pod("old-2", "n1", of, phase(corev1.PodPending, ""), containers())
-	c := w.census(0, func(c *CensusConfig) { c.Self = podOf("old-1") })
+	c := w.legacyPods(0, func(c *LegacyPodsConfig) { c.Self = podOf("old-1") })
 	if got := text(w.take(c, podOf("old-1"))); got != "[old-1 old-2] []" {
 		t.Errorf("counted %s", got)
 	}
@@ -145,7 +145,7 @@ func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
 	w.candidate("op-0")
 	w.pod("op-0", "n1", uid("successor"))
 	w.pod("self", "n1", uid("another-self"))
-	if got := text(w.take(w.census(0))); got != "[op-0 self] []" {
+	if got := text(w.take(w.legacyPods(0))); got != "[op-0 self] []" {
 		t.Errorf("counted %s", got)
 	}
 }
@@ -173,7 +173,7 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 				if how == "seen" {
 					owner, seen = Owner{}, []Owner{podOf("old")}
 				}
-				got, err := w.census(0).Take(t.Context(), owner, seen)
+				got, err := w.legacyPods(0).Count(t.Context(), owner, seen)
 				if tc.wrong != "" {
 					if !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.wrong) {
 						t.Errorf("got %v, want words like %q", err, tc.wrong)
@@ -186,7 +186,7 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 	}
 	// The own pod held the lock before this program ran in it.
 	w := newWorld(t)
-	if got := text(w.take(w.census(0), podOf("self"))); got != "[self] []" {
+	if got := text(w.take(w.legacyPods(0), podOf("self"))); got != "[self] []" {
 		t.Errorf("counted %s", got)
 	}
 }
@@ -194,7 +194,7 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 // TestOneThatIsGoneIsNotAskedForAgain: its UID never comes back.
 func TestOneThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	w := newWorld(t)
-	c := w.census(0)
+	c := w.legacyPods(0)
 	for range 3 {
 		w.take(c, podOf("old"))
 	}
@@ -205,7 +205,7 @@ func TestOneThatIsGoneIsNotAskedForAgain(t *testing.T) {
 
 func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}
-	discovering := func(c *CensusConfig) { c.Selector = "" }
+	discovering := func(c *LegacyPodsConfig) { c.Selector = "" }
 	owned := func(apiVersion, kind, name string) func(*world) {
 		return func(w *world) {
 			w.pod("self", "n0", func(p *corev1.Pod) { p.OwnerReferences = controlledBy(apiVersion, kind, name) })
@@ -270,8 +270,8 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 			for _, set := range tc.set {
 				set(w)
 			}
-			c := w.census(0, discovering)
-			got, err := c.Take(t.Context(), Owner{}, nil)
+			c := w.legacyPods(0, discovering)
+			got, err := c.Count(t.Context(), Owner{}, nil)
 			if tc.says != "" {
 				if !errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("counted %s, %v, want words like %q", text(got), err, tc.says)
@@ -300,7 +300,7 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 	} {
 		w := newWorld(t)
 		tc.set(w)
-		_, err := w.census(0, discovering).Take(t.Context(), Owner{}, nil)
+		_, err := w.legacyPods(0, discovering).Count(t.Context(), Owner{}, nil)
 		if err == nil || errors.Is(err, ErrSelector) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want words like %q", name, err, tc.says)
 		}
@@ -325,7 +325,7 @@ func TestACountThatMayNotBeTakenNamesThePermission(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.refuse = refusing(403, tc.verb, tc.in)
-		_, err := w.census(0).Take(t.Context(), podOf("old"), nil)
+		_, err := w.legacyPods(0).Count(t.Context(), podOf("old"), nil)
 		if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(fmt.Sprint(err), tc.says) {
 			t.Errorf("%s: %v", name, err)
 		}

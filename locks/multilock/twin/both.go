@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package twin
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// UnknownHolder is how the holder begins where the two locks of a [Twin] have
+// UnknownHolder is how the holder begins where the two locks of a [Lock] have
 // different ones. client-go's MultiLock says the same.
 const UnknownHolder = "leaderelection.k8s.io/unknown"
 
 // both is one lock out of two that end by time: a holder has both, or, where
 // alone says so, the governing one alone. It keeps nothing of what it read but
-// version numbers. See [Twin].
+// version numbers. See [Lock].
 type both struct {
 	governing, legacy locks.Lock
 	// alone says of a state of the governing lock whether that counts alone.

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package shield
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -45,23 +46,23 @@ func sealed(number, step uint64) ownerref.Record {
 // since.
 func holder(r ownerref.Record) *situation {
 	s := &situation{me: me, listed: true, poll: time.Second, recheck: time.Minute}
-	s.begin(start)
-	_ = s.takeRead(r, 0, start, start)
+	s.beginTerm(start)
+	_ = s.observeRead(r, 0, start, start)
 	return s
 }
 
 // leader is one that leads under an armed shield at version 10.
 func leader() *situation {
 	s := holder(shield(10, true, me))
-	s.lead()
+	s.startLeading()
 	return s
 }
 
-// counts takes a census of the record as it stands.
+// tallies records a count at the record as it stands.
 func (s *situation) tallies(standing ...ownerref.Owner) {
-	s.census = census{at: start, of: s.record.Number, uid: s.record.UID}
+	s.pods = podCount{at: start, of: s.record.Number, uid: s.record.UID}
 	for _, o := range standing {
-		s.census.standing = append(s.census.standing, ownerref.Standing{Pod: o, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}})
+		s.pods.standing = append(s.pods.standing, ownerref.Standing{Pod: o, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}})
 	}
 }
 
@@ -78,7 +79,7 @@ func TestM1WithoutAPresenceNothingIsDone(t *testing.T) {
 	s := holder(shield(1, true))
 	s.me = ownerref.Owner{}
 	s.wants(t, "no presence", idle)
-	if c := s.clearance(); c.Granted {
+	if c := s.permission(); c.Granted {
 		t.Error("it may campaign without a presence")
 	}
 }
@@ -93,7 +94,7 @@ func TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners(t *testing.T) {
 		s.wants(t, name+", unarmed", join)
 	}
 	s := leader()
-	if err := s.take(shield(11, true, other), start); err != nil {
+	if err := s.observe(shield(11, true, other), start); err != nil {
 		t.Errorf("the term ends: %v", err)
 	}
 	s.wants(t, "leading", join)
@@ -120,9 +121,9 @@ func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
 		{"third, and the first is in", third, []ownerref.Owner{first}, 6 * time.Second},
 		{"third, and the others are in", third, []ownerref.Owner{first, second}, 0},
 	} {
-		s := &situation{listed: true, recheck: time.Minute, others: []ownerref.Owner{third, first, second}}
-		s.arrive(tc.me, start.Add(-time.Hour))
-		_ = s.takeRead(shield(1, true, tc.inside...), 0, start, start)
+		s := &situation{listed: true, recheck: time.Minute, shieldKeepers: []ownerref.Owner{third, first, second}}
+		s.setPresence(tc.me, start.Add(-time.Hour))
+		_ = s.observeRead(shield(1, true, tc.inside...), 0, start, start)
 		if got := s.turn().Sub(start); got != tc.turn {
 			t.Errorf("%s: its turn comes after %v, want %v", tc.name, got, tc.turn)
 		}
@@ -132,7 +133,7 @@ func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
 		if got := s.next(start.Add(tc.turn)); got.do != join {
 			t.Errorf("%s: at its turn it would %v", tc.name, got.do)
 		}
-		s.begin(start)
+		s.beginTerm(start)
 		s.readAt = start
 		if got := s.next(start); got.do != join {
 			t.Errorf("%s: as the Lease's holder it would %v", tc.name, got.do)
@@ -145,14 +146,14 @@ func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
 func TestM2NobodyWaitsForLongToJoin(t *testing.T) {
 	last := presenceOf("z")
 	s := &situation{recheck: 2 * time.Second}
-	s.arrive(last, start)
-	_ = s.takeRead(shield(1, true, other), 0, start, start)
+	s.setPresence(last, start)
+	_ = s.observeRead(shield(1, true, other), 0, start, start)
 	if got := s.turn().Sub(start); got <= 0 || got > s.recheck {
 		t.Errorf("as long as it knows nobody it waits for %v", got)
 	}
 	s.listed = true
 	for i := range 1000 {
-		s.others = append(s.others, presenceOf(fmt.Sprint(i)))
+		s.shieldKeepers = append(s.shieldKeepers, presenceOf(fmt.Sprint(i)))
 	}
 	if got := s.turn().Sub(start); got > 2*s.recheck {
 		t.Errorf("after 1000 others it waits for %v", got)
@@ -163,7 +164,7 @@ func TestM2NobodyWaitsForLongToJoin(t *testing.T) {
 func TestM2WhoeverJoinsPutsInTheOthersToo(t *testing.T) {
 	known, unknown := presenceOf("known"), presenceOf("unknown")
 	s := holder(shield(1, true, other, unknown))
-	s.others = []ownerref.Owner{known, me, other}
+	s.shieldKeepers = []ownerref.Owner{known, me, other}
 	got := s.joined(s.record.Shield)
 	for _, o := range []ownerref.Owner{me, other, known, unknown} {
 		if !got.Has(o) {
@@ -201,7 +202,7 @@ func TestM4TheShieldGoesUpOnlyWhenNoLegacyPodIsLeft(t *testing.T) {
 	s := holder(ownedBy(legacy, 1))
 	s.tallies()
 	s.wants(t, "its owner is gone", remove)
-	_ = s.take(absent(2), start)
+	_ = s.observe(absent(2), start)
 	s.wants(t, "counted before the removal", count)
 	s.tallies()
 	s.wants(t, "none left", putUp)
@@ -209,7 +210,7 @@ func TestM4TheShieldGoesUpOnlyWhenNoLegacyPodIsLeft(t *testing.T) {
 
 func TestM4LegacyOwnersThatWereMetAreCountedToo(t *testing.T) {
 	s := holder(ownedBy(legacy, 1))
-	_ = s.take(absent(2), start)
+	_ = s.observe(absent(2), start)
 	if seen := s.seen(); len(seen) != 1 || seen[0].UID != legacy.UID {
 		t.Errorf("it counts %v", seen)
 	}
@@ -226,10 +227,10 @@ func TestM4LegacyOwnersThatOthersMetAreCountedToo(t *testing.T) {
 func TestM5TheShieldIsArmedByACountThatCameAfterIt(t *testing.T) {
 	s := holder(absent(1))
 	s.tallies()
-	_ = s.take(shield(2, false, me), start)
+	_ = s.observe(shield(2, false, me), start)
 	s.wants(t, "counted before it was up", count)
 	s.tallies()
-	_ = s.take(shield(3, false, me, other), start)
+	_ = s.observe(shield(3, false, me, other), start)
 	s.wants(t, "counted for an earlier version", count)
 	s.tallies()
 	s.wants(t, "none left", arm)
@@ -239,9 +240,9 @@ func TestM5TheShieldIsArmedByACountThatCameAfterIt(t *testing.T) {
 
 func TestM5ALeaderKeepsAnUnarmedShieldUp(t *testing.T) {
 	s := leader()
-	_ = s.take(absent(11), start)
+	_ = s.observe(absent(11), start)
 	s.ours["shield"] = true
-	_ = s.take(shield(12, false, me), start)
+	_ = s.observe(shield(12, false, me), start)
 	s.tallies(legacy)
 	if got := s.wants(t, "one left", idle); got.why == "" {
 		t.Error("it does not say why")
@@ -251,9 +252,9 @@ func TestM5ALeaderKeepsAnUnarmedShieldUp(t *testing.T) {
 func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing.T) {
 	s := &situation{me: me, record: shield(1, true, me), known: true}
 	s.readAt = start.Add(-time.Second)
-	s.begin(start)
+	s.beginTerm(start)
 	s.wants(t, "read before the Lease was won", read)
-	_ = s.takeRead(shield(1, true, me), 1, start, start)
+	_ = s.observeRead(shield(1, true, me), 1, start, start)
 	s.wants(t, "read since", grant)
 	s = holder(sealed(1, 1))
 	s.wants(t, "sealed", grant)
@@ -272,7 +273,7 @@ func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing
 // TestM6AnEventOfThePastDoesNotArmAShield that was read unarmed since.
 func TestM6AnEventOfThePastDoesNotArmAShield(t *testing.T) {
 	s := holder(shield(11, false, me))
-	if err := s.take(shield(10, true, me), start); err != nil {
+	if err := s.observe(shield(10, true, me), start); err != nil {
 		t.Errorf("the term ends: %v", err)
 	}
 	s.wants(t, "unarmed at version 11", count)
@@ -287,7 +288,7 @@ func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 	if got := s.next(s.settled); got.do != read {
 		t.Errorf("settled, unread: %v", got.do)
 	}
-	_ = s.takeRead(shield(1, true, me), 1, s.settled, s.settled)
+	_ = s.observeRead(shield(1, true, me), 1, s.settled, s.settled)
 	if got := s.next(s.settled); got.do != grant {
 		t.Errorf("settled and read: %v", got.do)
 	}
@@ -296,8 +297,8 @@ func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 // TestM7EachProcessWaitsWhoeverPutItsPresenceIn: that one may not have lived to.
 func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
 	s := &situation{me: me, settle: 5 * time.Second}
-	s.begin(start)
-	_ = s.takeRead(shield(1, true, me), 0, start, start)
+	s.beginTerm(start)
+	_ = s.observeRead(shield(1, true, me), 0, start, start)
 	if got := s.wants(t, "it was there at first sight", idle); !got.until.Equal(start.Add(s.settle)) {
 		t.Errorf("it looks again at %v", got.until)
 	}
@@ -306,11 +307,11 @@ func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
 // TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat: a member did not write it.
 func TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat(t *testing.T) {
 	s := &situation{me: me, listed: true, settle: 5 * time.Second, recheck: time.Minute}
-	_ = s.takeRead(shield(1, true, other), 0, start, start)
+	_ = s.observeRead(shield(1, true, other), 0, start, start)
 	seen := start.Add(time.Minute)
-	_ = s.take(shield(2, true, other, me), seen)
-	s.begin(seen)
-	_ = s.takeRead(shield(2, true, other, me), 2, seen, seen)
+	_ = s.observe(shield(2, true, other, me), seen)
+	s.beginTerm(seen)
+	_ = s.observeRead(shield(2, true, other, me), 2, seen, seen)
 	if got := s.next(seen); got.do != idle || !got.until.Equal(seen.Add(s.settle)) {
 		t.Errorf("it would %v, until %v, want to wait until %v", got.do, got.until, seen.Add(s.settle))
 	}
@@ -323,23 +324,23 @@ func TestM7AShieldMadeAnewIsWaitedForAgain(t *testing.T) {
 	anew := shield(3, true, other, me)
 	anew.UID = "made anew"
 	for name, happens := range map[string]func(s *situation, now time.Time){
-		"another ConfigMap": func(s *situation, now time.Time) { _ = s.take(anew, now) },
+		"another ConfigMap": func(s *situation, now time.Time) { _ = s.observe(anew, now) },
 		"another presence": func(s *situation, now time.Time) {
-			s.arrive(again, now)
-			_ = s.take(shield(3, true, other, again), now)
+			s.setPresence(again, now)
+			_ = s.observe(shield(3, true, other, again), now)
 		},
 		"an event that comes after the read": func(s *situation, now time.Time) {
-			_ = s.takeRead(shield(4, true, other, me), 2, now, now)
-			_ = s.take(shield(3, true, other), now)
+			_ = s.observeRead(shield(4, true, other, me), 2, now, now)
+			_ = s.observe(shield(3, true, other), now)
 		},
 	} {
 		s := &situation{listed: true, settle: 5 * time.Second, recheck: time.Minute}
-		s.arrive(me, start)
-		_ = s.takeRead(shield(2, true, other, me), 0, start, start)
+		s.setPresence(me, start)
+		_ = s.observeRead(shield(2, true, other, me), 0, start, start)
 		now := start.Add(time.Minute)
 		happens(s, now)
-		s.begin(now)
-		_ = s.takeRead(s.record, s.record.Number, now, now)
+		s.beginTerm(now)
+		_ = s.observeRead(s.record, s.record.Number, now, now)
 		if got := s.next(now); got.do != idle || !got.until.Equal(now.Add(s.settle)) {
 			t.Errorf("%s: it would %v, until %v, want to wait until %v", name, got.do, got.until, now.Add(s.settle))
 		}
@@ -366,14 +367,14 @@ func TestM8EveryEventCountsWhileLeading(t *testing.T) {
 		s := leader()
 		var err error
 		for _, r := range c.events {
-			err = errors.Join(err, s.take(r, start))
+			err = errors.Join(err, s.observe(r, start))
 		}
 		if (err != nil) != c.ends || err != nil && !errors.Is(err, ErrLegacy) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	s := leader()
-	_ = s.take(absent(11), start)
+	_ = s.observe(absent(11), start)
 	s.wants(t, "it vanished", putUp)
 }
 
@@ -388,12 +389,12 @@ func TestM8AShieldIsKnownByItsUID(t *testing.T) {
 	taken.UID = "shield"
 
 	s := leader()
-	if err := s.take(bare("shield", 11), start); err != nil {
+	if err := s.observe(bare("shield", 11), start); err != nil {
 		t.Errorf("the term ends: %v", err)
 	}
 	s.wants(t, "the own one", join)
 	s = holder(sealed(1, 1))
-	_ = s.takeRead(bare("shield", 2), 1, start, start)
+	_ = s.observeRead(bare("shield", 2), 1, start, start)
 	s.wants(t, "a sealed one, when read", join)
 	for name, events := range map[string][]ownerref.Record{
 		"another one":               {bare("another", 11)},
@@ -405,19 +406,19 @@ func TestM8AShieldIsKnownByItsUID(t *testing.T) {
 		s := leader()
 		var err error
 		for _, r := range events {
-			err = errors.Join(err, s.take(r, start))
+			err = errors.Join(err, s.observe(r, start))
 		}
 		if !errors.Is(err, ErrLegacy) {
 			t.Errorf("%s: the term goes on: %v", name, err)
 		}
-		s.end()
-		s.begin(start)
-		_ = s.takeRead(events[len(events)-1], 12, start, start)
+		s.endTerm()
+		s.beginTerm(start)
+		_ = s.observeRead(events[len(events)-1], 12, start, start)
 		s.wants(t, name, idle)
 	}
 	s = &situation{me: me}
-	s.begin(start)
-	_ = s.takeRead(bare("", 1), 0, start, start)
+	s.beginTerm(start)
+	_ = s.observeRead(bare("", 1), 0, start, start)
 	s.wants(t, "nothing was seen before", idle)
 }
 
@@ -434,7 +435,7 @@ func TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts(t *testing.T) {
 	} {
 		s := leader()
 		s.gap, s.ours["again"] = c.gap, true
-		if err := s.takeRead(c.now, 10, start, start); (err != nil) != c.ends || err != nil && !errors.Is(err, ErrLegacy) {
+		if err := s.observeRead(c.now, 10, start, start); (err != nil) != c.ends || err != nil && !errors.Is(err, ErrLegacy) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -444,8 +445,8 @@ func TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts(t *testing.T) {
 func TestM8AReadWhileLeadingHidesNoEvent(t *testing.T) {
 	s := leader()
 	s.ours["again"] = true
-	_ = s.takeRead(ownerref.Record{Kind: ownerref.Shield, UID: "again", Number: 14}, 10, start, start)
-	if err := s.take(ownedBy(legacy, 12), start); !errors.Is(err, ErrLegacy) {
+	_ = s.observeRead(ownerref.Record{Kind: ownerref.Shield, UID: "again", Number: 14}, 10, start, start)
+	if err := s.observe(ownedBy(legacy, 12), start); !errors.Is(err, ErrLegacy) {
 		t.Errorf("a legacy pod had it before: %v", err)
 	}
 }
@@ -476,7 +477,7 @@ func TestM9TheLaterPhaseOfLeaseAndConfigMapCounts(t *testing.T) {
 
 func TestM10TheLeaderGivesASealedShieldBackToThePresences(t *testing.T) {
 	s := leader()
-	_ = s.take(sealed(11, 2), start)
+	_ = s.observe(sealed(11, 2), start)
 	s.wants(t, "sealed", idle)
 	s.stage = record.Stage{Phase: record.PhaseDual, Step: 3}
 	s.wants(t, "rolled back", unseal)
@@ -485,13 +486,13 @@ func TestM10TheLeaderGivesASealedShieldBackToThePresences(t *testing.T) {
 func TestM10InPhaseLegacyTheShieldGoesWithItsLeader(t *testing.T) {
 	s := leader()
 	s.stage = record.Stage{Phase: record.PhaseLegacy, Step: 3}
-	if s.clearance().Granted {
+	if s.permission().Granted {
 		t.Error("it may campaign")
 	}
 	s.wants(t, "while the work stops", idle)
 	s.duty = leaving
 	s.wants(t, "the work has stopped", remove)
-	_ = s.take(absent(11), start)
+	_ = s.observe(absent(11), start)
 	s.wants(t, "removed", leave)
 }
 
@@ -508,8 +509,8 @@ func TestM10AShieldThatIsLeftInPhaseLegacyIsTakenDownByWhoeverGetsTheLease(t *te
 		}
 		s.wants(t, name, want)
 		for _, d := range []duty{member, adopting} {
-			if s.duty = d; s.clearance().Granted != s.isOurs() {
-				t.Errorf("%s: that it may campaign is %v", name, s.clearance().Granted)
+			if s.duty = d; s.permission().Granted != s.isOurs() {
+				t.Errorf("%s: that it may campaign is %v", name, s.permission().Granted)
 			}
 		}
 	}
@@ -518,17 +519,17 @@ func TestM10AShieldThatIsLeftInPhaseLegacyIsTakenDownByWhoeverGetsTheLease(t *te
 func TestM10WhoeverLeadsInPhaseLegacyKeepsTheShieldUntilItsWorkHasStopped(t *testing.T) {
 	s := leader()
 	s.stage = record.Stage{Phase: record.PhaseLegacy, Step: 3}
-	_ = s.take(absent(11), start)
+	_ = s.observe(absent(11), start)
 	s.wants(t, "it vanished", putUp)
 }
 
 func TestM10WorkBeginsOnlyUnderAShieldThatCarriesThePhase(t *testing.T) {
 	s := holder(shield(1, true, me))
 	s.stage = record.Stage{Phase: record.PhaseDual, Step: 3}
-	s.wants(t, "it is of an earlier dual phase", note)
+	s.wants(t, "it is of an earlier dual phase", notePhase)
 	now := shield(2, true, me)
 	now.Shield.Stage = s.stage
-	_ = s.answer(now, start)
+	_ = s.observeWrite(now, start)
 	s.wants(t, "noted", grant)
 }
 
@@ -556,7 +557,7 @@ func presuming() *situation {
 	r.Shield.Presumed = []ownerref.Owner{legacy}
 	s := holder(r)
 	s.tallies()
-	s.lead()
+	s.startLeading()
 	return s
 }
 
@@ -566,10 +567,10 @@ func unreachable(heard bool) []ownerref.Standing {
 
 func TestM11APodThatWasPresumedGoneAndIsHeardOfEndsTheTermAndTheShield(t *testing.T) {
 	s := presuming()
-	if err := s.counts(census{at: start, standing: unreachable(false)}); err != nil {
+	if err := s.observeCount(podCount{at: start, standing: unreachable(false)}); err != nil {
 		t.Errorf("unheard: %v", err)
 	}
-	if err := s.counts(census{at: start, standing: unreachable(true)}); !errors.Is(err, ErrLegacy) {
+	if err := s.observeCount(podCount{at: start, standing: unreachable(true)}); !errors.Is(err, ErrLegacy) {
 		t.Errorf("heard: %v", err)
 	}
 	s.duty = adopting
@@ -578,28 +579,28 @@ func TestM11APodThatWasPresumedGoneAndIsHeardOfEndsTheTermAndTheShield(t *testin
 
 func TestM11ALeaderWatchesOverPodsThatArePresumedGone(t *testing.T) {
 	s := presuming()
-	s.census = census{at: start, presumed: unreachable(false)}
+	s.pods = podCount{at: start, presumed: unreachable(false)}
 	if got := s.wants(t, "just counted", idle); got.until.IsZero() || got.why == "" {
 		t.Errorf("it looks again at %v, and says %q", got.until, got.why)
 	}
 	if got := s.next(start.Add(s.recheck)); got.do != count {
 		t.Errorf("later it would %v", got.do)
 	}
-	s.census = census{at: start}
+	s.pods = podCount{at: start}
 	s.wants(t, "it is gone indeed", forget)
 }
 
 func TestM11NothingIsSealedWhileAPodIsPresumedGone(t *testing.T) {
 	s := presuming()
 	s.stage = record.Stage{Phase: record.PhaseSealed, Step: 2}
-	s.census = census{at: start, presumed: unreachable(false)}
+	s.pods = podCount{at: start, presumed: unreachable(false)}
 	s.wants(t, "presumed", idle)
 }
 
 func TestM11AHolderCountsBeforeItLeadsBesidePodsThatArePresumedGone(t *testing.T) {
 	s := presuming()
-	s.begin(start)
-	_ = s.takeRead(s.record, 10, start, start)
+	s.beginTerm(start)
+	_ = s.observeRead(s.record, 10, start, start)
 	s.wants(t, "uncounted", count)
 }
 
@@ -622,15 +623,15 @@ func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 
 func TestACandidateInModeDualDoesNotCampaignBeyondIt(t *testing.T) {
 	s := holder(sealed(1, 1))
-	s.mode = Dual
-	if s.clearance().Granted {
+	s.mode = participant.Dual
+	if s.permission().Granted {
 		t.Error("it may campaign")
 	}
 }
 
 func TestAHistoryThatWentBackIsReadOnce(t *testing.T) {
 	s := holder(shield(10, true, me))
-	_ = s.takeRead(shield(5, true, me), 10, start.Add(time.Second), start)
+	_ = s.observeRead(shield(5, true, me), 10, start.Add(time.Second), start)
 	if s.record.Number != 5 || !s.readAt.Equal(start.Add(time.Second)) {
 		t.Errorf("it believes version %d, read at %v", s.record.Number, s.readAt)
 	}
@@ -638,8 +639,8 @@ func TestAHistoryThatWentBackIsReadOnce(t *testing.T) {
 
 func TestAnAnswerThatAWatchOvertookIsNotBelieved(t *testing.T) {
 	s := holder(shield(10, true, me))
-	_ = s.take(absent(12), start)
-	_ = s.takeRead(shield(11, true, me), 10, start, start)
+	_ = s.observe(absent(12), start)
+	_ = s.observeRead(shield(11, true, me), 10, start, start)
 	if s.record.Kind != ownerref.Absent {
 		t.Errorf("it believes %v", s.record.Kind)
 	}

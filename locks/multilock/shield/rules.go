@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package shield
 
 import (
 	"cmp"
@@ -15,16 +15,13 @@ import (
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // ErrLegacy says that the legacy side of the lock was lost: a legacy pod has
 // taken it, or it is not what this candidate put there.
 var ErrLegacy = errors.New("the legacy lock was lost")
-
-// ErrPodGone says that the own pod does not exist any more, so that nothing
-// that this process does is accounted for.
-var ErrPodGone = errors.New("the own pod is gone")
 
 // duty is what a candidate has to do about the shield.
 type duty int
@@ -50,9 +47,9 @@ const (
 	seal
 	unseal
 	forget
-	note  // the phase, on the shield
-	grant // no request: the work may begin
-	leave // no request: the term is over
+	notePhase // the phase, on the shield
+	grant     // no request: the work may begin
+	leave     // no request: the term is over
 )
 
 var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", "remove", "seal", "unseal", "forget", "note", "grant", "leave"}
@@ -70,39 +67,40 @@ type step struct {
 // situation is what one candidate knows, and the rules by which it goes on. It
 // is pure: it does no I/O and reads no clock.
 type situation struct {
-	stage    record.Stage         // the latest change of phase that was seen on either object
-	me       ownerref.Owner       // the own presence; zero until it exists
-	others   []ownerref.Owner     // the presences of all candidates that keep a shield, as far as is known
-	listed   bool                 // others were told
-	record   ownerref.Record      // what stands in the legacy lock's place, as far as is known
-	presumed []ownerref.Owner     // by the last shield that was seen
-	met      bool                 // record was read at least once
-	known    bool                 // record was read
-	owners   ownerref.ShieldState // its Seen are the legacy owners that were met
-	readAt   time.Time            // when the newest read of record was sent
+	stage         record.Stage         // the latest change of phase that was seen on either object
+	me            ownerref.Owner       // the own presence; zero until it exists
+	shieldKeepers []ownerref.Owner     // the presences of all candidates that keep a shield, as far as is known
+	listed        bool                 // others were told
+	record        ownerref.Record      // what stands in the legacy lock's place, as far as is known
+	presumed      []ownerref.Owner     // by the last shield that was seen
+	met           bool                 // record was read at least once
+	known         bool                 // record was read
+	owners        ownerref.ShieldState // its Seen are the legacy owners that were met
+	readAt        time.Time            // when the newest read of record was sent
 
-	mode Mode
+	mode participant.Mode
 
-	duty    duty
-	since   time.Time          // when the duty as a holder began
-	inside  bool               // the own presence was seen among the owners
-	outside time.Time          // since when it was not, on the ConfigMap as it is
-	settle  time.Duration      // how long an old garbage collector is waited for (M7)
-	settled time.Time          // it does not lead before a read after this
-	ours    map[types.UID]bool // ConfigMaps that this term leads under, or made
-	floor   uint64             // the version that M6 read: events count from there
-	shown   types.UID          // the ConfigMap that the watch showed last
-	gap     bool               // the watch has missed events since
-	marked  types.UID          // the ConfigMap that was a shield when last seen, whatever is on it now
-	unheard bool               // no watch was ever agreed to
-	deaf    string             // why none is any more; empty if that is not known
-	census  census
-	poll    time.Duration // how often a holder that waits counts
-	recheck time.Duration // how often a leader under an unarmed shield counts
+	duty         duty
+	since        time.Time          // when the duty as a holder began
+	inside       bool               // the own presence was seen among the owners
+	outside      time.Time          // since when it was not, on the ConfigMap as it is
+	settle       time.Duration      // how long an old garbage collector is waited for (M7)
+	settled      time.Time          // it does not lead before a read after this
+	ours         map[types.UID]bool // ConfigMaps that this term leads under, or made
+	floor        uint64             // the version that M6 read: events count from there
+	shown        types.UID          // the ConfigMap that the watch showed last
+	gap          bool               // the watch has missed events since
+	marked       types.UID          // the ConfigMap that was a shield when last seen, whatever is on it now
+	neverWatched bool               // no watch was ever agreed to
+	watchRefusal string             // why none is any more; empty if that is not known
+	pods         podCount
+	poll         time.Duration // how often a holder that waits counts
+	recheck      time.Duration // how often a leader under an unarmed shield counts
 }
 
-// census is what the newest count found, and of which version of the record.
-type census struct {
+// podCount is what the newest count of legacy pods found, and at which version of
+// the record.
+type podCount struct {
 	at       time.Time // zero if none was taken in this term
 	of       uint64
 	uid      types.UID
@@ -111,8 +109,8 @@ type census struct {
 	note     string // why M11 could not be applied
 }
 
-// heard returns a pod that was presumed gone and is not; nil if there is none.
-func (c census) heard(presumed []ownerref.Owner) *ownerref.Standing {
+// returned returns a pod that was presumed gone and is not; nil if there is none.
+func (c podCount) returned(presumed []ownerref.Owner) *ownerref.Standing {
 	for _, p := range presumed {
 		for _, s := range c.standing {
 			if s.Pod.UID == p.UID && s.Heard {
@@ -124,7 +122,7 @@ func (c census) heard(presumed []ownerref.Owner) *ownerref.Standing {
 }
 
 // left returns those that were presumed gone and still exist.
-func (c census) left(presumed []ownerref.Owner) []ownerref.Owner {
+func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
 	var left []ownerref.Owner
 	for _, p := range presumed {
 		same := func(s ownerref.Standing) bool { return s.Pod.UID == p.UID }
@@ -136,7 +134,7 @@ func (c census) left(presumed []ownerref.Owner) []ownerref.Owner {
 }
 
 // presumes returns the pods in spite of which a shield is armed after c.
-func (c census) presumes() []ownerref.Owner {
+func (c podCount) presumes() []ownerref.Owner {
 	var all []ownerref.Owner
 	for _, p := range c.presumed {
 		all = append(all, p.Pod)
@@ -144,8 +142,8 @@ func (c census) presumes() []ownerref.Owner {
 	return all
 }
 
-// clearance says whether a candidate may campaign (M1, M10).
-func (s *situation) clearance() locks.Permission {
+// permission says whether a candidate may campaign (M1, M10).
+func (s *situation) permission() locks.Permission {
 	switch {
 	case s.me == ownerref.Owner{}:
 		return locks.Permission{Why: "the own presence object does not exist yet"}
@@ -154,7 +152,7 @@ func (s *situation) clearance() locks.Permission {
 	case s.stage.Phase == record.PhaseLegacy && s.isLeftOver():
 		return locks.Permission{Granted: true}
 	}
-	return clearanceIn(s.stage, s.mode, record.PhaseSealed, record.PhaseClean)
+	return participant.PermissionIn(s.stage, s.mode, record.PhaseSealed, record.PhaseClean)
 }
 
 // isLeftOver reports whether a shield stands that, in phase legacy, nobody may
@@ -164,20 +162,20 @@ func (s *situation) isLeftOver() bool {
 	return s.isOurs() && (s.duty == member || s.duty == adopting)
 }
 
-// begin takes up a term: what is known from before must be read anew.
-func (s *situation) begin(now time.Time) {
-	s.duty, s.since, s.census = adopting, now, census{}
+// beginTerm takes up a term: what is known from before must be read again.
+func (s *situation) beginTerm(now time.Time) {
+	s.duty, s.since, s.pods = adopting, now, podCount{}
 }
 
-// lead is the moment from which the work may run.
-func (s *situation) lead() {
+// startLeading is the moment from which the work may run.
+func (s *situation) startLeading() {
 	s.duty = leading
 	s.shown = s.record.UID
 	s.ours = map[types.UID]bool{s.record.UID: true}
 }
 
-// end lays a term down.
-func (s *situation) end() { s.duty, s.ours = member, nil }
+// endTerm clears the term's state.
+func (s *situation) endTerm() { s.duty, s.ours = member, nil }
 
 // next decides what to do.
 func (s *situation) next(now time.Time) step {
@@ -235,7 +233,7 @@ func (s *situation) turn() time.Time {
 		return s.outside.Add(slot)
 	}
 	missing, before := 0, 0
-	for _, o := range s.others {
+	for _, o := range s.shieldKeepers {
 		if o.UID == s.me.UID || s.record.Shield.Has(o) {
 			continue
 		}
@@ -251,15 +249,15 @@ func (s *situation) turn() time.Time {
 // that belong there (M2).
 func (s *situation) joined(shield ownerref.ShieldState) ownerref.ShieldState {
 	shield = shield.With(s.me)
-	for _, o := range s.others {
+	for _, o := range s.shieldKeepers {
 		shield = shield.With(o)
 	}
 	return shield
 }
 
-// arrive takes in the own presence. One that was made anew was never seen among the
+// setPresence records this candidate's presence. A new one was never seen among the
 // owners.
-func (s *situation) arrive(me ownerref.Owner, now time.Time) {
+func (s *situation) setPresence(me ownerref.Owner, now time.Time) {
 	if me != s.me {
 		s.me, s.outside, s.inside = me, now, false
 	}
@@ -306,22 +304,22 @@ func (s *situation) granted() step {
 	case s.duty != adopting && s.stage.Phase == record.PhaseLegacy:
 		return step{}
 	case s.isOurs() && s.record.Shield.Stage != s.stage:
-		return step{do: note}
+		return step{do: notePhase}
 	case s.duty != adopting:
 		return step{}
-	case (s.unheard || s.deaf != "") && s.stage.Phase != record.PhaseClean:
-		return step{why: cmp.Or(s.deaf, "the ConfigMap is not watched yet")}
+	case (s.neverWatched || s.watchRefusal != "") && s.stage.Phase != record.PhaseClean:
+		return step{why: cmp.Or(s.watchRefusal, "the ConfigMap is not watched yet")}
 	}
 	return step{do: grant}
 }
 
 // withoutShield is before the shield is up: no legacy pod may be left (M4).
 func (s *situation) withoutShield(now time.Time) step {
-	switch left, due := s.counted(); {
+	switch left, due := s.isCounted(); {
 	case !left:
 		return step{do: count}
-	case len(s.census.standing) > 0:
-		return s.await(now, due.Add(s.poll))
+	case len(s.pods.standing) > 0:
+		return s.countAgain(now, due.Add(s.poll))
 	case len(s.record.Finalizers) > 0:
 		return step{why: fmt.Sprintf("the ConfigMap was deleted, and stays until its finalizers are gone: %s", strings.Join(s.record.Finalizers, ", "))}
 	case s.record.Kind == ownerref.Legacy:
@@ -330,16 +328,16 @@ func (s *situation) withoutShield(now time.Time) step {
 	return step{do: putUp}
 }
 
-// counted reports whether the newest count is of the record as it stands, and
+// isCounted reports whether the newest count is of the record as it stands, and
 // when it was taken.
-func (s *situation) counted() (bool, time.Time) {
-	c := s.census
+func (s *situation) isCounted() (bool, time.Time) {
+	c := s.pods
 	return !c.at.IsZero() && c.of == s.record.Number && c.uid == s.record.UID, c.at
 }
 
-// await counts again when it is time, and says what is waited for.
-func (s *situation) await(now, again time.Time) step {
-	why := s.census.waitingFor()
+// countAgain counts again when it is time, and says what the holder waits for.
+func (s *situation) countAgain(now, again time.Time) step {
+	why := s.pods.waitingFor()
 	if now.Before(again) {
 		return step{why: why, until: again}
 	}
@@ -348,7 +346,7 @@ func (s *situation) await(now, again time.Time) step {
 
 // waitingFor names the legacy pods that may still lead, and what keeps M11 from
 // telling that one is gone.
-func (c census) waitingFor() string {
+func (c podCount) waitingFor() string {
 	const most = 3
 	standing, names := c.standing, []string(nil)
 	for _, p := range standing[:min(most, len(standing))] {
@@ -373,9 +371,9 @@ func (s *situation) underShield(now time.Time) step {
 		return step{do: join}
 	case !shield.Armed:
 		return s.unarmed(now)
-	case len(shield.Presumed) > 0 && s.duty == adopting && s.census.at.IsZero():
+	case len(shield.Presumed) > 0 && s.duty == adopting && s.pods.at.IsZero():
 		return step{do: count}
-	case s.census.heard(shield.Presumed) != nil:
+	case s.pods.returned(shield.Presumed) != nil:
 		return step{do: remove}
 	case s.stage.Phase == record.PhaseSealed && len(shield.Presumed) == 0:
 		return step{do: seal}
@@ -394,21 +392,21 @@ func (s *situation) underShield(now time.Time) step {
 func (s *situation) presuming(now time.Time) step {
 	presumed := s.record.Shield.Presumed
 	why := fmt.Sprintf("%d legacy pods that are presumed gone, and may not be", len(presumed))
-	switch again := s.census.at.Add(s.recheck); {
+	switch again := s.pods.at.Add(s.recheck); {
 	case !now.Before(again):
 		return step{do: count, why: why}
-	case len(s.census.left(presumed)) < len(presumed):
+	case len(s.pods.left(presumed)) < len(presumed):
 		return step{do: forget, why: why}
 	default:
 		return step{why: why, until: again}
 	}
 }
 
-// counts takes in a census. It returns the error that ends the term, if a
-// legacy pod that was presumed gone is not.
-func (s *situation) counts(c census) error {
-	s.census = c
-	if p := c.heard(s.record.Shield.Presumed); p != nil && s.duty == leading {
+// observeCount records a count. It returns the error that ends the term, if a legacy
+// pod that was presumed gone is not.
+func (s *situation) observeCount(c podCount) error {
+	s.pods = c
+	if p := c.returned(s.record.Shield.Presumed); p != nil && s.duty == leading {
 		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard of again", ErrLegacy, p.Pod)
 	}
 	return nil
@@ -417,13 +415,13 @@ func (s *situation) counts(c census) error {
 // unarmed lists the legacy pods after the shield is up, at the version that is
 // then armed (M5).
 func (s *situation) unarmed(now time.Time) step {
-	switch fresh, at := s.counted(); {
+	switch fresh, at := s.isCounted(); {
 	case !fresh:
 		return step{do: count}
-	case len(s.census.standing) == 0:
+	case len(s.pods.standing) == 0:
 		return step{do: arm}
 	case s.duty == leading:
-		return s.await(now, at.Add(s.recheck))
+		return s.countAgain(now, at.Add(s.recheck))
 	}
 	return step{do: remove}
 }
@@ -440,19 +438,19 @@ func (s *situation) underSeal(now time.Time) step {
 	return s.granted()
 }
 
-// take takes in an event of the watch. It returns the error that ends the term,
+// observe records an event of the watch. It returns the error that ends the term,
 // if that was lost: while leading every event counts, not only the newest (M8).
-func (s *situation) take(r ownerref.Record, now time.Time) error {
+func (s *situation) observe(r ownerref.Record, now time.Time) error {
 	s.shown = r.UID
-	return s.answer(r, now)
+	return s.observeWrite(r, now)
 }
 
-// answer takes in what an own write left there.
-func (s *situation) answer(r ownerref.Record, now time.Time) error {
+// observeWrite records what this candidate's write left there.
+func (s *situation) observeWrite(r ownerref.Record, now time.Time) error {
 	r = s.identify(r)
 	switch {
 	case !s.known || r.Number > s.record.Number:
-		s.adopt(r, now)
+		s.setRecord(r, now)
 	case r.UID == s.record.UID && !r.Shield.Has(s.me):
 		s.settled = now.Add(s.settle) // it was out, though what was read since has it in
 	}
@@ -462,9 +460,9 @@ func (s *situation) answer(r ownerref.Record, now time.Time) error {
 	return s.lost(r)
 }
 
-// takeRead takes in the answer to a read that was sent at that time, when asOf
+// observeRead records the answer to a read that was sent at that time, when asOf
 // was the newest version known.
-func (s *situation) takeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
+func (s *situation) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
 	s.readAt = sent
 	r = s.identify(r)
 	if r.Kind == ownerref.Absent {
@@ -473,7 +471,7 @@ func (s *situation) takeRead(r ownerref.Record, asOf uint64, sent, now time.Time
 	if s.known && s.record.Number > asOf && s.record.Number > r.Number {
 		return nil // a watch has seen more meanwhile
 	}
-	s.adopt(r, now)
+	s.setRecord(r, now)
 	if s.duty == adopting {
 		s.floor = r.Number
 	}
@@ -505,9 +503,9 @@ func (s *situation) identify(r ownerref.Record) ownerref.Record {
 	return r
 }
 
-// adopt makes r the newest. A legacy owner that was met once is remembered: it
+// setRecord makes r the newest. A legacy owner that was met once is remembered: it
 // must be gone before this candidate leads (M4).
-func (s *situation) adopt(r ownerref.Record, now time.Time) {
+func (s *situation) setRecord(r ownerref.Record, now time.Time) {
 	inside := r.Shield.Has(s.me)
 	if r.UID != s.record.UID || inside != s.inside {
 		// Each process settles by itself: whoever put the presence in may not

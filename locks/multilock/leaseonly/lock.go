@@ -1,7 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+// Package leaseonly is the lock of programs that take no part in a migration, and
+// must not lead beside those that do. Programs use it by package multilock.
+package leaseonly
 
 import (
 	"context"
@@ -16,25 +18,26 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// LeaseOnly is an locks.Lock on a Lease alone, for programs that take no
-// part in a migration. It is an [locks.Guardian] that does not campaign
+// Lock is a [locks.Lock] on a Lease alone, for programs that take no
+// part in a migration. It is a [locks.Guardian] that does not campaign
 // where a legacy lock counts too (M12): while the phase on the Lease is legacy
 // or dual, or sealed though the legacy lock is an election record, or where, at
 // the start or after such a phase, a ConfigMap of the lock's name is a
 // leader-for-life lock, or a shield that is not sealed. Its methods are safe for
 // concurrent use.
-type LeaseOnly struct {
-	*phased
-	*attendance
-	config    LeaseOnlyConfig
+type Lock struct {
+	config    Config
+	lease     *participant.PhasedLease
+	presence  *participant.PresenceKeeper
 	configMap *ownerref.ConfigMap
 }
 
-// LeaseOnlyConfig says what a [LeaseOnly] is made of.
-type LeaseOnlyConfig struct {
+// Config says what a [Lock] is made of.
+type Config struct {
 	// Lease is the Lease. Client and CloseConnections serve this lock alone.
 	Lease lease.Config
 	// Core talks to the core group, v1, to look for the ConfigMap; where that is
@@ -51,13 +54,9 @@ type LeaseOnlyConfig struct {
 	Timing election.Timing
 }
 
-// Alone is the mode that the presence of a [LeaseOnly] says. It takes no part in
-// a migration.
-const Alone Mode = "lease"
-
 var (
-	_ locks.Guardian = (*LeaseOnly)(nil)
-	_ locks.Amender  = (*LeaseOnly)(nil)
+	_ locks.Guardian = (*Lock)(nil)
+	_ locks.Amender  = (*Lock)(nil)
 )
 
 const (
@@ -69,47 +68,72 @@ const (
 	recheckLegacy = 10 * time.Second
 )
 
-// NewLeaseOnly returns the lock that c describes, or an error that lists what is
+// New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
-func NewLeaseOnly(c LeaseOnlyConfig) (*LeaseOnly, error) {
+func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
-	l := &LeaseOnly{config: c}
+	l := &Lock{config: c}
 	var errs [2]error
-	l.phased, errs[0] = newPhased(c.Lease, record.Legacy{})
+	l.lease, errs[0] = participant.NewPhasedLease(c.Lease, record.Legacy{})
 	l.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.Lease.Name, Logger: c.Lease.Logger})
 	if err := errors.Join(append(errs[:], c.Timing.Validate())...); err != nil {
 		return nil, err
 	}
-	l.attendance = newAttendance(participant{c.Lease, c.Core, Alone, c.Candidate, c.Pod, c.Version, c.Timing, false}, l.news)
+	l.presence = participant.NewPresenceKeeper(participant.Config{
+		Lease: c.Lease, Core: c.Core, Mode: participant.Alone, Candidate: c.Candidate, Pod: c.Pod,
+		Version: c.Version, Timing: c.Timing,
+	}, l.lease.StageChanged)
 	return l, nil
 }
 
+// Describe says what Lease this is. It does no I/O.
+func (l *Lock) Describe() locks.Description { return l.lease.Describe() }
+
+// CloseConnections closes every connection, as [lease.Lock.CloseConnections] does.
+func (l *Lock) CloseConnections() { l.lease.CloseConnections() }
+
+// Read reads the Lease.
+func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) { return l.lease.Read(ctx) }
+
+// Watch watches the Lease.
+func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	return l.lease.Watch(ctx, from, events)
+}
+
+// SetUnhealthy has the presence object say why this candidate should not lead; see
+// package multilock.
+func (l *Lock) SetUnhealthy(why string) { l.presence.SetUnhealthy(why) }
+
+// Peers reports which candidates have a presence object at the lock; see package
+// multilock.
+func (l *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { l.presence.Peers(ctx, tell) }
+
 // Attend says whether this candidate may campaign, as locks.Guardian says, and
 // keeps the own presence, which it does not depend on.
-func (l *LeaseOnly) Attend(ctx context.Context, clear func(locks.Permission)) error {
+func (l *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	wait.Go(func() { l.keepPresence(ctx) })
+	wait.Go(func() { l.presence.Keep(ctx) })
 	said := locks.Permission{}
 	for {
-		c, again := mayMix(l.latest(), l.moved()), time.Duration(0)
+		c, again := permissionAlone(l.lease.Stage(), l.lease.LegacyLock()), time.Duration(0)
 		if !said.Granted && c.Granted {
 			c, again = l.look(ctx)
 		}
 		if c != said {
 			said = c
 			clear(c)
-			l.sayWaiting(c.Why)
+			l.presence.SetWaiting(c.Why)
 		}
 		var later <-chan time.Time
 		if again > 0 {
 			later = time.After(again)
 		}
 		select {
-		case <-l.news:
+		case <-l.lease.StageChanged:
 		case <-later:
-		case <-l.present:
-		case err := <-l.podGone:
+		case <-l.presence.Present:
+		case err := <-l.presence.PodGone:
 			l.config.Lease.Logger.Info("the own presence object is not kept any more", "cause", err.Error())
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -119,22 +143,21 @@ func (l *LeaseOnly) Attend(ctx context.Context, clear func(locks.Permission)) er
 
 // Write writes the Lease, but does not take it for a new holder at a version
 // whose phase forbids that.
-func (l *LeaseOnly) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if err := mayTake(mayMix(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
+func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	if err := participant.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
 		return locks.Snapshot{}, err
 	}
-	return l.phased.Write(ctx, base, r)
+	return l.lease.Write(ctx, base, r)
 }
 
 // Amend is [lease.Lock.Amend]. It takes the Lease for nobody, so it asks for no phase.
-func (l *LeaseOnly) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	now, err := l.lease.Amend(ctx, before, r)
-	return l.heard(now), err
+func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
+	return l.lease.Amend(ctx, before, r)
 }
 
-// mayMix says whether a candidate that knows the Lease alone may campaign. An
+// permissionAlone says whether a candidate that knows the Lease alone may campaign. An
 // election record cannot be sealed: whoever set that by hand has dual.
-func mayMix(stage record.Stage, legacy record.Legacy) locks.Permission {
+func permissionAlone(stage record.Stage, legacy record.Legacy) locks.Permission {
 	switch {
 	case stage.Phase == record.PhaseLegacy || stage.Phase == record.PhaseDual:
 	case stage.Phase == record.PhaseSealed && legacy.Elected:
@@ -145,7 +168,7 @@ func mayMix(stage record.Stage, legacy record.Legacy) locks.Permission {
 }
 
 // look looks for a legacy ConfigMap, and says when to look again.
-func (l *LeaseOnly) look(ctx context.Context) (locks.Permission, time.Duration) {
+func (l *Lock) look(ctx context.Context) (locks.Permission, time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
 	r, err := l.configMap.Read(ctx)
@@ -163,7 +186,7 @@ func (l *LeaseOnly) look(ctx context.Context) (locks.Permission, time.Duration) 
 }
 
 // Adopt lets the work begin at once.
-func (l *LeaseOnly) Adopt(ctx context.Context, _ locks.Term, clear func(locks.Permission)) error {
+func (l *Lock) Adopt(ctx context.Context, _ locks.Term, clear func(locks.Permission)) error {
 	clear(locks.Permission{Granted: true})
 	<-ctx.Done()
 	return context.Cause(ctx)

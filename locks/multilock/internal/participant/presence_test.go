@@ -1,14 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock_test
+package participant_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,96 +18,72 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
+	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
-
-// presences are those at the lock.
-func (s *stage) presences() []presence.Object {
-	s.T.Helper()
-	synctest.Wait()
-	all, err := presence.List(s.T.Context(), apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion), "ns", "lock")
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return all
-}
-
-// presence is that of a pod, which must have one.
-func (s *stage) presence(pod string) presence.Object {
-	s.T.Helper()
-	all := s.presences()
-	i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Pod.Name == pod })
-	if i < 0 {
-		s.T.Fatalf("pod %s has no presence among %+v", pod, all)
-	}
-	return all[i]
-}
-
 // logs keeps what a lock logs.
-func logs(config *multilock.LeaseOnlyConfig) func() string {
+func logs(config *leaseonly.Config) func() string {
 	var lines []string
 	config.Lease.Logger = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 	return func() string { synctest.Wait(); return strings.Join(lines, "\n") }
 }
 
 func TestACandidateInModeLeaseIsSeenByItsPresence(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.startPlain("a", func(c *multilock.LeaseOnlyConfig) { c.Version = "v2" })
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.StartPlain("a", func(c *leaseonly.Config) { c.Version = "v2" })
 		a.Leads()
-		o := s.presence("a")
+		o := s.Presence("a")
 		want := presence.Object{Lock: "lock", Pod: presence.Pod{Name: "a", UID: "uid-a"}, Identity: "a", Zone: "z-a", Version: "v2", Mode: "lease", Name: o.Name, UID: o.UID, Number: o.Number}
 		if o != want {
 			t.Errorf("it says %+v, want %+v", o, want)
 		}
-		s.phase("dual", 1)
+		s.Phase("dual", 1)
 		a.Loses()
-		if o := s.presence("a"); !strings.Contains(o.Waiting, "dual") {
+		if o := s.Presence("a"); !strings.Contains(o.Waiting, "dual") {
 			t.Errorf("it waits for %q", o.Waiting)
 		}
 	})
 }
 
 func TestAPresenceTellsOfHealthOnChangeOnly(t *testing.T) {
-	scenario(t, func(s *stage) {
-		lock := s.plain("a")
-		s.peersOf(lock)
-		s.presence("a")
-		s.forget()
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		s.Presence("a")
+		s.Forget()
 		for _, why := range []string{"no disk", "no disk", ""} {
 			lock.SetUnhealthy(why)
-			if got := s.presence("a").Unhealthy; got != why {
+			if got := s.Presence("a").Unhealthy; got != why {
 				t.Errorf("it is unhealthy for %q, want %q", got, why)
 			}
 		}
-		if n := s.asked("update " + leasesPath + "/lock."); n != 2 {
+		if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n != 2 {
 			t.Errorf("%d writes, want 2", n)
 		}
 	})
 }
 
 func TestWordsThatKeepChangingAreWrittenOnceAMinute(t *testing.T) {
-	scenario(t, func(s *stage) {
-		lock := s.plain("a")
-		s.peersOf(lock)
-		s.presence("a")
-		s.forget()
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		s.Presence("a")
+		s.Forget()
 		for i := range 200 {
 			lock.SetUnhealthy(fmt.Sprintf("no disk for %d seconds", i))
 			time.Sleep(time.Second)
 		}
-		if n := s.asked("update " + leasesPath + "/lock."); n < 3 || n > 4 {
+		if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n < 3 || n > 4 {
 			t.Errorf("%d writes in 200 seconds", n)
 		}
 		time.Sleep(time.Minute)
-		if got := s.presence("a").Unhealthy; got != "no disk for 199 seconds" {
+		if got := s.Presence("a").Unhealthy; got != "no disk for 199 seconds" {
 			t.Errorf("in the end it says %q", got)
 		}
 		lock.SetUnhealthy("")
-		if got := s.presence("a").Unhealthy; got != "" {
+		if got := s.Presence("a").Unhealthy; got != "" {
 			t.Errorf("once it is well it says %q", got)
 		}
 	})
@@ -118,28 +92,28 @@ func TestWordsThatKeepChangingAreWrittenOnceAMinute(t *testing.T) {
 func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testing.T) {
 	for verb, there := range map[string]int{"create": 0, "get": 0, "list": 1, "watch": 1} {
 		t.Run(verb, func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				s.server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that create is for the presence
-				s.refuses(func(v, path string) bool {
-					return v == verb && (strings.HasPrefix(path, leasePath+".") || path == leasesPath)
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that create is for the presence
+				s.Refuses(func(v, path string) bool {
+					return v == verb && (strings.HasPrefix(path, multilocktest.LeasePath+".") || path == multilocktest.LeasesPath)
 				})
 				var said func() string
-				s.startPlain("a", func(c *multilock.LeaseOnlyConfig) { said = logs(c) }).Leads()
+				s.StartPlain("a", func(c *leaseonly.Config) { said = logs(c) }).Leads()
 				time.Sleep(25 * time.Minute)
 				if n := strings.Count(said(), "needs verb"); n != 1 || !strings.Contains(said(), `needs verb \"`+verb+`\" on lease`) {
 					t.Errorf("%d times it says what is missing:\n%s", n, said())
 				}
-				s.forget()
+				s.Forget()
 				time.Sleep(20 * time.Minute)
-				if n := s.asked(" " + leasePath + "."); n > 10 || s.asked("list") > 3 {
-					t.Errorf("%d requests for its presence in 20 minutes, %d lists", n, s.asked("list"))
+				if n := s.Asked(" " + multilocktest.LeasePath + "."); n > 10 || s.Asked("list") > 3 {
+					t.Errorf("%d requests for its presence in 20 minutes, %d lists", n, s.Asked("list"))
 				}
-				s.refuses(nil)
-				if n := len(s.presences()); n != there {
+				s.Refuses(nil)
+				if n := len(s.Presences()); n != there {
 					t.Errorf("there are %d presences, want %d", n, there)
 				}
 				time.Sleep(20 * time.Minute)
-				if n := len(s.presences()); n != 1 {
+				if n := len(s.Presences()); n != 1 {
 					t.Errorf("once it is permitted there are %d presences", n)
 				}
 			})
@@ -148,41 +122,23 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 }
 
 func TestACandidateWithoutAPodHasNoPresenceAndKnowsTheOthers(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.startPlain("a").Leads()
-		lock := s.plain("b", func(c *multilock.LeaseOnlyConfig) { c.Pod = ownerref.Owner{Name: "b"} })
-		told := s.peersOf(lock)
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.StartPlain("a").Leads()
+		lock := s.Plain("b", func(c *leaseonly.Config) { c.Pod = ownerref.Owner{Name: "b"} })
+		told := s.PeersOf(lock)
 		if got := told(); !slices.Equal(got, []string{"a"}) {
 			t.Errorf("it knows %q", got)
 		}
-		if n := len(s.presences()); n != 1 {
+		if n := len(s.Presences()); n != 1 {
 			t.Errorf("there are %d presences", n)
 		}
 	})
 }
 
-// peersOf lets a lock attend, and returns who it knows.
-func (s *stage) peersOf(lock *multilock.LeaseOnly) func() []string {
-	ctx, cancel := context.WithCancel(s.T.Context())
-	var attending sync.WaitGroup
-	s.T.Cleanup(func() { cancel(); attending.Wait() })
-	attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
-	var names []string
-	attending.Go(func() {
-		lock.Peers(ctx, func(peers []locks.Peer) {
-			names = nil
-			for _, p := range peers {
-				names = append(names, strings.TrimSuffix(p.Identity+" "+p.Unhealthy, " "))
-			}
-		})
-	})
-	return func() []string { synctest.Wait(); return names }
-}
-
 func TestPeersAreThoseThatAreThere(t *testing.T) {
-	scenario(t, func(s *stage) {
-		first, second := s.plain("a"), s.plain("b")
-		told := s.peersOf(first)
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		first, second := s.Plain("a"), s.Plain("b")
+		told := s.PeersOf(first)
 		check := func(when string, want ...string) {
 			t.Helper()
 			if got := told(); !slices.Equal(got, want) {
@@ -190,63 +146,37 @@ func TestPeersAreThoseThatAreThere(t *testing.T) {
 			}
 		}
 		check("alone", "a")
-		s.peersOf(second)
-		s.start("c") // by the shield
+		s.PeersOf(second)
+		s.Start("c") // by the shield
 		check("with others", "a", "b", "c")
 		second.SetUnhealthy("no disk")
 		check("when one is unhealthy", "a", "b no disk", "c")
-		s.server.Delete(leasesPath + "/" + s.presence("c").Name)
+		s.Server.Delete(multilocktest.LeasesPath + "/" + s.Presence("c").Name)
 		time.Sleep(time.Second)
 		check("when a hand deleted one", "a", "b no disk", "c")
-		s.refuses(func(verb, path string) bool { return verb == "watch" && path == leasesPath })
+		s.Refuses(func(verb, path string) bool { return verb == "watch" && path == multilocktest.LeasesPath })
 		time.Sleep(20 * time.Minute)
 		check("when it may not watch any more")
-		s.refuses(nil)
+		s.Refuses(nil)
 		time.Sleep(20 * time.Minute)
 		check("when it may again", "a", "b no disk", "c")
 	})
 }
 
-// collects deletes the presences of pods that are gone, as the collector does.
-func (s *stage) collects() {
-	ctx, cancel := context.WithCancel(s.T.Context())
-	var collecting sync.WaitGroup
-	s.T.Cleanup(func() { cancel(); collecting.Wait() })
-	collecting.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(time.Second)
-			s.server.Mu.Lock()
-			var gone []string
-			for path, o := range s.server.Objects {
-				refs, _ := o["metadata"].(apitest.Object)["ownerReferences"].([]any)
-				for _, ref := range refs {
-					if s.server.Objects[podsPath+ref.(apitest.Object)["name"].(string)] == nil {
-						gone = append(gone, path)
-					}
-				}
-			}
-			s.server.Mu.Unlock()
-			for _, path := range gone {
-				s.server.Delete(path)
-			}
-		}
-	})
-}
-
 func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
 	for may, most := range map[bool]int{true: 0, false: 3} { // it may read its pod, or not
-		scenario(t, func(s *stage) {
-			s.refuses(func(verb, path string) bool { return !may && verb == "get" && path == podsPath+"a" })
-			s.runs("a")
-			s.collects()
-			a := s.startPlain("a")
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			s.Refuses(func(verb, path string) bool { return !may && verb == "get" && path == multilocktest.PodsPath+"a" })
+			s.Runs("a")
+			s.Collects()
+			a := s.StartPlain("a")
 			a.Leads()
-			s.server.Delete(podsPath + "a")
+			s.Server.Delete(multilocktest.PodsPath + "a")
 			time.Sleep(10 * time.Minute)
-			s.forget()
+			s.Forget()
 			time.Sleep(10 * time.Minute)
 			a.Stays()
-			if n := s.asked("create " + leasesPath); n > most {
+			if n := s.Asked("create " + multilocktest.LeasesPath); n > most {
 				t.Errorf("its presence was made %d times in ten minutes", n)
 			}
 		})
@@ -254,21 +184,21 @@ func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
 }
 
 func TestAnIdleCandidateInModeLeaseHasTwoWatchesAndNothingElse(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.startPlain("a").Leads()
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.StartPlain("a").Leads()
 		time.Sleep(time.Second)
-		before := s.presence("a")
-		s.forget()
+		before := s.Presence("a")
+		s.Forget()
 		const span = 5 * time.Minute
 		for range 6 {
 			time.Sleep(span)
-			renewals, watches, all := s.asked("update "+leasePath), s.asked("watch"), s.asked("")
+			renewals, watches, all := s.Asked("update "+multilocktest.LeasePath), s.Asked("watch"), s.Asked("")
 			if watches > 2 || all != renewals+watches {
 				t.Errorf("%d requests in %v, of which %d renewals and %d for watches", all, span, renewals, watches)
 			}
-			s.forget()
+			s.Forget()
 		}
-		if after := s.presence("a"); after != before {
+		if after := s.Presence("a"); after != before {
 			t.Errorf("its presence was %+v, and is %+v", before, after)
 		}
 	})
@@ -276,25 +206,25 @@ func TestAnIdleCandidateInModeLeaseHasTwoWatchesAndNothingElse(t *testing.T) {
 
 // TestHealthThatKeepsChangingIsWrittenAFewTimes: and the first problem at once.
 func TestHealthThatKeepsChangingIsWrittenAFewTimes(t *testing.T) {
-	scenario(t, func(s *stage) {
-		lock := s.plain("a")
-		s.peersOf(lock)
-		s.presence("a")
-		s.forget()
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		s.Presence("a")
+		s.Forget()
 		for i := range 75 {
 			lock.SetUnhealthy("no disk")
-			if got := s.presence("a").Unhealthy; got != "no disk" {
+			if got := s.Presence("a").Unhealthy; got != "no disk" {
 				t.Fatalf("unhealthy for the time %d, it says %q", i, got)
 			}
 			time.Sleep(2 * time.Second)
 			lock.SetUnhealthy("")
 			time.Sleep(2 * time.Second)
 		}
-		if n := s.asked("update " + leasesPath + "/lock."); n > 10 {
+		if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n > 10 {
 			t.Errorf("%d writes in five minutes", n)
 		}
 		time.Sleep(time.Minute)
-		if got := s.presence("a").Unhealthy; got != "" {
+		if got := s.Presence("a").Unhealthy; got != "" {
 			t.Errorf("once it has been well for a minute it says %q", got)
 		}
 	})
@@ -305,22 +235,22 @@ func TestHealthThatKeepsChangingIsWrittenAFewTimes(t *testing.T) {
 func TestHealthCannotChangeSoThatItIsWrittenOften(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, time.Minute, time.Minute + time.Second} {
 		t.Run(pause.String(), func(t *testing.T) {
-			scenario(t, func(s *stage) {
-				lock := s.plain("a")
-				s.peersOf(lock)
-				s.presence("a")
-				s.forget()
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				lock := s.Plain("a")
+				s.PeersOf(lock)
+				s.Presence("a")
+				s.Forget()
 				for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(pause) {
 					lock.SetUnhealthy("no disk")
-					if got := s.presence("a").Unhealthy; got == "" {
+					if got := s.Presence("a").Unhealthy; got == "" {
 						t.Fatal("it is not said at once to be ill")
 					}
 					lock.SetUnhealthy("")
-					for s.presence("a").Unhealthy != "" {
+					for s.Presence("a").Unhealthy != "" {
 						time.Sleep(time.Second)
 					}
 				}
-				if n := s.asked("update " + leasesPath + "/lock."); n > 12 {
+				if n := s.Asked("update " + multilocktest.LeasesPath + "/lock."); n > 12 {
 					t.Errorf("%d writes in five minutes", n)
 				}
 			})
@@ -330,8 +260,8 @@ func TestHealthCannotChangeSoThatItIsWrittenOften(t *testing.T) {
 
 // TestAPresenceBeyondTheRosterIsNotTakenForDeleted, however much the others change.
 func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
-	scenario(t, func(s *stage) {
-		client := apitest.Wire(s.T, s.server, coordinationv1.SchemeGroupVersion)
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		client := apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion)
 		other := func(i int, waiting string) {
 			if _, err := presence.Ensure(s.T.Context(), client, "ns", presence.Object{
 				Lock: "lock", Pod: presence.Pod{Name: fmt.Sprintf("op-%03d", i), UID: types.UID(fmt.Sprint("uid-", i))},
@@ -344,16 +274,16 @@ func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
 			other(i, "")
 		}
 		var said func() string
-		s.runs("zz")
-		told := s.peersOf(s.plain("zz", func(c *multilock.LeaseOnlyConfig) { said = logs(c) }))
-		own := "/" + s.presence("zz").Name
-		s.forget()
+		s.Runs("zz")
+		told := s.PeersOf(s.Plain("zz", func(c *leaseonly.Config) { said = logs(c) }))
+		own := "/" + s.Presence("zz").Name
+		s.Forget()
 		for i := range 60 {
 			other(i, "something")
 			told()
 			time.Sleep(time.Second)
 		}
-		if n, lines := s.asked(own), strings.Count(said(), "deleted"); n > 0 || lines > 0 {
+		if n, lines := s.Asked(own), strings.Count(said(), "deleted"); n > 0 || lines > 0 {
 			t.Errorf("60 changes of others: %d requests for the own presence, and %d times it is said to be deleted", n, lines)
 		}
 		if names := told(); !slices.Contains(names, "zz") {

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package shield
 
 import (
 	"cmp"
@@ -16,24 +16,25 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 const (
 	// pollInterval is how often a holder that waits for legacy pods counts them.
 	pollInterval = 500 * time.Millisecond
-	// deafAfter is how long a watch may be silent while this candidate leads:
+	// watchSilence is how long a watch may be silent while this candidate leads:
 	// an API server sends a bookmark about every minute.
-	deafAfter = 90 * time.Second
+	watchSilence = 90 * time.Second
 )
 
 // keeper keeps the shield for one call of Attend. Its goroutine owns the
 // situation; requests run beside it, one at a time, and so does the watch.
 type keeper struct {
-	situation
-	shield *Shield
-	clear  func(locks.Permission)
-	said   locks.Permission
+	situation situation
+	shield    *Lock
+	clear     func(locks.Permission)
+	said      locks.Permission
 
 	term     *tenure
 	finished <-chan struct{} // the term's, until it has been noticed
@@ -67,28 +68,22 @@ type result struct {
 	err     error
 }
 
-func newKeeper(s *Shield, clear func(locks.Permission)) *keeper {
+func newKeeper(s *Lock, clear func(locks.Permission)) *keeper {
 	return &keeper{
 		shield: s,
 		situation: situation{
 			mode: s.config.Mode,
 			poll: pollInterval, recheck: s.config.Timing.RenewInterval,
-			unheard: true,
+			neverWatched: true,
 		},
 		clear:   clear,
 		results: make(chan result, 1),
-		retries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
-		races:   retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+		retries: participant.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+		races:   participant.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 
 		// A delay varies by half: it is a RenewInterval at most.
-		watchRetries: retries(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
+		watchRetries: participant.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
 	}
-}
-
-// retries returns delays that grow from first to most, without end.
-func retries(first, most time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
 }
 
 // run keeps the shield until ctx ends or the own pod is gone.
@@ -101,41 +96,41 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			k.term.done <- err
 		}
 	}()
-	k.settle = k.shield.settle(ctx)
-	k.wait.Go(func() { k.shield.keepPresence(ctx) })
+	k.situation.settle = k.shield.settle(ctx)
+	k.wait.Go(func() { k.shield.presence.Keep(ctx) })
 	for {
 		alarm, stopAlarm := sleep.After(time.Until(k.proceed(ctx)))
 		select {
 		case <-ctx.Done():
 			stopAlarm()
 			return context.Cause(ctx)
-		case err := <-k.shield.podGone:
+		case err := <-k.shield.presence.PodGone:
 			stopAlarm()
 			return err
-		case me := <-k.shield.present:
-			k.arrive(me, time.Now())
-		case <-k.shield.listed:
-		case <-k.shield.news:
-			k.stage = k.stage.Later(k.shield.latest())
+		case me := <-k.shield.presence.Present:
+			k.situation.setPresence(me, time.Now())
+		case <-k.shield.presence.Listed:
+		case <-k.shield.lease.StageChanged:
+			k.situation.stage = k.situation.stage.Later(k.shield.lease.Stage())
 		case t := <-k.shield.tenures:
-			k.begin(t)
+			k.startTerm(t)
 		case <-k.finished:
-			k.finish()
+			k.termEnded()
 		case r := <-k.results:
 			k.busy, k.making = false, false
-			k.done(r)
+			k.handleResult(r)
 			for _, early := range k.early {
-				k.end(k.take(early, time.Now()))
+				k.leaveIf(k.situation.observe(early, time.Now()))
 			}
 			k.early = nil
 		case <-k.watch.opened:
 			k.watchOpened()
 		case e := <-k.watch.events:
-			k.saw(e)
+			k.handleEvent(e)
 		case err := <-k.watch.ended:
 			k.watchEnded(err)
-		case <-k.shield.doubted:
-			if k.duty != member { // whose connection is left to a takeover
+		case <-k.shield.lease.ConnectionDoubted:
+			if k.situation.duty != member { // whose connection is left to a takeover
 				k.watch.stop()
 			}
 		case <-alarm:
@@ -147,15 +142,15 @@ func (k *keeper) run(ctx context.Context) (err error) {
 // proceed does what is due, and returns when to look again at the latest.
 func (k *keeper) proceed(ctx context.Context) time.Time {
 	now := time.Now()
-	k.shield.learn(k.stage)
-	k.others, k.listed = k.shield.shielders()
-	k.tell()
+	k.shield.lease.ObserveStage(k.situation.stage)
+	k.situation.shieldKeepers, k.situation.listed = k.shield.presence.ShieldKeepers()
+	k.publishPermission()
 	later := now.Add(time.Hour)
 	switch {
 	case !k.watch.running() && now.Before(k.watchAt):
 		later = k.watchAt
-	case k.duty == leading && k.watch.running():
-		if deaf := k.watch.heard.Add(deafAfter); now.After(deaf) {
+	case k.situation.duty == leading && k.watch.running():
+		if deaf := k.watch.heard.Add(watchSilence); now.After(deaf) {
 			k.watch.stop() // its end is an event
 		} else {
 			later = deaf.Add(time.Millisecond)
@@ -164,17 +159,17 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	if k.busy {
 		return later
 	}
-	if k.duty == leaving && k.term.term.TrustedFor() <= 0 {
+	if k.situation.duty == leaving && k.term.term.TrustedFor() <= 0 {
 		k.leave(context.Cause(k.term.ctx)) // cut off: there is nothing that it may do any more
 	}
 	if now.Before(k.retryAt) {
 		return k.retryAt
 	}
-	s := k.next(now)
-	if k.known && !k.watch.running() && !now.Before(k.watchAt) {
+	s := k.situation.next(now)
+	if k.situation.known && !k.watch.running() && !now.Before(k.watchAt) {
 		k.startWatch(ctx)
 	}
-	k.await(cmp.Or(s.why, k.trouble, k.deaf))
+	k.publishWaiting(cmp.Or(s.why, k.trouble, k.situation.watchRefusal))
 	switch s.do {
 	case idle:
 		if !s.until.IsZero() && s.until.Before(later) {
@@ -182,7 +177,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		}
 		return later
 	case grant:
-		k.lead()
+		k.situation.startLeading()
 		k.term.clear(locks.Permission{Granted: true})
 		k.shield.log().Info("no legacy pod may lead: the work may begin", "configMap", k.shield.config.LegacyName)
 	case leave:
@@ -194,13 +189,13 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	return now
 }
 
-// tell says whether this candidate may campaign, if that has changed.
-func (k *keeper) tell() {
-	c := k.clearance()
-	switch problem := k.shield.absence(); {
+// publishPermission says whether this candidate may campaign, if that has changed.
+func (k *keeper) publishPermission() {
+	c := k.situation.permission()
+	switch problem := k.shield.presence.Problem(); {
 	case !c.Granted && problem != nil:
 		c.Why = problem.Error()
-	case !k.met && k.trouble != "":
+	case !k.situation.met && k.trouble != "":
 		c.Why = k.trouble
 	}
 	if c != k.said {
@@ -209,55 +204,55 @@ func (k *keeper) tell() {
 	}
 }
 
-// await publishes what a holder waits for.
-func (k *keeper) await(why string) {
+// publishWaiting says what a holder waits for, if that has changed.
+func (k *keeper) publishWaiting(why string) {
 	if why == k.waiting {
 		return
 	}
 	k.waiting = why
-	k.shield.sayWaiting(why)
+	k.shield.presence.SetWaiting(why)
 	switch {
-	case k.duty == adopting:
+	case k.situation.duty == adopting:
 		k.term.clear(locks.Permission{Why: why})
-	case why != "" && k.duty == leading:
+	case why != "" && k.situation.duty == leading:
 		k.shield.log().Info("leading beside the shield", "waitingFor", why)
 	}
 }
 
-// begin takes up a term that was won.
-func (k *keeper) begin(t *tenure) {
+// startTerm takes up a term that was won.
+func (k *keeper) startTerm(t *tenure) {
 	k.term, k.finished = t, t.ctx.Done()
-	k.situation.begin(time.Now())
-	k.stage = k.stage.Later(k.shield.latest()) // the term was won in that phase
+	k.situation.beginTerm(time.Now())
+	k.situation.stage = k.situation.stage.Later(k.shield.lease.Stage()) // the term was won in that phase
 	k.retryAt, k.watchAt = time.Time{}, time.Time{}
 	if k.waiting != "" { // the elector has not been told in this term
 		k.waiting = ""
-		k.shield.sayWaiting("")
+		k.shield.presence.SetWaiting("")
 	}
 	k.retries.Reset()
 	k.watch.stop() // its connection may have run to where the last leader died
 }
 
-// finish takes in that the term's context has ended.
-func (k *keeper) finish() {
+// termEnded handles the end of the term's context.
+func (k *keeper) termEnded() {
 	k.finished = nil
 	cause := context.Cause(k.term.ctx)
 	if errors.Is(cause, locks.ErrTermLost) {
 		k.leave(cause)
 		return
 	}
-	k.duty = leaving
+	k.situation.duty = leaving
 	k.retryAt = time.Time{}
 }
 
-// end ends the term with err, if that is one.
-func (k *keeper) end(err error) {
+// leaveIf ends the term with err, unless that is nil.
+func (k *keeper) leaveIf(err error) {
 	if err != nil {
 		k.leave(err)
 	}
 }
 
-// leave lays the term down, with what Adopt returns.
+// leave clears the term's state, and has Adopt return err.
 func (k *keeper) leave(err error) {
 	if k.term == nil {
 		return
@@ -265,8 +260,8 @@ func (k *keeper) leave(err error) {
 	k.term.done <- err
 	k.term, k.finished = nil, nil
 	k.failing, k.trouble = idle, ""
-	k.situation.end()
-	k.await("")
+	k.situation.endTerm()
+	k.publishWaiting("")
 }
 
 // act makes the requests of an action in a goroutine.
@@ -275,16 +270,16 @@ func (k *keeper) act(ctx context.Context, do action) {
 	if do == count || do == unseal {
 		limit *= 3 // lists of several kinds
 	}
-	if k.duty != member && do != read && do != join {
+	if k.situation.duty != member && do != read && do != join {
 		// What only the holder may do ends with the term, and with its trust.
 		ctx = k.term.ctx
-		if k.duty == leaving {
+		if k.situation.duty == leaving {
 			ctx = context.WithoutCancel(ctx)
 		}
 		limit = min(limit, k.term.term.TrustedFor())
 	}
-	if why := mending[do]; k.duty == leading && why != "" {
-		k.shield.log().Info("mending the ConfigMap: "+why, "configMap", k.shield.config.LegacyName, "phase", k.stage.Phase)
+	if why := mending[do]; k.situation.duty == leading && why != "" {
+		k.shield.log().Info("mending the ConfigMap: "+why, "configMap", k.shield.config.LegacyName, "phase", k.situation.stage.Phase)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	k.busy, k.making = true, do == putUp
@@ -299,12 +294,12 @@ func (k *keeper) act(ctx context.Context, do action) {
 // somebody's hand or a change of phase made it another than it left it.
 var mending = map[action]string{
 	putUp: "it does not exist", join: "the own presence is not among its owners", arm: "it was not armed any more",
-	seal: "it still has owners", note: "it says another phase",
+	seal: "it still has owners", notePhase: "it says another phase",
 }
 
 // job returns what performs an action on the situation as it is now.
 func (k *keeper) job(do action) func(context.Context) result {
-	base, me, stage, seen, presumed := k.record, k.me, k.stage, k.seen(), k.presumed
+	base, me, stage, seen, presumed := k.situation.record, k.situation.me, k.situation.stage, k.situation.seen(), k.situation.presumed
 	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
 	change := func(s ownerref.ShieldState) func(context.Context) result {
 		s.Stage = s.Stage.Later(stage)
@@ -316,17 +311,17 @@ func (k *keeper) job(do action) func(context.Context) result {
 	shield := base.Shield
 	switch do {
 	case join:
-		return change(k.joined(shield))
+		return change(k.situation.joined(shield))
 	case arm:
-		shield.Armed, shield.Presumed = true, k.census.presumes()
+		shield.Armed, shield.Presumed = true, k.situation.pods.presumes()
 		return change(shield)
 	case forget:
-		shield.Presumed = k.census.left(shield.Presumed)
+		shield.Presumed = k.situation.pods.left(shield.Presumed)
 		return change(shield)
 	case seal:
 		shield.Presences = nil
 		return change(shield)
-	case note:
+	case notePhase:
 		return change(shield)
 	}
 	return func(ctx context.Context) result {
@@ -338,7 +333,7 @@ func (k *keeper) job(do action) func(context.Context) result {
 		case remove:
 			r.err = k.shield.configMap.Remove(ctx, base)
 		case count:
-			r.counted, r.err = k.shield.census.Take(ctx, base.Owner, seen)
+			r.counted, r.err = k.shield.pods.Count(ctx, base.Owner, seen)
 		case unseal:
 			r.record, r.err = k.unseal(ctx, base, me, stage)
 		}
@@ -350,7 +345,7 @@ func (k *keeper) job(do action) func(context.Context) result {
 // keep one. One in mode lease does not: with its presence the shield would
 // outlive them, and nobody would lead.
 func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.Owner, stage record.Stage) (ownerref.Record, error) {
-	all, err := k.shield.holders(ctx)
+	all, err := k.shield.presence.ListShieldKeepers(ctx)
 	if err != nil {
 		return ownerref.Record{}, err
 	}
@@ -362,10 +357,10 @@ func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.O
 	return k.shield.configMap.Change(ctx, base, s)
 }
 
-// done takes in what came of an action.
-func (k *keeper) done(r result) {
+// handleResult applies what came of an action to the situation.
+func (k *keeper) handleResult(r result) {
 	if r.err != nil {
-		k.failed(r)
+		k.handleFailure(r)
 		return
 	}
 	if r.do == k.failing || k.failing == idle {
@@ -375,32 +370,32 @@ func (k *keeper) done(r result) {
 	var lost error
 	switch r.do {
 	case read:
-		lost = k.takeRead(r.record, r.asOf, r.sent, time.Now())
+		lost = k.situation.observeRead(r.record, r.asOf, r.sent, time.Now())
 	case count:
-		if r.sent.Before(k.since) {
+		if r.sent.Before(k.situation.since) {
 			break // for a term that is over
 		}
-		lost = k.counts(census{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed, note: r.counted.Note})
+		lost = k.situation.observeCount(podCount{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed, note: r.counted.Note})
 	case remove:
 		// The version of the deletion is not known: read it.
-		k.adopt(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
+		k.situation.setRecord(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
 	default:
 		k.raced = false
 		k.races.Reset()
-		if r.do == putUp && k.ours != nil {
-			k.ours[r.record.UID] = true
+		if r.do == putUp && k.situation.ours != nil {
+			k.situation.ours[r.record.UID] = true
 		}
-		lost = k.answer(r.record, time.Now())
+		lost = k.situation.observeWrite(r.record, time.Now())
 	}
-	k.end(lost)
+	k.leaveIf(lost)
 }
 
-// failed takes in that an action did not succeed: what stands now is read
+// handleFailure follows an action that did not succeed: the ConfigMap is read
 // before the next. A leader whose shield cannot be made anew stops (M8).
-func (k *keeper) failed(r result) {
+func (k *keeper) handleFailure(r result) {
 	conflict := errors.Is(r.err, locks.ErrConflict)
-	k.known = k.known && r.do == count // all else may have changed the record, or been too late
-	k.readAt = time.Time{}
+	k.situation.known = k.situation.known && r.do == count // all else may have changed the record, or been too late
+	k.situation.readAt = time.Time{}
 	if conflict {
 		// The first is a race. One after the other is something that stays, or many
 		// who write at once: they must not all come again at one time.
@@ -415,7 +410,7 @@ func (k *keeper) failed(r result) {
 		}
 		k.failing, k.trouble = r.do, r.err.Error()
 	}
-	if r.do == putUp && k.duty == leading && !conflict {
-		k.end(fmt.Errorf("%w: the ConfigMap is gone and could not be made anew: %w", ErrLegacy, r.err))
+	if r.do == putUp && k.situation.duty == leading && !conflict {
+		k.leaveIf(fmt.Errorf("%w: the ConfigMap is gone and could not be made anew: %w", ErrLegacy, r.err))
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package twin
 
 import (
 	"context"
@@ -47,9 +47,9 @@ func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 }
 
 // realTwin is a Twin of the locks that it is for.
-func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Twin {
+func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock {
 	t.Helper()
-	twin, err := NewTwin(TwinConfig{
+	twin, err := New(Config{
 		Lease: lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:  apitest.Client(t, server, corev1.SchemeGroupVersion), Kind: kind,
 	})
@@ -60,7 +60,7 @@ func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Twin 
 }
 
 func TestNewTwinListsWhatIsWrong(t *testing.T) {
-	_, err := NewTwin(TwinConfig{Mode: "x", Timing: election.Timing{LeaseDuration: time.Second}})
+	_, err := New(Config{Mode: "x", Timing: election.Timing{LeaseDuration: time.Second}})
 	for _, word := range []string{`"x" is neither`, "LeaseDuration", "namespace is empty", "name is empty", `the kind is ""`} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v does not say %q", err, word)
@@ -381,7 +381,7 @@ func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 			t.Fatalf("told of nothing new: %+v", events)
 		}
 		p.put(p.legacy, ours("b", 3))
-		time.Sleep(twinSettle / 2)
+		time.Sleep(halfWriteHold / 2)
 		if events := told(); len(events) > 0 {
 			t.Fatalf("told half a write at once: %+v", events)
 		}
@@ -390,7 +390,7 @@ func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 			t.Fatalf("told %+v, want the whole of it", events)
 		}
 		p.put(p.legacy, given(ours("b", 4)))
-		time.Sleep(twinSettle / 2)
+		time.Sleep(halfWriteHold / 2)
 		if events := told(); len(events) > 0 {
 			t.Fatalf("told half a release at once: %+v", events)
 		}
@@ -399,9 +399,9 @@ func TestAWatchKeepsHalfOfAWriteToItselfForASecond(t *testing.T) {
 			t.Fatalf("told %+v, want the release", events)
 		}
 		p.put(p.legacy, ours("c", 5))
-		time.Sleep(twinSettle)
+		time.Sleep(halfWriteHold)
 		if events := told(); len(events) != 1 || events[0].Snapshot.Record.Holder != "c" || !events[0].Snapshot.Partial {
-			t.Fatalf("told %+v, want half a write after %v", events, twinSettle)
+			t.Fatalf("told %+v, want half a write after %v", events, halfWriteHold)
 		}
 	})
 }
@@ -474,7 +474,7 @@ func TestAWatchWhoseOtherHalfIsBehindTakesNothingBack(t *testing.T) {
 		if _, err := twin.Write(t.Context(), won.Version, ours("Z", 5)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * twinSettle)
+		time.Sleep(2 * halfWriteHold)
 		for _, e := range told() {
 			if holder := e.Snapshot.Record.Holder; holder != "Z" {
 				t.Errorf("told of the holder %q", holder)
@@ -500,7 +500,7 @@ func TestAWatchGoesOnAfterAReadThatKnewOfADeletionFirst(t *testing.T) {
 		time.Sleep(time.Hour)
 		told()
 		p.put(p.governing, ours("a", 5))
-		time.Sleep(twinSettle)
+		time.Sleep(halfWriteHold)
 		if events := told(); len(events) != 1 || events[0].Snapshot.Record != ours("a", 5) {
 			t.Errorf("told %+v, want the last renewal", events)
 		}

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock
+package shield
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const PreconditionsSince = 35
 
 // settle returns M7's wait. Where the server's version cannot be known, it is
 // taken for an old one.
-func (s *Shield) settle(ctx context.Context) time.Duration {
+func (s *Lock) settle(ctx context.Context) time.Duration {
 	if s.config.Settle != 0 {
 		return max(0, s.config.Settle)
 	}

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package multilock_test
+package shield_test
 
 import (
 	"errors"
@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
 
 // watching refuses the watch on ConfigMaps.
@@ -22,21 +23,14 @@ func watching(verb, path string) bool {
 	return verb == "watch" && strings.HasSuffix(path, "/configmaps")
 }
 
-// refuses refuses what f says from now on; nil is nothing.
-func (s *stage) refuses(f func(verb, path string) bool) {
-	s.server.Mu.Lock()
-	defer s.server.Mu.Unlock()
-	s.refuse = f
-}
-
 const needsWatch = `needs verb "watch" on configmaps in namespace "ns"`
 
 func TestACandidateThatMayNotWatchTheConfigMapDoesNotLeadAndSaysSo(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.refuses(watching)
-		a := s.start("a")
-		s.waits(a, needsWatch)
-		s.refuses(nil)
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Refuses(watching)
+		a := s.Start("a")
+		s.Waits(a, needsWatch)
+		s.Refuses(nil)
 		if _, took := a.Leads(); took > 4*time.Second {
 			t.Errorf("it leads %v after the verb was granted", took)
 		}
@@ -44,43 +38,43 @@ func TestACandidateThatMayNotWatchTheConfigMapDoesNotLeadAndSaysSo(t *testing.T)
 }
 
 func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
 		a.Leads()
-		s.refuses(watching)
+		s.Refuses(watching)
 		time.Sleep(11 * time.Minute) // a watch that was permitted has ended by then
 		a.Stays()
-		s.runs("old")
-		s.server.Delete(mapPath)
-		s.holds("old")
-		if took, cause := a.Loses(); took > 2*time.Second || !errors.Is(cause, multilock.ErrLegacy) {
+		s.Runs("old")
+		s.Server.Delete(multilocktest.MapPath)
+		s.Holds("old")
+		if took, cause := a.Loses(); took > 2*time.Second || !errors.Is(cause, shield.ErrLegacy) {
 			t.Errorf("it steps down after %v: %v", took, cause)
 		}
 	})
 }
 
 func TestAConfigMapThatMayNotBeReadIsSaidBeforeTheCampaign(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.refuses(func(verb, path string) bool { return verb == "get" && path == mapPath })
-		a := s.start("a")
-		s.waits(a, `needs verb "get" on configmaps in namespace "ns"`)
-		if n := s.asked("create " + leasePath[:len(leasePath)-len("/lock")]); n != 1 {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Refuses(func(verb, path string) bool { return verb == "get" && path == multilocktest.MapPath })
+		a := s.Start("a")
+		s.Waits(a, `needs verb "get" on configmaps in namespace "ns"`)
+		if n := s.Asked("create " + multilocktest.LeasePath[:len(multilocktest.LeasePath)-len("/lock")]); n != 1 {
 			t.Errorf("it created %d Leases, want its presence alone", n)
 		}
-		s.refuses(nil)
+		s.Refuses(nil)
 		a.Leads()
 	})
 }
 
 func TestWhyALegacyPodOnADeadNodeIsWaitedForIsSaid(t *testing.T) {
 	for verb, path := range map[string]string{"get": "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", "list": "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"} {
-		scenario(t, func(s *stage) {
-			s.server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", apitest.Object{"metadata": apitest.Object{"name": "node", "uid": "u"}})
-			s.runs("old")
-			s.holds("old")
-			s.refuses(func(v, p string) bool { return v == verb && p == path })
-			a := s.start("a", func(c *multilock.ShieldConfig) { c.LegacyGrace = 30 * time.Second })
-			s.waits(a, `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "kube-node-lease"`)
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			s.Server.Put("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node", apitest.Object{"metadata": apitest.Object{"name": "node", "uid": "u"}})
+			s.Runs("old")
+			s.Holds("old")
+			s.Refuses(func(v, p string) bool { return v == verb && p == path })
+			a := s.Start("a", func(c *shield.Config) { c.LegacyGrace = 30 * time.Second })
+			s.Waits(a, `needs verb "`+verb+`" on leases.coordination.k8s.io in namespace "kube-node-lease"`)
 		})
 	}
 }
@@ -88,17 +82,17 @@ func TestWhyALegacyPodOnADeadNodeIsWaitedForIsSaid(t *testing.T) {
 // TestAPhaseThatIsGarbledIsPutBackAtOnce: at the next renewal would be late, and
 // the ConfigMap is written at none.
 func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
 		a.Leads()
 		time.Sleep(500 * time.Millisecond)
-		s.phase("dua1", 0)
-		s.phaseIs("dual")
-		s.server.Change(mapPath, func(o apitest.Object) {
+		s.Phase("dua1", 0)
+		s.PhaseIs("dual")
+		s.Server.Change(multilocktest.MapPath, func(o apitest.Object) {
 			o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/phase"] = "dua1"
 		})
 		synctest.Wait()
-		if got := s.configMap().Shield.Stage.Phase; got != "dual" {
+		if got := s.ConfigMap().Shield.Stage.Phase; got != "dual" {
 			t.Errorf("the ConfigMap's phase is %q", got)
 		}
 		a.Stays()
@@ -113,52 +107,52 @@ func TestAShieldThatIsStrippedOfAllIsMended(t *testing.T) {
 		delete(meta, "ownerReferences")
 		delete(meta, "annotations")
 	}
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
 		a.Leads()
-		uid := s.configMap().UID
-		s.server.Change(mapPath, strip)
+		uid := s.ConfigMap().UID
+		s.Server.Change(multilocktest.MapPath, strip)
 		synctest.Wait()
-		s.shielded(1)
+		s.Shielded(1)
 		a.Stays()
-		if now := s.configMap(); now.UID != uid || !now.Shield.Armed {
+		if now := s.ConfigMap(); now.UID != uid || !now.Shield.Armed {
 			t.Errorf("the ConfigMap is %+v", now)
 		}
 	})
-	scenario(t, func(s *stage) {
-		s.holds("gone")
-		s.server.Change(mapPath, strip)
-		a := s.start("a")
-		s.waits(a, "nothing says that it is a shield: remove the ConfigMap")
-		s.server.Delete(mapPath)
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Holds("gone")
+		s.Server.Change(multilocktest.MapPath, strip)
+		a := s.Start("a")
+		s.Waits(a, "nothing says that it is a shield: remove the ConfigMap")
+		s.Server.Delete(multilocktest.MapPath)
 		a.Leads()
 	})
 }
 
 func TestAConfigMapThatIsDeletedAndStaysIsWaitedFor(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.holds("gone")
-		s.server.Change(mapPath, func(o apitest.Object) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Holds("gone")
+		s.Server.Change(multilocktest.MapPath, func(o apitest.Object) {
 			meta := o["metadata"].(apitest.Object)
 			meta["deletionTimestamp"], meta["finalizers"] = metav1.Now().UTC().Format(time.RFC3339), []any{"example.com/keeps"}
 		})
-		a := s.start("a")
-		s.waits(a, "stays until its finalizers are gone: example.com/keeps")
-		s.forget()
+		a := s.Start("a")
+		s.Waits(a, "stays until its finalizers are gone: example.com/keeps")
+		s.Forget()
 		time.Sleep(time.Minute)
-		if n := s.asked(mapPath); n > 0 {
+		if n := s.Asked(multilocktest.MapPath); n > 0 {
 			t.Errorf("it asked %d times", n)
 		}
-		s.server.Delete(mapPath)
+		s.Server.Delete(multilocktest.MapPath)
 		a.Leads()
 	})
 }
 
 // TestAConflictThatStaysIsNotRunInto for ever, as fast as the API answers.
 func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
-	scenario(t, func(s *stage) {
-		log := s.server.Before // nobody asks yet
-		s.server.Before = func(verb, path string) (int, apitest.Object) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		log := s.Server.Before // nobody asks yet
+		s.Server.Before = func(verb, path string) (int, apitest.Object) {
 			if code, body := log(verb, path); code != 0 {
 				return code, body
 			}
@@ -167,9 +161,9 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 			}
 			return 0, nil
 		}
-		s.start("a")
+		s.Start("a")
 		time.Sleep(time.Minute)
-		if n := s.asked("create " + mapPath[:len(mapPath)-len("/lock")]); n < 10 || n > 60 {
+		if n := s.Asked("create " + multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")]); n < 10 || n > 60 {
 			t.Errorf("it tried %d times in a minute", n)
 		}
 	})
@@ -178,21 +172,21 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 // TestAConfigMapOfAnOldVersionIsWatched: of one that has not changed for long
 // the API server does not know the history since, and says so every time.
 func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
 		a.Leads()
 		time.Sleep(3 * time.Second)
-		s.server.Compact()
-		s.forget()
+		s.Server.Compact()
+		s.Forget()
 		time.Sleep(4 * time.Second)
-		if n := s.asked(mapPath) + s.asked("watch "+mapPath[:len(mapPath)-len("/lock")]); n > 10 {
+		if n := s.Asked(multilocktest.MapPath) + s.Asked("watch "+multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")]); n > 10 {
 			t.Errorf("it asked %d times", n)
 		}
 		a.Stays()
-		s.runs("old")
-		s.server.Delete(mapPath)
-		s.holds("old")
-		if took, cause := a.Loses(); took > 0 || !errors.Is(cause, multilock.ErrLegacy) {
+		s.Runs("old")
+		s.Server.Delete(multilocktest.MapPath)
+		s.Holds("old")
+		if took, cause := a.Loses(); took > 0 || !errors.Is(cause, shield.ErrLegacy) {
 			t.Errorf("it steps down after %v: %v", took, cause)
 		}
 	})
@@ -201,19 +195,19 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 // TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt: it leads on
 // one that hears.
 func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.T) {
-	scenario(t, func(s *stage) {
-		s.runs("old")
-		s.holds("old")
-		a := s.start("a")
-		s.waits(a, "legacy pods that may still lead: old")
-		a.way.muted.Add(1)
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Runs("old")
+		s.Holds("old")
+		a := s.Start("a")
+		s.Waits(a, "legacy pods that may still lead: old")
+		a.Way.Muted.Add(1)
 		time.Sleep(time.Minute)
-		s.server.Delete(podsPath + "old")
+		s.Server.Delete(multilocktest.PodsPath + "old")
 		a.Leads()
-		s.runs("young")
-		s.server.Delete(mapPath)
-		s.holds("young")
-		if took, cause := a.Loses(); took > time.Second || !errors.Is(cause, multilock.ErrLegacy) {
+		s.Runs("young")
+		s.Server.Delete(multilocktest.MapPath)
+		s.Holds("young")
+		if took, cause := a.Loses(); took > time.Second || !errors.Is(cause, shield.ErrLegacy) {
 			t.Errorf("it steps down after %v: %v", took, cause)
 		}
 	})
@@ -222,15 +216,15 @@ func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.
 // TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame: what it hears
 // of its renewals tells it that they are.
 func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T) {
-	scenario(t, func(s *stage) {
-		a := s.start("a")
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
 		a.Leads()
 		time.Sleep(time.Minute)
-		a.way.muted.Add(1)
-		s.runs("old")
-		s.server.Delete(mapPath)
-		s.holds("old")
-		if took, cause := a.Loses(); took > 8*time.Second || !errors.Is(cause, multilock.ErrLegacy) {
+		a.Way.Muted.Add(1)
+		s.Runs("old")
+		s.Server.Delete(multilocktest.MapPath)
+		s.Holds("old")
+		if took, cause := a.Loses(); took > 8*time.Second || !errors.Is(cause, shield.ErrLegacy) {
 			t.Errorf("it steps down after %v: %v", took, cause)
 		}
 	})

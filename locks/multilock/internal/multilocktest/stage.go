@@ -1,0 +1,353 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package multilocktest plays candidates of several kinds and legacy pods on one API
+// server, for the tests of the locks.
+package multilocktest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// The paths of what is on the API server.
+const (
+	MapPath    = "/api/v1/namespaces/ns/configmaps/lock"
+	PodsPath   = "/api/v1/namespaces/ns/pods/"
+	LeasePath  = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
+	LeasesPath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
+)
+
+// Stage is an API server with candidates and legacy pods, in a bubble of
+// virtual time.
+type Stage struct {
+	*electiontest.Stage
+	Server *apitest.Server
+	Sent   []string // verb and path of all requests
+	Refuse func(verb, path string) bool
+}
+
+// Seat is one candidate.
+type Seat struct {
+	*electiontest.Seat
+	Way *Way // nil in mode lease
+}
+
+// Way is a candidate's way to the API server. What is sent on it once it is
+// cut is never answered; a watch that runs goes on.
+type Way struct {
+	http.Handler
+	Cut   atomic.Bool
+	Muted atomic.Int64 // how often the watches that ran fell silent, for good
+}
+
+// ServeHTTP passes a request on.
+func (w *Way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if w.Cut.Load() {
+		<-r.Context().Done()
+		return
+	}
+	w.Handler.ServeHTTP(&voice{rw, w, w.Muted.Load()}, r)
+}
+
+// voice is an answer that falls silent with the watches of its time.
+type voice struct {
+	http.ResponseWriter
+	way   *Way
+	since int64
+}
+
+func (v *voice) Write(p []byte) (int, error) {
+	if v.way.Muted.Load() != v.since {
+		return len(p), nil
+	}
+	return v.ResponseWriter.Write(p)
+}
+
+func (v *voice) Flush() { v.ResponseWriter.(http.Flusher).Flush() }
+
+// Scenario plays f in a bubble of virtual time.
+func Scenario(t *testing.T, f func(s *Stage)) {
+	t.Helper()
+	electiontest.Scenario(t, func(on *electiontest.Stage) {
+		s := &Stage{Stage: on, Server: apitest.NewServer()}
+		s.Server.Before = func(verb, path string) (int, apitest.Object) {
+			s.Sent = append(s.Sent, verb+" "+path)
+			if s.Refuse != nil && s.Refuse(verb, path) {
+				return apitest.Forbidden(verb, path)
+			}
+			return 0, nil
+		}
+		f(s)
+	})
+}
+
+// RefuseTo refuses requests with that verb and path; none for an empty verb.
+func (s *Stage) RefuseTo(verb, path string) {
+	s.Refuses(func(v, p string) bool { return v == verb && p == path })
+}
+
+// Refuses refuses what f says from now on; nil is nothing.
+func (s *Stage) Refuses(f func(verb, path string) bool) {
+	s.Server.Mu.Lock()
+	defer s.Server.Mu.Unlock()
+	s.Refuse = f
+}
+
+// Runs adds a pod.
+func (s *Stage) Runs(name string) {
+	s.Server.Put(PodsPath+name, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name), Labels: map[string]string{"app": "op"}},
+		Spec:       corev1.PodSpec{NodeName: "node"},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	})
+}
+
+// Holds makes the ConfigMap the lock of a legacy pod.
+func (s *Stage) Holds(pod string) {
+	s.Server.Put(MapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "lock", Namespace: "ns", UID: types.UID("map-of-" + pod),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod, UID: types.UID("uid-" + pod)}},
+	}})
+}
+
+// Start lets a candidate in a new pod of that name campaign until all is quiet.
+func (s *Stage) Start(name string, change ...func(*shield.Config)) *Seat {
+	s.T.Helper()
+	s.Runs(name)
+	to := &Way{Handler: s.Server}
+	lock, candidate := s.Shield(name, to, change...)
+	return s.Elect(lock, candidate, to)
+}
+
+// Shield is the lock of a candidate in that pod.
+func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Config)) (*shield.Lock, locks.Candidate) {
+	s.T.Helper()
+	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
+	config := shield.Config{
+		Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
+		Apps:      apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
+		Candidate: candidate,
+		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+		Selector:  "app=op",
+		Settle:    -1,
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	lock, err := shield.New(config)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return lock, candidate
+}
+
+// StartPlain lets a candidate in mode lease campaign until all is quiet.
+func (s *Stage) StartPlain(name string, change ...func(*leaseonly.Config)) *Seat {
+	s.T.Helper()
+	return s.Elect(s.Plain(name, change...), locks.Candidate{Identity: name}, nil)
+}
+
+// Plain is the lock of a candidate in mode lease.
+func (s *Stage) Plain(name string, change ...func(*leaseonly.Config)) *leaseonly.Lock {
+	s.T.Helper()
+	config := leaseonly.Config{
+		Lease:     lease.Config{Client: apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:      apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion),
+		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
+		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	lock, err := leaseonly.New(config)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return lock
+}
+
+// Elect lets a candidate with that lock campaign until all is quiet.
+func (s *Stage) Elect(lock locks.Lock, candidate locks.Candidate, to *Way) *Seat {
+	s.T.Helper()
+	c := &Seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, HeadStart: AtOnce}), to}
+	c.Start()
+	return c
+}
+
+// Waits says that c does not lead for a while, and why.
+func (s *Stage) Waits(c *Seat, why string) {
+	s.T.Helper()
+	time.Sleep(time.Minute)
+	c.Idles()
+	if got := c.Status().Waiting; !strings.Contains(got, why) {
+		s.T.Errorf("%s waits for %q, want %q", c.Status().Identity, got, why)
+	}
+}
+
+// ConfigMap is what stands in the legacy lock's place.
+func (s *Stage) ConfigMap() ownerref.Record {
+	s.T.Helper()
+	m, err := ownerref.New(ownerref.Config{Core: apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	r, err := m.Read(s.T.Context())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return r
+}
+
+// Shielded says that a shield stands, of so many presences.
+func (s *Stage) Shielded(presences int) {
+	s.T.Helper()
+	r := s.ConfigMap()
+	if r.Kind != ownerref.Shield || !r.Shield.Armed || len(r.Shield.Presences) != presences {
+		s.T.Errorf("there stands %+v, want an armed shield of %d presences", r, presences)
+	}
+}
+
+// Phase writes a phase to the Lease, as a migration tool does.
+func (s *Stage) Phase(phase string, step int) {
+	s.Server.Change(LeasePath, func(o apitest.Object) {
+		a := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+		a["zonelect.dev/phase"], a["zonelect.dev/phase-step"] = phase, strconv.Itoa(step)
+	})
+	synctest.Wait()
+}
+
+// Holder is who holds the Lease.
+func (s *Stage) Holder() string {
+	s.Server.Mu.Lock()
+	defer s.Server.Mu.Unlock()
+	holder, _ := s.Server.Objects[LeasePath]["spec"].(apitest.Object)["holderIdentity"].(string)
+	return holder
+}
+
+// PhaseIs says that the Lease carries that phase.
+func (s *Stage) PhaseIs(want string) {
+	s.T.Helper()
+	s.Server.Mu.Lock()
+	defer s.Server.Mu.Unlock()
+	a, _ := s.Server.Objects[LeasePath]["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+	if a["zonelect.dev/phase"] != want {
+		s.T.Errorf("the phase on the Lease is %v, want %s", a["zonelect.dev/phase"], want)
+	}
+}
+
+// Asked counts the requests since the last call whose verb and path have that
+// in them.
+func (s *Stage) Asked(what string) int {
+	s.Server.Mu.Lock()
+	defer s.Server.Mu.Unlock()
+	n := 0
+	for _, request := range s.Sent {
+		if strings.Contains(request, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// Forget forgets what was asked so far.
+func (s *Stage) Forget() {
+	s.Server.Mu.Lock()
+	defer s.Server.Mu.Unlock()
+	s.Sent = nil
+}
+
+// AtOnce is a head start that leaves out the spread of candidates that do not
+// know each other.
+func AtOnce(election.Takeover) time.Duration { return 0 }
+
+// Presences are those at the lock.
+func (s *Stage) Presences() []presence.Object {
+	s.T.Helper()
+	synctest.Wait()
+	all, err := presence.List(s.T.Context(), apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), "ns", "lock")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return all
+}
+
+// Presence is that of a pod, which must have one.
+func (s *Stage) Presence(pod string) presence.Object {
+	s.T.Helper()
+	all := s.Presences()
+	i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Pod.Name == pod })
+	if i < 0 {
+		s.T.Fatalf("pod %s has no presence among %+v", pod, all)
+	}
+	return all[i]
+}
+
+// PeersOf lets a lock attend, and returns who it knows.
+func (s *Stage) PeersOf(lock *leaseonly.Lock) func() []string {
+	ctx, cancel := context.WithCancel(s.T.Context())
+	var attending sync.WaitGroup
+	s.T.Cleanup(func() { cancel(); attending.Wait() })
+	attending.Go(func() { _ = lock.Attend(ctx, func(locks.Permission) {}) })
+	var names []string
+	attending.Go(func() {
+		lock.Peers(ctx, func(peers []locks.Peer) {
+			names = nil
+			for _, p := range peers {
+				names = append(names, strings.TrimSuffix(p.Identity+" "+p.Unhealthy, " "))
+			}
+		})
+	})
+	return func() []string { synctest.Wait(); return names }
+}
+
+// Collects deletes the presences of pods that are gone, as the collector does.
+func (s *Stage) Collects() {
+	ctx, cancel := context.WithCancel(s.T.Context())
+	var collecting sync.WaitGroup
+	s.T.Cleanup(func() { cancel(); collecting.Wait() })
+	collecting.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(time.Second)
+			s.Server.Mu.Lock()
+			var gone []string
+			for path, o := range s.Server.Objects {
+				refs, _ := o["metadata"].(apitest.Object)["ownerReferences"].([]any)
+				for _, ref := range refs {
+					if s.Server.Objects[PodsPath+ref.(apitest.Object)["name"].(string)] == nil {
+						gone = append(gone, path)
+					}
+				}
+			}
+			s.Server.Mu.Unlock()
+			for _, path := range gone {
+				s.Server.Delete(path)
+			}
+		}
+	})
+}

@@ -1,0 +1,148 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package participant
+
+import (
+	"context"
+	"sync"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// PhasedLease is a Lease that carries the phase of a migration. It remembers the
+// latest change of it that was seen, and notes it on a Lease that is made anew.
+type PhasedLease struct {
+	lease  *lease.Lock
+	legacy record.Legacy // what to note about the legacy lock; zero for nothing
+
+	StageChanged      chan struct{}
+	ConnectionDoubted chan struct{} // the connections at hand may be dead
+
+	mu    sync.Mutex
+	stage record.Stage
+	noted record.Legacy // the legacy lock that the Lease named last
+}
+
+// NewPhasedLease returns the Lease that c describes, or an error that lists what is
+// wrong with c. A Lease that it writes names the legacy lock.
+func NewPhasedLease(c lease.Config, legacy record.Legacy) (*PhasedLease, error) {
+	p := &PhasedLease{legacy: legacy, StageChanged: make(chan struct{}, 1), ConnectionDoubted: make(chan struct{}, 1)}
+	c.Annotate = p.annotate
+	var err error
+	p.lease, err = lease.New(c)
+	return p, err
+}
+
+// Describe says what Lease this is. It does no I/O.
+func (p *PhasedLease) Describe() locks.Description { return p.lease.Describe() }
+
+// CloseConnections closes every connection, as [lease.Lock.CloseConnections]
+// does.
+func (p *PhasedLease) CloseConnections() { p.lease.CloseConnections() }
+
+// Read reads the Lease.
+func (p *PhasedLease) Read(ctx context.Context) (locks.Snapshot, error) {
+	p.noteDoubt(ctx)
+	now, err := p.lease.Read(ctx)
+	return p.observe(now), err
+}
+
+// Write writes the Lease, and nothing else.
+func (p *PhasedLease) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	p.noteDoubt(ctx)
+	now, err := p.lease.Write(ctx, base, r)
+	return p.observe(now), err
+}
+
+// Amend is [lease.Lock.Amend].
+func (p *PhasedLease) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
+	now, err := p.lease.Amend(ctx, before, r)
+	return p.observe(now), err
+}
+
+// Watch watches the Lease. The elector watches anew when the watch before is
+// silent though renewals get through: others on the same way may be, too.
+func (p *PhasedLease) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	Signal(p.ConnectionDoubted)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen, ended := make(chan locks.Event), make(chan error, 1)
+	go func() { ended <- p.lease.Watch(ctx, from, seen) }()
+	for {
+		select {
+		case e := <-seen:
+			if !e.Bookmark {
+				e.Snapshot = p.observe(e.Snapshot)
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+// annotate notes the phase on a Lease that is to be written: dual where no
+// other was ever set and a legacy lock is held too.
+func (p *PhasedLease) annotate(annotations map[string]string) map[string]string {
+	stage := record.ReadStage(annotations).Later(p.Stage())
+	if stage.Phase == "" && p.legacy != (record.Legacy{}) {
+		stage = record.Stage{Phase: record.PhaseDual, Step: 1}
+	}
+	annotations = record.WriteStage(annotations, stage)
+	if p.legacy != (record.Legacy{}) {
+		annotations[record.AnnotationLegacy] = p.legacy.String()
+	}
+	return annotations
+}
+
+// observe takes in the phase, and the legacy lock, that a Lease says. One that says
+// an earlier phase than is known, or none, is partial, so that its holder notes
+// the phase at once.
+func (p *PhasedLease) observe(now locks.Snapshot) locks.Snapshot {
+	if legacy := record.LegacyOf(now.Version); legacy != (record.Legacy{}) {
+		p.mu.Lock()
+		p.noted = legacy
+		p.mu.Unlock()
+	}
+	stage := record.StageOf(now.Version)
+	p.ObserveStage(stage)
+	now.Partial = now.Version.Exists() && stage != p.Stage()
+	return now
+}
+
+// ObserveStage takes in a phase, and signals StageChanged if it is a later one.
+func (p *PhasedLease) ObserveStage(stage record.Stage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if later := p.stage.Later(stage); later != p.stage {
+		p.stage = later
+		Signal(p.StageChanged)
+	}
+}
+
+// Stage returns the latest phase that was seen.
+func (p *PhasedLease) Stage() record.Stage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stage
+}
+
+// LegacyLock returns the legacy lock that the Lease named last, if it ever did.
+func (p *PhasedLease) LegacyLock() record.Legacy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.noted
+}
+
+// noteDoubt signals ConnectionDoubted if the elector doubts its connections.
+func (p *PhasedLease) noteDoubt(ctx context.Context) {
+	if _, doubts := locks.WantsLiveConnection(ctx); doubts {
+		Signal(p.ConnectionDoubted)
+	}
+}

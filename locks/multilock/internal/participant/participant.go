@@ -1,0 +1,98 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package participant holds what all locks of a migration share: a Lease that
+// carries the phase, the presence object of the candidate, and the rules that say
+// who may campaign in which phase.
+package participant
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Mode says how a candidate takes part in a migration.
+type Mode string
+
+// The modes of a candidate. See package multilock.
+const (
+	Auto  Mode = "auto"
+	Dual  Mode = "dual"
+	Alone Mode = "lease"
+)
+
+// CheckMode returns an error unless m is a mode that holds a legacy lock too.
+func CheckMode(m Mode) error {
+	if m != Auto && m != Dual {
+		return fmt.Errorf("the mode %q is neither %s nor %s", m, Auto, Dual)
+	}
+	return nil
+}
+
+// ErrPodGone says that this candidate's pod no longer exists, so that nothing
+// accounts for what this process does.
+var ErrPodGone = errors.New("the own pod is gone")
+
+// ErrPhase says that the phase on record keeps this kind of candidate out.
+var ErrPhase = errors.New("not in this phase")
+
+// Config describes a candidate, as its presence object shows it.
+type Config struct {
+	Lease     lease.Config
+	Core      rest.Interface
+	Mode      Mode
+	Candidate locks.Candidate
+	Pod       ownerref.Owner
+	Version   string
+	Timing    election.Timing
+	// Shielded says that the shield of a leader-for-life lock depends on the
+	// presence.
+	Shielded bool
+}
+
+// PermissionIn says whether a candidate that takes part in the migration may
+// campaign. In mode Dual it does not campaign in the phases beyond.
+func PermissionIn(stage record.Stage, mode Mode, beyond ...record.Phase) locks.Permission {
+	switch {
+	case stage.Phase == record.PhaseLegacy:
+		return locks.Permission{Why: "the phase on record is legacy: this program's legacy versions lead, until the phase is dual"}
+	case mode == Dual && slices.Contains(beyond, stage.Phase):
+		return locks.Permission{Why: fmt.Sprintf("the phase on record is %s, and this candidate's mode is dual: run it in mode auto", stage.Phase)}
+	}
+	return locks.Permission{Granted: true}
+}
+
+// CheckHolder returns an error if r names a holder other than the one at that
+// version of the Lease and p is not granted. The answer to the first read may
+// arrive before a guardian can withdraw its permission.
+func CheckHolder(p locks.Permission, lease locks.Version, r locks.Record) error {
+	if p.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrPhase, p.Why)
+}
+
+// Delays returns delays that grow from first to most, without end.
+func Delays(first, most time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
+}
+
+// Signal wakes the goroutine that receives from a channel of capacity one.
+func Signal(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}

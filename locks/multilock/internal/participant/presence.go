@@ -1,0 +1,386 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package participant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// PresenceKeeper keeps this candidate's presence object, and knows the presences of
+// all candidates. Its exported methods are safe for concurrent use.
+type PresenceKeeper struct {
+	Present chan ownerref.Owner // gets the presence each time it has been ensured
+	PodGone chan error          // gets ErrPodGone
+	Listed  chan struct{}       // the presences of all have been listed for the first time
+
+	config       Config
+	failed       chan struct{}               // signalled when the presence cannot be kept
+	again        chan struct{}               // the presence needs attention
+	reworded     chan struct{}               // the same, but that can wait
+	peersChanged chan struct{}               // the peers have changed
+	made         time.Time                   // when the presence was made last
+	remakes      *backoff.ExponentialBackOff // after one that did not stand
+
+	mu            sync.Mutex
+	waiting       string
+	health        advertisedHealth
+	well          *time.Timer // until the presence may say that all is well again
+	err           error
+	own           presence.Object // as it was made sure of last
+	missing       bool            // it was seen to be gone
+	peers         []locks.Peer
+	peersKnown    bool             // peers are told
+	shieldKeepers []ownerref.Owner // the presences of those among them that keep a shield
+}
+
+// NewPresenceKeeper returns the keeper of the candidate that c describes. It
+// signals on failed when it cannot keep the presence, and says why by Problem.
+func NewPresenceKeeper(c Config, failed chan struct{}) *PresenceKeeper {
+	most := notPermitted
+	if c.Shielded {
+		most = 5 * c.Timing.RenewInterval
+	}
+	return &PresenceKeeper{
+		Present: make(chan ownerref.Owner), PodGone: make(chan error, 1), Listed: make(chan struct{}, 1),
+		config: c, failed: failed,
+		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
+		remakes: Delays(c.Timing.RenewInterval/10, most),
+		health:  advertisedHealth{first: c.Timing.LeaseDuration, most: 5 * steady},
+	}
+}
+
+// SetUnhealthy has the presence object say why this candidate should not lead;
+// empty means that all is well. The first time the object says either at once.
+// Where that keeps changing it says that all is well once it has been so for a
+// LeaseDuration, and for twice as long after each relapse within a minute, up to
+// five minutes. Other words for the same are written once a minute at most. It
+// does no I/O.
+func (a *PresenceKeeper) SetUnhealthy(why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	switch a.health.set(why, now) {
+	case writeNow:
+		Signal(a.again)
+	case writeLater:
+		Signal(a.reworded)
+	case writeWhenDue:
+		if a.well != nil {
+			a.well.Stop()
+		}
+		a.well = time.AfterFunc(a.health.due.Sub(now), func() { Signal(a.again) })
+	case writeNever:
+	}
+}
+
+// Peers tells which candidates have a presence object at the lock, in the form of
+// [election.Config]. While nothing changes it costs nothing: Attend, without which
+// it knows nobody, has one watch for it. Nobody is known, either, where Leases may
+// not be listed and watched.
+func (a *PresenceKeeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
+	for {
+		a.mu.Lock()
+		peers, known := a.peers, a.peersKnown
+		a.mu.Unlock()
+		if known {
+			tell(peers)
+		}
+		select {
+		case <-a.peersChanged:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// SetWaiting has the presence object say what this candidate waits for.
+func (a *PresenceKeeper) SetWaiting(waiting string) {
+	a.mu.Lock()
+	a.waiting = waiting
+	a.mu.Unlock()
+	Signal(a.again)
+}
+
+// Problem is why there is no presence yet; nil if there is one.
+func (a *PresenceKeeper) Problem() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// hasPod reports whether there is a pod that a presence can belong to.
+func (a *PresenceKeeper) hasPod() bool { return a.config.Pod.Name != "" && a.config.Pod.UID != "" }
+
+// pod is the own pod; zero if no presence can belong to it.
+func (a *PresenceKeeper) pod() presence.Pod {
+	if !a.hasPod() {
+		return presence.Pod{}
+	}
+	return presence.Pod{Name: a.config.Pod.Name, UID: a.config.Pod.UID}
+}
+
+// Keep keeps the presence, and the peers up to date, until ctx ends or
+// the own pod is gone.
+func (a *PresenceKeeper) Keep(ctx context.Context) {
+	var following sync.WaitGroup
+	defer following.Wait()
+	if !a.hasPod() {
+		a.config.Lease.Logger.Info("the own pod is not known by name and UID, or is in another namespace than the Lease, so that neither people nor the other candidates know of this one: set POD_NAME and POD_UID by the downward API")
+	}
+	delays := a.delays()
+	for first := true; ; first = false {
+		later := time.Duration(-1)
+		if a.hasPod() {
+			var err error
+			if later, err = a.ensure(ctx, delays); err != nil {
+				select {
+				case a.PodGone <- err:
+				case <-ctx.Done():
+				}
+				return
+			}
+		}
+		if first { // the first list finds the own presence, then
+			following.Go(func() { a.followPeers(ctx) })
+		}
+		if !a.waitForWork(ctx, later) {
+			return
+		}
+	}
+}
+
+// waitForWork waits until the presence needs attention: at most for so long,
+// unless that is negative. It reports whether ctx still goes on.
+func (a *PresenceKeeper) waitForWork(ctx context.Context, most time.Duration) bool {
+	var late <-chan time.Time
+	if most >= 0 {
+		ready, stop := sleep.After(most)
+		defer stop()
+		late = ready
+	}
+	for {
+		select {
+		case <-a.again:
+			return true
+		case <-late:
+			return true
+		case <-a.reworded:
+			if late == nil {
+				late = time.After(steady)
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (a *PresenceKeeper) delays() *backoff.ExponentialBackOff {
+	interval := a.config.Timing.RenewInterval
+	return Delays(interval/10, 5*interval)
+}
+
+// steady is for how long a presence must have stood for its deletion to be the
+// work of a hand, and not of a garbage collector that finds no pod, or of some
+// other program that deletes it again and again.
+const steady = time.Minute
+
+// ensure creates or updates the presence. It returns after how long to do that
+// again without a signal, negative for never, or ErrPodGone.
+func (a *PresenceKeeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
+	a.mu.Lock()
+	wanted, missing, before := a.presence(), a.missing, a.own.UID
+	a.missing = false
+	a.mu.Unlock()
+	if missing {
+		err := a.checkPod(ctx)
+		if errors.Is(err, ErrPodGone) {
+			return 0, err
+		}
+		if time.Since(a.made) > steady {
+			a.remakes.Reset()
+		}
+		if atOnce := err == nil && a.config.Shielded; !atOnce && sleep.For(ctx, a.remakes.NextBackOff()) != nil {
+			return 0, nil
+		}
+		a.config.Lease.Logger.Info("the own presence object was deleted: making it anew")
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*a.config.Timing.AttemptTimeout)
+	o, err := presence.Ensure(limited, a.config.Lease.Client, a.config.Lease.Namespace, wanted)
+	cancel()
+	if a.setProblem(err); err != nil {
+		return a.retryAfter(err, delays), nil
+	}
+	if o.UID != before {
+		a.made = time.Now()
+	}
+	delays.Reset()
+	a.mu.Lock()
+	a.own = o
+	a.mu.Unlock()
+	select {
+	case a.Present <- ownerOf(o):
+	case <-ctx.Done():
+	}
+	return -1, nil
+}
+
+// presence is what the presence object is to say. The caller holds mu.
+func (a *PresenceKeeper) presence() presence.Object {
+	w := a.config
+	return presence.Object{
+		Lock: w.Lease.Name, Pod: a.pod(),
+		Identity: w.Candidate.Identity, Zone: w.Candidate.Zone, Node: w.Candidate.Node,
+		Version: w.Version, Mode: string(w.Mode), Waiting: a.waiting, Unhealthy: a.health.text(time.Now()),
+	}
+}
+
+// notPermitted is how long after a refusal the next try comes where nothing
+// depends on it.
+const notPermitted = 10 * time.Minute
+
+// retryAfter is how long after an error to try again. The shield depends on the
+// presence.
+func (a *PresenceKeeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.Duration {
+	if errors.Is(err, locks.ErrForbidden) && !a.config.Shielded {
+		return notPermitted
+	}
+	return delays.NextBackOff()
+}
+
+// setProblem records why there is no presence, or that there is one.
+func (a *PresenceKeeper) setProblem(err error) {
+	a.mu.Lock()
+	before := a.err
+	a.err = err
+	a.mu.Unlock()
+	if err != nil && (before == nil || err.Error() != before.Error()) {
+		a.config.Lease.Logger.Error(err, "cannot keep the own presence object: people and the other candidates do not know of this one")
+		Signal(a.failed)
+	}
+}
+
+// checkPod returns ErrPodGone if the own pod does not exist any more.
+func (a *PresenceKeeper) checkPod(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.config.Timing.AttemptTimeout)
+	defer cancel()
+	object := rawapi.New[corev1.Pod](a.config.Core, apierror.Object{
+		Resource: apierror.Pods, Namespace: a.config.Lease.Namespace, Name: a.config.Pod.Name,
+	})
+	pod, err := object.Get(ctx)
+	switch {
+	case object.Name().Absent(err):
+		return fmt.Errorf("%w: %s", ErrPodGone, a.config.Pod)
+	case err != nil:
+		return fmt.Errorf("look whether the own pod still exists: %w", err)
+	case pod.UID != a.config.Pod.UID:
+		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, a.config.Pod)
+	}
+	return nil
+}
+
+// followPeers keeps the peers up to date.
+func (a *PresenceKeeper) followPeers(ctx context.Context) {
+	begin := func() *presence.Roster {
+		return presence.NewRoster(a.config.Lease.Client, a.config.Lease.Namespace, a.config.Lease.Name, a.pod())
+	}
+	roster, delays := begin(), a.delays()
+	for refused := false; ctx.Err() == nil; {
+		a.mu.Lock()
+		own := a.own.Number
+		a.mu.Unlock()
+		began := time.Now()
+		err := roster.Follow(ctx, own, a.setPresences)
+		if time.Since(began) > steady {
+			refused = false
+			delays.Reset()
+		}
+		if err == nil && time.Since(began) > steady || ctx.Err() != nil {
+			continue
+		}
+		forbidden := errors.Is(err, locks.ErrForbidden)
+		if forbidden {
+			roster = begin()
+			a.setPresences(nil, 0) // what was known grows old
+		}
+		if forbidden && !refused {
+			refused = true
+			a.config.Lease.Logger.Info("which other candidates there are is not known", "cause", err.Error())
+		}
+		if sleep.For(ctx, a.retryAfter(err, delays)) == nil && forbidden {
+			Signal(a.again) // nobody sees whether the own presence stands
+		}
+	}
+}
+
+// setPresences takes the list of all presences at the lock.
+func (a *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
+	a.mu.Lock()
+	if own := a.own; own.UID != "" && own.Number <= asOf {
+		i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Name == own.Name })
+		if a.missing = i < 0; i < 0 || all[i].UID != own.UID {
+			Signal(a.again)
+		}
+	}
+	a.shieldKeepers = shieldKeepers(all)
+	a.mu.Unlock()
+	a.setPeers(presence.Peers(all))
+}
+
+// ShieldKeepers returns the presences of all candidates that keep a shield, as far as
+// is known, and whether anything is known of others yet.
+func (a *PresenceKeeper) ShieldKeepers() ([]ownerref.Owner, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shieldKeepers, a.peersKnown
+}
+
+// setPeers has Peers report these candidates, if they have changed.
+func (a *PresenceKeeper) setPeers(peers []locks.Peer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.peersKnown {
+		Signal(a.Listed)
+	}
+	if !a.peersKnown || !slices.Equal(peers, a.peers) {
+		a.peers, a.peersKnown = peers, true
+		Signal(a.peersChanged)
+	}
+}
+
+// ListShieldKeepers lists the presences of all candidates that keep a shield.
+func (a *PresenceKeeper) ListShieldKeepers(ctx context.Context) ([]ownerref.Owner, error) {
+	all, err := presence.List(ctx, a.config.Lease.Client, a.config.Lease.Namespace, a.config.Lease.Name)
+	return shieldKeepers(all), err
+}
+
+// shieldKeepers returns the presences, among all, of the candidates that keep a shield.
+// One in mode lease does not (M10).
+func shieldKeepers(all []presence.Object) []ownerref.Owner {
+	var owners []ownerref.Owner
+	for _, o := range all {
+		if CheckMode(Mode(o.Mode)) == nil {
+			owners = append(owners, ownerOf(o))
+		}
+	}
+	return owners
+}
+
+func ownerOf(o presence.Object) ownerref.Owner {
+	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}
+}

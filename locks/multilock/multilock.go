@@ -1,0 +1,82 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/multilock/twin"
+)
+
+// Mode says how a candidate takes part in a migration.
+type Mode = participant.Mode
+
+// The modes of a candidate.
+const (
+	// Auto follows the phase on record: the candidate holds both locks until the
+	// phase says that the Lease alone counts.
+	Auto = participant.Auto
+	// Dual always holds both, and does not campaign beyond that phase.
+	Dual = participant.Dual
+	// Alone is the mode on the presence object of a [LeaseOnly], which takes no part
+	// in a migration.
+	Alone = participant.Alone
+)
+
+// Shield is the lock of a program that replaces a leader-for-life ConfigMap, and
+// ShieldConfig says what it is made of.
+type (
+	Shield       = shield.Lock
+	ShieldConfig = shield.Config
+)
+
+// NewShield returns the lock that c describes, or an error that lists what is
+// wrong with c. It does no I/O.
+func NewShield(c ShieldConfig) (*Shield, error) { return shield.New(c) }
+
+// Twin is the lock of a program that replaces client-go's record on an annotation,
+// and TwinConfig says what it is made of.
+type (
+	Twin       = twin.Lock
+	TwinConfig = twin.Config
+)
+
+// NewTwin returns the lock that c describes, or an error that lists what is wrong
+// with c. It does no I/O.
+func NewTwin(c TwinConfig) (*Twin, error) { return twin.New(c) }
+
+// LeaseOnly is the lock of a program that takes no part in a migration, and
+// LeaseOnlyConfig says what it is made of.
+type (
+	LeaseOnly       = leaseonly.Lock
+	LeaseOnlyConfig = leaseonly.Config
+)
+
+// NewLeaseOnly returns the lock that c describes, or an error that lists what is
+// wrong with c. It does no I/O.
+func NewLeaseOnly(c LeaseOnlyConfig) (*LeaseOnly, error) { return leaseonly.New(c) }
+
+// What a shield waits for where the garbage collector is an old one; see
+// ShieldConfig.Settle.
+const (
+	SettleDefault      = shield.SettleDefault
+	PreconditionsSince = shield.PreconditionsSince
+)
+
+// UnknownHolder is how the holder begins where the two locks of a [Twin] have
+// different holders. client-go's MultiLock says the same.
+const UnknownHolder = twin.UnknownHolder
+
+// The errors that end a term, or refuse one.
+var (
+	// ErrLegacy says that a [Shield] has lost the legacy lock: a legacy pod has taken
+	// it, or it is not what this candidate put there.
+	ErrLegacy = shield.ErrLegacy
+	// ErrPodGone says that this candidate's pod no longer exists, so that nothing
+	// accounts for what this process does.
+	ErrPodGone = participant.ErrPodGone
+	// ErrPhase says that the phase on record keeps this kind of candidate out.
+	ErrPhase = participant.ErrPhase
+)

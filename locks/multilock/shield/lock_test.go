@@ -1,0 +1,434 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shield_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
+	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+func TestWithoutLegacyPodsACandidateLeadsAtOnceUnderAnArmedShield(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		if _, took := a.Leads(); took != 0 {
+			t.Errorf("a leads after %v", took)
+		}
+		s.Start("b")
+		s.Start("c")
+		s.Shielded(3)
+		s.PhaseIs("dual")
+	})
+}
+
+func TestAFailoverAmongCandidatesWritesTheLeaseAlone(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		b := s.Start("b")
+		s.Forget()
+		a.Stop()
+		if _, took := b.Leads(); took != 0 {
+			t.Errorf("b leads %v after the release", took)
+		}
+		for _, verb := range []string{"create", "update", "delete"} {
+			if n := s.Asked(verb + " " + multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")]); n != 0 {
+				t.Errorf("%d times %s of the ConfigMap", n, verb)
+			}
+		}
+	})
+}
+
+func TestAnIdleCandidateOfAMigrationAsksForNothing(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Start("a").Leads()
+		s.Start("b")
+		time.Sleep(time.Second)
+		s.Forget()
+		time.Sleep(4 * time.Minute)
+		if writes, all := s.Asked("update "+multilocktest.LeasePath), s.Asked(""); writes < 119 || all-writes > 8 {
+			t.Errorf("%d renewals and %d other requests in four minutes: %v", writes, all-writes, s.Sent)
+		}
+	})
+}
+
+func TestACandidateWaitsForTheLegacyLeaderAndLeadsWhenItsPodIsGone(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Runs("old")
+		s.Holds("old")
+		a := s.Start("a")
+		s.Waits(a, "old")
+		if r := s.ConfigMap(); r.Kind != ownerref.Legacy {
+			t.Errorf("there stands %+v", r)
+		}
+		s.Server.Delete(multilocktest.PodsPath + "old")
+		if _, took := a.Leads(); took > time.Second {
+			t.Errorf("a leads %v after the legacy pod was gone", took)
+		}
+		s.Shielded(1)
+	})
+}
+
+func TestACandidateWaitsForLegacyPodsThatDoNotLeadYet(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Runs("old")
+		a := s.Start("a")
+		s.Waits(a, "old")
+		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
+			t.Errorf("there stands %+v: a legacy pod could lead, and nothing may keep it from that", r)
+		}
+		s.Server.Delete(multilocktest.PodsPath + "old")
+		a.Leads()
+	})
+}
+
+func TestALeaderMakesAShieldAnewThatSomebodyDeleted(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.Start("b")
+		s.Server.Delete(multilocktest.MapPath)
+		synctest.Wait()
+		a.Stays()
+		s.Shielded(2)
+	})
+}
+
+func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.RefuseTo("create", multilocktest.MapPath[:len(multilocktest.MapPath)-len("/lock")])
+		s.Server.Delete(multilocktest.MapPath)
+		if took, cause := a.Loses(); took != 0 || !errors.Is(cause, shield.ErrLegacy) {
+			t.Errorf("the term ended after %v: %v", took, cause)
+		}
+	})
+}
+
+// slow serves what creates ConfigMaps a second later, if anybody waits for it.
+type slow struct{ http.Handler }
+
+func (l slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		select {
+		case <-time.After(time.Second):
+		case <-r.Context().Done():
+			return
+		}
+	}
+	l.Handler.ServeHTTP(w, r)
+}
+
+// TestM3WhatAHolderSendsEndsWithItsTerm: another may hold the Lease when it lands.
+func TestM3WhatAHolderSendsEndsWithItsTerm(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a", func(c *shield.Config) {
+			c.Core = apitest.Wire(s.T, slow{s.Server}, corev1.SchemeGroupVersion)
+		})
+		term, _ := a.Leads()
+		a.Way.Cut.Store(true)
+		time.Sleep(term.TrustedFor() - time.Second/2)
+		s.Server.Delete(multilocktest.MapPath)
+		a.Loses()
+		time.Sleep(5 * time.Second)
+		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
+			t.Errorf("after the term there stands %+v", r)
+		}
+	})
+}
+
+func TestATermEndsAtOnceWhenALegacyPodTakesTheLock(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.Runs("old")
+		s.Server.Delete(multilocktest.MapPath)
+		s.Holds("old")
+		took, cause := a.Loses()
+		if took != 0 || !errors.Is(cause, shield.ErrLegacy) || !strings.Contains(cause.Error(), "old") {
+			t.Errorf("the term ended after %v: %v", took, cause)
+		}
+		s.Waits(a, "old")
+		s.Server.Delete(multilocktest.PodsPath + "old")
+		a.Leads()
+	})
+}
+
+func TestALeaderPutsItsPresenceBack(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.Server.Change(multilocktest.MapPath, func(o apitest.Object) {
+			o["metadata"].(apitest.Object)["ownerReferences"] = []any{}
+		})
+		synctest.Wait()
+		a.Stays()
+		s.Shielded(1)
+	})
+}
+
+func TestASealOutlivesTheLease(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.Phase("sealed", 2)
+		a.Stays()
+		if r := s.ConfigMap(); r.Kind != ownerref.Sealed {
+			t.Fatalf("there stands %+v", r)
+		}
+		s.Server.Delete(multilocktest.LeasePath)
+		synctest.Wait()
+		a.Stays()
+		s.PhaseIs("sealed")
+		a.Stop()
+		_ = a.Wait()
+		s.Server.Delete(multilocktest.LeasePath)
+		b := s.Start("b")
+		b.Leads()
+		s.PhaseIs("sealed")
+	})
+}
+
+func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.Phase("sealed", 2)
+		s.Start("b")
+		s.StartPlain("plain")
+		if n := len(s.Presences()); n != 3 {
+			t.Fatalf("there are %d presences", n)
+		}
+		s.Phase("dual", 3)
+		a.Stays()
+		s.Shielded(2) // that of mode lease would keep it up when the others have gone back
+	})
+}
+
+// TestACandidateInModeLeaseIsNoLegacyPod: it knows nothing of the ConfigMap, and
+// the Lease decides between it and those that do.
+func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Runs("plain")
+		plain := s.StartPlain("plain")
+		plain.Leads()
+		a := s.Start("a")
+		a.Idles() // the Lease is held
+		plain.Stop()
+		if _, took := a.Leads(); took != 0 {
+			t.Errorf("a leads %v after the release", took)
+		}
+		s.Shielded(1)
+		again := s.StartPlain("plain")
+		s.Waits(again, "dual")
+		s.Runs("old") // beside them
+		a.Stop()
+		b := s.Start("b")
+		b.Leads() // M6: no new list under an armed shield
+		s.Shielded(2)
+	})
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Runs("old")
+		s.Holds("old")
+		s.Runs("plain")
+		plain := s.StartPlain("plain")
+		s.Waits(plain, "old")
+		if o := s.Presence("plain"); !strings.Contains(o.Waiting, "old") {
+			t.Errorf("its presence waits for %q", o.Waiting)
+		}
+		s.Waits(s.Start("a"), "old") // a legacy owner counts, whoever has a presence
+	})
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Runs("old")
+		s.Holds("old")
+		s.StartPlain("old") // in the very pod of the legacy leader
+		s.Waits(s.Start("a"), "old")
+	})
+}
+
+func TestInPhaseLegacyTheLeaderStopsAndTakesTheShieldDown(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		b := s.Start("b")
+		s.Phase("legacy", 2)
+		_, cause := a.Loses()
+		if !errors.Is(cause, election.ErrWithdrawn) {
+			t.Errorf("the cause is %v", cause)
+		}
+		s.Waits(a, "legacy")
+		s.Waits(b, "legacy")
+		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
+			t.Errorf("there stands %+v", r)
+		}
+		s.Phase("dual", 3)
+		select {
+		case <-a.Leading:
+		case <-b.Leading:
+		case <-time.After(time.Minute):
+			t.Error("nobody leads after the phase is dual again")
+		}
+	})
+}
+
+func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		b := s.Start("b")
+		a.Way.Cut.Store(true)
+		s.Phase("legacy", 2)
+		a.Stop()
+		time.Sleep(14 * time.Second)
+		s.Shielded(2) // a may lead still, as far as b can know
+		s.Waits(b, "legacy")
+		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
+			t.Errorf("there stands %+v", r)
+		}
+		if got := s.Holder(); got != "" {
+			t.Errorf("%s holds the Lease", got)
+		}
+		s.Phase("dual", 3)
+		b.Leads()
+		s.Shielded(1)
+	})
+}
+
+func TestALeaderThatIsCutOffWhenItWouldTakeTheShieldDownStopsAllTheSame(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		a.Way.Cut.Store(true)
+		s.Phase("legacy", 2)
+		a.Stop()
+		start := time.Now()
+		if _ = a.Wait(); time.Since(start) > time.Minute {
+			t.Errorf("it stopped %v later", time.Since(start))
+		}
+	})
+}
+
+func TestAShieldThatIsLeftOverIsNotedToBeOfTheNewPhaseBeforeAnybodyLeads(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		b := s.Start("b")
+		a.Way.Cut.Store(true)
+		s.Phase("legacy", 2)
+		a.Stop()
+		s.Phase("dual", 3)
+		b.Leads()
+		if r := s.ConfigMap(); r.Shield.Stage.Step != 3 {
+			t.Errorf("a removal that was sent in phase legacy could still land on %+v", r)
+		}
+	})
+}
+
+func TestCleanRemovesTheConfigMapAndLeadershipGoesOn(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.Phase("sealed", 2)
+		s.Phase("clean", 3)
+		a.Stays()
+		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
+			t.Errorf("there stands %+v", r)
+		}
+	})
+}
+
+func TestACandidateWhosePodIsGoneStops(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		s.Server.Delete(multilocktest.PodsPath + "a")
+		for _, presence := range s.ConfigMap().Shield.Presences {
+			s.Server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + presence.Name)
+		}
+		_, cause := a.Loses()
+		err := a.Wait()
+		if !errors.Is(cause, participant.ErrPodGone) || !errors.Is(err, participant.ErrPodGone) {
+			t.Errorf("the cause is %v, Run returned %v", cause, err)
+		}
+	})
+}
+
+func TestAMissingPermissionIsNamedAndTheCandidateRecovers(t *testing.T) {
+	for what, fragment := range map[string][]string{
+		"list pods":        {"list", "pods"},
+		"create configmap": {"create", "configmaps"},
+		"create presence":  {"create", "leases"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				s.Refuse = func(verb, path string) bool {
+					return verb == fragment[0] && strings.Contains(path, "/"+fragment[1])
+				}
+				a := s.Start("a")
+				time.Sleep(time.Minute)
+				got := a.Status().Waiting
+				if problem := a.Status().Problem; problem != nil {
+					got += problem.Error()
+				}
+				for _, word := range fragment {
+					if !strings.Contains(got, word) {
+						t.Errorf("it says %q, without %q", got, word)
+					}
+				}
+				s.Server.Mu.Lock()
+				s.Refuse = nil
+				s.Server.Mu.Unlock()
+				a.Leads()
+			})
+		})
+	}
+}
+
+func TestOldCollectorsAreWaitedFor(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a", func(c *shield.Config) { c.Settle = 7 * time.Second })
+		if _, took := a.Leads(); took != 7*time.Second {
+			t.Errorf("a leads after %v", took)
+		}
+		b := s.Start("b", func(c *shield.Config) { c.Settle = 7 * time.Second })
+		time.Sleep(10 * time.Second)
+		a.Stop()
+		if _, took := b.Leads(); took != 0 {
+			t.Errorf("b, long settled, leads %v after the release", took)
+		}
+	})
+}
+
+func TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor(t *testing.T) {
+	for version, want := range map[string]time.Duration{
+		"": shield.SettleDefault, "21": shield.SettleDefault, "34": shield.SettleDefault, "34+": shield.SettleDefault, "35": 0, "36+": 0,
+	} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			log := s.Server.Before // nobody asks yet
+			s.Server.Before = func(verb, path string) (int, apitest.Object) {
+				if path == "/version" && version != "" {
+					return http.StatusOK, apitest.Object{"major": "1", "minor": version}
+				}
+				return log(verb, path)
+			}
+			a := s.Start("a", func(c *shield.Config) { c.Settle = 0 })
+			if _, took := a.Leads(); took != want {
+				t.Errorf("version 1.%s: a leads after %v, want %v", version, took, want)
+			}
+		})
+	}
+}
