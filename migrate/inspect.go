@@ -245,8 +245,8 @@ func (o *observer) newLegacyPods(r *Report) error {
 	var err error
 	o.legacyPods, err = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Coordination,
-		Namespace: c.Namespace, Lock: c.Lock, Self: self, Selector: c.Selector,
-		LegacyGrace: -1,
+		Namespace: c.Namespace, Lock: c.Lock, Self: self,
+		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: c.Selector, LegacyGrace: -1},
 	})
 	return err
 }

@@ -210,7 +210,7 @@ func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *sea
 		Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
 		Candidate: candidate,
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
-		Version:   "v2", Selector: "app=op", Settle: -1,
+		Version:   "v2", LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"}, Settle: -1,
 	}
 	for _, f := range change {
 		f(&config)

@@ -26,9 +26,7 @@ import (
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/memory"
-	"github.com/zonelect/zonelect/locks/multilock"
 )
 
 // Election is an operator's part in its election: an election.Elector with all
@@ -39,7 +37,7 @@ type Election struct {
 	config  *rest.Config // nil if there is no API server
 	roster  roster       // nil if the lock is none
 	close   func()       // closes the lock's connections
-	pods    *way         // to the candidates' pods; nil if there is no API server
+	pods    *apiClients  // to the candidates' pods; nil if there is no API server
 	witness *proof.Witness
 	log     logr.Logger
 	exit    func(code int)
@@ -119,7 +117,8 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	if err != nil {
 		return nil, fmt.Errorf("election %q: %w", name, err)
 	}
-	e := &Election{options: o, log: logger(ctx, o), exit: os.Exit, close: func() {}}
+	o.Logger = logger(ctx, o)
+	e := &Election{options: o, log: o.Logger, exit: os.Exit, close: func() {}}
 	c := election.Config{
 		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
 		CampaignUnfinished: o.CampaignUnfinished,
@@ -215,7 +214,7 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 // prepareProof makes what proves that a leader is dead, and this one, once it is.
 func (e *Election) prepareProof(self Self, namespace, name string) error {
 	var err error
-	if e.pods, err = newWay(e.config, e.options.Timing, LockOptions{Servers: e.options.Servers}); err != nil {
+	if e.pods, err = newAPIClients(e.config, e.options.Timing, e.options.LockOptions); err != nil {
 		return fmt.Errorf("preparing to see the leader's pod: %w", err)
 	}
 	e.witness = proof.New(proof.Config{
@@ -229,20 +228,13 @@ func (e *Election) prepareProof(self Self, namespace, name string) error {
 // lock makes the lock of the mode.
 func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 	o := e.options
-	way := LockOptions{Servers: o.Servers, Labels: o.Labels, Logger: e.log}
 	switch {
 	case o.Mode == "" || o.Mode == ModeLease:
-		return LeaseOnlyLock(e.config, o.Timing, self, namespace, name, LeaseOnlyOptions{Version: o.Version, LockOptions: way})
+		return LeaseOnlyLock(e.config, o.Timing, self, namespace, name, o.LockOptions)
 	case o.LegacyKind == LegacyConfigMap, o.LegacyKind == LegacyEndpoints:
-		kind := map[LegacyKind]annotation.Kind{LegacyConfigMap: annotation.ConfigMaps, LegacyEndpoints: annotation.Endpoints}[o.LegacyKind]
-		return TwinLock(e.config, o.Timing, self, namespace, name, TwinOptions{
-			Kind: kind, LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), Version: o.Version, LockOptions: way,
-		})
+		return TwinLock(e.config, o.Timing, self, namespace, name, o.MigrationOptions, o.LockOptions)
 	}
-	return ShieldLock(e.config, o.Timing, self, namespace, name, ShieldOptions{
-		LegacyName: o.LegacyName, Mode: multilock.Mode(o.Mode), Selector: o.PodSelector,
-		LegacyGrace: o.LegacyGrace, Settle: o.Settle, Version: o.Version, LockOptions: way,
-	})
+	return ShieldLock(e.config, o.Timing, self, namespace, name, o.MigrationOptions, o.LockOptions)
 }
 
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the

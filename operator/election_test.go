@@ -381,7 +381,7 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &stuckLog{open: make(chan struct{})}
 		e, err := New(t.Context(), "op", Options{
-			Disabled: true, ExitOnOverrun: true, Logger: logr.New(log),
+			Disabled: true, ExitOnOverrun: true, LockOptions: LockOptions{Logger: logr.New(log)},
 			Health: election.Health{Check: func(context.Context) error {
 				if log.shut.Load() {
 					return errors.New("a reason to log")

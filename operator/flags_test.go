@@ -96,23 +96,23 @@ func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
 	for _, tc := range []struct {
 		lock string
-		set  Options
+		set  MigrationOptions
 		mode Mode
 		kind LegacyKind
 		err  string
 	}{
-		{lock: "", set: Options{Mode: ModeAuto}, mode: ModeAuto},
+		{lock: "", set: MigrationOptions{Mode: ModeAuto}, mode: ModeAuto},
 		{lock: "leases", mode: ModeLease},
 		{lock: "configmapsleases", mode: ModeDual, kind: LegacyConfigMap},
 		{lock: "endpointsleases", mode: ModeDual, kind: LegacyEndpoints},
-		{lock: "endpointsleases", set: Options{Mode: ModeDual, LegacyKind: LegacyEndpoints}, mode: ModeDual, kind: LegacyEndpoints},
+		{lock: "endpointsleases", set: MigrationOptions{Mode: ModeDual, LegacyKind: LegacyEndpoints}, mode: ModeDual, kind: LegacyEndpoints},
 		{lock: "configmaps", err: "use configmapsleases"},
 		{lock: "endpoints", err: "--leader-elect-legacy-kind=endpoints"},
 		{lock: "pods", err: "use leases, configmapsleases or endpointsleases"},
-		{lock: "configmapsleases", set: Options{Mode: ModeLease}, err: "set one of both"},
-		{lock: "configmapsleases", set: Options{LegacyKind: LegacyLeaderForLife}, err: "set one of both"},
+		{lock: "configmapsleases", set: MigrationOptions{Mode: ModeLease}, err: "set one of both"},
+		{lock: "configmapsleases", set: MigrationOptions{LegacyKind: LegacyLeaderForLife}, err: "set one of both"},
 	} {
-		o := tc.set
+		o := Options{MigrationOptions: tc.set}
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(fs)
 		if err := fs.Parse([]string{"--leader-elect-resource-lock", tc.lock}); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-// LockOptions say more about a lock and the way to it. The zero value is ready
-// to use.
+// LockOptions say more about a lock and how to reach it. The zero value is ready to
+// use.
 type LockOptions struct {
 	// Servers are URLs of the API server, nearest first, used instead of the
 	// config's Host. All have the same scheme and path, lead to the same
@@ -23,7 +23,13 @@ type LockOptions struct {
 	Servers []string
 	// Labels are set on the Lease. Others on it are kept.
 	Labels map[string]string
-	// Logger gets the lock's warnings. The zero value drops them.
+	// Version of the program, for people. The candidate's presence object carries it, if
+	// the lock has one.
+	Version string
+	// Logger gets what people should know. The zero value drops it; in [Options] the zero
+	// value means the logger in the context, or else that of slog.Default, which writes
+	// to stderr unless the program says otherwise. To drop what is logged there, use
+	// logr.FromSlogHandler(slog.DiscardHandler).
 	Logger logr.Logger
 }
 
@@ -36,11 +42,11 @@ type LockOptions struct {
 //
 // It does no I/O but reading the files that cfg names.
 func LeaseLock(cfg *rest.Config, timing election.Timing, namespace, name string, o LockOptions) (*lease.Lock, error) {
-	w, err := newWay(cfg, timing, o)
+	clients, err := newAPIClients(cfg, timing, o)
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
 	}
-	lock, err := lease.New(w.lease(namespace, name))
+	lock, err := lease.New(clients.lease(namespace, name))
 	if err != nil {
 		return nil, fmt.Errorf("making the lock: %w", err)
 	}

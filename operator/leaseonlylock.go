@@ -12,26 +12,17 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock"
 )
 
-// LeaseOnlyOptions say more about a lock in mode lease. The zero value is ready
-// to use.
-type LeaseOnlyOptions struct {
-	// Version of the program, for people.
-	Version string
-
-	LockOptions
-}
-
 // LeaseOnlyLock returns a lock on the Lease namespace/name, as LeaseLock does,
 // that does not campaign where a legacy lock counts too, and keeps a presence
 // object. Where self is in no pod of that namespace whose UID is known, there is
 // none, so that neither tools nor other candidates know of this one.
-func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, o LeaseOnlyOptions) (*multilock.LeaseOnly, error) {
-	w, err := newWay(cfg, timing, o.LockOptions)
+func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, o LockOptions) (*multilock.LeaseOnly, error) {
+	clients, err := newAPIClients(cfg, timing, o)
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
 	}
 	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
-		Lease: w.lease(namespace, name), Core: w.core,
+		Lease: clients.lease(namespace, name), Core: clients.core,
 		Candidate: self.Candidate(), Pod: self.ownerIn(namespace), Version: o.Version, Timing: timing,
 	})
 	if err != nil {

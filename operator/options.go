@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -22,37 +21,12 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// Mode says which locks are held.
-type Mode string
-
-// The modes.
-const (
-	// ModeLease holds a Lease and nothing else: for operators that never had
-	// another lock, or have left it behind.
-	ModeLease Mode = "lease"
-	// ModeAuto holds a Lease and the legacy lock, and follows the phase of the
-	// migration that stands on the Lease: see docs/migration.md.
-	ModeAuto Mode = "auto"
-	// ModeDual is ModeAuto that goes no further than phase dual.
-	ModeDual Mode = "dual"
-)
-
-// LegacyKind says what the lock was before it was a Lease.
-type LegacyKind string
-
-// The kinds of legacy locks.
-const (
-	// LegacyLeaderForLife is the ConfigMap of operator-sdk's leader.Become.
-	LegacyLeaderForLife LegacyKind = "ownerref"
-	// LegacyConfigMap and LegacyEndpoints are client-go's old locks, an
-	// annotation on such an object.
-	LegacyConfigMap LegacyKind = "configmap"
-	LegacyEndpoints LegacyKind = "endpoints"
-)
-
 // Options say how an operator takes part in its election. The zero value is
 // ready to use in a pod: a Lease in the pod's namespace, with the timing of
 // package election.
+//
+// Options of its parts are embedded, so that their fields are used as those of
+// Options: o.Mode = operator.ModeAuto.
 type Options struct {
 	// Disabled leads at once, with a lock in the memory of this process: for
 	// one replica, and for work on the code. It needs no API server.
@@ -74,41 +48,19 @@ type Options struct {
 	// for a fast start after the whole cluster was down. Zero means not to look.
 	MaxClockSkew time.Duration
 
-	// Mode is which locks are held. Empty means ModeLease. The others need to
-	// run in a pod that knows its UID, see [WhoAmI].
-	Mode Mode
-	// LegacyKind, for the modes that hold a legacy lock, is its kind; empty
-	// means LegacyLeaderForLife.
-	LegacyKind LegacyKind
 	// ResourceLock is the lock in client-go's old words, as in the flag
 	// --leader-elect-resource-lock of Kubernetes' components: leases is
 	// ModeLease; configmapsleases and endpointsleases are ModeDual with that
 	// LegacyKind. Those without a Lease, configmaps and endpoints, are refused.
 	// Empty means Mode and LegacyKind.
 	ResourceLock string
-	// LegacyName is the legacy lock's name. Empty means that of the Lease.
-	LegacyName string
-	// PodSelector is a label selector for all of the operator's pods, old and
-	// new. Empty means that of the workload that this pod belongs to.
-	PodSelector string
-	// LegacyGrace is how long the node of a legacy leader-for-life pod must be
-	// silent before the pod counts as gone: zero means ownerref.GraceDefault,
-	// negative is never. See ShieldOptions for what that risks.
-	LegacyGrace time.Duration
-	// Settle is the wait for garbage collectors before Kubernetes 1.34: see
-	// ShieldOptions.
-	Settle time.Duration
+	MigrationOptions
+	LockOptions
 
 	// Config is the way to the API server. Nil means what RESTConfig("") finds.
 	Config *rest.Config
 	// Self says what need not be found out about this process.
 	Self SelfOptions
-	// Servers are URLs of the API server, nearest first: see LockOptions.
-	Servers []string
-	// Labels are set on the Lease. Others on it are kept.
-	Labels map[string]string
-	// Version of the program, for people. It is noted on the presence object.
-	Version string
 
 	// NoEvents posts no Kubernetes Events on the Lease.
 	NoEvents bool
@@ -135,10 +87,6 @@ type Options struct {
 	Health         election.Health
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	// Logger is, where it is zero, the one in the context, or else that of
-	// slog.Default, which writes to stderr unless the program says otherwise. To
-	// drop what is logged, use logr.FromSlogHandler(slog.DiscardHandler).
-	Logger logr.Logger
 
 	// byFlag: a flag or a variable says whether there is an election.
 	byFlag bool
@@ -196,17 +144,7 @@ func (o Options) validate(name string) error {
 	if name == "" {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
 	}
-	switch o.Mode {
-	case "", ModeLease, ModeAuto, ModeDual:
-	default:
-		errs = append(errs, fmt.Errorf("mode %q is unknown: use %s, %s or %s", o.Mode, ModeLease, ModeAuto, ModeDual))
-	}
-	switch o.LegacyKind {
-	case "", LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints:
-	default:
-		errs = append(errs, fmt.Errorf("legacy kind %q is unknown: use %s, %s or %s", o.LegacyKind, LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints))
-	}
-	return errors.Join(append(errs, checkZones(o.PreferredZones))...)
+	return errors.Join(append(errs, o.MigrationOptions.check(), checkZones(o.PreferredZones))...)
 }
 
 // headStart is the one that was chosen, or the zones' order. Who is alone has

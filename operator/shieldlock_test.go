@@ -18,7 +18,7 @@ import (
 func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
 	for namespace, ok := range map[string]bool{"locks": true, "": true, "pods": false} {
 		self := Self{Identity: "a", PodName: "a", PodUID: "u", Namespace: namespace}
-		_, err := ShieldLock(&rest.Config{Host: "https://apiserver.test"}, election.Timing{}, self, "locks", "lock", ShieldOptions{})
+		_, err := ShieldLock(&rest.Config{Host: "https://apiserver.test"}, election.Timing{}, self, "locks", "lock", MigrationOptions{}, LockOptions{})
 		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "the own pod is in namespace pods") {
 			t.Errorf("a pod in namespace %q: %v", namespace, err)
 		}

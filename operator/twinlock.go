@@ -10,37 +10,28 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// TwinOptions say which annotation lock is migrated, and how.
-type TwinOptions struct {
-	// Kind of the object that has the annotation. Required.
-	Kind annotation.Kind
-	// LegacyName is the object's name. Empty means that of the Lease.
-	LegacyName string
-	Mode       multilock.Mode // empty means multilock.Auto
-	// Version of the program, for people.
-	Version string
-
-	LockOptions
-}
-
 // TwinLock returns a lock on the Lease namespace/name that moves an operator off
 // client-go's old lock on an annotation, while programs run that know only that.
-// See [multilock.Twin] for what it does, and LeaseLock for cfg and timing. Where
-// self is in no pod of that namespace whose UID is known, neither tools nor other
+// See [multilock.Twin] for what it does, and LeaseLock for cfg and timing. The
+// LegacyKind in m must be LegacyConfigMap or LegacyEndpoints; what m says of pods, and
+// its Settle, have no meaning. Where self is in no pod of that namespace whose UID is known, neither tools nor other
 // candidates know of this one.
-func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, o TwinOptions) (*multilock.Twin, error) {
-	w, err := newWay(cfg, timing, o.LockOptions)
+func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, m MigrationOptions, o LockOptions) (*multilock.Twin, error) {
+	clients, err := newAPIClients(cfg, timing, o)
+	kind, elected := annotated[m.LegacyKind]
+	if err == nil && !elected {
+		err = fmt.Errorf("legacy kind %q has no election record: use %s or %s", m.LegacyKind, LegacyConfigMap, LegacyEndpoints)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy %s: %w", namespace, name, o.Kind, err)
+		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy %s: %w", namespace, name, m.LegacyKind, err)
 	}
 	return multilock.NewTwin(multilock.TwinConfig{
-		Lease: w.lease(namespace, name), Core: w.core,
-		Kind: o.Kind, LegacyName: o.LegacyName, Mode: o.Mode,
+		Lease: clients.lease(namespace, name), Core: clients.core,
+		Kind: kind, LegacyName: m.LegacyName, Mode: m.Mode,
 		Candidate: self.Candidate(), Pod: self.ownerIn(namespace), Version: o.Version,
 		Timing: timing,
 	})

@@ -51,7 +51,7 @@ func (w *world) joins(name, zone string) {
 		Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
 		Candidate: candidate,
 		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
-		Version:   "v1.2.0", Selector: "app=op", Settle: -1,
+		Version:   "v1.2.0", LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"}, Settle: -1,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -80,13 +80,13 @@ func ExampleNewShield() {
 		panic(err)
 	}
 	lock, err := multilock.NewShield(multilock.ShieldConfig{
-		Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
-		Core:      clients.CoreV1().RESTClient(),
-		Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
-		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
-		Selector:  "app=my-operator",
-		Settle:    -1, // zero asks the API server whether a wait is needed
-		Timing:    election.Timing{}.WithDefaults(),
+		Lease:            lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
+		Core:             clients.CoreV1().RESTClient(),
+		Candidate:        locks.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
+		Pod:              ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
+		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=my-operator"},
+		Settle:           -1, // zero asks the API server whether a wait is needed
+		Timing:           election.Timing{}.WithDefaults(),
 	})
 	if err != nil {
 		panic(err)

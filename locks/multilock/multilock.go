@@ -25,34 +25,31 @@ const (
 	Alone = participant.Alone
 )
 
-// Shield is the lock of a program that replaces a leader-for-life ConfigMap, and
-// ShieldConfig says what it is made of.
-type (
-	Shield       = shield.Lock
-	ShieldConfig = shield.Config
-)
+// Shield is the lock of a program that replaces a leader-for-life ConfigMap.
+type Shield = shield.Lock
+
+// ShieldConfig says what a [Shield] is made of.
+type ShieldConfig = shield.Config
 
 // NewShield returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func NewShield(c ShieldConfig) (*Shield, error) { return shield.New(c) }
 
-// Twin is the lock of a program that replaces client-go's record on an annotation,
-// and TwinConfig says what it is made of.
-type (
-	Twin       = twin.Lock
-	TwinConfig = twin.Config
-)
+// Twin is the lock of a program that replaces client-go's record on an annotation.
+type Twin = twin.Lock
+
+// TwinConfig says what a [Twin] is made of.
+type TwinConfig = twin.Config
 
 // NewTwin returns the lock that c describes, or an error that lists what is wrong
 // with c. It does no I/O.
 func NewTwin(c TwinConfig) (*Twin, error) { return twin.New(c) }
 
-// LeaseOnly is the lock of a program that takes no part in a migration, and
-// LeaseOnlyConfig says what it is made of.
-type (
-	LeaseOnly       = leaseonly.Lock
-	LeaseOnlyConfig = leaseonly.Config
-)
+// LeaseOnly is the lock of a program that takes no part in a migration.
+type LeaseOnly = leaseonly.Lock
+
+// LeaseOnlyConfig says what a [LeaseOnly] is made of.
+type LeaseOnlyConfig = leaseonly.Config
 
 // NewLeaseOnly returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.

@@ -23,10 +23,24 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
+// LegacyPodOptions say which pods are an operator's, and when a legacy one counts as
+// gone. The zero value is ready to use.
+type LegacyPodOptions struct {
+	// PodSelector is a label selector for all of the operator's pods, old and new.
+	// Empty means the selector of the Deployment, StatefulSet or DaemonSet that this
+	// pod belongs to.
+	PodSelector string
+	// LegacyGrace is how long the node of a legacy pod must have been silent before the
+	// pod counts as gone (M11): at least GraceLeast. Zero means GraceDefault, negative
+	// means never. It is the one rule that trades safety for availability: behind a
+	// partition the pod may go on working.
+	LegacyGrace time.Duration
+}
+
 // LegacyPodsConfig says how to find the legacy pods of an operator.
 type LegacyPodsConfig struct {
 	// Core, Apps and Coordination talk to those API groups, v1. Required, but
-	// for Apps if Selector is set.
+	// for Apps if PodSelector is set.
 	Core, Apps, Coordination rest.Interface
 	// Namespace of the pods and of the lock. Required.
 	Namespace string
@@ -34,17 +48,9 @@ type LegacyPodsConfig struct {
 	Lock string
 	// Self is the own pod, with its UID. It never counts as legacy, unless it is
 	// a legacy owner. Required of whoever campaigns. One who only looks gives any
-	// pod of the operator to start from, or none if Selector is set.
+	// pod of the operator to start from, or none if PodSelector is set.
 	Self Owner
-	// Selector is a label selector for the operator's pods, old and new. Empty
-	// means that of the Deployment, StatefulSet or DaemonSet that the own pod
-	// belongs to.
-	Selector string
-	// LegacyGrace is M11's: for how long a pod's node must have been silent
-	// before the pod counts as gone; at least GraceLeast. Zero means
-	// GraceDefault, negative never. It is the one rule that trades safety for
-	// availability: behind a partition the pod may work on.
-	LegacyGrace time.Duration
+	LegacyPodOptions
 	// Logger is told when a pod counts as gone by M11. The zero value drops it.
 	Logger logr.Logger
 }
@@ -100,7 +106,7 @@ type Standing struct {
 // NewLegacyPods returns the counter that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
-	outside := c.Self == Owner{} && c.Selector != ""
+	outside := c.Self == Owner{} && c.PodSelector != ""
 	pod := apierror.Object{Resource: apierror.Pods, Namespace: c.Namespace, Name: c.Self.Name}
 	if outside {
 		pod.Name = c.Lock
@@ -112,10 +118,10 @@ func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
 	if c.Lock == "" {
 		errs = append(errs, errors.New("the lock's name is empty"))
 	}
-	if c.Selector == "" {
+	if c.PodSelector == "" {
 		errs = append(errs, rawapi.CheckClient(c.Apps, apierror.Deployments))
-	} else if parsed, err := labels.Parse(c.Selector); err != nil || parsed.Empty() {
-		errs = append(errs, fmt.Errorf("the label selector %q selects no or all pods: %w", c.Selector, errors.Join(ErrSelector, err)))
+	} else if parsed, err := labels.Parse(c.PodSelector); err != nil || parsed.Empty() {
+		errs = append(errs, fmt.Errorf("the label selector %q selects no or all pods: %w", c.PodSelector, errors.Join(ErrSelector, err)))
 	}
 	if c.LegacyGrace > 0 && c.LegacyGrace < GraceLeast {
 		errs = append(errs, fmt.Errorf("the legacy grace is %v, at least %v are needed: a node that lives is silent for %v", c.LegacyGrace, GraceLeast, heartbeat))
@@ -124,7 +130,7 @@ func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
 		return nil, fmt.Errorf("counting legacy pods: %w", err)
 	}
 	c.LegacyGrace = cmp.Or(c.LegacyGrace, GraceDefault)
-	return &LegacyPods{config: c, selector: c.Selector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
+	return &LegacyPods{config: c, selector: c.PodSelector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
 }
 
 // Count takes one live count. Legacy are the pods that the selector matches and

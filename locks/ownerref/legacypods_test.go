@@ -27,13 +27,13 @@ func TestNewLegacyPodsListsWhatIsWrong(t *testing.T) {
 	}{
 		"no client":          {func(c *LegacyPodsConfig) { c.Core = nil }, "REST client for v1"},
 		"no leases":          {func(c *LegacyPodsConfig) { c.Coordination = (*rest.RESTClient)(nil) }, "REST client for coordination.k8s.io/v1"},
-		"no way to find":     {func(c *LegacyPodsConfig) { c.Selector, c.Apps = "", nil }, "REST client for apps/v1"},
+		"no way to find":     {func(c *LegacyPodsConfig) { c.PodSelector, c.Apps = "", nil }, "REST client for apps/v1"},
 		"no pod":             {func(c *LegacyPodsConfig) { c.Self.Name = "" }, "name is empty"},
 		"a pod by name only": {func(c *LegacyPodsConfig) { c.Self.UID = "" }, "UID of the own pod"},
 		"no lock":            {func(c *LegacyPodsConfig) { c.Lock = "" }, "lock's name"},
 		"no namespace":       {func(c *LegacyPodsConfig) { c.Namespace = "" }, "namespace is empty"},
-		"no selector":        {func(c *LegacyPodsConfig) { c.Selector = "a=b=c" }, "a=b=c"},
-		"one for everything": {func(c *LegacyPodsConfig) { c.Selector = " " }, "no or all pods"},
+		"no selector":        {func(c *LegacyPodsConfig) { c.PodSelector = "a=b=c" }, "a=b=c"},
+		"one for everything": {func(c *LegacyPodsConfig) { c.PodSelector = " " }, "no or all pods"},
 		"a hasty grace":      {func(c *LegacyPodsConfig) { c.LegacyGrace = 19 * time.Second }, "at least 20s"},
 	} {
 		config := fine
@@ -205,7 +205,7 @@ func TestOneThatIsGoneIsNotAskedForAgain(t *testing.T) {
 
 func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "op"}}
-	discovering := func(c *LegacyPodsConfig) { c.Selector = "" }
+	discovering := func(c *LegacyPodsConfig) { c.PodSelector = "" }
 	owned := func(apiVersion, kind, name string) func(*world) {
 		return func(w *world) {
 			w.pod("self", "n0", func(p *corev1.Pod) { p.OwnerReferences = controlledBy(apiVersion, kind, name) })

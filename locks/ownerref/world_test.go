@@ -153,7 +153,7 @@ func (w *world) legacyPods(grace time.Duration, changes ...func(*LegacyPodsConfi
 		Apps:         apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
 		Coordination: apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
 		Namespace:    "ns", Lock: "lock", Self: podOf("self"),
-		Selector: "app=op", LegacyGrace: grace,
+		LegacyPodOptions: LegacyPodOptions{PodSelector: "app=op", LegacyGrace: grace},
 	}
 	for _, change := range changes {
 		change(&config)

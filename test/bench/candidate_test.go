@@ -52,7 +52,7 @@ func first(election.Takeover) time.Duration { return 0 }
 // knows those of the others.
 func attending(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
 	self := operator.Self{Identity: identity, PodName: identity, PodUID: "uid-of-" + identity, Zone: "za"}
-	lock, err := operator.LeaseOnlyLock(cfg, timing, self, "default", name, operator.LeaseOnlyOptions{})
+	lock, err := operator.LeaseOnlyLock(cfg, timing, self, "default", name, operator.LockOptions{})
 	if err != nil {
 		return elector{}, err
 	}

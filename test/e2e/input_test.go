@@ -69,8 +69,8 @@ func inputs(t *testing.T, p *past) {
 		"a node":                      {owners: []metav1.OwnerReference{onNode}, says: "its owners are Node node-za (v1), where a leader-for-life lock has one Pod"},
 		"an annotation lock":          {annotations: elected, says: "it holds an election record of client-go"},
 		"an annotation and a pod":     {annotations: elected, owners: []metav1.OwnerReference{a}, says: "it holds an election record of client-go"},
-		"a twin without json":         {annotations: garbled, says: "holds no record of a leader election: nobody can take the lock until it is mended", problem: true, enter: twinOn(annotation.ConfigMaps)},
-		"a twin on a lock for life":   {owners: []metav1.OwnerReference{a}, says: "it has no record but one owner, the pod owner-a", problem: true, enter: twinOn(annotation.ConfigMaps)},
+		"a twin without json":         {annotations: garbled, says: "holds no record of a leader election: nobody can take the lock until it is mended", problem: true, enter: twinOn(operator.LegacyConfigMap)},
+		"a twin on a lock for life":   {owners: []metav1.OwnerReference{a}, says: "it has no record but one owner, the pod owner-a", problem: true, enter: twinOn(operator.LegacyConfigMap)},
 		"an owner of another api":     {owners: []metav1.OwnerReference{other}, says: "its owners are Pod owner-a (example.com/v1)"},
 		"an owner of another program": {owners: []metav1.OwnerReference{pod("owner-c")}, says: `does not match it: set one that matches the operator's old pods and new ones`},
 	}, func(t *testing.T, in input) {
@@ -81,10 +81,10 @@ func inputs(t *testing.T, p *past) {
 }
 
 // twinOn makes a candidate one of a Twin.
-func twinOn(kind annotation.Kind) func(*siege) func(*entry) {
+func twinOn(kind operator.LegacyKind) func(*siege) func(*entry) {
 	return func(s *siege) func(*entry) {
 		return func(e *entry) {
-			lock, err := operator.TwinLock(e.cfg, brisk, operator.Self{}, "default", s.lock, operator.TwinOptions{Kind: kind, LockOptions: e.o.LockOptions})
+			lock, err := operator.TwinLock(e.cfg, brisk, operator.Self{}, "default", s.lock, operator.MigrationOptions{LegacyKind: kind}, e.options)
 			must(s.t, err)
 			e.lock, e.alone = lock, true
 		}
@@ -143,7 +143,7 @@ func elsewhere(t *testing.T, p *past) {
 	old := s.lock + "-old"
 	seat := s.startAt(old, "zb", "0")
 	s.await(t, seat, "leading")
-	m := s.enter("1", func(e *entry) { e.o.LegacyName = old })
+	m := s.enter("1", func(e *entry) { e.legacy.LegacyName = old })
 	s.until("waiting for the legacy pod", func() bool {
 		return strings.Contains(m.Status().Waiting, "legacy pods that may still lead: "+seat.Identity)
 	})
@@ -302,7 +302,7 @@ func (s *siege) lacks(p permission, controllers, node string, terms int, most ti
 	m := s.enter("0", func(e *entry) {
 		e.cfg.Impersonate.UserName = s.lock
 		if controllers != "" {
-			e.o.Selector = ""
+			e.legacy.PodSelector = ""
 			pod := s.controlled(controllers)
 			e.self.PodName, e.self.PodUID, e.self.Node = pod.Name, string(pod.UID), pod.Spec.NodeName
 		}

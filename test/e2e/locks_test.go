@@ -40,9 +40,9 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 		t.Cleanup(lock.CloseConnections)
 		return lock
 	}
-	twin := func(kind annotation.Kind) func(t *testing.T, name string) locks.Lock {
+	twin := func(kind operator.LegacyKind) func(t *testing.T, name string) locks.Lock {
 		return func(t *testing.T, name string) locks.Lock {
-			lock, err := operator.TwinLock(b.RESTConfig("za"), election.Timing{}, operator.Self{}, "default", name, operator.TwinOptions{Kind: kind})
+			lock, err := operator.TwinLock(b.RESTConfig("za"), election.Timing{}, operator.Self{}, "default", name, operator.MigrationOptions{LegacyKind: kind}, operator.LockOptions{})
 			must(t, err)
 			t.Cleanup(lock.CloseConnections)
 			return lock
@@ -58,8 +58,8 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 		"lease":             {onLease, []deleter{leases}},
 		"configmaps":        {onAnnotation(annotation.ConfigMaps), []deleter{configMaps}},
 		"endpoints":         {onAnnotation(annotation.Endpoints), []deleter{endpoints}},
-		"twin of configmap": {twin(annotation.ConfigMaps), []deleter{configMaps, leases}},
-		"twin of endpoints": {twin(annotation.Endpoints), []deleter{leases, endpoints}},
+		"twin of configmap": {twin(operator.LegacyConfigMap), []deleter{configMaps, leases}},
+		"twin of endpoints": {twin(operator.LegacyEndpoints), []deleter{leases, endpoints}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			lockstest.RunSuite(t, lockstest.Suite{

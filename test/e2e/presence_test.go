@@ -142,7 +142,7 @@ func attend(t *testing.T, ctx context.Context, b *testbed.Testbed, zone string) 
 	must(t, err)
 	a := &present{pod: pod}
 	a.Election, err = operator.New(ctx, "op", operator.Options{
-		Config: b.RESTConfig(zone), Namespace: "default", Timing: brisk, Version: "v7", NoEvents: true, HeadStart: a.headStart,
+		Config: b.RESTConfig(zone), Namespace: "default", Timing: brisk, LockOptions: operator.LockOptions{Version: "v7"}, NoEvents: true, HeadStart: a.headStart,
 		Self: operator.SelfOptions{
 			Identity: fmt.Sprintf("op-%s_%d", zone, time.Now().UnixMicro()), Zone: zone,
 			Node: pod.Spec.NodeName, PodName: pod.Name, PodUID: string(pod.UID),

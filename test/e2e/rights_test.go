@@ -171,7 +171,7 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 	}
 	o.options = operator.Options{
 		Config: b.RESTConfig("za"), Timing: rightsTiming, Namespace: o.name, NoEvents: true,
-		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, Logger: o.logger(missed),
+		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, LockOptions: operator.LockOptions{Logger: o.logger(missed)},
 	}
 	o.options.Config.Impersonate.UserName = account(o.name)
 	if a.begin != nil {

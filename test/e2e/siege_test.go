@@ -111,13 +111,14 @@ type member struct {
 
 // entry is what a candidate is made of.
 type entry struct {
-	zone  string
-	cfg   *rest.Config
-	self  operator.Self
-	o     operator.ShieldOptions
-	lock  locks.Lock // made of the others if nil
-	alone bool       // no pod is made for it
-	plain bool       // it runs in mode lease
+	zone    string
+	cfg     *rest.Config
+	self    operator.Self
+	legacy  operator.MigrationOptions
+	options operator.LockOptions
+	lock    locks.Lock // made of the others if nil
+	alone   bool       // no pod is made for it
+	plain   bool       // it runs in mode lease
 }
 
 // enter starts a candidate in a pod of its own.
@@ -128,10 +129,10 @@ func (s *siege) enter(name string, change ...func(*entry)) *member {
 	e := &entry{
 		zone: "za", cfg: s.RESTConfig("za"),
 		self: operator.Self{Identity: fmt.Sprintf("%s_%d", name, time.Now().UnixMicro()), PodName: name, Namespace: "default"},
-		o: operator.ShieldOptions{
-			Mode: multilock.Auto, Selector: "app=" + s.lock, LegacyGrace: s.grace,
-			LockOptions: operator.LockOptions{Logger: s.logger(name)},
+		legacy: operator.MigrationOptions{
+			LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=" + s.lock, LegacyGrace: s.grace},
 		},
+		options: operator.LockOptions{Logger: s.logger(name)},
 	}
 	e.cfg.Wrap(m.wire.around)
 	for _, f := range change {
@@ -145,12 +146,12 @@ func (s *siege) enter(name string, change ...func(*entry)) *member {
 	}
 	m.pod = ownerref.Owner{Kind: ownerref.Pod, Name: e.self.PodName, UID: types.UID(e.self.PodUID)}
 	if e.plain {
-		lock, err := operator.LeaseOnlyLock(e.cfg, brisk, e.self, "default", s.lock, operator.LeaseOnlyOptions{LockOptions: e.o.LockOptions})
+		lock, err := operator.LeaseOnlyLock(e.cfg, brisk, e.self, "default", s.lock, e.options)
 		must(s.t, err)
 		e.lock = lock
 	}
 	if e.lock == nil {
-		lock, err := operator.ShieldLock(e.cfg, brisk, e.self, "default", s.lock, e.o)
+		lock, err := operator.ShieldLock(e.cfg, brisk, e.self, "default", s.lock, e.legacy, e.options)
 		must(s.t, err)
 		e.lock = lock
 	}

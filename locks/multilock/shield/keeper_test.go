@@ -27,12 +27,12 @@ import (
 func keeperOn(t *testing.T, h http.Handler) *keeper {
 	t.Helper()
 	s, err := New(Config{
-		Lease:     lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:      apitest.Wire(t, h, corev1.SchemeGroupVersion),
-		Apps:      apitest.Wire(t, h, appsv1.SchemeGroupVersion),
-		Candidate: locks.Candidate{Identity: "a"},
-		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
-		Selector:  "app=op",
+		Lease:            lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:             apitest.Wire(t, h, corev1.SchemeGroupVersion),
+		Apps:             apitest.Wire(t, h, appsv1.SchemeGroupVersion),
+		Candidate:        locks.Candidate{Identity: "a"},
+		Pod:              ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
+		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ type Config struct {
 	// CloseConnections serve this lock alone.
 	Lease lease.Config
 	// Core and Apps talk to those API groups, v1. Required, but for Apps if
-	// Selector is set.
+	// PodSelector is set.
 	Core, Apps rest.Interface
 	// LegacyName is the name of the legacy ConfigMap, in the Lease's
 	// namespace. Empty means that of the Lease.
@@ -44,9 +44,7 @@ type Config struct {
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
-	// Selector, LegacyGrace: see [ownerref.LegacyPodsConfig].
-	Selector    string
-	LegacyGrace time.Duration
+	ownerref.LegacyPodOptions
 	// Settle is M7's wait. Zero asks the API server for its version, and means
 	// none from 1.35 on and SettleDefault below. Negative means none.
 	Settle time.Duration
@@ -94,7 +92,7 @@ func New(c Config) (*Lock, error) {
 	s.pods, err = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,
-		Selector: c.Selector, LegacyGrace: c.LegacyGrace, Logger: c.Lease.Logger,
+		LegacyPodOptions: c.LegacyPodOptions, Logger: c.Lease.Logger,
 	})
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)

@@ -149,13 +149,13 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 	s.T.Helper()
 	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
 	config := shield.Config{
-		Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
-		Apps:      apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
-		Candidate: candidate,
-		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
-		Selector:  "app=op",
-		Settle:    -1,
+		Lease:            lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+		Core:             apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
+		Apps:             apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
+		Candidate:        candidate,
+		Pod:              ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
+		Settle:           -1,
 	}
 	for _, f := range change {
 		f(&config)

@@ -24,9 +24,9 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-// way is a lock's own way to the API server: clients of several API groups on
+// apiClients are a lock's own clients of the API server, one for each API group, on
 // the same connections.
-type way struct {
+type apiClients struct {
 	transport                *transport.Transport
 	coordination, core, apps *rest.RESTClient
 	options                  LockOptions
@@ -36,7 +36,7 @@ type way struct {
 // that audit logs and quotas tell them from the work's.
 const electing = "/leader-election"
 
-func newWay(cfg *rest.Config, timing election.Timing, o LockOptions) (*way, error) {
+func newAPIClients(cfg *rest.Config, timing election.Timing, o LockOptions) (*apiClients, error) {
 	if cfg == nil {
 		return nil, errors.New("the rest.Config is nil")
 	}
@@ -52,28 +52,28 @@ func newWay(cfg *rest.Config, timing election.Timing, o LockOptions) (*way, erro
 	if !strings.HasSuffix(cfg.UserAgent, electing) {
 		cfg.UserAgent += electing
 	}
-	w := &way{options: o}
+	c := &apiClients{options: o}
 	var err error
-	w.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Patience: timing.RenewDeadline, Servers: o.Servers})
+	c.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Patience: timing.RenewDeadline, Servers: o.Servers})
 	if err != nil {
 		return nil, err
 	}
 	var errs [3]error
-	w.coordination, errs[0] = restClient(cfg, w.transport, "/apis", coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme)
-	w.core, errs[1] = restClient(cfg, w.transport, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
-	w.apps, errs[2] = restClient(cfg, w.transport, "/apis", appsv1.SchemeGroupVersion, appsv1.AddToScheme)
+	c.coordination, errs[0] = restClient(cfg, c.transport, "/apis", coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme)
+	c.core, errs[1] = restClient(cfg, c.transport, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
+	c.apps, errs[2] = restClient(cfg, c.transport, "/apis", appsv1.SchemeGroupVersion, appsv1.AddToScheme)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	return w, nil
+	return c, nil
 }
 
 // lease returns what a lock on that Lease needs.
-func (w *way) lease(namespace, name string) lease.Config {
+func (c *apiClients) lease(namespace, name string) lease.Config {
 	return lease.Config{
-		Client: w.coordination, Namespace: namespace, Name: name,
-		CloseConnections: w.transport.CloseConnections, Logger: w.options.Logger,
-		Labels: w.options.Labels,
+		Client: c.coordination, Namespace: namespace, Name: name,
+		CloseConnections: c.transport.CloseConnections, Logger: c.options.Logger,
+		Labels: c.options.Labels,
 	}
 }
 
