@@ -18,6 +18,18 @@
 // is there. It is one more Lease. The candidate's pod owns it, so that it goes with
 // the pod. It is written at the start and on change.
 //
+// SetUnhealthy of a lock has the presence object say why this candidate should not
+// lead; empty means that all is well. The first time, the object says either at once.
+// Where that keeps changing, the object says that all is well once that has been so
+// for a LeaseDuration, and for twice as long after each relapse within a minute, up to
+// five minutes. Other words for the same are written once a minute at most.
+// SetUnhealthy does no I/O.
+//
+// Peers of a lock reports which candidates have a presence object, in the form of
+// election.Config. It costs nothing while nothing changes: Attend has one watch for it.
+// Peers knows nobody while Attend does not run, or where Leases may not be listed and
+// watched.
+//
 // They need what package lease needs, and to list the presences:
 //
 //	apiGroups: [coordination.k8s.io]

@@ -108,8 +108,8 @@ func (l *Lock) SetUnhealthy(why string) { l.presence.SetUnhealthy(why) }
 // multilock.
 func (l *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { l.presence.Peers(ctx, tell) }
 
-// Attend says whether this candidate may campaign, as locks.Guardian says, and
-// keeps the own presence, which it does not depend on.
+// Attend says whether this candidate may campaign, as [locks.Guardian] describes. It
+// also keeps this candidate's presence, but does not depend on it.
 func (l *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()

@@ -160,7 +160,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		return later
 	}
 	if k.situation.duty == leaving && k.term.term.TrustedFor() <= 0 {
-		k.leave(context.Cause(k.term.ctx)) // cut off: there is nothing that it may do any more
+		k.leave(context.Cause(k.term.ctx)) // cut off: it may do nothing more
 	}
 	if now.Before(k.retryAt) {
 		return k.retryAt
@@ -391,7 +391,7 @@ func (k *keeper) handleResult(r result) {
 }
 
 // handleFailure follows an action that did not succeed: the ConfigMap is read
-// before the next. A leader whose shield cannot be made anew stops (M8).
+// before the next. A leader that cannot put its shield up again stops (M8).
 func (k *keeper) handleFailure(r result) {
 	conflict := errors.Is(r.err, locks.ErrConflict)
 	k.situation.known = k.situation.known && r.do == count // all else may have changed the record, or been too late

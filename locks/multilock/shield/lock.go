@@ -139,8 +139,8 @@ func (s *Lock) SetUnhealthy(why string) { s.presence.SetUnhealthy(why) }
 // multilock.
 func (s *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { s.presence.Peers(ctx, tell) }
 
-// Attend keeps the own presence, and the shield, as locks.Guardian says. It
-// returns ErrPodGone when the own pod does not exist any more.
+// Attend keeps this candidate's presence and the shield, as [locks.Guardian]
+// describes. It returns ErrPodGone when the candidate's pod no longer exists.
 func (s *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	return newKeeper(s, clear).run(ctx)
 }

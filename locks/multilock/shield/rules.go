@@ -68,7 +68,7 @@ type step struct {
 // is pure: it does no I/O and reads no clock.
 type situation struct {
 	stage         record.Stage         // the latest change of phase that was seen on either object
-	me            ownerref.Owner       // the own presence; zero until it exists
+	me            ownerref.Owner       // this candidate's presence; zero until it exists
 	shieldKeepers []ownerref.Owner     // the presences of all candidates that keep a shield, as far as is known
 	listed        bool                 // others were told
 	record        ownerref.Record      // what stands in the legacy lock's place, as far as is known
@@ -82,7 +82,7 @@ type situation struct {
 
 	duty         duty
 	since        time.Time          // when the duty as a holder began
-	inside       bool               // the own presence was seen among the owners
+	inside       bool               // this candidate's presence was seen among the owners
 	outside      time.Time          // since when it was not, on the ConfigMap as it is
 	settle       time.Duration      // how long an old garbage collector is waited for (M7)
 	settled      time.Time          // it does not lead before a read after this
@@ -91,8 +91,8 @@ type situation struct {
 	shown        types.UID          // the ConfigMap that the watch showed last
 	gap          bool               // the watch has missed events since
 	marked       types.UID          // the ConfigMap that was a shield when last seen, whatever is on it now
-	neverWatched bool               // no watch was ever agreed to
-	watchRefusal string             // why none is any more; empty if that is not known
+	neverWatched bool               // the server has never agreed to a watch
+	watchRefusal string             // why a watch is not permitted; empty if it may be
 	pods         podCount
 	poll         time.Duration // how often a holder that waits counts
 	recheck      time.Duration // how often a leader under an unarmed shield counts
@@ -212,7 +212,7 @@ func (s *situation) next(now time.Time) step {
 	return s.withoutShield(now)
 }
 
-// asMember keeps the own presence among the shield's owners (M2).
+// asMember keeps this candidate's presence among the shield's owners (M2).
 func (s *situation) asMember(now time.Time) step {
 	if s.record.Kind != ownerref.Shield || s.record.Shield.Has(s.me) || s.stage.Phase == record.PhaseLegacy {
 		return step{}
@@ -245,8 +245,8 @@ func (s *situation) turn() time.Time {
 	return s.outside.Add(time.Duration(before) * min(slot, 2*s.recheck/time.Duration(missing+1)))
 }
 
-// joined is a shield with the own presence among its owners, and with all others
-// that belong there (M2).
+// joined is a shield with this candidate's presence among its owners, and with all
+// others that belong there (M2).
 func (s *situation) joined(shield ownerref.ShieldState) ownerref.ShieldState {
 	shield = shield.With(s.me)
 	for _, o := range s.shieldKeepers {
@@ -363,7 +363,7 @@ func (c podCount) waitingFor() string {
 }
 
 // underShield arms it (M5), seals it where the phase says so (M9), and lets
-// the work begin under an armed one that has the own presence in it (M6, M7).
+// the work begin under an armed one that has this candidate's presence (M6, M7).
 func (s *situation) underShield(now time.Time) step {
 	shield := s.record.Shield
 	switch {

@@ -104,7 +104,7 @@ type Config struct {
 // ends the term of the leader.
 //
 // A Lease that is gone is judged by the latest phase that this process has seen
-// on it, and gets that when it is made anew. A process that has seen none takes
+// on it, and gets that when it is created again. A process that has seen none takes
 // it for dual.
 //
 // A Lock keeps nothing of what it read but version numbers and that phase. It
@@ -204,8 +204,8 @@ func (t *Lock) SetUnhealthy(why string) { t.presence.SetUnhealthy(why) }
 // multilock.
 func (t *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { t.presence.Peers(ctx, tell) }
 
-// Attend keeps the own presence, and says by the phase whether this candidate may
-// campaign. It returns ErrPodGone when the own pod does not exist any more.
+// Attend keeps this candidate's presence, and says by the phase whether it may
+// campaign. It returns ErrPodGone when the candidate's pod no longer exists.
 func (t *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()

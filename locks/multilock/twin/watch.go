@@ -53,7 +53,7 @@ type twinWatch struct {
 	alive bool      // a side's watch said that nothing happened
 }
 
-// read takes in what a read finds, which is to be told.
+// read reads both locks. What it finds is news.
 func (w *twinWatch) read(ctx context.Context) error {
 	state, _, err := w.both.read(ctx)
 	if err == nil {
@@ -98,7 +98,7 @@ func (w *twinWatch) run(ctx context.Context, events chan<- locks.Event) error {
 	return errTurned
 }
 
-// heard takes in an event of one side. What is not newer than what is known is
+// heard applies an event of one side. What is not newer than what is known is
 // the past of a lagging server.
 func (w *twinWatch) heard(e locks.Event, side *locks.Snapshot, mark *twinMark) {
 	if e.Bookmark {

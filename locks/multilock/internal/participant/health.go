@@ -30,8 +30,8 @@ const (
 	writeWhenDue         // at due, if all is still well then
 )
 
-// set takes in why the candidate should not lead, and says when the presence is
-// to be written for that.
+// set records why the candidate should not lead, and says when to write the presence
+// for that.
 func (a *advertisedHealth) set(why string, now time.Time) urgency {
 	before := a.why
 	a.why = why

@@ -13,13 +13,14 @@ import (
 )
 
 // PhasedLease is a Lease that carries the phase of a migration. It remembers the
-// latest change of it that was seen, and notes it on a Lease that is made anew.
+// latest phase that it saw, and notes it on a Lease that is created again. Its methods
+// are safe for concurrent use.
 type PhasedLease struct {
 	lease  *lease.Lock
 	legacy record.Legacy // what to note about the legacy lock; zero for nothing
 
-	StageChanged      chan struct{}
-	ConnectionDoubted chan struct{} // the connections at hand may be dead
+	StageChanged      chan struct{} // signalled when a later phase was seen
+	ConnectionDoubted chan struct{} // signalled when the connections may be dead
 
 	mu    sync.Mutex
 	stage record.Stage
@@ -101,9 +102,9 @@ func (p *PhasedLease) annotate(annotations map[string]string) map[string]string 
 	return annotations
 }
 
-// observe takes in the phase, and the legacy lock, that a Lease says. One that says
-// an earlier phase than is known, or none, is partial, so that its holder notes
-// the phase at once.
+// observe remembers the phase and the legacy lock that a Lease names. A Lease with an
+// earlier phase than is known, or none, is partial, so that its holder notes the
+// phase at once.
 func (p *PhasedLease) observe(now locks.Snapshot) locks.Snapshot {
 	if legacy := record.LegacyOf(now.Version); legacy != (record.Legacy{}) {
 		p.mu.Lock()
@@ -116,7 +117,7 @@ func (p *PhasedLease) observe(now locks.Snapshot) locks.Snapshot {
 	return now
 }
 
-// ObserveStage takes in a phase, and signals StageChanged if it is a later one.
+// ObserveStage remembers a phase, and signals StageChanged, if it is a later one.
 func (p *PhasedLease) ObserveStage(stage record.Stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,12 +65,8 @@ func NewPresenceKeeper(c Config, failed chan struct{}) *PresenceKeeper {
 	}
 }
 
-// SetUnhealthy has the presence object say why this candidate should not lead;
-// empty means that all is well. The first time the object says either at once.
-// Where that keeps changing it says that all is well once it has been so for a
-// LeaseDuration, and for twice as long after each relapse within a minute, up to
-// five minutes. Other words for the same are written once a minute at most. It
-// does no I/O.
+// SetUnhealthy has the presence object say why this candidate should not lead.
+// Package multilock says when that is written.
 func (a *PresenceKeeper) SetUnhealthy(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,10 +85,8 @@ func (a *PresenceKeeper) SetUnhealthy(why string) {
 	}
 }
 
-// Peers tells which candidates have a presence object at the lock, in the form of
-// [election.Config]. While nothing changes it costs nothing: Attend, without which
-// it knows nobody, has one watch for it. Nobody is known, either, where Leases may
-// not be listed and watched.
+// Peers reports which candidates have a presence object at the lock, in the form of
+// [election.Config]. It knows nobody unless Keep runs.
 func (a *PresenceKeeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
 	for {
 		a.mu.Lock()
@@ -275,7 +269,7 @@ func (a *PresenceKeeper) setProblem(err error) {
 	}
 }
 
-// checkPod returns ErrPodGone if the own pod does not exist any more.
+// checkPod returns ErrPodGone if this candidate's pod no longer exists.
 func (a *PresenceKeeper) checkPod(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.config.Timing.AttemptTimeout)
 	defer cancel()
