@@ -1,0 +1,56 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// one accepts exactly one argument, such as LOCK.
+func one(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usage("%s needs a %s: %s", nameOfCommand(c), what, c.UseLine())
+		}
+		return atMostOne(what)(c, args)
+	}
+}
+
+// atMostOne accepts one argument, or none.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 1:
+			return usage("%s takes one %s, and not %d: %s", nameOfCommand(c), what, len(args), c.UseLine())
+		case len(args) == 1 && args[0] == "":
+			return usage("%s: the %s is empty: %s", nameOfCommand(c), what, c.UseLine())
+		}
+		return nil
+	}
+}
+
+// noArgument accepts none. What stands there may be a command that is misspelled.
+func noArgument(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !c.HasSubCommands():
+		return usage("%s takes no argument, and not %q: %s", nameOfCommand(c), args[0], c.UseLine())
+	}
+	c.SuggestionsMinimumDistance = max(c.SuggestionsMinimumDistance, 2) // what cobra takes where it suggests by itself
+	alike := ""
+	if names := c.SuggestionsFor(args[0]); len(names) > 0 {
+		alike = fmt.Sprintf("; is it %s?", strings.Join(names, " or "))
+	}
+	return usage("%q is no command of %s%s", args[0], c.CommandPath(), alike)
+}
+
+// nameOfCommand is how a command is called after "kubectl zonelect".
+func nameOfCommand(c *cobra.Command) string {
+	return cmp.Or(strings.TrimPrefix(c.CommandPath(), c.Root().CommandPath()+" "), c.CommandPath())
+}

@@ -1,0 +1,125 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"math"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// openShift is what library-go gives to the operators of OpenShift, see
+// LeaderElectionDefaulting in
+// https://github.com/openshift/library-go/blob/master/pkg/config/leaderelection/leaderelection.go.
+var openShift = election.Timing{LeaseDuration: 137 * time.Second, RenewDeadline: 107 * time.Second, RenewInterval: 26 * time.Second}
+
+const (
+	// http2Patience is how long client-go's connections take to be found dead:
+	// 30 s of silence and a ping of 15 s, see SetTransportDefaults in
+	// https://github.com/kubernetes/apimachinery/blob/master/pkg/util/net/http.go.
+	http2Patience = 45 * time.Second
+	// meanPause is the mean of a follower's pauses, in RetryPeriods: they are
+	// even between 1 and 1 + JitterFactor.
+	meanPause = 1 + leaderelection.JitterFactor/2
+)
+
+// clientGo is what follows from a timing for client-go's own elector, with
+// ReleaseOnCancel, and with requests that time out as those of
+// resourcelock.NewFromKubeconfig do. Its formulas differ from zone.BoundsOf's
+// where it does otherwise:
+//
+//   - Followers do not watch. They read every RetryPeriod x [1, 2.2], so that a
+//     renewal is seen by one read, and the end of its lease by another.
+//   - Their connection outlives requests that time out, until HTTP/2 notices.
+//   - RenewDeadline counts from the first renewal that fails: the leader stops a
+//     RetryPeriod + RenewDeadline after the answer to the last that did not.
+//   - The lock is released before the work has stopped.
+//   - There is no proof of death, and no order.
+//
+// A leader that lost its term ends its process, so there is no recovery.
+func clientGo(t election.Timing, w zone.Wish) zone.Bounds {
+	retry := t.RenewInterval
+	trips := func(n int) zone.Term { return zone.Term{Times: n, Name: "RoundTrip", Each: w.RoundTrip} }
+	lease := once("LeaseDuration", t.LeaseDuration)
+	drift := once("clock drift", part(t.LeaseDuration, w.MaxClockDrift))
+	read := func(n int) zone.Term {
+		return zone.Term{Times: n, Name: "longest pause between reads", Each: part(retry, 1+leaderelection.JitterFactor)}
+	}
+	first := func(reads int) zone.Term {
+		return once("pauses of the follower that reads first", part(retry, firstOf(w.Candidates-1, reads)))
+	}
+	dead := once("until HTTP/2 finds the connection dead", http2Patience)
+	away := once("until HTTP/2 finds the connection dead, or APIOutage", max(http2Patience, w.APIOutage))
+	// Part of all faults come after the last renewal was read by a follower.
+	seen := 0.5 / meanPause
+	one := firstOf(1, 1)
+
+	b := zone.Bounds{
+		Stop: zone.Bound{
+			Mean:  zone.Sum{trips(4), first(1)},
+			Worst: zone.Sum{trips(4), read(1)},
+		},
+		Kill: zone.Bound{
+			Mean:  zone.Sum{lease, {Times: -1, Name: "half a RetryPeriod", Each: retry / 2}, first(2), trips(2)},
+			Worst: zone.Sum{lease, drift, read(2), trips(5)},
+		},
+		DeadServer: zone.Bound{
+			Mean: zone.Sum{dead, once("LeaseDuration, where the last renewal is only seen then", part(t.LeaseDuration, 1-seen)),
+				once("what it lasts beyond that, where it was seen before", part(max(0, t.LeaseDuration-http2Patience), seen)),
+				once("pauses between reads", part(retry, one+one*(1-seen))), trips(2)},
+			Worst: zone.Sum{dead, lease, drift, read(2), trips(5)},
+		},
+		LossInOutage: zone.Bound{
+			Mean:  zone.Sum{once("longest of LeaseDuration, APIOutage and HTTP/2's 45s", max(t.LeaseDuration, away.Each)), first(1), trips(2)},
+			Worst: zone.Sum{away, lease, drift, read(2), trips(5)},
+		},
+		OutageSurvived: zone.Sum{once("RenewDeadline", t.RenewDeadline),
+			{Times: -1, Name: "request that hangs", Each: max(time.Second, t.RenewDeadline/2, retry)}, trips(-6)},
+		StopLeft: zone.Sum{lease, {Times: -1, Name: "RenewDeadline", Each: t.RenewDeadline},
+			{Times: -1, Name: "RetryPeriod", Each: retry}, {Times: -1, Name: drift.Name, Each: drift.Each}, trips(-1)},
+		WritesPerDay: int(24 * time.Hour / retry),
+		ReadsPerDay:  int(24 * time.Hour / part(retry, meanPause)),
+	}
+	b.Proof = b.Kill
+	return b
+}
+
+func once(name string, d time.Duration) zone.Term { return zone.Term{Times: 1, Name: name, Each: d} }
+
+func part(d time.Duration, f float64) time.Duration { return time.Duration(float64(d) * f) }
+
+// firstOf is the mean time, in RetryPeriods, until the first of some followers
+// has got through so many pauses, the first of which is under way. A pause that
+// is cut into at random lasts on for so long with the density rest(x)/meanPause,
+// where rest(x) is the share of pauses longer than x. The pause after a lease was
+// seen is cut into by its end, which is as good as random.
+func firstOf(followers, pauses int) float64 {
+	const step = 0.01
+	cells := int(math.Ceil((1 + leaderelection.JitterFactor) / step))
+	one := make([]float64, cells) // the chance of each length
+	for i := range one {
+		x := (float64(i) + 0.5) * step
+		one[i] = step / meanPause * min(1, max(0, 1+leaderelection.JitterFactor-x)/leaderelection.JitterFactor)
+	}
+	all := []float64{1}
+	for range pauses {
+		next := make([]float64, len(all)+cells)
+		for i, p := range all {
+			for j, q := range one {
+				next[i+j] += p * q
+			}
+		}
+		all = next
+	}
+	mean, longer := 0.0, 1.0
+	for _, p := range all {
+		mean += step * math.Pow(max(0, longer), float64(max(1, followers)))
+		longer -= p
+	}
+	return mean
+}

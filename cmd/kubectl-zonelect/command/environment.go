@@ -1,0 +1,107 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/transport"
+)
+
+// environment is what the commands share. Tests put their own into it.
+type environment struct {
+	streams genericiooptions.IOStreams
+	config  *genericclioptions.ConfigFlags
+	now     func() time.Time
+	// connect makes the clients; it is called once the flags are read.
+	connect func() (clients, error)
+	// terminal reports whether somebody can be asked.
+	terminal func() bool
+}
+
+// clients talk to the API groups that the commands need, v1 each.
+type clients struct {
+	core, apps, coordination, authorization rest.Interface
+}
+
+// shown is a writer that shows a terminal's control sequences and does not send
+// them: anybody may have written what stands on an object.
+type shown struct{ io.Writer }
+
+// Write writes p, or nothing where it returns an error.
+func (s shown) Write(p []byte) (int, error) {
+	if err := printers.WriteEscaped(s.Writer, string(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func newEnvironment(streams genericiooptions.IOStreams) *environment {
+	streams.Out, streams.ErrOut = shown{streams.Out}, shown{streams.ErrOut}
+	env := &environment{
+		streams: streams,
+		config:  genericclioptions.NewConfigFlags(true),
+		now:     time.Now,
+	}
+	env.connect = env.dial
+	env.terminal = func() bool { return isTerminal(streams.In) }
+	return env
+}
+
+// tell prints something to standard error.
+func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, format, args...) }
+
+// tell prints something beside the result. Where that fails, nobody listens.
+func tell(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+// tellAll prints lines beside the result.
+func tellAll(w io.Writer, lines []string) {
+	for _, line := range lines {
+		tell(w, "%s\n", line)
+	}
+}
+
+// Requests are made by the burst: one for each lock.
+const queriesPerSecond, queriesAtOnce = 50, 300
+
+func (e *environment) dial() (clients, error) {
+	config, err := e.config.ToRESTConfig()
+	if err != nil {
+		return clients{}, fmt.Errorf("find the cluster: %w", err)
+	}
+	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
+	config.Wrap(transport.Bounded)
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return clients{}, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return clients{
+		core: set.CoreV1().RESTClient(), apps: set.AppsV1().RESTClient(),
+		coordination: set.CoordinationV1().RESTClient(), authorization: set.AuthorizationV1().RESTClient(),
+	}, nil
+}
+
+// namespace is the one that the flags and the kubeconfig choose.
+func (e *environment) namespace() (string, error) {
+	namespace, _, err := e.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("choose the namespace: %w", err)
+	}
+	return namespace, nil
+}
+
+// isTerminal reports whether somebody can answer a question.
+func isTerminal(in io.Reader) bool {
+	file, ok := in.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd()))
+}

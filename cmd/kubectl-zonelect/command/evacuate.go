@@ -1,0 +1,423 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+const evacuateLong = `Moves leadership out of a zone, and keeps it out: a zonal shift.
+
+Every lock in the namespace, or with -A in the cluster, is marked with the zone.
+Leaders in it hand over to the candidate that would come first elsewhere, and its
+candidates lead only where nobody else is there. It returns when all leaders have
+moved, and prints where to. A leader without a candidate elsewhere stays: the exit
+code is 1 then, and it leaves as soon as one is there.
+
+Locks that are made later are not marked. Take it back with restore; leaders do
+not move back by themselves. With --until it ends by itself, by the clocks of the
+candidates.
+
+Refused are a zone that no candidate and no node is in, and to leave no zone at
+all. Needs the verbs get, list, watch and update on leases; to know of zones
+without candidates, list on nodes. ClusterRole zonelect-shift
+(config/shift/role.yaml) grants all of it.`
+
+const evacuateExample = `  # The cloud says that zone-a is in trouble
+  kubectl zonelect evacuate zone-a -A
+
+  # What that would do
+  kubectl zonelect evacuate zone-a -A --dry-run
+
+  # Maintenance for two hours
+  kubectl zonelect evacuate zone-a -A --until 2h`
+
+const restoreLong = `Takes an evacuation back: candidates in the zone may lead again, in their turn.
+Leaders stay where they are; move one with handover.`
+
+// evacuation is one call of evacuate or restore.
+type evacuation struct {
+	env    *environment
+	looker looker
+
+	zone, namespace    string
+	everywhere, dryRun bool
+	until              string
+	ends               time.Time
+	timeout            time.Duration
+}
+
+func newEvacuate(env *environment) *cobra.Command {
+	e := &evacuation{env: env}
+	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
+	c.ValidArgsFunction = e.completeZones(findings.zones)
+	c.Flags().StringVar(&e.until, "until", "", "When it ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. By default it is taken back with restore.")
+	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "For how long to wait until the leaders have moved.")
+	return c
+}
+
+func newRestore(env *environment) *cobra.Command {
+	e := &evacuation{env: env, timeout: time.Minute}
+	c := e.command("restore ZONE", "Take an evacuation back", restoreLong, "  kubectl zonelect restore zone-a -A", e.restore)
+	c.ValidArgsFunction = e.completeZones(func(f findings) []string { return evacuatedOn(f.lease) })
+	return c
+}
+
+func (e *evacuation) command(use, short, long, example string, do func(context.Context, []findings) error) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example,
+		Args: one("ZONE"), Annotations: roleShift.marks(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := e.complete(args[0]); err != nil {
+				return failed(err)
+			}
+			found, err := e.find(c.Context())
+			if err != nil {
+				return failed(err)
+			}
+			return failed(do(c.Context(), found))
+		},
+	}
+	c.Flags().BoolVarP(&e.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
+	addDryRun(c, &e.dryRun)
+	return c
+}
+
+func (e *evacuation) complete(zone string) error {
+	faults := validation.IsValidLabelValue(zone)
+	switch {
+	case zone == "":
+		return usage("the zone is empty")
+	case len(faults) > 0:
+		return usage("no zone can be %q: %s", zone, strings.Join(faults, "; "))
+	case e.timeout <= 0:
+		return usage("--timeout=%s is not above zero", e.timeout)
+	}
+	e.zone = zone
+	if e.until == "" {
+		return nil
+	}
+	now := e.env.now()
+	if d, err := time.ParseDuration(e.until); err == nil {
+		e.ends = now.Add(d)
+	} else if e.ends, err = time.Parse(time.RFC3339, e.until); err != nil {
+		return usage("--until=%s: give a time such as %s, or a duration such as 2h", e.until, now.Add(2*time.Hour).UTC().Format(time.RFC3339))
+	}
+	if e.ends = e.ends.Truncate(time.Second); !e.ends.After(now) {
+		return usage("--until=%s is in the past", e.until)
+	}
+	return nil
+}
+
+// find reads the locks.
+func (e *evacuation) find(ctx context.Context) ([]findings, error) {
+	var err error
+	if e.namespace, err = e.env.namespace(); err != nil {
+		return nil, err
+	}
+	if e.everywhere {
+		e.namespace = ""
+	}
+	all, err := e.env.connect()
+	if err != nil {
+		return nil, err
+	}
+	e.looker = looker{clients: all, role: roleShift}
+	list, err := rawapi.List[coordinationv1.LeaseList](ctx, all.coordination, apierror.Leases, e.namespace, "")
+	if err != nil {
+		return nil, err
+	}
+	found := among(list.Items)
+	if len(found) == 0 {
+		return nil, e.nothing(ctx)
+	}
+	return found, nil
+}
+
+// nothing is the error where there are no locks.
+func (e *evacuation) nothing(ctx context.Context) error {
+	unknown, err := e.looker.nothingIn(ctx, e.namespace)
+	if err != nil {
+		return refused("%w", err)
+	}
+	if unknown != "" {
+		unknown = "; " + unknown
+	}
+	return refused("no locks are found in %s%s", scope(e.namespace), unknown)
+}
+
+// row is one lock in the result.
+type row struct {
+	findings
+	move   *move // nil where nobody has to move
+	stuck  string
+	failed error
+}
+
+func (e *evacuation) evacuate(ctx context.Context, found []findings) error {
+	if err := e.check(ctx, found); err != nil {
+		return err
+	}
+	rows := make([]*row, len(found))
+	for i, f := range found {
+		rows[i] = &row{findings: f}
+		if f.cornered(e.zone, e.env.now()) {
+			rows[i].stuck = fmt.Sprintf("no candidate is known outside %s", listed(append(awayFrom(f.lease, e.env.now()), e.zone)))
+		}
+		if l := leaderOf(f.lease); l != nil && l.Zone == e.zone {
+			rows[i].move = &move{namespace: f.namespace, name: f.name, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
+		}
+	}
+	if e.dryRun {
+		return e.print(rows)
+	}
+	e.all(rows, func(r *row) { e.mark(ctx, r) })
+	if err := e.await(ctx, rows); err != nil {
+		return err
+	}
+	return cmp.Or(e.print(rows), e.verdict(rows))
+}
+
+// cornered reports whether no known candidate would be left outside the evacuated
+// zones.
+func (f findings) cornered(zone string, now time.Time) bool {
+	away := append(awayFrom(f.lease, now), zone)
+	return len(f.presences) > 0 && !slices.ContainsFunc(f.presences, func(o presence.Object) bool { return !slices.Contains(away, o.Zone) })
+}
+
+// check refuses a zone that is not known, and to leave none.
+func (e *evacuation) check(ctx context.Context, found []findings) error {
+	zones, candidates, left := e.known(found)
+	if candidates && left == 0 {
+		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", scope(e.namespace), listed(zones))
+	}
+	if slices.Contains(zones, e.zone) && candidates {
+		return nil
+	}
+	var all findings
+	if err := e.looker.addZones(ctx, &all); err != nil {
+		e.env.tell("note: which zones have nodes is not known: %s\n", e.looker.role.explained(err))
+	}
+	zones = append(zones, all.around.zones...)
+	if !slices.Contains(zones, e.zone) {
+		return refused("zone %s is not known: no candidate and no node is in it; there are %s", e.zone, listed(zones))
+	}
+	away := append(awayFrom(found[0].lease, e.env.now()), e.zone)
+	if !candidates && !slices.ContainsFunc(zones, func(z string) bool { return !slices.Contains(away, z) }) {
+		return refused("no zone would be left: there are %s", listed(zones))
+	}
+	return nil
+}
+
+// known returns the zones of candidates and leaders, whether any candidates are
+// known, and how many locks would have one left elsewhere.
+func (e *evacuation) known(found []findings) (zones []string, candidates bool, left int) {
+	for _, f := range found {
+		zones = append(zones, f.zones()...)
+		candidates = candidates || len(f.presences) > 0
+		if len(f.presences) > 0 && !f.cornered(e.zone, e.env.now()) {
+			left++
+		}
+	}
+	return zones, candidates, left
+}
+
+// zones are those that candidates and the leader are in.
+func (f findings) zones() []string {
+	var zones []string
+	for _, o := range f.presences {
+		zones = append(zones, o.Zone)
+	}
+	if l := leaderOf(f.lease); l != nil {
+		zones = append(zones, l.Zone)
+	}
+	return slices.DeleteFunc(zones, func(z string) bool { return z == "" })
+}
+
+// atOnce is how many Leases are changed at the same time.
+const atOnce = 10
+
+// all does something for each row, several at a time.
+func (e *evacuation) all(rows []*row, do func(*row)) {
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, r := range rows {
+		slots <- struct{}{}
+		wait.Go(func() {
+			do(r)
+			<-slots
+		})
+	}
+	wait.Wait()
+}
+
+// mark notes the zone on a Lease.
+func (e *evacuation) mark(ctx context.Context, r *row) {
+	lease, err := e.looker.change(ctx, r.namespace, r.name, func(lease *coordinationv1.Lease) error {
+		kept := slices.DeleteFunc(inForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), func(o locks.Evacuation) bool { return o.Zone == e.zone })
+		text := locks.FormatEvacuations(append(kept, locks.Evacuation{Zone: e.zone, Until: e.ends}))
+		if len(text) > record.MaxText {
+			return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
+		}
+		annotate(lease, record.AnnotationEvacuated, text)
+		annotate(lease, record.AnnotationRefused, "") // whoever stays says so anew
+		return nil
+	})
+	if r.failed = err; err == nil && r.move != nil {
+		r.move.asked = record.Number(lease.ResourceVersion)
+	}
+}
+
+// await waits until the leaders have moved.
+func (e *evacuation) await(ctx context.Context, rows []*row) error {
+	var moves []*move
+	for _, r := range rows {
+		if r.move != nil && r.failed == nil {
+			moves = append(moves, r.move)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	done := 0
+	return e.looker.await(ctx, e.namespace, moves, func(m *move) {
+		if done++; m.to != nil {
+			e.env.tell("%d/%d: lock %s went from %s to %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from.text(), m.to.text())
+		} else {
+			e.env.tell("%d/%d: lock %s stays with %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from.text())
+		}
+	})
+}
+
+func (e *evacuation) nameOf(namespace, name string) string {
+	if e.everywhere {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// print prints a table of what became of each lock, or would.
+func (e *evacuation) print(rows []*row) error {
+	table := &metav1.Table{}
+	for _, name := range []string{"Lock", "From", "To", "Result"} {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for _, r := range rows {
+		from, to := "<none>", "<none>"
+		if l := leaderOf(r.lease); l != nil {
+			from = l.text()
+		}
+		if r.move != nil && r.move.to != nil {
+			to = r.move.to.text()
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{e.nameOf(r.namespace, r.name), from, to, e.result(r)}})
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, e.env.streams.Out)
+}
+
+// result says what became of a lock, or would.
+func (e *evacuation) result(r *row) string {
+	switch {
+	case r.failed != nil:
+		return "failed: " + r.failed.Error()
+	case e.dryRun && r.move != nil && r.stuck != "":
+		return "would stay: " + r.stuck
+	case e.dryRun && r.move != nil:
+		return "would move"
+	case e.dryRun:
+		return "would be marked"
+	case r.move == nil:
+		return "marked"
+	case r.move.to != nil:
+		return "moved"
+	case r.move.refused != "":
+		return "stays: " + r.move.refused
+	}
+	return fmt.Sprintf("not moved after %s: %s", e.timeout, r.move.waits)
+}
+
+// verdict is the error of a command that has not done all that it was to do.
+func (e *evacuation) verdict(rows []*row) error {
+	stay, wrong := 0, 0
+	var cause error
+	for _, r := range rows {
+		switch {
+		case r.failed != nil:
+			wrong, cause = wrong+1, r.failed
+		case r.move != nil && r.move.to == nil:
+			stay++
+		}
+	}
+	var parts []string
+	if stay > 0 {
+		parts = append(parts, fmt.Sprintf("%s did not leave zone %s: a leader leaves as soon as it can", count(stay, "lock"), e.zone))
+	}
+	if wrong > 0 {
+		parts = append(parts, fmt.Sprintf("%s could not be changed", count(wrong, "lock")))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return because{strings.Join(parts, "; "), cause}
+}
+
+func (e *evacuation) restore(ctx context.Context, found []findings) error {
+	var rows []*row
+	var zones, away []string
+	for _, f := range found {
+		zones = append(zones, f.zones()...)
+		there := evacuatedOn(f.lease)
+		away = append(away, there...)
+		if slices.Contains(there, e.zone) {
+			rows = append(rows, &row{findings: f})
+		}
+	}
+	if len(rows) == 0 && !slices.Contains(zones, e.zone) {
+		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, scope(e.namespace), listed(away))
+	}
+	if !e.dryRun {
+		e.all(rows, func(r *row) {
+			_, r.failed = e.looker.change(ctx, r.namespace, r.name, func(lease *coordinationv1.Lease) error {
+				all, _ := locks.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
+				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })
+				annotate(lease, record.AnnotationEvacuated, locks.FormatEvacuations(all))
+				return nil
+			})
+		})
+	}
+	for _, r := range rows {
+		if r.failed != nil {
+			e.env.tell("lock %s: %v\n", e.nameOf(r.namespace, r.name), r.failed)
+		}
+	}
+	if err := e.verdict(rows); err != nil {
+		return err
+	}
+	verb := "is restored"
+	if e.dryRun {
+		verb = "would be restored"
+	}
+	_, err := fmt.Fprintf(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, count(len(rows), "lock"))
+	return err
+}
+
+// evacuatedOn returns the zones on a Lease, also those whose time is over.
+func evacuatedOn(lease *coordinationv1.Lease) []string { return awayFrom(lease, time.Time{}) }

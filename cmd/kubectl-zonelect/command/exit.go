@@ -1,0 +1,57 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The exit codes, as the help of the root command lists them.
+const (
+	exitOK      = 0
+	exitError   = 1
+	exitUsage   = 2
+	exitRefused = 3
+)
+
+// failure is an error with the exit code that it means.
+type failure struct {
+	error
+	code int
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+// usage is the error of a command line that makes no sense.
+func usage(format string, args ...any) error {
+	return failure{fmt.Errorf(format, args...), exitUsage}
+}
+
+// refused is the error of a command that changed nothing because that would not
+// be safe, or was not confirmed.
+func refused(format string, args ...any) error {
+	return failure{fmt.Errorf(format, args...), exitRefused}
+}
+
+// failed gives an error the exit code 1, unless it already has one.
+func failed(err error) error {
+	var already failure
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	return failure{err, exitError}
+}
+
+// because is an error that another error caused. Its text does not repeat that of
+// the cause.
+type because struct {
+	text  string
+	cause error
+}
+
+func (b because) Error() string { return b.text }
+
+// Unwrap returns the cause.
+func (b because) Unwrap() error { return b.cause }

@@ -1,0 +1,82 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// FuzzArguments runs any command line, one argument in each line, without a
+// cluster: it fails with a word of advice, or needs no cluster.
+func FuzzArguments(f *testing.F) {
+	for _, line := range []string{
+		"", "--help", "status", "status a -A", "status -o go-template={{", "status --observe=-1s", "status --nonsense", "status -w --observe x",
+		"handover op --to a --to-zone b", "handover op --to=", "handover --timeout 0s op", "evacuate za -A --until nonsense", "evacuate", "restore za --lock a",
+		"migrate plan op", "migrate advance op --to nowhere", "migrate rollback", "timing --drift NaN", "timing --drift 1e400%", "timing --candidates 99999999999999999999",
+		"timing --stop 9223372036854775807ns --zones -1 -o yaml", "timing --api-outage 24h --failover 1ns", "completion bash", "__complete status ", "nonsense", "-n", "--", "-o=",
+	} {
+		f.Add(strings.ReplaceAll(line, " ", "\n"))
+	}
+	f.Fuzz(func(t *testing.T, lines string) {
+		args := strings.Split(lines, "\n")
+		for _, arg := range args {
+			if strings.ContainsAny(arg, "/\x00") || strings.Contains(arg, "kubeconfig") || strings.Contains(arg, "cache") {
+				t.Skip("files are not for fuzzing")
+			}
+		}
+		var out, errOut strings.Builder
+		env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+		env.terminal = func() bool { return false }
+		env.config.KubeConfig = new("testdata/kubeconfig.yaml")
+		connected := false
+		env.connect = func() (clients, error) {
+			connected = true
+			return clients{}, errors.New("no cluster")
+		}
+		code := run(t.Context(), env, args)
+		completing := strings.HasPrefix(args[0], "__complete")
+		version := slices.Contains(args, "version") // it goes without
+		switch {
+		case code < exitOK || code > exitRefused:
+			t.Errorf("%q ends with %d", args, code)
+		case code == exitOK && connected && !completing && !version:
+			t.Errorf("%q is well without a cluster: %s", args, &out)
+		case code != exitOK && !strings.Contains(errOut.String(), "error: "):
+			t.Errorf("%q ends with %d, and says %q", args, code, &errOut)
+		case code == exitUsage && !strings.Contains(errOut.String(), "See 'kubectl zonelect"):
+			t.Errorf("%q makes no sense, and there is no advice: %q", args, &errOut)
+		case strings.Contains(out.String()+errOut.String(), "\x1b"):
+			t.Errorf("%q moves the terminal's cursor", args)
+		}
+	})
+}
+
+// TestWhatAnybodyWroteDoesNotReachTheTerminal: annotations hold what who may
+// write a Lease has put there, and a terminal obeys what it gets.
+func TestWhatAnybodyWroteDoesNotReachTheTerminal(t *testing.T) {
+	const evil = "\x1b]0;owned\x07\x1b[2Jza\r"
+	for _, line := range []string{"status", "status op", "status op -o wide", "status op -o jsonpath={.leader.zone}", "handover op", "evacuate za"} {
+		t.Run(line, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.putLease(newLease("op", evil, evil, func(l *coordinationv1.Lease) {
+					for _, key := range []string{record.AnnotationPhase, record.AnnotationEvacuated, record.AnnotationRefused, record.AnnotationPod, record.AnnotationNode, record.AnnotationHandover} {
+						l.Annotations[key] = evil
+					}
+				}))
+				w.announce("op", "op-1", evil, evil)
+				if r := w.run(strings.Fields(line)...); strings.ContainsAny(r.out+r.errors, "\x1b\r") || r.out+r.errors == "" {
+					t.Errorf("printed %q and %q", r.out, r.errors)
+				}
+			})
+		})
+	}
+}

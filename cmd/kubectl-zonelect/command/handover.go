@@ -1,0 +1,269 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+const handoverLong = `Asks the leader of a lock to hand it over: its work stops, and then another
+candidate leads, within milliseconds. Without --to and --to-zone that is the one
+that would come first if the leader died.
+
+It is refused, and nothing changes, where the successor is not known, not healthy
+or not alive, or where nobody leads (exit code 3). A leader may refuse by itself.
+A request that it has not answered when --timeout is over is taken back.
+
+Needs the verbs get, list, watch and update on leases. With get on pods and on
+nodes, a successor whose pod or node is dead is refused too. ClusterRole
+zonelect-shift (config/shift/role.yaml) grants all of it.`
+
+const handoverExample = `  # Before work on a node
+  kubectl zonelect handover my-operator
+
+  kubectl zonelect handover my-operator --to-zone zone-b`
+
+// handover is one call of the command.
+type handover struct {
+	env     *environment
+	looker  looker
+	to      locks.Successor
+	wait    bool
+	timeout time.Duration
+}
+
+func newHandover(env *environment) *cobra.Command {
+	h := &handover{env: env}
+	c := &cobra.Command{
+		Use:               "handover LOCK",
+		Short:             "Move leadership to another candidate",
+		Long:              handoverLong,
+		Example:           handoverExample,
+		Args:              one("LOCK"),
+		Annotations:       roleShift.marks(),
+		ValidArgsFunction: completeLocks(env, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := h.complete(c); err != nil {
+				return err
+			}
+			return failed(h.run(c.Context(), args[0]))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&h.to.Identity, "to", "", "The identity of the next leader.")
+	f.StringVar(&h.to.Zone, "to-zone", "", "The zone of the next leader.")
+	f.BoolVar(&h.wait, "wait", true, "Wait until another leads.")
+	f.DurationVar(&h.timeout, "timeout", time.Minute, "For how long to wait.")
+	_ = c.RegisterFlagCompletionFunc("to", completeCandidates(env, func(o presence.Object) string { return o.Identity })) // the flags exist
+	_ = c.RegisterFlagCompletionFunc("to-zone", completeCandidates(env, func(o presence.Object) string { return o.Zone }))
+	return c
+}
+
+func (h *handover) complete(c *cobra.Command) error {
+	for _, flag := range []string{"to", "to-zone"} {
+		if f := c.Flag(flag); f.Changed && f.Value.String() == "" {
+			return usage("--%s is empty", flag)
+		}
+	}
+	switch {
+	case h.to.Identity != "" && h.to.Zone != "":
+		return usage("--to and --to-zone do not go together")
+	case h.timeout <= 0:
+		return usage("--timeout=%s is not above zero", h.timeout)
+	}
+	return nil
+}
+
+// observeHolder is for how long a holder that looks dead is watched.
+const observeHolder = 3 * time.Second
+
+func (h *handover) run(ctx context.Context, name string) error {
+	namespace, err := h.env.namespace()
+	if err != nil {
+		return err
+	}
+	all, err := h.env.connect()
+	if err != nil {
+		return err
+	}
+	h.looker = looker{clients: all, role: roleShift}
+	f := findings{namespace: namespace, name: name}
+	if f.lease, err = h.looker.lease(ctx, namespace, name); err != nil {
+		return err
+	}
+	if f.lease == nil {
+		return h.looker.absent(ctx, namespace, name)
+	}
+	if f.presences, err = presence.List(ctx, h.looker.coordination, namespace, name); err != nil {
+		return err
+	}
+	if err := h.looker.addSurroundings(ctx, &f); err != nil {
+		return err
+	}
+	list := []findings{f}
+	if err := h.looker.observe(ctx, list, h.env.now, observeHolder); err != nil {
+		return err
+	}
+	return h.ask(ctx, list[0])
+}
+
+// ask checks that a handover can be, and asks for it.
+func (h *handover) ask(ctx context.Context, f findings) error {
+	leader, err := h.leader(f)
+	if err != nil {
+		return err
+	}
+	if leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone {
+		_, err := fmt.Fprintf(h.env.streams.Out, "lock %s is led by %s already\n", f.name, leader.text())
+		return err
+	}
+	if err := h.choose(f, leader); err != nil {
+		return err
+	}
+	m := &move{namespace: f.namespace, name: f.name, from: leader, waits: leader.Identity + " has not answered"}
+	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.String()
+	if len(request) > record.MaxText {
+		return refused("the identities are too long for a request")
+	}
+	lease, err := h.looker.change(ctx, f.namespace, f.name, func(lease *coordinationv1.Lease) error {
+		if now := leaderOf(lease); now == nil || now.Identity != leader.Identity {
+			return refused("lock %s has changed hands meanwhile: look again", f.name)
+		}
+		annotate(lease, record.AnnotationRequest, request)
+		annotate(lease, record.AnnotationRefused, "")
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.asked = record.Number(lease.ResourceVersion)
+	if !h.wait {
+		_, err := fmt.Fprintf(h.env.streams.Out, "%s, the leader of lock %s, is asked to hand over\n", leader.text(), f.name)
+		return err
+	}
+	return h.await(ctx, m, request)
+}
+
+// leader returns who holds the lock, if that can hand it over.
+func (h *handover) leader(f findings) (Leader, error) {
+	s := f.describe(h.env.now()).Status
+	switch {
+	case f.lease == nil || s.Leader == nil:
+		return Leader{}, refused("nobody holds lock %s (%s): whoever comes first takes it", f.name, s.State)
+	case f.lease.Annotations[record.AnnotationHolder] != s.Leader.Identity:
+		return Leader{}, refused("%s, which holds lock %s, is no zonelect candidate: it heeds no request", s.Leader.Identity, f.name)
+	case s.State != Held && s.State != Waiting:
+		return Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %d seconds has run out", s.Leader.text(), f.name, s.Leader.LeaseDurationSeconds)
+	}
+	return *s.Leader, nil
+}
+
+// choose refuses a successor that is not there or cannot lead. Where some of a
+// zone's candidates cannot, and their leader may not know, it names another.
+func (h *handover) choose(f findings, leader Leader) error {
+	if len(f.presences) == 0 {
+		return refused("no candidate for lock %s announces itself, so that nobody can be named", f.name)
+	}
+	away := awayFrom(f.lease, h.env.now())
+	if h.to.Zone != "" && slices.Contains(away, h.to.Zone) {
+		return refused("zone %s is evacuated for lock %s: restore it first, or name a candidate with --to", h.to.Zone, f.name)
+	}
+	var fit, unfit []string
+	var known []Candidate
+	for _, o := range f.presences {
+		known = append(known, Candidate{Identity: o.Identity, Zone: o.Zone})
+		switch {
+		case o.Identity == leader.Identity:
+		case h.to.Identity != "" && o.Identity != h.to.Identity, h.to.Zone != "" && o.Zone != h.to.Zone:
+		case h.to.Identity == "" && slices.Contains(away, o.Zone):
+		default:
+			if why := f.unfit(o); why != "" {
+				unfit = append(unfit, o.Identity+": "+why)
+				continue
+			}
+			fit = append(fit, o.Identity)
+		}
+	}
+	switch {
+	case len(fit) > 0 && len(unfit) > 0:
+		h.to = locks.Successor{Identity: fit[0]}
+	case len(fit) > 0:
+	case len(unfit) > 0:
+		return refused("no successor for lock %s can lead: %s", f.name, strings.Join(unfit, "; "))
+	default:
+		return refused("no candidate for lock %s %s: there are %s", f.name, h.where(len(away) > 0), identities(known))
+	}
+	return nil
+}
+
+// where says whom a handover is for.
+func (h *handover) where(evacuated bool) string {
+	switch {
+	case h.to.Identity != "":
+		return "has the identity " + h.to.Identity
+	case h.to.Zone != "":
+		return "is in zone " + h.to.Zone
+	case evacuated:
+		return "but its leader is outside the evacuated zones"
+	}
+	return "is there but its leader"
+}
+
+// identities lists candidates, for people.
+func identities(all []Candidate) string {
+	slices.SortFunc(all, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Identity, b.Identity))
+	})
+	var texts []string
+	for _, c := range all {
+		texts = append(texts, Leader{Identity: c.Identity, Zone: c.Zone}.text())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// await waits until another leads, and says who.
+func (h *handover) await(ctx context.Context, m *move, request string) error {
+	waiting, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	if err := h.looker.await(waiting, m.namespace, []*move{m}, func(*move) {}); err != nil {
+		return err
+	}
+	switch {
+	case m.refused != "":
+		return refused("%s refuses to hand lock %s over: %s", m.from.text(), m.name, m.refused)
+	case m.to == nil:
+		return errors.Join(fmt.Errorf("lock %s is not handed over after %s: %s", m.name, h.timeout, m.waits), h.takeBack(ctx, m, request))
+	case h.to.Identity != "" && m.to.Identity != h.to.Identity, h.to.Zone != "" && m.to.Zone != h.to.Zone:
+		return fmt.Errorf("lock %s went from %s to %s: %s did not come", m.name, m.from.text(), m.to.text(), cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
+	}
+	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.name, m.from.text(), m.to.text())
+	return err
+}
+
+// takeBack removes a request that was not answered.
+func (h *handover) takeBack(ctx context.Context, m *move, request string) error {
+	_, err := h.looker.change(ctx, m.namespace, m.name, func(lease *coordinationv1.Lease) error {
+		if lease.Annotations[record.AnnotationRequest] == request {
+			annotate(lease, record.AnnotationRequest, "")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the request stays on the Lease: %w", err)
+	}
+	return nil
+}

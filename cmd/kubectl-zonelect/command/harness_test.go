@@ -1,0 +1,277 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	leasesPath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/"
+	mapsPath   = "/api/v1/namespaces/ns/configmaps/"
+)
+
+// world is a cluster in memory and the plugin's view of it. Use it in a bubble
+// of testing/synctest: its clock begins at midnight.
+type world struct {
+	t      *testing.T
+	server *apitest.Server
+	stdin  io.Reader
+	asks   bool              // somebody sits at the terminal
+	denied bool              // nothing is permitted
+	absent error             // why there is no cluster; nil if there is one
+	sick   map[string]string // why candidates are unhealthy, by identity
+
+	mu   sync.Mutex
+	cuts []context.CancelFunc
+}
+
+// ServeHTTP serves requests that cut can end, and what the server in memory does
+// not know: access reviews, and the version.
+func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
+		review := authorizationv1.SelfSubjectAccessReview{}
+		review.Kind, review.APIVersion = "SelfSubjectAccessReview", "authorization.k8s.io/v1"
+		review.Status.Allowed = !w.denied
+		apitest.Reply(a, http.StatusCreated, review)
+		return
+	case r.URL.Path == "/version":
+		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	w.mu.Lock()
+	w.cuts = append(w.cuts, cancel)
+	w.mu.Unlock()
+	w.server.ServeHTTP(a, r.WithContext(ctx))
+}
+
+// cut ends every request that is being served.
+func (w *world) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, cancel := range w.cuts {
+		cancel()
+	}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, server: apitest.NewServer(), stdin: strings.NewReader("")}
+	w.server.Put("/api/v1/namespaces/ns", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
+	return w
+}
+
+// result is what a command left behind.
+type result struct {
+	code        int
+	out, errors string
+}
+
+func (w *world) run(args ...string) result {
+	w.t.Helper()
+	var out, errOut buffer
+	code := w.start(w.t.Context(), &out, &errOut, args...)
+	return result{code, out.String(), errOut.String()}
+}
+
+// runFor runs a command that may go on until it is interrupted.
+func (w *world) runFor(d time.Duration, args ...string) result {
+	w.t.Helper()
+	ctx, stop := context.WithTimeout(w.t.Context(), d)
+	defer stop()
+	var out, errOut buffer
+	code := w.start(ctx, &out, &errOut, args...)
+	return result{code, out.String(), errOut.String()}
+}
+
+func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string) int {
+	env := newEnvironment(genericiooptions.IOStreams{In: w.stdin, Out: out, ErrOut: errOut})
+	env.terminal = func() bool { return w.asks }
+	env.connect = func() (clients, error) {
+		return clients{
+			core:          apitest.Wire(w.t, w, corev1.SchemeGroupVersion),
+			apps:          apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
+			coordination:  apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
+			authorization: apitest.Wire(w.t, w, authorizationv1.SchemeGroupVersion),
+		}, w.absent
+	}
+	env.config.KubeConfig = new("testdata/kubeconfig.yaml")
+	return run(ctx, env, args)
+}
+
+// buffer can be read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// newLease makes a lock that a zonelect candidate holds.
+func newLease(name, holder, zone string, changes ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
+	now := time.Now()
+	lease := &coordinationv1.Lease{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, LeaseDurationSeconds: new(int32(15)), LeaseTransitions: new(int32(4)),
+			AcquireTime: &metav1.MicroTime{Time: now.Add(-5 * time.Minute)},
+			RenewTime:   &metav1.MicroTime{Time: now.Add(-time.Second)},
+		},
+	}
+	lease.Annotations = map[string]string{
+		record.AnnotationHolder: holder, record.AnnotationZone: zone, record.AnnotationToken: "4711",
+		record.AnnotationNode: "node-" + zone, record.AnnotationPod: strings.TrimSuffix(holder, "_1") + "/uid",
+	}
+	for _, change := range changes {
+		change(lease)
+	}
+	return lease
+}
+
+func phased(phase record.Phase, step uint64) func(*coordinationv1.Lease) {
+	return func(l *coordinationv1.Lease) {
+		record.WriteStage(l.Annotations, record.Stage{Phase: phase, Step: step})
+		l.Annotations[record.AnnotationLegacy] = "configmap/" + l.Name
+	}
+}
+
+func renewed(ago time.Duration) func(*coordinationv1.Lease) {
+	return func(l *coordinationv1.Lease) { l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-ago)} }
+}
+
+func (w *world) putLease(l *coordinationv1.Lease) {
+	w.server.Put("/apis/coordination.k8s.io/v1/namespaces/"+l.Namespace+"/leases/"+l.Name, l)
+}
+
+// renew renews a lock as its holder does.
+func (w *world) renew(name string) {
+	w.server.Change(leasesPath+name, func(o apitest.Object) {
+		o["spec"].(apitest.Object)["renewTime"] = time.Now().UTC().Format(metav1.RFC3339Micro)
+	})
+}
+
+// hosts adds a pod of a candidate, on the zone's node, as they are when all is
+// well, but for a change.
+func (w *world) hosts(name, zone string, changes ...func(*corev1.Pod, *corev1.Node)) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+	for _, change := range changes {
+		change(pod, node)
+	}
+	w.server.Put("/api/v1/namespaces/ns/pods/"+name, pod)
+	w.server.Put("/api/v1/nodes/"+node.Name, node)
+}
+
+// announce adds a candidate, with its pod, by its presence.
+func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*presence.Object)) presence.Object {
+	w.t.Helper()
+	w.hosts(pod, zone)
+	said := presence.Object{
+		Lock: lock, Pod: presence.Pod{Name: pod, UID: types.UID("uid-" + pod)},
+		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Version: "v1.2.0", Mode: "auto", Waiting: waiting,
+	}
+	for _, change := range changes {
+		change(&said)
+	}
+	o, err := presence.Ensure(w.t.Context(), apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion), "ns", said)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// putConfigMap puts an object in the legacy lock's place.
+func (w *world) putConfigMap(name string, annotations map[string]string, owners ...metav1.OwnerReference) {
+	w.server.Put(mapsPath+name, &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-map-" + name), OwnerReferences: owners, Annotations: annotations},
+	})
+}
+
+func byPod(name string) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID("uid-" + name)}
+}
+
+// shield puts up a shield that belongs to presences.
+func (w *world) shield(name string, armed bool, step uint64, owners ...presence.Object) {
+	annotations := record.WriteStage(nil, record.Stage{Phase: record.PhaseDual, Step: step})
+	if armed {
+		annotations[ownerref.AnnotationArmed] = "uid-map-" + name
+	}
+	var refs []metav1.OwnerReference
+	for _, o := range owners {
+		refs = append(refs, metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: o.Name, UID: o.UID})
+	}
+	w.putConfigMap(name, annotations, refs...)
+}
+
+// golden compares what was printed with a file.
+func golden(t *testing.T, name string, r result) {
+	t.Helper()
+	got := r.out
+	if r.errors != "" {
+		got += "--- stderr\n" + r.errors
+	}
+	if r.code != 0 {
+		got += fmt.Sprintf("--- exit code %d\n", r.code)
+	}
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: printed\n%s\nwant\n%s", file, got, want)
+	}
+}

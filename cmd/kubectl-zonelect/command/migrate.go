@@ -1,0 +1,323 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/zonelect/zonelect/migrate"
+)
+
+const migrateLong = `Moves a lock from a leader-for-life ConfigMap, or from client-go's old election
+record on a ConfigMap or an Endpoints object, to a Lease, and back, while the
+programs that hold it run:
+
+  legacy --advance--> dual --advance--> sealed --clean--> clean
+         <-rollback--      <-rollback--
+                      <------------------rollback-------
+
+An election record ends by time and cannot be sealed: there clean follows dual.
+The first step is taken by rolling out the operator's version that uses zonelect
+in mode auto. Each of the others changes one annotation of the Lease, and the
+running candidates follow it: no redeploy is needed. A step that is not safe now
+is refused, with what is in its way and what to do about it (exit code 3).
+Breaking off at any time is safe: nothing here holds anything.
+
+ClusterRole zonelect-migrate (config/migrate/role.yaml) grants what is needed.`
+
+// migration is one call of a migrate command.
+type migration struct {
+	env     *environment
+	printer printer
+	by      string // a migrate.By constant; empty for plan
+
+	to, legacyName, selector string
+	acknowledge              []string
+	dryRun, yes, wait        bool
+	timeout                  time.Duration
+
+	namespace, name string
+	looker          looker
+	*migrate.Migration
+}
+
+func newMigrate(env *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Move a lock off a leader-for-life ConfigMap or an election record, and back",
+		Long:  migrateLong,
+		Example: `  kubectl zonelect migrate plan my-operator
+  kubectl zonelect migrate advance my-operator --dry-run`,
+		Args:        noArgument,
+		Annotations: roleMigrate.marks(),
+		RunE:        func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newPlan(env),
+		newStep(env, migrate.ByAdvance, "Take the next step: from legacy to dual, or from dual to sealed", `  # What it would change, and whether it is safe
+  kubectl zonelect migrate advance my-operator --dry-run
+
+  # In a script: no question, and two minutes for the candidates to follow
+  kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m`),
+		newStep(env, migrate.ByRollback, "Take a step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
+  kubectl zonelect migrate rollback my-operator --to dual`),
+		newStep(env, migrate.ByClean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Whether anything can bring legacy pods back is yours to know
+  kubectl zonelect migrate clean my-operator --acknowledge no-way-back`),
+	)
+	return c
+}
+
+func newPlan(env *environment) *cobra.Command {
+	m := &migration{env: env}
+	c := m.command("plan LOCK", "Show where a migration stands, what the next step does, and whether it is safe now",
+		`  kubectl zonelect migrate plan my-operator
+
+  # For a program
+  kubectl zonelect migrate plan my-operator -o json`, m.plan)
+	c.Long = c.Short + ".\n\nIt changes nothing. It takes some seconds, until the leader has renewed the Lease.\nThe exit code is 0 also where the step would be refused: for a script that must\nknow, use advance --dry-run."
+	return c
+}
+
+func newStep(env *environment, by, short, example string) *cobra.Command {
+	m := &migration{env: env, by: by}
+	c := m.command(by+" LOCK", short, example, m.step)
+	c.Long = short + `.
+
+It checks first whether the step is safe, and refuses it if not (exit code 3).
+Then it asks, unless --yes is given; without a terminal --yes is needed. It
+returns when the candidates have followed. If they have not when --timeout is
+over, that is an error, but the phase stays: they may follow yet.`
+	f := c.Flags()
+	if by != migrate.ByClean {
+		f.StringVar(&m.to, "to", "", "The phase to go to: the command is refused if the step leads elsewhere.")
+		_ = c.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(phases, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	}
+	addDryRun(c, &m.dryRun)
+	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask.")
+	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
+	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "For how long to wait. 0 means for ever.")
+	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, fmt.Sprintf("Checks that may fail, because you know better; it counts for those that say so. Of: %s.", strings.Join(acknowledgeable, ", ")))
+	_ = c.RegisterFlagCompletionFunc("acknowledge", cobra.FixedCompletions(acknowledgeable, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	return c
+}
+
+var (
+	phases = []string{string(migrate.Legacy), string(migrate.Dual), string(migrate.Sealed)}
+	// acknowledgeable are the checks that may be, in some steps.
+	acknowledgeable = []string{
+		migrate.CheckPermissions, migrate.CheckCandidates, migrate.CheckLeader,
+		migrate.CheckLegacyPods, migrate.CheckWorkload, migrate.CheckNoWayBack,
+	}
+)
+
+// command returns a command with what all of them have.
+func (m *migration) command(use, short, example string, do func(context.Context) error) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Example: example,
+		Args:              one("LOCK"),
+		ValidArgsFunction: completeLocks(m.env, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := m.complete(args[0]); err != nil {
+				return failed(err)
+			}
+			if err := m.looker.checkNamespace(c.Context(), m.namespace); errors.Is(err, errNamespace) {
+				return failed(err)
+			}
+			return failed(do(c.Context()))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&m.legacyName, "legacy-name", "", "The name of the legacy object; that which the Lease says, or else the lock's own, by default.")
+	f.StringVarP(&m.selector, "selector", "l", "", "A label selector for the operator's pods, old and new; that of a candidate's or of the legacy leader's workload by default.")
+	m.printer.addFlags(c)
+	return c
+}
+
+func (m *migration) complete(name string) error {
+	switch {
+	case m.to != "" && !slices.Contains(phases, m.to):
+		return usage("--to=%s: use one of %s", m.to, strings.Join(phases, ", "))
+	case m.timeout < 0:
+		return usage("--timeout=%s is negative", m.timeout)
+	}
+	for _, check := range m.acknowledge {
+		if !slices.Contains(acknowledgeable, check) {
+			return usage("--acknowledge=%s: use some of %s", check, strings.Join(acknowledgeable, ", "))
+		}
+	}
+	if err := m.printer.complete(); err != nil {
+		return err
+	}
+	m.name = name
+	var err error
+	if m.namespace, err = m.env.namespace(); err != nil {
+		return err
+	}
+	c, err := m.env.connect()
+	if err != nil {
+		return err
+	}
+	m.looker = looker{clients: c, role: roleMigrate}
+	m.Migration, err = migrate.New(migrate.Config{
+		Core: c.core, Coordination: c.coordination, Apps: c.apps, Authorization: c.authorization,
+		Namespace: m.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,
+		User: "kubectl-zonelect",
+	})
+	return err
+}
+
+// MigrationPlan is a migrate.Plan as it is printed.
+type MigrationPlan struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	migrate.Plan      `json:",inline"`
+}
+
+// DeepCopyObject makes it a runtime.Object; see LockStatus.
+func (p *MigrationPlan) DeepCopyObject() runtime.Object { c := *p; return &c }
+
+// MigrationStep is a migrate.Outcome as it is printed.
+type MigrationStep struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	migrate.Outcome   `json:",inline"`
+
+	// Refused says that the step was not taken: the checks say why.
+	Refused bool `json:"refused"`
+}
+
+// DeepCopyObject makes it a runtime.Object; see LockStatus.
+func (s *MigrationStep) DeepCopyObject() runtime.Object { c := *s; return &c }
+
+func (m *migration) plan(ctx context.Context) error {
+	plan, err := m.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	out := m.env.streams.Out
+	if m.printer.forPeople() {
+		return printPlan(out, plan)
+	}
+	return m.printer.objects.PrintObj(&MigrationPlan{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationPlan"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: plan.Report.Namespace, Name: plan.Report.Lock},
+		Plan:       plan,
+	}, out)
+}
+
+// step checks, asks, takes the step, and waits.
+func (m *migration) step(ctx context.Context) error {
+	if !m.dryRun && !m.yes && !m.env.terminal() {
+		return refused("there is no terminal to ask at: give --yes, or --dry-run to change nothing")
+	}
+	if m.dryRun || !m.yes {
+		out, err := m.try(ctx, true)
+		if err != nil || m.dryRun {
+			return m.report(out, err)
+		}
+		if err := m.ask(out); err != nil {
+			return err
+		}
+		m.to = string(out.To) // what was asked for, and no other step
+	}
+	out, err := m.try(ctx, false)
+	if err := m.report(out, err); err != nil || !m.wait {
+		return err
+	}
+	return m.await(ctx, out)
+}
+
+// try takes the step, or finds out whether it could be taken.
+func (m *migration) try(ctx context.Context, dryRun bool) (migrate.Outcome, error) {
+	o := migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge}
+	switch m.by {
+	case migrate.ByAdvance:
+		return m.Advance(ctx, o)
+	case migrate.ByRollback:
+		return m.Rollback(ctx, o)
+	default:
+		return m.Clean(ctx, o)
+	}
+}
+
+// report prints what became of a step, and returns what to end with.
+func (m *migration) report(out migrate.Outcome, err error) error {
+	var refusal *migrate.RefusedError
+	isRefused := errors.As(err, &refusal)
+	if err != nil && !isRefused {
+		return err
+	}
+	out.DryRun = m.dryRun
+	if !m.printer.forPeople() {
+		printing := m.printer.objects.PrintObj(&MigrationStep{
+			TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationStep"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: m.name},
+			Outcome:    out, Refused: isRefused,
+		}, m.env.streams.Out)
+		if printing != nil {
+			return printing
+		}
+	} else if isRefused || m.dryRun {
+		if err := printChecks(m.env.streams.Out, out.Checks, m.acknowledge); err != nil {
+			return err
+		}
+	}
+	if isRefused {
+		return refused("%s of lock %s from phase %s is refused: %s failed; nothing was changed",
+			m.by, m.name, phaseText(out.From), count(len(refusal.Failed), "check"))
+	}
+	if m.printer.forPeople() {
+		format := "lock %s went from phase %s to %s\n"
+		if m.dryRun {
+			format = "lock %s could go from phase %s to %s (dry run)\n"
+		}
+		_, err := fmt.Fprintf(m.env.streams.Out, format, m.name, phaseText(out.From), out.To)
+		return err
+	}
+	return nil
+}
+
+// ask returns an error unless the answer is yes. Standard output is left to the
+// result.
+func (m *migration) ask(out migrate.Outcome) error {
+	if err := printChecks(m.env.streams.ErrOut, out.Checks, m.acknowledge); err != nil {
+		return err
+	}
+	m.env.tell("Take lock %s from phase %s to %s? [y/N] ", m.name, phaseText(out.From), out.To)
+	answer, err := bufio.NewReader(m.env.streams.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	default:
+		return refused("not confirmed; nothing was changed")
+	}
+}
+
+// await waits until the candidates have followed.
+func (m *migration) await(ctx context.Context, out migrate.Outcome) error {
+	if m.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.timeout)
+		defer cancel()
+	}
+	_, err := m.Await(ctx, func(why []string) { m.env.tell("waiting: %s\n", strings.Join(why, "; ")) })
+	if err != nil {
+		return fmt.Errorf("%w; phase %s stays on record, and they may follow yet: see 'kubectl zonelect migrate plan %s'", err, out.To, m.name)
+	}
+	m.env.tell("the candidates have followed\n")
+	return nil
+}

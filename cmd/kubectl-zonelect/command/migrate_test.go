@@ -1,0 +1,348 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/migrate"
+)
+
+// runs adds a pod of the operator.
+func (w *world) runs(name string) {
+	w.server.Put("/api/v1/namespaces/ns/pods/"+name, &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name), Labels: map[string]string{"app": "op"}},
+		Spec:       corev1.PodSpec{NodeName: "node"},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		},
+	})
+}
+
+// joins starts a real candidate, which ends with the test.
+func (w *world) joins(name, zone string) {
+	w.t.Helper()
+	w.runs(name)
+	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
+	lock, err := multilock.NewShield(multilock.ShieldConfig{
+		Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
+		Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
+		Candidate: candidate,
+		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+		Version:   "v1.2.0", LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"}, Settle: -1,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.elect(lock, candidate)
+}
+
+// joinsTwin starts a real candidate that moves off an election record.
+func (w *world) joinsTwin(name, zone string) {
+	w.t.Helper()
+	w.runs(name)
+	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
+	lock, err := multilock.NewTwin(multilock.TwinConfig{
+		Lease: lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
+		Core:  apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion), Kind: annotation.Endpoints,
+		Candidate: candidate, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)}, Version: "v1.2.0",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.elect(lock, candidate)
+}
+
+// elects makes a legacy elector hold the election record.
+func (w *world) elects(holder string) {
+	w.server.Put("/api/v1/namespaces/ns/endpoints/op", apitest.Object{
+		"apiVersion": "v1", "kind": "Endpoints", "metadata": apitest.Object{"name": "op", "namespace": "ns", "uid": "u", "annotations": apitest.Object{
+			annotation.AnnotationRecord: `{"holderIdentity":"` + holder + `","leaseDurationSeconds":15}`,
+		}},
+	})
+}
+
+func (w *world) elect(lock locks.Lock, candidate locks.Candidate) {
+	w.t.Helper()
+	elector, err := election.New(election.Config{Lock: lock, Candidate: candidate, HeadStart: func(election.Takeover) time.Duration { return 0 }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan struct{})
+	w.t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		_ = elector.Run(ctx, func(ctx context.Context, _ election.Term) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	synctest.Wait()
+}
+
+// step runs a migrate command for the lock op.
+func (w *world) step(by string, args ...string) result {
+	w.t.Helper()
+	return w.run(append([]string{"migrate", by, "op", "-l", "app=op"}, args...)...)
+}
+
+func (w *world) phase() string {
+	w.server.Mu.Lock()
+	defer w.server.Mu.Unlock()
+	annotations, _ := w.server.Objects[leasesPath+"op"]["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+	phase, _ := annotations[record.AnnotationPhase].(string)
+	return phase
+}
+
+// followed drops what was waited for on the way: how much of it is seen depends
+// on who is faster.
+func followed(r result) result {
+	lines := strings.SplitAfter(r.errors, "\n")
+	r.errors = strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "waiting: ") }), "")
+	return r
+}
+
+func TestAMigrationGoesThereAndBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.joins("op-a", "za")
+		w.joins("op-b", "zb")
+		golden(t, "plan", w.step("plan"))
+		golden(t, "advance-dry-run", w.step("advance", "--dry-run"))
+		if got := w.phase(); got != "dual" {
+			t.Fatalf("a dry run has made the phase %s", got)
+		}
+		golden(t, "advance", followed(w.step("advance", "--to=sealed", "--yes")))
+		golden(t, "plan-sealed", w.step("plan"))
+		golden(t, "clean-refused", w.step("clean", "--yes"))
+		golden(t, "clean", followed(w.step("clean", "--yes", "--acknowledge=no-way-back")))
+		golden(t, "rollback", followed(w.step("rollback", "--yes")))
+		golden(t, "rollback-refused", w.step("rollback", "--yes"))
+		w.runs("old-0")
+		golden(t, "rollback-legacy", followed(w.step("rollback", "--yes")))
+		if got := w.phase(); got != "legacy" {
+			t.Errorf("the phase is %s", got)
+		}
+	})
+}
+
+func TestAnUnsafeStepIsRefusedWithReasons(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.joins("op-a", "za")
+		w.runs("old-0")
+		r := w.step("advance", "--yes")
+		golden(t, "refused", r)
+		if r.code != exitRefused || w.phase() != "dual" {
+			t.Errorf("exit code %d, phase %s", r.code, w.phase())
+		}
+		golden(t, "refused-json", w.step("advance", "--yes", "-o", "json"))
+		golden(t, "refused-order", w.step("advance", "--yes", "--to=legacy"))
+		golden(t, "acknowledged", w.step("advance", "--dry-run", "--acknowledge=legacy-pods"))
+		w.denied = true
+		golden(t, "refused-permissions", w.step("advance", "--dry-run"))
+	})
+}
+
+func TestNothingIsChangedUnlessSomebodyConfirms(t *testing.T) {
+	for name, tc := range map[string]struct {
+		asks  bool
+		stdin string
+		code  int
+		phase string
+	}{
+		"yes":          {true, "y\n", exitOK, "sealed"},
+		"YES":          {true, "YES\n", exitOK, "sealed"},
+		"no":           {true, "n\n", exitRefused, "dual"},
+		"nothing":      {true, "\n", exitRefused, "dual"},
+		"end of input": {true, "", exitRefused, "dual"},
+		"no terminal":  {false, "y\n", exitRefused, "dual"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.joins("op-a", "za")
+				w.asks, w.stdin = tc.asks, strings.NewReader(tc.stdin)
+				r := w.step("advance")
+				if r.code != tc.code || w.phase() != tc.phase {
+					t.Errorf("exit code %d, want %d; phase %s, want %s: %s%s", r.code, tc.code, w.phase(), tc.phase, r.out, r.errors)
+				}
+				if strings.Contains(r.errors, "[y/N]") != tc.asks {
+					t.Errorf("printed %s", r.errors)
+				}
+			})
+		})
+	}
+}
+
+// answer says yes after something else has happened.
+type answer struct{ first func() }
+
+func (a *answer) Read(p []byte) (int, error) {
+	a.first()
+	return copy(p, "y\n"), nil
+}
+
+// TestNoOtherStepIsTakenThanWasAskedFor: somebody else may take it meanwhile.
+func TestNoOtherStepIsTakenThanWasAskedFor(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.joins("op-a", "za")
+		if r := w.step("rollback", "--yes", "--acknowledge=legacy-pods"); r.code != exitOK {
+			t.Fatalf("%s%s", r.out, r.errors)
+		}
+		w.asks = true
+		w.stdin = &answer{func() {
+			if r := w.step("advance", "--yes"); r.code != exitOK {
+				t.Errorf("%s%s", r.out, r.errors)
+			}
+		}}
+		if r := w.step("advance"); r.code != exitRefused || w.phase() != "dual" {
+			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
+		}
+	})
+}
+
+func TestAStepThatIsNotFollowedIsAnErrorAndStays(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.joins("op-a", "za")
+		w.server.Before = func(verb, path string) (int, apitest.Object) {
+			if verb == "update" && strings.Contains(path, "/configmaps/") {
+				return apitest.Forbidden(verb, path)
+			}
+			return 0, nil
+		}
+		began := time.Now()
+		r := w.step("advance", "--yes", "--timeout=30s")
+		if r.code != exitError || w.phase() != "sealed" || !strings.Contains(r.errors, "phase sealed stays on record") || !strings.Contains(r.errors, "waiting: the ConfigMap is shield, not yet sealed") {
+			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
+		}
+		if took := time.Since(began); took < 30*time.Second || took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		if r := w.step("rollback", "--yes", "--wait=false"); r.code != exitOK || w.phase() != "dual" || strings.Contains(r.errors, "followed") {
+			t.Errorf("exit code %d, phase %s: %s%s", r.code, w.phase(), r.out, r.errors)
+		}
+	})
+}
+
+// TestAPlanForProgramsHoldsAllOfIt: it is package migrate's, with a name.
+func TestAPlanForProgramsHoldsAllOfIt(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.joins("op-a", "za")
+		var plan struct {
+			APIVersion, Kind string
+			Metadata         metav1.ObjectMeta
+			migrate.Plan
+		}
+		r := w.step("plan", "-o", "json")
+		if err := json.Unmarshal([]byte(r.out), &plan); err != nil {
+			t.Fatalf("%v in %s", err, r.out)
+		}
+		if plan.Kind != "MigrationPlan" || plan.APIVersion != apiVersion || plan.Metadata.Name != "op" || plan.Next == nil || plan.Next.To != migrate.Sealed || len(plan.Checks) == 0 || plan.Report.Phase != migrate.Dual {
+			t.Errorf("printed %s", r.out)
+		}
+		if r := w.step("plan", "-o", "jsonpath={.next.to}"); r.out != "sealed" {
+			t.Errorf("printed %s", r.out)
+		}
+	})
+}
+
+func TestAMigrationThatHasNotBegunIsPlanned(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.runs("old-0")
+		w.putConfigMap("op", nil, byPod("old-0"))
+		golden(t, "plan-legacy", w.step("plan"))
+		golden(t, "advance-legacy", w.step("advance", "--yes"))
+	})
+}
+
+func TestMigrateCommandLinesAreChecked(t *testing.T) {
+	for line, code := range map[string]int{
+		"migrate":                                   exitOK,
+		"migrate nonsense":                          exitUsage,
+		"migrate plan":                              exitUsage,
+		"migrate plan a b":                          exitUsage,
+		"migrate plan op -o wide":                   exitUsage,
+		"migrate plan op -o name":                   exitUsage,
+		"migrate plan op --yes":                     exitUsage,
+		"migrate advance op --to=x --yes":           exitUsage,
+		"migrate advance op --timeout=-1s --yes":    exitUsage,
+		"migrate advance op --acknowledge=x --yes":  exitUsage,
+		"migrate clean op --to=clean":               exitUsage,
+		"migrate advance UPPER --yes":               exitError,
+		"migrate advance op --legacy-name=/ --yes":  exitError,
+		"migrate plan op":                           exitOK,
+		"migrate advance op --yes":                  exitRefused,
+		"__complete migrate advance op --to ":       exitOK,
+		"__complete migrate clean op --acknowledge": exitOK,
+	} {
+		t.Run(line, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				if r := w.run(strings.Fields(line)...); r.code != code {
+					t.Errorf("exit code %d, want %d: %s%s", r.code, code, r.out, r.errors)
+				}
+			})
+		})
+	}
+}
+
+// TestAnElectionRecordGoesThereAndBack: it cannot be sealed.
+func TestAnElectionRecordGoesThereAndBack(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.elects("old-0_1")
+		w.runs("old-0")
+		golden(t, "record-legacy", w.run("status", "op"))
+		golden(t, "record-plan-first", w.step("plan"))
+		w.joinsTwin("op-a", "za")
+		time.Sleep(16 * time.Second)
+		w.joinsTwin("op-b", "zb")
+		w.server.Delete("/api/v1/namespaces/ns/pods/old-0")
+		golden(t, "record-plan", w.step("plan"))
+		golden(t, "record-advance", w.step("advance", "--yes"))
+		golden(t, "record-clean-refused", w.step("clean", "--yes"))
+		golden(t, "record-clean", followed(w.step("clean", "--yes", "--acknowledge=no-way-back")))
+		if got := w.run("status", "op", "-o", "json").out; !strings.Contains(got, `"phase": "clean"`) || !strings.Contains(got, `"kind": "absent"`) {
+			t.Errorf("in phase clean the status is %s", got)
+		}
+		golden(t, "record-rollback", followed(w.step("rollback", "--yes")))
+		if got := w.run("status", "op", "-o", "json").out; !strings.Contains(got, `"object": "endpoints/op"`) || !strings.Contains(got, `"kind": "record"`) || !strings.Contains(got, `"holder": "op-a_1"`) {
+			t.Errorf("in phase dual the status is %s", got)
+		}
+		w.runs("old-0")
+		golden(t, "record-rollback-legacy", followed(w.step("rollback", "--yes")))
+		w.elects("old-0_2")
+		golden(t, "record-plan-legacy", w.step("plan"))
+	})
+}
+
+func TestStatusSaysThatAnElectionRecordIsNotSealed(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.elects("op-a_1")
+		w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseSealed, 2), func(l *coordinationv1.Lease) {
+			l.Annotations[record.AnnotationLegacy] = "annotation/endpoints/op"
+		}))
+		if got := w.run("status", "op").errors; !strings.Contains(got, "cannot be sealed") {
+			t.Errorf("it says %q", got)
+		}
+	})
+}

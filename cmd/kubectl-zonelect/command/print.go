@@ -1,0 +1,447 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// printer prints locks in the format that the flags choose.
+type printer struct {
+	output     string
+	noHeaders  bool
+	namespaces bool // tables have a column for them
+	times      bool // tables have a column for when each line was printed
+
+	own     []string // formats
+	flags   *genericclioptions.PrintFlags
+	objects printers.ResourcePrinter // nil for tables and names
+	tables  printers.ResourcePrinter
+}
+
+// addFlags adds the flags; own are formats beyond those of objects.
+func (p *printer) addFlags(c *cobra.Command, own ...string) {
+	p.own = own
+	p.flags = genericclioptions.NewPrintFlags("")
+	p.flags.OutputFormat = &p.output
+	p.flags.OutputFlagSpecified = func() bool { return c.Flag("output").Changed }
+	p.flags.JSONYamlPrintFlags.AddFlags(c)
+	p.flags.TemplatePrinterFlags.AddFlags(c)
+	formats := p.formats()
+	c.Flags().StringVarP(&p.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(formats, ", ")))
+	if len(own) > 0 {
+		c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "Leave out the headers of tables.")
+	}
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that does not exist
+}
+
+func (p *printer) complete() error {
+	p.tables = printers.NewTablePrinter(printers.PrintOptions{Wide: p.output == "wide", NoHeaders: p.noHeaders})
+	if p.output == "" && p.forPeople() || slices.Contains(p.own, p.output) {
+		return nil
+	}
+	if p.output != "" && !slices.Contains(p.formats(), p.format()) {
+		return usage("--output=%s: use one of %s", p.output, strings.Join(p.formats(), ", "))
+	}
+	var err error
+	if p.objects, err = p.flags.ToPrinter(); err != nil {
+		return usage("--output=%s: %w", p.output, err)
+	}
+	return nil
+}
+
+// format is the output format without its template.
+func (p *printer) format() string {
+	format, _, _ := strings.Cut(p.output, "=")
+	return format
+}
+
+func (p *printer) formats() []string {
+	return slices.Concat(p.own, p.flags.JSONYamlPrintFlags.AllowedFormats(), p.flags.TemplatePrinterFlags.AllowedFormats())
+}
+
+// forPeople reports whether tables are printed.
+func (p *printer) forPeople() bool {
+	template := p.flags.TemplatePrinterFlags.TemplateArgument
+	return p.output == "wide" || p.output == "" && (template == nil || *template == "")
+}
+
+// one prints one lock, for people with its candidates.
+func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time.Time) error {
+	if err := p.row(streams.Out, s, now); err != nil || !p.forPeople() {
+		return err
+	}
+	tellAll(streams.ErrOut, notes(s))
+	if len(s.Status.Candidates) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(streams.Out); err != nil {
+		return err
+	}
+	return p.candidates(streams.Out, s)
+}
+
+// list prints several locks.
+func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now time.Time) error {
+	switch {
+	case p.forPeople():
+		table := &metav1.Table{ColumnDefinitions: p.columns()}
+		for _, s := range all {
+			table.Rows = append(table.Rows, metav1.TableRow{Cells: p.cells(s, now)})
+		}
+		if len(all) == 0 {
+			return nil
+		}
+		if err := p.tables.PrintObj(table, streams.Out); err != nil {
+			return err
+		}
+		for _, s := range all {
+			tellAll(streams.ErrOut, notes(s))
+		}
+		return nil
+	case p.objects == nil:
+		var errs []error
+		for _, s := range all {
+			errs = append(errs, p.row(streams.Out, s, now))
+		}
+		return errors.Join(errs...)
+	default:
+		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: all}
+		return p.objects.PrintObj(list, streams.Out)
+	}
+}
+
+// row prints one lock as it stands among others.
+func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
+	switch {
+	case p.objects != nil:
+		return p.objects.PrintObj(&s, w)
+	case p.output == "name":
+		_, err := fmt.Fprintln(w, nameOf(s))
+		return err
+	default:
+		table := &metav1.Table{ColumnDefinitions: p.columns(), Rows: []metav1.TableRow{{Cells: p.cells(s, now)}}}
+		return p.tables.PrintObj(table, w)
+	}
+}
+
+// nameOf is what kubectl calls the lock's object.
+func nameOf(s LockStatus) string {
+	if s.Status.State == Absent && s.Status.Legacy != nil {
+		return s.Status.Legacy.Object
+	}
+	return "lease.coordination.k8s.io/" + s.Name
+}
+
+// notes are the warnings and the notes about a lock, as they are printed.
+func notes(s LockStatus) []string {
+	var all []string
+	for _, warning := range s.Status.Warnings {
+		all = append(all, "warning: "+s.Name+": "+printable(warning))
+	}
+	for _, note := range s.Status.Notes {
+		all = append(all, "note: "+s.Name+": "+printable(note))
+	}
+	return all
+}
+
+// printable keeps what others wrote from moving the cursor.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+}
+
+// column is one of a table. Those that are wide show with -o wide alone.
+type column struct {
+	name string
+	wide bool
+	cell func(LockStatus, time.Time) string
+}
+
+// timeFormat is that of the column Time: each line has the same width.
+const timeFormat = "2006-01-02T15:04:05Z"
+
+// The columns that stand before the others where they are asked for.
+var (
+	timeColumn      = column{"Time", false, func(_ LockStatus, now time.Time) string { return now.UTC().Format(timeFormat) }}
+	namespaceColumn = column{"Namespace", false, func(s LockStatus, _ time.Time) string { return s.Namespace }}
+)
+
+var columns = []column{
+	{"Name", false, func(s LockStatus, _ time.Time) string { return s.Name }},
+	{"State", false, func(s LockStatus, _ time.Time) string { return string(s.Status.State) }},
+	{"Leader", false, ofLeader(func(l *Leader) string { return l.Identity })},
+	{"Zone", false, ofLeader(func(l *Leader) string { return l.Zone })},
+	{"Since", false, func(s LockStatus, now time.Time) string { return since(s, now) }},
+	{"Token", false, ofLeader(func(l *Leader) string { return number(l.Token) })},
+	{"Phase", false, func(s LockStatus, _ time.Time) string { return string(s.Status.Phase) }},
+	{"Candidates", false, func(s LockStatus, _ time.Time) string { return candidates(s.Status) }},
+	{"Legacy", false, func(s LockStatus, _ time.Time) string { return s.Status.Legacy.text() }},
+	{"Pod", true, ofLeader(func(l *Leader) string { return podName(l.Pod) })},
+	{"Node", true, ofLeader(func(l *Leader) string { return l.Node })},
+	{"Lasts", true, ofLeader(func(l *Leader) string { return (time.Duration(l.LeaseDurationSeconds) * time.Second).String() })},
+	{"Transitions", true, ofLeader(func(l *Leader) string { return strconv.Itoa(int(l.Transitions)) })},
+	{"Waiting", true, func(s LockStatus, _ time.Time) string { return waiting(s) }},
+}
+
+func ofLeader(text func(*Leader) string) func(LockStatus, time.Time) string {
+	return func(s LockStatus, _ time.Time) string {
+		if s.Status.Leader == nil {
+			return ""
+		}
+		return text(s.Status.Leader)
+	}
+}
+
+// rows returns a writer for rows that are printed one by one. The columns stay
+// where they are for as long as what comes is no wider than what is likely.
+func (p *printer) rows(w io.Writer, likely []LockStatus, now time.Time) io.Writer {
+	if !p.forPeople() {
+		return w
+	}
+	table := printers.GetNewTabWriter(w)
+	table.SetRememberedWidths(p.widths(likely, now))
+	return table
+}
+
+// padding is what stands between two columns of kubectl's tables.
+const padding = 3
+
+// room is what some columns have to hold once more is known: a token has as many
+// digits as the resourceVersions of a busy cluster.
+var room = map[string]string{"State": string(Released), "Token": "1234567890", "Phase": string(record.PhaseSealed)}
+
+// widths are those of the columns, whichever of the candidates leads, and with
+// candidates in three zones.
+func (p *printer) widths(likely []LockStatus, now time.Time) []int {
+	var widths []int
+	for _, c := range p.visible() {
+		texts := []string{c.name, none, room[c.name]}
+		for _, s := range likely {
+			texts = append(texts, c.cell(s, now))
+			for _, one := range s.Status.Candidates {
+				if c.name == "Candidates" {
+					texts = append(texts, strings.Repeat(one.Zone+":1,", 3))
+				}
+				s.Status.Leader = &Leader{Identity: one.Identity, Zone: one.Zone, Node: one.Node, Pod: one.Pod}
+				texts = append(texts, c.cell(s, now))
+			}
+		}
+		width := 0
+		for _, text := range texts {
+			width = max(width, utf8.RuneCountInString(text))
+		}
+		widths = append(widths, width+padding)
+	}
+	return widths
+}
+
+// flush prints what such a writer has kept back.
+func flush(w io.Writer) error {
+	if table, ok := w.(interface{ Flush() error }); ok {
+		return table.Flush()
+	}
+	return nil
+}
+
+// all are the columns of this printer's tables, also those that show with -o wide
+// alone.
+func (p *printer) all() []column {
+	var all []column
+	if p.times {
+		all = append(all, timeColumn)
+	}
+	if p.namespaces {
+		all = append(all, namespaceColumn)
+	}
+	return append(all, columns...)
+}
+
+// visible are the columns that are printed.
+func (p *printer) visible() []column {
+	return slices.DeleteFunc(p.all(), func(c column) bool { return c.wide && p.output != "wide" })
+}
+
+func (p *printer) columns() []metav1.TableColumnDefinition {
+	var all []metav1.TableColumnDefinition
+	for _, c := range p.all() {
+		d := metav1.TableColumnDefinition{Name: c.name, Type: "string"}
+		if c.wide {
+			d.Priority = 1
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// none stands in cells that are empty.
+const none = "<none>"
+
+func (p *printer) cells(s LockStatus, now time.Time) []any {
+	var all []any
+	for _, c := range p.all() {
+		all = append(all, cmp.Or(c.cell(s, now), none))
+	}
+	return all
+}
+
+// shows returns of what would be printed that which is worth another line when
+// it changes: neither renewals nor ages are, nor what a table leaves out.
+func (p *printer) shows(s LockStatus) any {
+	if p.forPeople() {
+		var cells []string
+		for _, c := range p.visible() {
+			if c.name != timeColumn.name && c.name != "Since" {
+				cells = append(cells, c.cell(s, time.Time{}))
+			}
+		}
+		return cells
+	}
+	status := s.Status
+	status.Notes, status.Warnings = nil, nil
+	if status.Leader != nil {
+		leader := *status.Leader
+		leader.Renewed = nil
+		status.Leader = &leader
+	}
+	return status
+}
+
+func since(s LockStatus, now time.Time) string {
+	if s.Status.Leader == nil || s.Status.Leader.Since == nil {
+		return ""
+	}
+	return duration.HumanDuration(now.Sub(s.Status.Leader.Since.Time))
+}
+
+func number(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+func podName(pod string) string {
+	name, _, _ := strings.Cut(pod, "/")
+	return name
+}
+
+// candidates counts those that have announced themselves. Where somebody leads
+// and none has, there is at least one that does not.
+func candidates(s Status) string {
+	if len(s.Candidates) == 0 && s.Leader != nil {
+		return "<unknown>"
+	}
+	return byZone(here(s.Candidates))
+}
+
+// byZone counts candidates by zone, in their order. An unknown zone is "?".
+func byZone(all []Candidate) string {
+	var zones []string
+	count := map[string]int{}
+	for _, c := range all {
+		zone := cmp.Or(c.Zone, "?")
+		if count[zone] == 0 {
+			zones = append(zones, zone)
+		}
+		count[zone]++
+	}
+	for i, zone := range zones {
+		zones[i] = fmt.Sprintf("%s:%d", zone, count[zone])
+	}
+	return strings.Join(zones, ",")
+}
+
+// waiting is what the leader waits for.
+func waiting(s LockStatus) string {
+	for _, c := range s.Status.Candidates {
+		if s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity {
+			return c.Waiting
+		}
+	}
+	return ""
+}
+
+// text says in a word or two what stands in the legacy lock's place.
+func (l *Legacy) text() string {
+	switch {
+	case l == nil || l.Kind == ownerref.Absent:
+		return ""
+	case l.Holder != "":
+		return l.Holder
+	case l.Kind == ownerref.Shield && !l.Armed:
+		return "shield (not armed)"
+	default:
+		return string(l.Kind)
+	}
+}
+
+// candidateColumns are those of the table of candidates.
+var candidateColumns = []struct {
+	name string
+	cell func(Candidate) string
+}{
+	{"Candidate", nil}, // marked if it holds the Lease
+	{"Zone", func(c Candidate) string { return c.Zone }},
+	{"Node", func(c Candidate) string { return withState(c.Node, c.NodeState) }},
+	{"Pod", func(c Candidate) string { return cmp.Or(c.PodState, "<unknown>") }},
+	{"Unhealthy", func(c Candidate) string { return c.Unhealthy }},
+	{"Version", func(c Candidate) string { return c.Version }},
+	{"Mode", func(c Candidate) string { return c.Mode }},
+	{"Waiting", func(c Candidate) string { return c.Waiting }},
+}
+
+// withState names a node, and its state unless it is ready or not known.
+func withState(node, state string) string {
+	if state == "" || state == ready {
+		return node
+	}
+	return node + " (" + state + ")"
+}
+
+// candidates prints the candidates of a lock; * marks who holds the Lease.
+func (p *printer) candidates(w io.Writer, s LockStatus) error {
+	table := &metav1.Table{}
+	for _, c := range candidateColumns {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: c.name, Type: "string"})
+	}
+	for _, c := range s.Status.Candidates {
+		row := metav1.TableRow{}
+		for _, column := range candidateColumns {
+			text := c.Identity
+			switch {
+			case column.cell != nil:
+				text = column.cell(c)
+			case s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity:
+				text += " *"
+			}
+			row.Cells = append(row.Cells, cmp.Or(text, none))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: p.noHeaders}).PrintObj(table, w)
+}

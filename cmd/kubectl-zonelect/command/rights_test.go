@@ -1,0 +1,240 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore: a right that a command
+// uses and its role lacks would make its advice wrong, and one that none uses is
+// one too many.
+func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
+	for dir, use := range map[string]func(*world, *asking){
+		"status": func(w *world, a *asking) {
+			w.fill()
+			w.elects("old") // on Endpoints, without a Lease
+			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w"} {
+				a.run(strings.Fields(line)...)
+			}
+		},
+		"shift": func(w *world, a *asking) {
+			w.operators()
+			w.announce("silent", "silent-a", "za", "")
+			w.announce("silent", "silent-b", "zb", "")
+			w.putLease(newLease("silent", "silent-a_1", "za"))
+			for _, line := range []string{"handover alpha", "handover beta --to-zone zc", "handover silent --timeout 1s", "handover none", "evacuate za", "restore za"} {
+				a.run(strings.Fields(line)...)
+			}
+		},
+		"migrate": func(w *world, a *asking) {
+			w.joins("op-a", "za")
+			w.joins("op-b", "zb")
+			for _, line := range []string{"plan", "advance --yes", "clean --yes --acknowledge no-way-back"} {
+				a.run(append(strings.Fields("migrate "+line), "op", "-l", "app=op")...)
+			}
+			for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
+				w.legacyOf(kind)
+				a.run("migrate", "plan", "lock-"+strings.ToLower(kind))
+			}
+		},
+	} {
+		t.Run(dir, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				a := &asking{to: w, rights: map[string]bool{}}
+				use(w, a)
+				if asked, granted := slices.Sorted(maps.Keys(a.rights)), grantedBy(t, dir); !slices.Equal(asked, granted) {
+					t.Errorf("config/%s grants %q\nthe commands ask %q", dir, granted, asked)
+				}
+			})
+		})
+	}
+}
+
+// TestWhoeverLacksARightIsToldTheRoleThatHasIt, on an error as on a note.
+func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
+	const bind = "ClusterRole zonelect-%[1]s (config/%[1]s/role.yaml) grants that: kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
+	inNamespace := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "rolebinding", " -n ns") }
+	inCluster := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "clusterrolebinding", "") }
+	for line, tc := range map[string]struct {
+		verb, resource string
+		want           string
+	}{
+		"status op":                    {"get", "leases", inNamespace("status")},
+		"status":                       {"list", "leases", inNamespace("status")},
+		"status -A":                    {"list", "leases", inCluster("status")},
+		"status -w":                    {"watch", "leases", inNamespace("status")},
+		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
+		"status op -o wide":            {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
+		"status plain":                 {"list", "nodes", "; ClusterRole zonelect-status grants that\n"},
+		"handover op":                  {"update", "leases", inNamespace("shift")},
+		"evacuate za":                  {"update", "leases", inNamespace("shift")},
+		"evacuate zx":                  {"list", "nodes", "; ClusterRole zonelect-shift grants that\n"},
+		"restore zx":                   {"list", "leases", inNamespace("shift")},
+		"migrate plan op":              {"get", "leases", inNamespace("migrate")},
+		"migrate advance op --dry-run": {"get", "leases", inNamespace("migrate")},
+	} {
+		t.Run(line, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.fill()
+				w.server.Before = func(verb, path string) (int, apitest.Object) {
+					if verb == tc.verb && strings.Contains(path, tc.resource) {
+						return apitest.Forbidden(verb, path)
+					}
+					return 0, nil
+				}
+				if r := w.runFor(time.Minute, strings.Fields(line)...); !strings.Contains(r.errors, tc.want) {
+					t.Errorf("exit code %d: %s%s\nwant %s", r.code, r.out, r.errors, tc.want)
+				}
+			})
+		})
+	}
+	inABubble(t, func(t *testing.T, w *world) { // no role helps here
+		w.fill()
+		w.server.Before = func(_, path string) (int, apitest.Object) {
+			return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", "refused by a policy", "leases", "op")
+		}
+		if r := w.run("status", "op"); r.code != exitError || strings.Contains(r.errors, "ClusterRole zonelect") {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+	})
+}
+
+// grantedBy returns the rights of a role in config/, sorted.
+func grantedBy(t *testing.T, dir string) []string {
+	t.Helper()
+	raw, err := os.ReadFile("../../../config/" + dir + "/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.ClusterRole
+	if err := yaml.Unmarshal(raw, &role); err != nil {
+		t.Fatal(err)
+	}
+	if role.Name != "zonelect-"+dir {
+		t.Errorf("the role of config/%s is %s", dir, role.Name)
+	}
+	var all []string
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				all = append(all, strings.Join([]string{verb, rule.APIGroups[0], resource}, " "))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// legacyOf puts up a leader-for-life lock whose pod belongs to a workload.
+func (w *world) legacyOf(kind string) {
+	name, yes := strings.ToLower(kind), true
+	owner := func(kind string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID("uid-" + name), Controller: &yes}}
+	}
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": name}}
+	selector := &metav1.LabelSelector{MatchLabels: meta.Labels}
+	pod := corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: "node"}}
+	pod.OwnerReferences = owner(kind)
+	const apps = "/apis/apps/v1/namespaces/ns/"
+	switch kind {
+	case "Deployment":
+		pod.OwnerReferences = owner("ReplicaSet")
+		set := appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector}}
+		set.OwnerReferences = owner(kind)
+		w.server.Put(apps+"replicasets/"+name, set)
+		w.server.Put(apps+"deployments/"+name, appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector}})
+	case "StatefulSet":
+		w.server.Put(apps+"statefulsets/"+name, appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+	case "DaemonSet":
+		w.server.Put(apps+"daemonsets/"+name, appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector}})
+	}
+	w.server.Put("/api/v1/namespaces/ns/pods/"+name, pod)
+	w.putConfigMap("lock-"+name, nil, byPod(name))
+}
+
+// asking notes what rights the plugin's requests need, beside those that every
+// user has: to ask what they may do, and for the version.
+type asking struct {
+	to     *world
+	mu     sync.Mutex
+	rights map[string]bool
+}
+
+func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if right := rightFor(r); right != "" {
+		a.mu.Lock()
+		a.rights[right] = true
+		a.mu.Unlock()
+	}
+	a.to.ServeHTTP(w, r)
+}
+
+// rightFor returns the verb, the group and the resource of a request, as RBAC
+// counts them.
+func rightFor(r *http.Request) string {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	group := ""
+	switch parts[0] {
+	case "api":
+		parts = parts[2:]
+	case "apis":
+		group, parts = parts[1], parts[3:]
+	default:
+		return ""
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	if parts[0] == "selfsubjectaccessreviews" {
+		return ""
+	}
+	verb := map[string]string{http.MethodGet: "get", http.MethodPut: "update", http.MethodPost: "create", http.MethodDelete: "delete"}[r.Method]
+	switch {
+	case r.URL.Query().Get("watch") == "true":
+		verb = "watch"
+	case verb == "get" && len(parts) == 1:
+		verb = "list"
+	}
+	return strings.Join([]string{verb, group, parts[0]}, " ")
+}
+
+// run runs a command for a minute at most.
+func (a *asking) run(args ...string) {
+	ctx, stop := context.WithTimeout(a.to.t.Context(), time.Minute)
+	defer stop()
+	env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &buffer{}, ErrOut: &buffer{}})
+	env.terminal = func() bool { return false }
+	env.connect = func() (clients, error) {
+		return clients{
+			core:          apitest.Wire(a.to.t, a, corev1.SchemeGroupVersion),
+			apps:          apitest.Wire(a.to.t, a, appsv1.SchemeGroupVersion),
+			coordination:  apitest.Wire(a.to.t, a, coordinationv1.SchemeGroupVersion),
+			authorization: apitest.Wire(a.to.t, a, authorizationv1.SchemeGroupVersion),
+		}, nil
+	}
+	env.config.KubeConfig = new("testdata/kubeconfig.yaml")
+	run(ctx, env, args)
+}

@@ -1,0 +1,84 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command has the commands of kubectl-zonelect: each verb has a file of
+// its own name.
+package command
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// Run runs the command that args name and returns the exit code.
+func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	return run(ctx, newEnvironment(streams), args)
+}
+
+// run is Run in an environment.
+func run(ctx context.Context, env *environment, args []string) int {
+	root := newRoot(env)
+	root.SetArgs(args)
+	c, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	env.tell("error: %v\n", err)
+	if advice := roleOf(c).advice(err); advice != "" {
+		env.tell("%s\n", advice)
+	}
+	// An error without an exit code is what cobra finds wrong in the command line.
+	failed := failure{err, exitUsage}
+	errors.As(err, &failed)
+	if failed.code == exitUsage {
+		env.tell("See '%s --help'.\n", c.CommandPath())
+	}
+	return failed.code
+}
+
+const rootLong = `Shows who leads by zonelect's locks, moves leadership between candidates and out
+of zones, and moves operators off the locks of the past, and back, while they run.
+Finds the timing for what you need.
+
+Exit codes:
+  0  all went well
+  1  an error, such as no answer or a missing permission
+  2  the command line makes no sense
+  3  refused, and nothing was changed: the step would not be safe now, or was
+     not confirmed`
+
+func newRoot(env *environment) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-zonelect",
+		Short: "Who leads, and moving leadership",
+		Long:  rootLong,
+		Example: `  # All locks of a namespace
+  kubectl zonelect status -n metal3-system
+
+  # The timing for what you know about your work and your cluster
+  kubectl zonelect timing --api-outage 30s --failover 45s
+
+  # A zone is in trouble: leadership leaves it
+  kubectl zonelect evacuate zone-a -A
+
+  # What the next step of a migration would change, and whether it is safe
+  kubectl zonelect migrate plan my-operator -n metal3-system`,
+		Version:       ownVersion(buildInfo()).GitVersion,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArgument,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl zonelect"},
+	}
+	root.SetIn(env.streams.In)
+	root.SetOut(env.streams.Out)
+	root.SetErr(env.streams.ErrOut)
+	env.config.AddFlags(root.PersistentFlags())
+	root.AddCommand(newStatus(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
+	root.InitDefaultCompletionCmd()
+	describeCompletion(root)
+	return root
+}

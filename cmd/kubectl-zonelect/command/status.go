@@ -1,0 +1,199 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const statusLong = `Shows the locks of a namespace, or one of them with its candidates.
+
+The states of a lock:
+  held      its holder renews it
+  waiting   the same, but the holder's work has not begun: WAITING says why
+  stale     a holder is named, but no renewal of it was seen
+  expired   the same for as long as the lease lasts: any candidate may take it
+  released  the last holder gave it up, and nobody has taken it yet
+  free      nobody holds it
+  cleared   somebody else took the holder's name out: it may still be at work
+  absent    there is no Lease
+
+Whether a lock is stale is first told by the clock of this machine, which may
+differ from the holder's; what looks stale is then watched for --observe.
+
+LEADER is who holds the Lease. In phase dual that is no proof that its work has
+begun: a holder that waits for legacy pods says so on its presence, and one without
+a presence cannot.
+
+TOKEN is the fencing token of the leader's term. It is known when the leader has
+renewed the Lease for the first time, a few seconds after it took it.
+
+Candidates are those that have announced themselves, by a presence object that
+goes with their pod. It says who was there when the pod started, and what that
+candidate said last; whether it still lives, only its pod and its node tell. Those
+are looked at where one LOCK is asked for.
+
+ClusterRole zonelect-status (config/status/role.yaml) grants what is needed. With
+less than that a note says what is not known.
+
+Without LOCK, those Leases are listed that carry zonelect's annotations or have
+candidates.`
+
+const statusExample = `  # All locks of the namespace
+  kubectl zonelect status
+
+  # One lock, with its candidates
+  kubectl zonelect status my-operator
+
+  # Every lock of the cluster, with pods, nodes and what is waited for
+  kubectl zonelect status -A -o wide
+
+  # A line whenever something changes
+  kubectl zonelect status my-operator -w
+
+  # The fencing token of the current term
+  kubectl zonelect status my-operator -o jsonpath='{.status.leader.token}'`
+
+// statusCommand is one call of status.
+type statusCommand struct {
+	env     *environment
+	printer printer
+	looker  looker
+
+	everywhere, watch bool
+	observe           time.Duration
+	legacyName        string
+}
+
+func newStatus(env *environment) *cobra.Command {
+	s := &statusCommand{env: env}
+	c := &cobra.Command{
+		Use:     "status [LOCK]",
+		Short:   "Show who leads, in which zone, since when",
+		Long:    statusLong,
+		Example: statusExample,
+		Args:    atMostOne("LOCK"),
+		RunE:    func(c *cobra.Command, args []string) error { return failed(s.run(c.Context(), args)) },
+
+		Annotations: roleStatus.marks(),
+	}
+	c.ValidArgsFunction = completeLocks(env, 1)
+	f := c.Flags()
+	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "Show the locks of all namespaces.")
+	f.BoolVarP(&s.watch, "watch", "w", false, "After the first lines, go on and print one, with the time, whenever something changes. Changes of a legacy object alone show within 5 seconds.")
+	f.DurationVar(&s.observe, "observe", 3*time.Second, "For how long to watch what looks stale by the clock of this machine. 0 trusts that clock.")
+	f.StringVar(&s.legacyName, "legacy-name", "", "The name of the legacy lock; that which the Lease says, or else the lock's own, by default.")
+	s.printer.addFlags(c, "wide", "name")
+	return c
+}
+
+func (s *statusCommand) run(ctx context.Context, args []string) error {
+	if err := s.complete(args); err != nil {
+		return err
+	}
+	namespace, err := s.env.namespace()
+	if err != nil {
+		return err
+	}
+	if s.everywhere {
+		namespace = ""
+	}
+	all, err := s.env.connect()
+	if err != nil {
+		return err
+	}
+	s.looker = looker{clients: all, role: roleStatus, legacyName: s.legacyName}
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if s.watch {
+		return s.follow(ctx, namespace, name)
+	}
+	if name != "" {
+		return s.one(ctx, namespace, name)
+	}
+	return s.all(ctx, namespace)
+}
+
+func (s *statusCommand) complete(args []string) error {
+	switch {
+	case s.everywhere && len(args) > 0:
+		return usage("a lock's name and --all-namespaces do not go together: use -n")
+	case s.legacyName != "" && len(args) == 0:
+		return usage("--legacy-name is for one lock: name it")
+	case s.observe < 0:
+		return usage("--observe=%s is negative", s.observe)
+	}
+	s.printer.namespaces, s.printer.times = s.everywhere, s.watch
+	return s.printer.complete()
+}
+
+func (s *statusCommand) one(ctx context.Context, namespace, name string) error {
+	found, err := s.looker.one(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	if found.nothing() {
+		return s.looker.absent(ctx, namespace, name)
+	}
+	if err := s.looker.addSurroundings(ctx, &found); err != nil {
+		return err
+	}
+	list := []findings{found}
+	if err := s.looker.observe(ctx, list, s.env.now, s.observe); err != nil {
+		return err
+	}
+	return s.printer.one(s.env.streams, list[0].describe(s.env.now()), s.env.now())
+}
+
+// nothing reports whether neither a Lease nor a legacy lock was found.
+func (f findings) nothing() bool {
+	return f.lease == nil && (f.legacy == nil || f.legacy.Kind == "absent" || f.legacy.Kind == "foreign")
+}
+
+func (s *statusCommand) all(ctx context.Context, namespace string) error {
+	found, err := s.looker.all(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	if err := s.looker.observe(ctx, found, s.env.now, s.observe); err != nil {
+		return err
+	}
+	list := make([]LockStatus, 0, len(found))
+	for _, f := range found {
+		list = append(list, f.describe(s.env.now()))
+	}
+	if len(list) == 0 {
+		if err := s.tellNothing(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	return s.printer.list(s.env.streams, list, s.env.now())
+}
+
+// tellNothing says that there are no locks. It returns an error if there is not
+// even the namespace.
+func (s *statusCommand) tellNothing(ctx context.Context, namespace string) error {
+	unknown, err := s.looker.nothingIn(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", scope(namespace))
+	if unknown != "" {
+		s.env.tell("note: %s\n", unknown)
+	}
+	return nil
+}
+
+// scope names a namespace, or all.
+func scope(namespace string) string {
+	if namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + namespace
+}

@@ -1,0 +1,507 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+// inABubble runs a test whose clock begins at midnight and stands still.
+func inABubble(t *testing.T, f func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newWorld(t)) })
+}
+
+// fill makes a namespace with locks of all kinds.
+func (w *world) fill() {
+	a := w.announce("op", "op-a", "za", "")
+	b := w.announce("op", "op-b", "zb", "")
+	c := w.announce("op", "op-c", "zb", "")
+	w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1)))
+	w.shield("op", true, 1, a, b, c)
+
+	w.putLease(newLease("plain", "plain-x_1", "zc"))
+	w.putLease(newLease("given-up", "", "", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationReleased] = "4711" }))
+	w.putLease(newLease("emptied", "", "", func(l *coordinationv1.Lease) { delete(l.Annotations, record.AnnotationReleased) }))
+	w.putLease(newLease("moved", "moved-a_1", "za", phased(record.PhaseSealed, 2)))
+	w.putConfigMap("moved", record.WriteStage(nil, record.Stage{Phase: record.PhaseSealed, Step: 2}))
+	w.announce("waits", "waits-a", "za", "legacy pod waits-old may still lead: it runs")
+	w.putLease(newLease("waits", "waits-a_1", "za", phased(record.PhaseDual, 1)))
+	w.putConfigMap("waits", nil, byPod("waits-old"))
+	// Not a lock that zonelect knows of.
+	w.putLease(newLease("kube-other", "someone", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
+	w.putLease(newLease("elsewhere", "e_1", "ze", func(l *coordinationv1.Lease) { l.Namespace = "other" }))
+}
+
+func TestStatusShowsLocksInEveryFormat(t *testing.T) {
+	for name, args := range map[string][]string{
+		"list":       {"status"},
+		"list-wide":  {"status", "-o", "wide"},
+		"list-json":  {"status", "-o", "json"},
+		"list-name":  {"status", "-o", "name"},
+		"everywhere": {"status", "-A"},
+		"one":        {"status", "op"},
+		"one-wide":   {"status", "op", "-o", "wide"},
+		"one-json":   {"status", "op", "-o", "json"},
+		"one-yaml":   {"status", "op", "-o", "yaml"},
+		"one-name":   {"status", "op", "-o", "name"},
+		"one-token":  {"status", "op", "-o", "jsonpath={.status.leader.token}"},
+		"template":   {"status", "op", "--template", "{{.status.leader.zone}}"},
+		"bare":       {"status", "op", "--no-headers"},
+		"waits":      {"status", "waits", "-o", "wide"},
+		"client-go":  {"status", "kube-other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.fill()
+				golden(t, name, w.run(args...))
+			})
+		})
+	}
+}
+
+func TestALockThatHasNotBegunToMoveIsShownByItsConfigMap(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.putConfigMap("op", nil, byPod("old-0"))
+		golden(t, "legacy", w.run("status", "op"))
+		golden(t, "legacy-name", w.run("status", "op", "-o", "name"))
+	})
+}
+
+func TestTheRecordOfClientGoIsReadWhereverItStands(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		said := map[string]string{"control-plane.alpha.kubernetes.io/leader": `{"holderIdentity":"old_7","leaseDurationSeconds":15}`}
+		w.putConfigMap("a", said)
+		w.putConfigMap("broken", map[string]string{"control-plane.alpha.kubernetes.io/leader": `{`})
+		w.server.Put("/api/v1/namespaces/ns/endpoints/b", apitest.Object{
+			"apiVersion": "v1", "kind": "Endpoints", "metadata": apitest.Object{"name": "b", "namespace": "ns", "annotations": said},
+		})
+		w.putLease(newLease("a", "a_1", "za", phased(record.PhaseDual, 1)))
+		w.putLease(newLease("b", "b_1", "za", phased(record.PhaseDual, 1), func(l *coordinationv1.Lease) {
+			l.Annotations[record.AnnotationLegacy] = "annotation/endpoints/b"
+		}))
+		w.putLease(newLease("broken", "c_1", "za", phased(record.PhaseDual, 1)))
+		golden(t, "records", w.run("status"))
+	})
+}
+
+// TestWhatAnEarlierHolderSaidIsNotShown: client-go leaves it standing (S11).
+func TestWhatAnEarlierHolderSaidIsNotShown(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.putLease(newLease("op", "zonelect-a_1", "za", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("client-go") }))
+		golden(t, "earlier", w.run("status", "op", "-o", "wide"))
+	})
+}
+
+func TestNothingThereIsAnErrorThatSaysWhatToDo(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		golden(t, "absent", w.run("status", "op"))
+		golden(t, "absent-watched", w.run("status", "op", "-w"))
+		golden(t, "empty", w.run("status"))
+		golden(t, "empty-everywhere", w.run("status", "-A"))
+		golden(t, "empty-json", w.run("status", "-o", "json"))
+	})
+}
+
+// TestANamespaceThatDoesNotExistIsNotAnEmptyOne, whatever is asked of it.
+func TestANamespaceThatDoesNotExistIsNotAnEmptyOne(t *testing.T) {
+	const missing = "error: namespace nss does not exist: check -n, and the namespace of the kubeconfig's context\n"
+	for line, empty := range map[string]string{
+		"status":                   "No locks found in namespace ns.",
+		"status -o json":           "No locks found in namespace ns.",
+		"status -w":                "No locks found in namespace ns.",
+		"status op":                "error: there is no lock op in namespace ns,",
+		"status op -w":             "error: there is no lock op in namespace ns,",
+		"handover op":              "error: there is no lock op in namespace ns,",
+		"evacuate za":              "error: no locks are found in namespace ns",
+		"restore za":               "error: no locks are found in namespace ns",
+		"migrate plan op":          "",
+		"migrate advance op --yes": "error: advance of lock op",
+	} {
+		t.Run(line, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				if r := w.runFor(time.Minute, append(strings.Fields(line), "-n", "nss")...); r.code != exitError && r.code != exitRefused || r.errors != missing || r.out != "" {
+					t.Errorf("of no namespace: exit code %d, %s%s", r.code, r.out, r.errors)
+				}
+				if r := w.runFor(time.Minute, strings.Fields(line)...); !strings.HasPrefix(r.errors, empty) {
+					t.Errorf("of an empty one: exit code %d, %s%s", r.code, r.out, r.errors)
+				}
+				w.server.Before = func(verb, path string) (int, apitest.Object) {
+					if strings.HasPrefix(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4 {
+						return apitest.Forbidden(verb, path)
+					}
+					return 0, nil
+				}
+				r := w.runFor(time.Minute, strings.Fields(line)...)
+				if !strings.HasPrefix(r.errors, empty) || !strings.HasPrefix(line, "migrate") && !strings.Contains(r.errors, `whether namespace ns exists is not known: namespace ns: get: needs verb "get" on namespaces`) {
+					t.Errorf("without the right to look: exit code %d, %s%s", r.code, r.out, r.errors)
+				}
+			})
+		})
+	}
+}
+
+// TestAHolderIsHeldToBeAliveOnlyWhereItRenews: the clock of this machine is a
+// reason to look more closely, and no proof.
+func TestAHolderIsHeldToBeAliveOnlyWhereItRenews(t *testing.T) {
+	for name, tc := range map[string]struct {
+		age   time.Duration
+		beats bool
+		args  []string
+		state State
+		note  string
+	}{
+		"renewed just now":                    {age: time.Second, state: Held},
+		"old by the clock":                    {age: time.Minute, state: Stale, note: "no renewal was seen in 3s of watching; the last renewal is 1m3s old by the clock of this machine"},
+		"old by the clock, which is trusted":  {age: time.Minute, args: []string{"--observe=0"}, state: Stale, note: "note: op: the last renewal is 1m0s old"},
+		"old by a clock that is wrong":        {age: time.Hour, beats: true, state: Held},
+		"from the future":                     {age: -time.Hour, state: Stale, note: "in the future"},
+		"from the future, but alive":          {age: -time.Hour, beats: true, state: Held},
+		"watched for as long as a lease":      {age: time.Minute, args: []string{"--observe=20s"}, state: Expired, note: "any candidate may take it"},
+		"a little ahead is no reason to look": {age: -time.Second, state: Held},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.putLease(newLease("op", "a_1", "za", renewed(tc.age)))
+				if tc.beats {
+					beat := time.AfterFunc(2*time.Second, func() {
+						w.server.Change(leasesPath+"op", func(o apitest.Object) { o["spec"].(apitest.Object)["leaseTransitions"] = 5 })
+					})
+					defer beat.Stop()
+				}
+				r := w.run(append([]string{"status", "op"}, tc.args...)...)
+				if !strings.Contains(r.out, " "+string(tc.state)+" ") || !strings.Contains(r.errors, tc.note) || tc.note == "" && r.errors != "" {
+					t.Errorf("printed %s%s", r.out, r.errors)
+				}
+			})
+		})
+	}
+}
+
+func TestAMissingPermissionIsSaid(t *testing.T) {
+	for name, tc := range map[string]struct {
+		verb, resource string
+		args           []string
+		code           int
+		want           string
+	}{
+		"the Lease":      {"get", "leases", []string{"status", "op"}, exitError, `needs verb "get" on leases`},
+		"the candidates": {"list", "leases", []string{"status", "op"}, exitOK, `note: op: the candidates are not known`},
+		"the ConfigMap":  {"get", "configmaps", []string{"status", "op"}, exitOK, `note: op: what stands in the legacy lock's place is not known`},
+		"all Leases":     {"list", "leases", []string{"status"}, exitError, `needs verb "list" on leases`},
+		"watching":       {"watch", "leases", []string{"status", "-w"}, exitError, `needs verb "watch" on leases`},
+		"completion":     {"list", "configmaps", []string{"__complete", "status", ""}, exitOK, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.fill()
+				w.server.Before = func(verb, path string) (int, apitest.Object) {
+					if verb == tc.verb && strings.Contains(path, tc.resource) {
+						return apitest.Forbidden(verb, path)
+					}
+					return 0, nil
+				}
+				r := w.run(tc.args...)
+				if r.code != tc.code || !strings.Contains(r.errors, tc.want) {
+					t.Errorf("exit code %d, %s%s", r.code, r.out, r.errors)
+				}
+			})
+		})
+	}
+}
+
+func TestTheExitCodeTellsAWrongCommandLineFromAnError(t *testing.T) {
+	for line, code := range map[string]int{
+		"":                            exitOK,
+		"--help":                      exitOK,
+		"status --help":               exitOK,
+		"nonsense":                    exitUsage,
+		"status a b":                  exitUsage,
+		"status --nonsense":           exitUsage,
+		"status a -A":                 exitUsage,
+		"status -o nonsense":          exitUsage,
+		"status -o go-template={{":    exitUsage,
+		"status --observe=-1s":        exitUsage,
+		"status --observe=x":          exitUsage,
+		"status --legacy-name=x":      exitUsage,
+		"status UPPER":                exitError,
+		"status absent":               exitError,
+		"status":                      exitOK,
+		"completion bash":             exitOK,
+		"__complete status --o":       exitOK,
+		"status -o jsonpath={.items}": exitOK,
+	} {
+		t.Run(line, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				r := w.run(strings.Fields(line)...)
+				if r.code != code {
+					t.Errorf("exit code %d, want %d: %s%s", r.code, code, r.out, r.errors)
+				}
+				if code != exitOK && r.out != "" || code == exitUsage && !strings.Contains(r.errors, "See 'kubectl zonelect ") {
+					t.Errorf("printed %q and %q", r.out, r.errors)
+				}
+			})
+		})
+	}
+}
+
+// TestAWrongCommandLineIsToldWhatIsMissing, in the words of the command's help.
+func TestAWrongCommandLineIsToldWhatIsMissing(t *testing.T) {
+	for line, want := range map[string]string{
+		"handover":           "error: handover needs a LOCK: kubectl zonelect handover LOCK [flags]\nSee 'kubectl zonelect handover --help'.\n",
+		"handover a b":       "error: handover takes one LOCK, and not 2: kubectl zonelect handover LOCK [flags]\n",
+		"handover ,":         "error: handover: the LOCK is empty: kubectl zonelect handover LOCK [flags]\n",
+		"evacuate":           "error: evacuate needs a ZONE: kubectl zonelect evacuate ZONE [flags]\n",
+		"restore":            "error: restore needs a ZONE: kubectl zonelect restore ZONE [flags]\n",
+		"restore za zb":      "error: restore takes one ZONE, and not 2: ",
+		"status a b":         "error: status takes one LOCK, and not 2: kubectl zonelect status [LOCK] [flags]\n",
+		"status ,":           "error: status: the LOCK is empty: ",
+		"migrate plan":       "error: migrate plan needs a LOCK: kubectl zonelect migrate plan LOCK [flags]\nSee 'kubectl zonelect migrate plan --help'.\n",
+		"migrate advance":    "error: migrate advance needs a LOCK: ",
+		"migrate rollback":   "error: migrate rollback needs a LOCK: ",
+		"migrate clean":      "error: migrate clean needs a LOCK: ",
+		"migrate advanse op": "error: \"advanse\" is no command of kubectl zonelect migrate; is it advance?\nSee 'kubectl zonelect migrate --help'.\n",
+		"timing op":          "error: timing takes no argument, and not \"op\": kubectl zonelect timing [flags]\n",
+		"statsu":             "error: \"statsu\" is no command of kubectl zonelect; is it status?\nSee 'kubectl zonelect --help'.\n",
+	} {
+		inABubble(t, func(t *testing.T, w *world) {
+			args := strings.Fields(line)
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], ",", "") // an empty variable of the shell
+			}
+			if r := w.run(args...); r.code != exitUsage || !strings.HasPrefix(r.errors, want) {
+				t.Errorf("%s: exit code %d, says %s\nwant %s", line, r.code, r.errors, want)
+			}
+		})
+	}
+}
+
+func TestLocksAreCompleted(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fill()
+		w.putConfigMap("not-moved", nil, byPod("old"))
+		golden(t, "complete", w.run("__complete", "status", ""))
+		golden(t, "complete-second", w.run("__complete", "status", "op", ""))
+		w.server.Before = func(string, string) (int, apitest.Object) {
+			return http.StatusInternalServerError, apitest.Status(500, "InternalError", "broken", "", "")
+		}
+		if r := w.run("__complete", "status", ""); !strings.Contains(r.out, ":1") {
+			t.Errorf("an error completes to %q", r.out)
+		}
+	})
+}
+
+func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fill()
+		var out, errOut buffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "op", "-w") }()
+		beat := func(d time.Duration) {
+			for range int(d / (2 * time.Second)) {
+				time.Sleep(2 * time.Second)
+				w.renew("op")
+			}
+			synctest.Wait()
+		}
+		beat(time.Minute)
+		w.putLease(newLease("op", "op-b_1", "zb", phased(record.PhaseDual, 1))) // a failover
+		beat(30 * time.Second)
+		w.announce("op", "op-d", "zc", "")
+		beat(10 * time.Second)
+		w.putConfigMap("op", nil, byPod("old-0")) // somebody broke the shield
+		beat(10 * time.Second)
+		time.Sleep(20 * time.Second) // nobody renews
+		synctest.Wait()
+		w.server.Delete(leasesPath + "op")
+		synctest.Wait()
+		stop()
+		golden(t, "watched", result{<-ended, out.String(), errOut.String()})
+		columnsStay(t, out.String())
+	})
+}
+
+// columnsStay wants the columns of each line below those of the header.
+func columnsStay(t *testing.T, table string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	for _, name := range strings.Fields(lines[0])[1:] {
+		at := strings.Index(lines[0], " "+name)
+		for _, line := range lines[1:] {
+			if len(line) < at+2 || line[at] != ' ' || line[at+1] == ' ' {
+				t.Errorf("%s does not stand below %s", line, name)
+			}
+		}
+	}
+}
+
+// TestWatchedLocksKeepTheirColumns, although their first lines are printed one by
+// one, and the names of what comes later are longer.
+func TestWatchedLocksKeepTheirColumns(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fill()
+		w.announce("plain", "plain-with-a-long-name", "zone-b", "")
+		var out, errOut buffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w", "-A") }()
+		time.Sleep(time.Second)
+		w.putLease(newLease("plain", "plain-with-a-long-name_1", "zone-b", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationToken] = "2147483648" }))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		golden(t, "watched-all", result{<-ended, out.String(), errOut.String()})
+		columnsStay(t, out.String())
+	})
+}
+
+func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fill()
+		var out, errOut buffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		broken := false
+		w.server.Before = func(verb, _ string) (int, apitest.Object) {
+			if broken && verb == "watch" {
+				return http.StatusInternalServerError, apitest.Status(500, "InternalError", "out of order", "", "")
+			}
+			return 0, nil
+		}
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w", "-A", "-o", "name") }()
+		time.Sleep(5 * time.Second)
+		set := func(to bool) {
+			w.server.Mu.Lock()
+			broken = to
+			w.server.Mu.Unlock()
+		}
+		set(true)
+		w.cut()
+		time.Sleep(5 * time.Second)
+		set(false)
+		time.Sleep(5 * time.Second)
+		w.putLease(newLease("op", "op-b_1", "zb", phased(record.PhaseDual, 1)))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		stop()
+		golden(t, "outage", result{<-ended, out.String(), errOut.String()})
+	})
+}
+
+// TestWatchingPrintsTheTokenWhenItIsKnown: a term's first write cannot hold its
+// token, which is the version that this write gets.
+func TestWatchingPrintsTheTokenWhenItIsKnown(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		var out, errOut buffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w") }()
+		synctest.Wait()
+		w.campaign("op", "op-za", "za")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		stop()
+		golden(t, "watched-token", result{<-ended, out.String(), errOut.String()})
+		columnsStay(t, out.String())
+	})
+}
+
+// TestAHolderThatWaitsIsNotShownAsALeader, in any format: it says itself, on its
+// presence, that its work has not begun.
+func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
+	for name, tc := range map[string]struct {
+		waiting string
+		age     time.Duration
+		state   State
+		mode    string // of the holder, while a legacy pod has the ConfigMap; empty if none has
+	}{
+		"it waits":                      {"legacy pod old-0 may still lead", time.Second, Waiting, ""},
+		"it works":                      {"", time.Second, Held, ""},
+		"it waited, and renews no more": {"legacy pod old-0 may still lead", time.Minute, Stale, ""},
+		"it has not said yet that it waits, for an old pod": {"", time.Second, Waiting, "auto"},
+		"it works whoever has the ConfigMap":                {"", time.Second, Held, "lease"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.announce("op", "op-a", "za", tc.waiting, func(o *presence.Object) { o.Mode = tc.mode })
+				if tc.mode != "" {
+					w.putConfigMap("op", nil, byPod("old-0"))
+				}
+				w.announce("op", "op-b", "zb", "op-a is first") // what a follower waits for is its own affair
+				w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1), renewed(tc.age)))
+				for _, args := range [][]string{{"status", "op"}, {"status"}, {"status", "op", "-o", "jsonpath= {.status.state} "}} {
+					if r := w.run(args...); !strings.Contains(r.out, " "+string(tc.state)+" ") {
+						t.Errorf("%q prints %s%s, want %s", args, r.out, r.errors, tc.state)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAHolderThatWaitsMayBeAskedToHandOver, as one that works.
+func TestAHolderThatWaitsMayBeAskedToHandOver(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.announce("op", "op-a", "za", "legacy pod old-0 may still lead")
+		w.announce("op", "op-b", "zb", "")
+		w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1)))
+		if r := w.run("handover", "op", "--wait=false"); r.code != exitOK || w.annotations("op")[record.AnnotationRequest] == nil {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+	})
+}
+
+// TestADryRunSaysWhatItMayBe, and changes nothing, as kubectl's does.
+func TestADryRunSaysWhatItMayBe(t *testing.T) {
+	const server = `invalid argument "server" for "--dry-run" flag: use none or client: a dry run reads, and sends no write that the server could try`
+	for _, line := range []string{"evacuate zb", "restore zc", "migrate advance op -l app=op --yes"} {
+		for flag, want := range map[string]struct {
+			code  int
+			says  string
+			tried bool
+		}{
+			"--dry-run":        {exitOK, "", false},
+			"--dry-run=client": {exitOK, "", false},
+			"--dry-run=true":   {exitOK, "", false},
+			"--dry-run=none":   {exitOK, "", true},
+			"--dry-run=false":  {exitOK, "", true},
+			"--dry-run=server": {exitUsage, server, false},
+			"--dry-run=maybe":  {exitUsage, `invalid argument "maybe" for "--dry-run" flag: use none or client`, false},
+		} {
+			t.Run(line+" "+flag, func(t *testing.T) {
+				inABubble(t, func(t *testing.T, w *world) {
+					w.joins("op-a", "za")
+					w.joins("op-b", "zb")
+					w.server.Change(leasesPath+"op", func(o apitest.Object) {
+						o["metadata"].(apitest.Object)["annotations"].(apitest.Object)[record.AnnotationEvacuated] = "zc"
+					})
+					before := w.marks()
+					r := w.runFor(time.Minute, append(strings.Fields(line), flag)...)
+					if r.code != want.code || !strings.Contains(r.errors, want.says) || (w.marks() != before) != want.tried {
+						t.Errorf("exit code %d, changed %v: %s%s", r.code, w.marks() != before, r.out, r.errors)
+					}
+				})
+			})
+		}
+	}
+}
+
+// marks are what people have written on the lock op.
+func (w *world) marks() string {
+	all := w.annotations("op")
+	return fmt.Sprint(all[record.AnnotationPhase], all[record.AnnotationEvacuated])
+}

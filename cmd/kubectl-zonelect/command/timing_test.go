@@ -1,0 +1,141 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// timing runs the command where there is no cluster.
+func timing(t *testing.T, args ...string) result {
+	t.Helper()
+	var out, errOut buffer
+	env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+	env.config.KubeConfig = new("testdata/absent.yaml")
+	env.connect = func() (clients, error) { return clients{}, errors.New("asked the cluster") }
+	code := run(t.Context(), env, args)
+	return result{code, out.String(), errOut.String()}
+}
+
+func TestTimingPlansWithoutACluster(t *testing.T) {
+	for name, line := range map[string]string{
+		"timing":            "timing",
+		"timing-outage":     "timing --api-outage 30s --failover 45s --stop 5s --drift 1% --round-trip 50ms",
+		"timing-wide":       "timing --api-outage 30s --failover 45s --stop 5s -o wide",
+		"timing-many":       "timing --api-outage 1m --stop 30s --drift 0.05 --round-trip 1s --candidates 50 --zones 3 --exclusive",
+		"timing-yaml":       "timing --api-outage 30s --failover 45s --stop 5s -o yaml",
+		"timing-yaml-drift": "timing --drift 5% -o yaml",
+		"timing-impossible": "timing --api-outage 30s --failover 30s --stop 5s",
+		"timing-nonsense":   "timing --api-outage=-1s --stop 48h --drift 150% --candidates 2 --zones 3",
+		"timing-formats":    "__complete timing -o ",
+		"timing-flags":      "__complete timing --ro",
+		"timing-nothing":    "__complete timing --stop ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name, timing(t, strings.Split(line, " ")...))
+		})
+	}
+}
+
+func TestTimingIsToldFromNonsense(t *testing.T) {
+	for line, want := range map[string]string{
+		"timing now":                `takes no argument, and not "now"`,
+		"timing -o nonsense":        "use one of wide, yaml",
+		"timing --drift much":       "use a percentage such as 1%, or a fraction such as 0.01",
+		"timing --drift NaN":        "MaxClockDrift <= 0.5 is broken by NaN",
+		"timing --stop soon":        "invalid duration",
+		"timing --zones 4":          "4 zones of 3 candidates",
+		"timing --failover 1s":      "Possible is",
+		"timing --round-trip=-50ms": "RoundTrip",
+		"timing --candidates=-3":    "Candidates <= 10000 is broken by -3",
+	} {
+		t.Run(line, func(t *testing.T) {
+			r := timing(t, strings.Fields(line)...)
+			if r.code != exitUsage || r.out != "" || !strings.Contains(r.errors, want) {
+				t.Errorf("exit code %d, %q, %q", r.code, r.out, r.errors)
+			}
+		})
+	}
+}
+
+func TestTheFlagsAndTheEnvironmentGiveTheTimingThatWasPlanned(t *testing.T) {
+	r := timing(t, "timing", "--api-outage", "30s", "--failover", "42s", "--stop", "5s", "-o", "yaml")
+	var printed struct {
+		Args []string                       `json:"args"`
+		Env  []struct{ Name, Value string } `json:"env"`
+	}
+	if err := yaml.Unmarshal([]byte(r.out), &printed); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := zone.Wish{APIOutage: 30 * time.Second, Failover: 42 * time.Second, Stop: 5 * time.Second}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := plan.Timing
+	want.StopGrace = 0 // which is what the law leaves
+	want = want.WithDefaults()
+
+	var byFlags, byEnv operator.Options
+	flags := newRoot(newEnvironment(genericiooptions.IOStreams{})).Flags()
+	byFlags.AddFlags(flags)
+	if err := flags.Parse(printed.Args); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range printed.Env {
+		t.Setenv(e.Name, e.Value)
+	}
+	if err := byEnv.FromEnvironment(); err != nil {
+		t.Fatal(err)
+	}
+	for way, got := range map[string]election.Timing{"flags": byFlags.Timing, "environment": byEnv.Timing} {
+		if got = got.WithDefaults(); got != want {
+			t.Errorf("by the %s comes %+v, planned was %+v", way, got, want)
+		}
+	}
+}
+
+func TestTheFirstFollowerOfManyReadsSooner(t *testing.T) {
+	for _, test := range []struct {
+		followers, pauses int
+		want              float64
+	}{
+		{1, 1, 0.8375}, // the mean square of a pause by twice its mean
+		{1, 2, 2 * 0.8375},
+		{2, 1, 1.6/3*(1-0.375*0.375*0.375) + 0.375*0.375*1.2/5},
+		{0, 1, 0.8375},
+	} {
+		if got := firstOf(test.followers, test.pauses); math.Abs(got-test.want) > 0.01 {
+			t.Errorf("of %d followers the first has made %d pauses after %v periods, want %v", test.followers, test.pauses, got, test.want)
+		}
+	}
+}
+
+// Measured were client-go's LeaseLocks of three candidates on Kubernetes 1.36.
+func TestClientGosBoundsHoldWhatWasMeasured(t *testing.T) {
+	b := clientGo(election.Timing{}.WithDefaults(), zone.Wish{RoundTrip: 10 * time.Millisecond, Candidates: 3, MaxClockDrift: 0.01, APIOutage: time.Second})
+	for name, test := range map[string]struct {
+		bound       zone.Bound
+		least, most float64 // seconds
+	}{
+		"stopped":     {b.Stop, 0.54, 2.9},
+		"killed":      {b.Kill, 15.5, 18.9},
+		"dead server": {b.DeadServer, 45.6, 60.2},
+	} {
+		mean, worst := test.bound.Mean.Total().Seconds(), test.bound.Worst.Total().Seconds()
+		if mean < test.least || mean > test.most || worst < test.most {
+			t.Errorf("%s: the mean is %v, the worst %v; measured was %v to %v", name, mean, worst, test.least, test.most)
+		}
+	}
+}
