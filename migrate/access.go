@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -125,7 +126,7 @@ type revisions struct {
 func (p *preflight) readRevisions(ctx context.Context, r Report) (revisions, error) {
 	current := map[types.UID]bool{}
 	for _, c := range r.running() {
-		current[controller(c.pod).UID] = true
+		current[c.Controller] = true
 	}
 	sets, err := rawapi.List[appsv1.ReplicaSetList](ctx, p.config.Apps, apierror.ReplicaSets, p.config.Namespace, "")
 	if err != nil {
@@ -134,7 +135,7 @@ func (p *preflight) readRevisions(ctx context.Context, r Report) (revisions, err
 	deployments := map[types.UID]bool{}
 	for i := range sets.Items {
 		if set := &sets.Items[i]; current[set.UID] {
-			deployments[controller(set).UID] = true
+			deployments[controller(set)] = true
 		}
 	}
 	delete(deployments, "")
@@ -142,7 +143,7 @@ func (p *preflight) readRevisions(ctx context.Context, r Report) (revisions, err
 	for i := range sets.Items {
 		set := &sets.Items[i]
 		switch {
-		case current[set.UID] || !deployments[controller(set).UID]:
+		case current[set.UID] || !deployments[controller(set)]:
 		case set.Spec.Replicas != nil && *set.Spec.Replicas == 0:
 			found.down = append(found.down, set.Name)
 		default:
@@ -172,4 +173,12 @@ func (v revisions) noWayBack() Check {
 	}
 	c.ToDo = "make sure that nothing can, for a legacy pod that starts after this leads beside the candidates; then acknowledge it"
 	return c
+}
+
+// controller returns the UID of what keeps an object; empty if nothing does.
+func controller(object metav1.Object) types.UID {
+	if ref := metav1.GetControllerOf(object); ref != nil {
+		return ref.UID
+	}
+	return ""
 }

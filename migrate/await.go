@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 const (
@@ -66,6 +68,60 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 			return last, &NotFollowedError{Phase: last.Phase, Why: why, Err: err}
 		}
 	}
+}
+
+// unfollowed says why the candidates have not followed the phase; nil if they
+// have. idle says that the Lease has not been renewed for its duration.
+func (r *Report) unfollowed(idle bool) []string {
+	cm, h := r.ConfigMap, r.holder()
+	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
+	vacant := r.Lease.Holder == "" || idle
+	var done bool
+	why := ""
+	switch {
+	case r.legacy.Elected:
+		done, why = r.recordFollowed(vacant)
+	case r.Phase == Legacy:
+		done, why = !ours && vacant, "the ConfigMap is still "+string(cm.Kind)
+		if !vacant {
+			why = r.Lease.Holder + " still holds the Lease"
+		}
+	case r.Phase == Dual:
+		done, why = cm.Kind == ownerref.Shield && cm.Armed && h != nil && h.Shields, r.undone("an armed shield with the leader among its owners")
+	case r.Phase == Sealed:
+		done, why = cm.Kind == ownerref.Sealed && cm.Armed, r.undone("sealed")
+	case r.Phase == Clean:
+		done, why = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, r.undone("gone")
+	default:
+		why = "no phase is on record"
+	}
+	same := record.Stage{Phase: r.Lease.Phase, Step: r.Lease.Step} == r.stage()
+	switch {
+	case done && same:
+		return nil
+	case done:
+		why = fmt.Sprintf("the Lease does not say phase %s yet", r.Phase)
+	}
+	return slices.Concat([]string{why}, r.Problems, r.waiting(vacant))
+}
+
+func (r *Report) undone(want string) string {
+	return fmt.Sprintf("the ConfigMap is %s, not yet %s", r.ConfigMap.Kind, want)
+}
+
+// waiting says what the holder of the Lease waits for.
+func (r *Report) waiting(vacant bool) []string {
+	switch h := r.holder(); {
+	case vacant && r.Phase != Legacy && !r.electorLeads():
+		return []string{"nobody holds the Lease, whose holder does the work"}
+	case h == nil && !vacant:
+		return []string{r.Lease.Holder + " holds the Lease and does not take part in the migration"}
+	case h != nil && h.Waiting != "":
+		return []string{h.Pod + " waits: " + h.Waiting}
+	case r.Phase == Sealed && len(r.ConfigMap.Presumed) > 0:
+		return []string{"legacy pods that are presumed gone: " + strings.Join(r.ConfigMap.Presumed, ", ")}
+	}
+	return nil
 }
 
 // pulse is when the Lease was last seen to change hands or to be renewed. The

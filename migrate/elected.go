@@ -6,6 +6,8 @@ package migrate
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/zonelect/zonelect/internal/inspect"
 )
 
 // record returns the election record that is moved; zero if there is none.
@@ -26,21 +28,21 @@ func (r *Report) recordText() string {
 	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.record().Holder, "nobody"))
 }
 
-func (r *Report) judgeRecord() {
+func (r *Report) judgeRecord(f *inspect.Findings) {
 	e := r.record()
 	switch {
 	case e.Error != "":
-		r.problem("%s %s: %s", r.legacy.Resource, r.ConfigMap.Name, e.Error)
+		f.Problem("%s %s: %s", r.legacy.Resource, r.ConfigMap.Name, e.Error)
 	case r.Phase == Clean && r.electorLeads():
-		r.problem("%s, though the phase is clean: it and a candidate may both lead: end it, or roll back", r.recordText())
+		f.Problem("%s, though the phase is clean: it and a candidate may both lead: end it, or roll back", r.recordText())
 	case r.Phase == Sealed:
-		r.warn("an election record ends by time and cannot be sealed: candidates take this phase for dual: roll back to that")
+		f.Warn(inspect.NeverSealed)
 	case r.Phase == Dual && r.electorLeads():
-		r.warn("%s, a legacy elector: candidates lead when it does no more", r.recordText())
+		f.Warn("%s, a legacy elector: candidates lead when it does no more", r.recordText())
 	}
 	for _, other := range r.ConfigMap.Elected {
 		if other.Resource != r.legacy.Resource && other.Holder != "" {
-			r.warn("%s %s holds an election record too, of %q: electors that use it alone know nothing of this migration", other.Resource, r.ConfigMap.Name, other.Holder)
+			f.Warn("%s %s holds an election record too, of %q: electors that use it alone know nothing of this migration", other.Resource, r.ConfigMap.Name, other.Holder)
 		}
 	}
 }

@@ -6,30 +6,26 @@ package migrate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/zonelect/zonelect/internal/apierror"
-	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Inspect looks at everything once. What may not be read, but for the Lease, is
+// Inspect looks at everything once. Except for the Lease, what it may not read is
 // a problem in the report and no error.
 func (m *Migration) Inspect(ctx context.Context) (Report, error) {
 	return (&observer{Migration: m}).look(ctx)
 }
 
-// observer looks several times. The count remembers what it saw of nodes.
+// observer looks several times. The count remembers what it saw of the nodes.
 type observer struct {
 	*Migration
 	legacyPods *ownerref.LegacyPods
@@ -63,75 +59,49 @@ func (r *Report) tolerate(err error) error {
 	return err
 }
 
-// readLease reads the Lease, and what legacy lock it says it is for.
+// readLease reads the Lease, and which legacy lock it is for.
 func (o *observer) readLease(ctx context.Context, r *Report) error {
-	object, err := o.lease.Get(ctx)
-	if o.lease.Name().Absent(err) {
-		return nil
-	}
-	if err != nil {
+	lease, err := o.reader.Lease(ctx, r.Namespace, r.Lock)
+	if err != nil || lease == nil {
 		return err
 	}
-	r.read = record.Snapshot(object)
-	said, stage := r.read.Record, record.ReadStage(object.Annotations)
+	r.read = record.Snapshot(lease)
+	said, stage := r.read.Record, record.ReadStage(lease.Annotations)
+	d, ours := inspect.DetailsOf(said)
 	r.Lease = LeaseReport{
 		Exists: true, Phase: stage.Phase, Step: stage.Step, Holder: said.Holder,
+		Ours: ours, Zone: d.Zone, Node: d.Node, Pod: d.Pod, Token: d.Token,
 		Since: said.AcquireTime, Renewed: said.RenewTime, Transitions: said.Transitions,
 		DurationSeconds: int64(said.LeaseDuration / time.Second),
 		Expired:         said.Holder != "" && time.Since(said.RenewTime) > said.LeaseDuration,
 	}
-	if d := said.Details; said.Holder != "" && d.Holder == said.Holder {
-		l := &r.Lease
-		l.Ours, l.Zone, l.Node, l.Pod, l.Token = true, d.Zone, d.Node, d.Pod, d.Token
-	}
-	r.legacy = record.ReadLegacy(object.Annotations)
+	r.legacy = record.ReadLegacy(lease.Annotations)
 	return nil
 }
 
 // readCandidates lists the presences and reads their pods.
 func (o *observer) readCandidates(ctx context.Context, r *Report) error {
-	all, err := presence.List(ctx, o.config.Coordination, o.config.Namespace, o.config.Lock)
+	all, err := o.reader.Candidates(ctx, r.Namespace, r.Lock)
+	if err == nil {
+		err = o.reader.Pods(ctx, r.Namespace, all)
+	}
 	if err != nil {
 		return err
 	}
-	for _, p := range all {
-		c := Candidate{
-			Identity: p.Identity, Presence: p.Name, Pod: p.Pod.Name, UID: string(p.Pod.UID), Node: p.Node, Zone: p.Zone,
-			Version: p.Version, Mode: p.Mode, Waiting: p.Waiting, Holds: p.Identity != "" && p.Identity == r.Lease.Holder,
-		}
-		name := o.object(apierror.Pods, c.Pod)
-		pod, err := rawapi.New[corev1.Pod](o.config.Core, name).Get(ctx)
-		if err != nil && !name.Absent(err) {
-			return err
-		}
-		if err == nil && pod.UID == p.Pod.UID {
-			c.pod, c.Exists, c.Ready = pod, true, isReady(pod)
-		}
-		r.Candidates = append(r.Candidates, c)
+	for _, c := range all {
+		c.Holds = c.Identity != "" && c.Identity == r.Lease.Holder
 	}
+	r.Candidates = append(r.Candidates, all...)
 	return nil
 }
 
-func isReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
-	object := o.configMap(r.ConfigMap.Name)
-	cm, err := object.Get(ctx)
-	if object.Name().Absent(err) {
-		cm, err = nil, nil
-	}
+	cm, err := o.reader.ConfigMap(ctx, r.Namespace, r.ConfigMap.Name)
 	if err != nil {
 		return err
 	}
 	if cm != nil {
-		r.elected(apierror.ConfigMaps, cm.Annotations)
+		r.elected(record.ConfigMaps, cm.Annotations)
 	}
 	if r.legacy.Elected {
 		r.stands(record.ConfigMaps)
@@ -146,10 +116,9 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	}
 	for _, p := range shield.Presences {
 		to.Presences = append(to.Presences, p.Name)
-		for i := range r.Candidates {
-			c := &r.Candidates[i]
-			c.Shields = c.Shields || c.Presence == p.Name
-		}
+	}
+	for _, c := range r.Candidates {
+		c.Shields = slices.Contains(to.Presences, c.Presence)
 	}
 	for _, p := range shield.Presumed {
 		to.Presumed = append(to.Presumed, p.String())
@@ -157,17 +126,16 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// readEndpoints looks for an election record there. That is rare enough to do
-// without it where it is not permitted.
+// readEndpoints looks for an election record there. Such a record is rare, so
+// that a missing permission matters only if the Lease names one.
 func (o *observer) readEndpoints(ctx context.Context, r *Report) error {
-	object := rawapi.New[corev1.Endpoints](o.config.Core, o.object(apierror.Endpoints, r.ConfigMap.Name)) //nolint:staticcheck // SA1019: old electors use them
-	endpoints, err := object.Get(ctx)
+	endpoints, err := o.reader.Endpoints(ctx, r.Namespace, r.ConfigMap.Name)
 	needless := errors.Is(err, locks.ErrForbidden) && r.legacy.Resource != record.Endpoints
 	switch {
-	case err == nil:
-		r.elected(apierror.Endpoints, endpoints.Annotations)
-	case !needless && !object.Name().Absent(err):
+	case err != nil && !needless:
 		return err
+	case endpoints != nil:
+		r.elected(record.Endpoints, endpoints.Annotations)
 	}
 	r.stands(record.Endpoints)
 	return nil
@@ -191,20 +159,11 @@ func (r *Report) stands(resource string) {
 	}
 }
 
-// elected takes in the record of client-go's electors, if there is one.
-func (r *Report) elected(on apierror.Resource, annotations map[string]string) {
-	raw, found := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
-	if !found {
-		return
+// elected adds the record of client-go's electors, if there is one.
+func (r *Report) elected(resource string, annotations map[string]string) {
+	if e, found := inspect.ReadElected(resource, annotations); found {
+		r.ConfigMap.Elected = append(r.ConfigMap.Elected, e)
 	}
-	e := Elected{Resource: on.Name}
-	var said resourcelock.LeaderElectionRecord
-	if err := json.Unmarshal([]byte(raw), &said); err != nil {
-		e.Error = fmt.Sprintf("its election record cannot be read: %v", err)
-	}
-	e.Holder, e.Since, e.Renewed = record.Identity(said.HolderIdentity), said.AcquireTime.Time, said.RenewTime.Time
-	e.Ours = e.Holder != "" && annotations[record.AnnotationHolder] == e.Holder
-	r.ConfigMap.Elected = append(r.ConfigMap.Elected, e)
 }
 
 // count counts the legacy pods. M11 is off: what it presumes is a candidate's
@@ -236,7 +195,7 @@ func (o *observer) newLegacyPods(r *Report) error {
 	c := o.config
 	var self ownerref.Owner
 	if running := r.running(); len(running) > 0 {
-		self = ownerref.Owner{Kind: ownerref.Pod, Name: running[0].Pod, UID: running[0].pod.UID}
+		self = ownerref.Owner{Kind: ownerref.Pod, Name: running[0].Pod, UID: types.UID(running[0].UID)}
 	} else if c.Selector == "" {
 		if self = r.ConfigMap.shield.Owner; self == (ownerref.Owner{}) {
 			return fmt.Errorf("%w: neither a candidate nor a legacy leader is there to start from: give a selector of its pods", ownerref.ErrSelector)
@@ -249,12 +208,4 @@ func (o *observer) newLegacyPods(r *Report) error {
 		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: c.Selector, LegacyGrace: -1},
 	})
 	return err
-}
-
-// controller returns the owner that keeps an object; the zero one if none does.
-func controller(object metav1.Object) metav1.OwnerReference {
-	if ref := metav1.GetControllerOf(object); ref != nil {
-		return *ref
-	}
-	return metav1.OwnerReference{}
 }

@@ -69,7 +69,7 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 		"no zone": {func(s *stage) {
 			s.joins("a")
 			s.joins("b", func(c *multilock.ShieldConfig) { c.Candidate.Zone = "" })
-		}, nil, []string{"zone is not known"}},
+		}, nil, []string{"the zone of some candidates is not known"}},
 		"a fixed mode": {func(s *stage) {
 			s.joins("a")
 			s.joins("b", func(c *multilock.ShieldConfig) { c.Mode = multilock.Dual })
@@ -83,11 +83,11 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 			s.joins("a")
 			s.joins("b")
 			s.runs("b", func(p *corev1.Pod) { p.Status.Conditions = nil })
-		}, nil, []string{"candidate b is not Ready"}},
+		}, nil, []string{"the pod of b is NotReady"}},
 		"a presence without a pod": {func(s *stage) {
 			s.joins("a")
 			s.leaves(s.joins("b"))
-		}, nil, []string{"left over: its pod b", "one candidate only"}},
+		}, nil, []string{"the presence of pod b is left over", "one candidate only"}},
 		"no leader": {func(s *stage) {
 			s.poses("a", "auto")
 			s.poses("b", "auto")

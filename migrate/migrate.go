@@ -9,10 +9,10 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -54,6 +54,7 @@ type Config struct {
 type Migration struct {
 	config Config
 	lease  rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
+	reader inspect.Reader
 }
 
 // New returns the migration that c describes, or an error that lists what is
@@ -62,7 +63,7 @@ func New(c Config) (*Migration, error) {
 	if c.User == "" {
 		c.User = "zonelect"
 	}
-	m := &Migration{config: c}
+	m := &Migration{config: c, reader: inspect.Reader{Core: c.Core, Coordination: c.Coordination}}
 	name := m.object(apierror.Leases, c.Lock)
 	errs := []error{
 		rawapi.Check(c.Coordination, name),
@@ -83,8 +84,4 @@ func New(c Config) (*Migration, error) {
 // object names an object in the lock's namespace.
 func (m *Migration) object(resource apierror.Resource, name string) apierror.Object {
 	return apierror.Object{Resource: resource, Namespace: m.config.Namespace, Name: name}
-}
-
-func (m *Migration) configMap(name string) rawapi.Object[corev1.ConfigMap, *corev1.ConfigMap] {
-	return rawapi.New[corev1.ConfigMap](m.config.Core, m.object(apierror.ConfigMaps, name))
 }

@@ -6,8 +6,7 @@ package migrate
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -72,7 +71,7 @@ type LeaseReport struct {
 
 // ElectionRecord is the kind of a legacy object that holds client-go's election
 // record, which moves to a Lease.
-const ElectionRecord ownerref.Kind = "record"
+const ElectionRecord = inspect.ElectionRecord
 
 // ConfigMapReport is what stands in the legacy lock's place: a ConfigMap, or an
 // Endpoints object.
@@ -100,40 +99,13 @@ type ConfigMapReport struct {
 }
 
 // Elected is an election record of client-go outside of a Lease.
-type Elected struct {
-	Resource string `json:"resource"` // configmaps or endpoints
-	Holder   string `json:"holder,omitempty"`
-	// Ours says that a zonelect program wrote the holder.
-	Ours    bool      `json:"ours"`
-	Since   time.Time `json:"since,omitzero"`
-	Renewed time.Time `json:"renewed,omitzero"`
-	Error   string    `json:"error,omitempty"` // what about it cannot be read
-}
+type Elected = inspect.Elected
 
-// Candidate is a program with a presence object at the lock. One in mode lease
-// takes no part in the migration: it does not count where somebody must follow
-// the phase.
-type Candidate struct {
-	Identity string `json:"identity"`
-	Presence string `json:"presence"` // the name of that object
-	Pod      string `json:"pod"`
-	UID      string `json:"uid"`
-	Node     string `json:"node,omitempty"`
-	Zone     string `json:"zone,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Mode     string `json:"mode,omitempty"`
-	// Waiting is what it waits for before it may lead, in words.
-	Waiting string `json:"waiting,omitempty"`
-	// Exists says that its pod does, and Ready what that says.
-	Exists bool `json:"exists"`
-	Ready  bool `json:"ready"`
-	// Holds says that it holds the Lease, and Shields that it is among the
-	// shield's owners.
-	Holds   bool `json:"holds"`
-	Shields bool `json:"shields"`
-
-	pod *corev1.Pod
-}
+// Candidate is a program with a presence object at the lock: who it is, where it
+// runs, what it waits for, whether its pod exists, and whether it holds the Lease.
+// One in mode lease takes no part in the migration: it does not count where
+// somebody must follow the phase.
+type Candidate = inspect.Candidate
 
 // LegacyPod is one that may still lead by the ConfigMap.
 type LegacyPod struct {
@@ -144,16 +116,11 @@ type LegacyPod struct {
 	Why   string            `json:"why"`
 }
 
-// takesPart reports whether it follows the phase: it does in these modes alone.
-func (c Candidate) takesPart() bool {
-	return c.Mode == string(multilock.Auto) || c.Mode == string(multilock.Dual)
-}
-
 // running returns the candidates that take part and whose pods exist.
 func (r *Report) running() []Candidate {
 	var all []Candidate
 	for _, c := range r.Candidates {
-		if c.Exists && c.takesPart() {
+		if c.Exists && c.TakesPart() {
 			all = append(all, c)
 		}
 	}
@@ -183,7 +150,7 @@ func (r *Report) leaseAlone() bool {
 // does.
 func (r *Report) holder() *Candidate {
 	for i := range r.Candidates {
-		if r.Candidates[i].Holds && r.Candidates[i].takesPart() {
+		if r.Candidates[i].Holds && r.Candidates[i].TakesPart() {
 			return &r.Candidates[i]
 		}
 	}

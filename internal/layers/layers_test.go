@@ -31,6 +31,7 @@ const (
 	internal    = module + "/internal"
 	apierror    = internal + "/apierror"
 	apitest     = internal + "/apitest"
+	inspect     = internal + "/inspect"
 	rawapi      = internal + "/rawapi"
 	presence    = internal + "/presence"
 	record      = internal + "/record"
@@ -97,7 +98,7 @@ var house = map[string]row{
 	"election":              {allowed: []string{locks, sleep, otel, backoff, logr}},
 	"election/electiontest": {allowed: []string{election, locks, memory}},
 	"migrate": {
-		allowed: append([]string{annotation, ownerref, multilock, presence, sleep}, onTheAPI.allowed...),
+		allowed: append([]string{annotation, ownerref, multilock, inspect, presence, sleep}, onTheAPI.allowed...),
 		denied:  behindMultilock,
 	},
 	"zone": {
@@ -108,6 +109,7 @@ var house = map[string]row{
 		allowed: []string{election, locks, memory, lease, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
 	},
+	"internal/inspect":  {allowed: []string{locks, ownerref, multilock, kubernetes, apierror, rawapi, record, presence}, denied: behindMultilock},
 	"internal/presence": {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/proof":    {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal/apitest":  {allowed: []string{kubernetes, jsonpatch}},
@@ -294,6 +296,11 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"internal/transport/dial.go", migrate, false},
 		{"internal/presence/presence.go", rawapi, true},
 		{"internal/presence/presence.go", locks + "/ownerref", false},
+		{"internal/inspect/read.go", presence, true},
+		{"internal/inspect/read.go", migrate, false},
+		{"internal/inspect/read.go", election, false},
+		{"migrate/inspect.go", inspect, true},
+		{"locks/multilock/keeper.go", inspect, false},
 		{"internal/proof/proof.go", rawapi, true},
 		{"internal/proof/proof.go", locks + "/lease", false},
 		{"internal/rawapi/rawapi.go", apitest, false},

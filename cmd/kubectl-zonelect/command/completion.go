@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apierror"
-	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -70,8 +70,8 @@ func lockNames(ctx context.Context, env *environment) ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	for _, f := range among(leases.Items) {
-		names = append(names, f.name)
+	for _, f := range inspect.Among(leases.Items) {
+		names = append(names, f.Name)
 	}
 	// Who may not list ConfigMaps is helped with what there is.
 	if maps, err := rawapi.List[corev1.ConfigMapList](ctx, all.core, apierror.ConfigMaps, namespace, ""); err == nil {
@@ -87,18 +87,18 @@ func lockNames(ctx context.Context, env *environment) ([]string, error) {
 
 // completeCandidates completes a flag with what the candidates for the lock that
 // is named say of themselves.
-func completeCandidates(env *environment, says func(presence.Object) string) cobra.CompletionFunc {
+func completeCandidates(env *environment, says func(inspect.Candidate) string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return completeFrom(c, env, env.namespace, func(f findings) []string {
-			if f.name != args[0] {
+		return completeFrom(c, env, env.namespace, func(f inspect.Election) []string {
+			if f.Name != args[0] {
 				return nil
 			}
 			var all []string
-			for _, o := range f.presences {
-				all = append(all, says(o))
+			for _, c := range f.Candidates {
+				all = append(all, says(c))
 			}
 			return all
 		})
@@ -106,7 +106,7 @@ func completeCandidates(env *environment, says func(presence.Object) string) cob
 }
 
 // completeZones completes the first argument with zones.
-func (e *evacuation) completeZones(of func(findings) []string) cobra.CompletionFunc {
+func (e *evacuation) completeZones(of func(inspect.Election) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -120,7 +120,7 @@ func (e *evacuation) completeZones(of func(findings) []string) cobra.CompletionF
 }
 
 // completeFrom completes with what the locks of a namespace say.
-func completeFrom(c *cobra.Command, env *environment, in func() (string, error), of func(findings) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func completeFrom(c *cobra.Command, env *environment, in func() (string, error), of func(inspect.Election) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
 	namespace, err := in()
@@ -136,7 +136,7 @@ func completeFrom(c *cobra.Command, env *environment, in func() (string, error),
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var words []string
-	for _, f := range among(leases.Items) {
+	for _, f := range inspect.Among(leases.Items) {
 		words = append(words, of(f)...)
 	}
 	slices.Sort(words)

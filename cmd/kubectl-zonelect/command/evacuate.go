@@ -18,9 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/zonelect/zonelect/internal/apierror"
-	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -51,13 +49,10 @@ const evacuateExample = `  # The cloud says that zone-a is in trouble
   # Maintenance for two hours
   kubectl zonelect evacuate zone-a -A --until 2h`
 
-const restoreLong = `Takes an evacuation back: candidates in the zone may lead again, in their turn.
-Leaders stay where they are; move one with handover.`
-
 // evacuation is one call of evacuate or restore.
 type evacuation struct {
-	env    *environment
-	looker looker
+	env     *environment
+	cluster cluster
 
 	zone, namespace    string
 	everywhere, dryRun bool
@@ -69,20 +64,13 @@ type evacuation struct {
 func newEvacuate(env *environment) *cobra.Command {
 	e := &evacuation{env: env}
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
-	c.ValidArgsFunction = e.completeZones(findings.zones)
+	c.ValidArgsFunction = e.completeZones(zonesIn)
 	c.Flags().StringVar(&e.until, "until", "", "When it ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. By default it is taken back with restore.")
 	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "For how long to wait until the leaders have moved.")
 	return c
 }
 
-func newRestore(env *environment) *cobra.Command {
-	e := &evacuation{env: env, timeout: time.Minute}
-	c := e.command("restore ZONE", "Take an evacuation back", restoreLong, "  kubectl zonelect restore zone-a -A", e.restore)
-	c.ValidArgsFunction = e.completeZones(func(f findings) []string { return evacuatedOn(f.lease) })
-	return c
-}
-
-func (e *evacuation) command(use, short, long, example string, do func(context.Context, []findings) error) *cobra.Command {
+func (e *evacuation) command(use, short, long, example string, do func(context.Context, []inspect.Election) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
 		Args: one("ZONE"), Annotations: roleShift.marks(),
@@ -129,7 +117,7 @@ func (e *evacuation) complete(zone string) error {
 }
 
 // find reads the locks.
-func (e *evacuation) find(ctx context.Context) ([]findings, error) {
+func (e *evacuation) find(ctx context.Context) ([]inspect.Election, error) {
 	var err error
 	if e.namespace, err = e.env.namespace(); err != nil {
 		return nil, err
@@ -137,16 +125,14 @@ func (e *evacuation) find(ctx context.Context) ([]findings, error) {
 	if e.everywhere {
 		e.namespace = ""
 	}
-	all, err := e.env.connect()
+	if e.cluster, err = e.env.cluster(roleShift); err != nil {
+		return nil, err
+	}
+	list, err := e.cluster.Leases(ctx, e.namespace)
 	if err != nil {
 		return nil, err
 	}
-	e.looker = looker{clients: all, role: roleShift}
-	list, err := rawapi.List[coordinationv1.LeaseList](ctx, all.coordination, apierror.Leases, e.namespace, "")
-	if err != nil {
-		return nil, err
-	}
-	found := among(list.Items)
+	found := inspect.Among(list.Items)
 	if len(found) == 0 {
 		return nil, e.nothing(ctx)
 	}
@@ -155,7 +141,7 @@ func (e *evacuation) find(ctx context.Context) ([]findings, error) {
 
 // nothing is the error where there are no locks.
 func (e *evacuation) nothing(ctx context.Context) error {
-	unknown, err := e.looker.nothingIn(ctx, e.namespace)
+	unknown, err := e.cluster.nothingIn(ctx, e.namespace)
 	if err != nil {
 		return refused("%w", err)
 	}
@@ -167,24 +153,24 @@ func (e *evacuation) nothing(ctx context.Context) error {
 
 // row is one lock in the result.
 type row struct {
-	findings
+	inspect.Election
 	move   *move // nil where nobody has to move
 	stuck  string
 	failed error
 }
 
-func (e *evacuation) evacuate(ctx context.Context, found []findings) error {
+func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) error {
 	if err := e.check(ctx, found); err != nil {
 		return err
 	}
 	rows := make([]*row, len(found))
 	for i, f := range found {
-		rows[i] = &row{findings: f}
-		if f.cornered(e.zone, e.env.now()) {
-			rows[i].stuck = fmt.Sprintf("no candidate is known outside %s", listed(append(awayFrom(f.lease, e.env.now()), e.zone)))
+		rows[i] = &row{Election: f}
+		if cornered(f, e.zone, e.env.now()) {
+			rows[i].stuck = fmt.Sprintf("no candidate is known outside %s", listed(append(awayFrom(f.Lease, e.env.now()), e.zone)))
 		}
-		if l := leaderOf(f.lease); l != nil && l.Zone == e.zone {
-			rows[i].move = &move{namespace: f.namespace, name: f.name, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
+		if l := inspect.LeaderOf(f.Lease); l != nil && l.Zone == e.zone {
+			rows[i].move = &move{namespace: f.Namespace, name: f.Name, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
 		}
 	}
 	if e.dryRun {
@@ -199,13 +185,13 @@ func (e *evacuation) evacuate(ctx context.Context, found []findings) error {
 
 // cornered reports whether no known candidate would be left outside the evacuated
 // zones.
-func (f findings) cornered(zone string, now time.Time) bool {
-	away := append(awayFrom(f.lease, now), zone)
-	return len(f.presences) > 0 && !slices.ContainsFunc(f.presences, func(o presence.Object) bool { return !slices.Contains(away, o.Zone) })
+func cornered(e inspect.Election, zone string, now time.Time) bool {
+	away := append(awayFrom(e.Lease, now), zone)
+	return len(e.Candidates) > 0 && !slices.ContainsFunc(e.Candidates, func(c inspect.Candidate) bool { return !slices.Contains(away, c.Zone) })
 }
 
 // check refuses a zone that is not known, and to leave none.
-func (e *evacuation) check(ctx context.Context, found []findings) error {
+func (e *evacuation) check(ctx context.Context, found []inspect.Election) error {
 	zones, candidates, left := e.known(found)
 	if candidates && left == 0 {
 		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", scope(e.namespace), listed(zones))
@@ -213,15 +199,15 @@ func (e *evacuation) check(ctx context.Context, found []findings) error {
 	if slices.Contains(zones, e.zone) && candidates {
 		return nil
 	}
-	var all findings
-	if err := e.looker.addZones(ctx, &all); err != nil {
-		e.env.tell("note: which zones have nodes is not known: %s\n", e.looker.role.explained(err))
+	nodes, err := e.cluster.ZonesWithNodes(ctx)
+	if err != nil {
+		e.env.tell("note: which zones have nodes is not known: %s\n", e.cluster.role.explained(err))
 	}
-	zones = append(zones, all.around.zones...)
+	zones = append(zones, nodes...)
 	if !slices.Contains(zones, e.zone) {
 		return refused("zone %s is not known: no candidate and no node is in it; there are %s", e.zone, listed(zones))
 	}
-	away := append(awayFrom(found[0].lease, e.env.now()), e.zone)
+	away := append(awayFrom(found[0].Lease, e.env.now()), e.zone)
 	if !candidates && !slices.ContainsFunc(zones, func(z string) bool { return !slices.Contains(away, z) }) {
 		return refused("no zone would be left: there are %s", listed(zones))
 	}
@@ -230,24 +216,24 @@ func (e *evacuation) check(ctx context.Context, found []findings) error {
 
 // known returns the zones of candidates and leaders, whether any candidates are
 // known, and how many locks would have one left elsewhere.
-func (e *evacuation) known(found []findings) (zones []string, candidates bool, left int) {
+func (e *evacuation) known(found []inspect.Election) (zones []string, candidates bool, left int) {
 	for _, f := range found {
-		zones = append(zones, f.zones()...)
-		candidates = candidates || len(f.presences) > 0
-		if len(f.presences) > 0 && !f.cornered(e.zone, e.env.now()) {
+		zones = append(zones, zonesIn(f)...)
+		candidates = candidates || len(f.Candidates) > 0
+		if len(f.Candidates) > 0 && !cornered(f, e.zone, e.env.now()) {
 			left++
 		}
 	}
 	return zones, candidates, left
 }
 
-// zones are those that candidates and the leader are in.
-func (f findings) zones() []string {
+// zonesIn returns the zones that candidates and the leader are in.
+func zonesIn(f inspect.Election) []string {
 	var zones []string
-	for _, o := range f.presences {
-		zones = append(zones, o.Zone)
+	for _, c := range f.Candidates {
+		zones = append(zones, c.Zone)
 	}
-	if l := leaderOf(f.lease); l != nil {
+	if l := inspect.LeaderOf(f.Lease); l != nil {
 		zones = append(zones, l.Zone)
 	}
 	return slices.DeleteFunc(zones, func(z string) bool { return z == "" })
@@ -272,7 +258,7 @@ func (e *evacuation) all(rows []*row, do func(*row)) {
 
 // mark notes the zone on a Lease.
 func (e *evacuation) mark(ctx context.Context, r *row) {
-	lease, err := e.looker.change(ctx, r.namespace, r.name, func(lease *coordinationv1.Lease) error {
+	lease, err := e.cluster.change(ctx, r.Namespace, r.Name, func(lease *coordinationv1.Lease) error {
 		kept := slices.DeleteFunc(inForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), func(o locks.Evacuation) bool { return o.Zone == e.zone })
 		text := locks.FormatEvacuations(append(kept, locks.Evacuation{Zone: e.zone, Until: e.ends}))
 		if len(text) > record.MaxText {
@@ -298,11 +284,11 @@ func (e *evacuation) await(ctx context.Context, rows []*row) error {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	done := 0
-	return e.looker.await(ctx, e.namespace, moves, func(m *move) {
+	return e.cluster.await(ctx, e.namespace, moves, func(m *move) {
 		if done++; m.to != nil {
-			e.env.tell("%d/%d: lock %s went from %s to %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from.text(), m.to.text())
+			e.env.tell("%d/%d: lock %s went from %s to %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from, m.to)
 		} else {
-			e.env.tell("%d/%d: lock %s stays with %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from.text())
+			e.env.tell("%d/%d: lock %s stays with %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from)
 		}
 	})
 }
@@ -322,13 +308,13 @@ func (e *evacuation) print(rows []*row) error {
 	}
 	for _, r := range rows {
 		from, to := "<none>", "<none>"
-		if l := leaderOf(r.lease); l != nil {
-			from = l.text()
+		if l := inspect.LeaderOf(r.Lease); l != nil {
+			from = l.String()
 		}
 		if r.move != nil && r.move.to != nil {
-			to = r.move.to.text()
+			to = r.move.to.String()
 		}
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{e.nameOf(r.namespace, r.name), from, to, e.result(r)}})
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{e.nameOf(r.Namespace, r.Name), from, to, e.result(r)}})
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, e.env.streams.Out)
 }
@@ -379,45 +365,23 @@ func (e *evacuation) verdict(rows []*row) error {
 	return because{strings.Join(parts, "; "), cause}
 }
 
-func (e *evacuation) restore(ctx context.Context, found []findings) error {
-	var rows []*row
-	var zones, away []string
-	for _, f := range found {
-		zones = append(zones, f.zones()...)
-		there := evacuatedOn(f.lease)
-		away = append(away, there...)
-		if slices.Contains(there, e.zone) {
-			rows = append(rows, &row{findings: f})
-		}
+// awayFrom returns the zones that a Lease says are evacuated.
+func awayFrom(lease *coordinationv1.Lease, now time.Time) []string {
+	var zones []string
+	for _, e := range inForce(record.Read(lease).Evacuated, now) {
+		zones = append(zones, e.Zone)
 	}
-	if len(rows) == 0 && !slices.Contains(zones, e.zone) {
-		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, scope(e.namespace), listed(away))
-	}
-	if !e.dryRun {
-		e.all(rows, func(r *row) {
-			_, r.failed = e.looker.change(ctx, r.namespace, r.name, func(lease *coordinationv1.Lease) error {
-				all, _ := locks.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
-				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })
-				annotate(lease, record.AnnotationEvacuated, locks.FormatEvacuations(all))
-				return nil
-			})
-		})
-	}
-	for _, r := range rows {
-		if r.failed != nil {
-			e.env.tell("lock %s: %v\n", e.nameOf(r.namespace, r.name), r.failed)
-		}
-	}
-	if err := e.verdict(rows); err != nil {
-		return err
-	}
-	verb := "is restored"
-	if e.dryRun {
-		verb = "would be restored"
-	}
-	_, err := fmt.Fprintf(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, count(len(rows), "lock"))
-	return err
+	return zones
 }
 
-// evacuatedOn returns the zones on a Lease, also those whose time is over.
-func evacuatedOn(lease *coordinationv1.Lease) []string { return awayFrom(lease, time.Time{}) }
+// inForce are the evacuations that are not over.
+func inForce(text string, now time.Time) []locks.Evacuation {
+	all, _ := locks.ParseEvacuations(text)
+	return slices.DeleteFunc(all, func(e locks.Evacuation) bool { return !e.Until.IsZero() && !now.Before(e.Until) })
+}
+
+// listed lists zones as people read them.
+func listed(zones []string) string {
+	slices.Sort(zones)
+	return cmp.Or(strings.Join(slices.Compact(zones), ", "), "none")
+}

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -40,7 +40,7 @@ const handoverExample = `  # Before work on a node
 // handover is one call of the command.
 type handover struct {
 	env     *environment
-	looker  looker
+	cluster cluster
 	to      locks.Successor
 	wait    bool
 	timeout time.Duration
@@ -68,8 +68,8 @@ func newHandover(env *environment) *cobra.Command {
 	f.StringVar(&h.to.Zone, "to-zone", "", "The zone of the next leader.")
 	f.BoolVar(&h.wait, "wait", true, "Wait until another leads.")
 	f.DurationVar(&h.timeout, "timeout", time.Minute, "For how long to wait.")
-	_ = c.RegisterFlagCompletionFunc("to", completeCandidates(env, func(o presence.Object) string { return o.Identity })) // the flags exist
-	_ = c.RegisterFlagCompletionFunc("to-zone", completeCandidates(env, func(o presence.Object) string { return o.Zone }))
+	_ = c.RegisterFlagCompletionFunc("to", completeCandidates(env, func(c inspect.Candidate) string { return c.Identity })) // the flags exist
+	_ = c.RegisterFlagCompletionFunc("to-zone", completeCandidates(env, func(c inspect.Candidate) string { return c.Zone }))
 	return c
 }
 
@@ -96,52 +96,50 @@ func (h *handover) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	all, err := h.env.connect()
-	if err != nil {
+	if h.cluster, err = h.env.cluster(roleShift); err != nil {
 		return err
 	}
-	h.looker = looker{clients: all, role: roleShift}
-	f := findings{namespace: namespace, name: name}
-	if f.lease, err = h.looker.lease(ctx, namespace, name); err != nil {
+	f := inspect.Election{Namespace: namespace, Name: name}
+	if f.Lease, err = h.cluster.Lease(ctx, namespace, name); err != nil {
 		return err
 	}
-	if f.lease == nil {
-		return h.looker.absent(ctx, namespace, name)
+	if f.Lease == nil {
+		return h.cluster.absent(ctx, namespace, name)
 	}
-	if f.presences, err = presence.List(ctx, h.looker.coordination, namespace, name); err != nil {
+	if f.Candidates, err = h.cluster.Candidates(ctx, namespace, name); err != nil {
 		return err
 	}
-	if err := h.looker.addSurroundings(ctx, &f); err != nil {
+	if err := h.cluster.Surroundings(ctx, &f); err != nil {
 		return err
 	}
-	list := []findings{f}
-	if err := h.looker.observe(ctx, list, h.env.now, observeHolder); err != nil {
+	list := []inspect.Election{f}
+	if err := h.cluster.Observe(ctx, list, h.env.now, observeHolder); err != nil {
 		return err
 	}
 	return h.ask(ctx, list[0])
 }
 
 // ask checks that a handover can be, and asks for it.
-func (h *handover) ask(ctx context.Context, f findings) error {
+func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	leader, err := h.leader(f)
 	if err != nil {
 		return err
 	}
 	if leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone {
-		_, err := fmt.Fprintf(h.env.streams.Out, "lock %s is led by %s already\n", f.name, leader.text())
+		_, err := fmt.Fprintf(h.env.streams.Out, "lock %s is led by %s already\n", f.Name, leader)
 		return err
 	}
 	if err := h.choose(f, leader); err != nil {
 		return err
 	}
-	m := &move{namespace: f.namespace, name: f.name, from: leader, waits: leader.Identity + " has not answered"}
+	m := &move{namespace: f.Namespace, name: f.Name, from: leader, waits: leader.Identity + " has not answered"}
 	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.String()
 	if len(request) > record.MaxText {
 		return refused("the identities are too long for a request")
 	}
-	lease, err := h.looker.change(ctx, f.namespace, f.name, func(lease *coordinationv1.Lease) error {
-		if now := leaderOf(lease); now == nil || now.Identity != leader.Identity {
-			return refused("lock %s has changed hands meanwhile: look again", f.name)
+	lease, err := h.cluster.change(ctx, f.Namespace, f.Name, func(lease *coordinationv1.Lease) error {
+		if now := inspect.LeaderOf(lease); now == nil || now.Identity != leader.Identity {
+			return refused("lock %s has changed hands meanwhile: look again", f.Name)
 		}
 		annotate(lease, record.AnnotationRequest, request)
 		annotate(lease, record.AnnotationRefused, "")
@@ -152,50 +150,48 @@ func (h *handover) ask(ctx context.Context, f findings) error {
 	}
 	m.asked = record.Number(lease.ResourceVersion)
 	if !h.wait {
-		_, err := fmt.Fprintf(h.env.streams.Out, "%s, the leader of lock %s, is asked to hand over\n", leader.text(), f.name)
+		_, err := fmt.Fprintf(h.env.streams.Out, "%s, the leader of lock %s, is asked to hand over\n", leader, f.Name)
 		return err
 	}
 	return h.await(ctx, m, request)
 }
 
 // leader returns who holds the lock, if that can hand it over.
-func (h *handover) leader(f findings) (Leader, error) {
-	s := f.describe(h.env.now()).Status
+func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
+	s := f.Status(h.env.now())
 	switch {
-	case f.lease == nil || s.Leader == nil:
-		return Leader{}, refused("nobody holds lock %s (%s): whoever comes first takes it", f.name, s.State)
-	case f.lease.Annotations[record.AnnotationHolder] != s.Leader.Identity:
-		return Leader{}, refused("%s, which holds lock %s, is no zonelect candidate: it heeds no request", s.Leader.Identity, f.name)
-	case s.State != Held && s.State != Waiting:
-		return Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %d seconds has run out", s.Leader.text(), f.name, s.Leader.LeaseDurationSeconds)
+	case f.Lease == nil || s.Leader == nil:
+		return inspect.Leader{}, refused("nobody holds lock %s (%s): whoever comes first takes it", f.Name, s.State)
+	case f.Lease.Annotations[record.AnnotationHolder] != s.Leader.Identity:
+		return inspect.Leader{}, refused("%s, which holds lock %s, is no zonelect candidate: it heeds no request", s.Leader.Identity, f.Name)
+	case s.State != inspect.Held && s.State != inspect.Waiting:
+		return inspect.Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %d seconds has run out", s.Leader, f.Name, s.Leader.LeaseDurationSeconds)
 	}
 	return *s.Leader, nil
 }
 
 // choose refuses a successor that is not there or cannot lead. Where some of a
 // zone's candidates cannot, and their leader may not know, it names another.
-func (h *handover) choose(f findings, leader Leader) error {
-	if len(f.presences) == 0 {
-		return refused("no candidate for lock %s announces itself, so that nobody can be named", f.name)
+func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
+	if len(f.Candidates) == 0 {
+		return refused("no candidate for lock %s announces itself, so that nobody can be named", f.Name)
 	}
-	away := awayFrom(f.lease, h.env.now())
+	away := awayFrom(f.Lease, h.env.now())
 	if h.to.Zone != "" && slices.Contains(away, h.to.Zone) {
-		return refused("zone %s is evacuated for lock %s: restore it first, or name a candidate with --to", h.to.Zone, f.name)
+		return refused("zone %s is evacuated for lock %s: restore it first, or name a candidate with --to", h.to.Zone, f.Name)
 	}
 	var fit, unfit []string
-	var known []Candidate
-	for _, o := range f.presences {
-		known = append(known, Candidate{Identity: o.Identity, Zone: o.Zone})
+	for _, c := range f.Candidates {
 		switch {
-		case o.Identity == leader.Identity:
-		case h.to.Identity != "" && o.Identity != h.to.Identity, h.to.Zone != "" && o.Zone != h.to.Zone:
-		case h.to.Identity == "" && slices.Contains(away, o.Zone):
+		case c.Identity == leader.Identity:
+		case h.to.Identity != "" && c.Identity != h.to.Identity, h.to.Zone != "" && c.Zone != h.to.Zone:
+		case h.to.Identity == "" && slices.Contains(away, c.Zone):
 		default:
-			if why := f.unfit(o); why != "" {
-				unfit = append(unfit, o.Identity+": "+why)
+			if why := c.Unfit(); why != "" {
+				unfit = append(unfit, c.Identity+": "+why)
 				continue
 			}
-			fit = append(fit, o.Identity)
+			fit = append(fit, c.Identity)
 		}
 	}
 	switch {
@@ -203,9 +199,9 @@ func (h *handover) choose(f findings, leader Leader) error {
 		h.to = locks.Successor{Identity: fit[0]}
 	case len(fit) > 0:
 	case len(unfit) > 0:
-		return refused("no successor for lock %s can lead: %s", f.name, strings.Join(unfit, "; "))
+		return refused("no successor for lock %s can lead: %s", f.Name, strings.Join(unfit, "; "))
 	default:
-		return refused("no candidate for lock %s %s: there are %s", f.name, h.where(len(away) > 0), identities(known))
+		return refused("no candidate for lock %s %s: there are %s", f.Name, h.where(len(away) > 0), identities(f.Candidates))
 	}
 	return nil
 }
@@ -224,13 +220,10 @@ func (h *handover) where(evacuated bool) string {
 }
 
 // identities lists candidates, for people.
-func identities(all []Candidate) string {
-	slices.SortFunc(all, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Identity, b.Identity))
-	})
+func identities(all []inspect.Candidate) string {
 	var texts []string
-	for _, c := range all {
-		texts = append(texts, Leader{Identity: c.Identity, Zone: c.Zone}.text())
+	for _, c := range inspect.ByZone(all) {
+		texts = append(texts, inspect.Leader{Identity: c.Identity, Zone: c.Zone}.String())
 	}
 	return strings.Join(texts, ", ")
 }
@@ -239,24 +232,24 @@ func identities(all []Candidate) string {
 func (h *handover) await(ctx context.Context, m *move, request string) error {
 	waiting, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	if err := h.looker.await(waiting, m.namespace, []*move{m}, func(*move) {}); err != nil {
+	if err := h.cluster.await(waiting, m.namespace, []*move{m}, func(*move) {}); err != nil {
 		return err
 	}
 	switch {
 	case m.refused != "":
-		return refused("%s refuses to hand lock %s over: %s", m.from.text(), m.name, m.refused)
+		return refused("%s refuses to hand lock %s over: %s", m.from, m.name, m.refused)
 	case m.to == nil:
 		return errors.Join(fmt.Errorf("lock %s is not handed over after %s: %s", m.name, h.timeout, m.waits), h.takeBack(ctx, m, request))
 	case h.to.Identity != "" && m.to.Identity != h.to.Identity, h.to.Zone != "" && m.to.Zone != h.to.Zone:
-		return fmt.Errorf("lock %s went from %s to %s: %s did not come", m.name, m.from.text(), m.to.text(), cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
+		return fmt.Errorf("lock %s went from %s to %s: %s did not come", m.name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
 	}
-	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.name, m.from.text(), m.to.text())
+	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.name, m.from, m.to)
 	return err
 }
 
 // takeBack removes a request that was not answered.
 func (h *handover) takeBack(ctx context.Context, m *move, request string) error {
-	_, err := h.looker.change(ctx, m.namespace, m.name, func(lease *coordinationv1.Lease) error {
+	_, err := h.cluster.change(ctx, m.namespace, m.name, func(lease *coordinationv1.Lease) error {
 		if lease.Annotations[record.AnnotationRequest] == request {
 			annotate(lease, record.AnnotationRequest, "")
 		}

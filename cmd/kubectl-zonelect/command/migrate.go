@@ -49,7 +49,7 @@ type migration struct {
 	timeout                  time.Duration
 
 	namespace, name string
-	looker          looker
+	cluster         cluster
 	*migrate.Migration
 }
 
@@ -131,7 +131,7 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 			if err := m.complete(args[0]); err != nil {
 				return failed(err)
 			}
-			if err := m.looker.checkNamespace(c.Context(), m.namespace); errors.Is(err, errNamespace) {
+			if err := m.cluster.checkNamespace(c.Context(), m.namespace); errors.Is(err, errNamespace) {
 				return failed(err)
 			}
 			return failed(do(c.Context()))
@@ -164,13 +164,11 @@ func (m *migration) complete(name string) error {
 	if m.namespace, err = m.env.namespace(); err != nil {
 		return err
 	}
-	c, err := m.env.connect()
-	if err != nil {
+	if m.cluster, err = m.env.cluster(roleMigrate); err != nil {
 		return err
 	}
-	m.looker = looker{clients: c, role: roleMigrate}
 	m.Migration, err = migrate.New(migrate.Config{
-		Core: c.core, Coordination: c.coordination, Apps: c.apps, Authorization: c.authorization,
+		Core: m.cluster.core, Coordination: m.cluster.coordination, Apps: m.cluster.apps, Authorization: m.cluster.authorization,
 		Namespace: m.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,
 		User: "kubectl-zonelect",
 	})

@@ -7,12 +7,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/migrate"
 )
@@ -50,7 +50,7 @@ func (p *pen) standing(r migrate.Report) {
 	p.line("Phase:       %s", phaseText(r.Phase))
 	p.line("Lease:       %s", leaseText(r.Lease))
 	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
-		p.line("Record:      %s/%s: %s", objectKinds[lock.Resource], lock.Name, recordText(lock, r.ConfigMap))
+		p.line("Record:      %s: %s", inspect.ObjectOf(lock), recordText(lock, r.ConfigMap))
 	} else {
 		p.line("ConfigMap:   %s", configMapText(r.ConfigMap))
 	}
@@ -106,12 +106,7 @@ func candidatesText(all []migrate.Candidate) string {
 	if len(all) == 0 {
 		return "none"
 	}
-	var zones []Candidate
-	for _, c := range all {
-		zones = append(zones, Candidate{Zone: c.Zone})
-	}
-	slices.SortFunc(zones, func(a, b Candidate) int { return cmp.Compare(a.Zone, b.Zone) })
-	return fmt.Sprintf("%d (%s)", len(all), byZone(zones))
+	return fmt.Sprintf("%d (%s)", len(all), byZone(inspect.ByZone(all)))
 }
 
 func legacyText(r migrate.Report) string {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/zonelect/zonelect/internal/inspect"
 )
 
 const statusLong = `Shows the locks of a namespace, or one of them with its candidates.
@@ -62,7 +64,7 @@ const statusExample = `  # All locks of the namespace
 type statusCommand struct {
 	env     *environment
 	printer printer
-	looker  looker
+	cluster cluster
 
 	everywhere, watch bool
 	observe           time.Duration
@@ -102,11 +104,10 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if s.everywhere {
 		namespace = ""
 	}
-	all, err := s.env.connect()
-	if err != nil {
+	if s.cluster, err = s.env.cluster(roleStatus); err != nil {
 		return err
 	}
-	s.looker = looker{clients: all, role: roleStatus, legacyName: s.legacyName}
+	s.cluster.LegacyName = s.legacyName
 	name := ""
 	if len(args) > 0 {
 		name = args[0]
@@ -134,39 +135,34 @@ func (s *statusCommand) complete(args []string) error {
 }
 
 func (s *statusCommand) one(ctx context.Context, namespace, name string) error {
-	found, err := s.looker.one(ctx, namespace, name)
+	found, err := s.cluster.Election(ctx, namespace, name)
 	if err != nil {
 		return err
 	}
-	if found.nothing() {
-		return s.looker.absent(ctx, namespace, name)
+	if found.Nothing() {
+		return s.cluster.absent(ctx, namespace, name)
 	}
-	if err := s.looker.addSurroundings(ctx, &found); err != nil {
+	if err := s.cluster.Surroundings(ctx, &found); err != nil {
 		return err
 	}
-	list := []findings{found}
-	if err := s.looker.observe(ctx, list, s.env.now, s.observe); err != nil {
+	list := []inspect.Election{found}
+	if err := s.cluster.Observe(ctx, list, s.env.now, s.observe); err != nil {
 		return err
 	}
-	return s.printer.one(s.env.streams, list[0].describe(s.env.now()), s.env.now())
-}
-
-// nothing reports whether neither a Lease nor a legacy lock was found.
-func (f findings) nothing() bool {
-	return f.lease == nil && (f.legacy == nil || f.legacy.Kind == "absent" || f.legacy.Kind == "foreign")
+	return s.printer.one(s.env.streams, describe(list[0], s.env.now()), s.env.now())
 }
 
 func (s *statusCommand) all(ctx context.Context, namespace string) error {
-	found, err := s.looker.all(ctx, namespace)
+	found, err := s.cluster.Elections(ctx, namespace)
 	if err != nil {
 		return err
 	}
-	if err := s.looker.observe(ctx, found, s.env.now, s.observe); err != nil {
+	if err := s.cluster.Observe(ctx, found, s.env.now, s.observe); err != nil {
 		return err
 	}
 	list := make([]LockStatus, 0, len(found))
 	for _, f := range found {
-		list = append(list, f.describe(s.env.now()))
+		list = append(list, describe(f, s.env.now()))
 	}
 	if len(list) == 0 {
 		if err := s.tellNothing(ctx, namespace); err != nil {
@@ -179,7 +175,7 @@ func (s *statusCommand) all(ctx context.Context, namespace string) error {
 // tellNothing says that there are no locks. It returns an error if there is not
 // even the namespace.
 func (s *statusCommand) tellNothing(ctx context.Context, namespace string) error {
-	unknown, err := s.looker.nothingIn(ctx, namespace)
+	unknown, err := s.cluster.nothingIn(ctx, namespace)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -161,17 +162,17 @@ func TestAHolderIsHeldToBeAliveOnlyWhereItRenews(t *testing.T) {
 		age   time.Duration
 		beats bool
 		args  []string
-		state State
+		state inspect.State
 		note  string
 	}{
-		"renewed just now":                    {age: time.Second, state: Held},
-		"old by the clock":                    {age: time.Minute, state: Stale, note: "no renewal was seen in 3s of watching; the last renewal is 1m3s old by the clock of this machine"},
-		"old by the clock, which is trusted":  {age: time.Minute, args: []string{"--observe=0"}, state: Stale, note: "note: op: the last renewal is 1m0s old"},
-		"old by a clock that is wrong":        {age: time.Hour, beats: true, state: Held},
-		"from the future":                     {age: -time.Hour, state: Stale, note: "in the future"},
-		"from the future, but alive":          {age: -time.Hour, beats: true, state: Held},
-		"watched for as long as a lease":      {age: time.Minute, args: []string{"--observe=20s"}, state: Expired, note: "any candidate may take it"},
-		"a little ahead is no reason to look": {age: -time.Second, state: Held},
+		"renewed just now":                    {age: time.Second, state: inspect.Held},
+		"old by the clock":                    {age: time.Minute, state: inspect.Stale, note: "no renewal was seen in 3s of watching; the last renewal is 1m3s old by the clock of this machine"},
+		"old by the clock, which is trusted":  {age: time.Minute, args: []string{"--observe=0"}, state: inspect.Stale, note: "note: op: the last renewal is 1m0s old"},
+		"old by a clock that is wrong":        {age: time.Hour, beats: true, state: inspect.Held},
+		"from the future":                     {age: -time.Hour, state: inspect.Stale, note: "in the future"},
+		"from the future, but alive":          {age: -time.Hour, beats: true, state: inspect.Held},
+		"watched for as long as a lease":      {age: time.Minute, args: []string{"--observe=20s"}, state: inspect.Expired, note: "any candidate may take it"},
+		"a little ahead is no reason to look": {age: -time.Second, state: inspect.Held},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
@@ -426,14 +427,14 @@ func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
 	for name, tc := range map[string]struct {
 		waiting string
 		age     time.Duration
-		state   State
+		state   inspect.State
 		mode    string // of the holder, while a legacy pod has the ConfigMap; empty if none has
 	}{
-		"it waits":                      {"legacy pod old-0 may still lead", time.Second, Waiting, ""},
-		"it works":                      {"", time.Second, Held, ""},
-		"it waited, and renews no more": {"legacy pod old-0 may still lead", time.Minute, Stale, ""},
-		"it has not said yet that it waits, for an old pod": {"", time.Second, Waiting, "auto"},
-		"it works whoever has the ConfigMap":                {"", time.Second, Held, "lease"},
+		"it waits":                      {"legacy pod old-0 may still lead", time.Second, inspect.Waiting, ""},
+		"it works":                      {"", time.Second, inspect.Held, ""},
+		"it waited, and renews no more": {"legacy pod old-0 may still lead", time.Minute, inspect.Stale, ""},
+		"it has not said yet that it waits, for an old pod": {"", time.Second, inspect.Waiting, "auto"},
+		"it works whoever has the ConfigMap":                {"", time.Second, inspect.Held, "lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -174,7 +175,7 @@ func TestWhatMayNotBeReadIsSaidAndNothingIsMadeUp(t *testing.T) {
 			if r.code != exitOK || strings.Count(r.errors, note) != 1 || !strings.Contains(r.errors, `needs verb "get" on `+strings.TrimSuffix(resource, "s")) {
 				t.Errorf("exit code %d, it says:\n%s", r.code, r.errors)
 			}
-			if resource == "pods" && (strings.Count(r.out, "<unknown>") != 3 || strings.Contains(r.out, ready)) {
+			if resource == "pods" && (strings.Count(r.out, "<unknown>") != 3 || strings.Contains(r.out, inspect.Ready)) {
 				t.Errorf("it shows\n%s", r.out)
 			}
 		})

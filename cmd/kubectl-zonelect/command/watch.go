@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/zonelect/zonelect/internal/apierror"
-	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 )
 
@@ -29,8 +29,6 @@ const (
 	rejudge = time.Second
 	// relook is how often a legacy object is read anew.
 	relook = 5 * time.Second
-	// retry is the least time from one beginning of the watch to the next.
-	retry = 2 * time.Second
 )
 
 // follower prints a lock whenever it changes.
@@ -61,7 +59,7 @@ type line struct {
 
 // lookedAt is a legacy object and when it was read.
 type lookedAt struct {
-	findings
+	inspect.LegacyLock
 	at time.Time
 }
 
@@ -94,7 +92,7 @@ func (s *statusCommand) follow(ctx context.Context, namespace, name string) erro
 
 // round lists and then watches, until the watch ends.
 func (f *follower) round(ctx context.Context) error {
-	list, err := rawapi.List[coordinationv1.LeaseList](ctx, f.looker.coordination, apierror.Leases, f.namespace, "")
+	list, err := f.cluster.Leases(ctx, f.namespace)
 	if err != nil {
 		return err
 	}
@@ -102,7 +100,7 @@ func (f *follower) round(ctx context.Context) error {
 	if err := f.report(ctx); err != nil {
 		return err
 	}
-	events, err := f.looker.watchLeases(ctx, f.namespace, list.ResourceVersion)
+	events, err := f.cluster.watchLeases(ctx, f.namespace, list.ResourceVersion)
 	if err != nil {
 		return err
 	}
@@ -176,19 +174,15 @@ func (f *follower) put(lease *coordinationv1.Lease) {
 	}
 }
 
-func keyOf(lease *coordinationv1.Lease) types.NamespacedName {
-	return types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
-}
-
 // report prints what has changed.
 func (f *follower) report(ctx context.Context) error {
-	now := map[types.NamespacedName]findings{}
+	now := map[types.NamespacedName]inspect.Election{}
 	for _, found := range f.found() {
-		now[types.NamespacedName{Namespace: found.namespace, Name: found.name}] = found
+		now[types.NamespacedName{Namespace: found.Namespace, Name: found.Name}] = found
 	}
 	for key := range f.told {
 		if _, is := now[key]; !is {
-			now[key] = findings{namespace: key.Namespace, name: key.Name}
+			now[key] = inspect.Election{Namespace: key.Namespace, Name: key.Name}
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(now), func(a, b types.NamespacedName) int {
@@ -214,7 +208,7 @@ func (f *follower) report(ctx context.Context) error {
 }
 
 // found are the locks among the Leases: the one that is asked for, or all.
-func (f *follower) found() []findings {
+func (f *follower) found() []inspect.Election {
 	keys := slices.SortedFunc(maps.Keys(f.leases), func(a, b types.NamespacedName) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 	})
@@ -222,15 +216,15 @@ func (f *follower) found() []findings {
 	for _, key := range keys {
 		leases = append(leases, *f.leases[key].lease)
 	}
-	found := among(leases)
+	found := inspect.Among(leases)
 	if f.name != "" {
-		found = []findings{named(leases, f.namespace, f.name)}
+		found = []inspect.Election{inspect.Named(leases, f.namespace, f.name)}
 	}
 	for i := range found {
-		if t := f.leases[types.NamespacedName{Namespace: found[i].namespace, Name: found[i].name}]; t != nil {
+		if t := f.leases[types.NamespacedName{Namespace: found[i].Namespace, Name: found[i].Name}]; t != nil {
 			lasts := record.Read(t.lease).LeaseDuration
 			watched := time.Since(t.since)
-			found[i].seen = sighting{watched: watched, renewed: t.changed && watched < max(lasts, rejudge)}
+			found[i].Watched = inspect.Watched{For: watched, Renewed: t.changed && watched < max(lasts, rejudge)}
 		}
 	}
 	return found
@@ -258,32 +252,34 @@ func (f *follower) tell(key types.NamespacedName, status LockStatus) error {
 
 // look says what is known of a lock. That the one that is asked for does not exist
 // is an error at first.
-func (f *follower) look(ctx context.Context, key types.NamespacedName, found findings) (LockStatus, error) {
+func (f *follower) look(ctx context.Context, key types.NamespacedName, found inspect.Election) (LockStatus, error) {
 	before := f.told[key]
 	if err := f.addLegacy(ctx, key, &found, before); err != nil {
 		return LockStatus{}, err
 	}
-	if before == nil && found.nothing() && f.name != "" {
-		return LockStatus{}, f.looker.absent(ctx, f.namespace, f.name)
+	if before == nil && found.Nothing() && f.name != "" {
+		return LockStatus{}, f.cluster.absent(ctx, f.namespace, f.name)
 	}
-	return found.describe(f.env.now()), nil
+	return describe(found, f.env.now()), nil
 }
 
 // addLegacy adds the legacy object, which is read anew once in a while, and more
 // often when something has just changed: a leader follows the phase.
-func (f *follower) addLegacy(ctx context.Context, key types.NamespacedName, found *findings, told *line) error {
+func (f *follower) addLegacy(ctx context.Context, key types.NamespacedName, found *inspect.Election, told *line) error {
 	every := relook
 	if told != nil && time.Since(told.at) < 2*relook {
 		every = rejudge
 	}
 	last := f.legacy[key]
 	if last == nil || time.Since(last.at) >= every {
-		last = &lookedAt{findings{namespace: found.namespace, name: found.name, lease: found.lease}, time.Now()}
-		if err := f.looker.addLegacy(ctx, &last.findings); err != nil {
+		now := time.Now()
+		read := inspect.Election{Namespace: found.Namespace, Name: found.Name, Lease: found.Lease}
+		if err := f.cluster.Legacy(ctx, &read); err != nil {
 			return err
 		}
+		last = &lookedAt{read.LegacyLock, now}
 		f.legacy[key] = last
 	}
-	found.legacy, found.stage, found.notes = last.legacy, last.stage, last.notes
+	found.LegacyLock = last.LegacyLock
 	return nil
 }

@@ -5,175 +5,22 @@ package command
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
-
-// printer prints locks in the format that the flags choose.
-type printer struct {
-	output     string
-	noHeaders  bool
-	namespaces bool // tables have a column for them
-	times      bool // tables have a column for when each line was printed
-
-	own     []string // formats
-	flags   *genericclioptions.PrintFlags
-	objects printers.ResourcePrinter // nil for tables and names
-	tables  printers.ResourcePrinter
-}
-
-// addFlags adds the flags; own are formats beyond those of objects.
-func (p *printer) addFlags(c *cobra.Command, own ...string) {
-	p.own = own
-	p.flags = genericclioptions.NewPrintFlags("")
-	p.flags.OutputFormat = &p.output
-	p.flags.OutputFlagSpecified = func() bool { return c.Flag("output").Changed }
-	p.flags.JSONYamlPrintFlags.AddFlags(c)
-	p.flags.TemplatePrinterFlags.AddFlags(c)
-	formats := p.formats()
-	c.Flags().StringVarP(&p.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(formats, ", ")))
-	if len(own) > 0 {
-		c.Flags().BoolVar(&p.noHeaders, "no-headers", false, "Leave out the headers of tables.")
-	}
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it fails for a flag that does not exist
-}
-
-func (p *printer) complete() error {
-	p.tables = printers.NewTablePrinter(printers.PrintOptions{Wide: p.output == "wide", NoHeaders: p.noHeaders})
-	if p.output == "" && p.forPeople() || slices.Contains(p.own, p.output) {
-		return nil
-	}
-	if p.output != "" && !slices.Contains(p.formats(), p.format()) {
-		return usage("--output=%s: use one of %s", p.output, strings.Join(p.formats(), ", "))
-	}
-	var err error
-	if p.objects, err = p.flags.ToPrinter(); err != nil {
-		return usage("--output=%s: %w", p.output, err)
-	}
-	return nil
-}
-
-// format is the output format without its template.
-func (p *printer) format() string {
-	format, _, _ := strings.Cut(p.output, "=")
-	return format
-}
-
-func (p *printer) formats() []string {
-	return slices.Concat(p.own, p.flags.JSONYamlPrintFlags.AllowedFormats(), p.flags.TemplatePrinterFlags.AllowedFormats())
-}
-
-// forPeople reports whether tables are printed.
-func (p *printer) forPeople() bool {
-	template := p.flags.TemplatePrinterFlags.TemplateArgument
-	return p.output == "wide" || p.output == "" && (template == nil || *template == "")
-}
-
-// one prints one lock, for people with its candidates.
-func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time.Time) error {
-	if err := p.row(streams.Out, s, now); err != nil || !p.forPeople() {
-		return err
-	}
-	tellAll(streams.ErrOut, notes(s))
-	if len(s.Status.Candidates) == 0 {
-		return nil
-	}
-	if _, err := fmt.Fprintln(streams.Out); err != nil {
-		return err
-	}
-	return p.candidates(streams.Out, s)
-}
-
-// list prints several locks.
-func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now time.Time) error {
-	switch {
-	case p.forPeople():
-		table := &metav1.Table{ColumnDefinitions: p.columns()}
-		for _, s := range all {
-			table.Rows = append(table.Rows, metav1.TableRow{Cells: p.cells(s, now)})
-		}
-		if len(all) == 0 {
-			return nil
-		}
-		if err := p.tables.PrintObj(table, streams.Out); err != nil {
-			return err
-		}
-		for _, s := range all {
-			tellAll(streams.ErrOut, notes(s))
-		}
-		return nil
-	case p.objects == nil:
-		var errs []error
-		for _, s := range all {
-			errs = append(errs, p.row(streams.Out, s, now))
-		}
-		return errors.Join(errs...)
-	default:
-		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: all}
-		return p.objects.PrintObj(list, streams.Out)
-	}
-}
-
-// row prints one lock as it stands among others.
-func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
-	switch {
-	case p.objects != nil:
-		return p.objects.PrintObj(&s, w)
-	case p.output == "name":
-		_, err := fmt.Fprintln(w, nameOf(s))
-		return err
-	default:
-		table := &metav1.Table{ColumnDefinitions: p.columns(), Rows: []metav1.TableRow{{Cells: p.cells(s, now)}}}
-		return p.tables.PrintObj(table, w)
-	}
-}
-
-// nameOf is what kubectl calls the lock's object.
-func nameOf(s LockStatus) string {
-	if s.Status.State == Absent && s.Status.Legacy != nil {
-		return s.Status.Legacy.Object
-	}
-	return "lease.coordination.k8s.io/" + s.Name
-}
-
-// notes are the warnings and the notes about a lock, as they are printed.
-func notes(s LockStatus) []string {
-	var all []string
-	for _, warning := range s.Status.Warnings {
-		all = append(all, "warning: "+s.Name+": "+printable(warning))
-	}
-	for _, note := range s.Status.Notes {
-		all = append(all, "note: "+s.Name+": "+printable(note))
-	}
-	return all
-}
-
-// printable keeps what others wrote from moving the cursor.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
-}
 
 // column is one of a table. Those that are wide show with -o wide alone.
 type column struct {
@@ -194,21 +41,21 @@ var (
 var columns = []column{
 	{"Name", false, func(s LockStatus, _ time.Time) string { return s.Name }},
 	{"State", false, func(s LockStatus, _ time.Time) string { return string(s.Status.State) }},
-	{"Leader", false, ofLeader(func(l *Leader) string { return l.Identity })},
-	{"Zone", false, ofLeader(func(l *Leader) string { return l.Zone })},
+	{"Leader", false, ofLeader(func(l *inspect.Leader) string { return l.Identity })},
+	{"Zone", false, ofLeader(func(l *inspect.Leader) string { return l.Zone })},
 	{"Since", false, func(s LockStatus, now time.Time) string { return since(s, now) }},
-	{"Token", false, ofLeader(func(l *Leader) string { return number(l.Token) })},
+	{"Token", false, ofLeader(func(l *inspect.Leader) string { return number(l.Token) })},
 	{"Phase", false, func(s LockStatus, _ time.Time) string { return string(s.Status.Phase) }},
 	{"Candidates", false, func(s LockStatus, _ time.Time) string { return candidates(s.Status) }},
-	{"Legacy", false, func(s LockStatus, _ time.Time) string { return s.Status.Legacy.text() }},
-	{"Pod", true, ofLeader(func(l *Leader) string { return podName(l.Pod) })},
-	{"Node", true, ofLeader(func(l *Leader) string { return l.Node })},
-	{"Lasts", true, ofLeader(func(l *Leader) string { return (time.Duration(l.LeaseDurationSeconds) * time.Second).String() })},
-	{"Transitions", true, ofLeader(func(l *Leader) string { return strconv.Itoa(int(l.Transitions)) })},
+	{"Legacy", false, func(s LockStatus, _ time.Time) string { return legacyCell(s.Status.Legacy) }},
+	{"Pod", true, ofLeader(func(l *inspect.Leader) string { return podName(l.Pod) })},
+	{"Node", true, ofLeader(func(l *inspect.Leader) string { return l.Node })},
+	{"Lasts", true, ofLeader(func(l *inspect.Leader) string { return (time.Duration(l.LeaseDurationSeconds) * time.Second).String() })},
+	{"Transitions", true, ofLeader(func(l *inspect.Leader) string { return strconv.Itoa(int(l.Transitions)) })},
 	{"Waiting", true, func(s LockStatus, _ time.Time) string { return waiting(s) }},
 }
 
-func ofLeader(text func(*Leader) string) func(LockStatus, time.Time) string {
+func ofLeader(text func(*inspect.Leader) string) func(LockStatus, time.Time) string {
 	return func(s LockStatus, _ time.Time) string {
 		if s.Status.Leader == nil {
 			return ""
@@ -233,7 +80,7 @@ const padding = 3
 
 // room is what some columns have to hold once more is known: a token has as many
 // digits as the resourceVersions of a busy cluster.
-var room = map[string]string{"State": string(Released), "Token": "1234567890", "Phase": string(record.PhaseSealed)}
+var room = map[string]string{"State": string(inspect.Released), "Token": "1234567890", "Phase": string(record.PhaseSealed)}
 
 // widths are those of the columns, whichever of the candidates leads, and with
 // candidates in three zones.
@@ -247,7 +94,7 @@ func (p *printer) widths(likely []LockStatus, now time.Time) []int {
 				if c.name == "Candidates" {
 					texts = append(texts, strings.Repeat(one.Zone+":1,", 3))
 				}
-				s.Status.Leader = &Leader{Identity: one.Identity, Zone: one.Zone, Node: one.Node, Pod: one.Pod}
+				s.Status.Leader = &inspect.Leader{Identity: one.Identity, Zone: one.Zone, Node: one.Node, Pod: one.Pod}
 				texts = append(texts, c.cell(s, now))
 			}
 		}
@@ -352,15 +199,15 @@ func podName(pod string) string {
 
 // candidates counts those that have announced themselves. Where somebody leads
 // and none has, there is at least one that does not.
-func candidates(s Status) string {
+func candidates(s inspect.Status) string {
 	if len(s.Candidates) == 0 && s.Leader != nil {
 		return "<unknown>"
 	}
-	return byZone(here(s.Candidates))
+	return byZone(inspect.Present(s.Candidates))
 }
 
 // byZone counts candidates by zone, in their order. An unknown zone is "?".
-func byZone(all []Candidate) string {
+func byZone(all []inspect.Candidate) string {
 	var zones []string
 	count := map[string]int{}
 	for _, c := range all {
@@ -386,8 +233,8 @@ func waiting(s LockStatus) string {
 	return ""
 }
 
-// text says in a word or two what stands in the legacy lock's place.
-func (l *Legacy) text() string {
+// legacyCell says in a word or two what stands in the legacy lock's place.
+func legacyCell(l *inspect.Legacy) string {
 	switch {
 	case l == nil || l.Kind == ownerref.Absent:
 		return ""
@@ -403,21 +250,21 @@ func (l *Legacy) text() string {
 // candidateColumns are those of the table of candidates.
 var candidateColumns = []struct {
 	name string
-	cell func(Candidate) string
+	cell func(inspect.Candidate) string
 }{
 	{"Candidate", nil}, // marked if it holds the Lease
-	{"Zone", func(c Candidate) string { return c.Zone }},
-	{"Node", func(c Candidate) string { return withState(c.Node, c.NodeState) }},
-	{"Pod", func(c Candidate) string { return cmp.Or(c.PodState, "<unknown>") }},
-	{"Unhealthy", func(c Candidate) string { return c.Unhealthy }},
-	{"Version", func(c Candidate) string { return c.Version }},
-	{"Mode", func(c Candidate) string { return c.Mode }},
-	{"Waiting", func(c Candidate) string { return c.Waiting }},
+	{"Zone", func(c inspect.Candidate) string { return c.Zone }},
+	{"Node", func(c inspect.Candidate) string { return withState(c.Node, c.NodeState) }},
+	{"Pod", func(c inspect.Candidate) string { return cmp.Or(c.PodState, "<unknown>") }},
+	{"Unhealthy", func(c inspect.Candidate) string { return c.Unhealthy }},
+	{"Version", func(c inspect.Candidate) string { return c.Version }},
+	{"Mode", func(c inspect.Candidate) string { return c.Mode }},
+	{"Waiting", func(c inspect.Candidate) string { return c.Waiting }},
 }
 
 // withState names a node, and its state unless it is ready or not known.
 func withState(node, state string) string {
-	if state == "" || state == ready {
+	if state == "" || state == inspect.Ready {
 		return node
 	}
 	return node + " (" + state + ")"

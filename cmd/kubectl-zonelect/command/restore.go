@@ -1,0 +1,71 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+const restoreLong = `Takes an evacuation back: candidates in the zone may lead again, in their turn.
+Leaders stay where they are; move one with handover.`
+
+func newRestore(env *environment) *cobra.Command {
+	e := &evacuation{env: env, timeout: time.Minute}
+	c := e.command("restore ZONE", "Take an evacuation back", restoreLong, "  kubectl zonelect restore zone-a -A", e.restore)
+	c.ValidArgsFunction = e.completeZones(func(f inspect.Election) []string { return evacuatedOn(f.Lease) })
+	return c
+}
+
+func (e *evacuation) restore(ctx context.Context, found []inspect.Election) error {
+	var rows []*row
+	var zones, away []string
+	for _, f := range found {
+		zones = append(zones, zonesIn(f)...)
+		there := evacuatedOn(f.Lease)
+		away = append(away, there...)
+		if slices.Contains(there, e.zone) {
+			rows = append(rows, &row{Election: f})
+		}
+	}
+	if len(rows) == 0 && !slices.Contains(zones, e.zone) {
+		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, scope(e.namespace), listed(away))
+	}
+	if !e.dryRun {
+		e.all(rows, func(r *row) {
+			_, r.failed = e.cluster.change(ctx, r.Namespace, r.Name, func(lease *coordinationv1.Lease) error {
+				all, _ := locks.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
+				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })
+				annotate(lease, record.AnnotationEvacuated, locks.FormatEvacuations(all))
+				return nil
+			})
+		})
+	}
+	for _, r := range rows {
+		if r.failed != nil {
+			e.env.tell("lock %s: %v\n", e.nameOf(r.Namespace, r.Name), r.failed)
+		}
+	}
+	if err := e.verdict(rows); err != nil {
+		return err
+	}
+	verb := "is restored"
+	if e.dryRun {
+		verb = "would be restored"
+	}
+	_, err := fmt.Fprintf(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, count(len(rows), "lock"))
+	return err
+}
+
+// evacuatedOn returns the zones on a Lease, also those whose time is over.
+func evacuatedOn(lease *coordinationv1.Lease) []string { return awayFrom(lease, time.Time{}) }

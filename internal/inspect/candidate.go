@@ -1,0 +1,162 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks/multilock"
+)
+
+// Candidate is a program that has announced itself with a presence object at the
+// lock. The presence says what was true when it was written; only the pod and
+// the node tell whether the candidate is still there.
+type Candidate struct {
+	Identity string `json:"identity"`
+	Pod      string `json:"pod,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Mode     string `json:"mode,omitempty"`
+	// Waiting is what it waits for before it may lead, in words.
+	Waiting string `json:"waiting,omitempty"`
+	// Unhealthy is why it says that it should not lead.
+	Unhealthy string `json:"unhealthy,omitempty"`
+	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
+	// is not Running. NodeState is Ready, NotReady or Gone. Empty means not known.
+	PodState  string `json:"podState,omitempty"`
+	NodeState string `json:"nodeState,omitempty"`
+
+	// Part is what a migration needs besides; a [Status] has none.
+	*Part
+}
+
+// Part is a candidate's part in a migration.
+type Part struct {
+	Presence string `json:"presence"` // the name of its presence object
+	UID      string `json:"uid"`      // of its pod
+	// Exists says that its pod does. Ready is the pod's condition of that name.
+	Exists bool `json:"exists"`
+	Ready  bool `json:"ready"`
+	// Holds says that it holds the Lease, and Shields that it is among the
+	// shield's owners.
+	Holds   bool `json:"holds"`
+	Shields bool `json:"shields"`
+
+	// Controller is the UID of what keeps the pod, such as a ReplicaSet.
+	Controller types.UID `json:"-"`
+}
+
+// The states of pods and nodes, besides the phases of pods.
+const (
+	Gone        = "Gone" // it does not exist
+	Ready       = "Ready"
+	NotReady    = "NotReady"
+	Terminating = "Terminating"
+)
+
+func candidatesOf(presences []presence.Object) []Candidate {
+	var all []Candidate
+	for _, o := range presences {
+		all = append(all, Candidate{
+			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode,
+			Waiting: o.Waiting, Unhealthy: o.Unhealthy, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID)},
+		})
+	}
+	return all
+}
+
+// runsIn adds what its pod says; nil means that there is no pod of that name. A
+// pod with another UID is a later one of the same name.
+func (c *Candidate) runsIn(pod *corev1.Pod) {
+	if pod == nil || string(pod.UID) != c.UID {
+		c.PodState = Gone
+		return
+	}
+	c.PodState, c.Exists, c.Ready = podState(pod), true, isReady(pod)
+	if ref := metav1.GetControllerOf(pod); ref != nil {
+		c.Controller = ref.UID
+	}
+}
+
+func podState(pod *corev1.Pod) string {
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return Terminating
+	case pod.Status.Phase != corev1.PodRunning:
+		return cmp.Or(string(pod.Status.Phase), string(corev1.PodUnknown))
+	case isReady(pod):
+		return Ready
+	}
+	return NotReady
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// nodeState returns the state of a node; nil does not exist.
+func nodeState(node *corev1.Node) string {
+	switch {
+	case node == nil:
+		return Gone
+	case slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}):
+		return Ready
+	}
+	return NotReady
+}
+
+// Unfit says why a candidate should not lead, as far as is known; empty if
+// nothing speaks against it. A presence alone proves little: it outlives its
+// node.
+func (c Candidate) Unfit() string {
+	switch {
+	case c.Unhealthy != "":
+		return c.Unhealthy
+	case c.PodState != "" && c.PodState != Ready && c.PodState != NotReady:
+		return "its pod is " + c.PodState
+	case c.NodeState != "" && c.NodeState != Ready:
+		return "its node " + c.Node + " is " + c.NodeState
+	}
+	return ""
+}
+
+// TakesPart reports whether a candidate follows the phase of a migration: it does
+// in modes auto and dual.
+func (c Candidate) TakesPart() bool {
+	return c.Mode == string(multilock.Auto) || c.Mode == string(multilock.Dual)
+}
+
+// Present returns the candidates whose pods are not known to be gone.
+func Present(all []Candidate) []Candidate {
+	return slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return c.PodState == Gone })
+}
+
+// ByZone returns the candidates sorted by zone, then by identity.
+func ByZone(all []Candidate) []Candidate {
+	return slices.SortedFunc(slices.Values(all), func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Identity, b.Identity))
+	})
+}
+
+// zonesOf returns the zones of candidates, sorted; "" stands for one that is not
+// known.
+func zonesOf(all []Candidate) []string {
+	var zones []string
+	for _, c := range all {
+		zones = append(zones, c.Zone)
+	}
+	slices.Sort(zones)
+	return slices.Compact(zones)
+}

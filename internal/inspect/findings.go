@@ -1,0 +1,55 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import "fmt"
+
+// Findings are what is worth saying about an election, in words.
+type Findings struct {
+	// Problems keep it from working.
+	Problems []string `json:"problems,omitempty"`
+	// Warnings say what may become a problem.
+	Warnings []string `json:"warnings,omitempty"`
+	// Notes say what no field does.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Problem adds one.
+func (f *Findings) Problem(format string, args ...any) {
+	f.Problems = append(f.Problems, fmt.Sprintf(format, args...))
+}
+
+// Warn adds a warning.
+func (f *Findings) Warn(format string, args ...any) {
+	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Note adds one.
+func (f *Findings) Note(format string, args ...any) {
+	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
+}
+
+// JudgePod says what is wrong with a candidate's pod.
+func (f *Findings) JudgePod(c Candidate) {
+	switch c.PodState {
+	case "", Ready:
+	case Gone:
+		f.Note("the presence of pod %s is left over: that pod is gone, and the garbage collector has not removed it yet", c.Pod)
+	default:
+		f.Warn("the pod of %s is %s", c.Identity, c.PodState)
+	}
+}
+
+// JudgeSpread says whether candidates are too few, or too close together, for one
+// to take over from another.
+func (f *Findings) JudgeSpread(all []Candidate) {
+	switch zones := zonesOf(all); {
+	case len(all) == 1:
+		f.Warn("there is one candidate only, as far as they announce themselves: nobody takes over from %s", all[0].Identity)
+	case len(zones) == 1 && zones[0] != "":
+		f.Warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(all), zones[0])
+	case len(zones) > 0 && zones[0] == "":
+		f.Note("the zone of some candidates is not known")
+	}
+}

@@ -1,0 +1,138 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Leader is who holds a Lease.
+type Leader struct {
+	Identity string `json:"identity"`
+	Zone     string `json:"zone,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Pod      string `json:"pod,omitempty"`
+	// Token is the term's fencing token; zero if the holder has noted none.
+	Token                uint64            `json:"token,omitempty"`
+	Since                *metav1.MicroTime `json:"since,omitempty"`
+	Renewed              *metav1.MicroTime `json:"renewed,omitempty"`
+	LeaseDurationSeconds int32             `json:"leaseDurationSeconds,omitempty"`
+	Transitions          int32             `json:"transitions,omitempty"`
+}
+
+// String says who the leader is, and where.
+func (l Leader) String() string {
+	if l.Zone == "" {
+		return l.Identity
+	}
+	return l.Identity + " (" + l.Zone + ")"
+}
+
+// DetailsOf returns what the holder of a record says about itself. ours is false
+// if no zonelect program wrote the holder: then the details, if there are any, are
+// those of an earlier one.
+func DetailsOf(r locks.Record) (d locks.Details, ours bool) {
+	if r.Holder == "" || r.Details.Holder != r.Holder {
+		return locks.Details{}, false
+	}
+	return r.Details, true
+}
+
+// LeaderOf returns the holder of a Lease; nil if there is none.
+func LeaderOf(lease *coordinationv1.Lease) *Leader {
+	r := record.Read(lease)
+	if r.Holder == "" {
+		return nil
+	}
+	d, _ := DetailsOf(r)
+	return &Leader{
+		Identity: r.Holder, Zone: d.Zone, Node: d.Node, Pod: d.Pod, Token: d.Token,
+		Since: lease.Spec.AcquireTime, Renewed: lease.Spec.RenewTime,
+		LeaseDurationSeconds: int32(r.LeaseDuration / time.Second), Transitions: r.Transitions,
+	}
+}
+
+// State says whether a lock is held.
+type State string
+
+// The states of a lock.
+const (
+	Held     State = "held"
+	Waiting  State = "waiting"  // it is renewed, and its holder's work may not begin yet
+	Stale    State = "stale"    // a holder is named, but no renewal was seen
+	Expired  State = "expired"  // the same for as long as the lease lasts: any candidate may take it
+	Released State = "released" // the holder gave it up
+	Free     State = "free"     // nobody holds it, and no zonelect program held it last
+	Cleared  State = "cleared"  // somebody else removed the holder's name
+	Absent   State = "absent"   // there is no Lease
+)
+
+// Watched is what was seen of a Lease by watching it.
+type Watched struct {
+	For     time.Duration // zero if it was not watched
+	Renewed bool          // it was written in that time
+}
+
+// stateOf says whether a Lease is held. Where that is not certain, a note says how
+// it is known.
+func stateOf(lease *coordinationv1.Lease, watched Watched, now time.Time) (state State, note string) {
+	r := record.Read(lease)
+	if r.Holder == "" {
+		return stateOfEmpty(r.Details.Token, r.Details.Released)
+	}
+	if watched.Renewed {
+		return Held, ""
+	}
+	age, lasts := now.Sub(r.RenewTime), r.LeaseDuration
+	seen := ""
+	if watched.For > 0 {
+		seen = fmt.Sprintf("no renewal was seen in %s of watching", rounded(watched.For))
+	}
+	switch {
+	case watched.For > 0 && lasts > 0 && watched.For >= lasts:
+		return Expired, seen + ", which is as long as the lease lasts: any candidate may take it, and none did"
+	case !doubtful(lease, now):
+		return Held, ""
+	case r.RenewTime.IsZero():
+		return Stale, joined(seen, "the Lease says nothing of when it was renewed")
+	case age < 0:
+		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", rounded(-age)))
+	default:
+		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s old by the clock of this machine, which may differ from the holder's", rounded(age)))
+	}
+}
+
+func stateOfEmpty(token, released uint64) (state State, note string) {
+	switch {
+	case token == 0 && released == 0:
+		return Free, ""
+	case token == released:
+		return Released, ""
+	default:
+		return Cleared, fmt.Sprintf("the holder's name was taken out, but the term of token %d was not given up: its holder may still be at work until its lease expires", token)
+	}
+}
+
+// doubtful reports whether the wall clock says that the holder does not renew.
+func doubtful(lease *coordinationv1.Lease, now time.Time) bool {
+	r := record.Read(lease)
+	age := now.Sub(r.RenewTime)
+	return r.Holder != "" && (age > r.LeaseDuration || age < -r.LeaseDuration)
+}
+
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+func rounded(d time.Duration) time.Duration { return d.Round(time.Second) }

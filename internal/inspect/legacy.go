@@ -1,0 +1,113 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// ElectionRecord is the kind of a legacy object that holds client-go's election
+// record, which moves to a Lease.
+const ElectionRecord ownerref.Kind = "record"
+
+// NeverSealed says what phase sealed means for an election record.
+const NeverSealed = "an election record ends by time and cannot be sealed: candidates treat this phase as dual: roll back to dual"
+
+// Legacy is what stands in the place of the lock that is migrated.
+type Legacy struct {
+	Object string        `json:"object"` // such as configmap/my-operator
+	Kind   ownerref.Kind `json:"kind"`
+	Holder string        `json:"holder,omitempty"`
+	Armed  bool          `json:"armed,omitempty"`
+}
+
+// Elected is an election record of client-go outside of a Lease.
+type Elected struct {
+	Resource string `json:"resource"` // configmaps or endpoints
+	Holder   string `json:"holder,omitempty"`
+	// Ours says that a zonelect program wrote the holder.
+	Ours    bool      `json:"ours"`
+	Since   time.Time `json:"since,omitzero"`
+	Renewed time.Time `json:"renewed,omitzero"`
+	Error   string    `json:"error,omitempty"` // what about it cannot be read
+}
+
+// ReadElected returns the election record in the annotations of an object of that
+// resource; found is false if there is none.
+func ReadElected(resource string, annotations map[string]string) (e Elected, found bool) {
+	raw, found := annotations[resourcelock.LeaderElectionRecordAnnotationKey]
+	if !found {
+		return Elected{}, false
+	}
+	e = Elected{Resource: resource}
+	var said resourcelock.LeaderElectionRecord
+	if err := json.Unmarshal([]byte(raw), &said); err != nil {
+		e.Error = fmt.Sprintf("its election record cannot be read: %v", err)
+	}
+	e.Holder, e.Since, e.Renewed = record.Identity(said.HolderIdentity), said.AcquireTime.Time, said.RenewTime.Time
+	e.Ours = e.Holder != "" && annotations[record.AnnotationHolder] == e.Holder
+	return e, true
+}
+
+// objectKinds are the kinds of objects as kubectl takes them.
+var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpoints: "endpoints"}
+
+// ObjectOf names the object of a legacy lock as kubectl does.
+func ObjectOf(lock record.Legacy) string { return objectKinds[lock.Resource] + "/" + lock.Name }
+
+// legacyLock says where the legacy lock is; its name is empty where there is no
+// reason to look for one. name is what the caller calls it, if it does.
+func (e Election) legacyLock(name string) record.Legacy {
+	lock := record.Legacy{Resource: record.ConfigMaps}
+	if e.Lease == nil {
+		lock.Name = cmp.Or(name, e.Name)
+		return lock
+	}
+	if noted := record.ReadLegacy(e.Lease.Annotations); noted != (record.Legacy{}) {
+		lock = noted
+	} else if record.ReadStage(e.Lease.Annotations).Phase != "" {
+		lock.Name = e.Name
+	}
+	lock.Name = cmp.Or(name, lock.Name)
+	return lock
+}
+
+// legacyObject is a legacy object as it was read.
+type legacyObject struct {
+	Legacy
+	stage record.Stage
+	why   string // what is odd about it
+}
+
+// recognized says what a ConfigMap is in the place of a leader-for-life lock.
+func recognized(cm *corev1.ConfigMap) legacyObject {
+	r := ownerref.Recognize(cm)
+	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Shield.Armed}, stage: r.Shield.Stage, why: r.Why}
+	if r.Kind == ownerref.Legacy {
+		o.Holder = "pod/" + r.Owner.Name
+	}
+	return o
+}
+
+// elected says what an object is in the place of an election record. One without
+// a record is as good as none.
+func elected(resource string, annotations map[string]string) legacyObject {
+	switch e, found := ReadElected(resource, annotations); {
+	case !found:
+		return legacyObject{Legacy: Legacy{Kind: ownerref.Absent}}
+	case e.Error != "":
+		return legacyObject{Legacy: Legacy{Kind: ownerref.Foreign}, why: e.Error}
+	default:
+		return legacyObject{Legacy: Legacy{Kind: ElectionRecord, Holder: e.Holder}}
+	}
+}

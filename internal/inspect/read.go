@@ -1,0 +1,299 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Reader reads elections. It keeps nothing between calls.
+type Reader struct {
+	// Core and Coordination talk to the core group and to coordination.k8s.io,
+	// both v1.
+	Core, Coordination rest.Interface
+	// LegacyName is the name of the legacy object. Empty means what the Lease
+	// says, or else the lock's name.
+	LegacyName string
+	// Explain words an error for a note about what could not be read.
+	Explain func(error) string
+}
+
+// get reads an object; nil if it does not exist.
+func get[T any, P rawapi.Type[T]](ctx context.Context, client rest.Interface, id apierror.Object) (P, error) {
+	object, err := rawapi.New[T, P](client, id).Get(ctx)
+	if id.Absent(err) {
+		return nil, nil
+	}
+	return object, err
+}
+
+// Lease reads a Lease; nil if it does not exist.
+func (r Reader) Lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
+	return get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: name})
+}
+
+// Leases lists the Leases of a namespace; an empty one means all.
+func (r Reader) Leases(ctx context.Context, namespace string) (*coordinationv1.LeaseList, error) {
+	return rawapi.List[coordinationv1.LeaseList](ctx, r.Coordination, apierror.Leases, namespace, "")
+}
+
+// ConfigMap reads a ConfigMap; nil if it does not exist.
+func (r Reader) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	return get[corev1.ConfigMap](ctx, r.Core, apierror.Object{Resource: apierror.ConfigMaps, Namespace: namespace, Name: name})
+}
+
+// Endpoints reads an Endpoints object; nil if it does not exist.
+func (r Reader) Endpoints(ctx context.Context, namespace, name string) (*corev1.Endpoints, error) { //nolint:staticcheck // SA1019: old electors use them
+	return get[corev1.Endpoints](ctx, r.Core, apierror.Object{Resource: apierror.Endpoints, Namespace: namespace, Name: name}) //nolint:staticcheck // SA1019: the same
+}
+
+// Candidates lists the candidates of a lock by their presences. Whether their
+// pods and nodes are there, only Pods and Nodes tell.
+func (r Reader) Candidates(ctx context.Context, namespace, lock string) ([]Candidate, error) {
+	all, err := presence.List(ctx, r.Coordination, namespace, lock)
+	return candidatesOf(all), err
+}
+
+// Election reads a lock with its candidates and its legacy lock. If there is
+// none, that is no error.
+func (r Reader) Election(ctx context.Context, namespace, name string) (Election, error) {
+	e := Election{Namespace: namespace, Name: name}
+	var err error
+	if e.Lease, err = r.Lease(ctx, namespace, name); err != nil {
+		return e, err
+	}
+	e.Candidates, err = r.Candidates(ctx, namespace, name)
+	if err := r.tolerate(err, &e.Notes, "the candidates are not known"); err != nil {
+		return e, err
+	}
+	return e, r.Legacy(ctx, &e)
+}
+
+// Elections reads the locks of a namespace with their candidates and their legacy
+// locks. An empty namespace means all.
+func (r Reader) Elections(ctx context.Context, namespace string) ([]Election, error) {
+	list, err := r.Leases(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	found := Among(list.Items)
+	for i := range found {
+		if err := r.Legacy(ctx, &found[i]); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// tolerate turns a missing permission into a note.
+func (r Reader) tolerate(err error, notes *[]string, without string) error {
+	if !errors.Is(err, locks.ErrForbidden) {
+		return err
+	}
+	*notes = append(*notes, without+": "+r.Explain(err))
+	return nil
+}
+
+// Legacy adds what stands in the legacy lock's place. Where a Lease knows of no
+// migration, it reads nothing; without a Lease it looks for a legacy lock of that
+// name.
+func (r Reader) Legacy(ctx context.Context, e *Election) error {
+	lock := e.legacyLock(r.LegacyName)
+	if lock.Name == "" {
+		return nil
+	}
+	found, err := r.legacy(ctx, e.Namespace, lock)
+	if err == nil && e.Lease == nil && found.Kind == ownerref.Absent {
+		endpoints := record.Legacy{Resource: record.Endpoints, Name: lock.Name, Elected: true}
+		if other, err := r.legacy(ctx, e.Namespace, endpoints); err == nil && other.Kind == ElectionRecord {
+			lock, found = endpoints, other
+		}
+	}
+	if err != nil {
+		return r.tolerate(err, &e.Notes, "what stands in the legacy lock's place is not known")
+	}
+	found.Object = ObjectOf(lock)
+	e.Legacy, e.Stage = &found.Legacy, found.stage
+	if found.why != "" {
+		e.Notes = append(e.Notes, found.Object+": "+found.why)
+	}
+	if lock.Elected && e.Phase() == record.PhaseSealed {
+		e.Notes = append(e.Notes, NeverSealed)
+	}
+	return nil
+}
+
+// legacy reads the object of a legacy lock.
+func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy) (legacyObject, error) {
+	if lock.Resource == record.Endpoints {
+		endpoints, err := r.Endpoints(ctx, namespace, lock.Name)
+		if err != nil || endpoints == nil {
+			return elected(lock.Resource, nil), err
+		}
+		return elected(lock.Resource, endpoints.Annotations), nil
+	}
+	cm, err := r.ConfigMap(ctx, namespace, lock.Name)
+	if err != nil {
+		return legacyObject{}, err
+	}
+	var annotations map[string]string
+	if cm != nil {
+		annotations = cm.Annotations
+	}
+	if _, is := annotations[resourcelock.LeaderElectionRecordAnnotationKey]; is || lock.Elected {
+		return elected(lock.Resource, annotations), nil
+	}
+	return recognized(cm), nil
+}
+
+// Surroundings adds the states of the candidates' pods and nodes, and which zones
+// have nodes. What may not be read is a note.
+func (r Reader) Surroundings(ctx context.Context, e *Election) error {
+	err := r.tolerate(r.Pods(ctx, e.Namespace, e.Candidates), &e.Notes, "whether the candidates' pods run is not known")
+	if err != nil {
+		return err
+	}
+	err = r.tolerate(r.nodes(ctx, e.Candidates), &e.Notes, "whether the candidates' nodes are ready is not known")
+	if err != nil {
+		return err
+	}
+	e.ZonesWithNodes, err = r.ZonesWithNodes(ctx)
+	return r.tolerate(err, &e.Notes, "which zones have nodes is not known")
+}
+
+// Pods reads the candidates' pods and adds their states: all, or none where it
+// returns an error.
+func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) error {
+	pods := make([]*corev1.Pod, len(all))
+	for i, c := range all {
+		var err error
+		if pods[i], err = get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: c.Pod}); err != nil {
+			return err
+		}
+	}
+	for i := range all {
+		all[i].runsIn(pods[i])
+	}
+	return nil
+}
+
+// nodes does the same for their nodes, each of which is read once.
+func (r Reader) nodes(ctx context.Context, all []Candidate) error {
+	states := map[string]string{}
+	for _, c := range all {
+		if _, known := states[c.Node]; known || c.Node == "" {
+			continue
+		}
+		if len(validation.IsDNS1123Subdomain(c.Node)) > 0 { // anybody may have written it
+			states[c.Node] = Gone
+			continue
+		}
+		node, err := get[corev1.Node](ctx, r.Core, apierror.Object{Resource: apierror.Nodes, Name: c.Node})
+		if err != nil {
+			return err
+		}
+		states[c.Node] = nodeState(node)
+	}
+	for i := range all {
+		all[i].NodeState = states[all[i].Node]
+	}
+	return nil
+}
+
+// mostZones bounds how many zones are looked for.
+const mostZones = 20
+
+// ZonesWithNodes returns the zones that have nodes, sorted. It makes one request
+// for each zone instead of a list of nodes, of which there may be thousands.
+func (r Reader) ZonesWithNodes(ctx context.Context) ([]string, error) {
+	var zones []string
+	for len(zones) < mostZones {
+		others := corev1.LabelTopologyZone
+		if len(zones) > 0 {
+			others += "," + corev1.LabelTopologyZone + " notin (" + strings.Join(zones, ",") + ")"
+		}
+		list := &corev1.NodeList{}
+		err := rawapi.Request(r.Core, http.MethodGet, apierror.Nodes, "").Param("labelSelector", others).Param("limit", "1").Do(ctx).Into(list)
+		if err != nil {
+			return nil, apierror.Object{Resource: apierror.Nodes}.Explain(apierror.List, err)
+		}
+		if len(list.Items) == 0 || list.Items[0].Labels[corev1.LabelTopologyZone] == "" {
+			break
+		}
+		zones = append(zones, list.Items[0].Labels[corev1.LabelTopologyZone])
+	}
+	slices.Sort(zones)
+	return zones, nil
+}
+
+// observeInterval is how often Observe reads a Lease.
+const observeInterval = 500 * time.Millisecond
+
+// Observe watches the Leases whose holders, by the wall clock, do not renew them,
+// until each was renewed or that much time has passed.
+func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Time, most time.Duration) error {
+	start := time.Now()
+	for {
+		waiting := false
+		for i := range all {
+			if e := &all[i]; e.doubtful(now()) {
+				e.Watched.For = time.Since(start)
+				waiting = true
+			}
+		}
+		left := most - time.Since(start)
+		if !waiting || left <= 0 {
+			return nil
+		}
+		select {
+		case <-time.After(min(left, observeInterval)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		for i := range all {
+			if err := r.observe(ctx, &all[i], now); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// doubtful reports whether a Lease should be watched for a renewal.
+func (e Election) doubtful(now time.Time) bool {
+	return e.Lease != nil && !e.Watched.Renewed && doubtful(e.Lease, now)
+}
+
+// observe reads a doubtful Lease again.
+func (r Reader) observe(ctx context.Context, e *Election, now func() time.Time) error {
+	if !e.doubtful(now()) {
+		return nil
+	}
+	lease, err := r.Lease(ctx, e.Namespace, e.Name)
+	if err != nil {
+		return err
+	}
+	if lease == nil || !equality.Semantic.DeepEqual(lease.Spec, e.Lease.Spec) {
+		e.Lease, e.Watched.Renewed = lease, true
+	}
+	return nil
+}

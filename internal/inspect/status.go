@@ -1,0 +1,180 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/multilock"
+)
+
+// Status is what an election means.
+type Status struct {
+	State State `json:"state"`
+	// Leader is who holds the Lease; nil if nobody does.
+	Leader *Leader `json:"leader,omitempty"`
+	// Phase is that of a migration; empty if none is on record.
+	Phase      record.Phase `json:"phase,omitempty"`
+	Candidates []Candidate  `json:"candidates,omitempty"`
+	Legacy     *Legacy      `json:"legacy,omitempty"`
+	// Evacuated are the zones that people want leadership out of.
+	Evacuated []Evacuation `json:"evacuated,omitempty"`
+	Findings
+}
+
+// Evacuation is that of a zone.
+type Evacuation struct {
+	Zone string `json:"zone"`
+	// Until is when it ends; nil means when it is restored. Over says that it has
+	// ended, by the clock of this machine.
+	Until *metav1.Time `json:"until,omitempty"`
+	Over  bool         `json:"over,omitempty"`
+}
+
+// Status says what was read means; now is the wall clock.
+func (e Election) Status(now time.Time) Status {
+	s := Status{State: Absent, Phase: e.Phase(), Legacy: e.Legacy, Candidates: ByZone(e.Candidates)}
+	s.Notes = slices.Clone(e.Notes)
+	for i := range s.Candidates {
+		s.Candidates[i].Part = nil
+	}
+	if e.Lease != nil {
+		s.Leader = LeaderOf(e.Lease)
+	}
+	s.judgeCandidates(e.ZonesWithNodes)
+	if e.Lease == nil {
+		return s
+	}
+	r := record.Read(e.Lease)
+	s.judgeEvacuations(r.Evacuated, now)
+	state, note := stateOf(e.Lease, e.Watched, now)
+	s.State = state
+	if note != "" {
+		s.Note("%s", note)
+	}
+	s.judgeWork()
+	if d, ours := DetailsOf(r); ours && d.Refused != "" {
+		s.Note("%s was asked to hand over, and leads on: %s", d.Holder, d.Refused)
+	}
+	return s
+}
+
+// holder returns the candidate that holds the Lease; one that has not announced
+// itself has an identity only. There must be a leader.
+func (s *Status) holder() Candidate {
+	if i := slices.IndexFunc(s.Candidates, func(c Candidate) bool { return c.Identity == s.Leader.Identity }); i >= 0 {
+		return s.Candidates[i]
+	}
+	return Candidate{Identity: s.Leader.Identity}
+}
+
+// judgeCandidates says which candidates are missing, or in trouble.
+func (s *Status) judgeCandidates(zonesWithNodes []string) {
+	present := Present(s.Candidates)
+	for _, c := range s.Candidates {
+		s.judgeCandidate(c)
+	}
+	if l := s.Leader; l != nil && len(s.Candidates) > 0 && !slices.ContainsFunc(present, func(c Candidate) bool { return c.Identity == l.Identity }) {
+		s.Warn("%s holds the lock and has no presence: it does not announce itself, or it is gone", l.Identity)
+		return // how many there are is not known, then
+	}
+	if len(present) == 0 && len(s.Candidates) > 0 {
+		s.Warn("the pods of all candidates that have announced themselves are gone")
+	}
+	s.JudgeSpread(present)
+	if zonesWithNodes == nil {
+		return
+	}
+	zones := zonesOf(present)
+	for _, zone := range zones {
+		if zone != "" && !slices.Contains(zonesWithNodes, zone) {
+			s.Warn("zone %s has candidates and no nodes", zone)
+		}
+	}
+	for _, zone := range zonesWithNodes {
+		if len(present) > 0 && !slices.Contains(zones, zone) && !slices.Contains(zones, "") {
+			s.Note("zone %s has nodes and no candidate: leadership cannot go there", zone)
+		}
+	}
+}
+
+// judgeCandidate says what is wrong with one candidate.
+func (s *Status) judgeCandidate(c Candidate) {
+	s.JudgePod(c)
+	if c.PodState == Gone {
+		return
+	}
+	switch c.NodeState {
+	case Gone:
+		s.Warn("the node of %s, %s, does not exist", c.Identity, c.Node)
+	case NotReady:
+		s.Warn("the node of %s, %s, is not ready", c.Identity, c.Node)
+	}
+	if c.Unhealthy != "" {
+		s.Warn("%s says that it is unhealthy: %s", c.Identity, c.Unhealthy)
+	}
+}
+
+// judgeWork tells a holder whose work has not begun from one that leads. The
+// holder says so on its presence, a moment after it took the Lease. In phase dual
+// it does not work while another has the legacy lock either, unless it is in mode
+// lease.
+func (s *Status) judgeWork() {
+	if s.State != Held {
+		return
+	}
+	holder := s.holder()
+	elsewhere := s.Phase == record.PhaseDual && s.Legacy != nil && s.Legacy.Holder != "" && s.Legacy.Holder != holder.Identity
+	switch {
+	case holder.Waiting != "":
+		s.State = Waiting
+		s.Note("%s holds the lock, but its work has not begun: %s", holder.Identity, holder.Waiting)
+	case !elsewhere || holder.Mode == string(multilock.Alone):
+	case holder.TakesPart():
+		s.State = Waiting
+		s.Note("%s holds the lock, but may not work: %s has the legacy lock", holder.Identity, s.Legacy.Holder)
+	default:
+		s.Note("whether %s works is not known: it does not say its mode, and %s has the legacy lock", holder.Identity, s.Legacy.Holder)
+	}
+}
+
+// judgeEvacuations adds the zones that people want leadership out of.
+func (s *Status) judgeEvacuations(text string, now time.Time) {
+	all, err := locks.ParseEvacuations(text)
+	if err != nil {
+		s.Warn("the annotation zonelect.dev/evacuated cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	var going []string
+	for _, e := range all {
+		stated := Evacuation{Zone: e.Zone}
+		until := "until it is restored"
+		if !e.Until.IsZero() {
+			stated.Until = &metav1.Time{Time: e.Until.UTC()}
+			stated.Over = !now.Before(e.Until)
+			until = fmt.Sprintf("until %s (%s from now)", e.Until.UTC().Format(time.RFC3339), duration.HumanDuration(e.Until.Sub(now)))
+		}
+		s.Evacuated = append(s.Evacuated, stated)
+		if stated.Over {
+			s.Note("the evacuation of zone %s is over since %s", e.Zone, e.Until.UTC().Format(time.RFC3339))
+			continue
+		}
+		going = append(going, e.Zone)
+		s.Note("zone %s is evacuated %s", e.Zone, until)
+		if l := s.Leader; l != nil && l.Zone == e.Zone {
+			s.Warn("%s leads in zone %s, which is evacuated", l.Identity, e.Zone)
+		}
+	}
+	elsewhere := func(c Candidate) bool { return !slices.Contains(going, c.Zone) }
+	if left := Present(s.Candidates); len(going) > 0 && len(left) > 0 && !slices.ContainsFunc(left, elsewhere) {
+		s.Warn("every zone with candidates is evacuated: leadership cannot leave them")
+	}
+}

@@ -1,0 +1,104 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// judge adds problems and warnings to a report. It does no I/O.
+func (r *Report) judge() {
+	var f inspect.Findings
+	if r.legacy.Elected {
+		r.judgeRecord(&f)
+	} else {
+		r.judgeLocks(&f)
+	}
+	r.judgeHolder(&f)
+	r.judgeCandidates(&f)
+	r.Problems = append(r.Problems, f.Problems...)
+	r.Warnings = slices.Concat(f.Warnings, f.Notes)
+}
+
+func (r *Report) judgeLocks(f *inspect.Findings) {
+	cm := r.ConfigMap
+	beyond := r.Phase == Sealed || r.Phase == Clean
+	switch {
+	case cm.Kind == ownerref.Foreign:
+		f.Problem("the ConfigMap %s is no leader-for-life lock: %s", cm.Name, cm.Why)
+	case cm.Kind == ownerref.Legacy && beyond:
+		f.Problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod, or roll back", cm.Owner, r.Phase)
+	case cm.Kind == ownerref.Absent && r.Phase == Sealed:
+		f.Problem("the sealed ConfigMap is gone: a legacy pod that starts now leads beside the candidates, until one of these puts it up again")
+	case cm.Kind == ownerref.Shield && r.Phase == Legacy:
+		f.Problem("the shield is still up in phase legacy: no legacy pod can lead before the holder of the Lease, or the next candidate that gets it, has taken it down, or the pods of all candidates are gone")
+	case cm.Kind == ownerref.Shield && !cm.Armed:
+		f.Warn("the shield is not armed yet: no candidate begins to lead under it")
+	}
+	if len(cm.Presumed) > 0 {
+		f.Warn("legacy pods count as gone though nothing proves it: %s: remove them, or their nodes", strings.Join(cm.Presumed, ", "))
+	}
+	if r.Lease.Phase != "" && cm.Phase != "" && (r.Lease.Phase != cm.Phase || r.Lease.Step != cm.Step) {
+		f.Warn("the Lease says phase %s (step %d), the ConfigMap %s (step %d): the later step counts, and the leader brings the other up to it", r.Lease.Phase, r.Lease.Step, cm.Phase, cm.Step)
+	}
+	for _, e := range cm.Elected {
+		if e.Error != "" {
+			f.Problem("%s %s: %s", e.Resource, cm.Name, e.Error)
+		} else if e.Resource != "configmaps" {
+			f.Warn("%s %s holds an election record of client-go, of %q: electors that use it know nothing of this migration", e.Resource, cm.Name, e.Holder)
+		}
+	}
+}
+
+func (r *Report) judgeHolder(f *inspect.Findings) {
+	l, h := r.Lease, r.holder()
+	switch {
+	case !l.Exists && r.Phase != "":
+		f.Problem("the Lease does not exist: no candidate runs, or none may write it")
+	case r.Phase == Legacy || r.Phase == "" && l.Holder == "":
+	case l.Holder == "":
+		if !r.electorLeads() {
+			f.Problem("nobody holds the Lease")
+		}
+	case l.Expired:
+		f.Problem("%s holds the Lease, but has not renewed it since %s, by the clock of this machine", l.Holder, l.Renewed)
+	case h == nil:
+		f.Warn("%s holds the Lease and has no presence in mode auto or dual at the lock: it does not take part in the migration, and does nothing about the legacy lock", l.Holder)
+	case h.Waiting != "":
+		f.Warn("%s holds the Lease and waits: %s", h.Pod, h.Waiting)
+	}
+}
+
+func (r *Report) judgeCandidates(f *inspect.Findings) {
+	var stuck, alone []string
+	for _, c := range r.Candidates {
+		if !c.Ready {
+			f.JudgePod(c)
+		}
+		switch {
+		case !c.Exists || c.Mode == string(multilock.Auto):
+		case c.Mode == string(multilock.Alone):
+			alone = append(alone, c.Pod)
+		default:
+			stuck = append(stuck, fmt.Sprintf("%s (%s)", c.Pod, c.Mode))
+		}
+	}
+	if len(stuck) > 0 {
+		f.Warn("candidates that do not go beyond phase dual: %s: run them in mode auto", strings.Join(stuck, ", "))
+	}
+	if len(alone) > 0 && !r.leaseAlone() {
+		f.Warn("candidates in mode lease, which stay back in phase %s: %s: run them in mode auto", r.Phase, strings.Join(alone, ", "))
+	}
+	if len(r.running()) == 0 && r.Phase != "" {
+		f.Problem("no candidate with a presence in mode auto or dual runs: nobody follows the phase")
+		return
+	}
+	f.JudgeSpread(r.mayLead())
+}
