@@ -61,7 +61,7 @@ func (r *Report) tolerate(err error) error {
 
 // readLease reads the Lease, and which legacy lock it is for.
 func (o *observer) readLease(ctx context.Context, r *Report) error {
-	lease, err := o.reader.Lease(ctx, r.Namespace, r.Lock)
+	lease, err := o.reader.Lease(ctx, o.lock)
 	if err != nil || lease == nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 
 // readCandidates lists the presences and reads their pods.
 func (o *observer) readCandidates(ctx context.Context, r *Report) error {
-	all, err := o.reader.Candidates(ctx, r.Namespace, r.Lock)
+	all, err := o.reader.Candidates(ctx, o.lock)
 	if err == nil {
 		err = o.reader.Pods(ctx, r.Namespace, all)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -54,6 +55,7 @@ type Config struct {
 type Migration struct {
 	config Config
 	lease  rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
+	lock   types.NamespacedName
 	reader inspect.Reader
 }
 
@@ -63,7 +65,10 @@ func New(c Config) (*Migration, error) {
 	if c.User == "" {
 		c.User = "zonelect"
 	}
-	m := &Migration{config: c, reader: inspect.Reader{Core: c.Core, Coordination: c.Coordination}}
+	m := &Migration{
+		config: c, lock: types.NamespacedName{Namespace: c.Namespace, Name: c.Lock},
+		reader: inspect.Reader{Core: c.Core, Coordination: c.Coordination},
+	}
 	name := m.object(apierror.Leases, c.Lock)
 	errs := []error{
 		rawapi.Check(c.Coordination, name),

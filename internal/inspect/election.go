@@ -11,6 +11,7 @@ package inspect
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -20,10 +21,10 @@ import (
 // Election is what was read about one lock. Fields that nobody asked for are
 // empty.
 type Election struct {
-	Namespace, Name string
-	Lease           *coordinationv1.Lease // nil if there is none
-	Watched         Watched
-	Candidates      []Candidate
+	types.NamespacedName
+	Lease      *coordinationv1.Lease // nil if there is none
+	Watched    Watched
+	Candidates []Candidate
 	// ZonesWithNodes are sorted; nil means that they are not known.
 	ZonesWithNodes []string
 	LegacyLock
@@ -51,7 +52,7 @@ func Among(leases []coordinationv1.Lease) []Election {
 		if isPresence(lease) {
 			continue
 		}
-		e := Election{Namespace: lease.Namespace, Name: lease.Name, Lease: lease}
+		e := Election{NamespacedName: KeyOf(lease), Lease: lease}
 		e.Candidates = candidatesOf(presence.Among(announced[e.Namespace], e.Name))
 		if len(e.Candidates) > 0 || isLock(lease) {
 			found = append(found, e)
@@ -61,14 +62,19 @@ func Among(leases []coordinationv1.Lease) []Election {
 }
 
 // Named returns the lock of one name among the Leases of its namespace.
-func Named(leases []coordinationv1.Lease, namespace, name string) Election {
-	e := Election{Namespace: namespace, Name: name, Candidates: candidatesOf(presence.Among(leases, name))}
+func Named(leases []coordinationv1.Lease, key types.NamespacedName) Election {
+	e := Election{NamespacedName: key, Candidates: candidatesOf(presence.Among(leases, key.Name))}
 	for i := range leases {
-		if leases[i].Name == name {
+		if leases[i].Name == key.Name {
 			e.Lease = &leases[i]
 		}
 	}
 	return e
+}
+
+// KeyOf names a Lease.
+func KeyOf(lease *coordinationv1.Lease) types.NamespacedName {
+	return types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
 }
 
 func isPresence(lease *coordinationv1.Lease) bool {

@@ -81,15 +81,26 @@ type Watched struct {
 	Renewed bool          // it was written in that time
 }
 
-// stateOf says whether a Lease is held. Where that is not certain, a note says how
+// doubtful reports whether the wall clock says that the holder of the Lease does
+// not renew it, and no renewal was seen.
+func (e Election) doubtful(now time.Time) bool {
+	if e.Lease == nil || e.Watched.Renewed {
+		return false
+	}
+	r := record.Read(e.Lease)
+	age := now.Sub(r.RenewTime)
+	return r.Holder != "" && (age > r.LeaseDuration || age < -r.LeaseDuration)
+}
+
+// state says whether the Lease is held. Where that is not certain, a note says how
 // it is known.
-func stateOf(lease *coordinationv1.Lease, watched Watched, now time.Time) (state State, note string) {
-	r := record.Read(lease)
+func (e Election) state(now time.Time) (state State, note string) {
+	if e.Lease == nil {
+		return Absent, ""
+	}
+	r, watched := record.Read(e.Lease), e.Watched
 	if r.Holder == "" {
 		return stateOfEmpty(r.Details.Token, r.Details.Released)
-	}
-	if watched.Renewed {
-		return Held, ""
 	}
 	age, lasts := now.Sub(r.RenewTime), r.LeaseDuration
 	seen := ""
@@ -97,9 +108,11 @@ func stateOf(lease *coordinationv1.Lease, watched Watched, now time.Time) (state
 		seen = fmt.Sprintf("no renewal was seen in %s of watching", rounded(watched.For))
 	}
 	switch {
+	case watched.Renewed:
+		return Held, ""
 	case watched.For > 0 && lasts > 0 && watched.For >= lasts:
 		return Expired, seen + ", which is as long as the lease lasts: any candidate may take it, and none did"
-	case !doubtful(lease, now):
+	case !e.doubtful(now):
 		return Held, ""
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease says nothing of when it was renewed")
@@ -119,13 +132,6 @@ func stateOfEmpty(token, released uint64) (state State, note string) {
 	default:
 		return Cleared, fmt.Sprintf("the holder's name was taken out, but the term of token %d was not given up: its holder may still be at work until its lease expires", token)
 	}
-}
-
-// doubtful reports whether the wall clock says that the holder does not renew.
-func doubtful(lease *coordinationv1.Lease, now time.Time) bool {
-	r := record.Read(lease)
-	age := now.Sub(r.RenewTime)
-	return r.Holder != "" && (age > r.LeaseDuration || age < -r.LeaseDuration)
 }
 
 func joined(a, b string) string {

@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -48,8 +49,8 @@ func get[T any, P rawapi.Type[T]](ctx context.Context, client rest.Interface, id
 }
 
 // Lease reads a Lease; nil if it does not exist.
-func (r Reader) Lease(ctx context.Context, namespace, name string) (*coordinationv1.Lease, error) {
-	return get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: name})
+func (r Reader) Lease(ctx context.Context, key types.NamespacedName) (*coordinationv1.Lease, error) {
+	return get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: key.Namespace, Name: key.Name})
 }
 
 // Leases lists the Leases of a namespace; an empty one means all.
@@ -69,20 +70,20 @@ func (r Reader) Endpoints(ctx context.Context, namespace, name string) (*corev1.
 
 // Candidates lists the candidates of a lock by their presences. Whether their
 // pods and nodes are there, only Pods and Nodes tell.
-func (r Reader) Candidates(ctx context.Context, namespace, lock string) ([]Candidate, error) {
-	all, err := presence.List(ctx, r.Coordination, namespace, lock)
+func (r Reader) Candidates(ctx context.Context, lock types.NamespacedName) ([]Candidate, error) {
+	all, err := presence.List(ctx, r.Coordination, lock.Namespace, lock.Name)
 	return candidatesOf(all), err
 }
 
 // Election reads a lock with its candidates and its legacy lock. If there is
 // none, that is no error.
-func (r Reader) Election(ctx context.Context, namespace, name string) (Election, error) {
-	e := Election{Namespace: namespace, Name: name}
+func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Election, error) {
+	e := Election{NamespacedName: lock}
 	var err error
-	if e.Lease, err = r.Lease(ctx, namespace, name); err != nil {
+	if e.Lease, err = r.Lease(ctx, lock); err != nil {
 		return e, err
 	}
-	e.Candidates, err = r.Candidates(ctx, namespace, name)
+	e.Candidates, err = r.Candidates(ctx, lock)
 	if err := r.tolerate(err, &e.Notes, "the candidates are not known"); err != nil {
 		return e, err
 	}
@@ -278,17 +279,12 @@ func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Tim
 	}
 }
 
-// doubtful reports whether a Lease should be watched for a renewal.
-func (e Election) doubtful(now time.Time) bool {
-	return e.Lease != nil && !e.Watched.Renewed && doubtful(e.Lease, now)
-}
-
 // observe reads a doubtful Lease again.
 func (r Reader) observe(ctx context.Context, e *Election, now func() time.Time) error {
 	if !e.doubtful(now()) {
 		return nil
 	}
-	lease, err := r.Lease(ctx, e.Namespace, e.Name)
+	lease, err := r.Lease(ctx, e.NamespacedName)
 	if err != nil {
 		return err
 	}

@@ -42,23 +42,19 @@ type Evacuation struct {
 
 // Status says what was read means; now is the wall clock.
 func (e Election) Status(now time.Time) Status {
-	s := Status{State: Absent, Phase: e.Phase(), Legacy: e.Legacy, Candidates: ByZone(e.Candidates)}
+	s := Status{Phase: e.Phase(), Legacy: e.Legacy, Candidates: ByZone(e.Candidates)}
 	s.Notes = slices.Clone(e.Notes)
 	for i := range s.Candidates {
 		s.Candidates[i].Part = nil
 	}
+	var r locks.Record
 	if e.Lease != nil {
-		s.Leader = LeaderOf(e.Lease)
+		r, s.Leader = record.Read(e.Lease), LeaderOf(e.Lease)
 	}
 	s.judgeCandidates(e.ZonesWithNodes)
-	if e.Lease == nil {
-		return s
-	}
-	r := record.Read(e.Lease)
 	s.judgeEvacuations(r.Evacuated, now)
-	state, note := stateOf(e.Lease, e.Watched, now)
-	s.State = state
-	if note != "" {
+	var note string
+	if s.State, note = e.state(now); note != "" {
 		s.Note("%s", note)
 	}
 	s.judgeWork()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -19,51 +20,73 @@ import (
 type cluster struct {
 	clients
 	inspect.Reader
-	role role // grants what the command needs
+	role      role   // grants what the command needs
+	namespace string // empty for all
 }
 
-// cluster connects a command that needs the rights of a role.
-func (e *environment) cluster(r role) (cluster, error) {
+// cluster connects a command that needs the rights of a role, for the namespace
+// that the flags and the kubeconfig choose, or for all of them.
+func (e *environment) cluster(r role, everywhere bool) (cluster, error) {
+	namespace, _, err := e.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return cluster{}, fmt.Errorf("choose the namespace: %w", err)
+	}
+	if everywhere {
+		namespace = ""
+	}
 	all, err := e.connect()
-	return cluster{all, inspect.Reader{Core: all.core, Coordination: all.coordination, Explain: r.explained}, r}, err
+	return cluster{all, inspect.Reader{Core: all.core, Coordination: all.coordination, Explain: r.explained}, r, namespace}, err
+}
+
+// lock names a lock in the namespace.
+func (c cluster) lock(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.namespace, Name: name}
+}
+
+// scope names the namespace, or all.
+func (c cluster) scope() string {
+	if c.namespace == "" {
+		return "any namespace"
+	}
+	return "namespace " + c.namespace
 }
 
 // errNamespace says that a namespace does not exist.
 var errNamespace = errors.New("check -n, and the namespace of the kubeconfig's context")
 
 // checkNamespace tells a namespace that does not exist from one without locks: a
-// list of either is empty. It returns errNamespace, or another error where it
-// could not look. All namespaces together, the empty one, exist.
-func (c cluster) checkNamespace(ctx context.Context, namespace string) error {
-	if namespace == "" {
+// list of either is empty. It returns errNamespace, or another error if it could
+// not look. All namespaces together exist.
+func (c cluster) checkNamespace(ctx context.Context) error {
+	if c.namespace == "" {
 		return nil
 	}
-	id := apierror.Object{Resource: apierror.Namespaces, Name: namespace}
+	id := apierror.Object{Resource: apierror.Namespaces, Name: c.namespace}
 	_, err := rawapi.New[corev1.Namespace](c.Core, id).Get(ctx)
 	if id.Absent(err) {
-		return fmt.Errorf("namespace %s does not exist: %w", namespace, errNamespace)
+		return fmt.Errorf("namespace %s does not exist: %w", c.namespace, errNamespace)
 	}
 	return err
 }
 
-// nothingIn returns an error where a namespace does not exist, and else what is
-// not known about that; empty if it exists.
-func (c cluster) nothingIn(ctx context.Context, namespace string) (unknown string, err error) {
-	err = c.checkNamespace(ctx, namespace)
+// nothing is for a command that found nothing. It returns an error if the
+// namespace does not exist, and says if that is not known; else unknown is empty.
+func (c cluster) nothing(ctx context.Context) (unknown string, err error) {
+	err = c.checkNamespace(ctx)
 	if err == nil || errors.Is(err, errNamespace) {
 		return "", err
 	}
-	return fmt.Sprintf("whether namespace %s exists is not known: %s", namespace, c.role.explained(err)), nil
+	return fmt.Sprintf("whether namespace %s exists is not known: %s", c.namespace, c.role.explained(err)), nil
 }
 
 // absent is the error for a lock that does not exist.
-func (c cluster) absent(ctx context.Context, namespace, name string) error {
-	unknown, err := c.nothingIn(ctx, namespace)
+func (c cluster) absent(ctx context.Context, name string) error {
+	unknown, err := c.nothing(ctx)
 	if err != nil {
 		return err
 	}
 	if unknown != "" {
 		unknown = "; " + unknown
 	}
-	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; a Lease is made when the first candidate campaigns%s", name, namespace, unknown)
+	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; a Lease is made when the first candidate campaigns%s", name, c.namespace, unknown)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -38,67 +37,46 @@ func describeCompletion(root *cobra.Command) {
 	}
 }
 
-// completeLocks completes the names of locks for the first so many arguments.
-func completeLocks(env *environment, most int) cobra.CompletionFunc {
+// completeLocks completes the first argument with the names of locks: those that
+// have a Lease, and leader-for-life locks that have none yet.
+func completeLocks(env *environment) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) >= most {
+		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), patience)
-		defer cancel()
-		names, err := lockNames(ctx, env)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return completeFrom(c, env, false, func(f inspect.Election) []string { return []string{f.Name} }, legacyLocks)
 	}
 }
 
-// lockNames lists the locks of the namespace: those that are on a Lease, and
-// those of leader-for-life that have none yet.
-func lockNames(ctx context.Context, env *environment) ([]string, error) {
-	namespace, err := env.namespace()
+// legacyLocks returns the leader-for-life locks of the namespace; none if it may
+// not list ConfigMaps.
+func legacyLocks(ctx context.Context, c cluster) []string {
+	maps, err := rawapi.List[corev1.ConfigMapList](ctx, c.Core, apierror.ConfigMaps, c.namespace, "")
 	if err != nil {
-		return nil, err
-	}
-	all, err := env.connect()
-	if err != nil {
-		return nil, err
-	}
-	leases, err := rawapi.List[coordinationv1.LeaseList](ctx, all.coordination, apierror.Leases, namespace, "")
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	var names []string
-	for _, f := range inspect.Among(leases.Items) {
-		names = append(names, f.Name)
-	}
-	// Who may not list ConfigMaps is helped with what there is.
-	if maps, err := rawapi.List[corev1.ConfigMapList](ctx, all.core, apierror.ConfigMaps, namespace, ""); err == nil {
-		for i := range maps.Items {
-			if ownerref.Recognize(&maps.Items[i]).Kind == ownerref.Legacy {
-				names = append(names, maps.Items[i].Name)
-			}
+	for i := range maps.Items {
+		if ownerref.Recognize(&maps.Items[i]).Kind == ownerref.Legacy {
+			names = append(names, maps.Items[i].Name)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return names
 }
 
-// completeCandidates completes a flag with what the candidates for the lock that
-// is named say of themselves.
+// completeCandidates completes a flag with what the candidates for the named lock
+// say of themselves.
 func completeCandidates(env *environment, says func(inspect.Candidate) string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return completeFrom(c, env, env.namespace, func(f inspect.Election) []string {
-			if f.Name != args[0] {
-				return nil
-			}
+		return completeFrom(c, env, false, func(f inspect.Election) []string {
 			var all []string
 			for _, c := range f.Candidates {
-				all = append(all, says(c))
+				if f.Name == args[0] {
+					all = append(all, says(c))
+				}
 			}
 			return all
 		})
@@ -111,33 +89,28 @@ func (e *evacuation) completeZones(of func(inspect.Election) []string) cobra.Com
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		namespace := e.env.namespace
-		if e.everywhere {
-			namespace = func() (string, error) { return "", nil }
-		}
-		return completeFrom(c, e.env, namespace, of)
+		return completeFrom(c, e.env, e.everywhere, of)
 	}
 }
 
-// completeFrom completes with what the locks of a namespace say.
-func completeFrom(c *cobra.Command, env *environment, in func() (string, error), of func(inspect.Election) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeFrom completes with the words that the locks say, and more.
+func completeFrom(c *cobra.Command, env *environment, everywhere bool, of func(inspect.Election) []string, more ...func(context.Context, cluster) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
-	namespace, err := in()
+	on, err := env.cluster("", everywhere)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	all, err := env.connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	leases, err := rawapi.List[coordinationv1.LeaseList](ctx, all.coordination, apierror.Leases, namespace, "")
+	leases, err := on.Leases(ctx, on.namespace)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var words []string
 	for _, f := range inspect.Among(leases.Items) {
 		words = append(words, of(f)...)
+	}
+	for _, find := range more {
+		words = append(words, find(ctx, on)...)
 	}
 	slices.Sort(words)
 	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return word == "" })

@@ -91,15 +91,6 @@ func (e *environment) dial() (clients, error) {
 	}, nil
 }
 
-// namespace is the one that the flags and the kubeconfig choose.
-func (e *environment) namespace() (string, error) {
-	namespace, _, err := e.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return "", fmt.Errorf("choose the namespace: %w", err)
-	}
-	return namespace, nil
-}
-
 // isTerminal reports whether somebody can answer a question.
 func isTerminal(in io.Reader) bool {
 	file, ok := in.(interface{ Fd() uintptr })

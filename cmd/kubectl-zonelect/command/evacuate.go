@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -54,7 +55,7 @@ type evacuation struct {
 	env     *environment
 	cluster cluster
 
-	zone, namespace    string
+	zone               string
 	everywhere, dryRun bool
 	until              string
 	ends               time.Time
@@ -119,16 +120,10 @@ func (e *evacuation) complete(zone string) error {
 // find reads the locks.
 func (e *evacuation) find(ctx context.Context) ([]inspect.Election, error) {
 	var err error
-	if e.namespace, err = e.env.namespace(); err != nil {
+	if e.cluster, err = e.env.cluster(roleShift, e.everywhere); err != nil {
 		return nil, err
 	}
-	if e.everywhere {
-		e.namespace = ""
-	}
-	if e.cluster, err = e.env.cluster(roleShift); err != nil {
-		return nil, err
-	}
-	list, err := e.cluster.Leases(ctx, e.namespace)
+	list, err := e.cluster.Leases(ctx, e.cluster.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -141,14 +136,14 @@ func (e *evacuation) find(ctx context.Context) ([]inspect.Election, error) {
 
 // nothing is the error where there are no locks.
 func (e *evacuation) nothing(ctx context.Context) error {
-	unknown, err := e.cluster.nothingIn(ctx, e.namespace)
+	unknown, err := e.cluster.nothing(ctx)
 	if err != nil {
 		return refused("%w", err)
 	}
 	if unknown != "" {
 		unknown = "; " + unknown
 	}
-	return refused("no locks are found in %s%s", scope(e.namespace), unknown)
+	return refused("no locks are found in %s%s", e.cluster.scope(), unknown)
 }
 
 // row is one lock in the result.
@@ -170,7 +165,7 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 			rows[i].stuck = fmt.Sprintf("no candidate is known outside %s", listed(append(awayFrom(f.Lease, e.env.now()), e.zone)))
 		}
 		if l := inspect.LeaderOf(f.Lease); l != nil && l.Zone == e.zone {
-			rows[i].move = &move{namespace: f.Namespace, name: f.Name, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
+			rows[i].move = &move{lock: f.NamespacedName, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
 		}
 	}
 	if e.dryRun {
@@ -194,7 +189,7 @@ func cornered(e inspect.Election, zone string, now time.Time) bool {
 func (e *evacuation) check(ctx context.Context, found []inspect.Election) error {
 	zones, candidates, left := e.known(found)
 	if candidates && left == 0 {
-		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", scope(e.namespace), listed(zones))
+		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", e.cluster.scope(), listed(zones))
 	}
 	if slices.Contains(zones, e.zone) && candidates {
 		return nil
@@ -258,7 +253,7 @@ func (e *evacuation) all(rows []*row, do func(*row)) {
 
 // mark notes the zone on a Lease.
 func (e *evacuation) mark(ctx context.Context, r *row) {
-	lease, err := e.cluster.change(ctx, r.Namespace, r.Name, func(lease *coordinationv1.Lease) error {
+	lease, err := e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
 		kept := slices.DeleteFunc(inForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), func(o locks.Evacuation) bool { return o.Zone == e.zone })
 		text := locks.FormatEvacuations(append(kept, locks.Evacuation{Zone: e.zone, Until: e.ends}))
 		if len(text) > record.MaxText {
@@ -284,20 +279,20 @@ func (e *evacuation) await(ctx context.Context, rows []*row) error {
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	done := 0
-	return e.cluster.await(ctx, e.namespace, moves, func(m *move) {
+	return e.cluster.await(ctx, moves, func(m *move) {
 		if done++; m.to != nil {
-			e.env.tell("%d/%d: lock %s went from %s to %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from, m.to)
+			e.env.tell("%d/%d: lock %s went from %s to %s\n", done, len(moves), e.nameOf(m.lock), m.from, m.to)
 		} else {
-			e.env.tell("%d/%d: lock %s stays with %s\n", done, len(moves), e.nameOf(m.namespace, m.name), m.from)
+			e.env.tell("%d/%d: lock %s stays with %s\n", done, len(moves), e.nameOf(m.lock), m.from)
 		}
 	})
 }
 
-func (e *evacuation) nameOf(namespace, name string) string {
+func (e *evacuation) nameOf(lock types.NamespacedName) string {
 	if e.everywhere {
-		return namespace + "/" + name
+		return lock.String()
 	}
-	return name
+	return lock.Name
 }
 
 // print prints a table of what became of each lock, or would.
@@ -314,7 +309,7 @@ func (e *evacuation) print(rows []*row) error {
 		if r.move != nil && r.move.to != nil {
 			to = r.move.to.String()
 		}
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{e.nameOf(r.Namespace, r.Name), from, to, e.result(r)}})
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{e.nameOf(r.NamespacedName), from, to, e.result(r)}})
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, e.env.streams.Out)
 }

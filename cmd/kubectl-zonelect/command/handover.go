@@ -55,7 +55,7 @@ func newHandover(env *environment) *cobra.Command {
 		Example:           handoverExample,
 		Args:              one("LOCK"),
 		Annotations:       roleShift.marks(),
-		ValidArgsFunction: completeLocks(env, 1),
+		ValidArgsFunction: completeLocks(env),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := h.complete(c); err != nil {
 				return err
@@ -92,21 +92,18 @@ func (h *handover) complete(c *cobra.Command) error {
 const observeHolder = 3 * time.Second
 
 func (h *handover) run(ctx context.Context, name string) error {
-	namespace, err := h.env.namespace()
-	if err != nil {
+	var err error
+	if h.cluster, err = h.env.cluster(roleShift, false); err != nil {
 		return err
 	}
-	if h.cluster, err = h.env.cluster(roleShift); err != nil {
-		return err
-	}
-	f := inspect.Election{Namespace: namespace, Name: name}
-	if f.Lease, err = h.cluster.Lease(ctx, namespace, name); err != nil {
+	f := inspect.Election{NamespacedName: h.cluster.lock(name)}
+	if f.Lease, err = h.cluster.Lease(ctx, f.NamespacedName); err != nil {
 		return err
 	}
 	if f.Lease == nil {
-		return h.cluster.absent(ctx, namespace, name)
+		return h.cluster.absent(ctx, name)
 	}
-	if f.Candidates, err = h.cluster.Candidates(ctx, namespace, name); err != nil {
+	if f.Candidates, err = h.cluster.Candidates(ctx, f.NamespacedName); err != nil {
 		return err
 	}
 	if err := h.cluster.Surroundings(ctx, &f); err != nil {
@@ -132,12 +129,12 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	if err := h.choose(f, leader); err != nil {
 		return err
 	}
-	m := &move{namespace: f.Namespace, name: f.Name, from: leader, waits: leader.Identity + " has not answered"}
+	m := &move{lock: f.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
 	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.String()
 	if len(request) > record.MaxText {
 		return refused("the identities are too long for a request")
 	}
-	lease, err := h.cluster.change(ctx, f.Namespace, f.Name, func(lease *coordinationv1.Lease) error {
+	lease, err := h.cluster.change(ctx, f.NamespacedName, func(lease *coordinationv1.Lease) error {
 		if now := inspect.LeaderOf(lease); now == nil || now.Identity != leader.Identity {
 			return refused("lock %s has changed hands meanwhile: look again", f.Name)
 		}
@@ -232,24 +229,24 @@ func identities(all []inspect.Candidate) string {
 func (h *handover) await(ctx context.Context, m *move, request string) error {
 	waiting, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	if err := h.cluster.await(waiting, m.namespace, []*move{m}, func(*move) {}); err != nil {
+	if err := h.cluster.await(waiting, []*move{m}, func(*move) {}); err != nil {
 		return err
 	}
 	switch {
 	case m.refused != "":
-		return refused("%s refuses to hand lock %s over: %s", m.from, m.name, m.refused)
+		return refused("%s refuses to hand lock %s over: %s", m.from, m.lock.Name, m.refused)
 	case m.to == nil:
-		return errors.Join(fmt.Errorf("lock %s is not handed over after %s: %s", m.name, h.timeout, m.waits), h.takeBack(ctx, m, request))
+		return errors.Join(fmt.Errorf("lock %s is not handed over after %s: %s", m.lock.Name, h.timeout, m.waits), h.takeBack(ctx, m, request))
 	case h.to.Identity != "" && m.to.Identity != h.to.Identity, h.to.Zone != "" && m.to.Zone != h.to.Zone:
-		return fmt.Errorf("lock %s went from %s to %s: %s did not come", m.name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
+		return fmt.Errorf("lock %s went from %s to %s: %s did not come", m.lock.Name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
 	}
-	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.name, m.from, m.to)
+	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.lock.Name, m.from, m.to)
 	return err
 }
 
 // takeBack removes a request that was not answered.
 func (h *handover) takeBack(ctx context.Context, m *move, request string) error {
-	_, err := h.cluster.change(ctx, m.namespace, m.name, func(lease *coordinationv1.Lease) error {
+	_, err := h.cluster.change(ctx, m.lock, func(lease *coordinationv1.Lease) error {
 		if lease.Annotations[record.AnnotationRequest] == request {
 			annotate(lease, record.AnnotationRequest, "")
 		}

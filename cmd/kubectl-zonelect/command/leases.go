@@ -22,17 +22,13 @@ import (
 // retry is the least time from one beginning of a watch to the next.
 const retry = 2 * time.Second
 
-func keyOf(lease *coordinationv1.Lease) types.NamespacedName {
-	return types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
-}
-
 // conflicts is how often a Lease is changed anew because somebody else wrote it
 // meanwhile. Its leader does every few seconds.
 const conflicts = 10
 
 // change changes a Lease by compare-and-swap, unless do leaves it as it is.
-func (c cluster) change(ctx context.Context, namespace, name string, do func(*coordinationv1.Lease) error) (*coordinationv1.Lease, error) {
-	object := rawapi.New[coordinationv1.Lease](c.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: name})
+func (c cluster) change(ctx context.Context, lock types.NamespacedName, do func(*coordinationv1.Lease) error) (*coordinationv1.Lease, error) {
+	object := rawapi.New[coordinationv1.Lease](c.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: lock.Namespace, Name: lock.Name})
 	for tries := 1; ; tries++ {
 		lease, err := object.Get(ctx)
 		if err != nil {
@@ -64,8 +60,8 @@ func annotate(lease *coordinationv1.Lease, key, value string) {
 }
 
 // follow lists Leases and watches them until the watch ends, or enough is seen.
-func (c cluster) follow(ctx context.Context, namespace string, see func(*coordinationv1.Lease), enough func() bool) error {
-	list, err := c.Leases(ctx, namespace)
+func (c cluster) follow(ctx context.Context, see func(*coordinationv1.Lease), enough func() bool) error {
+	list, err := c.Leases(ctx, c.namespace)
 	if err != nil {
 		return err
 	}
@@ -75,7 +71,7 @@ func (c cluster) follow(ctx context.Context, namespace string, see func(*coordin
 	if enough() {
 		return nil
 	}
-	events, err := c.watchLeases(ctx, namespace, list.ResourceVersion)
+	events, err := c.watchLeases(ctx, list.ResourceVersion)
 	if err != nil {
 		return err
 	}
@@ -97,16 +93,16 @@ func (c cluster) follow(ctx context.Context, namespace string, see func(*coordin
 }
 
 // watchLeases begins a watch after a version.
-func (c cluster) watchLeases(ctx context.Context, namespace, version string) (watch.Interface, error) {
-	req := rawapi.Request(c.Coordination, http.MethodGet, apierror.Leases, namespace).
+func (c cluster) watchLeases(ctx context.Context, version string) (watch.Interface, error) {
+	req := rawapi.Request(c.Coordination, http.MethodGet, apierror.Leases, c.namespace).
 		Param("watch", "true").Param("resourceVersion", version)
-	if namespace == "" {
+	if c.namespace == "" {
 		// Every node renews a Lease of its own there.
 		req.Param("fieldSelector", "metadata.namespace!=kube-node-lease")
 	}
 	events, err := req.Watch(ctx)
 	if err != nil {
-		return nil, apierror.Object{Resource: apierror.Leases, Namespace: namespace}.Explain(apierror.Watch, err)
+		return nil, apierror.Object{Resource: apierror.Leases, Namespace: c.namespace}.Explain(apierror.Watch, err)
 	}
 	return events, nil
 }

@@ -48,8 +48,8 @@ type migration struct {
 	dryRun, yes, wait        bool
 	timeout                  time.Duration
 
-	namespace, name string
-	cluster         cluster
+	name    string
+	cluster cluster
 	*migrate.Migration
 }
 
@@ -126,12 +126,12 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 	c := &cobra.Command{
 		Use: use, Short: short, Example: example,
 		Args:              one("LOCK"),
-		ValidArgsFunction: completeLocks(m.env, 1),
+		ValidArgsFunction: completeLocks(m.env),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := m.complete(args[0]); err != nil {
 				return failed(err)
 			}
-			if err := m.cluster.checkNamespace(c.Context(), m.namespace); errors.Is(err, errNamespace) {
+			if err := m.cluster.checkNamespace(c.Context()); errors.Is(err, errNamespace) {
 				return failed(err)
 			}
 			return failed(do(c.Context()))
@@ -161,15 +161,12 @@ func (m *migration) complete(name string) error {
 	}
 	m.name = name
 	var err error
-	if m.namespace, err = m.env.namespace(); err != nil {
-		return err
-	}
-	if m.cluster, err = m.env.cluster(roleMigrate); err != nil {
+	if m.cluster, err = m.env.cluster(roleMigrate, false); err != nil {
 		return err
 	}
 	m.Migration, err = migrate.New(migrate.Config{
 		Core: m.cluster.core, Coordination: m.cluster.coordination, Apps: m.cluster.apps, Authorization: m.cluster.authorization,
-		Namespace: m.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,
+		Namespace: m.cluster.namespace, Lock: name, LegacyName: m.legacyName, Selector: m.selector,
 		User: "kubectl-zonelect",
 	})
 	return err
@@ -260,7 +257,7 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 	if !m.printer.forPeople() {
 		printing := m.printer.objects.PrintObj(&MigrationStep{
 			TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationStep"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: m.name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: m.cluster.namespace, Name: m.name},
 			Outcome:    out, Refused: isRefused,
 		}, m.env.streams.Out)
 		if printing != nil {

@@ -16,17 +16,13 @@ import (
 
 // move is a lock whose leader shall be another one.
 type move struct {
-	namespace, name string
-	from            inspect.Leader
-	avoid           string          // the zone that it shall leave; empty: any other leader will do
-	asked           uint64          // the version of the Lease that asks for it
-	to              *inspect.Leader // who leads now; nil if nobody else does yet
-	refused         string          // why the leader goes on
-	waits           string          // what is waited for
-}
-
-func (m *move) key() types.NamespacedName {
-	return types.NamespacedName{Namespace: m.namespace, Name: m.name}
+	lock    types.NamespacedName
+	from    inspect.Leader
+	avoid   string          // the zone that it shall leave; empty: any other leader will do
+	asked   uint64          // the version of the Lease that asks for it
+	to      *inspect.Leader // who leads now; nil if nobody else does yet
+	refused string          // why the leader goes on
+	waits   string          // what is waited for
 }
 
 // over reports whether nothing is left to wait for.
@@ -55,35 +51,31 @@ func (m *move) see(lease *coordinationv1.Lease) {
 
 // await watches the Leases until each move is over, and tells of each, or until
 // ctx ends, which is no error.
-func (c cluster) await(ctx context.Context, namespace string, moves []*move, tell func(*move)) error {
+func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) error {
 	pending := map[types.NamespacedName]*move{}
 	for _, m := range moves {
-		pending[m.key()] = m
+		pending[m.lock] = m
 	}
 	see := func(lease *coordinationv1.Lease) {
-		m := pending[keyOf(lease)]
+		m := pending[inspect.KeyOf(lease)]
 		if m == nil {
 			return
 		}
 		if m.see(lease); m.over() {
 			tell(m)
-			delete(pending, m.key())
+			delete(pending, m.lock)
 		}
 	}
 	for len(pending) > 0 {
 		next := time.After(retry)
-		if err := c.follow(ctx, namespace, see, func() bool { return len(pending) == 0 }); err != nil && ctx.Err() == nil {
+		if err := c.follow(ctx, see, func() bool { return len(pending) == 0 }); err != nil && ctx.Err() == nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		default:
 		}
 		if len(pending) > 0 {
 			select {
 			case <-next:
 			case <-ctx.Done():
+				return nil
 			}
 		}
 	}

@@ -39,11 +39,11 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 		}
 	}
 	if len(rows) == 0 && !slices.Contains(zones, e.zone) {
-		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, scope(e.namespace), listed(away))
+		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, e.cluster.scope(), listed(away))
 	}
 	if !e.dryRun {
 		e.all(rows, func(r *row) {
-			_, r.failed = e.cluster.change(ctx, r.Namespace, r.Name, func(lease *coordinationv1.Lease) error {
+			_, r.failed = e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
 				all, _ := locks.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
 				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })
 				annotate(lease, record.AnnotationEvacuated, locks.FormatEvacuations(all))
@@ -53,7 +53,7 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 	}
 	for _, r := range rows {
 		if r.failed != nil {
-			e.env.tell("lock %s: %v\n", e.nameOf(r.Namespace, r.Name), r.failed)
+			e.env.tell("lock %s: %v\n", e.nameOf(r.NamespacedName), r.failed)
 		}
 	}
 	if err := e.verdict(rows); err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 )
@@ -60,6 +62,41 @@ const statusExample = `  # All locks of the namespace
   # The fencing token of the current term
   kubectl zonelect status my-operator -o jsonpath='{.status.leader.token}'`
 
+// apiVersion is that of the objects that are printed. No server knows it.
+const apiVersion = "zonelect.dev/v1alpha1"
+
+// LockStatus is what is known of one lock. It is printed, and never stored.
+type LockStatus struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Status inspect.Status `json:"status"`
+}
+
+// LockStatusList holds several.
+type LockStatusList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []LockStatus `json:"items"`
+}
+
+// DeepCopyObject makes a LockStatus a runtime.Object. It is only printed, so that
+// copies may share what it points to.
+func (s *LockStatus) DeepCopyObject() runtime.Object { c := *s; return &c }
+
+// DeepCopyObject does the same for a list.
+func (l *LockStatusList) DeepCopyObject() runtime.Object { c := *l; return &c }
+
+// describe says what an election means; now is the wall clock.
+func describe(e inspect.Election, now time.Time) LockStatus {
+	return LockStatus{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatus"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
+		Status:     e.Status(now),
+	}
+}
+
 // statusCommand is one call of status.
 type statusCommand struct {
 	env     *environment
@@ -83,7 +120,7 @@ func newStatus(env *environment) *cobra.Command {
 
 		Annotations: roleStatus.marks(),
 	}
-	c.ValidArgsFunction = completeLocks(env, 1)
+	c.ValidArgsFunction = completeLocks(env)
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "Show the locks of all namespaces.")
 	f.BoolVarP(&s.watch, "watch", "w", false, "After the first lines, go on and print one, with the time, whenever something changes. Changes of a legacy object alone show within 5 seconds.")
@@ -97,14 +134,8 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if err := s.complete(args); err != nil {
 		return err
 	}
-	namespace, err := s.env.namespace()
-	if err != nil {
-		return err
-	}
-	if s.everywhere {
-		namespace = ""
-	}
-	if s.cluster, err = s.env.cluster(roleStatus); err != nil {
+	var err error
+	if s.cluster, err = s.env.cluster(roleStatus, s.everywhere); err != nil {
 		return err
 	}
 	s.cluster.LegacyName = s.legacyName
@@ -113,12 +144,12 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 		name = args[0]
 	}
 	if s.watch {
-		return s.follow(ctx, namespace, name)
+		return s.follow(ctx, name)
 	}
 	if name != "" {
-		return s.one(ctx, namespace, name)
+		return s.one(ctx, name)
 	}
-	return s.all(ctx, namespace)
+	return s.all(ctx)
 }
 
 func (s *statusCommand) complete(args []string) error {
@@ -134,13 +165,13 @@ func (s *statusCommand) complete(args []string) error {
 	return s.printer.complete()
 }
 
-func (s *statusCommand) one(ctx context.Context, namespace, name string) error {
-	found, err := s.cluster.Election(ctx, namespace, name)
+func (s *statusCommand) one(ctx context.Context, name string) error {
+	found, err := s.cluster.Election(ctx, s.cluster.lock(name))
 	if err != nil {
 		return err
 	}
 	if found.Nothing() {
-		return s.cluster.absent(ctx, namespace, name)
+		return s.cluster.absent(ctx, name)
 	}
 	if err := s.cluster.Surroundings(ctx, &found); err != nil {
 		return err
@@ -152,8 +183,8 @@ func (s *statusCommand) one(ctx context.Context, namespace, name string) error {
 	return s.printer.one(s.env.streams, describe(list[0], s.env.now()), s.env.now())
 }
 
-func (s *statusCommand) all(ctx context.Context, namespace string) error {
-	found, err := s.cluster.Elections(ctx, namespace)
+func (s *statusCommand) all(ctx context.Context) error {
+	found, err := s.cluster.Elections(ctx, s.cluster.namespace)
 	if err != nil {
 		return err
 	}
@@ -165,7 +196,7 @@ func (s *statusCommand) all(ctx context.Context, namespace string) error {
 		list = append(list, describe(f, s.env.now()))
 	}
 	if len(list) == 0 {
-		if err := s.tellNothing(ctx, namespace); err != nil {
+		if err := s.tellNothing(ctx); err != nil {
 			return err
 		}
 	}
@@ -174,22 +205,14 @@ func (s *statusCommand) all(ctx context.Context, namespace string) error {
 
 // tellNothing says that there are no locks. It returns an error if there is not
 // even the namespace.
-func (s *statusCommand) tellNothing(ctx context.Context, namespace string) error {
-	unknown, err := s.cluster.nothingIn(ctx, namespace)
+func (s *statusCommand) tellNothing(ctx context.Context) error {
+	unknown, err := s.cluster.nothing(ctx)
 	if err != nil {
 		return err
 	}
-	s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", scope(namespace))
+	s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", s.cluster.scope())
 	if unknown != "" {
 		s.env.tell("note: %s\n", unknown)
 	}
 	return nil
-}
-
-// scope names a namespace, or all.
-func scope(namespace string) string {
-	if namespace == "" {
-		return "any namespace"
-	}
-	return "namespace " + namespace
 }

@@ -34,7 +34,7 @@ const (
 // follower prints a lock whenever it changes.
 type follower struct {
 	*statusCommand
-	namespace, name string
+	name string // of the one lock; empty for all
 
 	leases map[types.NamespacedName]*tracked
 	told   map[types.NamespacedName]*line
@@ -64,9 +64,9 @@ type lookedAt struct {
 }
 
 // follow prints what there is, and a line on each change, until ctx ends.
-func (s *statusCommand) follow(ctx context.Context, namespace, name string) error {
+func (s *statusCommand) follow(ctx context.Context, name string) error {
 	f := &follower{
-		statusCommand: s, namespace: namespace, name: name,
+		statusCommand: s, name: name,
 		leases: map[types.NamespacedName]*tracked{},
 		told:   map[types.NamespacedName]*line{},
 		legacy: map[types.NamespacedName]*lookedAt{},
@@ -92,7 +92,7 @@ func (s *statusCommand) follow(ctx context.Context, namespace, name string) erro
 
 // round lists and then watches, until the watch ends.
 func (f *follower) round(ctx context.Context) error {
-	list, err := f.cluster.Leases(ctx, f.namespace)
+	list, err := f.cluster.Leases(ctx, f.cluster.namespace)
 	if err != nil {
 		return err
 	}
@@ -100,13 +100,13 @@ func (f *follower) round(ctx context.Context) error {
 	if err := f.report(ctx); err != nil {
 		return err
 	}
-	events, err := f.cluster.watchLeases(ctx, f.namespace, list.ResourceVersion)
+	events, err := f.cluster.watchLeases(ctx, list.ResourceVersion)
 	if err != nil {
 		return err
 	}
 	defer events.Stop()
 	if !f.begun && len(f.told) == 0 {
-		if err := f.tellNothing(ctx, f.namespace); err != nil {
+		if err := f.tellNothing(ctx); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (f *follower) replace(leases []coordinationv1.Lease) {
 	listed := map[types.NamespacedName]bool{}
 	for i := range leases {
 		f.put(&leases[i])
-		listed[keyOf(&leases[i])] = true
+		listed[inspect.KeyOf(&leases[i])] = true
 	}
 	maps.DeleteFunc(f.leases, func(key types.NamespacedName, _ *tracked) bool { return !listed[key] })
 }
@@ -151,11 +151,11 @@ func (f *follower) take(e watch.Event) error {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			return nil // the watch ends now, and a list comes next
 		}
-		return apierror.Object{Resource: apierror.Leases, Namespace: f.namespace}.Explain(apierror.Watch, err)
+		return apierror.Object{Resource: apierror.Leases, Namespace: f.cluster.namespace}.Explain(apierror.Watch, err)
 	case !ok:
 		return nil
 	case e.Type == watch.Deleted:
-		delete(f.leases, keyOf(lease))
+		delete(f.leases, inspect.KeyOf(lease))
 	case e.Type == watch.Added || e.Type == watch.Modified:
 		f.put(lease)
 	}
@@ -163,10 +163,10 @@ func (f *follower) take(e watch.Event) error {
 }
 
 func (f *follower) put(lease *coordinationv1.Lease) {
-	known := f.leases[keyOf(lease)]
+	known := f.leases[inspect.KeyOf(lease)]
 	switch {
 	case known == nil:
-		f.leases[keyOf(lease)] = &tracked{lease: lease, since: time.Now()}
+		f.leases[inspect.KeyOf(lease)] = &tracked{lease: lease, since: time.Now()}
 	case equality.Semantic.DeepEqual(known.lease.Spec, lease.Spec):
 		known.lease = lease
 	default:
@@ -178,16 +178,14 @@ func (f *follower) put(lease *coordinationv1.Lease) {
 func (f *follower) report(ctx context.Context) error {
 	now := map[types.NamespacedName]inspect.Election{}
 	for _, found := range f.found() {
-		now[types.NamespacedName{Namespace: found.Namespace, Name: found.Name}] = found
+		now[found.NamespacedName] = found
 	}
 	for key := range f.told {
 		if _, is := now[key]; !is {
-			now[key] = inspect.Election{Namespace: key.Namespace, Name: key.Name}
+			now[key] = inspect.Election{NamespacedName: key}
 		}
 	}
-	keys := slices.SortedFunc(maps.Keys(now), func(a, b types.NamespacedName) int {
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	})
+	keys := sorted(now)
 	all := make([]LockStatus, 0, len(keys))
 	for _, key := range keys {
 		status, err := f.look(ctx, key, now[key])
@@ -209,25 +207,29 @@ func (f *follower) report(ctx context.Context) error {
 
 // found are the locks among the Leases: the one that is asked for, or all.
 func (f *follower) found() []inspect.Election {
-	keys := slices.SortedFunc(maps.Keys(f.leases), func(a, b types.NamespacedName) int {
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	})
-	leases := make([]coordinationv1.Lease, 0, len(keys))
-	for _, key := range keys {
+	leases := make([]coordinationv1.Lease, 0, len(f.leases))
+	for _, key := range sorted(f.leases) {
 		leases = append(leases, *f.leases[key].lease)
 	}
 	found := inspect.Among(leases)
 	if f.name != "" {
-		found = []inspect.Election{inspect.Named(leases, f.namespace, f.name)}
+		found = []inspect.Election{inspect.Named(leases, f.cluster.lock(f.name))}
 	}
 	for i := range found {
-		if t := f.leases[types.NamespacedName{Namespace: found[i].Namespace, Name: found[i].Name}]; t != nil {
+		if t := f.leases[found[i].NamespacedName]; t != nil {
 			lasts := record.Read(t.lease).LeaseDuration
 			watched := time.Since(t.since)
 			found[i].Watched = inspect.Watched{For: watched, Renewed: t.changed && watched < max(lasts, rejudge)}
 		}
 	}
 	return found
+}
+
+// sorted returns the keys by namespace, then by name.
+func sorted[V any](m map[types.NamespacedName]V) []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(m), func(a, b types.NamespacedName) int {
+		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
+	})
 }
 
 // tell prints one lock if something about it has changed, and of its notes those
@@ -258,7 +260,7 @@ func (f *follower) look(ctx context.Context, key types.NamespacedName, found ins
 		return LockStatus{}, err
 	}
 	if before == nil && found.Nothing() && f.name != "" {
-		return LockStatus{}, f.cluster.absent(ctx, f.namespace, f.name)
+		return LockStatus{}, f.cluster.absent(ctx, f.name)
 	}
 	return describe(found, f.env.now()), nil
 }
@@ -273,7 +275,7 @@ func (f *follower) addLegacy(ctx context.Context, key types.NamespacedName, foun
 	last := f.legacy[key]
 	if last == nil || time.Since(last.at) >= every {
 		now := time.Now()
-		read := inspect.Election{Namespace: found.Namespace, Name: found.Name, Lease: found.Lease}
+		read := inspect.Election{NamespacedName: key, Lease: found.Lease}
 		if err := f.cluster.Legacy(ctx, &read); err != nil {
 			return err
 		}
