@@ -24,7 +24,7 @@ const (
 )
 
 // NotFollowedError says that the candidates had not followed the phase when the
-// time was over. The phase stays as it is: they may follow yet.
+// context ended. The phase stays as it is: they may still follow.
 type NotFollowedError struct {
 	Phase Phase
 	Why   []string // what keeps them
@@ -35,14 +35,14 @@ func (e *NotFollowedError) Error() string {
 	return fmt.Sprintf("the candidates have not followed to phase %q: %s: %v", e.Phase, strings.Join(e.Why, "; "), e.Err)
 }
 
-// Unwrap returns why it was waited no longer.
+// Unwrap returns why the wait ended.
 func (e *NotFollowedError) Unwrap() error { return e.Err }
 
 // Await waits until the candidates have followed the phase on record: the
 // ConfigMap is an armed shield (dual), sealed, gone (clean), or given back and
 // nobody holds the Lease (legacy). It returns what it saw last, and a
-// *NotFollowedError that says what keeps them if ctx ends before. If tell is
-// not nil, it is told that whenever it has changed, by this goroutine.
+// *NotFollowedError that says what keeps them if ctx ends before. If tell is not
+// nil, Await calls it with what keeps them whenever that has changed.
 func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report, error) {
 	var p pulse
 	var last Report
@@ -137,7 +137,7 @@ type renewal struct {
 	renewed     time.Time
 }
 
-// see takes in what was read just now.
+// see compares what was just read with what was seen before.
 func (p *pulse) see(r Report) {
 	now := renewal{r.read.Version.UID, r.Lease.Holder, r.Lease.Renewed}
 	if p.since.IsZero() || now != p.seen {
@@ -154,8 +154,8 @@ func patienceFor(r Report) time.Duration {
 	return min(max(said, leaseLeast), leaseMost)
 }
 
-// isRenewed waits until somebody renews the Lease, or does not within its
-// duration. It needs no clock but its own.
+// isRenewed waits until somebody renews the Lease, or nobody has for as long as it
+// lasts. It uses the clock of this machine alone.
 func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
 	var p pulse
 	o := &observer{Migration: m}

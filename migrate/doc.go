@@ -5,21 +5,20 @@
 // client-go's old election record on an annotation, to a Lease, and back, while
 // the programs that hold it run.
 //
-// The phase of a migration stands on the Lease, and running candidates of
-// package multilock follow it. This package changes it and nothing else: each
-// step is one compare-and-swap of that annotation, and the candidates do the
-// work.
+// An annotation of the Lease holds the phase of a migration, and running candidates
+// of package multilock follow it. This package changes that annotation and nothing
+// else: each step is one compare-and-swap, and the candidates do the work.
 //
 //	legacy --advance--> dual --advance--> sealed --clean--> clean
 //	       <-rollback--      <-rollback--
 //	                    <------------------rollback-------
 //
 // An election record ends by time and cannot be sealed: clean follows dual, and
-// rolls back to it. Which kind of lock moves is noted on the Lease.
+// rolls back to it. The Lease notes which kind of lock moves.
 //
 // A step is refused with a [RefusedError], which lists what is in its way,
 // unless all checks pass or the caller has acknowledged those that fail and may
-// be. Breaking off at any time is safe: nothing here holds anything.
+// be. A caller may stop at any time: nothing here holds anything.
 //
 // # Permissions
 //
@@ -28,6 +27,6 @@
 // daemonsets where Config has no Selector, and list on replicasets to clean up.
 // Better with: get on nodes and on leases in kube-node-lease, without which a
 // pod that has failed counts as one that may lead; get on endpoints, which is
-// required where the election record stands on them; create on events. The
+// required if they hold the election record; create on events. The
 // ClusterRole in config/migrate has all of them.
 package migrate

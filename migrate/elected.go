@@ -28,7 +28,7 @@ func (r *Report) recordText() string {
 	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.record().Holder, "nobody"))
 }
 
-func (r *Report) judgeRecord(f *inspect.Findings) {
+func (r *Report) checkRecord(f *inspect.Findings) {
 	e := r.record()
 	switch {
 	case e.Error != "":

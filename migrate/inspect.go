@@ -46,7 +46,7 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 	stage = stage.Later(record.Stage{Phase: r.ConfigMap.Phase, Step: r.ConfigMap.Step})
 	r.Legacy = r.legacy.String()
 	r.Phase, r.Step = stage.Phase, stage.Step
-	r.judge()
+	r.findProblems()
 	return r, nil
 }
 
@@ -166,8 +166,8 @@ func (r *Report) elected(resource string, annotations map[string]string) {
 	}
 }
 
-// count counts the legacy pods. M11 is off: what it presumes is a candidate's
-// to decide, who has been looking for longer.
+// count counts the legacy pods. M11 is off: only a candidate, which has watched
+// them for longer, may presume that one is gone.
 func (o *observer) count(ctx context.Context, r *Report) error {
 	if o.legacyPods == nil {
 		if err := o.newLegacyPods(r); err != nil {

@@ -18,7 +18,7 @@ import (
 
 // The names of checks.
 const (
-	CheckPermissions = "permissions" // of whoever takes the step
+	CheckPermissions = "permissions" // of the user who takes the step
 	CheckAPI         = "api"         // what the API server and its collector can do
 	CheckOrder       = "order"       // one step at a time
 	CheckConfigMap   = "configmap"   // it is something that candidates can deal with
@@ -66,7 +66,7 @@ func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
 	if err != nil || len(p.fixed.Failed()) > 0 {
 		return p.fixed, err
 	}
-	_, checks, err := p.judge(ctx)
+	_, checks, err := p.check(ctx)
 	return checks, err
 }
 
@@ -121,8 +121,8 @@ func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 	return p, nil
 }
 
-// judge looks anew and draws the conclusions.
-func (p *preflight) judge(ctx context.Context) (Report, Checks, error) {
+// check looks again and returns all checks.
+func (p *preflight) check(ctx context.Context) (Report, Checks, error) {
 	r, err := p.look(ctx)
 	if err != nil {
 		return r, p.fixed, err
@@ -206,7 +206,7 @@ func candidates(r Report, to Phase) Check {
 		c.ToDo = "run them in mode auto"
 	default:
 		c.OK, c.Acknowledgeable = false, true
-		c.Detail = "some stay in phase dual and would not campaign any more: " + strings.Join(other, ", ")
+		c.Detail = "some stay in phase dual and would no longer campaign: " + strings.Join(other, ", ")
 		c.ToDo = "run them in mode auto"
 	}
 	return c

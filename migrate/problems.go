@@ -13,21 +13,21 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// judge adds problems and warnings to a report. It does no I/O.
-func (r *Report) judge() {
+// findProblems adds problems and warnings to a report. It does no I/O.
+func (r *Report) findProblems() {
 	var f inspect.Findings
 	if r.legacy.Elected {
-		r.judgeRecord(&f)
+		r.checkRecord(&f)
 	} else {
-		r.judgeLocks(&f)
+		r.checkLocks(&f)
 	}
-	r.judgeHolder(&f)
-	r.judgeCandidates(&f)
+	r.checkHolder(&f)
+	r.checkCandidates(&f)
 	r.Problems = append(r.Problems, f.Problems...)
 	r.Warnings = slices.Concat(f.Warnings, f.Notes)
 }
 
-func (r *Report) judgeLocks(f *inspect.Findings) {
+func (r *Report) checkLocks(f *inspect.Findings) {
 	cm := r.ConfigMap
 	beyond := r.Phase == Sealed || r.Phase == Clean
 	switch {
@@ -57,7 +57,7 @@ func (r *Report) judgeLocks(f *inspect.Findings) {
 	}
 }
 
-func (r *Report) judgeHolder(f *inspect.Findings) {
+func (r *Report) checkHolder(f *inspect.Findings) {
 	l, h := r.Lease, r.holder()
 	switch {
 	case !l.Exists && r.Phase != "":
@@ -76,11 +76,11 @@ func (r *Report) judgeHolder(f *inspect.Findings) {
 	}
 }
 
-func (r *Report) judgeCandidates(f *inspect.Findings) {
+func (r *Report) checkCandidates(f *inspect.Findings) {
 	var stuck, alone []string
 	for _, c := range r.Candidates {
 		if !c.Ready {
-			f.JudgePod(c)
+			f.CheckPod(c)
 		}
 		switch {
 		case !c.Exists || c.Mode == string(multilock.Auto):
@@ -100,5 +100,5 @@ func (r *Report) judgeCandidates(f *inspect.Findings) {
 		f.Problem("no candidate with a presence in mode auto or dual runs: nobody follows the phase")
 		return
 	}
-	f.JudgeSpread(r.mayLead())
+	f.CheckSpread(r.mayLead())
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Report is what stands on the cluster. It was put together from several reads,
-// so that its parts may be some milliseconds apart; the Lease is the oldest.
+// Report says where a migration is. It comes from several reads, so that its parts
+// may be some milliseconds apart; the Lease is the oldest.
 type Report struct {
 	Namespace string `json:"namespace"`
 	Lock      string `json:"lock"`

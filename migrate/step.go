@@ -74,7 +74,7 @@ func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByClean, o)
 }
 
-// attempts bounds how often a step is judged anew because the Lease was written
+// attempts bounds how often a step is checked again because the Lease was written
 // meanwhile, as its holder does every other second.
 const attempts = 10
 
@@ -129,7 +129,7 @@ func refused(out *Outcome, checks Checks, o Options) error {
 func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o Options) (Outcome, error) {
 	err := locks.ErrConflict
 	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {
-		r, checks, looked := p.judge(ctx)
+		r, checks, looked := p.check(ctx)
 		if looked != nil {
 			return out, looked
 		}

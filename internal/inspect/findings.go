@@ -30,8 +30,8 @@ func (f *Findings) Note(format string, args ...any) {
 	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
 }
 
-// JudgePod says what is wrong with a candidate's pod.
-func (f *Findings) JudgePod(c Candidate) {
+// CheckPod says what is wrong with a candidate's pod.
+func (f *Findings) CheckPod(c Candidate) {
 	switch c.PodState {
 	case "", Ready:
 	case Gone:
@@ -41,9 +41,9 @@ func (f *Findings) JudgePod(c Candidate) {
 	}
 }
 
-// JudgeSpread says whether candidates are too few, or too close together, for one
+// CheckSpread says whether candidates are too few, or too close together, for one
 // to take over from another.
-func (f *Findings) JudgeSpread(all []Candidate) {
+func (f *Findings) CheckSpread(all []Candidate) {
 	switch zones := zonesOf(all); {
 	case len(all) == 1:
 		f.Warn("there is one candidate only, as far as they announce themselves: nobody takes over from %s", all[0].Identity)

@@ -51,13 +51,13 @@ func (e Election) Status(now time.Time) Status {
 	if e.Lease != nil {
 		r, s.Leader = record.Read(e.Lease), LeaderOf(e.Lease)
 	}
-	s.judgeCandidates(e.ZonesWithNodes)
-	s.judgeEvacuations(r.Evacuated, now)
+	s.checkCandidates(e.ZonesWithNodes)
+	s.checkEvacuations(r.Evacuated, now)
 	var note string
 	if s.State, note = e.state(now); note != "" {
 		s.Note("%s", note)
 	}
-	s.judgeWork()
+	s.checkWork()
 	if d, ours := DetailsOf(r); ours && d.Refused != "" {
 		s.Note("%s was asked to hand over, and leads on: %s", d.Holder, d.Refused)
 	}
@@ -73,11 +73,11 @@ func (s *Status) holder() Candidate {
 	return Candidate{Identity: s.Leader.Identity}
 }
 
-// judgeCandidates says which candidates are missing, or in trouble.
-func (s *Status) judgeCandidates(zonesWithNodes []string) {
+// checkCandidates says which candidates are missing, or in trouble.
+func (s *Status) checkCandidates(zonesWithNodes []string) {
 	present := Present(s.Candidates)
 	for _, c := range s.Candidates {
-		s.judgeCandidate(c)
+		s.checkCandidate(c)
 	}
 	if l := s.Leader; l != nil && len(s.Candidates) > 0 && !slices.ContainsFunc(present, func(c Candidate) bool { return c.Identity == l.Identity }) {
 		s.Warn("%s holds the lock and has no presence: it does not announce itself, or it is gone", l.Identity)
@@ -86,7 +86,7 @@ func (s *Status) judgeCandidates(zonesWithNodes []string) {
 	if len(present) == 0 && len(s.Candidates) > 0 {
 		s.Warn("the pods of all candidates that have announced themselves are gone")
 	}
-	s.JudgeSpread(present)
+	s.CheckSpread(present)
 	if zonesWithNodes == nil {
 		return
 	}
@@ -103,9 +103,9 @@ func (s *Status) judgeCandidates(zonesWithNodes []string) {
 	}
 }
 
-// judgeCandidate says what is wrong with one candidate.
-func (s *Status) judgeCandidate(c Candidate) {
-	s.JudgePod(c)
+// checkCandidate says what is wrong with one candidate.
+func (s *Status) checkCandidate(c Candidate) {
+	s.CheckPod(c)
 	if c.PodState == Gone {
 		return
 	}
@@ -120,11 +120,11 @@ func (s *Status) judgeCandidate(c Candidate) {
 	}
 }
 
-// judgeWork tells a holder whose work has not begun from one that leads. The
+// checkWork tells a holder whose work has not begun from one that leads. The
 // holder says so on its presence, a moment after it took the Lease. In phase dual
 // it does not work while another has the legacy lock either, unless it is in mode
 // lease.
-func (s *Status) judgeWork() {
+func (s *Status) checkWork() {
 	if s.State != Held {
 		return
 	}
@@ -143,8 +143,8 @@ func (s *Status) judgeWork() {
 	}
 }
 
-// judgeEvacuations adds the zones that people want leadership out of.
-func (s *Status) judgeEvacuations(text string, now time.Time) {
+// checkEvacuations adds the zones that people want leadership out of.
+func (s *Status) checkEvacuations(text string, now time.Time) {
 	all, err := locks.ParseEvacuations(text)
 	if err != nil {
 		s.Warn("the annotation zonelect.dev/evacuated cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))

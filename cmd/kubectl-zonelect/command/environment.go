@@ -35,7 +35,7 @@ type clients struct {
 }
 
 // shown is a writer that shows a terminal's control sequences and does not send
-// them: anybody may have written what stands on an object.
+// them: anybody may have written the annotations of an object.
 type shown struct{ io.Writer }
 
 // Write writes p, or nothing where it returns an error.

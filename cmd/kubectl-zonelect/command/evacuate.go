@@ -26,19 +26,19 @@ import (
 
 const evacuateLong = `Moves leadership out of a zone, and keeps it out: a zonal shift.
 
-Every lock in the namespace, or with -A in the cluster, is marked with the zone.
-Leaders in it hand over to the candidate that would come first elsewhere, and its
-candidates lead only where nobody else is there. It returns when all leaders have
-moved, and prints where to. A leader without a candidate elsewhere stays: the exit
-code is 1 then, and it leaves as soon as one is there.
+It marks every lock in the namespace, or with -A in the cluster, with the zone.
+Leaders in the zone hand over to the candidate that would come first elsewhere, and
+candidates in the zone lead only if nobody else is there. The command returns when
+all leaders have moved, and prints where to. A leader without a candidate elsewhere
+stays: the exit code is then 1, and the leader moves as soon as there is one.
 
-Locks that are made later are not marked. Take it back with restore; leaders do
-not move back by themselves. With --until it ends by itself, by the clocks of the
-candidates.
+Locks that are created later are not marked. Use restore to end the evacuation;
+leaders do not move back by themselves. With --until the evacuation ends by itself,
+by the clocks of the candidates.
 
-Refused are a zone that no candidate and no node is in, and to leave no zone at
-all. Needs the verbs get, list, watch and update on leases; to know of zones
-without candidates, list on nodes. ClusterRole zonelect-shift
+The command refuses (exit code 3) if no candidate and no node is in the zone, or if
+no zone would be left. Needs the verbs get, list, watch and update on leases; to
+know of zones without candidates, list on nodes. ClusterRole zonelect-shift
 (config/shift/role.yaml) grants all of it.`
 
 const evacuateExample = `  # The cloud says that zone-a is in trouble
@@ -260,7 +260,7 @@ func (e *evacuation) mark(ctx context.Context, r *row) {
 			return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
 		}
 		annotate(lease, record.AnnotationEvacuated, text)
-		annotate(lease, record.AnnotationRefused, "") // whoever stays says so anew
+		annotate(lease, record.AnnotationRefused, "") // a leader that stays says so again
 		return nil
 	})
 	if r.failed = err; err == nil && r.move != nil {

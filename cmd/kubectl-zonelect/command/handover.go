@@ -20,16 +20,16 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-const handoverLong = `Asks the leader of a lock to hand it over: its work stops, and then another
-candidate leads, within milliseconds. Without --to and --to-zone that is the one
-that would come first if the leader died.
+const handoverLong = `Asks the leader of a lock to hand over. Its work stops, and another candidate leads
+within milliseconds. Without --to and --to-zone, that is the candidate that would
+come first if the leader died.
 
-It is refused, and nothing changes, where the successor is not known, not healthy
-or not alive, or where nobody leads (exit code 3). A leader may refuse by itself.
-A request that it has not answered when --timeout is over is taken back.
+The command refuses (exit code 3), and changes nothing, if the successor is not
+known, not healthy or not alive, or if nobody leads. The leader may refuse too. If
+it has not answered when --timeout is over, the command takes the request back.
 
 Needs the verbs get, list, watch and update on leases. With get on pods and on
-nodes, a successor whose pod or node is dead is refused too. ClusterRole
+nodes, it also refuses a successor whose pod or node is dead. ClusterRole
 zonelect-shift (config/shift/role.yaml) grants all of it.`
 
 const handoverExample = `  # Before work on a node
@@ -160,7 +160,7 @@ func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
 	case f.Lease == nil || s.Leader == nil:
 		return inspect.Leader{}, refused("nobody holds lock %s (%s): whoever comes first takes it", f.Name, s.State)
 	case f.Lease.Annotations[record.AnnotationHolder] != s.Leader.Identity:
-		return inspect.Leader{}, refused("%s, which holds lock %s, is no zonelect candidate: it heeds no request", s.Leader.Identity, f.Name)
+		return inspect.Leader{}, refused("%s, which holds lock %s, is not a zonelect candidate: it ignores requests", s.Leader.Identity, f.Name)
 	case s.State != inspect.Held && s.State != inspect.Waiting:
 		return inspect.Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %d seconds has run out", s.Leader, f.Name, s.Leader.LeaseDurationSeconds)
 	}

@@ -22,8 +22,8 @@ import (
 // retry is the least time from one beginning of a watch to the next.
 const retry = 2 * time.Second
 
-// conflicts is how often a Lease is changed anew because somebody else wrote it
-// meanwhile. Its leader does every few seconds.
+// conflicts bounds how often a change of a Lease is tried again because somebody
+// else wrote the Lease meanwhile. Its leader does so every few seconds.
 const conflicts = 10
 
 // change changes a Lease by compare-and-swap, unless do leaves it as it is.

@@ -29,11 +29,11 @@ programs that hold it run:
                       <------------------rollback-------
 
 An election record ends by time and cannot be sealed: there clean follows dual.
-The first step is taken by rolling out the operator's version that uses zonelect
-in mode auto. Each of the others changes one annotation of the Lease, and the
-running candidates follow it: no redeploy is needed. A step that is not safe now
-is refused, with what is in its way and what to do about it (exit code 3).
-Breaking off at any time is safe: nothing here holds anything.
+To take the first step, roll out the operator's version that uses zonelect in mode
+auto. Each of the other steps changes one annotation of the Lease, and the running
+candidates follow it: no redeploy is needed. The command refuses a step that is not
+safe now (exit code 3), and says what is in its way and what to do about it. You may
+interrupt it at any time: it holds nothing.
 
 ClusterRole zonelect-migrate (config/migrate/role.yaml) grants what is needed.`
 

@@ -14,7 +14,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// move is a lock whose leader shall be another one.
+// move is a lock that shall get another leader.
 type move struct {
 	lock    types.NamespacedName
 	from    inspect.Leader
@@ -28,7 +28,7 @@ type move struct {
 // over reports whether nothing is left to wait for.
 func (m *move) over() bool { return m.to != nil || m.refused != "" }
 
-// see takes in a version of the Lease.
+// see follows the move by a version of the Lease.
 func (m *move) see(lease *coordinationv1.Lease) {
 	r := record.Read(lease)
 	leader := inspect.LeaderOf(lease)
@@ -49,8 +49,8 @@ func (m *move) see(lease *coordinationv1.Lease) {
 	}
 }
 
-// await watches the Leases until each move is over, and tells of each, or until
-// ctx ends, which is no error.
+// await watches the Leases until each move is over, and calls tell for it. It also
+// returns when ctx ends, which is no error.
 func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) error {
 	pending := map[types.NamespacedName]*move{}
 	for _, m := range moves {

@@ -17,8 +17,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-const restoreLong = `Takes an evacuation back: candidates in the zone may lead again, in their turn.
-Leaders stay where they are; move one with handover.`
+const restoreLong = `Ends an evacuation: candidates in the zone may lead again, in their turn. Leaders
+stay where they are; use handover to move one.`
 
 func newRestore(env *environment) *cobra.Command {
 	e := &evacuation{env: env, timeout: time.Minute}

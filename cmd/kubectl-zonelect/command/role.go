@@ -41,8 +41,8 @@ func roleOf(c *cobra.Command) role {
 
 func (r role) name() string { return "zonelect-" + string(r) }
 
-// advice says how to get the permission for want of which a command failed; empty
-// if it failed for something else.
+// advice says how to get the permission that a command lacked; empty if it failed
+// for another reason.
 func (r role) advice(err error) string {
 	lacks, is := apierror.MissingIn(err)
 	if !is || r == "" {

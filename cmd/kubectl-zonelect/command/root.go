@@ -39,21 +39,21 @@ func run(ctx context.Context, env *environment, args []string) int {
 	return failed.code
 }
 
-const rootLong = `Shows who leads by zonelect's locks, moves leadership between candidates and out
-of zones, and moves operators off the locks of the past, and back, while they run.
-Finds the timing for what you need.
+const rootLong = `Shows who leads, moves leadership between candidates and out of zones, and
+migrates legacy locks to Leases, and back, while the operators run. Plans the timing
+of an election.
 
 Exit codes:
   0  all went well
   1  an error, such as no answer or a missing permission
   2  the command line makes no sense
-  3  refused, and nothing was changed: the step would not be safe now, or was
-     not confirmed`
+  3  refused: the step would not be safe now, or was not confirmed; nothing was
+     changed`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-zonelect",
-		Short: "Who leads, and moving leadership",
+		Short: "Show who leads, and move leadership",
 		Long:  rootLong,
 		Example: `  # All locks of a namespace
   kubectl zonelect status -n metal3-system

@@ -23,28 +23,28 @@ The states of a lock:
   expired   the same for as long as the lease lasts: any candidate may take it
   released  the last holder gave it up, and nobody has taken it yet
   free      nobody holds it
-  cleared   somebody else took the holder's name out: it may still be at work
+  cleared   somebody else removed the holder's name: it may still be at work
   absent    there is no Lease
 
-Whether a lock is stale is first told by the clock of this machine, which may
-differ from the holder's; what looks stale is then watched for --observe.
+A lock looks stale by the clock of this machine, which may differ from the
+holder's. The command watches such a lock for --observe before it says so.
 
-LEADER is who holds the Lease. In phase dual that is no proof that its work has
-begun: a holder that waits for legacy pods says so on its presence, and one without
-a presence cannot.
+LEADER is who holds the Lease. In phase dual that does not prove that its work has
+begun: a holder that waits for legacy pods says so on its presence, and a holder
+without a presence cannot.
 
 TOKEN is the fencing token of the leader's term. It is known when the leader has
 renewed the Lease for the first time, a few seconds after it took it.
 
-Candidates are those that have announced themselves, by a presence object that
-goes with their pod. It says who was there when the pod started, and what that
-candidate said last; whether it still lives, only its pod and its node tell. Those
-are looked at where one LOCK is asked for.
+Candidates have announced themselves with a presence object, which goes with their
+pod. It says who was there when the pod started, and what that candidate said last.
+Only its pod and its node tell whether it still lives; the command looks at them if
+you name one LOCK.
 
 ClusterRole zonelect-status (config/status/role.yaml) grants what is needed. With
-less than that a note says what is not known.
+fewer rights, a note says what is not known.
 
-Without LOCK, those Leases are listed that carry zonelect's annotations or have
+Without LOCK, the command lists the Leases that have zonelect's annotations or
 candidates.`
 
 const statusExample = `  # All locks of the namespace

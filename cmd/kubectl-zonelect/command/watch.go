@@ -24,11 +24,10 @@ import (
 )
 
 const (
-	// rejudge is how often a watched lock is judged anew although nothing was
-	// heard of it.
-	rejudge = time.Second
-	// relook is how often a legacy object is read anew.
-	relook = 5 * time.Second
+	// reportInterval is how often a watched lock is looked at although no event came.
+	reportInterval = time.Second
+	// legacyInterval is how often a legacy object is read.
+	legacyInterval = 5 * time.Second
 )
 
 // follower prints a lock whenever it changes.
@@ -111,7 +110,7 @@ func (f *follower) round(ctx context.Context) error {
 		}
 	}
 	f.begun = true
-	ticks := time.NewTicker(rejudge)
+	ticks := time.NewTicker(reportInterval)
 	defer ticks.Stop()
 	for {
 		select {
@@ -132,7 +131,7 @@ func (f *follower) round(ctx context.Context) error {
 	}
 }
 
-// replace takes in a list: what is not in it is gone.
+// replace puts a list in the place of what is known.
 func (f *follower) replace(leases []coordinationv1.Lease) {
 	listed := map[types.NamespacedName]bool{}
 	for i := range leases {
@@ -142,7 +141,7 @@ func (f *follower) replace(leases []coordinationv1.Lease) {
 	maps.DeleteFunc(f.leases, func(key types.NamespacedName, _ *tracked) bool { return !listed[key] })
 }
 
-// take takes in one event.
+// take applies one event.
 func (f *follower) take(e watch.Event) error {
 	lease, ok := e.Object.(*coordinationv1.Lease)
 	switch {
@@ -219,7 +218,7 @@ func (f *follower) found() []inspect.Election {
 		if t := f.leases[found[i].NamespacedName]; t != nil {
 			lasts := record.Read(t.lease).LeaseDuration
 			watched := time.Since(t.since)
-			found[i].Watched = inspect.Watched{For: watched, Renewed: t.changed && watched < max(lasts, rejudge)}
+			found[i].Watched = inspect.Watched{For: watched, Renewed: t.changed && watched < max(lasts, reportInterval)}
 		}
 	}
 	return found
@@ -265,12 +264,12 @@ func (f *follower) look(ctx context.Context, key types.NamespacedName, found ins
 	return describe(found, f.env.now()), nil
 }
 
-// addLegacy adds the legacy object, which is read anew once in a while, and more
+// addLegacy adds the legacy object. It reads it again once in a while, and more
 // often when something has just changed: a leader follows the phase.
 func (f *follower) addLegacy(ctx context.Context, key types.NamespacedName, found *inspect.Election, told *line) error {
-	every := relook
-	if told != nil && time.Since(told.at) < 2*relook {
-		every = rejudge
+	every := legacyInterval
+	if told != nil && time.Since(told.at) < 2*legacyInterval {
+		every = reportInterval
 	}
 	last := f.legacy[key]
 	if last == nil || time.Since(last.at) >= every {
