@@ -82,14 +82,14 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 // readCandidates lists the presences and reads their pods.
 func (o *observer) readCandidates(ctx context.Context, r *Report) error {
 	all, err := o.reader.Candidates(ctx, o.lock)
-	if err == nil {
-		err = o.reader.Pods(ctx, r.Namespace, all)
-	}
 	if err != nil {
 		return err
 	}
+	if err := o.reader.Pods(ctx, r.Namespace, all); err != nil {
+		return err
+	}
 	for _, c := range all {
-		c.Holds = c.Identity != "" && c.Identity == r.Lease.Holder
+		c.Part.Holds = c.Identity != "" && c.Identity == r.Lease.Holder
 	}
 	r.Candidates = append(r.Candidates, all...)
 	return nil
@@ -118,7 +118,7 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 		to.Presences = append(to.Presences, p.Name)
 	}
 	for _, c := range r.Candidates {
-		c.Shields = slices.Contains(to.Presences, c.Presence)
+		c.Part.Shields = slices.Contains(to.Presences, c.Presence)
 	}
 	for _, p := range shield.Presumed {
 		to.Presumed = append(to.Presumed, p.String())

@@ -34,7 +34,8 @@ type Candidate struct {
 	PodState  string `json:"podState,omitempty"`
 	NodeState string `json:"nodeState,omitempty"`
 
-	// Part is what a migration needs besides; a [Status] has none.
+	// Part is what a migration needs besides. A Reader fills it in; a [Status]
+	// has none.
 	*Part
 }
 

@@ -35,7 +35,8 @@ type Reader struct {
 	// LegacyName is the name of the legacy object. Empty means what the Lease
 	// says, or else the lock's name.
 	LegacyName string
-	// Explain words an error for a note about what could not be read.
+	// Explain words an error for a note about what may not be read. Election,
+	// Elections, Legacy and Surroundings need it.
 	Explain func(error) string
 }
 
