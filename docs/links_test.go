@@ -1,0 +1,105 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// documents returns the text of every document of the repository, by its path from the
+// top.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	err := filepath.WalkDir("..", func(name string, entry fs.DirEntry, err error) error {
+		switch hidden := len(entry.Name()) > 2 && strings.HasPrefix(entry.Name(), "."); {
+		case err != nil:
+			return err
+		case entry.IsDir() && (hidden || entry.Name() == "build"):
+			return filepath.SkipDir
+		case filepath.Ext(name) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		texts[filepath.ToSlash(strings.TrimPrefix(name, ".."+string(filepath.Separator)))] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noSlug  = regexp.MustCompile(`[^\w\- ]`)
+)
+
+// anchors returns the fragments by which the headings of a document can be linked.
+func anchors(text string) (all []string) {
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	return all
+}
+
+func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
+	texts := documents(t)
+	if len(texts) < 20 {
+		t.Errorf("only %d documents were found", len(texts))
+	}
+	for name, text := range texts {
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(l[1], "://") {
+				continue
+			}
+			path, fragment, _ := strings.Cut(l[1], "#")
+			target := name
+			if path != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(name), path))
+			}
+			if _, err := os.Stat(filepath.Join("..", target)); err != nil {
+				t.Errorf("%s: %s: %v", name, l[1], err)
+			}
+			if fragment != "" && !slices.Contains(anchors(texts[target]), fragment) {
+				t.Errorf("%s: %s: no such heading", name, l[1])
+			}
+		}
+	}
+}
+
+// TestTheGlossaryHasEveryAnnotation that the code reads or writes, and every rule.
+func TestTheGlossaryHasEveryAnnotationAndRule(t *testing.T) {
+	texts := documents(t)
+	glossary := texts["docs/glossary.md"]
+	for _, dir := range []string{"internal", "locks"} {
+		err := filepath.WalkDir(filepath.Join("..", dir), func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			code, err := os.ReadFile(name)
+			for _, a := range regexp.MustCompile(`"zonelect\.dev(/[a-z-]+)"`).FindAllSubmatch(code, -1) {
+				if !strings.Contains(glossary, string(a[1])+"`") {
+					t.Errorf("%s: the glossary has no zonelect.dev%s", name, a[1])
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range regexp.MustCompile(`(?m)^- \*\*([SM]\d+)\*\* `).FindAllStringSubmatch(texts["docs/design.md"], -1) {
+		if !strings.Contains(glossary, "\n| "+r[1]+" | ") {
+			t.Errorf("the glossary has no rule %s", r[1])
+		}
+	}
+}
