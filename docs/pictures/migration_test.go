@@ -68,7 +68,7 @@ func migration() *picture {
 		{"wait", "leads, or waits for", "the old leader"},
 		{"good", "waits until the last", "candidate's pod is gone"},
 		{"good", "waits for good", ""},
-		{"bad", "leads: nothing keeps", "it out any more"},
+		{"bad", "leads: nothing", "keeps it out"},
 	})
 	p.note(20, 422, 12, "start", "The phase is an annotation on the Lease and on the ConfigMap. Among candidates the Lease decides in every phase.")
 	return p

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command controller-runtime is an operator on controller-runtime. Its informer
-// and its webhook run on all replicas, its reconciler on the leader alone, and
-// what that writes is refused once it does not lead any more.
+// and its webhook run on all replicas, and its reconciler only on the leader. The guard
+// refuses the reconciler's writes once its replica no longer leads.
 package main
 
 import (
@@ -62,8 +62,8 @@ func validate(_ context.Context, req admission.Request) admission.Response {
 	return admission.Allowed("")
 }
 
-// selfSigned is for the example: in a cluster, leave it out and have the
-// certificate mounted.
+// selfSigned is only for the example: in a cluster, leave it out and mount the
+// certificate.
 func selfSigned(c *tls.Config) {
 	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
 	check(err)

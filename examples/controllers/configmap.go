@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers is the work of the operators that are examples of a move
-// to zonelect: it knows nothing of leader election.
+// Package controllers is the work of the operators that the examples move to zonelect.
+// It knows nothing of leader election.
 package controllers
 
 import (
@@ -46,7 +46,7 @@ func (r *ConfigMapReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Complete(r)
 }
 
-// tell says when the manager lets the work begin, and when it tells it to stop.
+// tell prints when the manager starts the work, and when it stops it.
 func tell(ctx context.Context) error {
 	fmt.Println("leading")
 	<-ctx.Done()

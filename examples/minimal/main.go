@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command minimal is the least that an operator needs: one call, and work that
-// stops when its context ends.
+// Command minimal is as little as an operator needs: one call, and work that stops
+// when its context ends.
 package main
 
 import (
@@ -24,8 +24,8 @@ func main() {
 	}
 }
 
-// work is called for each term that this process wins. The next leader begins
-// when it has returned, so it returns soon after ctx ends.
+// work runs once for each term that this process wins. The next leader starts only
+// after it has returned, so it returns soon after ctx ends.
 func work(ctx context.Context, term election.Term) error {
 	fmt.Println("leading with token", term.Token)
 	<-ctx.Done()

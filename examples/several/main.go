@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command several takes part in one election for each of its shards, so that
-// the replicas share the work. The elections know nothing of each other.
+// the replicas share the work. The elections do not know each other.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	all, ctx := errgroup.WithContext(ctx) // one that fails ends the others in good order
+	all, ctx := errgroup.WithContext(ctx) // if one fails, the others end in good order
 	for _, shard := range []string{"shard-a", "shard-b", "shard-c"} {
 		all.Go(func() error {
 			return operator.Run(ctx, shard, func(ctx context.Context, term election.Term) error {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command tracing sends a trace of each takeover that it wins, and of its work,
-// to an OpenTelemetry collector: OTEL_EXPORTER_OTLP_ENDPOINT says where that is.
+// to an OpenTelemetry collector: OTEL_EXPORTER_OTLP_ENDPOINT says where it is.
 package main
 
 import (
@@ -49,7 +49,7 @@ func run(ctx context.Context) error {
 	return errors.Join(err, traces.Shutdown(flushing))
 }
 
-// work makes a span for each thing that it does. The token says in whose term.
+// work makes a span for each thing that it does. The token says in which term.
 func work(ctx context.Context, term election.Term, tracer trace.Tracer) error {
 	fmt.Println("leading with token", term.Token)
 	for {

@@ -1,8 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// This is an operator as kubebuilder makes them, with its election in the
-// manager.
+// This is an operator as kubebuilder generates it. The manager has its election.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// This is an operator as operator-sdk made them: it leads for life, and runs a
-// manager of controller-runtime that knows of no election.
+// This is an operator as operator-sdk generated it: it leads for life, and runs a
+// controller-runtime manager that has no election.
 package main
 
 import (
@@ -35,14 +35,14 @@ func main() {
 	}
 
 	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
-	// Become the leader before all else.
+	// Become the leader before everything else.
 	leading, done, err := operator.Become(ctx, "my-operator-lock")
 	if err != nil {
 		log.Error(err, "cannot become the leader")
 		os.Exit(1)
 	}
 	term, _ := election.TermFromContext(leading)
-	cfg.Wrap(term.Guard) // who does not lead any more writes no more
+	cfg.Wrap(term.Guard) // refuses the writes of a deposed leader
 
 	mgr, err := manager.New(cfg, manager.Options{
 		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
@@ -62,5 +62,5 @@ func main() {
 		log.Error(err, "the manager ended")
 		os.Exit(1)
 	}
-	done() // all work has stopped: the next may lead at once
+	done() // all work has stopped: the next candidate may lead at once
 }

@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// This is an operator as operator-sdk made them: it leads for life, and runs a
-// manager of controller-runtime that knows of no election.
+// This is an operator as operator-sdk generated it: it leads for life, and runs a
+// controller-runtime manager that has no election.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 
 	ctx := context.TODO()
-	// Become the leader before all else.
+	// Become the leader before everything else.
 	err = leader.Become(ctx, "my-operator-lock")
 	if err != nil {
 		log.Error(err, "cannot become the leader")

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package leader stands in for the package of that name in operator-sdk and
-// operator-lib, github.com/operator-framework/operator-lib/leader, which the
-// example of a migration would import otherwise. It keeps to the essence: who
-// creates the ConfigMap leads until its pod is gone, and the garbage collector
-// has taken the ConfigMap with it.
+// operator-lib, github.com/operator-framework/operator-lib/leader, which an
+// operator imports. It has only the essence: the program that creates the ConfigMap
+// leads until its pod is gone and the garbage collector has removed the ConfigMap.
 package leader
 
 import (
