@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -25,21 +26,21 @@ const mostFailures = 3
 // amendEvery is how long after a write the next one amends it, while its answer is
 // still waited for. It is zero where no amendment is to be sent: two answers fit into
 // a RenewDeadline, the server is silent rather than slow, or an amendment has failed.
-func (c *courier) amendEvery(t Timing, now time.Time) time.Duration {
+func (c *requester) amendEvery(t Timing, now time.Time) time.Duration {
 	last := c.newest
 	switch {
 	case c.amender == nil, c.broken, last == nil, last.op == opRead, last.record.Details.Waits != "":
 		return 0
 	case 2*c.slowest+t.RenewInterval <= t.RenewDeadline:
 		return 0
-	case now.Sub(latest(c.heard, c.flights[0].sent.awake)) > c.slowest*3/2, c.amendments() >= mostAmendments:
+	case now.Sub(rules.Latest(c.heard, c.flights[0].sent.awake)) > c.slowest*3/2, c.amendments() >= mostAmendments:
 		return 0
 	}
-	return max(t.spacing(), min(t.RenewInterval, (t.RenewDeadline-c.slowest)*2/3))
+	return max(spacing(t), min(t.RenewInterval, (t.RenewDeadline-c.slowest)*2/3))
 }
 
 // amendments is how many of those under way are amendments.
-func (c *courier) amendments() (n int) {
+func (c *requester) amendments() (n int) {
 	for _, f := range c.flights {
 		if f.amends() {
 			n++
@@ -48,11 +49,11 @@ func (c *courier) amendments() (n int) {
 	return n
 }
 
-// judgeChain notes what an answer says of the amendments that follow the last write
+// checkChain notes what an answer says of the amendments that follow the last write
 // which replaced a version: when one write has not landed, none after it does. None of
 // those is waited for then, nor is another sent. It reports whether the answer is of
 // the first amendment that has not landed.
-func (c *courier) judgeChain(a answer) (first bool) {
+func (c *requester) checkChain(a answer) (first bool) {
 	c.warm = a.amends() && a.err == nil || a.op == opRead && c.warm
 	switch {
 	case a.op == opRead, c.broken, a.sent.awake.Before(c.root):

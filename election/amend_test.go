@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -137,7 +138,7 @@ func TestWhoMayNotAmendGoesOnWithout(t *testing.T) {
 			for over := time.After(time.Second); ; {
 				select {
 				case n := <-news:
-					if n.Change == election.ChangeProblem {
+					if n.Change == status.ChangeProblem {
 						t.Error(n.Status.Problem)
 					}
 					continue

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
@@ -40,7 +41,7 @@ func TestAStaleRecordAtTheStartIsWaitedForByItsOwnTimesUpToMaxClockSkew(t *testi
 				})
 				term, took := s.start("a", skewed).Leads()
 				s.want("a leads", took, test.want)
-				if term.Cause != election.CauseExpired || term.Previous != "x" {
+				if term.Cause != status.CauseExpired || term.Previous != "x" {
 					t.Errorf("the term is %+v", term)
 				}
 			})

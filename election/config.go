@@ -13,13 +13,18 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 )
+
+// Timing holds the durations of an election.
+type Timing = timing.Timing
 
 // Takeover is what a head start is decided by.
 type Takeover struct {
 	Lock         locks.Description
-	Cause        Cause
+	Cause        status.Cause
 	Previous     string // the last holder; empty where nobody is known
 	PreviousZone string // where it ran; empty where unknown
 	PreviousPod  string // name/uid; empty where unknown
@@ -83,7 +88,7 @@ type Config struct {
 	// HeadStart returns how long this candidate leaves a free lock to others.
 	// It only ever delays: negative counts as zero. It must return at once and
 	// be pure, for it is called often: at each event for this candidate, and for
-	// each of the Peers whenever one of them changes. Nil means Timing.Spread, which
+	// each of the Peers whenever one of them changes. Nil means Takeover.Spread, which
 	// keeps a crowd from writing at one instant. Candidates that have none ask at
 	// the same moment, and write then.
 	HeadStart func(Takeover) time.Duration
@@ -95,9 +100,9 @@ type Config struct {
 	Peers func(ctx context.Context, tell func([]locks.Peer))
 	// Health says how this candidate knows whether it is fit to lead.
 	Health Health
-	// Marks returns what is known by now that tells this process from others,
+	// ProcessID returns what is known by now that tells this process from others,
 	// for the records that it writes. It must return at once. Nil means nothing.
-	Marks func() locks.ProcessID
+	ProcessID func() locks.ProcessID
 	// Dead blocks until it is proven that the process which holds the lock has
 	// ended, and returns nil then: the lease need not run out. Where it cannot
 	// tell, it returns an error, and is asked again only when something about
@@ -117,7 +122,7 @@ type Config struct {
 }
 
 // ErrConfig is wrapped by every error about a Config that cannot work, but
-// for those about its timing, which wrap ErrTiming.
+// for those about its timing, which wrap timing.ErrInvalid.
 var ErrConfig = errors.New("election config")
 
 // maxIdentity is how many bytes an identity may have.
@@ -144,9 +149,9 @@ func (c Config) validate() error {
 	return errors.Join(append(errs, c.Health.validate(), c.Timing.Validate())...)
 }
 
-func (c Config) marks() locks.ProcessID {
-	if c.Marks == nil {
+func (c Config) processID() locks.ProcessID {
+	if c.ProcessID == nil {
 		return locks.ProcessID{}
 	}
-	return c.Marks()
+	return c.ProcessID()
 }

@@ -4,14 +4,10 @@
 package election
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"math"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/election/internal/rules"
 )
 
 const (
@@ -36,7 +32,7 @@ const (
 // up to two RenewIntervals. Of candidates that know no peers the first goes after
 // 0.10 x RenewInterval on average where it is the only one, 0.09 for three, 0.08
 // for five and 0.01 for 500.
-func (t Timing) Spread(o Takeover) time.Duration {
+func (o Takeover) Spread(t Timing) time.Duration {
 	t = t.WithDefaults()
 	others := float64(crowd)
 	if len(o.Peers) > 0 {
@@ -44,13 +40,7 @@ func (t Timing) Spread(o Takeover) time.Duration {
 	}
 	growth := max(t.RenewInterval/50, 7*o.RoundTrip) // in which their number grows by e
 	growth = min(growth, t.RenewInterval*2/7)
-	return time.Duration(float64(growth) * math.Log1p(share(o.Lock, o.Candidate.Identity)*others))
-}
-
-// share is a candidate's place in a crowd, evenly distributed from 0 to 1.
-func share(lock locks.Description, identity string) float64 {
-	sum := sha256.Sum256([]byte(lock.String() + "\x00" + identity))
-	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+	return time.Duration(float64(growth) * math.Log1p(rules.Share(o.Lock, o.Candidate.Identity)*others))
 }
 
 // turn is how much later than the first candidate this one asks what all have a
@@ -75,11 +65,11 @@ func (r *run) unordered() bool {
 	return len(r.peers) == 0 || len(r.peers) > few && r.config.HeadStart == nil
 }
 
-// turnNow is the turn as things are.
-func (r *run) turnNow() time.Duration {
+// turnAsOfNow is the turn as things are.
+func (r *run) turnAsOfNow() time.Duration {
 	free, known := r.free()
 	if !known {
-		free.headStart = r.headStart(free)
+		free.headStart = r.headStart(free.Freeing)
 	}
 	return r.turn(free.headStart)
 }
@@ -99,34 +89,10 @@ func (r *run) prepareEarly(start time.Duration) time.Duration {
 // have been lost.
 func (r *run) measure(a answer) {
 	took := a.trip()
-	if r.trips[1] == 0 {
-		r.trips[1] = took
+	if r.roundTrips[1] == 0 {
+		r.roundTrips[1] = took
 	}
-	r.trips[0], r.trips[1] = r.trips[1], took
+	r.roundTrips[0], r.roundTrips[1] = r.roundTrips[1], took
 }
 
-func (r *run) roundTrip() time.Duration { return min(r.trips[0], r.trips[1]) }
-
-// pauses are delays that grow, and differ from half to one and a half of that by
-// the candidate and by how many there were. The same candidate has the same
-// each time.
-type pauses struct {
-	growing *backoff.ExponentialBackOff
-	share   float64
-}
-
-// newPauses returns pauses that grow from first to most, without end.
-func newPauses(first, most time.Duration, share float64) *pauses {
-	growing := retries(first, most)
-	growing.RandomizationFactor = 0
-	growing.Reset()
-	return &pauses{growing, share}
-}
-
-func (p *pauses) next() time.Duration {
-	pause := time.Duration(float64(p.growing.NextBackOff()) * (0.5 + p.share))
-	_, p.share = math.Modf(p.share + 1/math.Phi) // the pauses of one candidate are as even as those of a crowd
-	return pause
-}
-
-func (p *pauses) reset() { p.growing.Reset() }
+func (r *run) roundTrip() time.Duration { return min(r.roundTrips[0], r.roundTrips[1]) }

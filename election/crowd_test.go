@@ -19,10 +19,10 @@ import (
 func spreads(lock, candidates int, trip time.Duration) []time.Duration {
 	all := make([]time.Duration, candidates)
 	for i := range all {
-		all[i] = election.Timing{}.Spread(election.Takeover{
+		all[i] = election.Takeover{
 			Lock: locks.Description{Name: fmt.Sprint("lock-", lock)}, RoundTrip: trip,
 			Candidate: locks.Candidate{Identity: fmt.Sprint("c", i)},
-		})
+		}.Spread(election.Timing{})
 	}
 	slices.Sort(all)
 	return all
@@ -73,12 +73,12 @@ func TestASpreadOfARenewIntervalOrTwoIsTheMostAndNobodyWaitsAlone(t *testing.T) 
 	o := election.Takeover{RoundTrip: time.Minute}
 	for i := range 1000 {
 		o.Candidate.Identity = fmt.Sprint("c", i)
-		if got := (election.Timing{}).Spread(o); got <= 0 || got > 2*interval {
+		if got := o.Spread(election.Timing{}); got <= 0 || got > 2*interval {
 			t.Fatalf("%s waits %v", o.Candidate.Identity, got)
 		}
 	}
 	o.Peers = []locks.Peer{{Candidate: o.Candidate}}
-	if got := (election.Timing{}).Spread(o); got != 0 {
+	if got := o.Spread(election.Timing{}); got != 0 {
 		t.Errorf("a candidate that is alone waits %v", got)
 	}
 }

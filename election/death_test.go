@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -89,7 +90,7 @@ func TestALeaseNeedNotRunOutOnceItsHolderIsProvenDead(t *testing.T) {
 		close(judge.of("a"))
 		term, took := b.Leads()
 		s.want("b leads", took, 0)
-		if term.Cause != election.CauseDied || term.Previous != "a" {
+		if term.Cause != status.CauseDied || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
 		}
 	})
@@ -102,7 +103,7 @@ func TestAHeadStartIsLeftAlsoWhereTheHolderIsDead(t *testing.T) {
 		a.Leads()
 		b := s.start("b", judge.heeded, func(c *election.Config) {
 			c.HeadStart = func(o election.Takeover) time.Duration {
-				if o.Cause != election.CauseDied {
+				if o.Cause != status.CauseDied {
 					return time.Minute
 				}
 				return time.Second
@@ -129,7 +130,7 @@ func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // b's write is on its way
 		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(interval) })
 		term, took := b.Leads()
-		if took > time.Second || term.Cause != election.CauseDied {
+		if took > time.Second || term.Cause != status.CauseDied {
 			t.Errorf("b leads after %v: %+v", took, term)
 		}
 	})
@@ -304,7 +305,7 @@ func TestTheQuestionIsAskedWhileTheAnswerMatters(t *testing.T) {
 		var marks atomic.Value
 		marks.Store(locks.ProcessID{Seat: "seat"})
 		a := s.start("a", judge.heeded, func(c *election.Config) {
-			c.Marks = func() locks.ProcessID { return marks.Load().(locks.ProcessID) }
+			c.ProcessID = func() locks.ProcessID { return marks.Load().(locks.ProcessID) }
 		})
 		a.Leads()
 		b := s.start("b", judge.heeded)

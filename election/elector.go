@@ -8,16 +8,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
-	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/cenkalti/backoff/v4"
-	"github.com/go-logr/logr"
-
-	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/election/status"
 )
 
 // ErrRunning says that Run was called while an earlier call had not returned.
@@ -29,18 +22,18 @@ var ErrNotLeading = errors.New("not leading")
 // Elector campaigns for a lock, leads, and campaigns again. All its methods
 // are safe for concurrent use.
 type Elector struct {
-	config    Config
-	nonce     string
-	clock     clock
-	telemetry *telemetry
-	board     board
-	pulse     pulse
-	running   atomic.Bool
-	dog       atomic.Pointer[watchdog] // of the newest term; nil before the first
-	forfeit   atomic.Bool              // see judge.forfeit: it outlives Run
-	remains   atomic.Bool              // work has returned ErrUnfinished
-	farewells chan farewell
-	ended     atomic.Value // chan struct{}: closed when the newest Run returns
+	config       Config
+	nonce        string
+	clock        clock
+	telemetry    *telemetry
+	board        board
+	loopWatchdog loopWatchdog
+	running      atomic.Bool
+	workWatchdog atomic.Pointer[workWatchdog] // of the newest term; nil before the first
+	forfeited    atomic.Bool                  // see rules.Self.Forfeited: it outlives Run
+	workRemains  atomic.Bool                  // work has returned ErrUnfinished
+	stepDowns    chan stepDownRequest
+	ended        atomic.Value // chan struct{}: closed when the newest Run returns
 }
 
 // New checks config, fills in its defaults and returns an Elector that does
@@ -60,9 +53,9 @@ func New(config Config) (*Elector, error) {
 		nonce:     rand.Text(),
 		clock:     clock{asleep: suspended},
 		telemetry: t,
-		farewells: make(chan farewell),
+		stepDowns: make(chan stepDownRequest),
 	}
-	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: StateIdle}
+	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: status.StateIdle}
 	return e, nil
 }
 
@@ -97,7 +90,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	if lead == nil {
 		return fmt.Errorf("%w: Run was given no function to lead with", ErrConfig)
 	}
-	if e.remains.Load() && !e.config.CampaignUnfinished {
+	if e.workRemains.Load() && !e.config.CampaignUnfinished {
 		return fmt.Errorf("%w in an earlier term, and %s", ErrUnfinished, unfinishedAdvice)
 	}
 	ended := make(chan struct{})
@@ -105,35 +98,20 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	defer close(ended)
 	r := newRun(ctx, e, lead)
 	defer r.close()
-	r.attend()
+	r.startGuardian()
 	r.watchPeers(r.watching)
 	r.watchHealth(r.watching)
-	for {
-		won, err := r.campaign(ctx)
-		if ctx.Err() != nil {
-			if err == nil { // it won as it was stopped
-				_ = r.release(0, "", locks.Handover{}, false) // what it could not do, it has noted
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		again, err := r.lead(ctx, won)
-		if !again {
-			return err
-		}
-	}
+	return r.loop()
 }
 
 // Status returns what the elector knows now. Its State and Overrun are right
 // also while the elector hangs, as in a call of a Logger that blocks.
 func (e *Elector) Status() Status {
 	s := e.board.read()
-	if (s.State == StateLeader || s.State == StateAdopting) && s.Term.TrustedFor() <= 0 {
-		s.State = StateStopping
+	if (s.State == status.StateLeader || s.State == status.StateAdopting) && s.Term.TrustedFor() <= 0 {
+		s.State = status.StateStopping
 	}
-	s.Overrun = s.Overrun || e.dog.Load().overdue()
+	s.Overrun = s.Overrun || e.workWatchdog.Load().overdue()
 	return s
 }
 
@@ -160,152 +138,5 @@ func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.bo
 // return: Resign gives that up with ErrNotReleased after a StopTimeout, or a
 // StopGrace after the end of trust if that is sooner.
 func (e *Elector) Resign(ctx context.Context) error {
-	return e.leave(ctx, farewell{over: make(chan error, 1)})
+	return e.stepDown(ctx, stepDownRequest{over: make(chan error, 1)})
 }
-
-// run is what one call of Run owns. Only its goroutine touches it.
-type run struct {
-	*Elector
-	work       func(context.Context, Term) error
-	log        logr.Logger
-	requests   context.Context // outlives Run's own, for a release in good order
-	judge      judge
-	courier    *courier
-	watcher    *watcher
-	share      float64          // of this candidate, see share
-	trips      [2]time.Duration // how long the last reads took
-	watching   context.Context
-	unwatch    context.CancelFunc
-	problems   map[operation]error   // by kind
-	guardian   locks.Guardian        // nil if the lock is none
-	clearance  locks.Permission      // whether this candidate may campaign
-	clearances chan locks.Permission // nil without a guardian
-	left       chan error            // gets what the guardian's Attend returned
-	beside     sync.WaitGroup        // what runs beside the loop, but for the work
-	met        chan []locks.Peer     // nil where nobody tells who campaigns
-	peers      []locks.Peer          // all candidates that are known, by identity
-	checked    chan error            // nil where nothing tells how this candidate is
-
-	noShows map[string]noShow // successors that did not come, by identity
-	kept    *leadership       // the last term, if its lock is still to be given up
-	holdOff time.Time         // not before this is the lock taken again: it was given up
-	outage  outage            // of the API, as this candidacy sees it
-	fitness fitness           // of this candidate
-	inquest inquest           // whether the holder that is followed is dead
-}
-
-func newRun(ctx context.Context, e *Elector, work func(context.Context, Term) error) *run {
-	r := &run{
-		Elector:  e,
-		work:     work,
-		log:      e.config.Logger,
-		requests: context.WithoutCancel(ctx),
-		judge: judge{
-			identity:     e.config.Candidate.Identity,
-			nonce:        e.nonce,
-			lease:        e.config.Timing.LeaseDuration,
-			waitOnAbsent: e.config.WaitOnAbsent,
-			maxSkew:      e.config.MaxClockSkew,
-			token:        e.Term().Token,
-			forfeit:      e.forfeit.Load(),
-		},
-		courier:  newCourier(e.config.Lock, e.clock, &e.pulse),
-		share:    share(e.config.Lock.Describe(), e.config.Candidate.Identity),
-		problems: map[operation]error{},
-		noShows:  map[string]noShow{},
-	}
-	r.watcher = newWatcher(e.config.Lock, newPauses(e.config.Timing.RenewInterval/10, 15*e.config.Timing.RenewInterval, r.share))
-	if r.log.GetSink() == nil {
-		r.log = logr.FromContextOrDiscard(ctx)
-	}
-	r.log = r.log.WithValues("lock", e.config.Lock.Describe().String(), "identity", e.config.Candidate.Identity)
-	r.watching, r.unwatch = context.WithCancel(r.requests)
-	return r
-}
-
-// close ends what Run started, and waits for it.
-func (r *run) close() {
-	r.pulse.until(time.Now())
-	r.unwatch() // the guardian, the peers and the inquest, too
-	r.watcher.stop()
-	r.courier.cancel()
-	r.courier.wait.Wait()
-	r.beside.Wait()
-	r.pulse.rest()
-	r.board.publish(ChangeEnded, nil, func(s *Status) { s.State, s.Unhealthy = StateIdle, nil })
-}
-
-// observe has the judge take in a snapshot, see [judge.observe].
-func (r *run) observe(s locks.Snapshot, now time.Time) bool {
-	news := r.judge.observe(s, now)
-	r.board.update(func(s *Status) { s.LockUID = r.judge.uid })
-	return news
-}
-
-// observeRead has the judge take in the answer to a read, see
-// [judge.observeRead].
-func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
-	news := r.judge.observeRead(a.snapshot, a.asOf, blind, now)
-	r.board.update(func(s *Status) { s.LockUID = r.judge.uid })
-	return news
-}
-
-// note records what came of an operation: a problem is published and logged
-// when it is new, and when it is gone.
-func (r *run) note(op operation, err error) {
-	before := r.problems[op.kind()]
-	if err == nil && before == nil || err != nil && before != nil && wording(err) == wording(before) {
-		return
-	}
-	if err == nil {
-		delete(r.problems, op.kind())
-		r.board.publish(ChangeResolved, nil, func(s *Status) { s.Problem = r.problem() })
-		r.log.Info("problem resolved", "operation", string(op))
-		return
-	}
-	r.problems[op.kind()] = err
-	r.board.publish(ChangeProblem, nil, func(s *Status) { s.Problem = r.problem() })
-	r.log.Error(err, "cannot use the lock", "operation", string(op))
-}
-
-// wording is an error's text without the local address of a connection, which
-// another connection does not share.
-func wording(err error) string {
-	var network *net.OpError
-	if errors.As(err, &network) && network.Source != nil {
-		return strings.ReplaceAll(err.Error(), network.Source.String(), "")
-	}
-	return err.Error()
-}
-
-// settle forgets a write whose answer was lost, once it is seen that another
-// holds the lock: that one was settled, and there is none to come. What the
-// server refused, it would refuse again.
-func (r *run) settle() {
-	holder, _ := r.judge.holder()
-	lost := r.problems[opWrite]
-	if holder != "" && holder != r.config.Candidate.Identity && !errors.Is(lost, locks.ErrForbidden) && !errors.Is(lost, locks.ErrNoAPI) {
-		r.note(opWrite, nil)
-	}
-}
-
-func (r *run) problem() error {
-	var all []error
-	for _, op := range []operation{opRead, opWrite, opWatch} {
-		all = append(all, r.problems[op])
-	}
-	return errors.Join(all...)
-}
-
-// renewRetries returns the delays between renewals of which the answer was
-// lost. They are no closer than a second where that can matter to client-go
-// (see Timing.Exclusive), and no further apart than renewals are.
-func (t Timing) renewRetries() *backoff.ExponentialBackOff {
-	b := retries(t.spacing(), t.RenewInterval)
-	b.RandomizationFactor = 0
-	b.Reset()
-	return b
-}
-
-// spacing is the least time between two writes that may both have landed.
-func (t Timing) spacing() time.Duration { return min(t.RenewInterval, time.Second) }

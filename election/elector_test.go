@@ -15,6 +15,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -53,7 +55,7 @@ func TestAReleaseThatFailsEnds(t *testing.T) {
 			if err := a.Wait(); err != nil {
 				t.Error(err)
 			}
-			if took := time.Since(start); took > 2*(election.RenewDeadlineDefault+election.RenewIntervalDefault) {
+			if took := time.Since(start); took > 2*(timing.DefaultRenewDeadline+timing.DefaultRenewInterval) {
 				t.Errorf("refused for %v, the release took %v", refused, took)
 			}
 		})
@@ -98,7 +100,7 @@ func TestAResignedTermIsLeftToOthers(t *testing.T) {
 		}
 		term, took := b.Leads()
 		s.want("b leads", took, 0)
-		if term.Cause != election.CauseReleased || term.Previous != "a" {
+		if term.Cause != status.CauseReleased || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
 		}
 		b.Stop() // nobody else is there: a comes back
@@ -235,11 +237,11 @@ func TestAProblemIsToldOnceAndItsEndToo(t *testing.T) {
 		if err := a.Status().Problem; err != nil {
 			t.Errorf("the status' problem is still %v", err)
 		}
-		var got []election.Change
+		var got []status.Change
 		for len(got) < 3 {
 			got = append(got, (<-transitions).Change)
 		}
-		want := []election.Change{election.ChangeProblem, election.ChangeResolved, election.ChangeLeading}
+		want := []status.Change{status.ChangeProblem, status.ChangeResolved, status.ChangeLeading}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("transitions are %v, want %v", got, want)
 		}
@@ -430,10 +432,10 @@ func TestACandidateDoesNotFollowItself(t *testing.T) {
 		a.link.Set(lockstest.Fault{})
 		a.Leads()
 		for t := range transitions {
-			if t.Change == election.ChangeFollowing && t.Status.Holder == "a" {
+			if t.Change == status.ChangeFollowing && t.Status.Holder == "a" {
 				s.T.Error("it follows itself")
 			}
-			if t.Change == election.ChangeLeading {
+			if t.Change == status.ChangeLeading {
 				return
 			}
 		}
@@ -452,7 +454,7 @@ func TestSubscribersMissNothingHoweverSlow(t *testing.T) {
 		}
 		led := 0
 		for synctest.Wait(); led < terms; {
-			if (<-transitions).Change == election.ChangeLeading {
+			if (<-transitions).Change == status.ChangeLeading {
 				led++
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -60,7 +61,7 @@ func TestALeaderStaysInAnEvacuatedZoneWhereNobodyElseIs(t *testing.T) {
 				if !strings.Contains(stays, "zone z-a is evacuated") || !strings.Contains(stays, tc.says) || s.record().Details.Refused != stays {
 					t.Errorf("a says %q, and the record %q", stays, s.record().Details.Refused)
 				}
-				if tr := <-told; tr.Change != election.ChangeStaying {
+				if tr := <-told; tr.Change != status.ChangeStaying {
 					t.Errorf("told %+v", tr)
 				}
 				writes := a.link.Calls("write")

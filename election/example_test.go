@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
@@ -96,11 +97,11 @@ func ExampleElector_Subscribe() {
 	}
 	for t := range transitions {
 		switch t.Change {
-		case election.ChangeLeading:
+		case status.ChangeLeading:
 			fmt.Println("leading with token", t.Status.Term.Token)
-		case election.ChangeStopping:
+		case status.ChangeStopping:
 			fmt.Println("stopping:", t.Cause)
-		case election.ChangeEnded:
+		case status.ChangeEnded:
 			stop() // closes the channel
 		}
 	}

@@ -6,6 +6,8 @@ package election
 import (
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -29,11 +31,13 @@ func (e *Elector) SetClocks(monotonic, boot func() time.Duration) {
 type Ranking struct{ run run }
 
 // NewRanking returns the ranking of a candidate of that configuration.
-func NewRanking(c Config) *Ranking { return &Ranking{run{Elector: &Elector{config: c}}} }
+func NewRanking(c Config) *Ranking {
+	return &Ranking{run{Elector: &Elector{config: c}, observer: rules.NewObserver(rules.Self{})}}
+}
 
 // Meet takes in who campaigns, and reports whether the candidate is among the
 // first at the takeover from a holder that has died.
 func (k *Ranking) Meet(peers []locks.Peer, previous string) bool {
-	k.run.meet(peers)
-	return k.run.isEarly(k.run.takeover(freeing{cause: CauseDied, holder: previous}))
+	k.run.setPeers(peers)
+	return k.run.isEarly(k.run.takeover(rules.Freeing{Cause: status.CauseDied, Holder: previous}))
 }

@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
 )
 
 // traceparent is the key of the W3C header, which records carry too.
@@ -31,25 +33,25 @@ type failover struct {
 }
 
 // failover begins the span of a takeover, with all its phases but the last.
-func (t *telemetry) failover(ctx context.Context, won victory, term Term) *failover {
+func (t *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
 	attempts, last := won.inOrder(), won.won()
 	first := attempts[0]
 	f := &failover{
 		telemetry: t,
 		stamp:     monotonicStamps(),
-		life:      won.life,
+		life:      won.Life,
 		won:       last.end,
-		cause:     keyCause.String(string(won.cause)),
+		cause:     keyCause.String(string(won.Cause)),
 	}
 	f.ctx, f.span = t.tracer.Start(ctx, "election.failover",
 		trace.WithNewRoot(),
 		trace.WithTimestamp(f.stamp(f.life)),
-		trace.WithLinks(links(won.details.Trace)...),
+		trace.WithLinks(links(won.Details.Trace)...),
 		trace.WithAttributes(t.lock...),
 		trace.WithAttributes(t.failoverAttributes(won, term)...),
 	)
-	free := latest(won.at, won.life)
-	claimed := latest(first.sent.awake, free)
+	free := rules.Latest(won.At, won.Life)
+	claimed := rules.Latest(first.sent.awake, free)
 	f.phase("election.silence", f.life, free)
 	f.phase("election.head_start", free, claimed)
 	acquire := f.phase("election.acquire", claimed, last.end)
@@ -65,14 +67,14 @@ func (f *failover) adopted(now time.Time) {
 	f.phase("election.adopt", f.won, f.ready)
 }
 
-func (t *telemetry) failoverAttributes(won victory, term Term) []attribute.KeyValue {
+func (t *telemetry) failoverAttributes(won acquisition, term Term) []attribute.KeyValue {
 	all := []attribute.KeyValue{
-		keyCause.String(string(won.cause)),
+		keyCause.String(string(won.Cause)),
 		keyHolder.String(term.Holder),
 		keyToken.Int64(int64(term.Token)),
 		keyLeaseDuration.Float64(t.timing.LeaseDuration.Seconds()),
 	}
-	for key, value := range map[attribute.Key]string{keyHolderZone: term.Zone, keyPrevious: won.holder, keyPreviousZone: won.details.Zone} {
+	for key, value := range map[attribute.Key]string{keyHolderZone: term.Zone, keyPrevious: won.Holder, keyPreviousZone: won.Details.Zone} {
 		if value != "" {
 			all = append(all, key.String(value))
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrUntrusted says that a write was refused, or cut off, because the term it
-// belongs to is not trusted any more.
+// belongs to is no longer trusted.
 var ErrUntrusted = errors.New("the term is not trusted any more")
 
 // UntrustedError tells of a write that a guard refused or cut off. It wraps
@@ -53,14 +53,14 @@ func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
 //
 // What only reads is told by [OnlyReads]. Safe for concurrent use if next is.
 func (t Term) Guard(next http.RoundTripper) http.RoundTripper {
-	return Guard(func() Term { return t }, next)
+	return &guard{func() Term { return t }, next}
 }
 
-// Guard is Term.Guard for a client that outlives terms: each write belongs to
-// the term that is current when it begins, such as Elector.Term returns it, or
-// to the one that its context carries.
-func Guard(current func() Term, next http.RoundTripper) http.RoundTripper {
-	return &guard{current, next}
+// Guard is Term.Guard for a client that outlives terms: each write belongs to the
+// term that its context carries, or else to the one that Term returns when the write
+// begins.
+func (e *Elector) Guard(next http.RoundTripper) http.RoundTripper {
+	return &guard{e.Term, next}
 }
 
 type guard struct {

@@ -92,7 +92,7 @@ func TestS12AGuardRefusesWritesOnceTheTermIsNotTrusted(t *testing.T) {
 		a.Start()
 		term, _ := a.Leads()
 		var server server
-		for name, rt := range map[string]http.RoundTripper{"of the term": term.Guard(&server), "of the elector": election.Guard(a.Term, &server)} {
+		for name, rt := range map[string]http.RoundTripper{"of the term": term.Guard(&server), "of the elector": a.Guard(&server)} {
 			asleep.Store(0)
 			server.sent.Store(0)
 			if err := try(rt, write(s.T.Context())); err != nil {
@@ -180,7 +180,7 @@ func TestAWriteBelongsToTheTermThatItsContextCarries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rt := election.Guard(e.Term, &server{})
+		rt := e.Guard(&server{})
 		var terms []context.Context
 		for range 2 {
 			err := e.Run(t.Context(), func(ctx context.Context, _ election.Term) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -97,7 +98,7 @@ func TestACandidateDoesNotCampaignBeforeItsGuardianAllowsIt(t *testing.T) {
 		if n := c.link.Calls("write"); n != 0 {
 			t.Errorf("%d writes", n)
 		}
-		if got := c.Status(); got.Waiting != "a reason" || got.State != election.StateFollower {
+		if got := c.Status(); got.Waiting != "a reason" || got.State != status.StateFollower {
 			t.Errorf("the status is %+v", got)
 		}
 		g.campaign <- granted
@@ -115,13 +116,13 @@ func TestWorkBeginsOnlyWhenTheGuardianAllowsItAndTheLeaseIsKeptMeanwhile(t *test
 		time.Sleep(time.Hour)
 		a.Idles()
 		b.Idles()
-		if got := a.Status(); got.State != election.StateAdopting || got.Waiting != "a legacy pod" || got.Holder != "a" {
+		if got := a.Status(); got.State != status.StateAdopting || got.Waiting != "a legacy pod" || got.Holder != "a" {
 			t.Errorf("the status is %+v", got)
 		}
 		g.work <- granted
 		_, took := a.Leads()
 		s.want("a leads", took, 0)
-		if got := a.Status(); got.State != election.StateLeader || got.Waiting != "" {
+		if got := a.Status(); got.State != status.StateLeader || got.Waiting != "" {
 			t.Errorf("the status is %+v", got)
 		}
 	})
@@ -165,7 +166,7 @@ func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
 		var hangs atomic.Bool
 		a := s.start("a", func(c *election.Config) {
 			g = guard(c)
-			c.Marks = marksThatHang(&hangs, hang)
+			c.ProcessID = marksThatHang(&hangs, hang)
 		})
 		g.campaign <- granted
 		g.work <- granted
@@ -181,7 +182,7 @@ func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
 		hangs.Store(false)
 		close(hang)
 		synctest.Wait()
-		if got := a.Status(); got.State == election.StateLeader {
+		if got := a.Status(); got.State == status.StateLeader {
 			t.Errorf("the status is %+v", got)
 		}
 	})
@@ -202,7 +203,7 @@ func TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm(t *testing.T) {
 					<-logs
 				}
 			}, funcr.Options{})
-			c.Marks = marksThatHang(&hangs, marks)
+			c.ProcessID = marksThatHang(&hangs, marks)
 		})
 		g.campaign <- granted
 		g.work <- granted
@@ -252,7 +253,7 @@ func TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack(t *testing.T) {
 		if r := s.record(); r.Holder != "" {
 			t.Errorf("%s holds the lock", r.Holder)
 		}
-		if got := a.Status(); got.State != election.StateFollower || got.Waiting != "rolled back" {
+		if got := a.Status(); got.State != status.StateFollower || got.Waiting != "rolled back" {
 			t.Errorf("the status is %+v", got)
 		}
 	})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -45,17 +47,17 @@ var ErrNotReleased = errors.New("the lock was not released")
 // knows who campaigns: an Identity is taken as given, and a Zone is refused.
 // Called from the work it does what Resign does there.
 func (e *Elector) HandOver(ctx context.Context, to locks.Successor) error {
-	return e.leave(ctx, farewell{to: &to, over: make(chan error, 1)})
+	return e.stepDown(ctx, stepDownRequest{to: &to, over: make(chan error, 1)})
 }
 
-// farewell is a call of Resign or HandOver.
-type farewell struct {
+// stepDownRequest is a call of Resign or HandOver.
+type stepDownRequest struct {
 	to   *locks.Successor // nil: Resign
 	over chan error
 }
 
-// moot is the answer where the last term is over already.
-func (f farewell) moot(last *watchdog) error {
+// afterTerm is the answer where the last term is over already.
+func (f stepDownRequest) afterTerm(last *workWatchdog) error {
 	if f.to == nil && last != nil && last.released.Load() {
 		return nil
 	}
@@ -63,7 +65,7 @@ func (f farewell) moot(last *watchdog) error {
 }
 
 // tooLate is the answer where the work was late already.
-func (f farewell) tooLate(cause error) error {
+func (f stepDownRequest) tooLate(cause error) error {
 	if f.to != nil {
 		return fmt.Errorf("%w: %w", ErrStopping, cause)
 	}
@@ -71,7 +73,7 @@ func (f farewell) tooLate(cause error) error {
 }
 
 // notReleased is the answer for a term whose lock was not released.
-func (f farewell) notReleased(why string, cause error) error {
+func (f stepDownRequest) notReleased(why string, cause error) error {
 	err := ErrNotReleased
 	if f.to != nil {
 		err = fmt.Errorf("the lock was not handed over: %w", err)
@@ -81,22 +83,22 @@ func (f farewell) notReleased(why string, cause error) error {
 
 const notInTime = "the work has not stopped in time, so that the lease runs out; if it was the work that asked for this, let it return instead of waiting"
 
-// leave gives a farewell to the loop, and waits for its answer; the work waits
+// stepDown gives a stepDownRequest to the loop, and waits for its answer; the work waits
 // only until its term ends.
-func (e *Elector) leave(ctx context.Context, f farewell) error {
+func (e *Elector) stepDown(ctx context.Context, f stepDownRequest) error {
 	ended, _ := e.ended.Load().(chan struct{})
-	if s := e.Status().State; s != StateLeader && s != StateAdopting && s != StateStopping {
+	if s := e.Status().State; s != status.StateLeader && s != status.StateAdopting && s != status.StateStopping {
 		return ErrNotLeading
 	}
-	dog := e.dog.Load()
+	dog := e.workWatchdog.Load()
 	inside := context.Background()
 	if dog.runs(ctx) {
 		inside = dog.work
 	}
 	select {
-	case e.farewells <- f:
+	case e.stepDowns <- f:
 	case <-ended:
-		return f.moot(dog)
+		return f.afterTerm(dog)
 	case <-dog.late: // so that the loop may hang
 		return f.tooLate(context.Cause(dog.work))
 	case <-inside.Done():
@@ -126,102 +128,102 @@ func releasedLater(work context.Context) error {
 	return fmt.Errorf("%w yet: that is done when the work returns, which has asked for it itself: %w", ErrNotReleased, cause)
 }
 
-// bid takes in a farewell during a term.
-func (r *run) bid(l *leadership, f farewell) {
+// handleStepDown handles a call of Resign or HandOver during a term.
+func (l *leadership) handleStepDown(f stepDownRequest) {
 	if f.to == nil {
-		r.stopWork(l, ErrResigned)
-	} else if err := r.handOver(l, *f.to); err != nil {
+		l.stopWork(ErrResigned)
+	} else if err := l.handOver(*f.to); err != nil {
 		f.over <- err
 		return
 	}
 	if l.overrun {
-		f.over <- r.answer(l, f) // there is nothing to wait for
+		f.over <- l.outcomeOf(f) // there is nothing to wait for
 		return
 	}
-	l.farewells = append(l.farewells, f)
+	l.stepDownRequests = append(l.stepDownRequests, f)
 }
 
-// answerAll tells those who asked for the end of a term what became of it.
-func (r *run) answerAll(l *leadership) {
-	for _, f := range l.farewells {
-		f.over <- r.answer(l, f)
+// answerStepDowns tells those who asked for the end of a term what became of it.
+func (l *leadership) answerStepDowns() {
+	for _, f := range l.stepDownRequests {
+		f.over <- l.outcomeOf(f)
 	}
-	l.farewells = nil
+	l.stepDownRequests = nil
 }
 
-// answer says what became of a farewell.
-func (r *run) answer(l *leadership, f farewell) error {
+// outcomeOf says what became of a stepDownRequest.
+func (l *leadership) outcomeOf(f stepDownRequest) error {
 	if l.released {
 		return nil
 	}
-	return f.notReleased(r.unreleased(l), l.cause)
+	return f.notReleased(l.unreleased(), l.cause)
 }
 
 // unreleased says why the lock of a term was not released.
-func (r *run) unreleased(l *leadership) string {
-	switch problem := r.problem(); {
+func (l *leadership) unreleased() string {
+	switch problem := l.problem(); {
 	case l.unfinished():
 		return "something of the work may go on, so that the lease runs out"
 	case l.overrun:
 		return notInTime
-	case r.kept == l:
+	case l.keptTerm == l:
 		return "the term was lost meanwhile, and this candidate comes back for it"
-	case r.judge.holds() && problem != nil:
+	case l.observer.Holds() && problem != nil:
 		return problem.Error()
-	case r.judge.holds():
+	case l.observer.Holds():
 		return "no release has been confirmed"
 	}
 	return "it was not this candidate's any more"
 }
 
 // handOver begins to hand a term over, or says why not.
-func (r *run) handOver(l *leadership, to locks.Successor) error {
-	if l.phase != leading {
+func (l *leadership) handOver(to locks.Successor) error {
+	if l.cause != nil {
 		return fmt.Errorf("%w: %w", ErrStopping, l.cause)
 	}
-	next, err := r.successor(to)
+	next, err := l.chooseSuccessor(to)
 	if err != nil {
 		return err
 	}
 	l.successor = &to
-	r.stopWork(l, fmt.Errorf("%w to %s", ErrHandedOver, cmp.Or(next, "whoever comes first")))
+	l.stopWork(fmt.Errorf("%w to %s", ErrHandedOver, cmp.Or(next, "whoever comes first")))
 	return nil
 }
 
 // handover is what the release of a term says about who leads next. The work may
 // have taken long to stop, so that the choice is made anew.
-func (r *run) handover(l *leadership) locks.Handover {
+func (l *leadership) handover() locks.Handover {
 	if l.successor == nil {
 		return locks.Handover{}
 	}
-	next, err := r.successor(*l.successor)
+	next, err := l.chooseSuccessor(*l.successor)
 	if err != nil {
-		r.log.Error(err, "the lock is handed over to nobody in particular")
+		l.log.Error(err, "the lock is handed over to nobody in particular")
 	}
 	if next == "" {
 		return locks.Handover{}
 	}
-	return locks.Handover{To: next, Precedence: max(time.Millisecond, r.config.Timing.Precedence.Truncate(time.Millisecond))}
+	return locks.Handover{To: next, Precedence: max(time.Millisecond, l.config.Timing.Precedence.Truncate(time.Millisecond))}
 }
 
-// successor chooses whom to hand over to, or says why there is nobody. It is
+// chooseSuccessor chooses whom to hand over to, or says why there is nobody. It is
 // empty where whoever comes first will do.
-func (r *run) successor(to locks.Successor) (string, error) {
+func (r *run) chooseSuccessor(to locks.Successor) (string, error) {
 	switch {
 	case to.Identity == r.config.Candidate.Identity:
 		return "", fmt.Errorf("%w: %s leads itself", ErrNoSuccessor, to.Identity)
 	case len(to.Identity) > maxIdentity:
 		return "", fmt.Errorf("%w: an identity has %d bytes at most", ErrNoSuccessor, maxIdentity)
-	case r.met == nil && to.Zone != "":
+	case r.peerUpdates == nil && to.Zone != "":
 		return "", fmt.Errorf("%w: who campaigns in zone %s is not known to the leader: name an identity", ErrNoSuccessor, to.Zone)
-	case r.met == nil:
+	case r.peerUpdates == nil:
 		return to.Identity, nil
 	}
 	fit, unfit := r.fit(to)
 	if len(fit) == 0 {
 		return "", unfit
 	}
-	over := r.takeover(freeing{cause: CauseReleased, holder: r.config.Candidate.Identity, details: detailsOf(r.config.Candidate)})
+	over := r.takeover(rules.Freeing{Cause: status.CauseReleased, Holder: r.config.Candidate.Identity, Details: rules.DetailsOf(r.config.Candidate)})
 	return slices.MinFunc(fit, r.sooner(over)).Identity, nil
 }
 
@@ -229,7 +231,7 @@ func (r *run) successor(to locks.Successor) (string, error) {
 // there is none.
 func (r *run) fit(to locks.Successor) (fit []locks.Peer, unfit error) {
 	now := time.Now()
-	away := evacuated(r.judge.renewal.Evacuated, now)
+	away := rules.Evacuated(r.observer.LastRecord().Evacuated, now)
 	where := "no other candidate is known"
 	switch {
 	case to.Identity != "":
@@ -265,52 +267,51 @@ type noShow struct {
 	until time.Time // until then it is not chosen again
 }
 
-// missed notes that a successor did not take the lock: what is known of it says
+// noteNoShow notes that a successor did not take the lock: what is known of it says
 // that it lives, as it may for long after a node died. It is not chosen for a
 // while, which doubles each time: each try costs its Precedence.
-func (r *run) missed(identity string) {
+func (r *run) noteNoShow(identity string) {
 	n := r.noShows[identity]
 	n.until = time.Now().Add(8 * r.config.Timing.LeaseDuration << min(n.times, 8))
 	n.times++
 	r.noShows[identity] = n
 }
 
-// heed answers a request that stands on the record. The next renewal takes it
-// off.
-func (r *run) heed(l *leadership) {
-	_, details := r.judge.holder()
+// answerRequest answers a request on the record. The next renewal removes the request.
+func (l *leadership) answerRequest() {
+	_, details := l.observer.Holder()
 	if details.Request == "" {
 		// Whoever asks takes the last answer off the record, and gets another.
-		if why := r.board.read().Staying; why != "" && l.refused == nil && details.Refused == "" {
-			l.say(why)
+		if why := l.board.read().Staying; why != "" && l.refused == nil && details.Refused == "" {
+			l.announce(why)
 		}
 		return
 	}
 	request, err := locks.ParseHandoverRequest(details.Request)
-	if err == nil && request.Holder != r.config.Candidate.Identity {
-		r.log.Info("a request for a handover is void: it asks another holder", "asks", request.Holder)
+	if err == nil && request.Holder != l.config.Candidate.Identity {
+		l.log.Info("a request for a handover is void: it asks another holder", "asks", request.Holder)
 		return
 	}
 	if err == nil {
-		err = r.handOver(l, request.Successor)
+		err = l.handOver(request.Successor)
 	}
 	if err != nil {
-		r.refuse(l, err)
+		l.refuseHandover(err)
 	}
 }
 
-// refuse tells that a request from outside was refused.
-func (r *run) refuse(l *leadership, why error) {
-	l.say(why.Error())
-	r.board.publish(ChangeRefused, why, func(*Status) {})
-	r.log.Info("a handover that was asked for is refused", "cause", why.Error())
+// refuseHandover tells that a request from outside was refused.
+func (l *leadership) refuseHandover(why error) {
+	l.announce(why.Error())
+	l.board.publish(status.ChangeRefused, why, func(*Status) {})
+	l.log.Info("a handover that was asked for is refused", "cause", why.Error())
 }
 
 // maxRefusal is how many bytes of a refusal are written on a record.
 const maxRefusal = 512
 
-// say has a renewal put on the record, soon, why a term goes on.
-func (l *leadership) say(why string) {
+// announce has a renewal put on the record, soon, why a term goes on.
+func (l *leadership) announce(why string) {
 	if len(why) > maxRefusal {
 		why = strings.ToValidUTF8(why[:maxRefusal], "")
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -77,7 +78,7 @@ func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
 		}
 		term, took := b.Leads()
 		s.want("b leads", took, 0)
-		if term.Cause != election.CauseReleased || term.Previous != "a" {
+		if term.Cause != status.CauseReleased || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
 		}
 		if h := s.record().Details.Handover; h != (locks.Handover{}) {
@@ -394,7 +395,7 @@ func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
 			if d.Request != "" || !strings.Contains(d.Refused, says) || len(d.Refused) > 600 {
 				t.Errorf("%s: the record says %+v", request, d)
 			}
-			if tr := <-told; tr.Change != election.ChangeRefused || tr.Cause == nil || tr.Status.State != election.StateLeader {
+			if tr := <-told; tr.Change != status.ChangeRefused || tr.Cause == nil || tr.Status.State != status.StateLeader {
 				t.Errorf("told %+v", tr)
 			}
 			time.Sleep(lease)

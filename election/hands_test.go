@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -101,7 +102,7 @@ func TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing(t *testing.T
 					s.write(hand)
 					term, took := b.Leads()
 					s.want("b leads", took, 2*lease)
-					if term.Cause != election.CauseCleared {
+					if term.Cause != status.CauseCleared {
 						t.Errorf("the term is %+v", term)
 					}
 				})

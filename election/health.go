@@ -4,11 +4,14 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -49,9 +52,9 @@ type Health struct {
 const reluctance = 10
 
 func (h Health) withDefaults(t Timing) Health {
-	setDefault(&h.Interval, t.RenewInterval)
-	setDefault(&h.After, t.LeaseDuration)
-	setDefault(&h.StayBack, 2*t.LeaseDuration)
+	h.Interval = cmp.Or(h.Interval, t.RenewInterval)
+	h.After = cmp.Or(h.After, t.LeaseDuration)
+	h.StayBack = cmp.Or(h.StayBack, 2*t.LeaseDuration)
 	return h
 }
 
@@ -86,10 +89,10 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 		select {
 		case err := <-answer:
 			news(err)
-			await(ctx, next.C)
+			waitFor(ctx, next.C)
 		case <-next.C:
 			news(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
-			await(ctx, answer) // which is as old as its limit: the next one counts
+			waitFor(ctx, answer) // which is as old as its limit: the next one counts
 		case <-ctx.Done():
 		}
 		next.Stop()
@@ -97,7 +100,7 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 	}
 }
 
-func await[T any](ctx context.Context, c <-chan T) {
+func waitFor[T any](ctx context.Context, c <-chan T) {
 	select {
 	case <-c:
 	case <-ctx.Done():
@@ -119,29 +122,29 @@ func (r *run) watchHealth(ctx context.Context) {
 		r.fitness.known = true
 		return
 	}
-	r.checked = make(chan error, 1)
-	tell := latestTo(r.checked)
-	r.beside.Go(func() { health.watch(ctx, tell) })
+	r.healthUpdates = make(chan error, 1)
+	tell := latestTo(r.healthUpdates)
+	r.background.Go(func() { health.watch(ctx, tell) })
 }
 
-// feel takes in what a check has found.
-func (r *run) feel(problem error) {
+// setHealth notes what a check has found.
+func (r *run) setHealth(problem error) {
 	f := &r.fitness
 	if f.problem == nil {
 		f.since = time.Now()
 	}
 	f.known, f.problem = true, problem
-	r.sayHealth(problem)
+	r.publishHealth(problem)
 }
 
-// sayHealth publishes the own health, if that is another than before.
-func (r *run) sayHealth(problem error) {
+// publishHealth publishes this candidate's health, if that has changed.
+func (r *run) publishHealth(problem error) {
 	before := r.board.read().Unhealthy
 	switch {
 	case problem == nil && before == nil, problem != nil && before != nil && problem.Error() == before.Error():
 		return
 	}
-	r.board.publish(ChangeHealth, nil, func(s *Status) { s.Unhealthy = problem })
+	r.board.publish(status.ChangeHealth, nil, func(s *Status) { s.Unhealthy = problem })
 	if problem == nil {
 		r.log.Info("healthy again")
 	} else {
@@ -174,19 +177,19 @@ func (r *run) healthyFirst(at time.Time) time.Time {
 	if r.fitness.problem != nil {
 		at = at.Add(r.config.Timing.LeaseDuration)
 	}
-	return latest(at, r.fitness.backAt)
+	return rules.Latest(at, r.fitness.backAt)
 }
 
 // mindHealth ends the term of a leader that has been unhealthy for too long, and
 // returns when to look again at the latest.
-func (r *run) mindHealth(l *leadership, now time.Time) time.Time {
-	f, health := &r.fitness, r.config.Health
+func (l *leadership) mindHealth(now time.Time) time.Time {
+	f, health := &l.fitness, l.config.Health
 	later := now.Add(time.Hour)
 	if f.problem == nil || l.cause != nil {
 		return later
 	}
-	fit, unfit := r.fit(locks.Successor{})
-	known := len(r.peers) > 0
+	fit, unfit := l.fit(locks.Successor{})
+	known := len(l.peers) > 0
 	due := f.since.Add(health.After)
 	if began := l.term.Began; began.After(f.since) {
 		due = began.Add(health.After)
@@ -198,10 +201,10 @@ func (r *run) mindHealth(l *leadership, now time.Time) time.Time {
 	case now.Before(due):
 		return due
 	case known && len(fit) == 0 && !health.Required:
-		r.sayHealth(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
+		l.publishHealth(fmt.Errorf("%w; it leads on: %w", f.problem, unfit))
 	default:
 		l.successor = &locks.Successor{}
-		r.stopWork(l, fmt.Errorf("%w: %w", ErrUnhealthy, f.problem))
+		l.stopWork(fmt.Errorf("%w: %w", ErrUnhealthy, f.problem))
 	}
 	return later
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
@@ -174,7 +175,7 @@ func TestALeaderLeadsOnWhileNobodyElseIsWellAndSaysSo(t *testing.T) {
 		}
 		var told []string
 		for len(transitions) > 0 || len(told) < 2 {
-			if change := <-transitions; change.Change == election.ChangeHealth {
+			if change := <-transitions; change.Change == status.ChangeHealth {
 				told = append(told, change.Status.Unhealthy.Error())
 			}
 		}

@@ -45,10 +45,10 @@ func (w sentWrites) landed(s locks.Snapshot) (sentWrite, bool) {
 	return sentWrite{}, false
 }
 
-// shows reports whether a read itself has shown the newest version that is known.
+// readShows reports whether a read itself has shown the newest version that is known.
 // What a watch alone has told confirms nothing (S6).
-func (r *run) shows(a answer) bool {
-	return a.err == nil && a.snapshot.Version.Number == r.judge.newest.Version.Number
+func (r *run) readShows(a answer) bool {
+	return a.err == nil && a.snapshot.Version.Number == r.observer.Newest().Version.Number
 }
 
 // pending reports whether nothing newer is known than what an answer says.

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -145,7 +146,7 @@ func TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease(t *testing.T) {
 		s.lock.Delete()
 		b.link.Set(lockstest.Fault{})
 		term, took := b.Leads()
-		if took < lease || term.Cause != election.CauseDeleted {
+		if took < lease || term.Cause != status.CauseDeleted {
 			t.Errorf("b leads %v after it could read again: %+v", took, term)
 		}
 	})

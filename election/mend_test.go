@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -86,7 +87,7 @@ func TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops(t *testing.T
 		}
 		second, took := a.Leads()
 		s.want("a leads again", took, 3*time.Second)
-		if second.Token <= first.Token || second.Cause != election.CauseReclaimed {
+		if second.Token <= first.Token || second.Cause != status.CauseReclaimed {
 			t.Errorf("after %+v came %+v", first, second)
 		}
 	})

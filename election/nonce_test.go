@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -31,7 +32,7 @@ func TestS9AnotherProcessOfTheSameIdentityIsWaitedOut(t *testing.T) {
 				first.link.Set(cut)
 				term, took := s.start("pod-0").Leads()
 				s.want("the second process leads", took, lease)
-				if term.Cause != election.CauseExpired {
+				if term.Cause != status.CauseExpired {
 					t.Errorf("the term is %+v", term)
 				}
 			})
@@ -102,7 +103,7 @@ func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
 		a.Stop()
 		term, took := b.Leads()
 		s.want("b leads", took, 0)
-		if term.Cause != election.CauseReleased {
+		if term.Cause != status.CauseReleased {
 			t.Errorf("the term is %+v", term)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -60,6 +61,30 @@ func TestS4WhoMakesADeletedRecordAnewWaitsUntilItKnowsThatNobodyElseDid(t *testi
 			})
 		})
 	}
+}
+
+func TestS4AGuardianAdoptsATermOnlyOnceNobodyElseCanLead(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var g *guarded
+		c := deletedTwice(s, lockstest.Fault{Mute: true}, func(c *election.Config) {
+			g = guard(c)
+			g.campaign = make(chan locks.Permission, 1)
+			g.campaign <- granted
+		})
+		time.Sleep(5 * time.Second) // b trusts its term for twice that
+		if r := s.record(); r.Holder != "c" {
+			t.Fatalf("the holder is %q: this tests nothing", r.Holder)
+		}
+		c.link.Set(lockstest.Fault{})
+		began := time.Now()
+		<-g.adopted
+		if took := time.Since(began); took < lease-5*time.Second {
+			t.Errorf("the guardian adopts c's term after %v", took)
+		}
+		g.work <- granted
+		_, took := c.Leads()
+		s.want("c leads", took, 0)
+	})
 }
 
 func TestS4AWatchThatBeganAnewProvesNothingOfBefore(t *testing.T) {
@@ -245,7 +270,7 @@ func TestAnAnswerThatComesAfterItsTermWinsNothing(t *testing.T) {
 		close(lock.bars)
 		term, took := a.Leads()
 		s.want("a leads again", took, 0)
-		if term.Cause != election.CauseReclaimed {
+		if term.Cause != status.CauseReclaimed {
 			t.Errorf("cause is %q", term.Cause)
 		}
 	})

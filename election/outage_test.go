@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -51,7 +52,7 @@ func outages(s *stage, dice *rand.Rand) {
 			c.link.Set(lockstest.Fault{})
 		}
 		term, took := a.Leads()
-		if term.Cause != election.CauseReclaimed || term.Token <= last.Token || took > precedence {
+		if term.Cause != status.CauseReclaimed || term.Token <= last.Token || took > precedence {
 			s.T.Errorf("%v after an outage of %v with %+v came %+v", took, long, fault, term)
 		}
 		last = term
@@ -79,7 +80,7 @@ func TestAnOutageThatTheLeaderDoesNotComeBackFromDelaysByThePrecedence(t *testin
 				time.Sleep(time.Millisecond)
 			}
 			term, took := b.Leads()
-			if took < precedence-time.Millisecond || took > precedence || term.Cause != election.CauseExpired {
+			if took < precedence-time.Millisecond || took > precedence || term.Cause != status.CauseExpired {
 				t.Errorf("b leads %v after its first answer, for %s", took, term.Cause)
 			}
 		})
@@ -173,7 +174,7 @@ func TestWhoLeavesRightAfterALostTermReleasesTheLockIfItCan(t *testing.T) {
 		a.Stop()
 		a.link.Set(lockstest.Fault{})
 		term, took := b.Leads()
-		if took >= lease-deadline-time.Second || term.Cause != election.CauseReleased {
+		if took >= lease-deadline-time.Second || term.Cause != status.CauseReleased {
 			t.Errorf("b leads %v after a was stopped, for %s", took, term.Cause)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -17,40 +18,40 @@ func (r *run) watchPeers(ctx context.Context) {
 	if r.config.Peers == nil {
 		return
 	}
-	r.met = make(chan []locks.Peer, 1)
-	tell := latestTo(r.met)
-	r.beside.Go(func() { r.config.Peers(ctx, tell) })
+	r.peerUpdates = make(chan []locks.Peer, 1)
+	tell := latestTo(r.peerUpdates)
+	r.background.Go(func() { r.config.Peers(ctx, tell) })
 }
 
-// meet takes in who campaigns, as a new slice that never changes.
-func (r *run) meet(peers []locks.Peer) {
+// setPeers notes who campaigns, in a new slice that never changes.
+func (r *run) setPeers(peers []locks.Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
 }
 
 // takeover is what the head start of this candidate is decided by, or that of
 // another in its place.
-func (r *run) takeover(f freeing) Takeover {
+func (r *run) takeover(f rules.Freeing) Takeover {
 	return Takeover{
 		Lock:         r.config.Lock.Describe(),
-		Cause:        f.cause,
-		Previous:     f.holder,
-		PreviousZone: f.details.Zone,
-		PreviousPod:  f.details.Pod,
+		Cause:        f.Cause,
+		Previous:     f.Holder,
+		PreviousZone: f.Details.Zone,
+		PreviousPod:  f.Details.Pod,
 		Candidate:    r.config.Candidate,
 		Peers:        r.peers,
-		Evacuated:    evacuated(r.judge.renewal.Evacuated, time.Now()),
+		Evacuated:    rules.Evacuated(r.observer.LastRecord().Evacuated, time.Now()),
 		RoundTrip:    r.roundTrip(),
 	}
 }
 
 // headStart is how long this candidate leaves a free lock to others.
-func (r *run) headStart(f freeing) time.Duration {
+func (r *run) headStart(f rules.Freeing) time.Duration {
 	return r.headStartOf(r.takeover(f))
 }
 
 func (r *run) headStartOf(t Takeover) time.Duration {
 	if r.config.HeadStart == nil {
-		return r.config.Timing.Spread(t)
+		return t.Spread(r.config.Timing)
 	}
 	return max(0, r.config.HeadStart(t))
 }

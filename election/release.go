@@ -6,9 +6,37 @@ package election
 import (
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
+
+// giveUp releases the lock after the work has returned, unless it took too
+// long or somebody else has it. Whoever lost the term and not the lock, and
+// campaigns again, keeps its name on it: that is what it comes back by.
+func (l *leadership) giveUp(again bool) {
+	writes, settled := l.requester.drain(l.patience())
+	for _, a := range writes {
+		l.observeAnswer(a)
+	}
+	if l.overrun || !settled || !l.observer.Holds() {
+		return
+	}
+	if again && l.inSilence() {
+		l.keptTerm = l
+		return
+	}
+	handover := l.handover()
+	if l.released = l.release(l.term.Token, l.trace, handover, false); !l.released {
+		return
+	}
+	l.watchdog.released.Store(true)
+	// Who gives a term up leaves the next one to others, if there are any.
+	l.holdOff = time.Now().Add(handover.Precedence + l.config.Timing.RenewInterval)
+	l.board.publish(status.ChangeReleased, l.cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })
+	l.log.Info("released", "token", l.term.Token, "to", handover.To)
+}
 
 // release gives the lock up, if this very candidate holds it: by
 // compare-and-swap on a version whose holder it is (S5). A zero token says
@@ -24,13 +52,13 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 		doubt = time.Now()
 	}
 	for time.Now().Before(deadline) {
-		base := r.judge.newest
+		base := r.observer.Newest()
 		ask := request{op: opRead, since: doubt, asOf: base.Version, limit: limit}
 		if !unsure {
-			if r.judge.unproven(time.Now()) {
+			if r.observer.Unproven(time.Now()) {
 				return false // who might lead still has not given it up
 			}
-			if !r.judge.holds() {
+			if !r.observer.Holds() {
 				// An earlier try may have landed without an answer: nobody else could
 				// have the lock so soon if it had not.
 				return token != 0 && (base.Record.Details.Released == token || lost && base.Record.Holder != "")
@@ -38,18 +66,18 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 			if lost && base.Partial {
 				return false // that try may have freed the part that is gone, and another may lead by it
 			}
-			ask.op, ask.base, ask.record = opRelease, base.Version, release(base.Record, token, trace, handover, time.Now())
+			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
-		a, answered := r.courier.call(r.requests, ask)
+		a, answered := r.requester.call(r.requests, ask)
 		if !answered {
 			return false // a lock that does not keep to its context
 		}
-		r.answeredRelease(a)
+		r.observeAnswer(a)
 		if a.op == opRelease && a.err == nil {
 			return true
 		}
 		unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}
-		if a.err != nil && !a.conflict() {
+		if a.failed() {
 			lost = lost || a.op == opRelease
 			doubt = a.sent.awake // its connection may be dead
 			if time.Since(doubt) >= limit {
@@ -62,15 +90,15 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 }
 
 // patience is how long a request may take where nothing is lost by another try.
-func (r *run) patience() time.Duration { return r.courier.patience(r.config.Timing) }
+func (r *run) patience() time.Duration { return r.requester.patience(r.config.Timing) }
 
-// answeredRelease takes in an answer at the end of a term.
-func (r *run) answeredRelease(a answer) {
+// observeAnswer handles an answer at the end of a term.
+func (r *run) observeAnswer(a answer) {
 	now := time.Now()
 	if a.op == opRead {
-		r.note(opRead, a.err)
+		r.report(opRead, a.err)
 	} else {
-		r.noteWrite(a)
+		r.reportWrite(a)
 	}
 	switch {
 	case a.err != nil:

@@ -16,6 +16,8 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -23,9 +25,9 @@ import (
 
 // The timing of all scenarios: 15 s / 10 s / 2 s.
 const (
-	lease    = election.LeaseDurationDefault
-	deadline = election.RenewDeadlineDefault
-	interval = election.RenewIntervalDefault
+	lease    = timing.DefaultLeaseDuration
+	deadline = timing.DefaultRenewDeadline
+	interval = timing.DefaultRenewInterval
 )
 
 // longTiming is that of a candidate with a longer lease than the others'.
@@ -133,7 +135,7 @@ func TestTheFirstCandidateLeadsAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		term, took := s.start("a").Leads()
 		s.want("leads", took, 0)
-		if term.Cause != election.CauseAbsent || term.Token == 0 || term.Holder != "a" {
+		if term.Cause != status.CauseAbsent || term.Token == 0 || term.Holder != "a" {
 			t.Errorf("the term is %+v", term)
 		}
 	})
@@ -148,7 +150,7 @@ func TestAFollowerLeadsAsSoonAsTheLeaseHasExpired(t *testing.T) {
 		a.link.Set(cut)
 		term, took := b.Leads()
 		s.want("b leads", took, lease-time.Millisecond)
-		if term.Cause != election.CauseExpired || term.Previous != "a" {
+		if term.Cause != status.CauseExpired || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
 		}
 	})
@@ -336,7 +338,7 @@ func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 		a := s.start("a")
 		a.Leads()
 		b := s.start("b")
-		const interval = election.RenewIntervalDefault
+		const interval = timing.DefaultRenewInterval
 		time.Sleep(4*interval - time.Millisecond)
 		b.link.Set(lockstest.Fault{Mute: true}) // its connection dies
 		time.Sleep(2 * time.Millisecond)        // the last renewal
@@ -378,7 +380,7 @@ func TestS3ABookmarkIsNoRenewalAndPutsNoReadOff(t *testing.T) {
 		a.Leads()
 		ask := make(chan struct{})
 		b := s.start("b", func(c *election.Config) { c.Lock = chatty{c.Lock, ask} })
-		const interval = election.RenewIntervalDefault
+		const interval = timing.DefaultRenewInterval
 		time.Sleep(4*interval - time.Millisecond)
 		ask <- struct{}{}
 		b.link.Set(lockstest.Fault{Mute: true}) // its connection dies
@@ -423,7 +425,7 @@ func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
 		s.want("a's term ends", took, 0)
 		second, took := a.Leads()
 		s.want("a leads again", took, 0)
-		if second.Token <= first.Token || second.Cause != election.CauseReclaimed {
+		if second.Token <= first.Token || second.Cause != status.CauseReclaimed {
 			t.Errorf("after %+v came %+v", first, second)
 		}
 		b.Idles()
@@ -439,7 +441,7 @@ func (s *stage) afterAForeignTerm(led time.Duration) *seat {
 	a.link.Set(cut)
 	b := s.start("b", func(c *election.Config) {
 		c.HeadStart = func(o election.Takeover) time.Duration {
-			if o.Cause == election.CauseExpired {
+			if o.Cause == status.CauseExpired {
 				return time.Minute // the foreigner comes first
 			}
 			return 0
@@ -456,7 +458,7 @@ func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 	scenario(t, func(s *stage) {
 		term, took := s.afterAForeignTerm(interval + time.Millisecond).Leads()
 		s.want("b leads", took, 0)
-		if term.Cause != election.CauseReleased || term.Previous != "client-go" {
+		if term.Cause != status.CauseReleased || term.Previous != "client-go" {
 			t.Errorf("the term is %+v", term)
 		}
 	})
@@ -468,7 +470,7 @@ func TestS3AForeignReleaseAfterATermWithoutATokenIsWaitedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		term, took := s.afterAForeignTerm(0).Leads()
 		s.want("b leads", took, lease)
-		if term.Cause != election.CauseCleared {
+		if term.Cause != status.CauseCleared {
 			t.Errorf("the term is %+v", term)
 		}
 	})
@@ -568,7 +570,7 @@ func TestS4DeletedIsNotReleased(t *testing.T) {
 		s.lock.Delete()
 		term, took := b.Leads()
 		s.want("b leads", took, lease-time.Millisecond)
-		if term.Cause != election.CauseDeleted {
+		if term.Cause != status.CauseDeleted {
 			t.Errorf("cause is %q", term.Cause)
 		}
 	})
@@ -615,11 +617,11 @@ func TestS5WorkThatOverrunsItsStopIsNeverReleasedFor(t *testing.T) {
 			t.Errorf("the holder is %q after an overrun", r.Holder)
 		}
 		b.Idles()
-		var changes []election.Change
-		for len(changes) == 0 || changes[len(changes)-1] != election.ChangeStopped {
+		var changes []status.Change
+		for len(changes) == 0 || changes[len(changes)-1] != status.ChangeStopped {
 			changes = append(changes, (<-transitions).Change)
 		}
-		if got := changes[len(changes)-2]; got != election.ChangeOverrun {
+		if got := changes[len(changes)-2]; got != status.ChangeOverrun {
 			t.Errorf("changes are %v, want the overrun reported", changes)
 		}
 		b.Leads()
@@ -637,7 +639,7 @@ func TestS5WorkThatReturnsUnfinishedIsNotReleasedFor(t *testing.T) {
 		}
 		term, took := b.Leads()
 		s.want("b leads", took, lease)
-		if term.Cause != election.CauseExpired {
+		if term.Cause != status.CauseExpired {
 			t.Errorf("the cause is %s", term.Cause)
 		}
 	})
@@ -667,7 +669,7 @@ func TestATermThatWasLostForWantOfAnswersIsFollowedByTheSameLeaders(t *testing.T
 		a.Loses()
 		a.link.Set(lockstest.Fault{})
 		second, took := a.Leads()
-		if second.Token <= first.Token || second.Cause != election.CauseReclaimed || took >= lease-deadline {
+		if second.Token <= first.Token || second.Cause != status.CauseReclaimed || took >= lease-deadline {
 			t.Errorf("%v after %+v came %+v", took, first, second)
 		}
 		b.Idles()
@@ -713,7 +715,7 @@ func TestS7AnotherHolderEndsTheTermAtOnce(t *testing.T) {
 		took, cause := a.Loses()
 		s.want("the term ends", took, 0)
 		var lost *election.LostError
-		if !errors.As(cause, &lost) || lost.Holder != "thief" {
+		if !errors.As(cause, &lost) || lost.Holder != "thief" || lost.Reason != "somebody else took it" {
 			t.Errorf("cause is %v", cause)
 		}
 		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
@@ -748,7 +750,7 @@ func TestS5ATermOfAnotherProcessBySameNameIsNotReleasedNorReclaimed(t *testing.T
 		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(time.Second) })
 		term, took := a.Leads()
 		s.want("a leads", took, lease)
-		if term.Cause != election.CauseExpired {
+		if term.Cause != status.CauseExpired {
 			t.Errorf("the term is %+v", term)
 		}
 	})

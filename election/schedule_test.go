@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -119,7 +120,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 func (judge *coroner) bury(c *seat) {
 	proven := judge.of(c.Status().Identity)
 	c.die()
-	if c.Status().State != election.StateStopping {
+	if c.Status().State != status.StateStopping {
 		close(proven)
 		return
 	}
@@ -144,7 +145,7 @@ func mendAndLead(s *stage, alive []*seat) {
 	}
 	time.Sleep(2*lease + 5*time.Second)
 	for _, c := range alive {
-		if c.Status().State == election.StateLeader {
+		if c.Status().State == status.StateLeader {
 			return
 		}
 	}

@@ -9,23 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
-)
-
-// State is what an elector is doing.
-type State string
-
-// The states of an [Elector].
-const (
-	StateIdle     State = "idle" // Run has not been called, or has returned
-	StateFollower State = "follower"
-	// StateAdopting: the lock is held, and the work may not begin yet, because
-	// the lock's guardian does not allow it, or it is not known yet that nobody
-	// else leads. Status.Waiting says why.
-	StateAdopting State = "adopting"
-	StateLeader   State = "leader"
-	// StateStopping: the work was told to stop and has not returned yet.
-	StateStopping State = "stopping"
 )
 
 // Status is a snapshot of what an elector knows.
@@ -33,7 +18,7 @@ type Status struct {
 	Lock     locks.Description
 	LockUID  string // of the newest record known; empty before the first
 	Identity string
-	State    State
+	State    status.State
 	// Holder and HolderZone are who holds the lock as far as this candidate
 	// has heard, which may be late; empty where nobody does or it is unknown.
 	Holder     string
@@ -58,32 +43,9 @@ type Status struct {
 	Problem error
 }
 
-// Change names what happened in a [Transition].
-type Change string
-
-// The changes that subscribers are told of.
-const (
-	ChangeFollowing Change = "following" // another holder is known, or none
-	ChangeAdopting  Change = "adopting"  // the lock is held, the work may not begin yet
-	ChangeWaiting   Change = "waiting"   // Status.Waiting is another one, or gone
-	ChangeLeading   Change = "leading"   // a term's work begins
-	ChangeStopping  Change = "stopping"  // the term ends: the work's context ended
-	ChangeStopped   Change = "stopped"   // the work returned
-	ChangeReleased  Change = "released"  // the lock was given up
-	// ChangeOverrun: the work did not stop in time. The lease is left to run
-	// out, and never released for it.
-	ChangeOverrun  Change = "overrun"
-	ChangeHealth   Change = "health"   // Status.Unhealthy is another one, or gone
-	ChangeRefused  Change = "refused"  // a handover that the record asked for was refused
-	ChangeStaying  Change = "staying"  // Status.Staying is another one, or gone
-	ChangeProblem  Change = "problem"  // Status.Problem is new or another one
-	ChangeResolved Change = "resolved" // Status.Problem is gone
-	ChangeEnded    Change = "ended"    // Run returns
-)
-
 // Transition is one change of an elector, with the status right after it.
 type Transition struct {
-	Change Change
+	Change status.Change
 	At     time.Time // wall clock
 	// Cause is why the term ended, for ChangeStopping up to ChangeOverrun, and
 	// why it goes on, for ChangeRefused.
@@ -106,7 +68,7 @@ func (b *board) read() Status {
 }
 
 // publish changes the status and tells every subscriber.
-func (b *board) publish(c Change, cause error, change func(*Status)) Transition {
+func (b *board) publish(c status.Change, cause error, change func(*Status)) Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.status)

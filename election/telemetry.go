@@ -117,22 +117,6 @@ func (t *telemetry) renewal(ctx context.Context, err error) {
 	t.renewals.Add(ctx, 1, t.lockOnly, metric.WithAttributes(keyResult.String(result(err))))
 }
 
-// noteWrite takes in the answer to a write: a conflict is no problem, but how
-// candidates learn from each other.
-func (r *run) noteWrite(a answer) {
-	if a.refused() {
-		return // who goes on without amendments has no problem
-	}
-	if a.op == opRenew {
-		r.telemetry.renewal(r.requests, a.err)
-	}
-	if a.conflict() {
-		r.note(a.op, nil)
-		return
-	}
-	r.note(a.op, a.err)
-}
-
 // result is the outcome of a request in one word.
 func result(err error) string {
 	var timeout interface{ Timeout() bool }

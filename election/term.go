@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -74,7 +76,7 @@ type Term struct {
 	Began time.Time
 	// Cause says how the lock came to be free, and Previous who held it
 	// before; empty where nobody is known to have.
-	Cause    Cause
+	Cause    status.Cause
 	Previous string
 
 	trust *trust
@@ -118,7 +120,7 @@ func newTrust(c clock, start moment, span, often time.Duration, expired func()) 
 	t.over, t.finish = context.WithCancel(context.Background())
 	t.until.Store(int64(span))
 	ready := make(chan struct{})
-	t.timer = time.AfterFunc(longest, func() {
+	t.timer = time.AfterFunc(rules.Longest, func() {
 		<-ready
 		switch until, left := t.look(); {
 		case left > 0:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 )
 
 func TestTheDefaultsAreTheLawfulOnesOfClientGo(t *testing.T) {
@@ -58,8 +59,8 @@ func TestTimingThatBreaksTheLawIsRefusedWithTheNumbers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := test.timing.WithDefaults().Validate()
-			if !errors.Is(err, election.ErrTiming) {
-				t.Fatalf("Validate: %v, want ErrTiming", err)
+			if !errors.Is(err, timing.ErrInvalid) {
+				t.Fatalf("Validate: %v, want timing.ErrInvalid", err)
 			}
 			for _, part := range test.want {
 				if !strings.Contains(err.Error(), part) {
@@ -102,8 +103,8 @@ func TestASecondIsNotNeededOnAnExclusiveLock(t *testing.T) {
 
 func TestNewNamesAllThatIsMissing(t *testing.T) {
 	_, err := election.New(election.Config{Timing: election.Timing{LeaseDuration: time.Millisecond}})
-	if !errors.Is(err, election.ErrConfig) || !errors.Is(err, election.ErrTiming) {
-		t.Fatalf("New: %v, want ErrConfig and ErrTiming", err)
+	if !errors.Is(err, election.ErrConfig) || !errors.Is(err, timing.ErrInvalid) {
+		t.Fatalf("New: %v, want ErrConfig and timing.ErrInvalid", err)
 	}
 	for _, part := range []string{"Lock is nil", "Identity is empty", "LeaseDuration"} {
 		if !strings.Contains(err.Error(), part) {

@@ -18,6 +18,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -79,7 +81,7 @@ func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 				ends(s, a)
 				last := s.record().RenewTime
 				second, _ := a.Leads()
-				if waited := time.Since(last); waited < lease || waited > lease+interval || second.Cause == election.CauseReclaimed {
+				if waited := time.Since(last); waited < lease || waited > lease+interval || second.Cause == status.CauseReclaimed {
 					t.Errorf("%v after the last renewal of %+v came %+v", waited, first, second)
 				}
 			})
@@ -104,7 +106,7 @@ func TestS5WorkThatWasLateIsNotReclaimedThoughTheElectorHungMeanwhile(t *testing
 		b := s.start("b")
 		now := time.Now()
 		term, _ := a.Leads()
-		if term.Cause == election.CauseReclaimed {
+		if term.Cause == status.CauseReclaimed {
 			t.Errorf("%v later came %+v", time.Since(now), term)
 		}
 		b.Idles()
@@ -174,7 +176,7 @@ func TestS5AProcessMayCampaignAfterUnfinishedWorkIfThatIsWanted(t *testing.T) {
 				last := s.record().RenewTime
 				<-terms
 				second := <-terms
-				if waited := time.Since(last); waited < lease || second.Cause == election.CauseReclaimed {
+				if waited := time.Since(last); waited < lease || second.Cause == status.CauseReclaimed {
 					t.Errorf("%v after the last renewal came %+v", waited, second)
 				}
 			})
@@ -214,7 +216,7 @@ func TestResignSaysWhetherTheLockWasReleased(t *testing.T) {
 					start := time.Now()
 					err := <-said
 					a.link.Set(lockstest.Fault{})
-					if took, most := time.Since(start), election.StopTimeoutDefault; took > most {
+					if took, most := time.Since(start), timing.DefaultStopTimeout; took > most {
 						t.Errorf("it took %v to say so, want %v at most", took, most)
 					}
 					if test.says == "" && err != nil {
@@ -256,7 +258,7 @@ func TestWorkThatAsksForItsOwnEndIsNotStuck(t *testing.T) {
 	}{
 		"the work's context": {func(ctx context.Context) context.Context { return ctx }, 0},
 		"one made from it":   {context.WithoutCancel, 0},
-		"any other context":  {func(context.Context) context.Context { return context.Background() }, election.StopTimeoutDefault},
+		"any other context":  {func(context.Context) context.Context { return context.Background() }, timing.DefaultStopTimeout},
 	} {
 		for called, call := range calls {
 			t.Run(called+" with "+name, func(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -92,11 +90,10 @@ func (w *watcher) stop() {
 	w.wait.Wait()
 }
 
-// retries returns delays that grow from first to most, without end.
-func retries(first, most time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(first),
-		backoff.WithMaxInterval(most),
-		backoff.WithMaxElapsedTime(0),
-	)
+// watchEnded notes that the watch is over.
+func (r *run) watchEnded(err error) {
+	r.watcher.end(err, time.Now(), r.turnAsOfNow())
+	if !errors.Is(err, locks.ErrVersionExpired) {
+		r.report(opWatch, err)
+	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
@@ -372,7 +373,7 @@ func (s *stage) phase(phase, step string) {
 
 func (s *stage) leading() (pods []string) {
 	for _, c := range s.seats {
-		if c.Status().State == election.StateLeader {
+		if c.Status().State == status.StateLeader {
 			pods = append(pods, c.pod)
 		}
 	}

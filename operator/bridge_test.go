@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -117,7 +118,7 @@ func (r *replica) end(t *testing.T) {
 
 func TestAClientGoElectorOnABridgeTakesOverAsItsWorkHasStopped(t *testing.T) {
 	bridged(t, func(t *testing.T, lock *memory.Lock) {
-		const slow = 2 * election.StopTimeoutDefault
+		const slow = 2 * timing.DefaultStopTimeout
 		a := startReplica(t, lock, "a", func(r *replica) { r.slow = slow })
 		<-a.started
 		b := startReplica(t, lock, "b")
@@ -156,7 +157,7 @@ func TestALossIsSeenByTheClientGoElectorWithinItsRenewDeadline(t *testing.T) {
 		synctest.Wait()
 		a.link.Set(lockstest.Fault{Hang: true})
 		const most = BridgeRenewDeadline + BridgeRetryPeriod
-		if after := (<-a.ended).Sub(began); after < election.RenewDeadlineDefault || after > election.RenewDeadlineDefault+most+election.RenewIntervalDefault {
+		if after := (<-a.ended).Sub(began); after < timing.DefaultRenewDeadline || after > timing.DefaultRenewDeadline+most+timing.DefaultRenewInterval {
 			t.Errorf("the work was told %v after it began", after)
 		}
 		err := <-a.over
@@ -179,7 +180,7 @@ func TestALeaseIsLeftToRunOutForWorkThatHasNotStopped(t *testing.T) {
 		if err := <-a.over; !errors.Is(err, errUnstopped) {
 			t.Errorf("Run: %v", err)
 		}
-		if took := (<-b.started).Sub(told); took < election.LeaseDurationDefault-election.RenewIntervalDefault {
+		if took := (<-b.started).Sub(told); took < timing.DefaultLeaseDuration-timing.DefaultRenewInterval {
 			t.Errorf("b began %v after a had stopped", took)
 		}
 		b.end(t)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
@@ -144,7 +145,7 @@ func live(t *testing.T, ctx context.Context, e *election.Elector, link *lockstes
 	}()
 	for acting := true; acting; {
 		time.Sleep(time.Duration(dice.Int64N(int64(2 * time.Second))))
-		leads := e.Status().State == election.StateLeader
+		leads := e.Status().State == status.StateLeader
 		switch luck := dice.IntN(10); {
 		case ctx.Err() != nil:
 			acting = false

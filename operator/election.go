@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks"
@@ -138,7 +139,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		c.Peers, e.roster = e.peers(lock), lock
 	}
 	if e.witness != nil {
-		c.Marks, c.Dead = e.witness.Marks, e.witness.Dead
+		c.ProcessID, c.Dead = e.witness.Marks, e.witness.Dead
 	}
 	if err == nil {
 		e.Elector, err = election.New(c)
@@ -279,7 +280,7 @@ func tellNewLeaders(transitions <-chan election.Transition, tell func(identity s
 func tellHealth(transitions <-chan election.Transition, others roster) {
 	for t := range transitions {
 		switch {
-		case t.Change != election.ChangeHealth:
+		case t.Change != status.ChangeHealth:
 		case t.Status.Unhealthy == nil:
 			others.SetUnhealthy("")
 		default:

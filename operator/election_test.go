@@ -26,6 +26,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -97,7 +99,7 @@ func TestALeaderThatIsProvenDeadIsFollowedAtOnce(t *testing.T) {
 		}}}},
 	})
 	err := Run(t.Context(), "op", func(_ context.Context, term election.Term) error {
-		if term.Cause != election.CauseDied || term.Previous != "other" {
+		if term.Cause != status.CauseDied || term.Previous != "other" {
 			t.Errorf("the term is %+v", term)
 		}
 		server.Mu.Lock()
@@ -233,10 +235,10 @@ func TestFlagsWinOverTheEnvironmentAndThatOverDefaults(t *testing.T) {
 }
 
 func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
-	expired := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Candidate: locks.Candidate{Identity: "me", Zone: "zc"}}
-	const interval = election.RenewIntervalDefault
+	expired := election.Takeover{Cause: status.CauseExpired, PreviousZone: "za", Candidate: locks.Candidate{Identity: "me", Zone: "zc"}}
+	const interval = timing.DefaultRenewInterval
 	own := func(election.Takeover) time.Duration { return time.Minute }
-	spread := election.Timing{}.Spread(expired) // it knows no peers
+	spread := expired.Spread(election.Timing{}) // it knows no peers
 	for name, tc := range map[string]struct {
 		options Options
 		zone    string
@@ -290,7 +292,7 @@ func TestAPreferredZoneWithoutCandidatesIsLoggedOnce(t *testing.T) {
 				t.Fatalf("%d lines logged, want %d", len(logged), lines)
 			}
 		}
-		const lease = election.LeaseDurationDefault
+		const lease = timing.DefaultLeaseDuration
 		news <- in("zc")
 		wants(0, lease-1) // who starts now will soon be known
 		news <- in("za", "zc")
@@ -341,13 +343,13 @@ func TestAnOverrunEndsTheProcessIfThatIsWanted(t *testing.T) {
 		}
 		cancel()
 		start := time.Now()
-		if code := <-exited; code != 1 || time.Since(start) != election.StopTimeoutDefault {
+		if code := <-exited; code != 1 || time.Since(start) != timing.DefaultStopTimeout {
 			t.Errorf("exit %d after %v", code, time.Since(start))
 		}
 		if err := e.Alive(nil); err != nil {
 			t.Errorf("while the term is trusted: %v", err)
 		}
-		time.Sleep(election.RenewDeadlineDefault)
+		time.Sleep(timing.DefaultRenewDeadline)
 		if err := e.Alive(nil); !errors.Is(err, election.ErrUntrusted) {
 			t.Errorf("work goes on without trust: %v", err)
 		}
@@ -408,7 +410,7 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 		if code, took := <-exited, time.Since(start); code != 1 || took > most {
 			t.Errorf("exit %d after %v, want 1 after %v at most", code, took, most)
 		}
-		if s := e.Status(); s.State != election.StateStopping || !s.Overrun {
+		if s := e.Status(); s.State != status.StateStopping || !s.Overrun {
 			t.Errorf("the state is %s, overrun %v", s.State, s.Overrun)
 		}
 		if err := e.Alive(nil); !errors.Is(err, election.ErrUntrusted) {
@@ -446,7 +448,7 @@ func TestTheLivenessHandlerFailsForAnElectorThatIsWedgedAndSaysSo(t *testing.T) 
 			t.Errorf("at first: %d %q", code, text)
 		}
 		for range 3 {
-			time.Sleep(election.RenewDeadlineDefault)
+			time.Sleep(timing.DefaultRenewDeadline)
 			_, _ = probed(e)
 		}
 		if code, text := probed(e); code != http.StatusServiceUnavailable || !strings.Contains(text, election.ErrWedged.Error()) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 )
 
 // RecordEvents posts a Kubernetes Event on the Lease for each transition of an
@@ -39,31 +40,31 @@ func RecordEvents(recorder record.EventRecorder, transitions <-chan election.Tra
 // wording puts a transition into an Event's words. No reason, no Event.
 func wording(t election.Transition) (kind, reason, text string) {
 	switch t.Change {
-	case election.ChangeLeading:
+	case status.ChangeLeading:
 		text = "became leader (" + string(t.Status.Term.Cause) + ")"
 		if t.Status.Term.Previous != "" {
 			text += " after " + t.Status.Term.Previous
 		}
 		return corev1.EventTypeNormal, "LeaderElection", text
-	case election.ChangeStopping:
+	case status.ChangeStopping:
 		return gravity(t.Cause), "LeaderStopping", "stops leading: " + t.Cause.Error()
-	case election.ChangeReleased:
+	case status.ChangeReleased:
 		return corev1.EventTypeNormal, "LeaderReleased", "released the lock"
-	case election.ChangeHealth:
+	case status.ChangeHealth:
 		switch s := t.Status; {
-		case s.State == election.StateFollower || s.State == election.StateIdle: // nothing to be told about the lock
+		case s.State == status.StateFollower || s.State == status.StateIdle: // nothing to be told about the lock
 		case s.Unhealthy == nil:
 			return corev1.EventTypeNormal, "LeaderHealthy", "is healthy again"
 		default:
 			return corev1.EventTypeWarning, "LeaderUnhealthy", "is unhealthy: " + s.Unhealthy.Error()
 		}
-	case election.ChangeRefused:
+	case status.ChangeRefused:
 		return corev1.EventTypeWarning, "LeaderHandoverRefused", "goes on leading: " + t.Cause.Error()
-	case election.ChangeStaying:
+	case status.ChangeStaying:
 		if t.Status.Staying != "" {
 			return corev1.EventTypeWarning, "LeaderStays", "goes on leading: " + t.Status.Staying
 		}
-	case election.ChangeOverrun:
+	case status.ChangeOverrun:
 		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
 	}
 	return "", "", ""

@@ -12,21 +12,22 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 )
 
 func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
-	status := election.Status{Identity: "a", Lock: locks.Description{Kind: "Lease", Namespace: "ns", Name: "lock"}}
-	status.Term = election.Term{Cause: election.CauseExpired, Previous: "b"}
+	leader := election.Status{Identity: "a", Lock: locks.Description{Kind: "Lease", Namespace: "ns", Name: "lock"}}
+	leader.Term = election.Term{Cause: status.CauseExpired, Previous: "b"}
 	transitions := make(chan election.Transition, 20)
-	for _, change := range []election.Change{election.ChangeFollowing, election.ChangeProblem, election.ChangeLeading, election.ChangeStopping, election.ChangeOverrun, election.ChangeStopped, election.ChangeReleased} {
-		transitions <- election.Transition{Change: change, Cause: errors.New("why"), Status: status}
+	for _, change := range []status.Change{status.ChangeFollowing, status.ChangeProblem, status.ChangeLeading, status.ChangeStopping, status.ChangeOverrun, status.ChangeStopped, status.ChangeReleased} {
+		transitions <- election.Transition{Change: change, Cause: errors.New("why"), Status: leader}
 	}
-	transitions <- election.Transition{Change: election.ChangeRefused, Cause: errors.New("why"), Status: status}
-	transitions <- election.Transition{Change: election.ChangeStaying, Status: status}
-	status.Staying = "nobody else"
-	transitions <- election.Transition{Change: election.ChangeStaying, Status: status}
+	transitions <- election.Transition{Change: status.ChangeRefused, Cause: errors.New("why"), Status: leader}
+	transitions <- election.Transition{Change: status.ChangeStaying, Status: leader}
+	leader.Staying = "nobody else"
+	transitions <- election.Transition{Change: status.ChangeStaying, Status: leader}
 	close(transitions)
 	recorder := record.NewFakeRecorder(10)
 	operator.RecordEvents(recorder, transitions)
@@ -44,9 +45,9 @@ func TestEachTransitionOfATermIsOneEvent(t *testing.T) {
 
 func TestTheHealthOfALeaderIsAnEventAndThatOfAFollowerIsNone(t *testing.T) {
 	transitions := make(chan election.Transition, 10)
-	for _, state := range []election.State{election.StateFollower, election.StateLeader} {
+	for _, state := range []status.State{status.StateFollower, status.StateLeader} {
 		for _, problem := range []error{errors.New("the disk is full"), nil} {
-			transitions <- election.Transition{Change: election.ChangeHealth, Status: election.Status{Identity: "a", State: state, Unhealthy: problem}}
+			transitions <- election.Transition{Change: status.ChangeHealth, Status: election.Status{Identity: "a", State: state, Unhealthy: problem}}
 		}
 	}
 	close(transitions)
@@ -68,7 +69,7 @@ func TestOnlyALostTermIsAWarning(t *testing.T) {
 	} {
 		for _, cause := range causes {
 			transitions := make(chan election.Transition, 1)
-			transitions <- election.Transition{Change: election.ChangeStopping, Cause: cause, Status: election.Status{Identity: "a"}}
+			transitions <- election.Transition{Change: status.ChangeStopping, Cause: cause, Status: election.Status{Identity: "a"}}
 			close(transitions)
 			recorder := record.NewFakeRecorder(1)
 			operator.RecordEvents(recorder, transitions)

@@ -18,7 +18,7 @@ import (
 
 // GuardConfig returns a copy of cfg for the clients of a leader's work: what
 // they write is refused with an election.UntrustedError once the term is not
-// trusted any more, as election.Guard says, and what they read is not. current
+// trusted any more, as Term.Guard says, and what they read is not. current
 // is Elector.Term, or returns one term.
 //
 // Writes have HTTP/1.1 connections of their own, on which trust is looked at
@@ -48,22 +48,26 @@ func GuardConfig(cfg *rest.Config, current func() election.Term) (*rest.Config, 
 	if err != nil {
 		return nil, fmt.Errorf("guarding a client: %w", err)
 	}
-	guarded := rest.CopyConfig(cfg)
-	guarded.Wrap(func(reads http.RoundTripper) http.RoundTripper {
-		return election.Guard(current, split{reads: reads, writes: writes})
+	config := rest.CopyConfig(cfg)
+	config.Wrap(func(reads http.RoundTripper) http.RoundTripper {
+		return split{reads: reads, writes: writes, current: current}
 	})
-	return guarded, nil
+	return config, nil
 }
 
-// split sends writes another way than reads.
-type split struct{ reads, writes http.RoundTripper }
+// split sends writes another way than reads, each guarded for the term that is current
+// when it begins.
+type split struct {
+	reads, writes http.RoundTripper
+	current       func() election.Term
+}
 
-// RoundTrip sends a request its way.
+// RoundTrip sends a request its way, if it may be sent.
 func (s split) RoundTrip(req *http.Request) (*http.Response, error) {
 	if election.OnlyReads(req) {
 		return s.reads.RoundTrip(req)
 	}
-	return s.writes.RoundTrip(req)
+	return s.current().Guard(s.writes).RoundTrip(req)
 }
 
 // guardedConn is a connection that writes only while the term is trusted.

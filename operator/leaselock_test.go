@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -141,7 +142,7 @@ func TestALeaseLockThatCannotWorkIsRefused(t *testing.T) {
 		says            string
 	}{
 		"no config":      {nil, slow, "ns", "lock", LockOptions{}, nil, "nil"},
-		"unlawful time":  {good, election.Timing{LeaseDuration: time.Second}, "ns", "lock", LockOptions{}, election.ErrTiming, "RenewDeadline"},
+		"unlawful time":  {good, election.Timing{LeaseDuration: time.Second}, "ns", "lock", LockOptions{}, timing.ErrInvalid, "RenewDeadline"},
 		"no name":        {good, slow, "ns", "", LockOptions{}, nil, "name is empty"},
 		"no namespace":   {good, slow, "", "lock", LockOptions{}, nil, "namespace is empty"},
 		"mixed servers":  {good, slow, "ns", "lock", LockOptions{Servers: []string{"https://a", "http://b"}}, nil, "same scheme"},

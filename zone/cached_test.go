@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -21,7 +22,7 @@ func anyTakeover(r *rand.Rand) election.Takeover {
 	name := func(n int) string { return fmt.Sprint(r.IntN(n)) }
 	t := election.Takeover{
 		Lock:     locks.Description{Name: name(2)},
-		Cause:    []election.Cause{election.CauseReleased, election.CauseExpired, election.CauseDied}[r.IntN(3)],
+		Cause:    []status.Cause{status.CauseReleased, status.CauseExpired, status.CauseDied}[r.IntN(3)],
 		Previous: name(12), PreviousZone: name(3), PreviousPod: name(12),
 		Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)},
 	}
@@ -70,7 +71,7 @@ func TestACachedOrderRanksOnceForATakeover(t *testing.T) {
 func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 	order := zone.Order{Preferred: []string{"za", "zb", "zc", "zd"}}
 	first := election.Takeover{
-		Cause: election.CauseDied, Previous: "x", PreviousZone: "zd", PreviousPod: "op/1",
+		Cause: status.CauseDied, Previous: "x", PreviousZone: "zd", PreviousPod: "op/1",
 		Candidate: peers("d@zd")[0].Candidate, Peers: peers("a@zd", "b@zd", "c@zd", "d@zd"),
 	}
 	first.Peers[0].Pod = "op/1"
@@ -79,9 +80,9 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 		cached(first)
 		for name, change := range map[string]func(*election.Takeover){
 			"Lock":         func(o *election.Takeover) { o.Lock.Name = fmt.Sprint(i) },
-			"Cause":        func(o *election.Takeover) { o.Cause = election.CauseReleased },
+			"Cause":        func(o *election.Takeover) { o.Cause = status.CauseReleased },
 			"Previous":     func(o *election.Takeover) { o.Previous = "a" },
-			"PreviousZone": func(o *election.Takeover) { o.Cause, o.PreviousZone = election.CauseExpired, "zd" },
+			"PreviousZone": func(o *election.Takeover) { o.Cause, o.PreviousZone = status.CauseExpired, "zd" },
 			"PreviousPod":  func(o *election.Takeover) { o.PreviousPod = "op/2" },
 			"Peers":        func(o *election.Takeover) { o.Peers = peers("a@zd", "b@zd", "c@zd", "e@zd") },
 			"Evacuated":    func(o *election.Takeover) { o.Evacuated = []string{"zd"} },

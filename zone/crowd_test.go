@@ -13,6 +13,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -139,13 +140,13 @@ func (g *throng) takenOver() (election.Term, time.Duration) {
 
 func TestOfFiftyFollowersThreeAtMostWriteAtATakeover(t *testing.T) {
 	for name, free := range map[string]struct {
-		cause election.Cause
+		cause status.Cause
 		by    func(*throng)
 		after time.Duration // how long the lock is not free yet
 	}{
-		"expiry":   {election.CauseExpired, func(g *throng) { g.links["leader"].Set(lockstest.Fault{Hang: true}) }, lease},
-		"release":  {election.CauseReleased, func(g *throng) { g.leader.Stop() }, 0},
-		"deletion": {election.CauseDeleted, func(g *throng) { g.links["leader"].Set(lockstest.Fault{Hang: true}); g.lock.Delete() }, lease},
+		"expiry":   {status.CauseExpired, func(g *throng) { g.links["leader"].Set(lockstest.Fault{Hang: true}) }, lease},
+		"release":  {status.CauseReleased, func(g *throng) { g.leader.Stop() }, 0},
+		"deletion": {status.CauseDeleted, func(g *throng) { g.links["leader"].Set(lockstest.Fault{Hang: true}); g.lock.Delete() }, lease},
 	} {
 		for _, dead := range []int{0, 1, 5} {
 			t.Run(fmt.Sprint(name, ", ", dead, " dead"), func(t *testing.T) {
@@ -158,7 +159,7 @@ func TestOfFiftyFollowersThreeAtMostWriteAtATakeover(t *testing.T) {
 					if term.Cause != free.cause {
 						t.Errorf("the lock was %s", term.Cause)
 					}
-					if free.cause != election.CauseReleased && term.Zone == "za" {
+					if free.cause != status.CauseReleased && term.Zone == "za" {
 						t.Errorf("%s leads, from the zone that fell silent", term.Holder)
 					}
 					if n := g.claims.Load(); n > 3 {

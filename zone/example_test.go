@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
@@ -41,7 +42,7 @@ func ExampleLookup() {
 func ExampleOrder() {
 	order := zone.Order{Preferred: []string{"zb"}}
 	lost := election.Takeover{
-		Cause: election.CauseExpired, Previous: "op-1", PreviousZone: "za",
+		Cause: status.CauseExpired, Previous: "op-1", PreviousZone: "za",
 		Peers: []locks.Peer{
 			{Candidate: locks.Candidate{Identity: "op-1", Zone: "za"}},
 			{Candidate: locks.Candidate{Identity: "op-2", Zone: "zb"}},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -56,7 +57,7 @@ type Order struct {
 // A candidate that knows no peers takes all zones to have candidates: it waits
 // a Step for each preferred zone before its own, or for all of them and one more
 // in the zone of a silent holder, or for LeaseDuration less two Steps in an
-// evacuated one. To that comes its election.Timing.Spread, so that a crowd does
+// evacuated one. To that comes its election.Takeover.Spread, so that a crowd does
 // not go at one instant.
 func (o Order) HeadStart(t election.Takeover) time.Duration {
 	timing := o.Timing.WithDefaults()
@@ -100,7 +101,7 @@ func (o Order) unaware(t election.Takeover, timing election.Timing) time.Duratio
 	if evacuated(t.Candidate.Zone, t) {
 		wait = last
 	}
-	return min(wait+timing.Spread(t), timing.LeaseDuration)
+	return min(wait+t.Spread(timing), timing.LeaseDuration)
 }
 
 // place is a candidate's place in the queue.
@@ -129,7 +130,7 @@ func (o Order) queue(t election.Takeover) []place {
 
 func (o Order) place(p locks.Peer, t election.Takeover) place {
 	at := place{identity: p.Identity, hash: hash(p.Identity, t.Lock), evacuated: evacuated(p.Zone, t)}
-	if t.Cause == election.CauseDied && p.Pod != "" && p.Pod == t.PreviousPod {
+	if t.Cause == status.CauseDied && p.Pod != "" && p.Pod == t.PreviousPod {
 		at.hash = 0
 	}
 	for _, last := range []bool{p.Identity == t.Previous, p.Unhealthy != "", at.evacuated} {
@@ -167,6 +168,6 @@ func evacuated(zone string, t election.Takeover) bool {
 }
 
 // silent reports whether a holder was not heard of any more.
-func silent(c election.Cause) bool {
-	return c == election.CauseExpired || c == election.CauseDeleted || c == election.CauseCleared
+func silent(c status.Cause) bool {
+	return c == status.CauseExpired || c == status.CauseDeleted || c == status.CauseCleared
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -57,7 +58,7 @@ func queue(o zone.Order, t election.Takeover) string {
 // TestTheRestartedLeaderGoesFirstAmongItsEquals: others may not know yet that
 // the former process is dead. Where leadership is wanted elsewhere, it waits.
 func TestTheRestartedLeaderGoesFirstAmongItsEquals(t *testing.T) {
-	died := election.Takeover{Cause: election.CauseDied, Previous: "x", PreviousZone: "zb", PreviousPod: "op/1", Peers: peers("a@za", "b@zb", "c@zc")}
+	died := election.Takeover{Cause: status.CauseDied, Previous: "x", PreviousZone: "zb", PreviousPod: "op/1", Peers: peers("a@za", "b@zb", "c@zc")}
 	died.Peers[1].Pod, died.Peers[2].Pod = "op/1", "op/2"
 	if got, want := queue(zone.Order{}, died), "b 0s, a 200ms, c 400ms"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -69,7 +70,7 @@ func TestTheRestartedLeaderGoesFirstAmongItsEquals(t *testing.T) {
 	if got, want := queue(zone.Order{}, died), "a 0s, c 200ms, b 15s"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	died.Cause, died.Evacuated = election.CauseReleased, nil
+	died.Cause, died.Evacuated = status.CauseReleased, nil
 	if got, want := queue(zone.Order{}, died), "a 0s, b 200ms, c 400ms"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -82,7 +83,7 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 		want     string
 	}{
 		"a known one alone": {
-			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Peers: peers("a@za")},
+			takeover: election.Takeover{Cause: status.CauseExpired, PreviousZone: "za", Peers: peers("a@za")},
 			want:     "a 0s",
 		},
 		"equals go by their hash, a slot apart": {
@@ -90,23 +91,23 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 			want:     "c 0s, b 200ms, a 400ms, d 600ms",
 		},
 		"the silent holder's zone is last": {
-			takeover: election.Takeover{Cause: election.CauseExpired, Previous: "x", PreviousZone: "zb", Peers: peers("a@za", "b@zb", "x@zb")},
+			takeover: election.Takeover{Cause: status.CauseExpired, Previous: "x", PreviousZone: "zb", Peers: peers("a@za", "b@zb", "x@zb")},
 			want:     "a 0s, b 2s, x 4s",
 		},
 		"also after a deletion": {
-			takeover: election.Takeover{Cause: election.CauseDeleted, PreviousZone: "zb", Peers: peers("a@za", "b@zb")},
+			takeover: election.Takeover{Cause: status.CauseDeleted, PreviousZone: "zb", Peers: peers("a@za", "b@zb")},
 			want:     "a 0s, b 2s",
 		},
 		"also after somebody cleared the record": {
-			takeover: election.Takeover{Cause: election.CauseCleared, PreviousZone: "zb", Peers: peers("a@za", "b@zb")},
+			takeover: election.Takeover{Cause: status.CauseCleared, PreviousZone: "zb", Peers: peers("a@za", "b@zb")},
 			want:     "a 0s, b 2s",
 		},
 		"who gave the lock up has a zone like others, and is last itself": {
-			takeover: election.Takeover{Cause: election.CauseReleased, Previous: "x", PreviousZone: "zb", Peers: peers("a@za", "b@zb", "x@zb")},
+			takeover: election.Takeover{Cause: status.CauseReleased, Previous: "x", PreviousZone: "zb", Peers: peers("a@za", "b@zb", "x@zb")},
 			want:     "a 0s, b 200ms, x 2s",
 		},
 		"unknown zones are not one zone": {
-			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "", Peers: peers("a@", "b@zb")},
+			takeover: election.Takeover{Cause: status.CauseExpired, PreviousZone: "", Peers: peers("a@", "b@zb")},
 			want:     "a 0s, b 200ms",
 		},
 		"preferred zones in their order, a step apart": {
@@ -121,12 +122,12 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 		},
 		"a preferred zone whose leader fell silent is last": {
 			order:    zone.Order{Preferred: []string{"za"}},
-			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Peers: peers("a@za", "b@zb")},
+			takeover: election.Takeover{Cause: status.CauseExpired, PreviousZone: "za", Peers: peers("a@za", "b@zb")},
 			want:     "b 0s, a 2s",
 		},
 		"who is not well comes after all who are, wherever that is": {
 			order:    zone.Order{Preferred: []string{"za"}},
-			takeover: election.Takeover{Cause: election.CauseExpired, PreviousZone: "zb", Peers: peers("a@za!", "b@zb", "c@zc!")},
+			takeover: election.Takeover{Cause: status.CauseExpired, PreviousZone: "zb", Peers: peers("a@za!", "b@zb", "c@zc!")},
 			want:     "b 0s, a 2s, c 4s",
 		},
 		"an evacuated zone waits for the others' whole lease": {
@@ -177,8 +178,8 @@ func TestTheLocksOfAProgramAreSpreadOverItsReplicas(t *testing.T) {
 
 func TestWhoKnowsNoPeersTakesAllZonesToHaveSome(t *testing.T) {
 	o := zone.Order{Preferred: []string{"za", "zb"}}
-	silent := election.Takeover{Cause: election.CauseExpired, PreviousZone: "za", Evacuated: []string{"ze"}}
-	spread := func(o election.Takeover) time.Duration { return election.Timing{}.Spread(o) }
+	silent := election.Takeover{Cause: status.CauseExpired, PreviousZone: "za", Evacuated: []string{"ze"}}
+	spread := func(o election.Takeover) time.Duration { return o.Spread(election.Timing{}) }
 	for zone, want := range map[string]time.Duration{"zb": step, "zc": 2 * step, "": 2 * step, "za": 3 * step, "ze": lease - 2*step} {
 		silent.Candidate = locks.Candidate{Identity: "me", Zone: zone}
 		if got := o.HeadStart(silent); got != want+spread(silent) {
@@ -193,7 +194,7 @@ func TestWhoKnowsNoPeersTakesAllZonesToHaveSome(t *testing.T) {
 
 func TestTheOrdersTimingIsThatOfTheElection(t *testing.T) {
 	o := zone.Order{Timing: election.Timing{LeaseDuration: 3 * time.Second, RenewInterval: 500 * time.Millisecond}}
-	takeover := election.Takeover{Cause: election.CauseExpired, PreviousZone: "zb", Evacuated: []string{"ze"}, Peers: peers("a@za", "b@zb", "c@za", "e@ze")}
+	takeover := election.Takeover{Cause: status.CauseExpired, PreviousZone: "zb", Evacuated: []string{"ze"}, Peers: peers("a@za", "b@zb", "c@za", "e@ze")}
 	if got, want := queue(o, takeover), "a 0s, c 50ms, b 500ms, e 3s"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -211,7 +212,7 @@ func guess(dice *rand.Rand, most int) (zone.Order, election.Takeover) {
 		texts = append(texts, fmt.Sprint("c", i, "@", one("za", "zb", "zc", ""), one("", "", "", "!")))
 	}
 	t := election.Takeover{
-		Cause:        election.Cause(one("expired", "released", "absent", "deleted", "cleared", "reclaimed", "unheard of")),
+		Cause:        status.Cause(one("expired", "released", "absent", "deleted", "cleared", "reclaimed", "unheard of")),
 		Previous:     one("", "gone", "c0"),
 		PreviousZone: one("za", "zb", "zx", ""),
 		Peers:        peers(texts...),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 )
 
 // Defaults of [Wish].
@@ -93,7 +94,7 @@ func (w Wish) Plan() (Plan, error) {
 
 func (w Wish) withDefaults() Wish {
 	if w.MaxClockDrift == 0 {
-		w.MaxClockDrift = election.MaxClockDriftDefault
+		w.MaxClockDrift = timing.DefaultMaxClockDrift
 	}
 	if w.RoundTrip == 0 {
 		w.RoundTrip = RoundTripDefault
@@ -138,7 +139,7 @@ func (w Wish) timing() (election.Timing, bool) {
 	var best election.Timing
 	var fastest time.Duration
 	least := w.least()
-	for i := max(election.RenewIntervalDefault, least); i >= least; i -= intervalStep {
+	for i := max(timing.DefaultRenewInterval, least); i >= least; i -= intervalStep {
 		t := w.with(i)
 		takes := failover(t, w).Total()
 		if w.Failover == 0 || takes <= w.Failover {
@@ -166,7 +167,7 @@ func (w Wish) least() time.Duration {
 func (w Wish) with(interval time.Duration) election.Timing {
 	t := election.Timing{
 		RenewInterval: interval, AttemptTimeout: interval, MaxClockDrift: w.MaxClockDrift, Exclusive: w.Exclusive,
-		StopTimeout: max(election.StopTimeoutDefault, w.Stop.Truncate(time.Second)+time.Second),
+		StopTimeout: max(timing.DefaultStopTimeout, w.Stop.Truncate(time.Second)+time.Second),
 	}
 	needed := w.deadline(t).Total()
 	lease := time.Duration(float64(needed+w.Stop) / (1 - w.MaxClockDrift)).Truncate(time.Second)
@@ -219,9 +220,9 @@ func (w Wish) numbers(t election.Timing) []Number {
 	lease := sum(once("RenewDeadline", t.RenewDeadline), once("StopGrace", t.StopGrace)).and(reserve(t)...)
 	interval := "the default"
 	switch {
-	case t.RenewInterval < election.RenewIntervalDefault:
+	case t.RenewInterval < timing.DefaultRenewInterval:
 		interval = fmt.Sprintf("the longest with which a failover takes %v at most", w.Failover)
-	case t.RenewInterval > election.RenewIntervalDefault:
+	case t.RenewInterval > timing.DefaultRenewInterval:
 		interval = "the shortest that holds a request on a new connection, " + fresh(t, w).String()
 	}
 	return []Number{
@@ -231,7 +232,7 @@ func (w Wish) numbers(t election.Timing) []Number {
 		{"AttemptTimeout", t.AttemptTimeout, "RenewInterval"},
 		{"DialInterval", dialInterval(t), "then another dial joins: a Service may send it to another API server"},
 		{"StopGrace", t.StopGrace, fmt.Sprintf("Stop %v, and what rounding leaves", w.Stop)},
-		{"StopTimeout", t.StopTimeout, fmt.Sprintf("the default %v, or longer than Stop", election.StopTimeoutDefault)},
+		{"StopTimeout", t.StopTimeout, fmt.Sprintf("the default %v, or longer than Stop", timing.DefaultStopTimeout)},
 		{"Precedence", t.Precedence, "2 x RenewInterval, for who comes first by right"},
 		{"Step", Step(t), "RenewInterval, from one zone to the next in the order of preference"},
 		{"Slot", Slot(t), "a tenth of RenewInterval, from one candidate to the next"},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -246,7 +247,7 @@ func TestNoCandidateIsLeftBehindForLongerThanTheBound(t *testing.T) {
 		before := all[dice.IntN(len(all))]
 		bound := zone.BoundsOf(order.Timing, w).HeadStart.Total()
 		for _, p := range all {
-			takeover := election.Takeover{Cause: election.CauseExpired, Previous: before.Identity, PreviousZone: before.Zone, Candidate: p.Candidate, Peers: all}
+			takeover := election.Takeover{Cause: status.CauseExpired, Previous: before.Identity, PreviousZone: before.Zone, Candidate: p.Candidate, Peers: all}
 			head := order.HeadStart(takeover)
 			if p.Identity == before.Identity {
 				continue

@@ -16,6 +16,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -148,7 +149,7 @@ func newMultitude(s *electiontest.Stage, e moment, followers int, known bool, ne
 	}
 	for i, p := range all {
 		c := election.Config{Candidate: p.Candidate, HeadStart: zone.Order{}.HeadStart}
-		if e.cause == election.CauseDied {
+		if e.cause == status.CauseDied {
 			c.Dead = m.proof
 		}
 		if known {
@@ -245,30 +246,30 @@ type moment struct {
 	deaf  bool // all watches are dead thereafter
 	// free is how long after it the lock may be taken; negative if it is not.
 	free  time.Duration
-	cause election.Cause
+	cause status.Cause
 	lasts time.Duration // zero is until a while after the takeover
 }
 
 var instants = []moment{
-	{name: "expiry", by: (*multitude).silence, free: lease - step/2, cause: election.CauseExpired},
-	{name: "deletion", by: func(m *multitude) { m.silence(); m.lock.Delete() }, free: lease - step/2, cause: election.CauseDeleted},
-	{name: "clearing", by: func(m *multitude) { m.silence(); m.clear() }, free: lease, cause: election.CauseCleared},
-	{name: "cold start", alone: true, by: func(m *multitude) { m.enter() }, cause: election.CauseAbsent},
-	{name: "release", by: func(m *multitude) { m.leader.Stop() }, cause: election.CauseReleased},
-	{name: "death proven", by: func(m *multitude) { m.silence(); m.leader.Quit <- election.ErrUnfinished; close(m.dead) }, cause: election.CauseDied},
+	{name: "expiry", by: (*multitude).silence, free: lease - step/2, cause: status.CauseExpired},
+	{name: "deletion", by: func(m *multitude) { m.silence(); m.lock.Delete() }, free: lease - step/2, cause: status.CauseDeleted},
+	{name: "clearing", by: func(m *multitude) { m.silence(); m.clear() }, free: lease, cause: status.CauseCleared},
+	{name: "cold start", alone: true, by: func(m *multitude) { m.enter() }, cause: status.CauseAbsent},
+	{name: "release", by: func(m *multitude) { m.leader.Stop() }, cause: status.CauseReleased},
+	{name: "death proven", by: func(m *multitude) { m.silence(); m.leader.Quit <- election.ErrUnfinished; close(m.dead) }, cause: status.CauseDied},
 	{name: "watches fail", by: func(m *multitude) { m.endWatches(errShutdown) }, free: -1, lasts: 2 * lease},
 	{name: "watches end", by: func(m *multitude) { m.endWatches(nil) }, free: -1, lasts: 2 * lease},
-	{name: "outage, refused", free: 3*lease + 2*step, cause: election.CauseExpired, by: func(m *multitude) {
+	{name: "outage, refused", free: 3*lease + 2*step, cause: status.CauseExpired, by: func(m *multitude) {
 		m.silence()
 		m.strike(lockstest.Fault{Err: errShutdown})
 		time.AfterFunc(3*lease, func() { m.strike(lockstest.Fault{}) })
 	}},
-	{name: "outage, silent", free: 3*lease + 2*step, cause: election.CauseExpired, by: func(m *multitude) {
+	{name: "outage, silent", free: 3*lease + 2*step, cause: status.CauseExpired, by: func(m *multitude) {
 		m.silence()
 		m.strike(lockstest.Fault{Hang: true})
 		time.AfterFunc(3*lease, func() { m.strike(lockstest.Fault{}); m.endWatches(errShutdown) })
 	}},
-	{name: "expiry, all watches dead", deaf: true, free: lease - step/2, cause: election.CauseExpired, by: func(m *multitude) {
+	{name: "expiry, all watches dead", deaf: true, free: lease - step/2, cause: status.CauseExpired, by: func(m *multitude) {
 		m.silence()
 		m.strike(lockstest.Fault{Mute: true})
 	}},
@@ -280,7 +281,7 @@ type tally struct {
 	first                         int           // claims in the second after the lock was free
 	all                           string        // requests in total
 	took                          time.Duration // after the lock was free
-	cause                         election.Cause
+	cause                         status.Cause
 }
 
 var multitudes = []int{3, 50, 500}
@@ -369,7 +370,7 @@ func TestACrowdDoesNothingAtOneInstant(t *testing.T) {
 
 func TestAtMostFiveOfFiveHundredWriteInTheFirstSecondThoughNoneKnowsTheOthers(t *testing.T) {
 	for _, e := range instants {
-		if e.cause != election.CauseAbsent && e.cause != election.CauseReleased {
+		if e.cause != status.CauseAbsent && e.cause != status.CauseReleased {
 			continue
 		}
 		for name, net := range map[string]network{"lan": lan, "office": office, "wan": wan} {
@@ -392,7 +393,7 @@ func TestWhatAnInstantCosts(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		for _, e := range instants {
 			for _, n := range multitudes {
-				if known && n > 100 && e.cause == election.CauseDied {
+				if known && n > 100 && e.cause == status.CauseDied {
 					continue // to rank all peers for each takes minutes
 				}
 				r := happen(t, e, n, known, office)

@@ -28,6 +28,7 @@ const (
 	pflag       = "github.com/spf13/pflag"
 	jsonpatch   = "gopkg.in/evanphx/json-patch.v4"
 	election    = module + "/election"
+	timing      = election + "/timing"
 	internal    = module + "/internal"
 	apierror    = internal + "/apierror"
 	apitest     = internal + "/apitest"
@@ -81,22 +82,25 @@ var house = map[string]row{
 	"locks/annotation": onTheAPI,
 	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, participant}},
 	"locks/multilock/shield": {
-		allowed: append([]string{election, participant, lease, ownerref, sleep}, onTheAPI.allowed...),
+		allowed: append([]string{timing, participant, lease, ownerref, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/twin": {
-		allowed: append([]string{election, participant, lease, annotation, ownerref}, onTheAPI.allowed...),
+		allowed: append([]string{timing, participant, lease, annotation, ownerref}, onTheAPI.allowed...),
 	},
 	"locks/multilock/leaseonly": {
-		allowed: append([]string{election, participant, lease, ownerref}, onTheAPI.allowed...),
+		allowed: append([]string{timing, participant, lease, ownerref}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/participant": {
-		allowed: append([]string{election, lease, ownerref, presence, sleep}, onTheAPI.allowed...),
+		allowed: append([]string{timing, lease, ownerref, presence, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/multilocktest": {
 		allowed: []string{election, locks, lease, shield, leaseOnly, ownerref, presence, kubernetes},
 	},
-	"election":              {allowed: []string{locks, sleep, otel, backoff, logr}},
-	"election/electiontest": {allowed: []string{election, locks, memory}},
+	"election":                {allowed: []string{election, locks, sleep, otel, backoff, logr}},
+	"election/status":         {},
+	"election/timing":         {},
+	"election/internal/rules": {allowed: []string{election + "/status", locks}},
+	"election/electiontest":   {allowed: []string{election, locks, memory}},
 	"migrate": {
 		allowed: append([]string{annotation, ownerref, multilock, inspect, presence, sleep}, onTheAPI.allowed...),
 		denied:  behindMultilock,
@@ -114,7 +118,7 @@ var house = map[string]row{
 	"internal/proof":    {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal/apitest":  {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {
-		allowed: []string{election, locks, internal, kubernetes, otel, backoff, logr},
+		allowed: []string{timing, locks, internal, kubernetes, otel, backoff, logr},
 		denied:  []string{operator, zone, migrate},
 	},
 }
@@ -236,16 +240,26 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		file, imported string
 		allowed        bool
 	}{
-		{"election/judge.go", "time", true},
-		{"election/judge.go", otel + "/trace", true},
-		{"election/judge.go", backoff, true},
-		{"election/judge.go", "k8s.io/api/coordination/v1", false},
-		{"election/judge.go", locks + "/lease", false},
-		{"election/judge.go", "go.opentelemetry.io/otelish", false},
-		{"election/judge.go", "C", false},
-		{"election/judge.go", locks, true},
-		{"election/judge.go", locks + "/memory", false},
-		{"election/judge.go", "testing", false},
+		{"election/lead.go", "time", true},
+		{"election/lead.go", otel + "/trace", true},
+		{"election/lead.go", backoff, true},
+		{"election/lead.go", "k8s.io/api/coordination/v1", false},
+		{"election/lead.go", locks + "/lease", false},
+		{"election/lead.go", "go.opentelemetry.io/otelish", false},
+		{"election/lead.go", "C", false},
+		{"election/lead.go", locks, true},
+		{"election/lead.go", locks + "/memory", false},
+		{"election/lead.go", "testing", false},
+		{"election/lead.go", election + "/internal/rules", true},
+		{"election/internal/rules/free.go", locks, true},
+		{"election/internal/rules/free.go", election, false},
+		{"election/internal/rules/free.go", internal + "/sleep", false},
+		{"election/status/status.go", locks, false},
+		{"election/timing/timing.go", locks, false},
+		{"locks/multilock/shield.go", timing, true},
+		{"locks/multilock/shield.go", election, false},
+		{"internal/transport/options.go", timing, true},
+		{"internal/transport/options.go", election, false},
 		{"election/electiontest/stage.go", election, true},
 		{"election/electiontest/stage.go", "testing/synctest", true},
 		{"election/electiontest/stage.go", locks + "/lockstest", true},

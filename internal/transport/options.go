@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 )
 
 // DialIntervalDefault is the time after which another dial joins the race.
@@ -25,10 +25,10 @@ type Options struct {
 	// AttemptTimeout is how long a request waits until another one overtakes it.
 	// A connection that nobody wants is kept for as long, and no dial waits longer
 	// for a kernel's answer. The request itself is bounded by its own context
-	// alone. Zero means election.RenewIntervalDefault.
+	// alone. Zero means timing.DefaultRenewInterval.
 	AttemptTimeout time.Duration
 	// Patience is how long a handshake may take. Zero means
-	// election.RenewDeadlineDefault. It is at least AttemptTimeout.
+	// timing.DefaultRenewDeadline. It is at least AttemptTimeout.
 	Patience time.Duration
 	// DialInterval is the time after which another dial joins one that has not
 	// answered, while dials are fast. Zero means DialIntervalDefault. It is at most
@@ -43,8 +43,8 @@ type Options struct {
 // WithDefaults returns o with its zero fields filled in, and the others within
 // their limits.
 func (o Options) WithDefaults() Options {
-	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, election.RenewIntervalDefault)
-	o.Patience = max(cmp.Or(o.Patience, election.RenewDeadlineDefault), o.AttemptTimeout)
+	o.AttemptTimeout = cmp.Or(o.AttemptTimeout, timing.DefaultRenewInterval)
+	o.Patience = max(cmp.Or(o.Patience, timing.DefaultRenewDeadline), o.AttemptTimeout)
 	o.DialInterval = min(cmp.Or(o.DialInterval, DialIntervalDefault), o.AttemptTimeout/4)
 	return o
 }

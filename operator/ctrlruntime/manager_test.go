@@ -17,7 +17,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -45,7 +45,7 @@ func TestAManagersElectionIsWhatItsOptionsSay(t *testing.T) {
 	if s := m.Election.Status(); s.Lock.Namespace != "ns" || s.Lock.Name != "op" || s.Identity != "me" {
 		t.Errorf("the election is %+v", s)
 	}
-	if got := m.Election.Timing(); got.LeaseDuration != time.Minute || got.RenewDeadline != 30*time.Second || got.RenewInterval != election.RenewIntervalDefault {
+	if got := m.Election.Timing(); got.LeaseDuration != time.Minute || got.RenewDeadline != 30*time.Second || got.RenewInterval != timing.DefaultRenewInterval {
 		t.Errorf("the timing is %+v", got)
 	}
 	if _, err := m.GuardedClient(); err != nil {
@@ -84,8 +84,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	}
 	o := options()
 	o.LeaseDuration = new(5 * time.Second)
-	if _, err := NewManager(nowhere, o, self); !errors.Is(err, election.ErrTiming) {
-		t.Errorf("want ErrTiming, got: %v", err)
+	if _, err := NewManager(nowhere, o, self); !errors.Is(err, timing.ErrInvalid) {
+		t.Errorf("want timing.ErrInvalid, got: %v", err)
 	}
 }
 

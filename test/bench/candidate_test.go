@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 )
@@ -74,7 +75,7 @@ func elected(lock interface{ CloseConnections() }, c election.Config, leading fu
 		},
 		follows: func(leader string) bool {
 			s := e.Status()
-			return s.State == election.StateFollower && s.Holder == leader
+			return s.State == status.StateFollower && s.Holder == leader
 		},
 	}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
@@ -115,7 +116,7 @@ func newLock(t *testing.T, b *testbed.Testbed, name string) locks.Lock {
 
 func record(holder string) locks.Record {
 	now := time.Now()
-	r := locks.Record{Holder: holder, LeaseDuration: election.LeaseDurationDefault, AcquireTime: now, RenewTime: now}
+	r := locks.Record{Holder: holder, LeaseDuration: timing.DefaultLeaseDuration, AcquireTime: now, RenewTime: now}
 	if holder == "" {
 		r.LeaseDuration = time.Second
 	}

@@ -23,7 +23,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/events"
@@ -65,10 +65,10 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.PodSelector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
 	f.DurationVar(&grace, "legacy-grace", ownerref.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
 	f.DurationVar(&o.Settle, "settle", 0, "the wait for collectors before Kubernetes 1.34; by default what the server's version calls for, negative is none")
-	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
-	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
-	f.DurationVar(&o.Timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
-	f.DurationVar(&o.Timing.StopTimeout, "stop-timeout", election.StopTimeoutDefault, "how long the lease is kept for work that was asked to stop")
+	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
+	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
+	f.DurationVar(&o.Timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
+	f.DurationVar(&o.Timing.StopTimeout, "stop-timeout", timing.DefaultStopTimeout, "how long the lease is kept for work that was asked to stop")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
 	f.BoolVar(&o.ExitOnOverrun, "exit-on-overrun", false, "exit with status 1 when the work has not stopped in time")
 	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")

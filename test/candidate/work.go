@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/register"
@@ -66,7 +67,7 @@ func (w *work) tell(e *operator.Election) func() {
 		defer close(done)
 		for t := range transitions {
 			w.print(t)
-			if t.Change == election.ChangeEnded {
+			if t.Change == status.ChangeEnded {
 				return
 			}
 		}
@@ -82,21 +83,21 @@ func (w *work) tell(e *operator.Election) func() {
 
 func (w *work) print(t election.Transition) {
 	switch t.Change {
-	case election.ChangeFollowing:
+	case status.ChangeFollowing:
 		if t.Status.Holder != "" && t.Status.Holder != t.Status.Identity {
 			w.printer.Print(events.Event{Event: "following", Leader: t.Status.Holder, LeaderZone: t.Status.HolderZone})
 		}
-	case election.ChangeReleased:
+	case status.ChangeReleased:
 		w.printer.Print(events.Event{Event: "released"})
-	case election.ChangeProblem:
+	case status.ChangeProblem:
 		w.printer.Print(events.Event{Event: "error", Error: t.Status.Problem.Error()})
-	case election.ChangeHealth:
+	case status.ChangeHealth:
 		if problem := t.Status.Unhealthy; problem != nil {
 			w.printer.Print(events.Event{Event: "unhealthy", Error: problem.Error()})
 		} else {
 			w.printer.Print(events.Event{Event: "healthy"})
 		}
-	case election.ChangeOverrun:
+	case status.ChangeOverrun:
 		w.printer.Print(events.Event{Event: "error", Error: "the work did not stop in time: the lease is left to run out"})
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/past"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -26,7 +26,7 @@ import (
 )
 
 // lease is the LeaseDuration of both.
-const lease = election.LeaseDurationDefault
+const lease = timing.DefaultLeaseDuration
 
 // zones, in the order in which power is lost: the first has both leaders.
 var zones = []string{"za", "zb", "zc"}

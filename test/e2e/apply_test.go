@@ -36,7 +36,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 )
@@ -210,8 +210,8 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all objects) {
 	pod, err := client.CoreV1().Pods(appliedNamespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: template.Spec},
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	must(t, err)
-	if grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second; grace <= election.StopTimeoutDefault {
-		t.Errorf("it is killed after %v, before its StopTimeout of %v is over", grace, election.StopTimeoutDefault)
+	if grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second; grace <= timing.DefaultStopTimeout {
+		t.Errorf("it is killed after %v, before its StopTimeout of %v is over", grace, timing.DefaultStopTimeout)
 	}
 	var o operator.Options
 	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -119,7 +119,7 @@ func TestAClientGoElectorOnABridgeAnswersFromMemoryAndTakesOverAtOnce(t *testing
 	first := startBridged(t, b, "first")
 	soonFrom(first.began)
 	second := startBridged(t, b, "second")
-	time.Sleep(2 * election.RenewIntervalDefault)
+	time.Sleep(2 * timing.DefaultRenewInterval)
 
 	const idle = 30 * time.Second
 	first.requests.take()
@@ -130,7 +130,7 @@ func TestAClientGoElectorOnABridgeAnswersFromMemoryAndTakesOverAtOnce(t *testing
 	if len(follower) > 0 {
 		t.Errorf("the idle follower made requests: %v", follower)
 	}
-	if puts := int(idle / election.RenewIntervalDefault); leader[http.MethodPut] > puts+1 || len(leader) > 1 {
+	if puts := int(idle / timing.DefaultRenewInterval); leader[http.MethodPut] > puts+1 || len(leader) > 1 {
 		t.Errorf("the leader's requests are %v, want %d renewals and no others", leader, puts)
 	}
 

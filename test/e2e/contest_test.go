@@ -29,6 +29,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -253,7 +254,7 @@ func (e *entrant) tells(what string, ok func(election.Transition) bool) election
 // leads waits for a term of e's.
 func (e *entrant) leads() election.Term {
 	e.t.Helper()
-	return e.tells("leading", is(election.ChangeLeading)).Status.Term
+	return e.tells("leading", is(status.ChangeLeading)).Status.Term
 }
 
 // follows waits until e knows of a holder.
@@ -262,7 +263,7 @@ func (e *entrant) follows(holder string) {
 	e.tells("following "+holder, func(n election.Transition) bool { return n.Status.Holder == holder })
 }
 
-func is(c election.Change) func(election.Transition) bool {
+func is(c status.Change) func(election.Transition) bool {
 	return func(n election.Transition) bool { return n.Change == c }
 }
 

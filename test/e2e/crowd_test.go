@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -88,7 +89,7 @@ func (c *crowd) join(name, zone string) {
 }
 
 // moves ends the leader of the n-th term in some way, and counts who writes.
-func (c *crowd) moves(n int, cause election.Cause, end func(leader *attendee)) {
+func (c *crowd) moves(n int, cause status.Cause, end func(leader *attendee)) {
 	c.t.Helper()
 	before := c.term(n)
 	c.claims.Store(0)
@@ -102,7 +103,7 @@ func (c *crowd) moves(n int, cause election.Cause, end func(leader *attendee)) {
 	if got := c.claims.Load(); got > 3 {
 		c.t.Errorf("%s: %d tried to take the lease", cause, got)
 	}
-	if cause == election.CauseExpired && term.Zone == before.Zone {
+	if cause == status.CauseExpired && term.Zone == before.Zone {
 		c.t.Errorf("the next leader is in %s, too", term.Zone)
 	}
 }
@@ -118,9 +119,9 @@ func TestOfFiftyPodsThreeAtMostWriteAtATakeover(t *testing.T) {
 		return err == nil && len(all.Items) == len(c.attendees)
 	})
 	time.Sleep(time.Second)
-	c.moves(0, election.CauseExpired, func(leader *attendee) { leader.wire.setCut(true) })
-	c.moves(1, election.CauseReleased, func(leader *attendee) { leader.stop() })
-	c.moves(2, election.CauseDeleted, func(leader *attendee) {
+	c.moves(0, status.CauseExpired, func(leader *attendee) { leader.wire.setCut(true) })
+	c.moves(1, status.CauseReleased, func(leader *attendee) { leader.stop() })
+	c.moves(2, status.CauseDeleted, func(leader *attendee) {
 		leader.wire.setCut(true)
 		must(t, c.leases.Delete(t.Context(), c.name, metav1.DeleteOptions{}))
 	})

@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -198,8 +199,8 @@ func TestALeaderWhoseProcessPanicsLeadsAgainAsSoonAsItIsBack(t *testing.T) {
 		next, e := w.leads(died, append(followers, back)...)
 		took = append(took, e.Time.Sub(died))
 		t.Logf("%s leads %v after the leader's end, since that has %s", next.Identity, e.Time.Sub(died), e.Cause)
-		if e.Time.Sub(died) > restarted || e.Cause != string(election.CauseDied) {
-			t.Errorf("want %v at most, and cause %s", restarted, election.CauseDied)
+		if e.Time.Sub(died) > restarted || e.Cause != string(status.CauseDied) {
+			t.Errorf("want %v at most, and cause %s", restarted, status.CauseDied)
 		}
 		w.stop(append(followers, back)...)
 	}
@@ -221,8 +222,8 @@ func TestALeaderWhoseContainerHasEndedIsFollowedAsSoonAsThatIsReported(t *testin
 		next, e := w.leads(time.Time{}, followers...)
 		took = append(took, e.Time.Sub(reported))
 		t.Logf("%s leads %v after the report, since the leader has %s", next.Identity, e.Time.Sub(reported), e.Cause)
-		if e.Time.Before(reported) || e.Time.Sub(reported) > reportedIn || e.Cause != string(election.CauseDied) {
-			t.Errorf("want %v at most, and cause %s", reportedIn, election.CauseDied)
+		if e.Time.Before(reported) || e.Time.Sub(reported) > reportedIn || e.Cause != string(status.CauseDied) {
+			t.Errorf("want %v at most, and cause %s", reportedIn, status.CauseDied)
 		}
 		w.stop(followers...)
 	}
@@ -250,7 +251,7 @@ func TestWhatProvesNoDeathLeavesTheLeaseToRunOut(t *testing.T) {
 func (w *deathbed) expires(died time.Time, followers ...*container) {
 	w.t.Helper()
 	_, e := w.leads(time.Time{}, followers...)
-	if took := e.Time.Sub(died); took < lease-election.RenewIntervalDefault-time.Second || e.Cause != string(election.CauseExpired) {
+	if took := e.Time.Sub(died); took < lease-timing.DefaultRenewInterval-time.Second || e.Cause != string(status.CauseExpired) {
 		w.t.Errorf("another leads %v after the leader's end, since that has %s", took, e.Cause)
 	}
 }
@@ -263,10 +264,10 @@ func secondCopy(w *deathbed) {
 	w.noted("copied", "seat", "")
 	second := w.run("za", "copied", pod, 2)
 	w.await(second, "following", time.Time{})
-	time.Sleep(2 * election.RenewIntervalDefault)
+	time.Sleep(2 * timing.DefaultRenewInterval)
 	died := leader.dies()
 	_, e := w.leads(time.Time{}, second)
-	if took := e.Time.Sub(died); took < 0 || took > time.Second || e.Cause != string(election.CauseDied) {
+	if took := e.Time.Sub(died); took < 0 || took > time.Second || e.Cause != string(status.CauseDied) {
 		w.t.Errorf("the second copy leads %v after the first one's end, since that has %s", took, e.Cause)
 	}
 }
@@ -318,7 +319,7 @@ func (w *deathbed) stranger(zone string) string {
 func unknownContainer(w *deathbed) {
 	leader, followers := w.begin("unknown")
 	leader.runs(time.Now().Add(-time.Minute))
-	time.Sleep(3 * election.RenewIntervalDefault)
+	time.Sleep(3 * timing.DefaultRenewInterval)
 	died := leader.dies()
 	leader.ended()
 	w.expires(died, followers...)

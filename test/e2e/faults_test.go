@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -112,7 +113,7 @@ func aMissingVerb(t *testing.T, b *testbed.Testbed) {
 		a := c.enter("a", c.asUser)
 		isForbidden(t, a.complains(c.missing(r.verb)))
 		if r.terms > 0 {
-			if cause := a.tells("its end", is(election.ChangeStopping)).Cause; !errors.Is(cause, election.ErrLost) {
+			if cause := a.tells("its end", is(status.ChangeStopping)).Cause; !errors.Is(cause, election.ErrLost) {
 				t.Errorf("the term ended with %v", cause)
 			}
 		}
@@ -137,7 +138,7 @@ func withoutWatch(t *testing.T, b *testbed.Testbed) {
 	admin.leads()
 	a.follows("admin")
 	admin.wire.setCut(true)
-	if second := a.leads(); second.Cause != election.CauseExpired || second.Token <= first.Token {
+	if second := a.leads(); second.Cause != status.CauseExpired || second.Token <= first.Token {
 		t.Errorf("the second term is %+v", second)
 	}
 	isForbidden(t, a.Status().Problem)
@@ -218,13 +219,13 @@ func aDeletedLease(t *testing.T, b *testbed.Testbed) {
 		}
 		now = anew
 	}
-	if n := c.terms(""); n != 1 || a.Status().State != election.StateLeader || a.Status().Term.Token != term.Token {
+	if n := c.terms(""); n != 1 || a.Status().State != status.StateLeader || a.Status().Term.Token != term.Token {
 		t.Errorf("%d terms, and a is a %s", n, a.Status().State)
 	}
 	c.eventually("the new UID in the status", func() bool { return a.Status().LockUID == string(now.UID) })
 	must(t, a.Resign(t.Context()))
 	c.sees("held by another", func(l *coordinationv1.Lease) bool { return holder(l) != "" && holder(l) != "a" })
-	if next := c.term(1); next.Token <= term.Token || next.Cause != election.CauseReleased {
+	if next := c.term(1); next.Token <= term.Token || next.Cause != status.CauseReleased {
 		t.Errorf("the next term is %+v, the one before had token %d", next, term.Token)
 	}
 	events("LeaderStopping", now)
@@ -340,12 +341,12 @@ func heldGarbage(t *testing.T, b *testbed.Testbed) {
 			for range 3 {
 				c.sees("held with a token again", noted(term))
 			}
-			if n := c.terms(""); n != 1 || a.Status().State != election.StateLeader {
+			if n := c.terms(""); n != 1 || a.Status().State != status.StateLeader {
 				t.Errorf("%d terms, and a is a %s", n, a.Status().State)
 			}
 			return
 		}
-		lost := a.tells("its end", is(election.ChangeStopping))
+		lost := a.tells("its end", is(status.ChangeStopping))
 		if !errors.Is(lost.Cause, election.ErrLost) || !strings.Contains(lost.Cause.Error(), r.ends) {
 			t.Errorf("the term ended with %v, want %q", lost.Cause, r.ends)
 		}
@@ -459,7 +460,7 @@ func lostRenewal(t *testing.T, c *contest, silence bool) {
 	for range 3 {
 		c.sees("held with a token", noted(term))
 	}
-	if n := c.terms(""); n != 1 || a.Status().State != election.StateLeader {
+	if n := c.terms(""); n != 1 || a.Status().State != status.StateLeader {
 		t.Errorf("%d terms, and a is a %s", n, a.Status().State)
 	}
 }
@@ -476,7 +477,7 @@ func lostRelease(t *testing.T, c *contest, silence bool) {
 	<-loss.landed
 	landed := time.Now()
 	next := other.leads()
-	if took := next.Began.Sub(landed); took > c.timing.RenewInterval || next.Cause != election.CauseReleased || next.Previous != "a" {
+	if took := next.Began.Sub(landed); took > c.timing.RenewInterval || next.Cause != status.CauseReleased || next.Previous != "a" {
 		t.Errorf("b led %v after the release: %+v", took, next)
 	}
 	must(t, <-resigned)

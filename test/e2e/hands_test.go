@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -267,7 +267,7 @@ func (s *siege) settled(phase string) bool {
 		return false
 	}
 	for _, m := range s.members {
-		if now := m.Status(); now.State == election.StateLeader && now.Identity == holder(l) {
+		if now := m.Status(); now.State == status.StateLeader && now.Identity == holder(l) {
 			return phase == "sealed" && r.Kind == ownerref.Sealed || phase == "dual" && r.Kind == ownerref.Shield && s.present(r)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -79,7 +80,7 @@ func staysBack(w *ward) {
 		w.t.Errorf("a stopped %v after it was unhealthy", took)
 	}
 	led := w.await(b, "leading", sick)
-	if took := led.Time.Sub(stopping.Time); took > slack || led.Cause != string(election.CauseReleased) {
+	if took := led.Time.Sub(stopping.Time); took > slack || led.Cause != string(status.CauseReleased) {
 		w.t.Errorf("b led %v after a had stopped, for %s", took, led.Cause)
 	}
 	w.cure("a")

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
@@ -126,7 +126,7 @@ func (s *siege) endures(in input) {
 	if strings.Contains(in.says, "does not match") { // who led is remembered
 		s.deletePod(in.owners[0].Name)
 	}
-	took := s.until("leading without it", func() bool { return m.Status().State == election.StateLeader })
+	took := s.until("leading without it", func() bool { return m.Status().State == status.StateLeader })
 	s.t.Logf("it leads %v after the ConfigMap was removed", took.Round(time.Millisecond))
 }
 
@@ -147,7 +147,7 @@ func elsewhere(t *testing.T, p *past) {
 	s.until("waiting for the legacy pod", func() bool {
 		return strings.Contains(m.Status().Waiting, "legacy pods that may still lead: "+seat.Identity)
 	})
-	if now := m.Status(); now.State != election.StateAdopting || now.Problem != nil {
+	if now := m.Status(); now.State != status.StateAdopting || now.Problem != nil {
 		t.Errorf("while it waits it is %s, with the problem %v: a rolling update would not go on", now.State, now.Problem)
 	}
 	gone := s.end(seat)
@@ -328,7 +328,7 @@ func (s *siege) lacks(p permission, controllers, node string, terms int, most ti
 	}
 	since := time.Now()
 	grant()
-	for m.Status().State != election.StateLeader && time.Since(since) < most+10*time.Second {
+	for m.Status().State != status.StateLeader && time.Since(since) < most+10*time.Second {
 		time.Sleep(5 * time.Millisecond)
 	}
 	took := time.Since(since)

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
 )
@@ -94,7 +94,7 @@ func TestAManagerHandsItsWorkOverSooner(t *testing.T) {
 		t.Logf("%s: from work stopped to work started, %d rounds: p50 %v, max %v", kind, rounds, gaps[kind][rounds/2], gaps[kind][rounds-1])
 	}
 	// Processes outside of pods know nobody, and spread.
-	most := 150*time.Millisecond + election.RenewIntervalDefault*31/100
+	most := 150*time.Millisecond + timing.DefaultRenewInterval*31/100
 	if p50 := gaps["zonelect"][rounds/2]; p50 > most {
 		t.Errorf("p50 is %v, want %v at most", p50, most)
 	}

@@ -15,7 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -121,7 +121,7 @@ func legacyAfterCandidate(t *testing.T, s *siege) {
 	if terms(back) > 0 {
 		t.Error("the legacy pod took the lock of its predecessor's name for its own")
 	}
-	s.until("the other leads", func() bool { return s.members[1].Status().State == election.StateLeader })
+	s.until("the other leads", func() bool { return s.members[1].Status().State == status.StateLeader })
 	r, _ := s.record()
 	for _, o := range r.Shield.Presences {
 		if o.Name == back.Identity {
@@ -145,7 +145,7 @@ func legacyAfterLegacy(t *testing.T, s *siege) {
 		time.Sleep(1500 * time.Millisecond)
 	}
 	s.end(old)
-	s.until("the candidate leads in the end", func() bool { return waiting.Status().State == election.StateLeader })
+	s.until("the candidate leads in the end", func() bool { return waiting.Status().State == status.StateLeader })
 	n := 0
 	for _, seat := range s.seats {
 		n += terms(seat)
@@ -186,7 +186,7 @@ func cleaned(t *testing.T, p *past) {
 	s.members[0].stop()
 	s.members[1].stop()
 	s.until("a candidate of mode lease leads", func() bool {
-		return slices.ContainsFunc([]*member{early, late}, func(m *member) bool { return m.Status().State == election.StateLeader })
+		return slices.ContainsFunc([]*member{early, late}, func(m *member) bool { return m.Status().State == status.StateLeader })
 	})
 	last := s.terms()
 	t.Logf("after clean a candidate of mode lease led %v after the last of mode auto had stopped", last[len(last)-1].start.Sub(last[len(last)-2].end).Round(time.Millisecond))

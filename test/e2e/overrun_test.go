@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/test/events"
 	"github.com/zonelect/zonelect/test/testbed"
 	"github.com/zonelect/zonelect/test/trial"
@@ -93,7 +94,7 @@ func (o overrun) happens(t *testing.T, b *testbed.Testbed) {
 	o.isTold(t, s, asked, o.told(timing))
 	led, err := s.next.Await(s.ctx, "leading", asked)
 	must(t, err)
-	if led.Cause != string(election.CauseExpired) {
+	if led.Cause != string(status.CauseExpired) {
 		t.Errorf("the next leader began because the lock was %s", led.Cause)
 	}
 	time.Sleep(200 * time.Millisecond) // what is on its way arrives

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/test/testbed"
 )
 
@@ -37,7 +38,7 @@ func TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate(t *testing.T) {
 	if lag < -150*time.Millisecond || lag > 8*time.Second {
 		t.Errorf("the follower led %v after the lease had ended, want 0 to 8s", lag)
 	}
-	if follower.Status().State != election.StateLeader {
+	if follower.Status().State != status.StateLeader {
 		t.Errorf("it is a %s", follower.Status().State)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -84,7 +85,7 @@ func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 	for _, zone := range threeZones {
 		seats[zone] = attend(t, ctx, b, zone)
 		if zone == "za" {
-			until("the first leads", func() bool { return seats[zone].Status().State == election.StateLeader })
+			until("the first leads", func() bool { return seats[zone].Status().State == status.StateLeader })
 		}
 	}
 	until("all have presences", func() bool { return len(presences()) == 3 })
@@ -118,7 +119,7 @@ func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 	leader := ""
 	until("another leads", func() bool {
 		for zone, seat := range seats {
-			if seat.Status().State == election.StateLeader {
+			if seat.Status().State == status.StateLeader {
 				leader = zone
 			}
 		}

@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -416,7 +417,7 @@ func provesADeath(o *tenant) []step {
 			_, err := o.admin.CoordinationV1().Leases(o.name).Update(o.t.Context(), lease, metav1.UpdateOptions{})
 			return err == nil
 		}),
-		o.until("it follows", func() bool { return o.elector.Status().State == election.StateFollower }),
+		o.until("it follows", func() bool { return o.elector.Status().State == status.StateFollower }),
 		o.until("its end is reported", func() bool {
 			other, status := read()
 			status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: status.ContainerID, FinishedAt: metav1.NewTime(time.Now().Add(time.Second))}}

@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/migrate"
 	"github.com/zonelect/zonelect/test/history"
 	"github.com/zonelect/zonelect/test/testbed"
@@ -226,7 +226,7 @@ func (r *rollout) limit(g history.Gap) time.Time {
 	}
 	const settle = 5 * time.Second // until those who waited have tried again
 	for range r.outages.between(g.Last.End.Add(-settle), g.Next.Start) {
-		limit = limit.Add(3 * election.RenewIntervalDefault)
+		limit = limit.Add(3 * timing.DefaultRenewInterval)
 	}
 	return limit
 }

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -233,7 +234,7 @@ func (s *siege) leader() *member {
 	s.until("a leader", func() bool {
 		leader = nil
 		for _, m := range s.members {
-			if m.Status().State == election.StateLeader {
+			if m.Status().State == status.StateLeader {
 				leader = m
 			}
 		}

@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/operator/ctrlruntime"
 	"github.com/zonelect/zonelect/test/events"
@@ -58,11 +59,11 @@ func main() {
 	f.StringVar(&o.identity, "identity", "", "identity of the candidate")
 	f.StringVar(&o.zone, "zone", "", "zone of the candidate")
 	f.BoolVar(&o.plain, "plain", false, "the election is controller-runtime's own")
-	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", election.LeaseDurationDefault, "")
-	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", election.RenewDeadlineDefault, "")
-	f.DurationVar(&o.timing.RenewInterval, "renew-interval", election.RenewIntervalDefault, "")
+	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
+	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
+	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
-	f.DurationVar(&o.stopTimeout, "stop-timeout", election.StopTimeoutDefault, "how long the manager waits for it")
+	f.DurationVar(&o.stopTimeout, "stop-timeout", timing.DefaultStopTimeout, "how long the manager waits for it")
 	f.StringVar(&o.webhook, "webhook", "", "host:port to serve the webhook on; none by default")
 	f.StringVar(&o.certs, "certs", "", "directory of tls.crt and tls.key for the webhook")
 	_ = f.Parse(os.Args[1:])

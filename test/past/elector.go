@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/test/events"
 )
 
@@ -145,7 +146,7 @@ func (e *Elector) attempt(ctx context.Context) (Term, error) {
 			return Term{}, err
 		}
 		e.wrote(next)
-		return Term{Token: e.Lock.token(), Cause: election.CauseAbsent}, nil
+		return Term{Token: e.Lock.token(), Cause: status.CauseAbsent}, nil
 	}
 	if err != nil {
 		return Term{}, err
@@ -173,16 +174,16 @@ func (e *Elector) attempt(ctx context.Context) (Term, error) {
 func (e *Elector) leads() bool { return e.record.HolderIdentity == e.Lock.Identity() }
 
 // cause is why the lock that was just read may be taken.
-func (e *Elector) cause() election.Cause {
+func (e *Elector) cause() status.Cause {
 	switch {
 	case len(e.raw) == 0:
-		return election.CauseAbsent
+		return status.CauseAbsent
 	case e.record.HolderIdentity == "":
-		return election.CauseReleased
+		return status.CauseReleased
 	case e.leads():
-		return election.CauseReclaimed
+		return status.CauseReclaimed
 	}
-	return election.CauseExpired
+	return status.CauseExpired
 }
 
 // giveUp empties the record, if it names this candidate and has not changed

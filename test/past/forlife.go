@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/events"
 )
@@ -79,13 +79,13 @@ func (f *ForLife) become(ctx context.Context) (Term, error) {
 		return Term{}, err
 	}
 	if err == nil && ours(lock, f.PodName) {
-		return Term{Token: version(lock), Cause: election.CauseReclaimed, Previous: f.PodName}, nil
+		return Term{Token: version(lock), Cause: status.CauseReclaimed, Previous: f.PodName}, nil
 	}
 	pause := wait.Backoff{Duration: backoffFirst, Factor: 2, Steps: backoffDoublings, Jitter: backoffJitter}
 	for {
 		created, err := f.create(ctx, uid)
 		if err == nil {
-			return Term{Token: version(created), Cause: election.CauseAbsent}, nil
+			return Term{Token: version(created), Cause: status.CauseAbsent}, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			return Term{}, err

@@ -5,7 +5,7 @@
 // leader-for-life in its variants, and client-go's on an annotation.
 package past
 
-import "github.com/zonelect/zonelect/election"
+import "github.com/zonelect/zonelect/election/status"
 
 // Kind is a kind of lock.
 type Kind string
@@ -24,6 +24,6 @@ type Term struct {
 	// Token is the resourceVersion of the write that won the lock: the programs
 	// of the past knew none, but a judge of the register wants one.
 	Token    uint64
-	Cause    election.Cause
+	Cause    status.Cause
 	Previous string // the holder before
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
@@ -101,7 +102,7 @@ func TestClientGoStopsTheWorkAfterTheRelease(t *testing.T) {
 // checked is that RenewDeadline is shorter than the lease.
 func TestClientGoAcceptsATimingThatMakesTwoLeaders(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
-		s.timing = timing{16 * time.Second, 15 * time.Second, 5 * time.Second}
+		s.timing = durations{16 * time.Second, 15 * time.Second, 5 * time.Second}
 		a, b := s.candidate("a").start(), quick(time.Second, s.candidate("b"))
 		s.pass(5*time.Second + time.Millisecond)
 		a.cut()
@@ -113,12 +114,12 @@ func TestClientGoAcceptsATimingThatMakesTwoLeaders(t *testing.T) {
 }
 
 // refuses wants that zonelect does not take a timing.
-func refuses(t *testing.T, unlawful timing) {
+func refuses(t *testing.T, unlawful durations) {
 	t.Helper()
 	_, err := election.New(election.Config{
 		Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "a"}, Timing: unlawful.ours(),
 	})
-	if !errors.Is(err, election.ErrTiming) {
+	if !errors.Is(err, timing.ErrInvalid) {
 		t.Errorf("zonelect takes %v, or says %v", unlawful, err)
 	}
 }
@@ -126,7 +127,7 @@ func refuses(t *testing.T, unlawful timing) {
 // The record has whole seconds, and the rest is cut off: of a lease of 1.9 s
 // others heed one.
 func TestClientGoCutsTheLeaseToWholeSeconds(t *testing.T) {
-	unlawful := timing{1900 * time.Millisecond, 1400 * time.Millisecond, 400 * time.Millisecond}
+	unlawful := durations{1900 * time.Millisecond, 1400 * time.Millisecond, 400 * time.Millisecond}
 	if !play(t, clientGo, func(s *stage) bool {
 		s.timing = unlawful
 		a, b := s.candidate("a").start(), quick(100*time.Millisecond, s.candidate("b"))
@@ -145,7 +146,7 @@ func TestClientGoCutsTheLeaseToWholeSeconds(t *testing.T) {
 // Below a second none is left. A real API server refuses such a record, so that
 // nobody ever leads.
 func TestClientGoWritesNoLeaseOfLessThanASecond(t *testing.T) {
-	unlawful := timing{900 * time.Millisecond, 600 * time.Millisecond, 200 * time.Millisecond}
+	unlawful := durations{900 * time.Millisecond, 600 * time.Millisecond, 200 * time.Millisecond}
 	if !play(t, clientGo, func(s *stage) bool {
 		s.timing = unlawful
 		s.candidate("a").start()
@@ -194,7 +195,7 @@ func TestNothingEndsClientGosTermWhileARequestHangs(t *testing.T) {
 // the lease of a leader that is well.
 func TestClientGoDoesNotSeeRenewalsWithinASecond(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
-		s.timing = timing{time.Second, 650 * time.Millisecond, 300 * time.Millisecond}
+		s.timing = durations{time.Second, 650 * time.Millisecond, 300 * time.Millisecond}
 		a, b := s.candidate("a").start(), quick(50*time.Millisecond, s.candidate("b")).start()
 		s.pass(10 * time.Second)
 		return s.overlap(a, b) > 0

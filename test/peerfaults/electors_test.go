@@ -50,8 +50,8 @@ func zonelect(c *candidate) func(context.Context) {
 }
 
 // ours is a timing among candidates that do not share the lock with client-go's.
-func (t timing) ours() election.Timing {
-	return election.Timing{LeaseDuration: t.lease, RenewDeadline: t.deadline, RenewInterval: t.retry, Exclusive: true}
+func (d durations) ours() election.Timing {
+	return election.Timing{LeaseDuration: d.lease, RenewDeadline: d.deadline, RenewInterval: d.retry, Exclusive: true}
 }
 
 // clientGo is client-go's elector on a Lease.

@@ -31,7 +31,7 @@ func clientGoOfThePast(c *candidate) func(context.Context) {
 // an operator ran.
 func TestClientGoOfThePastHeedsNoLeaseButItsOwn(t *testing.T) {
 	shows(t, clientGoOfThePast, func(s *stage) bool {
-		s.timing = timing{time.Minute, 40 * time.Second, 2 * time.Second}
+		s.timing = durations{time.Minute, 40 * time.Second, 2 * time.Second}
 		a, b := s.candidate("a").start(), s.candidate("b")
 		b.timing = usual
 		s.pass(5 * time.Second)

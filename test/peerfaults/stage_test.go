@@ -31,11 +31,11 @@ const (
 	mapPath   = "/api/v1/namespaces/ns/configmaps/lock"
 )
 
-// timing is what both kinds of candidates are told.
-type timing struct{ lease, deadline, retry time.Duration }
+// durations are what both kinds of candidates are told.
+type durations struct{ lease, deadline, retry time.Duration }
 
 // usual is the default of both.
-var usual = timing{15 * time.Second, 10 * time.Second, 2 * time.Second}
+var usual = durations{15 * time.Second, 10 * time.Second, 2 * time.Second}
 
 // elector makes the election of a candidate; what it returns runs it.
 type elector func(c *candidate) (run func(context.Context))
@@ -59,7 +59,7 @@ func shows(t *testing.T, others elector, schedule func(s *stage) (fault bool)) {
 // stage is a lock on an API server in memory, and its candidates.
 type stage struct {
 	t          *testing.T
-	timing     timing
+	timing     durations
 	server     *apitest.Server
 	elector    elector
 	candidates []*candidate
@@ -136,7 +136,7 @@ type candidate struct {
 	name     string
 	uid      types.UID // of its pod
 	stage    *stage
-	timing   timing
+	timing   durations
 	stopTime time.Duration // how long the work takes to stop
 	release  bool          // ReleaseOnCancel
 	timeout  time.Duration // of client-go's requests; zero for none

@@ -317,7 +317,7 @@ func (p *process) elect(lock locks.Lock) {
 			Check: p.check, Interval: p.timing.LeaseDuration / 2, After: p.timing.LeaseDuration / 2, StayBack: p.timing.LeaseDuration,
 		}
 	}
-	config.Marks = func() locks.ProcessID {
+	config.ProcessID = func() locks.ProcessID {
 		p.gate.pass()
 		return locks.ProcessID{}
 	}

@@ -61,11 +61,11 @@ type fault string
 
 // The faults, of which each tells all it knows where it can.
 const (
-	none   fault = ""
-	closed fault = "the connection is closed"
-	silent fault = "nobody answers a dial"
-	text   fault = "text"
-	status fault = "a Status"
+	none    fault = ""
+	closed  fault = "the connection is closed"
+	silent  fault = "nobody answers a dial"
+	text    fault = "text"
+	refusal fault = "a Status"
 )
 
 // echo is a server that fails as it is told to, and repeats what it was sent.
@@ -93,7 +93,7 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.Server.ServeHTTP(w, r)
 	case text:
 		http.Error(w, said, code)
-	case status:
+	case refusal:
 		apitest.Reply(w, code, apitest.Status(code, "", said, "leases", "op", said))
 	default:
 		panic(http.ErrAbortHandler)
@@ -178,7 +178,7 @@ func tells(t *testing.T, cfg *rest.Config) {
 		})
 		told.add(fmt.Sprint(err))
 	})
-	for _, fault := range []fault{closed, silent, text, status} {
+	for _, fault := range []fault{closed, silent, text, refusal} {
 		for _, code := range []int{400, 401, 403, 404, 409, 429, 500, 503} {
 			server.code.Store(int32(code))
 			time.Sleep(20 * time.Second)

@@ -22,15 +22,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
 const (
-	lease    = election.LeaseDurationDefault
-	deadline = election.RenewDeadlineDefault
-	interval = election.RenewIntervalDefault
+	lease    = timing.DefaultLeaseDuration
+	deadline = timing.DefaultRenewDeadline
+	interval = timing.DefaultRenewInterval
 	noted    = interval + time.Millisecond // by then the token and the trace stand on the record
 )
 
@@ -307,9 +309,9 @@ func TestAfterAnExpiryItLastsALeaseFromTheLastRenewalSeen(t *testing.T) {
 }
 
 func TestPhasesAddUpWithAHeadStartAndASlowNetwork(t *testing.T) {
-	for name, applies := range map[string]func(election.Cause) bool{
-		"head start after an expiry":       func(c election.Cause) bool { return c == election.CauseExpired },
-		"head start whatever the cause is": func(election.Cause) bool { return true },
+	for name, applies := range map[string]func(status.Cause) bool{
+		"head start after an expiry":       func(c status.Cause) bool { return c == status.CauseExpired },
+		"head start whatever the cause is": func(status.Cause) bool { return true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
@@ -328,7 +330,7 @@ func TestPhasesAddUpWithAHeadStartAndASlowNetwork(t *testing.T) {
 				// Both ways: the watch tells b of its own write before the answer does.
 				b.link.Set(lockstest.Fault{Delay: 200 * time.Millisecond})
 				term := b.leads()
-				s.want("the term's cause", term.Cause, election.CauseExpired)
+				s.want("the term's cause", term.Cause, status.CauseExpired)
 				s.want("the term's predecessor", term.Previous, "a")
 				whole := b.failover()
 				took := b.phases(whole)
@@ -356,7 +358,7 @@ func TestAfterAReleaseItLastsNoTime(t *testing.T) {
 			s.t.Errorf("it starts at %v, the release was at %v", whole.StartTime(), released)
 		}
 		b.phases(whole)
-		s.want("the cause", attributes(whole)["election.cause"].AsString(), string(election.CauseReleased))
+		s.want("the cause", attributes(whole)["election.cause"].AsString(), string(status.CauseReleased))
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -223,7 +224,7 @@ func TestALeaderThatDiesMeanwhileIsNotWaitedForLonger(t *testing.T) {
 		kill()
 		asked := time.Now()
 		r := w.run("handover", "op", "--to", "op-zc_1")
-		if took := time.Since(asked); took > election.LeaseDurationDefault {
+		if took := time.Since(asked); took > timing.DefaultLeaseDuration {
 			t.Errorf("another leads after %v", took)
 		}
 		// Who takes over is left to chance: nobody was named.

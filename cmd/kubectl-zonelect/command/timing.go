@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -64,7 +65,7 @@ var timingFormats = []string{"wide", "yaml"}
 func newTiming(env *environment) *cobra.Command {
 	// The default wishes are those that the default timing fulfills.
 	t := &timingCommand{env: env, wish: zone.Wish{
-		APIOutage: 5 * time.Second, Stop: 4800 * time.Millisecond, MaxClockDrift: election.MaxClockDriftDefault,
+		APIOutage: 5 * time.Second, Stop: 4800 * time.Millisecond, MaxClockDrift: timing.DefaultMaxClockDrift,
 		RoundTrip: zone.RoundTripDefault, Candidates: zone.CandidatesDefault,
 	}}
 	c := &cobra.Command{
@@ -223,7 +224,7 @@ func printFlags(out io.Writer, plan zone.Plan) error {
 	text := &strings.Builder{}
 	tell(text, "# API outage %v, failover %s, stop %v, clock drift %s, round trip %v.\n", w.APIOutage, failover, w.Stop, (*percent)(&w.MaxClockDrift), w.RoundTrip)
 	tell(text, "# Use either the flags or the environment, with the same values in all candidates.\n")
-	if w.MaxClockDrift != election.MaxClockDriftDefault || w.Exclusive {
+	if w.MaxClockDrift != timing.DefaultMaxClockDrift || w.Exclusive {
 		tell(text, "# In the program set Timing.MaxClockDrift to %v and Exclusive to %v: they have no flags.\n", w.MaxClockDrift, w.Exclusive)
 	}
 	tell(text, "args:\n")

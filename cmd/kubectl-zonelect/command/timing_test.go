@@ -18,8 +18,8 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// timing runs the command where there is no cluster.
-func timing(t *testing.T, args ...string) result {
+// timingOf runs the command where there is no cluster.
+func timingOf(t *testing.T, args ...string) result {
 	t.Helper()
 	var out, errOut buffer
 	env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
@@ -44,7 +44,7 @@ func TestTimingPlansWithoutACluster(t *testing.T) {
 		"timing-nothing":    "__complete timing --stop ",
 	} {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name, timing(t, strings.Split(line, " ")...))
+			golden(t, name, timingOf(t, strings.Split(line, " ")...))
 		})
 	}
 }
@@ -62,7 +62,7 @@ func TestTimingIsToldFromNonsense(t *testing.T) {
 		"timing --candidates=-3":    "Candidates <= 10000 is broken by -3",
 	} {
 		t.Run(line, func(t *testing.T) {
-			r := timing(t, strings.Fields(line)...)
+			r := timingOf(t, strings.Fields(line)...)
 			if r.code != exitUsage || r.out != "" || !strings.Contains(r.errors, want) {
 				t.Errorf("exit code %d, %q, %q", r.code, r.out, r.errors)
 			}
@@ -71,7 +71,7 @@ func TestTimingIsToldFromNonsense(t *testing.T) {
 }
 
 func TestTheFlagsAndTheEnvironmentGiveTheTimingThatWasPlanned(t *testing.T) {
-	r := timing(t, "timing", "--api-outage", "30s", "--failover", "42s", "--stop", "5s", "-o", "yaml")
+	r := timingOf(t, "timing", "--api-outage", "30s", "--failover", "42s", "--stop", "5s", "-o", "yaml")
 	var printed struct {
 		Args []string                       `json:"args"`
 		Env  []struct{ Name, Value string } `json:"env"`

@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -49,7 +49,7 @@ type Config struct {
 	// none from 1.35 on and SettleDefault below. Negative means none.
 	Settle time.Duration
 	// Timing is the election's: its AttemptTimeout bounds each request.
-	Timing election.Timing
+	Timing timing.Timing
 }
 
 // Lock is a [locks.Lock] on a Lease that takes the place of a

@@ -17,15 +17,17 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
 const (
-	twinLease    = election.LeaseDurationDefault
-	twinDeadline = election.RenewDeadlineDefault
-	twinInterval = election.RenewIntervalDefault
+	twinLease    = timing.DefaultLeaseDuration
+	twinDeadline = timing.DefaultRenewDeadline
+	twinInterval = timing.DefaultRenewInterval
 )
 
 // twinStage is both locks, candidates and legacy electors, in virtual time.
@@ -285,7 +287,7 @@ func TestACandidateHoldsBothLocksAndGivesBothUp(t *testing.T) {
 			t.Errorf("held by %q", got)
 		}
 		a.cancel()
-		if term, took := s.leads(b); took != 0 || term.Cause != election.CauseReleased {
+		if term, took := s.leads(b); took != 0 || term.Cause != status.CauseReleased {
 			t.Errorf("b leads after %v because it is %v", took, term.Cause)
 		}
 		time.Sleep(time.Minute)
@@ -330,7 +332,7 @@ func TestACandidateWaitsForALegacyLeadersLastRenewalToExpire(t *testing.T) {
 				}
 				last := s.read(s.legacy).Record.RenewTime
 				stop()
-				if term, _ := s.leads(a); time.Since(last) > twinLease+time.Second || term.Cause != election.CauseExpired || term.Previous != "L" {
+				if term, _ := s.leads(a); time.Since(last) > twinLease+time.Second || term.Cause != status.CauseExpired || term.Previous != "L" {
 					t.Errorf("%v after the last renewal came %+v", time.Since(last), term)
 				}
 			})
@@ -344,7 +346,7 @@ func TestWhatALegacyLeaderGaveUpIsTakenAtOnce(t *testing.T) {
 		a := s.start("a")
 		time.Sleep(time.Second)
 		s.put(s.legacy, cleared(theirs("L", 2)))
-		if term, took := s.leads(a); took != 0 || term.Cause != election.CauseReleased {
+		if term, took := s.leads(a); took != 0 || term.Cause != status.CauseReleased {
 			t.Errorf("a leads after %v because it is %v", took, term.Cause)
 		}
 	})
@@ -384,7 +386,7 @@ func TestADeadCandidateIsFollowedAtOnceOnBothLocks(t *testing.T) {
 		b := s.start("b")
 		time.Sleep(time.Minute)
 		s.bury(a)
-		if term, took := s.leads(b); took != 0 || term.Cause != election.CauseDied {
+		if term, took := s.leads(b); took != 0 || term.Cause != status.CauseDied {
 			t.Errorf("b leads after %v because it has %v", took, term.Cause)
 		}
 		time.Sleep(5 * time.Minute)
@@ -693,7 +695,7 @@ func twinSchedule(s *twinStage, dice *rand.Rand) {
 	}
 	time.Sleep(3*twinLease + 5*time.Second)
 	for _, c := range alive {
-		if c.Status().State == election.StateLeader {
+		if c.Status().State == status.StateLeader {
 			return
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
@@ -44,7 +44,7 @@ type Config struct {
 	// Version of the program, for people.
 	Version string
 	// Timing is the election's.
-	Timing election.Timing
+	Timing timing.Timing
 }
 
 // Lock is one lock out of a Lease and the lock of older programs, client-go's

@@ -25,6 +25,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -214,11 +215,11 @@ func (s *phaseStage) held(by string) {
 // leads wants c to lead within d, and to have led so many terms.
 func (s *phaseStage) leads(c *electiontest.Seat, within time.Duration, terms int) {
 	s.T.Helper()
-	for end := time.Now().Add(within); c.Status().State != election.StateLeader && time.Now().Before(end); {
+	for end := time.Now().Add(within); c.Status().State != status.StateLeader && time.Now().Before(end); {
 		time.Sleep(100 * time.Millisecond)
 	}
 	synctest.Wait()
-	if now := c.Status(); now.State != election.StateLeader || len(c.Leading) != terms {
+	if now := c.Status(); now.State != status.StateLeader || len(c.Leading) != terms {
 		s.T.Errorf("after %v it is %v in its term %d, want it to lead in term %d; waiting: %q", within, now.State, len(c.Leading), terms, now.Waiting)
 	}
 }
@@ -227,7 +228,7 @@ func (s *phaseStage) leads(c *electiontest.Seat, within time.Duration, terms int
 func (s *phaseStage) waits(c *electiontest.Seat, why string) {
 	s.T.Helper()
 	time.Sleep(2 * twinLease)
-	if now := c.Status(); now.State == election.StateLeader || !strings.Contains(now.Waiting, why) {
+	if now := c.Status(); now.State == status.StateLeader || !strings.Contains(now.Waiting, why) {
 		s.T.Errorf("it is %v and waits for %q, want %q", now.State, now.Waiting, why)
 	}
 }
@@ -766,7 +767,7 @@ func phaseSchedule(s *phaseStage, dice *rand.Rand) {
 	}
 	time.Sleep(4 * twinLease)
 	for _, c := range alive {
-		if c.Status().State == election.StateLeader {
+		if c.Status().State == status.StateLeader {
 			return
 		}
 	}

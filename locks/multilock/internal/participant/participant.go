@@ -15,7 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -55,7 +55,7 @@ type Config struct {
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
 	Version   string
-	Timing    election.Timing
+	Timing    timing.Timing
 	// Shielded says that the shield of a leader-for-life lock depends on the
 	// presence.
 	Shielded bool

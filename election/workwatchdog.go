@@ -9,11 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
 )
 
-// watchdog sees whether the work of one term stops in time. It waits for
+// workWatchdog sees whether the work of one term stops in time. It waits for
 // nothing that may hang: not for the elector's loop, nor for a log or a lock.
-type watchdog struct {
+type workWatchdog struct {
 	timing   Timing
 	term     Term
 	work     context.Context // ends when the work is to stop
@@ -23,8 +25,8 @@ type watchdog struct {
 	tell     func()          // tells the program so, once
 }
 
-func newWatchdog(work context.Context, c Config, term Term) *watchdog {
-	w := &watchdog{timing: c.Timing, term: term, work: work, returned: make(chan struct{}), late: make(chan struct{}), tell: func() {}}
+func newWorkWatchdog(work context.Context, c Config, term Term) *workWatchdog {
+	w := &workWatchdog{timing: c.Timing, term: term, work: work, returned: make(chan struct{}), late: make(chan struct{}), tell: func() {}}
 	if c.OnOverrun != nil {
 		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, context.Cause(work)) })
 	}
@@ -32,9 +34,9 @@ func newWatchdog(work context.Context, c Config, term Term) *watchdog {
 }
 
 // watch returns when the work has returned, or is late.
-func (w *watchdog) watch() {
+func (w *workWatchdog) watch() {
 	var by time.Time
-	limit := time.NewTimer(longest)
+	limit := time.NewTimer(rules.Longest)
 	defer limit.Stop()
 	within := func(patience time.Duration) {
 		if at := time.Now().Add(patience); by.IsZero() || at.Before(by) {
@@ -63,7 +65,7 @@ func (w *watchdog) watch() {
 }
 
 // patience is how long the work may take to stop, by why it is to.
-func (w *watchdog) patience(cause error) time.Duration {
+func (w *workWatchdog) patience(cause error) time.Duration {
 	if errors.Is(cause, ErrLost) {
 		return w.timing.StopGrace
 	}
@@ -80,12 +82,12 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// overdue reports whether the work is late and goes on. A nil watchdog is that
+// overdue reports whether the work is late and goes on. A nil workWatchdog is that
 // of an elector before its first term.
-func (w *watchdog) overdue() bool { return w != nil && closed(w.late) && !closed(w.returned) }
+func (w *workWatchdog) overdue() bool { return w != nil && closed(w.late) && !closed(w.returned) }
 
 // runs reports whether ctx was made from that of the work.
-func (w *watchdog) runs(ctx context.Context) bool {
+func (w *workWatchdog) runs(ctx context.Context) bool {
 	term, found := TermFromContext(ctx)
 	return found && w != nil && term.trust == w.term.trust
 }

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package election
+package rules
 
 import (
 	"math"
@@ -12,15 +12,15 @@ import (
 
 // The records that an elector writes. All are pure: base is what they replace.
 
-// acquisition is the record that takes the lock. It replaces everything that
+// Acquisition is the record that takes the lock. It replaces everything that
 // base says about another holder (S11).
-func acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
+func Acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
 	r := locks.Record{
 		Holder:        me.Identity,
 		LeaseDuration: lease,
 		AcquireTime:   wall,
 		Transitions:   base.Transitions,
-		Details:       detailsOf(me),
+		Details:       DetailsOf(me),
 		Evacuated:     base.Evacuated,
 	}
 	if r.Transitions < math.MaxInt32 {
@@ -30,17 +30,17 @@ func acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wal
 	return r
 }
 
-// creation is the acquisition where there is no record. Of the one that was
+// Creation is the acquisition where there is no record. Of the one that was
 // deleted, if any, it keeps what is not about a holder.
-func creation(gone locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
-	r := acquisition(locks.Record{Evacuated: gone.Evacuated}, me, lease, wall)
+func Creation(gone locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
+	r := Acquisition(locks.Record{Evacuated: gone.Evacuated}, me, lease, wall)
 	r.Transitions = 0
 	return r
 }
 
-// renewal is the record that goes on with a term, and notes what of it the
+// Renewal is the record that goes on with a term, and notes what of it the
 // acquisition could not know.
-func renewal(base locks.Record, details locks.Details, lease time.Duration, wall time.Time) locks.Record {
+func Renewal(base locks.Record, details locks.Details, lease time.Duration, wall time.Time) locks.Record {
 	r := base
 	r.Holder, r.LeaseDuration = details.Holder, lease
 	r.RenewTime = after(base.RenewTime, wall)
@@ -48,10 +48,10 @@ func renewal(base locks.Record, details locks.Details, lease time.Duration, wall
 	return r
 }
 
-// release is the record that gives a term up. Its lease of one second is what
+// Release is the record that gives a term up. Its lease of one second is what
 // client-go writes: the least that the API takes. Without a token nobody ever
 // led, and no trace of the holder is left.
-func release(base locks.Record, token uint64, trace string, handover locks.Handover, wall time.Time) locks.Record {
+func Release(base locks.Record, token uint64, trace string, handover locks.Handover, wall time.Time) locks.Record {
 	r := base
 	r.Holder, r.LeaseDuration = "", time.Second
 	r.AcquireTime = wall
@@ -66,7 +66,7 @@ func release(base locks.Record, token uint64, trace string, handover locks.Hando
 }
 
 // after is wall, or just after before where the two would be the same: a
-// renewal is seen by its time being another.
+// Renewal is seen by its time being another.
 func after(before, wall time.Time) time.Time {
 	if before.UnixMicro() == wall.UnixMicro() {
 		return wall.Add(time.Microsecond)
@@ -74,6 +74,7 @@ func after(before, wall time.Time) time.Time {
 	return wall
 }
 
-func detailsOf(c locks.Candidate) locks.Details {
+// DetailsOf returns what a record says about a candidate.
+func DetailsOf(c locks.Candidate) locks.Details {
 	return locks.Details{Holder: c.Identity, Zone: c.Zone, Node: c.Node, Pod: c.Pod, Container: c.Container}
 }

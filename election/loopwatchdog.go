@@ -18,30 +18,30 @@ var ErrWedged = errors.New("the elector is wedged")
 // stood still.
 const certainty = time.Second
 
-// pulse is what tells others that the loop lives. The loop says by when it will
-// look again, and its courier by when an answer is due; there is no timer.
-type pulse struct {
+// loopWatchdog is what tells others that the loop lives. The loop says by when it will
+// look again, and its requester by when an answer is due; there is no timer.
+type loopWatchdog struct {
 	mu      sync.Mutex
-	loop    vital
-	request vital
+	loop    deadline
+	request deadline
 	what    operation // what the request asks
 }
 
-// vital is something that is to happen by a time; zero if there is nothing.
-type vital struct {
+// deadline is something that is to happen by a time; zero if there is nothing.
+type deadline struct {
 	by      time.Time
 	changes int
 	suspect time.Time // when somebody looked who found it late; zero if nobody did
 	seen    int       // the number of changes then
 }
 
-func (v *vital) set(by time.Time) {
+func (v *deadline) set(by time.Time) {
 	v.by = by
 	v.changes++
 }
 
 // late reports how late it is, if that is more than margin and was so a while ago.
-func (v *vital) late(now time.Time, margin time.Duration) (time.Duration, bool) {
+func (v *deadline) late(now time.Time, margin time.Duration) (time.Duration, bool) {
 	late := now.Sub(v.by)
 	switch {
 	case v.by.IsZero() || late <= margin:
@@ -52,38 +52,38 @@ func (v *vital) late(now time.Time, margin time.Duration) (time.Duration, bool) 
 	return late, !v.suspect.IsZero() && now.Sub(v.suspect) >= certainty
 }
 
-// until notes that the loop will be back by then.
-func (p *pulse) until(by time.Time) {
+// expectLoop notes that the loop will be back by then.
+func (p *loopWatchdog) expectLoop(by time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loop.set(by)
 }
 
-// sent notes that a request is to be over by then.
-func (p *pulse) sent(what operation, by time.Time) {
+// expectAnswer notes that a request is to be over by then.
+func (p *loopWatchdog) expectAnswer(what operation, by time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what = what
 	p.request.set(by)
 }
 
-// received notes that the loop has taken in the answer.
-func (p *pulse) received() {
+// answered notes that the loop has received the answer.
+func (p *loopWatchdog) answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loop.set(time.Now())
 	p.request.set(time.Time{})
 }
 
-// rest notes that nothing runs any more.
-func (p *pulse) rest() {
+// rest notes that nothing runs.
+func (p *loopWatchdog) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loop.set(time.Time{})
 	p.request.set(time.Time{})
 }
 
-func (p *pulse) late(margin time.Duration) error {
+func (p *loopWatchdog) late(margin time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -106,4 +106,4 @@ func (p *pulse) late(margin time.Duration) error {
 // must be so by a RenewDeadline, and at a second look a second later or more, so
 // that a process which was stopped is not killed for it when it goes on. Time
 // in which the machine was suspended does not count.
-func (e *Elector) Alive() error { return e.pulse.late(e.config.Timing.RenewDeadline) }
+func (e *Elector) Alive() error { return e.loopWatchdog.late(e.config.Timing.RenewDeadline) }

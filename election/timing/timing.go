@@ -1,9 +1,11 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package election
+// Package timing has the durations of an election, and the law that they must obey.
+package timing
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -11,11 +13,11 @@ import (
 
 // Defaults of [Timing], chosen so that zonelect drops in beside client-go.
 const (
-	LeaseDurationDefault = 15 * time.Second
-	RenewDeadlineDefault = 10 * time.Second
-	RenewIntervalDefault = 2 * time.Second
-	MaxClockDriftDefault = 0.01
-	StopTimeoutDefault   = 30 * time.Second
+	DefaultLeaseDuration = 15 * time.Second
+	DefaultRenewDeadline = 10 * time.Second
+	DefaultRenewInterval = 2 * time.Second
+	DefaultMaxClockDrift = 0.01
+	DefaultStopTimeout   = 30 * time.Second
 )
 
 // Timing holds the durations of an election, each at most a year. All candidates
@@ -54,25 +56,25 @@ type Timing struct {
 	Exclusive bool
 }
 
-// ErrTiming is wrapped by every error about a Timing that breaks the law.
-var ErrTiming = errors.New("timing breaks the law")
+// ErrInvalid is wrapped by every error about a Timing that breaks the law.
+var ErrInvalid = errors.New("timing breaks the law")
 
 // WithDefaults returns t with its zero fields filled in.
 func (t Timing) WithDefaults() Timing {
-	setDefault(&t.LeaseDuration, LeaseDurationDefault)
-	setDefault(&t.RenewDeadline, RenewDeadlineDefault)
-	setDefault(&t.RenewInterval, RenewIntervalDefault)
-	setDefault(&t.AttemptTimeout, t.RenewInterval)
-	setDefault(&t.StopTimeout, StopTimeoutDefault)
-	setDefault(&t.Precedence, 2*t.RenewInterval)
-	setDefault(&t.MaxClockDrift, MaxClockDriftDefault)
+	t.LeaseDuration = cmp.Or(t.LeaseDuration, DefaultLeaseDuration)
+	t.RenewDeadline = cmp.Or(t.RenewDeadline, DefaultRenewDeadline)
+	t.RenewInterval = cmp.Or(t.RenewInterval, DefaultRenewInterval)
+	t.AttemptTimeout = cmp.Or(t.AttemptTimeout, t.RenewInterval)
+	t.StopTimeout = cmp.Or(t.StopTimeout, DefaultStopTimeout)
+	t.Precedence = cmp.Or(t.Precedence, 2*t.RenewInterval)
+	t.MaxClockDrift = cmp.Or(t.MaxClockDrift, DefaultMaxClockDrift)
 	if t.StopGrace == 0 {
 		t.StopGrace = max(0, t.LeaseDuration-t.RenewDeadline-t.drift()-t.sharedSecond())
 	}
 	return t
 }
 
-// Validate returns nil or an error, wrapping ErrTiming, for each part of the
+// Validate returns nil or an error, wrapping ErrInvalid, for each part of the
 // law that t breaks, with the numbers and what would be valid:
 //
 //	RenewInterval + AttemptTimeout      <= RenewDeadline
@@ -81,7 +83,7 @@ func (t Timing) WithDefaults() Timing {
 // where drift is LeaseDuration x MaxClockDrift, and one second more is needed
 // in the second line if RenewInterval is below one second and the lock is not
 // Exclusive. LeaseDuration is whole seconds. Call it on the result of
-// WithDefaults; New does both.
+// WithDefaults; election.New does both.
 func (t Timing) Validate() error {
 	if err := t.inRange(); err != nil {
 		return err // the sums below would make no sense
@@ -116,14 +118,14 @@ func (t Timing) inRange() error {
 		{"Precedence", t.Precedence, 0},
 	} {
 		if d.value < d.least {
-			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at least %v", ErrTiming, d.name, d.value, d.least))
+			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at least %v", ErrInvalid, d.name, d.value, d.least))
 		}
 		if d.value > mostDuration {
-			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at most %v", ErrTiming, d.name, d.value, mostDuration))
+			errs = append(errs, fmt.Errorf("%w: %s is %v, must be at most %v", ErrInvalid, d.name, d.value, mostDuration))
 		}
 	}
 	if !(t.MaxClockDrift >= 0 && t.MaxClockDrift <= mostDrift) { // nor NaN
-		errs = append(errs, fmt.Errorf("%w: MaxClockDrift is %v, must be a fraction from 0 to %v, such as 0.01 for 1 %%", ErrTiming, t.MaxClockDrift, mostDrift))
+		errs = append(errs, fmt.Errorf("%w: MaxClockDrift is %v, must be a fraction from 0 to %v, such as 0.01 for 1 %%", ErrInvalid, t.MaxClockDrift, mostDrift))
 	}
 	return errors.Join(errs...)
 }
@@ -133,7 +135,7 @@ func (t Timing) wholeSeconds() error {
 		return nil
 	}
 	up := max(time.Second, t.LeaseDuration.Truncate(time.Second)+time.Second)
-	return fmt.Errorf("%w: LeaseDuration is %v, the record holds whole seconds only: use %v", ErrTiming, t.LeaseDuration, up)
+	return fmt.Errorf("%w: LeaseDuration is %v, the record holds whole seconds only: use %v", ErrInvalid, t.LeaseDuration, up)
 }
 
 func (t Timing) renewalFits() error {
@@ -142,7 +144,7 @@ func (t Timing) renewalFits() error {
 		return nil
 	}
 	return fmt.Errorf("%w: RenewInterval %v + AttemptTimeout %v is %v more than RenewDeadline %v, so that the term ends before a renewal has had its time: use a RenewDeadline of at least %v, and of %v if one lost request is not to end the term",
-		ErrTiming, t.RenewInterval, t.AttemptTimeout, over, t.RenewDeadline, t.RenewInterval+t.AttemptTimeout, t.RenewInterval+2*t.AttemptTimeout)
+		ErrInvalid, t.RenewInterval, t.AttemptTimeout, over, t.RenewDeadline, t.RenewInterval+t.AttemptTimeout, t.RenewInterval+2*t.AttemptTimeout)
 }
 
 func (t Timing) stopFits() error {
@@ -155,7 +157,7 @@ func (t Timing) stopFits() error {
 		shared = " + 1s (RenewInterval is below 1s and client-go candidates may share the lock: set Exclusive if none does)"
 	}
 	return fmt.Errorf("%w: RenewDeadline %v + StopGrace %v + drift %v%s is %v more than LeaseDuration %v, so that two could lead: use a LeaseDuration of at least %v",
-		ErrTiming, t.RenewDeadline, t.StopGrace, t.drift(), shared, need-t.LeaseDuration, t.LeaseDuration, t.leastLease())
+		ErrInvalid, t.RenewDeadline, t.StopGrace, t.drift(), shared, need-t.LeaseDuration, t.LeaseDuration, t.leastLease())
 }
 
 // leastLease is the shortest lease that stopFits accepts. It solves
@@ -178,11 +180,4 @@ func (t Timing) sharedSecond() time.Duration {
 		return time.Second
 	}
 	return 0
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

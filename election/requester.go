@@ -83,6 +83,9 @@ func (a answer) trip() time.Duration {
 // read does, whatever a server says.
 func (a answer) conflict() bool { return a.op != opRead && errors.Is(a.err, locks.ErrConflict) }
 
+// failed reports whether the request got no answer that tells about the lock.
+func (a answer) failed() bool { return a.err != nil && !a.conflict() }
+
 // mostFlights is how many requests may be under way at a time. The oldest makes
 // room for another.
 const mostFlights = 4
@@ -95,55 +98,55 @@ type flight struct {
 	gaveUp bool // it made room for another
 }
 
-// courier makes the requests, each in a goroutine of its own, so that the loop
+// requester makes the requests, each in a goroutine of its own, so that the loop
 // never waits for the network. A request that is slow goes on while another, on
 // another connection, overtakes it. The loop owns all fields.
-type courier struct {
-	lock    locks.Lock
-	clock   clock
-	pulse   *pulse
-	answers chan answer
-	flights []*flight     // oldest first
-	newest  *flight       // the last request, while the loop waits for its answer
-	took    time.Duration // from the last request that was answered to its answer
-	slowest time.Duration // of the last hundred answers or so
-	heard   time.Time     // when the last answer came
-	amender locks.Amender // the lock, if it takes amendments
-	root    time.Time     // when the last write was sent that replaced a version
-	broken  bool          // it, or an amendment after it, has not landed
-	warm    bool          // the last write that was answered is an amendment, so its connection lives
+type requester struct {
+	lock     locks.Lock
+	clock    clock
+	watchdog *loopWatchdog
+	answers  chan answer
+	flights  []*flight     // oldest first
+	newest   *flight       // the last request, while the loop waits for its answer
+	took     time.Duration // from the last request that was answered to its answer
+	slowest  time.Duration // of the last hundred answers or so
+	heard    time.Time     // when the last answer came
+	amender  locks.Amender // the lock, if it takes amendments
+	root     time.Time     // when the last write was sent that replaced a version
+	broken   bool          // it, or an amendment after it, has not landed
+	warm     bool          // the last write that was answered is an amendment, so its connection lives
 	// failures is how many chains of amendments have broken in a row.
 	failures int
 	wait     sync.WaitGroup
 }
 
-func newCourier(lock locks.Lock, c clock, p *pulse) *courier {
+func newRequester(lock locks.Lock, c clock, p *loopWatchdog) *requester {
 	amender, _ := lock.(locks.Amender)
-	return &courier{lock: lock, clock: c, pulse: p, amender: amender, answers: make(chan answer, mostFlights+mostAmendments)}
+	return &requester{lock: lock, clock: c, watchdog: p, amender: amender, answers: make(chan answer, mostFlights+mostAmendments)}
 }
 
 // busy reports whether an answer to the last request is waited for.
-func (c *courier) busy() bool { return c.newest != nil }
+func (c *requester) busy() bool { return c.newest != nil }
 
 // writing reports whether the outcome of a write is still to come.
-func (c *courier) writing() bool {
+func (c *requester) writing() bool {
 	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op != opRead })
 }
 
 // replacing reports whether the outcome of a write that replaces a version is still
 // to come.
-func (c *courier) replacing() bool {
+func (c *requester) replacing() bool {
 	return slices.ContainsFunc(c.flights, (*flight).replaces)
 }
 
 // acquiring reports whether an acquisition is under way.
-func (c *courier) acquiring() bool {
+func (c *requester) acquiring() bool {
 	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op == opAcquire })
 }
 
 // room reports whether another request may be sent that is no amendment. Where none
 // may, the oldest one is canceled.
-func (c *courier) room() bool {
+func (c *requester) room() bool {
 	if len(c.flights)-c.amendments() < mostFlights {
 		return true
 	}
@@ -154,7 +157,7 @@ func (c *courier) room() bool {
 }
 
 // send makes the request. Those that are under way go on. There must be room.
-func (c *courier) send(ctx context.Context, r request) {
+func (c *requester) send(ctx context.Context, r request) {
 	sent := r.made // trust counts from no later than the time in the record
 	if sent.awake.IsZero() {
 		sent = c.clock.now()
@@ -165,7 +168,7 @@ func (c *courier) send(ctx context.Context, r request) {
 	}
 	f := &flight{request: r, sent: sent, cancel: cancel}
 	c.flights, c.newest = append(c.flights, f), f
-	c.noteDeadline()
+	c.expectNext()
 	if r.replaces() {
 		c.root, c.broken = sent.awake, false
 	}
@@ -188,7 +191,7 @@ func (c *courier) send(ctx context.Context, r request) {
 
 // received notes that the answer has been taken from the channel, and completes
 // it.
-func (c *courier) received(a answer) answer {
+func (c *requester) received(a answer) answer {
 	c.flights = slices.DeleteFunc(c.flights, func(f *flight) bool { return f == a.flight })
 	if a.newest = a.flight == c.newest; a.newest {
 		c.newest = nil
@@ -197,19 +200,19 @@ func (c *courier) received(a answer) answer {
 		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
 	a.op = a.flight.op
-	if a.err == nil || a.conflict() {
+	if !a.failed() {
 		c.took, c.heard = a.end.Sub(a.sent.awake), a.end
 		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
-	a.breaks = c.judgeChain(a)
-	c.pulse.received()
-	c.noteDeadline()
+	a.breaks = c.checkChain(a)
+	c.watchdog.answered()
+	c.expectNext()
 	return a
 }
 
 // renewals makes acquisitions under way renewals of the term that one of them won.
 // Where one of them may still replace the record, nothing amends that.
-func (c *courier) renewals() {
+func (c *requester) renewals() {
 	c.broken = c.broken || c.replacing()
 	for _, f := range c.flights {
 		if f.op == opAcquire {
@@ -218,16 +221,16 @@ func (c *courier) renewals() {
 	}
 }
 
-// forget has nothing wait for the last request any more: what it asks is known.
-func (c *courier) forget() { c.newest = nil }
+// forget stops waiting for the last request: what it asks is known.
+func (c *requester) forget() { c.newest = nil }
 
-// noteDeadline tells the pulse by when the next request is to be over.
-func (c *courier) noteDeadline() {
+// expectNext tells the loopWatchdog by when the next request is to be over.
+func (c *requester) expectNext() {
 	if len(c.flights) == 0 {
 		return
 	}
 	first := slices.MinFunc(c.flights, func(a, b *flight) int { return a.end().Compare(b.end()) })
-	c.pulse.sent(first.op, first.end())
+	c.watchdog.expectAnswer(first.op, first.end())
 }
 
 // end is when a request is over at the latest.
@@ -236,17 +239,17 @@ func (f *flight) end() time.Time { return f.sent.awake.Add(f.limit) }
 // dialAndAnswer is how long a request may take that may have to wait for a dial: no
 // more than a RenewDeadline for each of the two. To end it sooner would cost the
 // connection, and with it all that the next request could use.
-func (t Timing) dialAndAnswer() time.Duration { return 2 * t.RenewDeadline }
+func dialAndAnswer(t Timing) time.Duration { return 2 * t.RenewDeadline }
 
 // patience is how long a request may go without an answer until another one
 // overtakes it: half as long again as the last answer took, so that a server
 // that is slow is not asked twice.
-func (c *courier) patience(t Timing) time.Duration {
+func (c *requester) patience(t Timing) time.Duration {
 	return max(t.AttemptTimeout, min(c.took*3/2, max(c.took*9/8, t.RenewDeadline/2)))
 }
 
 // cancel ends all requests that are under way. A write may have landed.
-func (c *courier) cancel() {
+func (c *requester) cancel() {
 	for _, f := range c.flights {
 		f.cancel()
 	}
@@ -254,7 +257,7 @@ func (c *courier) cancel() {
 
 // cut ends those for which do says so, but no amendment: to end one would cost a
 // connection to a slow server, and its answer is waited for nowhere.
-func (c *courier) cut(do func(*flight) bool) {
+func (c *requester) cut(do func(*flight) bool) {
 	for _, f := range c.flights {
 		if !f.amends() && do(f) {
 			f.cancel()
@@ -262,13 +265,13 @@ func (c *courier) cut(do func(*flight) bool) {
 	}
 }
 
-// settle waits until nothing is under way, and returns what came of the writes.
+// drain waits until nothing is under way, and returns what came of the writes.
 // Neither reads nor amendments are waited for. Nor are writes for longer than
 // patience: whether they landed is unknown then. It gives up on a lock that does not
 // keep to its context, and reports whether all is settled.
-func (c *courier) settle(patience time.Duration) (writes []answer, settled bool) {
+func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
 	c.cut(func(f *flight) bool { return f.op == opRead })
-	c.pulse.until(time.Now().Add(2 * patience))
+	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for late := false; len(c.flights) > c.amendments(); {
@@ -290,9 +293,9 @@ func (c *courier) settle(patience time.Duration) (writes []answer, settled bool)
 }
 
 // call makes the request and waits for its answer.
-func (c *courier) call(ctx context.Context, r request) (answer, bool) {
+func (c *requester) call(ctx context.Context, r request) (answer, bool) {
 	c.send(ctx, r)
-	c.pulse.until(time.Now().Add(2 * r.limit))
+	c.watchdog.expectLoop(time.Now().Add(2 * r.limit))
 	timer := time.NewTimer(2 * r.limit)
 	defer timer.Stop()
 	select {

@@ -15,6 +15,8 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
@@ -93,7 +95,7 @@ func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
 					t.Errorf("the work heard after %v of %v", ends, cause)
 				}
 				synctest.Wait()
-				if got := a.Status(); got.State != election.StateStopping || got.Term.TrustedFor() > 0 {
+				if got := a.Status(); got.State != status.StateStopping || got.Term.TrustedFor() > 0 {
 					t.Errorf("at the end of trust the state is %s, trusted for %v", got.State, got.Term.TrustedFor())
 				}
 				grace := a.Timing().StopGrace
@@ -123,8 +125,8 @@ func TestAnOverrunIsToldOnceAndNeverOfWorkThatStopsInTime(t *testing.T) {
 		takes time.Duration
 		want  time.Duration // zero: not told
 	}{
-		"in time": {election.StopTimeoutDefault - time.Millisecond, 0},
-		"late":    {election.StopTimeoutDefault + time.Second, election.StopTimeoutDefault},
+		"in time": {timing.DefaultStopTimeout - time.Millisecond, 0},
+		"late":    {timing.DefaultStopTimeout + time.Second, timing.DefaultStopTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {

@@ -1,0 +1,101 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// adoption is a guardian's part in one term.
+type adoption struct {
+	permissions chan locks.Permission
+	done        chan error // gets what Adopt returned
+	end         context.CancelCauseFunc
+}
+
+// adopting is the state in which the lock is held and its guardian does not let the
+// work begin yet.
+type adopting struct{ *leadership }
+
+func (s adopting) proceed() time.Time { return s.keep(s.mind) }
+
+func (s adopting) handle(e event) {
+	if e, is := e.(workPermission); is {
+		s.permitWork(e.Permission)
+		return
+	}
+	s.leadership.handle(e)
+}
+
+// startAdoption has the guardian adopt the term, if there is one; else the work begins.
+func (l *leadership) startAdoption() {
+	if l.guardian == nil {
+		l.startWork()
+		return
+	}
+	ctx, end := context.WithCancelCause(context.WithValue(l.requests, termKey{}, l.term))
+	l.adoption = adoption{permissions: make(chan locks.Permission, 1), done: make(chan error, 1), end: end}
+	done, clear := l.adoption.done, latestTo(l.adoption.permissions)
+	l.enter(adopting{l})
+	l.board.publish(status.ChangeAdopting, nil, func(s *Status) {
+		s.State, s.Term, s.Holder, s.HolderZone = status.StateAdopting, l.term, l.term.Holder, l.term.Zone
+	})
+	l.background.Go(func() {
+		err := l.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, Trust: l.term.TrustedFor}, clear)
+		lost := ctx.Err() == nil
+		done <- err
+		if lost { // at once, whatever keeps the elector's goroutine
+			l.endWork(unguarded(err))
+		}
+	})
+}
+
+// permitWork lets the work begin if the guardian permits it.
+func (s adopting) permitWork(p locks.Permission) {
+	switch {
+	case !p.Granted:
+		s.publishWaiting(p.Why)
+	case s.trust.left() > 0:
+		s.publishWaiting("")
+		s.startWork()
+	}
+}
+
+// unguarded is why a term ends whose guardian has returned.
+func unguarded(err error) error {
+	if err == nil {
+		err = errLeft
+	}
+	if !errors.Is(err, ErrLost) {
+		err = fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
+// collectAdoption handles the return of Adopt, if it has returned: the work may know before.
+func (l *leadership) collectAdoption() {
+	select {
+	case err := <-l.adoption.done:
+		l.adoptionEnded(err)
+	default:
+	}
+}
+
+// adoptionEnded handles the return of Adopt: a term that goes on is lost.
+func (l *leadership) adoptionEnded(err error) {
+	l.adoption.done = nil
+	if l.cause != nil {
+		if err != nil && !errors.Is(err, l.cause) && !errors.Is(err, context.Canceled) {
+			l.log.Error(err, "the lock's guardian could not finish after the term")
+		}
+		return
+	}
+	l.lose(unguarded(err))
+}

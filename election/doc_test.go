@@ -1,0 +1,170 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// transition is a row of the table in doc.go.
+type transition struct{ from, to string }
+
+// made are the transitions that electors have made in this process.
+var made = struct {
+	sync.Mutex
+	transitions map[transition]bool
+}{transitions: map[transition]bool{}}
+
+func init() {
+	name := func(s state) string {
+		if s == nil {
+			return "idle"
+		}
+		_, name, _ := strings.Cut(fmt.Sprintf("%T", s), ".")
+		return name
+	}
+	entered = func(from, to state) {
+		made.Lock()
+		defer made.Unlock()
+		made.transitions[transition{name(from), name(to)}] = true
+	}
+}
+
+// TestMain holds the table of states in doc.go against the transitions that the
+// tests have made: none is missing in it, and, where all tests ran, each was made.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	all := true
+	for _, name := range []string{"test.run", "test.skip", "test.list", "test.fuzz", "test.bench"} {
+		all = all && flag.Lookup(name).Value.String() == ""
+	}
+	if complaints := compare(made.transitions, all && code == 0); len(complaints) > 0 {
+		fmt.Println(strings.Join(complaints, "\n"))
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func compare(made map[transition]bool, all bool) (complaints []string) {
+	listed := map[transition]bool{}
+	for _, row := range rows("from", `([a-z]+) +([a-z]+) +\S`) {
+		listed[transition{row[1], row[2]}] = true
+	}
+	for t := range made {
+		if !listed[t] {
+			complaints = append(complaints, fmt.Sprintf("doc.go does not have the transition from %s to %s, which an elector made", t.from, t.to))
+		}
+	}
+	for t := range listed {
+		if all && !made[t] {
+			complaints = append(complaints, fmt.Sprintf("doc.go has a transition from %s to %s, which no test makes", t.from, t.to))
+		}
+	}
+	return complaints
+}
+
+// rows returns the rows of doc.go that match, but for the table's head.
+func rows(head, pattern string) (rows [][]string) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		panic(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\npackage election\n")
+	for line := range strings.Lines(table) {
+		row := regexp.MustCompile(`^//\t` + pattern).FindStringSubmatch(line)
+		if row != nil && row[1] != head {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func TestTheTableOfStatesIsHeldAgainstWhatElectorsDo(t *testing.T) {
+	missing := compare(map[transition]bool{{"lost", "leading"}: true}, false)
+	if len(missing) != 1 || !strings.Contains(missing[0], "from lost to leading") {
+		t.Errorf("a transition that is not listed: %q", missing)
+	}
+	if never := compare(map[transition]bool{{"idle", "following"}: true}, true); len(never) != 18 {
+		t.Errorf("of 19 transitions one was made: %q", never)
+	}
+}
+
+func TestEachGoroutineIsListed(t *testing.T) {
+	listed := map[string]int{}
+	for _, row := range rows("", `((?:\w+\.)?\w+) {2,}\S.*; `) {
+		listed[row[1]]++
+	}
+	if len(listed) == 0 {
+		t.Fatal("doc.go lists no goroutines")
+	}
+	if started := goroutines(t); !maps.Equal(started, listed) {
+		t.Errorf("the code starts goroutines in %v\ndoc.go lists %v", started, listed)
+	}
+}
+
+// goroutines returns how often each function starts one.
+func goroutines(t *testing.T) map[string]int {
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := map[string]int{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if starts(n) {
+					started[nameOf(decl)]++
+				}
+				return true
+			})
+		}
+	}
+	return started
+}
+
+// starts reports whether a goroutine begins here: by a go statement, a WaitGroup or
+// a timer with a function.
+func starts(n ast.Node) bool {
+	if call, is := n.(*ast.CallExpr); is {
+		selector, is := call.Fun.(*ast.SelectorExpr)
+		return is && slices.Contains([]string{"Go", "AfterFunc"}, selector.Sel.Name)
+	}
+	_, is := n.(*ast.GoStmt)
+	return is
+}
+
+// nameOf returns a function's name, with its receiver's type if it has one.
+func nameOf(decl ast.Decl) string {
+	f, is := decl.(*ast.FuncDecl)
+	if !is {
+		return ""
+	}
+	if f.Recv == nil {
+		return f.Name.Name
+	}
+	receiver := f.Recv.List[0].Type
+	if pointer, is := receiver.(*ast.StarExpr); is {
+		receiver = pointer.X
+	}
+	return fmt.Sprint(receiver, ".", f.Name)
+}

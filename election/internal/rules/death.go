@@ -1,0 +1,62 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Tenure identifies a term by what all of its renewals have in common.
+type Tenure struct {
+	holder      string
+	acquired    int64 // in microseconds, as a record has it
+	transitions int32
+}
+
+// TenureOf returns the tenure that a record is of.
+func TenureOf(r locks.Record) Tenure {
+	return Tenure{r.Holder, r.AcquireTime.UnixMicro(), r.Transitions}
+}
+
+// breaks reports whether a snapshot's record is of a term that does not follow
+// the one seen before, on the same object. A restored backup looks so, and an
+// old record that somebody put back: its holder may be long dead, and who held
+// the lock since may live. So such a term ends by time alone, until the next.
+func (o *Observer) breaks(s locks.Snapshot) bool {
+	switch {
+	case o.startOver:
+		return true
+	case !o.exists, TenureOf(s.Record) == TenureOf(o.renewal):
+		return o.broken
+	}
+	return o.uid != s.Version.UID || s.Record.Transitions <= o.renewal.Transitions
+}
+
+// Suspect returns the holder whose death would free the lock: only where its
+// details are believed (S11), and nothing but its lease keeps others out. Part
+// of a record may be what somebody else left who lives, and a holder that waits
+// may do so for another who does.
+func (o *Observer) Suspect() (locks.Suspect, bool) {
+	r := o.newest.Record
+	if !o.newest.Version.Exists() || o.newest.Partial || o.broken ||
+		r.Holder == "" || r.Holder == o.self.Identity || r.Details.Holder != r.Holder || r.Details.Waits != "" {
+		return locks.Suspect{}, false
+	}
+	return locks.Suspect{Details: r.Details, Acquired: time.UnixMicro(r.AcquireTime.UnixMicro())}, true
+}
+
+// ProvenDead notes that the holder of a term is dead, which was heard at now.
+func (o *Observer) ProvenDead(t Tenure, now time.Time) { o.dead, o.deadAt = t, now }
+
+// died reports whether the lock's holder was proven dead. A renewal that is seen
+// after the proof does not refute it: the dead process sent it before it died,
+// and another process would have another identity (S9), or at least another
+// term. It only makes the takeover's compare-and-swap fail, which is then
+// repeated on the newest version.
+func (o *Observer) died() bool {
+	_, suspected := o.Suspect()
+	return suspected && TenureOf(o.newest.Record) == o.dead
+}

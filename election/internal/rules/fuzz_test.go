@@ -1,0 +1,106 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// FuzzEvacuations reads any text: a zone is evacuated only where the text names
+// it, without a time or with one that is to come, and what was read reads the
+// same after it was written.
+func FuzzEvacuations(f *testing.F) {
+	for _, seed := range []string{
+		"za,zb=2026-11-21T12:00:00Z", "za=", "=2026-11-21T12:00:00Z", "za=garbage", " za , ,zb", "za=0001-01-01T00:00:00Z",
+		"za=9999-12-31T23:59:59-23:59", "za=0000-01-01T00:00:00+23:59", "za==", "za=2026-11-21T12:00:00.999999999Z", "za=2020-01-01T00:00:00Z",
+	} {
+		f.Add(seed, int64(1_800_000_000))
+	}
+	f.Fuzz(func(t *testing.T, text string, now int64) {
+		all, err := locks.ParseEvacuations(text)
+		at := time.Unix(now, 0)
+		for _, zone := range Evacuated(text, at) {
+			named := slices.ContainsFunc(strings.Split(text, ","), func(part string) bool {
+				name, until, limited := strings.Cut(strings.TrimSpace(part), "=")
+				end, err := time.Parse(time.RFC3339, until)
+				return name == zone && (!limited || err == nil && end.After(at))
+			})
+			if !named || zone == "" {
+				t.Errorf("%q at %v is read as an evacuation of %q", text, at, zone)
+			}
+		}
+		again, problem := locks.ParseEvacuations(locks.FormatEvacuations(all))
+		same := func(a, b locks.Evacuation) bool {
+			return a.Zone == b.Zone && a.Until.IsZero() == b.Until.IsZero() && a.Until.Unix() == b.Until.Unix()
+		}
+		if problem != nil || !slices.EqualFunc(all, again, same) {
+			t.Errorf("read %v (%v)\nthen %v, %v", all, err, again, problem)
+		}
+	})
+}
+
+// FuzzObserver sees a first record of anything: the lock counts as given up only
+// where the record says so, and else nobody takes it before the lease is over
+// that stands there, however long.
+func FuzzObserver(f *testing.F) {
+	f.Add("a", "a", uint64(17), uint64(0), int64(15), int64(0), int64(0), int64(0))
+	f.Add("", "a", uint64(17), uint64(17), int64(1), int64(0), int64(0), int64(0))
+	f.Add("", "a", uint64(0), uint64(0), int64(1), int64(0), int64(0), int64(0))
+	f.Add("", "a", uint64(17), uint64(16), int64(3600), int64(-60), int64(-60), int64(5))
+	f.Add("a", "me", uint64(17), uint64(0), int64(math.MaxInt64/int64(time.Second)), int64(-10), int64(-10), int64(30))
+	f.Add("a", "", uint64(0), uint64(0), int64(-5), int64(251_000_000_000), int64(0), int64(30))
+	f.Add("a", "", uint64(0), uint64(0), int64(math.MaxInt32), int64(-10), int64(-10), int64(math.MaxInt64/int64(time.Second)))
+	f.Add("me", "me", uint64(17), uint64(0), int64(15), int64(-10), int64(-10), int64(5))
+	f.Fuzz(func(t *testing.T, holder, noted string, token, released uint64, seconds, acquired, renewed, skew int64) {
+		const most = math.MaxInt64 / int64(time.Second)
+		if seconds > most || skew < 0 || skew > most || max(acquired, -acquired, renewed, -renewed) > 300_000_000_000 {
+			t.Skip("no lock gives that, or no configuration")
+		}
+		const lease = 15 * time.Second
+		maxSkew, now := time.Duration(skew)*time.Second, time.Now()
+		r := locks.Record{
+			Holder: holder, LeaseDuration: time.Duration(seconds) * time.Second, Transitions: 3,
+			AcquireTime: time.Unix(now.Unix()+acquired, 0), RenewTime: time.Unix(now.Unix()+renewed, 0),
+			Details: locks.Details{Holder: noted, Token: token, Released: released},
+		}
+		o := NewObserver(Self{Identity: "me", Lease: lease, MaxClockSkew: maxSkew})
+		o.Observe(locks.Snapshot{Version: locks.Version{Number: 1, UID: "u", Opaque: r}, Record: r}, now)
+		free, _ := o.Free()
+		full := min(r.LeaseDuration, Longest)
+		if full <= 0 {
+			full = lease
+		}
+		switch free.Cause {
+		case status.CauseReclaimed:
+			if noted != "me" && holder != "me" {
+				t.Errorf("%+v is taken for the own record", r)
+			}
+		case status.CauseReleased:
+			if holder != "" || noted != "" && (token == 0 || token != released) {
+				t.Errorf("%+v is taken for given up", r)
+			}
+		case status.CauseCleared:
+			if free.At.Before(now.Add(max(full, lease))) {
+				t.Errorf("%+v is free %v after it was seen", r, free.At.Sub(now))
+			}
+		case status.CauseExpired:
+			earliest := now.Add(full)
+			if written := Latest(r.AcquireTime, r.RenewTime); skew > 0 && now.Sub(written) >= 0 {
+				earliest = written.Add(full).Add(min(maxSkew, Longest))
+			}
+			if free.At.Before(earliest) && free.At.Before(now.Add(full)) {
+				t.Errorf("%+v is free %v after it was seen, with a skew of %v", r, free.At.Sub(now), maxSkew)
+			}
+		default:
+			t.Errorf("%+v is free since it is %s", r, free.Cause)
+		}
+	})
+}

@@ -1,0 +1,254 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rules holds what an elector decides by: when a lock may be taken, what
+// a record must say, and who goes first. It is pure: it does no I/O, reads no
+// clock and is told the time.
+package rules
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Self is what the rules know about the candidate that asks them.
+type Self struct {
+	Identity string
+	// Nonce tells the records of this process from those of another process that
+	// has the same identity.
+	Nonce        string
+	Lease        time.Duration // the candidate's own LeaseDuration
+	WaitOnAbsent bool
+	MaxClockSkew time.Duration // see election.Config
+	// Token is that of the candidate's last term, and Forfeited says that this
+	// term's work was late, or is unfinished: its lease must run out.
+	Token     uint64
+	Forfeited bool
+}
+
+// Observer is what a candidate has seen of a lock, and the rules by which it
+// concludes when it may take it. One goroutine owns it.
+type Observer struct {
+	self Self
+	term Tenure // the candidate's last term
+
+	known     bool           // something was seen
+	newest    locks.Snapshot // the newest version seen, possibly of no record
+	renewal   locks.Record   // the last record seen to exist
+	exists    bool           // renewal is set
+	uid       string         // of renewal's object
+	prior     locks.Record   // the record that was seen right before renewal, if any
+	priorSeen time.Time      // first sight of prior
+	gaveUp    bool           // renewal is empty since its holder gave the lock up, or it never had one
+
+	seen      time.Time // first sight of renewal, or of there being nothing
+	lifeSeen  time.Time // first sight of the last renewal by a holder
+	startOver bool      // the history went back, see ObserveRead
+	gap       bool      // the record was found gone, and others may have come and gone
+	written   time.Time // when renewal was written by its own times, if these count
+	broken    bool      // renewal's term does not follow the one seen before
+
+	origin       origin // of renewal, where this candidate made its object
+	watchMaySkip bool   // the lock's watches may leave something out
+	exact        bool   // they do not, and show records as they were written
+	dead         Tenure // a term whose holder was proven dead
+	deadAt       time.Time
+}
+
+// NewObserver returns an Observer that has seen nothing yet.
+func NewObserver(self Self) *Observer { return &Observer{self: self} }
+
+// Observe takes a snapshot that was seen at now, in an event or in the answer to a
+// write. It reports whether that was news: a snapshot that is not newer than the
+// newest known is ignored, for a lagging server replays the past.
+func (o *Observer) Observe(s locks.Snapshot, now time.Time) bool {
+	if o.known && s.Version.Number <= o.newest.Version.Number {
+		return false
+	}
+	o.accept(s, now)
+	return true
+}
+
+// ObserveRead takes the answer to a read that was sent when asOf was the newest
+// version. Reads are linearizable: an answer older than asOf means that the lock's
+// history itself went back, as when a database is restored from a backup. It is
+// believed, and every wait starts again. A read that found nothing has no version,
+// and counts only if nothing was seen since; so it does if blind says that things
+// may have happened that nobody saw.
+func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool, now time.Time) bool {
+	switch {
+	case !s.Version.Exists():
+		if o.known && (o.newest.Version.Number != asOf.Number || !o.newest.Version.Exists() && !blind) {
+			return false
+		}
+		s.Version.Number = asOf.Number
+		o.accept(s, now)
+		o.missed(now)
+		return true
+	case o.known && s.Version.Number < asOf.Number:
+		o.startOver = true
+	case o.known && s.Version.Number == o.newest.Version.Number && !o.newest.Version.Exists():
+		// It is there, whoever said that it was not.
+	case o.known && s.Version.Number <= o.newest.Version.Number:
+		return false
+	}
+	o.accept(s, now)
+	return true
+}
+
+// ObserveEvent takes an event of a watch that leaves nothing out from the version
+// after on. It reports whether the event was news.
+func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool {
+	news := !e.Bookmark && o.Observe(e.Snapshot, now)
+	if news && !e.Gapless && !e.Snapshot.Version.Exists() {
+		o.missed(now) // as after a read that found nothing
+	}
+	o.traceOrigin(e, after)
+	return news
+}
+
+// missed notes that the record is gone: who led meanwhile, and may lead still, this
+// candidate cannot know.
+func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
+
+func (o *Observer) accept(s locks.Snapshot, now time.Time) {
+	first, halved := !o.known, o.halved(s)
+	o.findOrigin(s, now)
+	o.known, o.newest = true, s
+	if !s.Version.Exists() {
+		return // deleted is not released (S4): what was seen goes on until it expires
+	}
+	if o.exists && s.Record.LeaseDuration <= 0 { // a hand took it off, and its holder does not know
+		s.Record.LeaseDuration = max(o.self.Lease, o.durationOf(o.renewal))
+	}
+	if o.exists && !o.startOver && o.uid == s.Version.UID && o.renewal.SameRenewal(s.Record) {
+		// A hand may have changed the duration, of which the holder knows nothing.
+		longer := max(o.durationOf(o.renewal), o.durationOf(s.Record))
+		o.renewal = s.Record
+		o.renewal.LeaseDuration = longer
+		if halved {
+			o.missed(now) // somebody may have had the other half
+		}
+		return
+	}
+	o.written = time.Time{}
+	if first {
+		o.written = o.byWallClock(s, now)
+	}
+	o.broken = o.breaks(s)
+	switch still := o.stillEmpty(s); {
+	case !still:
+		o.gaveUp = o.givenUp(s.Record)
+		o.prior, o.priorSeen = o.renewal, o.seen
+	case o.gaveUp && !sameRelease(o.renewal, s.Record): // another may have had it unseen
+		o.gaveUp = o.givenUp(s.Record)
+	}
+	o.renewal, o.exists, o.uid, o.startOver = s.Record, true, s.Version.UID, false
+	o.seen, o.gap = now, false
+	if s.Record.Holder != "" {
+		o.lifeSeen = now
+	}
+}
+
+// halved reports whether a part of the record is gone since it was seen last, of a
+// lock whose watches may have left out why.
+func (o *Observer) halved(s locks.Snapshot) bool {
+	return !o.exact && s.Partial && o.newest.Version.Exists() && !o.newest.Partial
+}
+
+// stillEmpty reports whether a snapshot's record has no holder, as the one before.
+func (o *Observer) stillEmpty(s locks.Snapshot) bool {
+	return o.exists && !o.startOver && o.uid == s.Version.UID && o.renewal.Holder == "" && s.Record.Holder == ""
+}
+
+// sameRelease reports whether two empty records are of one term.
+func sameRelease(a, b locks.Record) bool {
+	return a.Transitions == b.Transitions && a.Details.Token == b.Details.Token && a.Details.Released == b.Details.Released
+}
+
+// Won notes that the candidate has won the lock: token and record are those of its
+// new term.
+func (o *Observer) Won(token uint64, record locks.Record) {
+	o.self.Token, o.term, o.self.Forfeited = token, TenureOf(record), false
+}
+
+// Renewed notes that a renewal of a trusted term has landed: while the term is
+// trusted nobody else can have had the lock before it.
+func (o *Observer) Renewed() { o.origin = origin{} }
+
+// Forfeit makes the candidate wait for the lease of its own last term.
+func (o *Observer) Forfeit() { o.self.Forfeited = true }
+
+// Known reports whether anything was seen.
+func (o *Observer) Known() bool { return o.known }
+
+// Newest returns the newest version seen, possibly of no record.
+func (o *Observer) Newest() locks.Snapshot { return o.newest }
+
+// LastRecord returns the last record seen to exist, with the longest duration that
+// it had.
+func (o *Observer) LastRecord() locks.Record { return o.renewal }
+
+// UID returns the UID of the object that the last record stands on.
+func (o *Observer) UID() string { return o.uid }
+
+// Exact reports whether the lock's watches leave nothing out, and show records as
+// they were written.
+func (o *Observer) Exact() bool { return o.exact }
+
+// Holder returns the holder that the newest record names, with what is known
+// of it; empty if nobody holds the lock.
+func (o *Observer) Holder() (string, locks.Details) {
+	r := o.newest.Record
+	if r.Details.Holder != r.Holder {
+		return r.Holder, locks.Details{Holder: r.Holder}
+	}
+	return r.Holder, r.Details
+}
+
+// Holds reports whether the newest version is held by this very process. Where
+// somebody took the nonce off, the times of the term tell.
+func (o *Observer) Holds() bool {
+	r := o.newest.Record
+	if r.Holder != o.self.Identity {
+		return false
+	}
+	unsigned := r.Details.Holder != o.self.Identity || r.Details.Nonce == ""
+	return o.wrote(r) || unsigned && TenureOf(r) == o.term
+}
+
+// DuplicateIdentity says how the newest record, of the candidate's identity,
+// differs from what this process wrote.
+func (o *Observer) DuplicateIdentity() string {
+	switch d := o.newest.Record.Details; {
+	case d.Holder != o.self.Identity, d.Nonce == "":
+		return "the record has no nonce, and is of another term"
+	case d.Nonce != o.self.Nonce:
+		return "the record has the nonce " + d.Nonce
+	default:
+		return fmt.Sprintf("the record has the newer token %d", d.Token)
+	}
+}
+
+// MayReclaim reports whether the record is of a term of this candidate that was not
+// given up: it holds the lock, or a hand emptied it and nobody took it since. A
+// forfeited term is waited for as another candidate's is.
+func (o *Observer) MayReclaim() bool {
+	r := o.renewal
+	switch {
+	case o.self.Forfeited, !o.wrote(r):
+		return false
+	case r.Holder == "":
+		return !o.gaveUp && !released(r) && o.prior.Holder == o.self.Identity && r.Transitions == o.term.transitions
+	}
+	return r.Holder == o.self.Identity
+}
+
+// wrote reports whether this process wrote a record, or took the lock by it:
+// identities are used twice, against S9, and then only the nonce tells.
+func (o *Observer) wrote(r locks.Record) bool {
+	d := r.Details
+	return d.Holder == o.self.Identity && d.Nonce == o.self.Nonce && d.Token <= o.self.Token
+}

@@ -1,0 +1,79 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+// origin is how a record of this candidate's own came to be where there was none. A
+// write on a record fails if anybody wrote another one meanwhile; a creation does
+// not, if that was deleted again. So what came before it must be known from the
+// watch, which leaves nothing out, or be waited for: after a creation nobody else
+// can renew (S4). The zero origin is that of all other records.
+type origin struct {
+	number    uint64 // of the first version of the object that was seen
+	before    uint64 // of the newest version known before; zero if none was
+	contested bool   // somebody else had the lock in between
+	seen      time.Time
+	until     time.Time // from then on whoever had it before no longer leads
+}
+
+// findOrigin notes where a record comes from that is about to be the newest. A
+// candidate that never saw one has nothing to go by, and does not ask, unless
+// WaitOnAbsent is set; nor does a candidate whose lock's watches may skip events.
+func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
+	holder := s.Record.Holder
+	switch {
+	case !s.Version.Exists(), o.exists && o.uid == s.Version.UID && (holder == "" || holder == o.self.Identity):
+		return
+	case holder != o.self.Identity, !o.mayAsk():
+		o.origin = origin{}
+		return
+	}
+	free, known := o.Free()
+	o.origin = origin{
+		number:    s.Version.Number,
+		before:    o.newest.Version.Number,
+		contested: !known || free.At.After(now) || o.Unproven(now),
+		seen:      now,
+		until:     now.Add(o.LongerLease()),
+	}
+}
+
+func (o *Observer) mayAsk() bool { return (o.exists || o.self.WaitOnAbsent) && !o.watchMaySkip }
+
+// NeedsProof reports whether it is not known who had the lock before a takeover of
+// base.
+func (o *Observer) NeedsProof(base locks.Snapshot) bool {
+	return !base.Version.Exists() && o.mayAsk()
+}
+
+// Unproven reports whether this candidate made its record where there was none, and
+// others who had the lock before may still lead.
+func (o *Observer) Unproven(now time.Time) bool { return now.Before(o.ProvenAt()) }
+
+// ProvenAt returns from when on nobody can lead who had the lock before this
+// candidate's own record; the zero time if that is known already.
+func (o *Observer) ProvenAt() time.Time { return o.origin.until }
+
+// traceOrigin compares the origin with an event of a watch that leaves nothing out
+// from the version after on.
+func (o *Observer) traceOrigin(e locks.Event, after uint64) {
+	from := &o.origin
+	o.exact = e.Gapless
+	switch s := e.Snapshot; {
+	case !e.Gapless:
+		o.watchMaySkip, *from = true, origin{}
+	case from.number == 0:
+	case s.Version.Number < from.number:
+		if !e.Bookmark && s.Record.Holder != "" && s.Record.Holder != o.self.Identity {
+			from.contested, from.until = true, Latest(from.until, from.seen.Add(o.durationOf(s.Record)))
+		}
+	case !from.contested && after <= from.before:
+		*from = origin{}
+	}
+}

@@ -1,0 +1,195 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// leadership is one term, from its first acknowledged write to the return of
+// the work. The elector's goroutine owns it.
+type leadership struct {
+	*run
+	term       Term
+	trust      *trust
+	trace      string // traceparent of the term, to be noted on the record
+	work       context.Context
+	endWork    context.CancelCauseFunc
+	watchdog   *workWatchdog
+	unverified bool // the lock is held, and it is not proven yet that nobody else leads
+
+	failover *failover
+	workErr  error
+	returned bool  // the work has returned
+	fatal    error // what Run returns: the guardian has left
+
+	cause   error // why the term ends; nil while it goes on
+	overrun bool  // the work did not stop in time
+	stopBy  time.Time
+
+	stepDownRequests []stepDownRequest // who waits for the end
+	successor        *locks.Successor  // who shall lead next; nil if nobody said
+	refused          *string           // to be put on the record; nil leaves what is there
+	released         bool              // the lock was given up
+
+	sent       moment         // of the last renewal that extended the trust
+	renewAt    time.Time      // when to send the next
+	unsure     bool           // a read must tell how things are before the next write
+	denied     *locks.Version // what the last renewal was to replace, if it met a conflict
+	denials    int            // conflicts since a renewal landed
+	unanswered time.Time      // when the last request was sent, if it got no answer
+	writes     sentWrites
+	retries    *backoff.ExponentialBackOff
+
+	wrote   locks.Record // what was sent last
+	mended  bool         // the record was mended at once, which has not helped yet
+	mendAt  time.Time    // not before this is it mended at once again
+	putBack bool         // a hand emptied the record: the name goes back on it
+}
+
+// over reports whether a term has ended, and all that it started too.
+func (l *leadership) over() bool {
+	return l.cause != nil && !l.working() && l.adoption.done == nil
+}
+
+// working reports whether the work has begun and not returned.
+func (l *leadership) working() bool { return l.workDone != nil }
+
+// begin starts the term that was won, and its work.
+func (r *run) begin(won acquisition) {
+	last := won.won()
+	timing := r.config.Timing
+	l := &leadership{
+		run:     r,
+		sent:    last.sent,
+		wrote:   won.newest().record,
+		writes:  won.pending,
+		renewAt: last.sent.awake.Add(timing.RenewInterval),
+		retries: renewRetries(timing),
+		term: Term{
+			Lock:     r.config.Lock.Describe(),
+			Holder:   r.config.Candidate.Identity,
+			Zone:     r.config.Candidate.Zone,
+			Token:    cmp.Or(last.snapshot.Version.Token, last.snapshot.Version.Number),
+			Began:    time.Now(),
+			Cause:    won.Cause,
+			Previous: won.Holder,
+		},
+	}
+	r.requester.renewals()
+	l.work, l.endWork = context.WithCancelCause(r.requests)
+	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
+	l.term.trust = l.trust
+	l.watchdog = newWorkWatchdog(l.work, r.config, l.term)
+	r.workWatchdog.Store(l.watchdog)
+	r.observer.Won(l.term.Token, last.record)
+	r.forfeited.Store(false)
+	r.keptTerm = nil
+	if named := won.Handover.To; named != "" && named != l.term.Holder {
+		r.noteNoShow(named)
+	}
+	l.failover = r.telemetry.failover(r.requests, won, l.term)
+	l.trace = l.failover.traceparent()
+	l.adoption = adoption{end: func(error) {}}
+	if r.observer.Unproven(time.Now()) {
+		l.startVerifying()
+	} else {
+		l.startAdoption()
+	}
+	l.stopIfWithdrawn() // the permission may have gone while the write that won was on its way
+	l.inspect()         // something may have happened since that write, and been heard already
+}
+
+// keep does what is due in a term whose lock is kept, and returns when to look again
+// at the latest. Trust is looked at first, and before anything is sent (S1). due does
+// what is due in the state alone.
+func (l *leadership) keep(due func(now time.Time) time.Time) time.Time {
+	now, left := time.Now(), l.trust.left()
+	if left <= 0 {
+		l.lose(l.trustRanOut())
+		return lost{l}.due(now)
+	}
+	until := due(now)
+	l.keepWatching(now)
+	if l.cause != nil && !l.overrun {
+		until = rules.Earliest(until, l.stopBy)
+	}
+	return rules.Earliest(l.watcher.earlier(until), l.keepLock(now, left))
+}
+
+// keepWatching sees to it that a watch runs, and lives.
+func (l *leadership) keepWatching(now time.Time) {
+	if !l.watcher.due(now) && !l.watchIsDeaf() {
+		return
+	}
+	if !l.observer.Unproven(now) { // else it is to tell what came before
+		l.watcher.resume = l.observer.Newest().Version
+	}
+	l.watcher.start(l.watching)
+}
+
+// watchIsDeaf reports whether the watch says nothing about renewals that get through:
+// its connection is dead.
+func (l *leadership) watchIsDeaf() bool {
+	return l.watcher.running() && l.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.requester.took)
+}
+
+// handle answers an event as all states of a term do, unless their files say otherwise.
+func (l *leadership) handle(e event) {
+	switch e := e.(type) {
+	case stopWanted:
+		l.stopWork(fmt.Errorf("%w: %w", ErrStopped, context.Cause(l.ctx)))
+	case stepDownRequest:
+		l.handleStepDown(e)
+	case answer:
+		l.answered(e)
+	case locks.Event:
+		if l.observeEvent(e, time.Now()) {
+			l.inspect()
+		}
+	case campaignPermission:
+		l.setPermission(e.Permission)
+		l.stopIfWithdrawn()
+	case guardianGone:
+		l.fatal = abandoned(e.err)
+		l.lose(fmt.Errorf("%w: %w", ErrLost, l.fatal))
+	case adoptionOver:
+		l.adoptionEnded(e.err)
+	case workOver:
+		l.workReturned(e.err)
+	default:
+		l.run.handle(e)
+	}
+}
+
+// inspect compares the newest record with the term. Another holder or a newer token
+// ends the term (S7). So does a record that somebody emptied (S3), and the name goes
+// back on it. A deleted record is created again at once (S4), and what somebody changed
+// is mended. A request on the record is answered.
+func (l *leadership) inspect() {
+	now := l.observer.Newest()
+	switch holder := now.Record.Holder; {
+	case !now.Version.Exists():
+		l.log.Info("the record was deleted: making it anew", "token", l.term.Token)
+		l.renewAt = time.Now()
+	case holder == "":
+		l.putBack = true
+		l.lose(&LostError{Reason: "the record was emptied by somebody else", silence: true})
+	case holder != l.term.Holder:
+		l.lose(&LostError{Reason: "somebody else took it", Holder: holder})
+	case !l.observer.Holds():
+		l.lose(&LostError{Reason: "another process of this identity took it: " + l.observer.DuplicateIdentity(), Holder: holder})
+	default:
+		l.mend()
+		l.answerRequest()
+	}
+}

@@ -1,0 +1,77 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/zonelect/zonelect/election/status"
+)
+
+// leading is the state in which the work runs.
+type leading struct{ *leadership }
+
+func (s leading) proceed() time.Time { return s.keep(s.mind) }
+
+// mind ends a term that goes on where this candidate should not lead: its zone is
+// evacuated, or it is unhealthy.
+func (l *leadership) mind(now time.Time) time.Time {
+	l.leaveZone()
+	return l.mindHealth(now)
+}
+
+// startWork lets the work of a term begin.
+func (l *leadership) startWork() {
+	l.workDone = make(chan error, 1)
+	l.enter(leading{l})
+	l.failover.adopted(time.Now())
+	t := l.board.publish(status.ChangeLeading, nil, func(s *Status) {
+		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, l.term, l.term.Holder, l.term.Zone
+	})
+	l.telemetry.leading(l.requests, true)
+	l.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
+	work, done := context.WithValue(l.work, termKey{}, l.term), l.workDone
+	l.background.Go(l.watchdog.watch)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if broken := recover(); broken != nil {
+				panic(broken) // which ends the process: the elector must not take it for a return
+			}
+			close(l.watchdog.returned)
+			done <- err
+		}()
+		l.failover.working(time.Now())
+		if l.trust.left() <= 0 || l.work.Err() != nil { // this process did not get on for so long
+			err = nil
+			return
+		}
+		err = l.lead(work, l.term)
+	}()
+}
+
+// workReturned handles the return of the work: by itself, if nobody asked it to. The
+// guardian's part ends with it.
+func (l *leadership) workReturned(err error) {
+	l.workErr, l.workDone, l.returned = err, nil, true
+	l.collectAdoption()
+	if l.cause == nil && l.trust.left() <= 0 {
+		l.lose(l.trustRanOut()) // the work heard of it before this loop did
+	}
+	if l.cause == nil {
+		l.stopWork(ErrReturned)
+	}
+	if l.unfinished() {
+		l.workRemains.Store(true)
+	}
+	if (l.unfinished() || closed(l.watchdog.late)) && !l.overrun {
+		l.reportOverrun()
+	}
+	l.adoption.end(l.cause)
+}
+
+// unfinished reports whether something of the work may go on that has returned.
+func (l *leadership) unfinished() bool { return errors.Is(l.workErr, ErrUnfinished) }

@@ -1,0 +1,223 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// run is what one call of Run owns. Only its goroutine touches it.
+type run struct {
+	*Elector
+	lead          func(context.Context, Term) error
+	ctx           context.Context // ends when Run is to return
+	stop          <-chan struct{} // its end; nil once that is known
+	state         state           // nil where Run returns
+	result        error           // what it returns then
+	log           logr.Logger
+	requests      context.Context // outlives Run's own, for a release in good order
+	observer      *rules.Observer
+	requester     *requester
+	watcher       *watcher
+	share         float64          // of this candidate, see rules.Share
+	roundTrips    [2]time.Duration // how long the last reads took
+	watching      context.Context
+	unwatch       context.CancelFunc
+	problems      map[operation]error   // by kind
+	guardian      locks.Guardian        // nil if the lock is none
+	permission    locks.Permission      // whether this candidate may campaign
+	permissions   chan locks.Permission // nil without a guardian
+	guardianLeft  chan error            // gets what the guardian's Attend returned
+	background    sync.WaitGroup        // goroutines of this Run, except the work and the requests
+	peerUpdates   chan []locks.Peer     // nil where nobody tells who campaigns
+	peers         []locks.Peer          // all candidates that are known, by identity
+	healthUpdates chan error            // nil where nothing tells how this candidate is
+
+	noShows    map[string]noShow // successors that did not come, by identity
+	keptTerm   *leadership       // the last term, if its lock is still to be given up
+	holdOff    time.Time         // not before this is the lock taken again: it was given up
+	outage     rules.Outage      // of the API, as this candidacy sees it
+	fitness    fitness           // of this candidate
+	deathProbe deathProbe        // whether the holder that is followed is dead
+	adoption   adoption          // the guardian's part in the term
+	workDone   chan error        // gets what the work returned; nil while there is no work
+}
+
+func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error) *run {
+	r := &run{
+		Elector:  e,
+		lead:     lead,
+		ctx:      ctx,
+		stop:     ctx.Done(),
+		log:      e.config.Logger,
+		requests: context.WithoutCancel(ctx),
+		observer: rules.NewObserver(rules.Self{
+			Identity:     e.config.Candidate.Identity,
+			Nonce:        e.nonce,
+			Lease:        e.config.Timing.LeaseDuration,
+			WaitOnAbsent: e.config.WaitOnAbsent,
+			MaxClockSkew: e.config.MaxClockSkew,
+			Token:        e.Term().Token,
+			Forfeited:    e.forfeited.Load(),
+		}),
+		requester: newRequester(e.config.Lock, e.clock, &e.loopWatchdog),
+		share:     rules.Share(e.config.Lock.Describe(), e.config.Candidate.Identity),
+		problems:  map[operation]error{},
+		noShows:   map[string]noShow{},
+	}
+	r.watcher = newWatcher(e.config.Lock, newPauses(e.config.Timing.RenewInterval/10, 15*e.config.Timing.RenewInterval, r.share))
+	if r.log.GetSink() == nil {
+		r.log = logr.FromContextOrDiscard(ctx)
+	}
+	r.log = r.log.WithValues("lock", e.config.Lock.Describe().String(), "identity", e.config.Candidate.Identity)
+	r.watching, r.unwatch = context.WithCancel(r.requests)
+	return r
+}
+
+// close ends what Run started, and waits for it.
+func (r *run) close() {
+	r.loopWatchdog.expectLoop(time.Now())
+	r.unwatch() // the guardian, the peers and the deathProbe, too
+	r.watcher.stop()
+	r.requester.cancel()
+	r.requester.wait.Wait()
+	r.background.Wait()
+	r.loopWatchdog.rest()
+	r.board.publish(status.ChangeEnded, nil, func(s *Status) { s.State, s.Unhealthy = status.StateIdle, nil })
+}
+
+// state is one state of the diagram in doc.go. The file of its name says what is due
+// in it, and how it answers an event.
+type state interface {
+	// proceed does what is due and returns until when to wait for an event at the
+	// latest; the zero time if another state is to proceed at once.
+	proceed() time.Time
+	handle(e event)
+}
+
+// entered is called at each transition; nil stands for idle. Tests replace it.
+var entered = func(from, to state) {}
+
+// enter makes a transition.
+func (r *run) enter(to state) {
+	entered(r.state, to)
+	r.state = to
+}
+
+// finish makes Run return.
+func (r *run) finish() { r.enter(nil) }
+
+// loop goes through the states until Run is to return, and says with what.
+func (r *run) loop() error {
+	for r.follow(); r.state != nil; {
+		r.loopWatchdog.expectLoop(time.Now())
+		if until := r.state.proceed(); !until.IsZero() {
+			e := r.wait(until)
+			r.state.handle(e)
+		}
+	}
+	return r.result
+}
+
+// event is what can happen while the loop waits: one of the types below, an answer,
+// a locks.Event or a stepDownRequest.
+type event any
+
+type (
+	timeUp             struct{} // nothing has happened
+	stopWanted         struct{} // the context of Run has ended
+	watchOver          struct{ err error }
+	peersKnown         struct{ peers []locks.Peer }
+	healthKnown        struct{ problem error }
+	holderDead         struct{}
+	campaignPermission struct{ locks.Permission } // whether this candidate may campaign
+	workPermission     struct{ locks.Permission } // whether the work of the term may begin
+	adoptionOver       struct{ err error }        // the guardian's part in the term
+	guardianGone       struct{ err error }
+	workOver           struct{ err error }
+)
+
+// wait returns the next event.
+func (r *run) wait(until time.Time) event {
+	r.loopWatchdog.expectLoop(until)
+	alarm, stopAlarm := sleep.After(time.Until(until))
+	defer stopAlarm()
+	select {
+	case <-alarm:
+		return timeUp{}
+	case <-r.stop:
+		r.stop = nil
+		return stopWanted{}
+	case a := <-r.requester.answers:
+		return r.requester.received(a)
+	case e := <-r.watcher.events:
+		return e
+	case err := <-r.watcher.ended:
+		return watchOver{err}
+	case request := <-r.stepDowns:
+		return request
+	case peers := <-r.peerUpdates:
+		return peersKnown{peers}
+	case problem := <-r.healthUpdates:
+		return healthKnown{problem}
+	case <-r.deathProbe.proven:
+		return holderDead{}
+	case p := <-r.permissions:
+		return campaignPermission{p}
+	case err := <-r.guardianLeft:
+		return guardianGone{err}
+	case p := <-r.adoption.permissions:
+		return workPermission{p}
+	case err := <-r.adoption.done:
+		return adoptionOver{err}
+	case err := <-r.workDone:
+		return workOver{err}
+	}
+}
+
+// handle answers those events that all states answer alike.
+func (r *run) handle(e event) {
+	switch e := e.(type) {
+	case watchOver:
+		r.watchEnded(e.err)
+	case peersKnown:
+		r.setPeers(e.peers)
+	case healthKnown:
+		r.setHealth(e.problem)
+	case campaignPermission:
+		r.setPermission(e.Permission)
+	}
+}
+
+// observe takes a snapshot, see [rules.Observer.Observe].
+func (r *run) observe(s locks.Snapshot, now time.Time) bool {
+	return r.observed(r.observer.Observe(s, now))
+}
+
+// observeRead takes the answer to a read, see [rules.Observer.ObserveRead].
+func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
+	return r.observed(r.observer.ObserveRead(a.snapshot, a.asOf, blind, now))
+}
+
+// observeEvent takes an event of the watch, see [rules.Observer.ObserveEvent].
+func (r *run) observeEvent(e locks.Event, now time.Time) bool {
+	r.watcher.hear(e, now)
+	r.report(opWatch, nil)
+	return r.observed(r.observer.ObserveEvent(e, r.watcher.after, now))
+}
+
+// observed publishes whose record it was that the observer has seen.
+func (r *run) observed(news bool) bool {
+	r.board.update(func(s *Status) { s.LockUID = r.observer.UID() })
+	return news
+}

@@ -1,0 +1,88 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+// lost is the state of a term that is no longer trusted: nothing is renewed.
+type lost struct{ *leadership }
+
+func (s lost) proceed() time.Time {
+	if s.over() {
+		s.conclude()
+		return time.Time{}
+	}
+	return s.due(time.Now())
+}
+
+func (s lost) due(now time.Time) time.Time {
+	until := s.awaitStop(now)
+	s.keepWatching(now)
+	s.returnName()
+	return s.watcher.earlier(until)
+}
+
+// handle answers an event. What is heard of the lock changes nothing about the term.
+func (s lost) handle(e event) {
+	switch e := e.(type) {
+	case answer:
+		if e.op == opRenew && e.err == nil {
+			s.observe(e.snapshot, time.Now())
+		}
+	case locks.Event:
+		s.observeEvent(e, time.Now())
+	default:
+		s.leadership.handle(e)
+	}
+}
+
+// isLost reports whether the term is lost already.
+func (l *leadership) isLost() bool {
+	_, is := l.state.(lost)
+	return is
+}
+
+// lose ends a term that is no longer trusted. A stop in good order that is under way
+// becomes a loss, with its own time to stop.
+func (l *leadership) lose(cause error) {
+	if !l.isLost() {
+		l.enter(lost{l})
+	}
+	l.trust.end()
+	l.endWork(cause) // before all that may block
+	l.adoption.end(cause)
+	l.requester.cut(func(*flight) bool { return true })
+	l.telemetry.leading(l.requests, false)
+	l.endTerm(cause, l.config.Timing.StopGrace)
+}
+
+func (r *run) trustRanOut() error {
+	return &LostError{Reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true}
+}
+
+// inSilence reports whether the term was lost, and perhaps not the lock: nothing was
+// heard of it for too long, or a hand emptied it.
+func (l *leadership) inSilence() bool {
+	var lost *LostError
+	return errors.As(l.cause, &lost) && lost.silence
+}
+
+// returnName puts the holder's name back on a record that a hand has emptied,
+// while the work still stops: client-go takes an empty record at once. The term
+// is over all the same, and is trusted no more.
+func (l *leadership) returnName() {
+	if !l.putBack || l.overrun || l.requester.writing() || !l.requester.room() {
+		return
+	}
+	l.putBack = false
+	if newest := l.observer.Newest(); newest.Version.Exists() && newest.Record.Holder == "" && l.observer.MayReclaim() {
+		l.renew(newest.Record, l.config.Timing.AttemptTimeout)
+	}
+}

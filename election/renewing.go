@@ -1,0 +1,258 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// keepLock renews, as long as the work may go on, and returns when to look again at the
+// latest.
+func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
+	until := now.Add(left)
+	if l.overrun {
+		return until
+	}
+	if due := l.nextRequest(now, left); now.Before(due) {
+		return rules.Earliest(until, due)
+	}
+	switch {
+	case l.amendEvery(now) > 0, l.goesOnAmending():
+		l.amend()
+	case l.requester.room():
+		l.send(left)
+	default:
+		return until
+	}
+	return rules.Earliest(until, l.nextRequest(now, left))
+}
+
+// mayAmend reports whether nothing is known by which an amendment would fail, or leave
+// undone what a whole renewal mends.
+func (l *leadership) mayAmend() bool {
+	newest := l.observer.Newest()
+	return !l.unverified && !l.unsure && !newest.Partial && newest.Version.Exists()
+}
+
+// amendEvery is [requester.amendEvery] for a term.
+func (l *leadership) amendEvery(now time.Time) time.Duration {
+	if !l.mayAmend() {
+		return 0
+	}
+	return l.requester.amendEvery(l.config.Timing, now)
+}
+
+// goesOnAmending reports whether the next renewal amends the last one though that has
+// been answered: it may be that no other connection than that of the amendments is
+// open any more, and to open one takes as long as two answers.
+func (l *leadership) goesOnAmending() bool {
+	c := l.requester
+	return c.warm && !c.busy() && c.amender != nil && l.mayAmend() && l.unanswered.IsZero() && !l.changed(l.observer.Newest().Record)
+}
+
+// amend renews the record of the write before, whose answer is perhaps still to come.
+func (l *leadership) amend() {
+	before := l.wrote
+	write := l.nextRenewal(before, dialAndAnswer(l.config.Timing))
+	write.before = &before
+	l.write(write)
+}
+
+// nextRequest is when the next request is due: a renewal, or a read that overtakes
+// the request under way. A read whose answer would come too late is none.
+func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
+	if !l.requester.busy() {
+		return l.renewAt
+	}
+	if every := l.amendEvery(now); every > 0 {
+		return l.requester.newest.sent.awake.Add(every)
+	}
+	due := l.requester.newest.sent.awake.Add(l.patience())
+	if over := now.Add(left); over.Sub(due) <= max(l.requester.took, l.config.Timing.AttemptTimeout/8) {
+		return over
+	}
+	return due
+}
+
+// send sends what keeps the lock: a renewal, or a new record where the one
+// there was has been deleted (S4); or first a read, where things are unclear. So
+// they are while another request has no answer, which may be slow or never come:
+// the read tells whether it landed, by a connection that lives. A write may take
+// all the time that trust leaves. A read may take longer, for to end it would cost
+// a connection that lives.
+func (l *leadership) send(left time.Duration) {
+	base := l.observer.Newest()
+	if overtaken := l.requester.newest; overtaken != nil {
+		l.unanswered, l.unsure, l.requester.warm = overtaken.sent.awake, true, false
+	}
+	if l.unsure {
+		l.requester.send(l.requests, request{op: opRead, since: l.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
+		return
+	}
+	before := base.Record
+	if !base.Version.Exists() {
+		before = l.observer.LastRecord()
+	}
+	l.renew(before, left)
+}
+
+// renew puts this term's next renewal in the place of the newest version. It
+// keeps what before says that is not about the holder or its term.
+func (l *leadership) renew(before locks.Record, limit time.Duration) {
+	write := l.nextRenewal(before, limit)
+	write.base, write.since = l.observer.Newest().Version, l.unanswered
+	l.write(write)
+}
+
+// write sends a renewal.
+func (l *leadership) write(write request) {
+	l.wrote = write.record
+	l.sendWrite(&l.writes, write)
+}
+
+// nextRenewal is this term's next renewal, see [leadership.renew].
+func (l *leadership) nextRenewal(before locks.Record, limit time.Duration) request {
+	before.AcquireTime, before.Transitions = l.wrote.AcquireTime, l.wrote.Transitions
+	details := rules.DetailsOf(l.config.Candidate)
+	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
+	lease := l.config.Timing.LeaseDuration
+	if l.unverified {
+		details.Waits, lease = pastUnknown, max(lease, before.LeaseDuration)
+	}
+	if l.refused != nil {
+		details.Refused = *l.refused
+	}
+	details.ProcessID, details.Nonce = l.config.processID(), l.nonce
+	now := l.clock.now()
+	return request{op: opRenew, record: rules.Renewal(before, details, lease, now.awake), made: now, limit: limit}
+}
+
+// answered handles the answer to a renewal or a read.
+func (l *leadership) answered(a answer) {
+	now := time.Now()
+	switch {
+	case a.op == opRead:
+		l.report(opRead, a.err)
+	case !l.writes.pending(a):
+		return // it is known which write won
+	case a.refused():
+		if l.writes.drop(a.flight); a.breaks {
+			l.unsure, l.renewAt, l.unanswered = l.unsure || l.requester.replacing(), now, time.Time{}
+		}
+		return
+	default:
+		l.reportWrite(a)
+	}
+	switch {
+	case a.conflict():
+		l.writes.drop(a.flight)
+		l.denials++
+		l.unsure, l.renewAt, l.denied, l.unanswered = true, now, &a.base, time.Time{}
+	case a.err != nil:
+		if a.newest {
+			l.renewAt, l.unanswered = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now), a.sent.awake
+		}
+	case a.op == opRead:
+		l.readLeading(a, now)
+	default:
+		l.renewed(a, now)
+	}
+}
+
+// readLeading handles the answer to a read. A renewal that has not landed by now is sent
+// once more.
+func (l *leadership) readLeading(a answer, now time.Time) {
+	l.unanswered = time.Time{}
+	news := l.observeRead(a, false, now)
+	if !a.newest && !news {
+		return
+	}
+	l.unsure = false
+	if n := len(l.writes); n > 0 {
+		l.renewAt = rules.Latest(l.renewAt, l.writes[n-1].sent.awake.Add(spacing(l.config.Timing)))
+	}
+	if news || !a.snapshot.Version.Exists() {
+		l.inspect()
+	}
+	if l.isStillNewest(l.denied) || l.denials > 1 { // something conflicts each time: it is not answered in haste
+		l.renewAt = rules.Latest(l.renewAt, now.Add(l.config.Timing.RenewInterval/10))
+	}
+	l.denied = nil
+	if l.readShows(a) {
+		l.confirm(now)
+	}
+}
+
+// confirm extends the term if a read has shown a write of it whose answer has not come:
+// that is as good as the answer. It is not where a record has two parts, one
+// of which may be older. Nor is a watch, on which nothing rests that must be true.
+func (l *leadership) confirm(now time.Time) {
+	if w, ok := l.writes.landed(l.observer.Newest()); ok && l.observer.Exact() && !l.isLost() {
+		a := w.answer(l.observer.Newest(), now)
+		l.reportWrite(a)
+		l.renewed(a, now)
+	}
+}
+
+// renewed handles an acknowledged renewal. One that came so close to the one
+// before that a client-go candidate cannot tell them apart extends nothing.
+func (l *leadership) renewed(a answer, now time.Time) {
+	timing := l.config.Timing
+	l.retries.Reset()
+	l.denials = 0
+	l.observe(a.snapshot, now)
+	l.writes = l.writes.after(a.sent)
+	if len(l.writes) == 0 { // nothing that is under way can say more
+		l.requester.forget()
+		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
+	}
+	if !l.unverified {
+		l.observer.Renewed() // while this term is trusted nobody else could
+	}
+	if a.sent.since(l.sent) >= spacing(timing) {
+		l.sent = a.sent
+		l.trust.extend(a.sent, timing.RenewDeadline)
+	}
+	if l.refused != nil && a.record.Details.Refused == *l.refused {
+		l.refused = nil
+	}
+	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
+	if !l.observer.Newest().Version.Exists() || l.refused != nil {
+		l.renewAt = now // that came after this renewal was sent (S4)
+		return
+	}
+	l.mend()
+}
+
+// mend has the record written again where it is not what was written last. It does
+// so at once the first time, for others go by it, or a second after the last time; as
+// long as that does not help, renewals alone do it: admission may change each write. A request that is under
+// way, or is to be repeated, mends it as well.
+func (l *leadership) mend() {
+	newest, now := l.observer.Newest(), time.Now()
+	switch {
+	case l.requester.busy(), !l.unanswered.IsZero():
+	case !newest.Partial && !l.changed(newest.Record):
+		l.mended = false
+	case !l.mended:
+		what := "somebody changed the record"
+		if newest.Partial {
+			what = "part of the record is gone"
+		}
+		l.log.Info(what+": mending it", "token", l.term.Token)
+		at := rules.Latest(now, l.mendAt)
+		l.mended, l.mendAt, l.renewAt = true, at.Add(spacing(l.config.Timing)), rules.Earliest(l.renewAt, at)
+	}
+}
+
+// changed reports whether somebody changed what was written last, other than to ask for
+// a handover.
+func (l *leadership) changed(now locks.Record) bool {
+	was := l.wrote
+	was.Details.Request, was.Details.Refused = now.Details.Request, now.Details.Refused
+	return !was.SameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
+}

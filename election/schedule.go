@@ -1,0 +1,84 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+)
+
+// action is what a campaign does next.
+type action int
+
+const (
+	wait action = iota
+	readOnce
+	readFresh
+	overtake // read on another connection: the request under way is slow, or lost
+	amend    // write once more before the answer to the last write comes
+	claim
+)
+
+// news notes that the lock changed: all waiting starts again.
+func (f *following) news(now time.Time) {
+	f.heard, f.asked, f.prepared = now, false, false
+	f.refusals.reset()
+}
+
+// readFirst has a read sent at once, and nothing written before one that is sent from
+// now on has told how things are.
+func (f *following) readFirst(now time.Time) { f.unsure, f.unsureAt, f.retryAt = true, now, now }
+
+// silence is how long nothing is heard until this candidate asks by itself. A
+// holder whose renewals take long is heard of less often: of the last two gaps
+// between events the shorter one counts, so that one late renewal does not.
+func (f *following) silence() time.Duration {
+	gap := min(f.gaps[0], f.gaps[1], f.timing.LeaseDuration/3)
+	return max(f.timing.Silence(), gap*3/2)
+}
+
+// next decides what to do now, or until when to wait. free is when the lock
+// may be taken, head start included; known says whether that is known. While
+// the answer to a request is waited for only a claim is worth deciding on, and
+// whether to go on waiting.
+func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (action, time.Time) {
+	later := now.Add(time.Hour)
+	at := func(t time.Time) bool {
+		if t.After(now) && t.Before(later) {
+			later = t
+		}
+		return !t.After(now)
+	}
+	claiming := waitsFor != nil && waitsFor.op == opAcquire
+	if known && !f.barred && !f.unsure && !claiming && at(rules.Latest(free, f.claimAt)) {
+		return claim, now
+	}
+	if waitsFor != nil {
+		if f.amendEvery > 0 && claiming && known && !f.barred && !f.unsure {
+			if at(rules.Latest(free, waitsFor.sent.awake.Add(f.amendEvery))) {
+				return amend, now
+			}
+			return wait, later
+		}
+		if at(waitsFor.sent.awake.Add(f.overtakeAfter)) {
+			return overtake, now
+		}
+		return wait, later
+	}
+	if f.unsure && at(f.retryAt) || f.refresh && at(rules.Latest(f.refreshAt, f.retryAt)) {
+		return readOnce, now
+	}
+	if !known {
+		return wait, later
+	}
+	quiet := f.heard.Add(f.silence() + f.delay)
+	if !f.prepared && at(rules.Latest(free.Add(-f.ahead-f.early), quiet, f.retryAt)) {
+		return readFresh, now
+	}
+	if !f.asked && at(rules.Latest(quiet, f.retryAt)) {
+		return readFresh, now
+	}
+	return wait, later
+}

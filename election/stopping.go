@@ -1,0 +1,129 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
+)
+
+// stopping is the state in which a stop was wanted: renewals go on while the work
+// stops.
+type stopping struct{ *leadership }
+
+func (s stopping) proceed() time.Time {
+	if s.over() {
+		s.conclude()
+		return time.Time{}
+	}
+	return s.keep(s.awaitStop)
+}
+
+// awaitStop looks whether the work has stopped in time.
+func (l *leadership) awaitStop(now time.Time) time.Time {
+	l.publishStaying("")
+	if !l.overrun && !now.Before(l.stopBy) {
+		l.reportOverrun()
+	}
+	if l.overrun {
+		return now.Add(time.Hour)
+	}
+	return l.stopBy
+}
+
+// stopWork begins a stop in good order.
+func (l *leadership) stopWork(cause error) {
+	if l.cause != nil {
+		return
+	}
+	l.enter(stopping{l})
+	l.endTerm(cause, l.config.Timing.StopTimeout)
+	if !l.working() {
+		l.adoption.end(l.cause)
+	}
+}
+
+func (l *leadership) endTerm(cause error, patience time.Duration) {
+	l.endWork(cause)
+	stopBy := time.Now().Add(patience)
+	if l.cause != nil {
+		l.stopBy = rules.Earliest(l.stopBy, stopBy)
+		return
+	}
+	l.cause, l.stopBy = cause, stopBy
+	l.board.publish(status.ChangeStopping, cause, func(s *Status) { s.State = status.StateStopping })
+	l.log.Info("stopping", "token", l.term.Token, "cause", cause.Error())
+}
+
+// reportOverrun reports that the work did not stop in time. From now on nothing is
+// renewed, and nothing will be released (S5). So those who asked for the end
+// need not wait for more.
+func (l *leadership) reportOverrun() {
+	l.overrun = true
+	l.observer.Forfeit()
+	l.forfeited.Store(true)
+	l.background.Go(l.watchdog.tell) // which may have been done
+	l.telemetry.overrun(l.requests)
+	l.board.publish(status.ChangeOverrun, l.cause, func(s *Status) { s.Overrun = true })
+	l.answerStepDowns()
+	l.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)
+}
+
+// conclude ends a term once its work and its guardian have returned: it gives the lock
+// up if it may, and goes on to the next state.
+func (l *leadership) conclude() {
+	if l.returned {
+		l.board.publish(status.ChangeStopped, l.cause, func(s *Status) { s.State, s.Overrun = status.StateFollower, false })
+	}
+	l.publishWaiting(l.permission.Why)
+	l.publishHealth(l.fitness.problem)
+	l.publishStaying("")
+	l.telemetry.leading(l.requests, false)
+	l.trust.end()
+	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
+	if errors.Is(l.cause, ErrUnhealthy) {
+		l.fitness.backAt = time.Now().Add(l.config.Health.StayBack)
+	}
+	var again bool
+	again, l.result = l.outcome()
+	l.answerStepDowns()
+	if l.adoption = (adoption{}); again {
+		l.follow()
+	} else {
+		l.finish()
+	}
+}
+
+// outcome returns whether to campaign again, or else what Run returns.
+func (l *leadership) outcome() (again bool, err error) {
+	switch stopped := l.ctx.Err() != nil; {
+	case l.fatal != nil:
+		return false, l.fatal
+	case errors.Is(l.cause, ErrReturned), l.unfinished() && stopped:
+		return false, l.workErr
+	case l.unfinished() && !l.config.CampaignUnfinished:
+		return false, fmt.Errorf("%w, and %s: %w", l.workErr, unfinishedAdvice, l.cause)
+	case stopped:
+		return false, l.workError(l.workErr, l.cause)
+	case l.isLost() && l.config.StopAtLoss:
+		return false, l.cause
+	}
+	if err := l.workError(l.workErr, l.cause); err != nil {
+		l.log.Error(err, "the work returned an error after its term")
+	}
+	return true, nil
+}
+
+// workError is what the work returned, unless that is the end of its context.
+func (l *leadership) workError(err, cause error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, cause) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,47 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/election/status"
+)
+
+// pastUnknown is what a record says that is held and not led by yet.
+const pastUnknown = "the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out"
+
+// verifying is the state in which this candidate holds a lock whose record it made
+// where there was none: somebody else may have had the lock before and lead still.
+type verifying struct{ *leadership }
+
+func (s verifying) proceed() time.Time {
+	return s.keep(func(now time.Time) time.Time { return rules.Earliest(s.mind(now), s.verify(now)) })
+}
+
+// startVerifying keeps the lock, and lets nothing begin yet.
+func (l *leadership) startVerifying() {
+	l.unverified = true
+	l.enter(verifying{l})
+	l.board.publish(status.ChangeAdopting, nil, func(s *Status) { // with no term that others could act on
+		s.State, s.Holder, s.HolderZone = status.StateAdopting, l.term.Holder, l.term.Zone
+	})
+}
+
+// verify goes on once nobody else can lead, and returns when to look again at the
+// latest.
+func (l *leadership) verify(now time.Time) time.Time {
+	if l.cause != nil {
+		return now.Add(time.Hour)
+	}
+	if l.observer.Unproven(now) {
+		l.publishWaiting(pastUnknown)
+		return l.observer.ProvenAt()
+	}
+	l.unverified = false
+	l.publishWaiting("")
+	l.startAdoption()
+	return now.Add(time.Hour)
+}
