@@ -256,7 +256,7 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"election/internal/rules/free.go", internal + "/sleep", false},
 		{"election/status/status.go", locks, false},
 		{"election/timing/timing.go", locks, false},
-		{"locks/multilock/shield.go", timing, true},
+		{"locks/multilock/shield/lock.go", timing, true},
 		{"locks/multilock/shield.go", election, false},
 		{"internal/transport/options.go", timing, true},
 		{"internal/transport/options.go", election, false},
