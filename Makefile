@@ -8,10 +8,10 @@ LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 VULN_VERSION := v1.1.4
 VULN_DB ?= https://vuln.go.dev
 
-# The versions of Kubernetes besides that of test/controlplane/go.mod.
-VERSIONS := $(basename $(notdir $(wildcard test/controlplane/v*.mod)))
+# The versions of Kubernetes besides that of test/programs/controlplane/go.mod.
+VERSIONS := $(basename $(notdir $(wildcard test/programs/controlplane/v*.mod)))
 
-# The modules of the workspace. test/controlplane is none of them.
+# The modules of the workspace. test/programs/controlplane is none of them.
 MODULES := . cmd/kubectl-zonelect operator/ctrlruntime examples test
 
 # $(call each,MODULES,COMMAND) runs a command in modules, up to the first failure.
@@ -25,11 +25,11 @@ help: ## Show this list
 
 .PHONY: demo
 demo: ## Cut a zone's power on a real control plane, beside client-go; LEGACY=1: and leader-for-life (10 min)
-	go run ./test/demo $(if $(LEGACY),--legacy)
+	go run ./test/programs/demo $(if $(LEGACY),--legacy)
 
 .PHONY: candidate
 candidate: ## Build the program that tests and demos elect, as build/bin/candidate
-	go build -o build/bin/candidate ./test/candidate
+	go build -o build/bin/candidate ./test/programs/candidate
 
 .PHONY: test
 test: vet unit race e2e ## Unit tests, race detector, a real control plane (15 min)
@@ -41,13 +41,13 @@ test-long: churn e2e-long ## The other tests on real control planes: every fault
 unit: ## Unit tests, all modules
 	$(call each,$(filter-out test,$(MODULES)),go test ./...)
 	cd test && go test -short $$(go list ./... | grep -v /sim$$)
-	cd test && go test ./sim/
+	cd test && go test ./suites/sim/
 
 .PHONY: race
 race: ## The race detector on the library and the examples
 	go test -race ./...
 	$(call each,operator/ctrlruntime examples,go test -race ./...)
-	cd test && go test -race ./telemetry/...
+	cd test && go test -race ./suites/telemetry/...
 
 .PHONY: churn
 churn: ## A minute of 50 electors that come and go, with the race detector
@@ -55,47 +55,47 @@ churn: ## A minute of 50 electors that come and go, with the race detector
 
 .PHONY: e2e
 e2e: ## The main tests on a real control plane (5 min; the first build of it takes minutes)
-	cd test && go test -v -count=1 -tags core -timeout 20m ./e2e/
+	cd test && go test -v -count=1 -tags core -timeout 20m ./suites/e2e/
 
 .PHONY: e2e-long
 e2e-long: ## The other tests on a real control plane, and those of the testbed itself
-	cd test && go test -v -count=1 -p 1 -tags long -timeout 40m ./testbed/ ./e2e/
+	cd test && go test -v -count=1 -p 1 -tags long -timeout 40m ./kit/testbed/ ./suites/e2e/
 
 .PHONY: chaos
 chaos: ## Faults of every kind on a real control plane, beside client-go: a seeded selection (10 min)
-	cd test && go run ./chaos
+	cd test && go run ./suites/chaos
 
 HOURS := 8
 BEDS := 1
 
 .PHONY: soak
-soak: ## The same for HOURS=8, on BEDS=1 control planes at a time, appended to test/chaos/ledger.jsonl, where the next one goes on
-	cd test && go run ./chaos --minutes $$(($(HOURS) * 60)) --beds $(BEDS) --ledger chaos/ledger.jsonl
+soak: ## The same for HOURS=8, on BEDS=1 control planes at a time, appended to test/suites/chaos/ledger.jsonl, where the next one goes on
+	cd test && go run ./suites/chaos --minutes $$(($(HOURS) * 60)) --beds $(BEDS) --ledger suites/chaos/ledger.jsonl
 
 .PHONY: chaos-again
-chaos-again: ## The runs of test/chaos/ledger.jsonl that failed and have not passed since
-	cd test && go run ./chaos --rerun --minutes 0 --ledger chaos/ledger.jsonl
+chaos-again: ## The runs of test/suites/chaos/ledger.jsonl that failed and have not passed since
+	cd test && go run ./suites/chaos --rerun --minutes 0 --ledger suites/chaos/ledger.jsonl
 
 .PHONY: chaos-unguarded
 chaos-unguarded: ## A zonelect without its guard: chaos must see it overlap (a minute)
-	cd test && go run ./chaos --unguarded
+	cd test && go run ./suites/chaos --unguarded
 
 SEEDS := 1-10
 
 .PHONY: soak-migrations
 soak-migrations: ## Migrations with random faults, SEEDS=1-10 of each variant (6 min)
-	cd test && go test -v -count=1 -timeout 60m -run TestAMigrationNever ./e2e/ -seeds $(SEEDS)
+	cd test && go test -v -count=1 -timeout 60m -run TestAMigrationNever ./suites/e2e/ -seeds $(SEEDS)
 
 MINUTES := 60
 
 .PHONY: sim-long
-sim-long: ## Simulated elections, MINUTES=60 of each population, from a seed of the clock's, noted in test/sim/ledger.jsonl
-	cd test && go run ./sim/ordered -v -count=1 -timeout 0 -minutes $(MINUTES) -first-seed $$(date +%s) \
+sim-long: ## Simulated elections, MINUTES=60 of each population, from a seed of the clock's, noted in test/suites/sim/ledger.jsonl
+	cd test && go run ./suites/sim/ordered -v -count=1 -timeout 0 -minutes $(MINUTES) -first-seed $$(date +%s) \
 		-ledger ledger.jsonl -commit $$(git describe --always --dirty --abbrev=12 --exclude '*')
 
 .PHONY: sim-order
 sim-order: ## A seed of the simulation gives the same run (2 min, most of it builds)
-	cd test && go run ./sim/ordered -count=1 -run TestASeedGives
+	cd test && go run ./suites/sim/ordered -count=1 -run TestASeedGives
 
 FUZZTIME := 30s
 
@@ -108,7 +108,7 @@ fuzz: ## Each fuzz target for FUZZTIME=30s (a quarter of an hour)
 
 .PHONY: bench
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
-	cd test && go test -v -count=1 -timeout 25m ./bench/
+	cd test && go test -v -count=1 -timeout 25m ./suites/bench/
 
 # The tests that run on each of them: that there is one leader through contests,
 # kills, handovers, a lost zone and migrations.
@@ -119,28 +119,28 @@ compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Ku
 
 .PHONY: compat-collector
 compat-collector:
-	cd test && go test -v -count=1 -timeout 15m ./compat/
+	cd test && go test -v -count=1 -timeout 15m ./suites/compat/
 
 compat-v%:
-	cd test && ZONELECT_KUBERNETES=v$* go test -v -count=1 -timeout 25m -run '$(COMPAT)' ./e2e/
+	cd test && ZONELECT_KUBERNETES=v$* go test -v -count=1 -timeout 25m -run '$(COMPAT)' ./suites/e2e/
 
 .PHONY: model
 model: ## Check the migration's protocol with Spin (spin and gcc on PATH)
-	go run ./test/model
+	go run ./test/suites/model
 
 .PHONY: model-long
 model-long: ## The same with larger populations (ten minutes)
-	go run ./test/model -long -memory 6000
+	go run ./test/suites/model -long -memory 6000
 
 .PHONY: mutants
 mutants: ## Break the safety rules one at a time: a test must find each (minutes)
-	go run ./test/mutants
+	go run ./test/suites/mutants
 
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(call each,$(MODULES),go vet ./...)
-	cd test/controlplane && GOWORK=off go vet .
+	cd test/programs/controlplane && GOWORK=off go vet .
 
 .PHONY: cross
 cross: ## All that people run elsewhere is built for macOS and Windows too (a minute the first time)
@@ -149,7 +149,7 @@ cross: ## All that people run elsewhere is built for macOS and Windows too (a mi
 .PHONY: lint
 lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
 	$(call each,$(MODULES),$(LINT) run ./...)
-	cd test/controlplane && GOWORK=off $(LINT) run .
+	cd test/programs/controlplane && GOWORK=off $(LINT) run .
 
 $(LINT):
 	GOBIN=$(@D) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)

@@ -3,7 +3,7 @@
  *
  * The shield of ../design.md as a Spin model: legacy leader-for-life programs,
  * candidates and the garbage collector around one ConfigMap (CM) and one Lease.
- * README.md says what is assumed; test/model holds the cases and runs them.
+ * README.md says what is assumed; test/suites/model holds the cases and runs them.
  *
  * A slot is a pod's name. Sets of slots are bit masks, slots count from 1.
  * A compare-and-swap is exact: bit i of fcm says that what i knows of the CM is

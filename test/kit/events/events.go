@@ -1,0 +1,66 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package events is what the test programs print: one JSON object a line, of
+// what happens to a candidate.
+package events
+
+import (
+	"encoding/json"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/zonelect/zonelect/test/kit/register"
+)
+
+// Event is one line.
+type Event struct {
+	Time       time.Time `json:"time"`
+	Identity   string    `json:"identity"`
+	Event      string    `json:"event"`
+	Lock       string    `json:"lock"`
+	Leader     string    `json:"leader,omitempty"`
+	LeaderZone string    `json:"leaderZone,omitempty"`
+	Token      uint64    `json:"token,omitempty"`
+	Cause      string    `json:"cause,omitempty"`
+	Previous   string    `json:"previous,omitempty"`
+	Error      string    `json:"error,omitempty"`
+
+	// Of a write of the register.
+	Sequence int       `json:"sequence,omitempty"`
+	Version  string    `json:"version,omitempty"`
+	Sent     time.Time `json:"sent,omitzero"`
+
+	// Goroutines that are left when all has ended.
+	Goroutines int `json:"goroutines,omitempty"`
+}
+
+// Wrote is the event "wrote", of one write of the register.
+func Wrote(token uint64, w register.Write) Event {
+	e := Event{Event: "wrote", Token: token, Sequence: w.Sequence, Version: w.Version, Sent: w.Sent}
+	if w.Err != nil {
+		e.Error = w.Err.Error()
+	}
+	return e
+}
+
+// Printer prints the events of one candidate to stdout, unbuffered. It is safe
+// for concurrent use.
+type Printer struct {
+	Identity, Lock string
+
+	mu sync.Mutex
+}
+
+// Print adds time, identity and lock to e, and prints it.
+func (p *Printer) Print(e Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.Time, e.Identity, e.Lock = time.Now(), p.Identity, p.Lock
+	line, err := json.Marshal(e)
+	if err != nil {
+		return // no field can fail to marshal
+	}
+	_, _ = os.Stdout.Write(append(line, '\n')) // nobody is left to tell
+}

@@ -1,0 +1,77 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/test/kit/events"
+)
+
+// led is a span in seconds, of a pod whose name says what it is.
+func led(pod string, from, to int) Span {
+	return Span{Pod: pod, Legacy: pod[0] == 'o', Start: time.Unix(int64(from), 0), End: time.Unix(int64(to), 0)}
+}
+
+// The judges below judge the runs on a real control plane: one that finds
+// nothing in a wrong history makes each of those worth nothing.
+
+func TestATermLastsUntilTheWorkHasStopped(t *testing.T) {
+	var printed []events.Event
+	for second, event := range []string{"started", "following", "leading", "error", "stopping", "stopped", "released", "leading", "stopping"} {
+		printed = append(printed, events.Event{Event: event, Time: time.Unix(int64(second), 0)})
+	}
+	h := TermsOf(Span{Pod: "new-0", End: time.Unix(20, 0), Open: true}, printed)
+	if len(h) != 2 || h[0] != led("new-0", 2, 5) || h[1].End != time.Unix(20, 0) || !h[1].Open {
+		t.Errorf("the terms are %+v, want one until the work had stopped and one that lasts", h)
+	}
+}
+
+func TestTermsThatShareATimeAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		history      History
+		ours, theirs int
+	}{
+		"one after the other":     {History{led("old-0", 0, 5), led("new-0", 5, 9), led("new-1", 20, 30)}, 0, 0},
+		"two candidates":          {History{led("new-0", 0, 5), led("new-1", 4, 9)}, 1, 0},
+		"a candidate comes early": {History{led("old-0", 0, 5), led("new-0", 4, 9)}, 1, 0},
+		"a candidate stays long":  {History{led("new-0", 0, 5), led("old-0", 4, 9)}, 1, 0},
+		"within another's term":   {History{led("new-0", 0, 9), led("new-1", 4, 5), led("new-2", 6, 7)}, 2, 0},
+		"not in order":            {History{led("new-1", 4, 9), led("new-0", 0, 5)}, 1, 0},
+		"legacy programs":         {History{led("old-0", 0, 5), led("old-1", 4, 9), led("new-0", 9, 10)}, 0, 1},
+		"the same pod twice":      {History{led("new-0", 0, 5), led("new-0", 4, 9)}, 1, 0},
+	} {
+		var ours, theirs int
+		for _, o := range c.history.Overlaps() {
+			if o.Ours() {
+				ours++
+			} else {
+				theirs++
+			}
+		}
+		if ours != c.ours || theirs != c.theirs {
+			t.Errorf("%s: %d overlaps with a candidate and %d without, want %d and %d", name, ours, theirs, c.ours, c.theirs)
+		}
+	}
+}
+
+func TestEachGapBetweenTermsIsFound(t *testing.T) {
+	h := History{led("old-0", 0, 5), led("old-0", 6, 9), led("old-1", 7, 8), led("new-0", 9, 10), led("new-1", 25, 30)}
+	h[3].Gone = time.Unix(12, 0)
+	gaps := h.Gaps()
+	if len(gaps) != 2 || gaps[0].Length() != time.Second || gaps[1].Length() != 15*time.Second {
+		t.Fatalf("the gaps are %v, want one of 1s and one of 15s", gaps)
+	}
+	if g := gaps[1]; g.Last.Pod != "new-0" || g.Next.Pod != "new-1" || g.Next.Start.Sub(g.Owed()) != 13*time.Second {
+		t.Errorf("the second gap is %v, want one from new-0 to new-1, 13s of it after the pod was gone", g)
+	}
+}
+
+func TestOnlyAnotherPodIsAnotherLeader(t *testing.T) {
+	h := History{led("old-0", 0, 5), led("old-0", 6, 9), led("new-0", 9, 10), led("old-0", 25, 30)}
+	if n := h.Changes(); n != 2 {
+		t.Errorf("%d changes of leader, want 2", n)
+	}
+}

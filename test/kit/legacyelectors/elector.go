@@ -1,0 +1,223 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package legacyelectors
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/test/kit/events"
+)
+
+// AcquireJitter is the share of a retry period by which a follower's polls are
+// further apart, at most.
+const AcquireJitter = 1.2
+
+var errHeld = errors.New("another holds the lock")
+
+// Elector campaigns as client-go did from 0.17 to 0.26, when it had locks on
+// annotations. Today's LeaderElector cannot stand in for it: it judges by the
+// record's lease duration and not by its own, renews without reading first,
+// and reads before it releases.
+type Elector struct {
+	Lock                   Lock
+	Lease, Deadline, Retry time.Duration
+	Release                bool // when it ends: ReleaseOnCancel
+	Print                  func(events.Event)
+	Work                   func(context.Context, Term)
+
+	sighting
+	told string // the holder that was printed last
+}
+
+// sighting is what an elector knows.
+type sighting struct {
+	record resourcelock.LeaderElectionRecord // read or written last
+	raw    []byte                            // read last, to tell a change by
+	at     time.Time                         // when the record was first seen so, or written
+}
+
+// held reports whether another than identity may be leading: its record was
+// seen to change less than a lease ago, and the lease is the candidate's own,
+// whatever the record says.
+func (s *sighting) held(identity string, lease time.Duration, now time.Time) bool {
+	holder := s.record.HolderIdentity
+	return holder != "" && holder != identity && s.at.Add(lease).After(now)
+}
+
+// read takes note of what the lock says.
+func (s *sighting) read(r *resourcelock.LeaderElectionRecord, raw []byte) {
+	if !bytes.Equal(s.raw, raw) {
+		s.record, s.raw, s.at = *r, raw, time.Now()
+	}
+}
+
+// wrote takes note of what the lock was made to say.
+func (s *sighting) wrote(r resourcelock.LeaderElectionRecord) {
+	s.record, s.at = r, time.Now()
+}
+
+// Run campaigns, leads, and campaigns again under the same identity, until ctx
+// ends. A real program ends when it has lost its lease, and starts again.
+func (e *Elector) Run(ctx context.Context) {
+	e.Print(events.Event{Event: "started"})
+	for ctx.Err() == nil {
+		e.sighting, e.told = sighting{}, ""
+		if t, ok := e.acquire(ctx); ok {
+			e.lead(ctx, t)
+		}
+	}
+}
+
+// acquire polls until the lock is won, or ctx has ended.
+func (e *Elector) acquire(ctx context.Context) (won Term, ok bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+		t, err := e.attempt(ctx)
+		e.tell()
+		e.warn(ctx, err)
+		if err == nil {
+			won, ok = t, true
+			cancel()
+		}
+	}, e.Retry, AcquireJitter, true)
+	return won, ok
+}
+
+// lead works and renews until one of them ends. When ctx ends the work stops
+// first and the lock is given up thereafter, as with controller-runtime. When
+// the lease is lost the lock is given up first, if it is to be: that was so.
+func (e *Elector) lead(ctx context.Context, t Term) {
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRenewing()
+	working, stopWork := context.WithCancelCause(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		e.Work(working, t)
+		stopRenewing()
+	}()
+	e.renew(renewing)
+	if e.Release {
+		e.giveUp()
+	}
+	stopWork(election.ErrLost)
+	<-stopped
+}
+
+// renew returns when no attempt has worked for the deadline, or ctx has ended.
+func (e *Elector) renew(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		err := wait.PollUntilContextTimeout(ctx, e.Retry, e.Deadline, true, func(ctx context.Context) (bool, error) {
+			_, err := e.attempt(ctx)
+			e.warn(ctx, err)
+			return err == nil, nil
+		})
+		e.tell()
+		if err != nil {
+			cancel()
+		}
+	}, e.Retry)
+}
+
+// attempt takes or renews the lock, if it is not another's.
+func (e *Elector) attempt(ctx context.Context) (Term, error) {
+	now := metav1.Now()
+	next := resourcelock.LeaderElectionRecord{
+		HolderIdentity: e.Lock.Identity(), LeaseDurationSeconds: int(e.Lease / time.Second),
+		RenewTime: now, AcquireTime: now,
+	}
+	old, raw, err := e.Lock.Get(ctx)
+	if apierrors.IsNotFound(err) {
+		if err := e.Lock.Create(ctx, next); err != nil {
+			return Term{}, err
+		}
+		e.wrote(next)
+		return Term{Token: e.Lock.token(), Cause: status.CauseAbsent}, nil
+	}
+	if err != nil {
+		return Term{}, err
+	}
+	e.read(old, raw)
+	if e.held(e.Lock.Identity(), e.Lease, now.Time) {
+		return Term{}, errHeld
+	}
+	next.LeaderTransitions = old.LeaderTransitions
+	if e.leads() {
+		next.AcquireTime = old.AcquireTime
+	} else {
+		next.LeaderTransitions++
+	}
+	t := Term{Cause: e.cause(), Previous: old.HolderIdentity}
+	if err := e.Lock.Update(ctx, next); err != nil {
+		return Term{}, err
+	}
+	e.wrote(next)
+	t.Token = e.Lock.token()
+	return t, nil
+}
+
+// leads reports whether the record names this candidate.
+func (e *Elector) leads() bool { return e.record.HolderIdentity == e.Lock.Identity() }
+
+// cause is why the lock that was just read may be taken.
+func (e *Elector) cause() status.Cause {
+	switch {
+	case len(e.raw) == 0:
+		return status.CauseAbsent
+	case e.record.HolderIdentity == "":
+		return status.CauseReleased
+	case e.leads():
+		return status.CauseReclaimed
+	}
+	return status.CauseExpired
+}
+
+// giveUp empties the record, if it names this candidate and has not changed
+// since it was read or written.
+func (e *Elector) giveUp() {
+	if !e.leads() {
+		return
+	}
+	now := metav1.Now()
+	free := resourcelock.LeaderElectionRecord{
+		LeaderTransitions: e.record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+	}
+	ctx := context.Background() // the client's timeout bounds it
+	if err := e.Lock.Update(ctx, free); err != nil {
+		e.warn(ctx, err)
+		return
+	}
+	e.wrote(free)
+	e.Print(events.Event{Event: "released"})
+}
+
+// tell prints who leads, when that has changed.
+func (e *Elector) tell() {
+	now := e.record.HolderIdentity
+	if now != "" && now != e.told && !e.leads() {
+		e.Print(events.Event{Event: "following", Leader: now})
+	}
+	e.told = now
+}
+
+// warn prints what went wrong, unless it belongs to the game.
+func (e *Elector) warn(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errHeld) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return
+	}
+	e.Print(events.Event{Event: "error", Error: err.Error()})
+}

@@ -1,0 +1,287 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package legacyelectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/zonelect/zonelect/test/kit/events"
+)
+
+// What all electors here are told.
+const (
+	ownLease  = 15 * time.Second
+	deadline  = 10 * time.Second
+	retry     = 2 * time.Second
+	stopDelay = 3 * time.Second
+)
+
+// mostPoll is how far apart a follower's polls are at most.
+const mostPoll = retry + time.Duration(AcquireJitter*float64(retry))
+
+var recordKinds = []Kind{ConfigMap, Endpoints, MultiConfigMap, MultiEndpoints}
+
+// elect starts an elector until the returned function is called, which waits
+// for it.
+func (s *stage) elect(k Kind, release bool) (stop func()) {
+	s.t.Helper()
+	l, err := NewLock(s.client, k, "default", "lock", "me")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	e := &Elector{
+		Lock: l, Lease: ownLease, Deadline: deadline, Retry: retry, Release: release, Print: s.print,
+		Work: func(ctx context.Context, t Term) {
+			s.print(events.Event{Event: "leading", Cause: string(t.Cause), Previous: t.Previous})
+			<-ctx.Done()
+			s.print(events.Event{Event: "stopping", Cause: context.Cause(ctx).Error()})
+			time.Sleep(stopDelay)
+			s.print(events.Event{Event: "stopped"})
+		},
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Run(ctx)
+	}()
+	synctest.Wait()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// annotated is a ConfigMap with another's record.
+func annotated(record string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "lock", Namespace: "default", Labels: map[string]string{"app": "operator"},
+			Annotations: map[string]string{annotationKey: record, "note": "keep"},
+		},
+		Data: map[string]string{"key": "value"},
+	}
+}
+
+// heldFor is another's record, with a lease of so many seconds.
+func heldFor(seconds int) string {
+	return fmt.Sprintf(`{"holderIdentity":"you","leaseDurationSeconds":%d,"acquireTime":"1999-12-31T00:00:00Z","renewTime":"1999-12-31T00:00:00Z","leaderTransitions":4}`, seconds)
+}
+
+func (s *stage) configMap() *corev1.ConfigMap {
+	s.t.Helper()
+	object, err := s.client.CoreV1().ConfigMaps("default").Get(s.t.Context(), "lock", metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return object
+}
+
+// record is the annotation of the legacy object.
+func (s *stage) record(k Kind) string {
+	s.t.Helper()
+	if strings.HasSuffix(string(k), string(ConfigMap)) {
+		return s.configMap().Annotations[annotationKey]
+	}
+	object, err := s.client.CoreV1().Endpoints("default").Get(s.t.Context(), "lock", metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return object.Annotations[annotationKey]
+}
+
+// verbs lists the writes that were asked for, as "update leases".
+func (s *stage) verbs() (all []string) {
+	for _, action := range s.client.Actions() {
+		if v := action.GetVerb(); v == "create" || v == "update" {
+			all = append(all, v+" "+action.GetResource().Resource)
+		}
+	}
+	return all
+}
+
+func TestTheRecordIsWhatClientGoWroteByteForByte(t *testing.T) {
+	for _, k := range recordKinds {
+		t.Run(string(k), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				stop := s.elect(k, true)
+				time.Sleep(2*retry + retry/2) // a bubble begins with the year 2000
+				want := `{"holderIdentity":"me","leaseDurationSeconds":15,"acquireTime":"2000-01-01T00:00:00Z","renewTime":"2000-01-01T00:00:04Z","leaderTransitions":0}`
+				if got := s.record(k); got != want {
+					t.Errorf("held: %s\nwant: %s", got, want)
+				}
+				stop()
+				want = `{"holderIdentity":"","leaseDurationSeconds":1,"acquireTime":"2000-01-01T00:00:08Z","renewTime":"2000-01-01T00:00:08Z","leaderTransitions":0}`
+				if got := s.record(k); got != want {
+					t.Errorf("released: %s\nwant:     %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestAnElectorJudgesByItsOwnLeaseWhateverTheRecordSays(t *testing.T) {
+	for _, seconds := range []int{0, 1, 3600} {
+		t.Run(fmt.Sprint(seconds), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				start := time.Now()
+				defer s.elect(ConfigMap, false)()
+				time.Sleep(ownLease + mostPoll)
+				led := s.first("leading")
+				if led.Time.Before(start.Add(ownLease)) {
+					t.Errorf("led after %v, want %v at least", led.Time.Sub(start), ownLease)
+				}
+				if led.Cause != "expired" || led.Previous != "you" || s.first("following").Leader != "you" {
+					t.Errorf("it tells %+v", led)
+				}
+				if r := s.record(ConfigMap); !strings.Contains(r, `"leaderTransitions":5`) {
+					t.Errorf("want one transition more: %s", r)
+				}
+			}, annotated(heldFor(seconds)))
+		})
+	}
+}
+
+func TestARecordThatChangesIsNotTakenOver(t *testing.T) {
+	scenario(t, func(s *stage) {
+		defer s.elect(ConfigMap, false)()
+		for second := range 600 {
+			time.Sleep(time.Second)
+			if second%14 == 0 {
+				s.setLock(annotated(strings.ReplaceAll(heldFor(15), "1999-12-31T00:00:00Z", time.Now().UTC().Format(time.RFC3339))))
+			}
+		}
+		if s.count("leading") > 0 {
+			t.Error("led")
+		}
+	}, annotated(heldFor(15)))
+}
+
+func TestALeaderForLifesConfigMapReadsAsFree(t *testing.T) {
+	scenario(t, func(s *stage) {
+		defer s.elect(ConfigMap, false)()
+		if led := s.first("leading"); led.Cause != "absent" {
+			t.Errorf("it tells %+v", led)
+		}
+		if owners := s.configMap().OwnerReferences; len(owners) != 1 {
+			t.Errorf("the owners are %v", owners)
+		}
+	}, owned("Pod", "leader"))
+}
+
+func TestWhatElseIsOnTheObjectIsKept(t *testing.T) {
+	scenario(t, func(s *stage) {
+		before := s.configMap()
+		defer s.elect(ConfigMap, false)()
+		time.Sleep(ownLease + mostPoll)
+		after := s.configMap()
+		if after.Annotations[annotationKey] == before.Annotations[annotationKey] {
+			t.Fatal("nothing was written")
+		}
+		after.Annotations[annotationKey] = before.Annotations[annotationKey]
+		if fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("%v\nwas %v", after, before)
+		}
+	}, annotated(heldFor(15)))
+}
+
+func TestALockIsReleasedOnlyIfToldSoAndAfterTheWork(t *testing.T) {
+	for _, release := range []bool{true, false} {
+		t.Run(fmt.Sprint(release), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				stop := s.elect(ConfigMap, release)
+				time.Sleep(retry / 2)
+				stop()
+				if free := strings.Contains(s.record(ConfigMap), `"holderIdentity":""`); free != release || s.count("released") > 0 != release {
+					t.Errorf("released: %v, want %v", free, release)
+				}
+				if release && s.first("released").Time.Before(s.first("stopped").Time) {
+					t.Error("released before the work had stopped")
+				}
+			})
+		})
+	}
+}
+
+func TestALeaderThatCannotRenewStopsAfterItsDeadline(t *testing.T) {
+	scenario(t, func(s *stage) {
+		cut := time.Now().Add(retry / 2)
+		s.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return time.Now().After(cut), nil, apierrors.NewInternalError(errors.New("down"))
+		})
+		defer s.elect(ConfigMap, false)()
+		time.Sleep(ownLease)
+		stopping := s.first("stopping")
+		if took := stopping.Time.Sub(cut); took < deadline || took > retry+deadline {
+			t.Errorf("stopped after %v, want %v to %v", took, deadline, retry+deadline)
+		}
+		if stopping.Cause != "leadership lost" || s.count("error") == 0 {
+			t.Errorf("it tells %+v", s.events)
+		}
+	})
+}
+
+func TestALeaderThatSeesAnotherHolderGivesItNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		defer s.elect(ConfigMap, true)()
+		s.setLock(annotated(heldFor(15)))
+		time.Sleep(ownLease) // and so not long enough to win it back
+		if s.count("stopping") != 1 || s.count("released") != 0 || s.record(ConfigMap) != heldFor(15) {
+			t.Errorf("it tells %+v and leaves %s", s.events, s.record(ConfigMap))
+		}
+	})
+}
+
+func TestAMultiLockWritesTheLegacyObjectFirstAndTheLeaseSecond(t *testing.T) {
+	for k, first := range map[Kind]string{MultiConfigMap: "configmaps", MultiEndpoints: "endpoints"} {
+		t.Run(string(k), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				stop := s.elect(k, false)
+				time.Sleep(retry + retry/2)
+				want := []string{
+					"create " + first, "create leases", // won
+					"update " + first, "update leases", // the renewal that follows at once
+					"update " + first, "update leases",
+				}
+				if got := s.verbs(); !slices.Equal(got, want) {
+					t.Errorf("%v\nwant %v", got, want)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+func TestAMultiLockWithTwoHoldersIsHeldByNobodyKnown(t *testing.T) {
+	scenario(t, func(s *stage) {
+		start := time.Now()
+		defer s.elect(MultiConfigMap, false)()
+		time.Sleep(ownLease + mostPoll)
+		led := s.first("leading")
+		if took := led.Time.Sub(start); took < ownLease || led.Previous != "leaderelection.k8s.io/unknown" {
+			t.Errorf("led after %v: %+v", took, led)
+		}
+	}, annotated(heldFor(15)), leaseOf("somebody else"))
+}
+
+func leaseOf(holder string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "default"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder},
+	}
+}

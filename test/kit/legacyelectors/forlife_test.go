@@ -1,0 +1,277 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package legacyelectors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/zonelect/zonelect/test/kit/events"
+)
+
+// stage is an API with objects, and what one program prints.
+type stage struct {
+	t      *testing.T
+	client *fake.Clientset
+
+	mu     sync.Mutex
+	events []events.Event
+}
+
+// scenario runs f in a bubble of virtual time.
+func scenario(t *testing.T, f func(s *stage), objects ...runtime.Object) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f(&stage{t: t, client: fake.NewSimpleClientset(objects...)})
+	})
+}
+
+func (s *stage) print(e events.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.Time = time.Now()
+	s.events = append(s.events, e)
+}
+
+// count is how often an event was printed.
+func (s *stage) count(event string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.Event == event {
+			n++
+		}
+	}
+	return n
+}
+
+// first is the first event of that name.
+func (s *stage) first(event string) events.Event {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		if e.Event == event {
+			return e
+		}
+	}
+	s.t.Fatalf("no %q among %+v", event, s.events)
+	return events.Event{}
+}
+
+// start runs a leader-for-life in a pod named me, until the returned function
+// is called, which waits for it.
+func (s *stage) start(v Variant) (stop func()) {
+	f := &ForLife{Client: s.client, Variant: v, Namespace: "default", Lock: "lock", PodName: "me", PodUID: "me-uid", Print: s.print}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx, func(ctx context.Context, _ Term) {
+			s.print(events.Event{Event: "leading"})
+			<-ctx.Done()
+		})
+	}()
+	synctest.Wait()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// changes are the deletions and creations that were asked for, in order.
+func (s *stage) changes() (all []string) {
+	s.t.Helper()
+	for _, action := range s.client.Actions() {
+		if d, ok := action.(clienttesting.DeleteActionImpl); ok {
+			if d.DeleteOptions.Preconditions != nil {
+				s.t.Errorf("the %s was not deleted by its bare name", action.GetResource().Resource)
+			}
+			all = append(all, "delete "+action.GetResource().Resource+" "+d.Name)
+		}
+	}
+	return all
+}
+
+func (s *stage) setLock(lock *corev1.ConfigMap) {
+	s.t.Helper()
+	if _, err := s.client.CoreV1().ConfigMaps("default").Update(s.t.Context(), lock, metav1.UpdateOptions{}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestAFreeLockIsLedAtOnceAndForLife(t *testing.T) {
+	scenario(t, func(s *stage) {
+		defer s.start(Original)()
+		if s.count("leading") != 1 {
+			t.Fatal("does not lead")
+		}
+		lock, err := s.client.CoreV1().ConfigMaps("default").Get(t.Context(), "lock", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "me", UID: "me-uid"}}
+		if !slices.Equal(lock.OwnerReferences, want) {
+			t.Errorf("the lock's owners are %v, want %v", lock.OwnerReferences, want)
+		}
+		before := len(s.client.Actions())
+		time.Sleep(time.Hour)
+		if after := len(s.client.Actions()); after != before {
+			t.Errorf("a leader for life looked at the API %d times more", after-before)
+		}
+	})
+}
+
+func TestTheUIDIsLookedUpByThePodsName(t *testing.T) {
+	scenario(t, func(s *stage) {
+		f := &ForLife{Client: s.client, Variant: Original, Namespace: "default", Lock: "lock", PodName: "leader", Print: s.print}
+		if _, err := f.become(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := f.read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := lock.OwnerReferences[0].UID; uid != "leader-uid" {
+			t.Errorf("the owner's UID is %q", uid)
+		}
+	}, pod())
+}
+
+func TestALockOfItsOwnNameIsLedWithoutAWrite(t *testing.T) {
+	scenario(t, func(s *stage) {
+		defer s.start(NotReady)()
+		if s.count("leading") != 1 || len(s.client.Actions()) != 1 {
+			t.Errorf("want one read and to lead: %v", s.client.Actions())
+		}
+	}, owned("Lease", "me"))
+}
+
+func TestTheBackoffDoublesUpToSixteenSeconds(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var tries []time.Time
+		s.client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			tries = append(tries, time.Now())
+			return false, nil, nil
+		})
+		stop := s.start(Original)
+		time.Sleep(2 * time.Minute)
+		stop()
+		for i, want := range []time.Duration{1, 2, 4, 8, 16, 16, 16} {
+			want *= time.Second
+			if got := tries[i+1].Sub(tries[i]); got < want || got > want+want/5 {
+				t.Errorf("pause %d was %v, want %v and up to a fifth more", i, got, want)
+			}
+		}
+	}, owned("Pod", "leader"), pod())
+}
+
+// act lists what each Variant deletes within a minute.
+func act(t *testing.T, change func(s *stage), want map[Variant][]string, objects ...runtime.Object) {
+	t.Helper()
+	for v, want := range want {
+		t.Run(string(v), func(t *testing.T) {
+			own := make([]runtime.Object, len(objects)) // each run changes its own
+			for i, object := range objects {
+				own[i] = object.DeepCopyObject()
+			}
+			scenario(t, func(s *stage) {
+				defer s.start(v)()
+				change(s)
+				time.Sleep(time.Minute)
+				if got := s.changes(); !slices.Equal(got, want) {
+					t.Errorf("%v, want %v", got, want)
+				}
+				if led := s.count("leading") > 0; led != slices.Contains(want, "delete configmaps lock") {
+					t.Errorf("leads: %v", led)
+				}
+			}, own...)
+		})
+	}
+}
+
+func TestTheShieldKeepsEveryVariantWaiting(t *testing.T) {
+	shield := owned("Lease", "lock.a.x", metav1.OwnerReference{Kind: "Lease", Name: "lock.b.x"})
+	act(t, func(*stage) {}, map[Variant][]string{Original: nil, Stale: nil, NotReady: nil},
+		shield, pod(terminating), node(corev1.ConditionUnknown))
+}
+
+func TestStaleDeletesWhateverHasTheLocksNameByThen(t *testing.T) {
+	// While the program runs the lock passes on to another, who is well.
+	another := func(s *stage) {
+		s.setLock(owned("Pod", "another"))
+		if err := s.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod(terminating), "default"); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	act(t, another, map[Variant][]string{
+		Original: nil,
+		Stale:    {"delete configmaps lock", "delete pods leader"},
+		NotReady: nil,
+	}, owned("Pod", "leader"), pod(), pod(func(p *corev1.Pod) { p.Name = "another" }), node(corev1.ConditionTrue))
+}
+
+func TestStaleNeverJudgesALockThatItDidNotFindAtItsStart(t *testing.T) {
+	scenario(t, func(s *stage) {
+		created := false
+		s.client.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if created {
+				return false, nil, nil
+			}
+			created = true // by another, a moment earlier
+			return false, nil, s.client.Tracker().Add(owned("Pod", "leader"))
+		})
+		defer s.start(Stale)()
+		time.Sleep(time.Minute)
+		if got := s.changes(); len(got) > 0 || s.count("leading") > 0 {
+			t.Errorf("it judged: %v", got)
+		}
+	}, pod(terminating))
+}
+
+func TestNotreadyDeletesThePodThenTheLockOfASilentNode(t *testing.T) {
+	act(t, func(*stage) {}, map[Variant][]string{
+		Original: nil,
+		Stale:    nil,
+		NotReady: {"delete pods leader", "delete configmaps lock"},
+	}, owned("Pod", "leader"), pod(), node(corev1.ConditionUnknown))
+}
+
+func TestAnEvictedLeadersPodIsDeletedAndItsLockIsNot(t *testing.T) {
+	once := []string{"delete pods leader"}
+	act(t, func(*stage) {}, map[Variant][]string{Original: once, Stale: once, NotReady: once},
+		owned("Pod", "leader"), pod(failedFor("Evicted")), node(corev1.ConditionTrue))
+}
+
+func TestWhatEndsTheRealProgramStartsThisOneAnew(t *testing.T) {
+	scenario(t, func(s *stage) {
+		// Another has deleted the lock between this one's read and its delete.
+		s.client.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if err := s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", "lock"); err != nil {
+				return true, nil, err
+			}
+			return true, nil, apierrors.NewNotFound(corev1.Resource("configmaps"), "lock")
+		})
+		defer s.start(NotReady)()
+		time.Sleep(time.Minute)
+		if s.count("error") != 1 || s.count("started") != 2 || s.count("leading") != 1 {
+			t.Errorf("want an error, a second start and to lead: %v", fmt.Sprint(s.events))
+		}
+		if away := s.first("leading").Time.Sub(s.first("error").Time); away != containerRestart {
+			t.Errorf("it was away for %v, want %v", away, containerRestart)
+		}
+	}, owned("Pod", "leader"), pod(), node(corev1.ConditionUnknown))
+}

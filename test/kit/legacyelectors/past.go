@@ -1,0 +1,29 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package legacyelectors has the electors of the past, as they campaigned in their time:
+// leader-for-life in its variants, and client-go's on an annotation.
+package legacyelectors
+
+import "github.com/zonelect/zonelect/election/status"
+
+// Kind is a kind of lock.
+type Kind string
+
+// The kinds of locks.
+const (
+	OwnerRef       Kind = "ownerref" // for life, see ForLife
+	ConfigMap      Kind = "configmap"
+	Endpoints      Kind = "endpoints"
+	MultiConfigMap Kind = "multilock-configmap"
+	MultiEndpoints Kind = "multilock-endpoints"
+)
+
+// Term is one time of leading.
+type Term struct {
+	// Token is the resourceVersion of the write that won the lock: the programs
+	// of the past knew none, but a judge of the register wants one.
+	Token    uint64
+	Cause    status.Cause
+	Previous string // the holder before
+}

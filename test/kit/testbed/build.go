@@ -1,0 +1,223 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// buildNews is how often a long build says that it still goes on.
+const buildNews = 5 * time.Second
+
+// Build makes the control plane's program of a version of Kubernetes (see
+// Config.Kubernetes), build/bin/controlplane or build/bin/controlplane-VERSION
+// in the repository, unless it is there and newer than its sources, and returns
+// its path. The first build of a version takes minutes; progress, unless nil,
+// gets a line every few seconds. Concurrent calls, of several processes too,
+// build it once.
+func Build(ctx context.Context, version string, progress io.Writer) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	source := filepath.Join(root, "test", "programs", "controlplane")
+	name, modules := "controlplane", "go.mod"
+	if version != "" {
+		name, modules = name+"-"+version, version+".mod"
+	}
+	if err := knownVersion(source, version); err != nil {
+		return "", err
+	}
+	bin, unlock, err := lockedBinDir(ctx, root, ".controlplane.lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	target := filepath.Join(bin, program(name))
+	fresh, err := newer(target, source, modules)
+	if err != nil || fresh {
+		return target, err
+	}
+	exact, err := kubernetesVersion(ctx, source, modules)
+	if err != nil {
+		return "", err
+	}
+	b := builder{dir: source, pkg: ".", env: []string{"GOWORK=off"}, target: target, progress: progress,
+		flags: []string{"-modfile=" + modules, "-trimpath", "-ldflags", "-s -w " + stamp(exact)}}
+	return target, b.build(ctx)
+}
+
+// knownVersion returns an error that lists the versions of Kubernetes there
+// are, unless version is one of them or empty.
+func knownVersion(source, version string) error {
+	if version == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(source, "v*.mod"))
+	if err != nil {
+		return fmt.Errorf("list the versions of Kubernetes: %w", err)
+	}
+	var known []string
+	for _, file := range files {
+		known = append(known, strings.TrimSuffix(filepath.Base(file), ".mod"))
+	}
+	if !slices.Contains(known, version) {
+		return fmt.Errorf("no control plane of Kubernetes %q can be built: use one of %s, or none for the newest", version, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// BuildProgram builds a main package of the repository, named as seen from its
+// root (./test/programs/candidate), into build/bin, and returns the program's path.
+// Nothing is rebuilt that has not changed.
+func BuildProgram(ctx context.Context, pkg string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	bin, err := binDir(root)
+	if err != nil {
+		return "", err
+	}
+	b := builder{dir: root, pkg: pkg, target: filepath.Join(bin, program(filepath.Base(pkg)))}
+	return b.target, b.build(ctx)
+}
+
+// binDir makes the directory for programs.
+func binDir(root string) (string, error) {
+	bin := filepath.Join(root, "build", "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", fmt.Errorf("make the directory for programs: %w", err)
+	}
+	return bin, nil
+}
+
+// lockedBinDir is binDir, for whoever holds a lock in it by that name.
+func lockedBinDir(ctx context.Context, root, lock string) (bin string, unlock func(), err error) {
+	if bin, err = binDir(root); err != nil {
+		return "", nil, err
+	}
+	unlock, err = lockFile(ctx, filepath.Join(bin, lock))
+	return bin, unlock, err
+}
+
+// program is a program's file name on this system.
+func program(name string) string {
+	if runtime.GOOS == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
+// newer reports whether target exists and is newer than every Go file in
+// source, the file modules there, and its checksums.
+func newer(target, source, modules string) (bool, error) {
+	built, err := os.Stat(target)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at the built program: %w", err)
+	}
+	files, err := filepath.Glob(filepath.Join(source, "*.go"))
+	if err != nil {
+		return false, fmt.Errorf("list the program's sources: %w", err)
+	}
+	sums := strings.TrimSuffix(modules, ".mod") + ".sum"
+	for _, file := range append(files, filepath.Join(source, modules), filepath.Join(source, sums)) {
+		info, err := os.Stat(file)
+		if err != nil {
+			return false, fmt.Errorf("look at a source: %w", err)
+		}
+		if info.ModTime().After(built.ModTime()) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// kubernetesVersion reads which Kubernetes a file of modules in dir requires.
+func kubernetesVersion(ctx context.Context, dir, modules string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-modfile="+modules, "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("read the version of Kubernetes from %s: %w", filepath.Join(dir, modules), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// stamp is the linker flags that make an apiserver tell its true version.
+func stamp(version string) string {
+	const pkg = "-X k8s.io/component-base/version."
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	return pkg + "gitVersion=" + version + " " + pkg + "gitMajor=" + parts[0] + " " + pkg + "gitMinor=" + parts[1]
+}
+
+// builder is one go build.
+type builder struct {
+	dir, pkg, target string
+	env, flags       []string
+	progress         io.Writer
+}
+
+// build runs go build and puts the result in its place in one step.
+func (b builder) build(ctx context.Context) error {
+	// A name of its own for each build: several may run at the same time.
+	file, err := os.CreateTemp(filepath.Dir(b.target), ".build-*")
+	if err != nil {
+		return fmt.Errorf("make a file for the new program: %w", err)
+	}
+	fresh := file.Name()
+	defer func() { _ = os.Remove(fresh) }() // it is gone where the build succeeded
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("make a file for the new program: %w", err)
+	}
+	args := append([]string{"build", "-o", fresh}, b.flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, b.pkg)...)
+	var said bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), b.env...), &said, &said
+	if err := b.watch(cmd); err != nil {
+		return fmt.Errorf("go build %s in %s: %w\n%s", b.pkg, b.dir, err, said.String())
+	}
+	if err := os.Rename(fresh, b.target); err != nil {
+		return fmt.Errorf("put the new program in its place: %w", err)
+	}
+	return nil
+}
+
+// watch runs a command and reports that it goes on.
+func (b builder) watch(cmd *exec.Cmd) error {
+	if b.progress == nil {
+		return cmd.Run()
+	}
+	start := time.Now()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	ticker := time.NewTicker(buildNews)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-ticker.C:
+			// Progress is a courtesy: a writer that fails does not stop a build.
+			_, _ = fmt.Fprintf(b.progress, "building %s: %s (the first time takes minutes)\n",
+				filepath.Base(b.target), time.Since(start).Round(time.Second))
+		}
+	}
+}

@@ -1,0 +1,153 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// EndpointLease is how long a virtual IP goes on sending new connections to an
+// apiserver that is gone, as a Service does until the apiserver's endpoint
+// lease has run out.
+const EndpointLease = 15 * time.Second
+
+// Topology says which etcd members an apiserver talks to.
+type Topology int
+
+const (
+	// Stacked is one etcd member per zone, and apiservers that know only the
+	// member of their own zone. The default.
+	Stacked Topology = iota
+	// AllMembers is one etcd member per zone, and apiservers that know all of
+	// them, their own zone's first.
+	AllMembers
+)
+
+// Network says what carries the traffic between the zones.
+type Network int
+
+const (
+	// Auto is Namespaces where that is possible, else Links. The default.
+	Auto Network = iota
+	// Namespaces is one Linux network namespace per zone. Needs root, ip and nft.
+	Namespaces
+	// Links is TCP relays on loopback, inside the test process. Needs nothing.
+	Links
+)
+
+// String returns the network's name, for test names and logs.
+func (n Network) String() string {
+	switch n {
+	case Namespaces:
+		return "namespaces"
+	case Links:
+		return "links"
+	default:
+		return "auto"
+	}
+}
+
+// ParseNetwork returns the network of that name, as String returns it.
+func ParseNetwork(name string) (Network, error) {
+	for _, n := range []Network{Auto, Namespaces, Links} {
+		if n.String() == name {
+			return n, nil
+		}
+	}
+	return Auto, fmt.Errorf("unknown network %q: use %v, %v or %v", name, Auto, Namespaces, Links)
+}
+
+// Config is what a testbed is made of. The zero value is three stacked zones
+// on the best network there is.
+type Config struct {
+	// Kubernetes is the version of the control plane, as v1.33.13: one for which
+	// test/programs/controlplane has a VERSION.mod. Default: that of its go.mod.
+	Kubernetes string
+	// Zones are the zones' names: DNS labels of at most 20 characters.
+	// Default za, zb, zc. One zone makes a plain, fast apiserver.
+	Zones []string
+	// Topology says which etcd members an apiserver talks to.
+	Topology Topology
+	// Network says what carries the traffic between the zones.
+	Network Network
+	// WithoutControllers leaves the kube-controller-manager out: nothing is
+	// garbage-collected, no node is ever found dead, and the start is faster.
+	WithoutControllers bool
+	// ControllersServer is the URL by which the kube-controller-manager reaches
+	// the API, for a test that stands in between; it shall lead to an apiserver
+	// of the testbed. Default: the apiserver of a living zone.
+	ControllersServer string
+	// WithoutNodes leaves nodes and kubelets out; AddPod then fails.
+	WithoutNodes bool
+	// APIServerFlags are given to every apiserver, after the testbed's own:
+	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
+	APIServerFlags []string
+	// SyncToDisk lets etcd's members wait for their disk before they acknowledge
+	// anything, as in production; see SlowDisk. Here they need not: the machine
+	// goes on when they are killed.
+	SyncToDisk bool
+	// Dir takes state and logs; it is made if need be, and stays after Close,
+	// but must not hold an earlier testbed's state. Default: a temporary
+	// directory that Close removes.
+	Dir string
+	// Progress gets a line for each step. Default: nobody.
+	Progress io.Writer
+}
+
+var zoneName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
+
+// maxZones is what fits a testbed's subnet with room to spare.
+const maxZones = 16
+
+// withDefaults returns the configuration with its gaps filled, or what is
+// wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	if len(c.Zones) == 0 {
+		c.Zones = []string{"za", "zb", "zc"}
+	}
+	c.Zones, c.APIServerFlags = slices.Clone(c.Zones), slices.Clone(c.APIServerFlags)
+	if len(c.Zones) > maxZones {
+		return c, fmt.Errorf("%d zones asked for: use at most %d", len(c.Zones), maxZones)
+	}
+	for i, zone := range c.Zones {
+		if !zoneName.MatchString(zone) {
+			return c, fmt.Errorf("zone name %q: use a DNS label of at most 20 characters", zone)
+		}
+		if slices.Contains(c.Zones[:i], zone) {
+			return c, fmt.Errorf("zone %q is named twice: give each zone a name of its own", zone)
+		}
+	}
+	if c.Topology != Stacked && c.Topology != AllMembers {
+		return c, fmt.Errorf("unknown topology %d: use Stacked or AllMembers", c.Topology)
+	}
+	if c.Progress == nil {
+		c.Progress = io.Discard
+	}
+	return c.withNetwork()
+}
+
+// withNetwork settles which network it is.
+func (c Config) withNetwork() (Config, error) {
+	possible := NamespacesPossible()
+	switch c.Network {
+	case Auto:
+		c.Network = Namespaces
+		if possible != nil {
+			c.Network = Links
+		}
+	case Namespaces:
+		if possible != nil {
+			return c, errors.Join(errors.New("network namespaces are not possible here: use Links"), possible)
+		}
+	case Links:
+	default:
+		return c, fmt.Errorf("unknown network %d: use Auto, Namespaces or Links", c.Network)
+	}
+	return c, nil
+}

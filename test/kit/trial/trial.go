@@ -1,0 +1,245 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trial puts candidates into a testbed's zones, observes what they
+// print and what their Lease shows, and reads how a takeover went.
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+)
+
+// Kind is a program that campaigns.
+type Kind string
+
+// The programs.
+const (
+	Zonelect Kind = "candidate"
+	ClientGo Kind = "peer"
+	Legacy   Kind = "legacy"
+	Manager  Kind = "manager"
+)
+
+// built holds the programs that this test process has built already: its sources
+// do not change, and linking takes longer than an election.
+type built struct {
+	mu    sync.Mutex
+	paths map[Kind]string
+}
+
+var programs = built{paths: map[Kind]string{}}
+
+func (b *built) build(ctx context.Context, kind Kind) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if path, ok := b.paths[kind]; ok {
+		return path, nil
+	}
+	path, err := testbed.BuildProgram(ctx, "./test/"+string(kind))
+	if err == nil {
+		b.paths[kind] = path
+	}
+	return path, err
+}
+
+// Build builds programs, so that the first Start does not take as long.
+func Build(ctx context.Context, kinds ...Kind) error {
+	for _, kind := range kinds {
+		if _, err := programs.build(ctx, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MakeSteppable has Start run these programs built so that their wall clocks can
+// be stepped (see testbed.BuildSteppable).
+func MakeSteppable(ctx context.Context, kinds ...Kind) error {
+	programs.mu.Lock()
+	defer programs.mu.Unlock()
+	for _, kind := range kinds {
+		path, err := testbed.BuildSteppable(ctx, "./test/"+string(kind))
+		if err != nil {
+			return err
+		}
+		programs.paths[kind] = path
+	}
+	return nil
+}
+
+// Seat is one candidate in a zone.
+type Seat struct {
+	*testbed.Process
+	Identity, Zone, Traces string
+	Kind                   Kind
+
+	mu     sync.Mutex
+	events []events.Event
+	more   chan struct{} // closed when there is another event
+	step   time.Duration
+}
+
+// Start builds the program, if need be, and runs it in the zone. A legacy
+// program's pod is the one that has the identity for its name.
+func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, identity string, args ...string) (*Seat, error) {
+	path, err := programs.build(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	s := &Seat{Identity: identity, Zone: zone, Kind: kind, more: make(chan struct{})}
+	all := []string{"--kubeconfig", bed.Kubeconfig(zone), "--lock", lock, "--identity", identity}
+	switch kind {
+	case Zonelect:
+		s.Traces = filepath.Join(bed.Dir(), identity+".spans")
+		all = append(all, "--zone", zone, "--traces", s.Traces)
+	case Manager:
+		all = append(all, "--zone", zone)
+	case Legacy:
+		all = append(all, "--pod-name", identity)
+	}
+	s.Process, err = bed.StartProcess(zone, testbed.ProcessSpec{Name: identity, Path: path, Args: append(all, args...)})
+	if err != nil {
+		return nil, err
+	}
+	go s.read(s.Lines(context.WithoutCancel(ctx)))
+	return s, nil
+}
+
+// read collects the events until the process and its output have ended.
+func (s *Seat) read(lines <-chan testbed.Line) {
+	for line := range lines {
+		var e events.Event
+		if json.Unmarshal([]byte(line.Text), &e) != nil {
+			continue
+		}
+		s.mu.Lock()
+		s.step = e.Time.Sub(line.Time).Round(time.Hour)
+		e.Time = unstepped(e.Time, line.Time)
+		e.Sent = unstepped(e.Sent, line.Time)
+		s.events = append(s.events, e)
+		close(s.more)
+		s.more = make(chan struct{})
+		s.mu.Unlock()
+	}
+}
+
+// unstepped is the true time of what a program says happened just before now,
+// on a wall clock that may have been stepped by whole hours.
+func unstepped(t, now time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(-t.Sub(now).Round(time.Hour))
+}
+
+// Stepped is by how many whole hours the program's wall clock was off when it
+// printed its last event.
+func (s *Seat) Stepped() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.step
+}
+
+// Events returns what was printed so far.
+func (s *Seat) Events() []events.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]events.Event(nil), s.events...)
+}
+
+// Await returns the first event of that name that was printed at or after
+// since.
+func (s *Seat) Await(ctx context.Context, name string, since time.Time) (events.Event, error) {
+	for {
+		s.mu.Lock()
+		more := s.more
+		for _, e := range s.events {
+			if e.Event == name && !e.Time.Before(since) {
+				s.mu.Unlock()
+				return e, nil
+			}
+		}
+		s.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return events.Event{}, fmt.Errorf("wait for %s to print %q: %w", s.Identity, name, ctx.Err())
+		}
+	}
+}
+
+// AwaitAny returns the first of the seats that prints an event of that name.
+func AwaitAny(ctx context.Context, seats []*Seat, name string, since time.Time) (*Seat, events.Event, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		seat  *Seat
+		event events.Event
+		err   error
+	}
+	results := make(chan result, len(seats))
+	for _, s := range seats {
+		go func() {
+			e, err := s.Await(ctx, name, since)
+			results <- result{s, e, err}
+		}()
+	}
+	r := <-results
+	return r.seat, r.event, r.err
+}
+
+// Renewal is one renewal that an observer saw.
+type Renewal struct {
+	Holder string
+	Seen   time.Time
+}
+
+// Observer watches a Lease through a living apiserver, from outside.
+type Observer struct {
+	mu   sync.Mutex
+	last Renewal
+}
+
+// Observe watches until ctx ends.
+func Observe(ctx context.Context, cfg *rest.Config, lock string) (*Observer, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("observe %s: %w", lock, err)
+	}
+	watch, err := client.CoordinationV1().Leases("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + lock})
+	if err != nil {
+		return nil, fmt.Errorf("observe %s: %w", lock, err)
+	}
+	o := &Observer{}
+	go func() {
+		defer watch.Stop()
+		for event := range watch.ResultChan() {
+			if lease, ok := event.Object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
+				o.mu.Lock()
+				o.last = Renewal{Holder: *lease.Spec.HolderIdentity, Seen: time.Now()}
+				o.mu.Unlock()
+			}
+		}
+	}()
+	return o, nil
+}
+
+// Last returns the newest renewal.
+func (o *Observer) Last() Renewal {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last
+}

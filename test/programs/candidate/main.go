@@ -1,0 +1,205 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command candidate campaigns for a lock, or for several, and prints what
+// happens, one JSON object a line. Tests, demo and chaos are made of it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/stdr"
+	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/register"
+)
+
+// options are the flags.
+type options struct {
+	operator.Options
+	kubeconfig       string
+	locks            int
+	stopDelay        time.Duration
+	register, traces string
+	unhealthyFile    string
+	pace             register.Pace
+	guard            bool
+	reports          bool
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var grace time.Duration
+	f := pflag.NewFlagSet("candidate", pflag.ContinueOnError)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	f.StringSliceVar(&o.Servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
+	f.StringVar(&o.Namespace, "namespace", "default", "namespace of the lock")
+	f.StringVar(&o.Name, "lock", "", "name of the lock")
+	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
+	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default")
+	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
+	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
+	f.StringVar(&o.Self.Container, "container", "", "name of the container in that pod")
+	f.StringVar(&o.Self.Node, "node-name", "", "name of the node")
+	f.StringVar(&o.Self.Zone, "zone", "", "zone; the node's label by default")
+	f.StringSliceVar(&o.PreferredZones, "preferred-zones", nil, "zones that the leader is wanted in, most wanted first")
+	f.StringVar((*string)(&o.Mode), "mode", string(operator.ModeLease), "auto, dual or lease; the others than lease need a pod where the legacy kind is ownerref")
+	f.StringVar((*string)(&o.LegacyKind), "legacy-kind", string(operator.LegacyLeaderForLife), "the legacy lock's kind: ownerref, configmap or endpoints")
+	f.StringVar(&o.LegacyName, "legacy-name", "", "the legacy lock's name; that of the lock by default")
+	f.StringVar(&o.PodSelector, "selector", "", "label selector of the operator's pods; that of the own workload by default")
+	f.DurationVar(&grace, "legacy-grace", ownerref.GraceDefault, "silence of a node after which its legacy pods count as gone; 0 is never")
+	f.DurationVar(&o.Settle, "settle", 0, "the wait for collectors before Kubernetes 1.34; by default what the server's version calls for, negative is none")
+	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
+	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
+	f.DurationVar(&o.Timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
+	f.DurationVar(&o.Timing.StopTimeout, "stop-timeout", timing.DefaultStopTimeout, "how long the lease is kept for work that was asked to stop")
+	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
+	f.BoolVar(&o.ExitOnOverrun, "exit-on-overrun", false, "exit with status 1 when the work has not stopped in time")
+	f.StringVar(&o.register, "register", "", "ConfigMap that the leader keeps writing")
+	f.DurationVar(&o.pace.Interval, "register-interval", register.Interval, "how often it writes that")
+	f.IntVar(&o.pace.Deaf, "register-deaf", 0, "how many writes it makes before it sees that its term has ended")
+	f.BoolVar(&o.reports, "register-report", false, "print each write of it")
+	f.BoolVar(&o.guard, "guard", true, "refuse to write it in a term that is not trusted")
+	f.StringVar(&o.unhealthyFile, "unhealthy-file", "", "file that makes the candidate unhealthy while it exists")
+	f.DurationVar(&o.MaxClockSkew, "max-clock-skew", 0, "how far wall clocks may be apart; 0 is not to look at them")
+	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.LegacyGrace = grace; grace == 0 {
+		o.LegacyGrace = -1 // the library's zero is its default
+	}
+	if o.unhealthyFile != "" {
+		o.Health.Check = o.check
+	}
+	switch {
+	case o.locks > 0 && o.Self.Identity == "":
+		return o, errors.New("--locks needs --identity")
+	case o.Name == "":
+		return o, errors.New("--lock is missing: the name of the Lease to campaign for")
+	case f.NArg() > 0:
+		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
+	}
+	return o, o.Timing.WithDefaults().Validate()
+}
+
+// check is the health of a candidate with an --unhealthy-file.
+func (o options) check(context.Context) error {
+	if _, err := os.Stat(o.unhealthyFile); err == nil {
+		return fmt.Errorf("%s exists", o.unhealthyFile)
+	}
+	return nil
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "candidate:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := campaign(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "candidate:", err)
+		os.Exit(1)
+	}
+}
+
+func campaign(ctx context.Context, o options) error {
+	var err error
+	if o.Config, _, err = operator.RESTConfig(o.kubeconfig); err != nil {
+		return err
+	}
+	if len(o.Servers) > 0 {
+		o.Config.Host = o.Servers[0]
+	}
+	traces, closeTraces, err := tracing(o.traces)
+	if err != nil {
+		return err
+	}
+	defer closeTraces()
+	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
+	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
+	if o.locks == 0 {
+		return o.one(ctx)
+	}
+	var wait sync.WaitGroup
+	errs := make([]error, o.locks)
+	for i := range errs {
+		one := o // of each what a program of its own would have
+		one.Name, one.Self.Identity = fmt.Sprint(o.Name, "-", i), fmt.Sprint(o.Self.Identity, "-", i)
+		wait.Go(func() { errs[i] = one.one(ctx) })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// one campaigns for one lock.
+func (o options) one(ctx context.Context) error {
+	before := runtime.NumGoroutine()
+	e, err := operator.New(ctx, o.Name, o.Options)
+	if err != nil {
+		return err
+	}
+	w, err := newWork(o, e)
+	if err != nil {
+		return err
+	}
+	w.printer.Print(events.Event{Event: "started"})
+	told := w.tell(e)
+	err = e.Run(ctx, w.lead)
+	told()
+	w.printer.Print(events.Event{Event: "ended", Goroutines: left(before)})
+	return err
+}
+
+// left returns how many goroutines there are more than before, once those have
+// ended that are about to.
+func left(before int) int {
+	for range 20 {
+		if runtime.NumGoroutine() <= before {
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return runtime.NumGoroutine() - before
+}
+
+// tracing returns a provider that appends each span to the file at once.
+func tracing(path string) (trace.TracerProvider, func(), error) {
+	if path == "" {
+		return nil, func() {}, nil
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open --traces: %w", err)
+	}
+	exporter, err := stdouttrace.New(stdouttrace.WithWriter(file))
+	if err != nil {
+		return nil, nil, fmt.Errorf("write --traces: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+	return provider, func() {
+		_ = provider.Shutdown(context.Background())
+		_ = file.Close()
+	}, nil
+}

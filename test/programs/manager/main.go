@@ -1,0 +1,184 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager is an operator of controller-runtime: a manager with an
+// informer, a reconciler that needs leadership, a webhook that does not, and
+// its election by zonelect or, for comparison, by controller-runtime itself. It
+// prints the same lines as the candidate program.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/stdr"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/operator/ctrlruntime"
+	"github.com/zonelect/zonelect/test/kit/events"
+)
+
+// by is the annotation by which a reconciled ConfigMap says who did it.
+const by = "test.zonelect.dev/reconciled-by"
+
+type options struct {
+	kubeconfig, lock, identity, zone string
+	plain                            bool
+	timing                           election.Timing
+	stopDelay                        time.Duration
+	stopTimeout                      time.Duration
+	webhook, certs                   string
+}
+
+func main() {
+	var o options
+	f := pflag.NewFlagSet("manager", pflag.ExitOnError)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	f.StringVar(&o.lock, "lock", "", "name of the lock, and value of the label lock on the ConfigMaps that are reconciled")
+	f.StringVar(&o.identity, "identity", "", "identity of the candidate")
+	f.StringVar(&o.zone, "zone", "", "zone of the candidate")
+	f.BoolVar(&o.plain, "plain", false, "the election is controller-runtime's own")
+	f.DurationVar(&o.timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
+	f.DurationVar(&o.timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
+	f.DurationVar(&o.timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
+	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
+	f.DurationVar(&o.stopTimeout, "stop-timeout", timing.DefaultStopTimeout, "how long the manager waits for it")
+	f.StringVar(&o.webhook, "webhook", "", "host:port to serve the webhook on; none by default")
+	f.StringVar(&o.certs, "certs", "", "directory of tls.crt and tls.key for the webhook")
+	_ = f.Parse(os.Args[1:])
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := &events.Printer{Identity: o.identity, Lock: o.lock}
+	if err := o.run(ctx, p); err != nil {
+		p.Print(events.Event{Event: "error", Error: err.Error()})
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func (o options) run(ctx context.Context, p *events.Printer) error {
+	mgr, guarded, err := o.manager()
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		ctrl.NewControllerManagedBy(mgr).Named(o.lock).For(&corev1.ConfigMap{}).
+			Complete(&reconciler{guarded, o.identity}),
+		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { // needs leadership, as a controller does
+			p.Print(events.Event{Event: "leading"})
+			<-ctx.Done()
+			p.Print(events.Event{Event: "stopping"})
+			time.Sleep(o.stopDelay)
+			p.Print(events.Event{Event: "stopped"})
+			return nil
+		})),
+		mgr.Add(everywhere(func() { p.Print(events.Event{Event: "started"}) })),
+	)
+	if err != nil {
+		return err
+	}
+	if o.webhook != "" {
+		mgr.GetWebhookServer().Register("/validate", &webhook.Admission{Handler: admission.HandlerFunc(
+			func(context.Context, admission.Request) admission.Response {
+				return admission.Allowed("").WithWarnings("seen by " + o.identity)
+			},
+		)})
+	}
+	return mgr.Start(ctx)
+}
+
+// manager returns a manager, and a client for its reconciler.
+func (o options) manager() (manager.Manager, client.Client, error) {
+	logger := stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
+	ctrl.SetLogger(logger)
+	cfg, _, err := operator.RESTConfig(o.kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := ctrl.Options{
+		LeaderElection: true, LeaderElectionID: o.lock, LeaderElectionNamespace: "default",
+		LeaseDuration: &o.timing.LeaseDuration, RenewDeadline: &o.timing.RenewDeadline, RetryPeriod: &o.timing.RenewInterval,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &o.stopTimeout,
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{"default": {}},
+			ByObject:          map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.SelectorFromSet(labels.Set{"lock": o.lock})}},
+		},
+	}
+	if o.webhook != "" {
+		host, port, err := net.SplitHostPort(o.webhook)
+		if err != nil {
+			return nil, nil, err
+		}
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			return nil, nil, err
+		}
+		options.WebhookServer = webhook.NewServer(webhook.Options{Host: host, Port: number, CertDir: o.certs})
+	}
+	if o.plain {
+		mgr, err := ctrl.NewManager(cfg, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return mgr, mgr.GetClient(), nil
+	}
+	mgr, err := ctrlruntime.NewManager(cfg, options, operator.Options{
+		Self: operator.SelfOptions{Identity: o.identity, Zone: o.zone},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	guarded, err := mgr.GuardedClient()
+	if err != nil {
+		return nil, nil, err
+	}
+	return mgr, guarded, nil
+}
+
+// everywhere is run without leadership.
+type everywhere func()
+
+func (e everywhere) Start(context.Context) error { e(); return nil }
+
+func (e everywhere) NeedLeaderElection() bool { return false }
+
+// reconciler notes who it is on each ConfigMap.
+type reconciler struct {
+	client.Client
+	identity string
+}
+
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var cm corev1.ConfigMap
+	if err := r.Get(ctx, req.NamespacedName, &cm); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if cm.Annotations[by] == r.identity {
+		return ctrl.Result{}, nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, by, r.identity)
+	return ctrl.Result{}, client.IgnoreNotFound(r.Patch(ctx, &cm, client.RawPatch(types.MergePatchType, patch)))
+}

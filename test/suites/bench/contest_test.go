@@ -1,0 +1,124 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+)
+
+// contest is candidates of one kind for one lock.
+type contest struct {
+	t      *testing.T
+	cfg    *rest.Config
+	kind   kind
+	timing election.Timing
+	lock   string
+
+	seats  []*candidate
+	leader *candidate
+	terms  chan led
+	starts int
+}
+
+// candidate is one candidacy, from its start on.
+type candidate struct {
+	elector
+	identity string
+	wire     *wire
+	stop     context.CancelFunc // in good order
+	done     chan struct{}      // closed when it has stopped
+	err      error              // read it after done
+}
+
+// led is a term's beginning: when the work began to run, and whose.
+type led struct {
+	by *candidate
+	at time.Time
+}
+
+// newContest starts the candidates, which end with the test, and waits until
+// one leads.
+func newContest(t *testing.T, ctx context.Context, b *testbed.Testbed, k kind, timing election.Timing, lock string, seats int) *contest {
+	t.Helper()
+	c := &contest{t: t, cfg: b.RESTConfig("za"), kind: k, timing: timing.WithDefaults(), lock: lock, terms: make(chan led)}
+	for range seats {
+		seat, err := c.start()
+		must(t, err)
+		c.seats = append(c.seats, seat)
+	}
+	first, err := c.next(ctx)
+	must(t, err)
+	c.leader = first.by
+	return c
+}
+
+func (c *contest) start() (*candidate, error) {
+	c.starts++
+	n := &candidate{identity: fmt.Sprintf("%s-%d", c.lock, c.starts), wire: newWire(), done: make(chan struct{})}
+	leading := func(work context.Context) {
+		at := time.Now()
+		select {
+		case c.terms <- led{n, at}:
+			<-work.Done()
+		case <-work.Done():
+		}
+	}
+	var err error
+	if n.elector, err = c.kind(n.wire.config(c.cfg), c.timing, c.lock, n.identity, leading); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(c.t.Context())
+	n.stop = stop
+	go func() {
+		defer close(n.done)
+		n.err = n.run(ctx)
+	}()
+	c.t.Cleanup(func() { stop(); <-n.done })
+	return n, nil
+}
+
+// settle waits until all others follow the leader.
+func (c *contest) settle(ctx context.Context) error {
+	for _, s := range c.seats {
+		for s != c.leader && !s.follows(c.leader.identity) {
+			if err := sleep.For(ctx, 2*time.Millisecond); err != nil {
+				return fmt.Errorf("%s does not follow %s: %w", s.identity, c.leader.identity, err)
+			}
+		}
+	}
+	return sleep.For(ctx, 20*time.Millisecond) // for the watches to stand
+}
+
+// next waits for the next term.
+func (c *contest) next(ctx context.Context) (led, error) {
+	select {
+	case l := <-c.terms:
+		return l, nil
+	case <-ctx.Done():
+		return led{}, fmt.Errorf("wait for the next leader of %s: %w", c.lock, ctx.Err())
+	}
+}
+
+// succeed waits for the next leader, and gives the old one's seat to a new
+// candidate.
+func (c *contest) succeed(ctx context.Context) (led, error) {
+	next, err := c.next(ctx)
+	if err != nil {
+		return led{}, err
+	}
+	seat := slices.Index(c.seats, c.leader)
+	c.leader = next.by
+	c.seats[seat], err = c.start()
+	return next, err
+}

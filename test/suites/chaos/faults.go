@@ -1,0 +1,182 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// fault is something that is done to all groups of a run at once. A fault of a
+// new kind is one more value in its family's file, and its family one more line
+// in faults.
+type fault struct {
+	// name is for flags and the ledger, and never changes.
+	name string
+	// about is for people: a few words.
+	about string
+	// namespaces: it needs a network of namespaces.
+	namespaces bool
+	// lasts is for how long it goes on.
+	lasts  func(t election.Timing, dice *rand.Rand) time.Duration
+	inject injection
+	// asks: it takes an API that answers. away: nobody gets an answer while it
+	// lasts. rolls: it goes on until all is well.
+	asks, away, rolls bool
+	// early: it has shown all that it can once a term has begun that it is there
+	// to bring about; what lasts for its own sake is not.
+	early bool
+	// elects: etcd elects another leader under it, and that is what stalls.
+	elects bool
+	// hands: it is somebody's hand on the Lease, which client-go believes.
+	hands bool
+	// costs is what it takes besides, and stalls how long a leader that keeps its
+	// term may wait for an answer under it, besides one write that hangs.
+	costs  cost
+	stalls time.Duration
+	// ends says when it is undone, beside others.
+	ends turn
+	// promise is what holds for zonelect's groups under it, when it lasted so
+	// long.
+	promise pledge
+	// chosen is the same where chance decides what is done; nil where it does not.
+	chosen func(dice *rand.Rand) pledge
+	// only names the group that it concerns; empty is all. For the others
+	// nothing may change.
+	only string
+}
+
+// pledge says what holds under a fault that lasted so long.
+type pledge func(t election.Timing, lasted time.Duration) promise
+
+// promiseIn is what holds under the fault in a run.
+func (f fault) promiseIn(p plan) pledge {
+	if f.chosen != nil {
+		return f.chosen(p.dice(f.name))
+	}
+	return f.promise
+}
+
+// injection does a fault, to whom dice say, and returns once it is shown to have
+// bitten, or an error that says why not: one that wraps errMissed makes the run
+// void, any other the testbed as well. The cure is called in either case, unless
+// it is nil.
+type injection func(ctx context.Context, s *stage, dice *rand.Rand) (cure, error)
+
+// cure undoes a fault, and returns once that is done. Candidates that are dead
+// are started again after it.
+type cure func(ctx context.Context) error
+
+// turn is the order in which faults that lasted together are undone: no zone
+// gets ready whose network or whose etcd does not run.
+type turn int
+
+const (
+	thaw   turn = iota // what stands still goes on
+	mend               // networks are whole
+	boot               // zones get their power back
+	settle             // what takes an API that answers, and what comes back by itself
+)
+
+// promise is what holds for a group that is hit by a fault.
+type promise struct {
+	// gap is the longest time without a leader's write where another term begins,
+	// besides away, in which nobody gets an answer.
+	gap, away time.Duration
+	// lease means that a lease must run out in it, and releases that none must, for
+	// a leader releases it.
+	lease, releases bool
+	// changes is how often another may lead than before.
+	changes int
+}
+
+// limit is the longest time without a leader's write.
+func (p promise) limit() time.Duration { return p.gap + p.away }
+
+// families are all faults.
+var families = [][]fault{processFaults, zoneFaults, networkFaults, serverFaults, partFaults, objectFaults, clockFaults}
+
+func faults() (all []fault) {
+	for _, f := range families {
+		all = append(all, f...)
+	}
+	return all
+}
+
+// possible returns the faults that a network can do, and the names of others.
+func possible(n testbed.Network) (all []fault, skipped []string) {
+	for _, f := range faults() {
+		if f.namespaces && n != testbed.Namespaces {
+			skipped = append(skipped, f.name)
+			continue
+		}
+		all = append(all, f)
+	}
+	return all, skipped
+}
+
+// errMissed is wrapped by errors that say that a fault has not bitten.
+var errMissed = errors.New("the fault did not bite")
+
+// What the register adds to the time in which nobody leads: a write that hangs
+// for its second, where requests may, and one more interval with what a busy
+// machine of two cores takes to run a dozen programs beside three control planes.
+const (
+	hang  = time.Second
+	busy  = 500 * time.Millisecond
+	slack = hang + busy
+)
+
+// roundTrip is what a request seldom takes longer than here.
+const roundTrip = zone.RoundTripDefault
+
+// bounds are those of package zone for three candidates in three zones.
+func bounds(t election.Timing, outage time.Duration) zone.Bounds {
+	return zone.BoundsOf(t, zone.Wish{APIOutage: outage, RoundTrip: roundTrip, Candidates: 3, Zones: 3})
+}
+
+// untouched is what holds for groups that a fault does not concern.
+func untouched(t election.Timing, _ time.Duration) promise {
+	b := bounds(t, 0)
+	if b.OutageSurvived.Total() >= 0 {
+		return promise{gap: slack}
+	}
+	// Even one request that is lost ends a term, and its leader leads again.
+	return promise{gap: b.Recovery.Worst.Total() + t.WithDefaults().AttemptTimeout + slack, changes: 2}
+}
+
+// takeover: the leader is gone, unseen.
+func takeover(t election.Timing, _ time.Duration) promise {
+	return promise{gap: bounds(t, 0).DeadServer.Worst.Total() + slack, lease: true, changes: 1}
+}
+
+// outage: nobody gets an answer while it lasts.
+func outage(t election.Timing, lasted time.Duration) promise {
+	b := bounds(t, 0)
+	if lasted <= b.OutageSurvived.Total() {
+		return promise{gap: slack, away: lasted}
+	}
+	return promise{gap: b.Recovery.Worst.Total() + slack, away: lasted}
+}
+
+// aMoment is for faults that are over as soon as they are injected.
+func aMoment(t election.Timing, dice *rand.Rand) time.Duration {
+	return t.RenewDeadline + upTo(dice, t.RenewDeadline)
+}
+
+// aTakeover is long enough for another to lead meanwhile.
+func aTakeover(t election.Timing, dice *rand.Rand) time.Duration {
+	return bounds(t, 0).DeadServer.Worst.Total() + upTo(dice, t.LeaseDuration/2)
+}
+
+// anOutage is survived by the leader's term or not.
+func anOutage(t election.Timing, dice *rand.Rand) time.Duration {
+	return t.RenewDeadline/2 + upTo(dice, t.LeaseDuration)
+}

@@ -1,0 +1,318 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/history"
+)
+
+// evidence is all that is known of one group's run.
+type evidence struct {
+	// Register is its whole history, in etcd's order. Unread means that it is
+	// not known.
+	Register []revision
+	Unread   bool `json:",omitempty"`
+	// Printed is what each candidate said, by its identity.
+	Printed map[string][]events.Event
+	// Terms are the times in which they led.
+	Terms history.History
+	// Exits are how the candidates ended, by their identity.
+	Exits map[string]exit
+	// Fault is when it began, Healed when all was well again, and Over when the
+	// candidates were told to stop.
+	Fault, Healed, Over time.Time
+	// Mending is when what was done began to be undone.
+	Mending time.Time
+	// Timings are those of the candidates, by their identity.
+	Timings map[string]election.Timing
+	// Peers are the candidates of client-go's, where the group is zonelect's.
+	// Hands means that somebody edited or deleted their Lease.
+	Peers map[string]bool `json:",omitempty"`
+	Hands bool            `json:",omitempty"`
+	// Bites are when each fault was done, in the order in which they were.
+	Bites []bite
+}
+
+// findings are what a judge found.
+type findings struct {
+	// Overlaps are pairs of candidates of which the one wrote, in an earlier term,
+	// after the other had in a later one, or whose works ran at the same time.
+	Overlaps int `json:"overlaps"`
+	// Theirs are overlaps among zonelect's candidates and client-go's that
+	// client-go makes: one that works on in a term that is over, or one that
+	// takes a Lease as soon as a hand has emptied or deleted it.
+	Theirs int `json:"theirs,omitempty"`
+	// Lost are writes that were acknowledged and are not in the history.
+	Lost int `json:"lost"`
+	// Late are writes that were sent in their term, were not acknowledged, and
+	// arrived all the same after a later one. Nobody can call them back: only a
+	// register that compares tokens refuses them.
+	Late int `json:"late,omitempty"`
+	// Gap is the longest time without a leader's write since the fault.
+	Gap metav1.Duration `json:"gap"`
+	// Silent means that nobody wrote after all was well again.
+	Silent bool `json:"silent,omitempty"`
+	// Terms are how often somebody began to lead, and Changes how often it was
+	// another than before, since the fault.
+	Terms   int `json:"terms"`
+	Changes int `json:"changes"`
+	// Writes are those that were acknowledged.
+	Writes int `json:"writes"`
+	// Exits are candidates that ended by themselves, or in a panic, or otherwise
+	// than they were told to.
+	Exits int `json:"exits,omitempty"`
+	// Left are the most goroutines that a candidate left when it ended.
+	Left int `json:"left,omitempty"`
+	// Notes tell of each overlap, each lost write and each such end.
+	Notes []string `json:"notes,omitempty"`
+
+	pairs map[[2]string]bool
+	gaps  []gap
+}
+
+// judge finds what is wrong in a group's run. It is pure.
+func judge(e evidence) (f findings) {
+	if !e.Unread {
+		f.order(e)
+		f.lost(e)
+	}
+	f.works(e)
+	f.lull(e)
+	f.exits(e)
+	for _, printed := range e.Printed {
+		for _, event := range printed {
+			f.Left = max(f.Left, event.Goroutines)
+		}
+	}
+	return f
+}
+
+// write names a write.
+type write struct {
+	identity string
+	token    uint64
+	sequence int
+}
+
+func (r revision) write() write { return write{r.Identity, r.Token, r.Sequence} }
+
+func (e evidence) reports() map[write]events.Event {
+	all := map[write]events.Event{}
+	for identity, printed := range e.Printed {
+		for _, event := range printed {
+			if event.Event == "wrote" {
+				all[write{identity, event.Token, event.Sequence}] = event
+			}
+		}
+	}
+	return all
+}
+
+// order judges the register: tokens never fall, and within a term numbers never
+// do.
+func (f *findings) order(e evidence) {
+	reports, begun := e.reports(), e.begun()
+	var newest revision
+	for _, r := range e.Register {
+		falls := r.Token < newest.Token
+		again := r.Token == newest.Token && (r.Identity != newest.Identity || r.Sequence <= newest.Sequence)
+		if !falls && !again {
+			newest = r
+			continue
+		}
+		report, told := reports[r.write()]
+		// Who had its write acknowledged was still at work; so was who sent one
+		// when another's work had begun.
+		successor := begun[newest.Token]
+		meanwhile := told && falls && !successor.IsZero() && report.Sent.After(successor)
+		if told && acknowledged(report) || meanwhile || r.Token == newest.Token && r.Identity != newest.Identity {
+			f.overlap(e, r.Identity, newest.Identity, "revision %d: %s wrote %d of term %d after %s wrote %d of term %d", r.Version, r.Identity, r.Sequence, r.Token, newest.Identity, newest.Sequence, newest.Token)
+			continue
+		}
+		f.Late++
+	}
+}
+
+// begun is when the work of each term began, by its token.
+func (e evidence) begun() map[uint64]time.Time {
+	all := map[uint64]time.Time{}
+	for _, printed := range e.Printed {
+		for _, event := range printed {
+			if event.Event == "leading" {
+				all[event.Token] = event.Time
+			}
+		}
+	}
+	return all
+}
+
+// lost judges that each write that was acknowledged is where the answer said.
+func (f *findings) lost(e evidence) {
+	at := map[uint64]write{}
+	for _, r := range e.Register {
+		at[r.Version] = r.write()
+	}
+	for w, report := range e.reports() {
+		if !acknowledged(report) {
+			continue
+		}
+		f.Writes++
+		version, err := strconv.ParseUint(report.Version, 10, 64)
+		if found, ok := at[version]; err != nil || !ok || found != w {
+			f.Lost++
+			f.note("write %d of term %d by %s was acknowledged as revision %s, where there is %+v", w.sequence, w.token, w.identity, report.Version, found)
+		}
+	}
+}
+
+// works judges what the programs said of their own work.
+func (f *findings) works(e evidence) {
+	for _, o := range e.Terms.Overlaps() {
+		f.overlap(e, o.First.Pod, o.Second.Pod, "%v", o)
+	}
+	last := ""
+	for _, term := range slices.SortedFunc(slices.Values(e.Terms), func(a, b history.Span) int { return a.Start.Compare(b.Start) }) {
+		if !e.Fault.IsZero() && term.Start.After(e.Fault) && !term.Start.After(e.Over) { // while all are stopped, each may lead in turn
+			f.Terms++
+			if last != "" && term.Pod != last {
+				f.Changes++
+			}
+		}
+		last = term.Pod
+	}
+}
+
+// lull finds the times between two writes that were acknowledged, of whichever
+// term, since the fault, and the longest of them.
+func (f *findings) lull(e evidence) {
+	var acks []events.Event
+	for w, report := range e.reports() {
+		if acknowledged(report) && !report.Time.After(e.Over) {
+			report.Identity = w.identity
+			acks = append(acks, report)
+		}
+	}
+	slices.SortFunc(acks, func(a, b events.Event) int { return a.Time.Compare(b.Time) })
+	f.Silent = len(acks) == 0 || acks[len(acks)-1].Time.Before(e.Healed)
+	if f.Silent {
+		acks = append(acks, events.Event{Time: e.Over})
+	}
+	for i := 1; i < len(acks); i++ {
+		a, b := acks[i-1], acks[i]
+		if !b.Time.After(e.Fault) {
+			continue
+		}
+		one := gap{from: a.Time, to: b.Time, within: a.Token == b.Token && a.Identity == b.Identity}
+		one.released = e.released(one, a.Identity)
+		one.by = e.ledIn(one, a.Identity, b.Identity)
+		f.gaps = append(f.gaps, one)
+		f.Gap.Duration = max(f.Gap.Duration, one.length())
+	}
+}
+
+// released reports whether a candidate released the lease in a gap.
+func (e evidence) released(g gap, who string) bool {
+	return slices.ContainsFunc(e.Printed[who], func(x events.Event) bool {
+		return x.Event == "released" && x.Time.After(g.from) && x.Time.Before(g.to)
+	})
+}
+
+// ledIn are who led before a gap, began to in it, and led after it. It is nobody
+// where nobody led after it.
+func (e evidence) ledIn(g gap, before, after string) []string {
+	if after == "" {
+		return nil
+	}
+	by := []string{before, after}
+	for _, term := range e.Terms {
+		if term.Start.After(g.from) && term.Start.Before(g.to) {
+			by = append(by, term.Pod)
+		}
+	}
+	slices.Sort(by)
+	return slices.Compact(by)
+}
+
+// exit is how a candidate ended.
+type exit struct {
+	// Running means that it has not, and Started that it had said so.
+	Running bool `json:",omitempty"`
+	Started bool `json:",omitempty"`
+	// Told means that it was asked to end, and Killed that it was killed, or
+	// that its zone lost its power.
+	Told, Killed bool `json:",omitempty"`
+	// Status is what it ended with: empty is status 0.
+	Status string `json:",omitempty"`
+	// Panic is the line of its log that tells of a panic, or of a fatal error.
+	Panic string `json:",omitempty"`
+}
+
+// What programs end with that are killed, and that are asked to end before they
+// listen to that.
+const (
+	killedStatus     = "signal: killed"
+	terminatedStatus = "signal: terminated"
+)
+
+// wrong says what is wrong with it, and nothing if that is how it should be.
+func (x exit) wrong() string {
+	switch {
+	case x.Panic != "":
+		return x.Panic
+	case x.Running, x.Told && x.Status == "", x.Killed && x.Status == killedStatus:
+		return ""
+	case x.Told && !x.Started && x.Status == terminatedStatus:
+		return "" // it did not listen yet
+	case x.Told || x.Killed:
+		return "ended with " + cmp.Or(x.Status, "status 0")
+	}
+	return "ended by itself with " + cmp.Or(x.Status, "status 0")
+}
+
+// exits judges how candidates ended.
+func (f *findings) exits(e evidence) {
+	for _, identity := range slices.Sorted(maps.Keys(e.Exits)) {
+		if wrong := e.Exits[identity].wrong(); wrong != "" && !e.Peers[identity] {
+			f.Exits++
+			f.note("%s: %s", identity, wrong)
+		}
+	}
+}
+
+// overlap counts a pair once, and notes what showed it first: who led before
+// was still at work when the next leader was.
+func (f *findings) overlap(e evidence, before, next, format string, args ...any) {
+	pair := [2]string{min(before, next), max(before, next)}
+	if f.pairs[pair] {
+		return
+	}
+	if f.pairs == nil {
+		f.pairs = map[[2]string]bool{}
+	}
+	f.pairs[pair] = true
+	if e.Peers[before] || e.Hands && e.Peers[next] {
+		f.Theirs++
+	} else {
+		f.Overlaps++
+	}
+	f.note(format, args...)
+}
+
+func (f *findings) note(format string, args ...any) {
+	const most = 20
+	if len(f.Notes) < most {
+		f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
+	}
+}

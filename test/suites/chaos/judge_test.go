@@ -1,0 +1,194 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/history"
+)
+
+func at(seconds float64) time.Time {
+	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// story is a run in which a leads with token 10 until 5, the fault is at 5, and
+// b leads with token 20 from 8 on. Each writes once a second.
+type story struct{ evidence }
+
+func newStory() *story {
+	s := &story{evidence{
+		Printed: map[string][]events.Event{}, Fault: at(5), Healed: at(10), Over: at(12),
+		Terms: history.History{{Pod: "a", Start: at(0), End: at(5)}, {Pod: "b", Start: at(8), End: at(12)}},
+	}}
+	s.say("a", events.Event{Event: "leading", Token: 10, Time: at(0)})
+	s.say("b", events.Event{Event: "leading", Token: 20, Time: at(8)})
+	for i := 1; i <= 4; i++ {
+		s.write("a", 10, i, at(float64(i)), "")
+	}
+	for i := 1; i <= 3; i++ {
+		s.write("b", 20, i, at(float64(8+i)), "")
+	}
+	return s
+}
+
+func (s *story) say(who string, e events.Event) {
+	e.Identity = who
+	s.Printed[who] = append(s.Printed[who], e)
+}
+
+// write has somebody write what arrives at once. An error is what the writer
+// heard.
+func (s *story) write(who string, token uint64, sequence int, sent time.Time, err string) {
+	version := s.arrive(who, token, sequence)
+	s.report(who, token, sequence, sent, fmt.Sprint(version), err)
+}
+
+func (s *story) arrive(who string, token uint64, sequence int) uint64 {
+	version := uint64(100 + len(s.Register))
+	s.Register = append(s.Register, revision{version, token, who, sequence})
+	return version
+}
+
+func (s *story) report(who string, token uint64, sequence int, sent time.Time, version, err string) {
+	s.say(who, events.Event{Event: "wrote", Token: token, Sequence: sequence, Sent: sent, Time: sent.Add(time.Millisecond), Version: version, Error: err})
+}
+
+func TestAHandoverIsNoOverlap(t *testing.T) {
+	f := judge(newStory().evidence)
+	if f.Overlaps != 0 || f.Lost != 0 || f.Late != 0 || f.Silent || f.Writes != 7 || f.Terms != 1 || f.Changes != 1 {
+		t.Errorf("found %+v", f)
+	}
+	if want := 5 * time.Second; f.Gap.Duration != want {
+		t.Errorf("a gap of %v, want %v: from a's last write to b's first", f.Gap.Duration, want)
+	}
+}
+
+func TestWhoLeadsAsAllAreStoppedIsNoChange(t *testing.T) {
+	s := newStory()
+	s.Terms = append(s.Terms, history.Span{Pod: "c", Start: at(12.1), End: at(12.2)})
+	if f := judge(s.evidence); f.Terms != 1 || f.Changes != 1 {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestTwoThatWriteInTurnOverlapOnce(t *testing.T) {
+	for name, spoil := range map[string]func(*story){
+		"an earlier term's write is acknowledged": func(s *story) { s.write("a", 10, 5, at(11.5), "") },
+		"several are": func(s *story) {
+			s.write("a", 10, 5, at(11.1), "")
+			s.write("a", 10, 6, at(11.2), "")
+		},
+		"one is sent after the later term's begin": func(s *story) { s.write("a", 10, 5, at(11.5), "timed out") },
+		"two have one token": func(s *story) {
+			s.say("c", events.Event{Event: "leading", Token: 20, Time: at(11)})
+			s.write("c", 20, 4, at(11.5), "")
+		},
+		"their works ran together": func(s *story) { s.Terms[0].End = at(8.5) },
+		"both": func(s *story) {
+			s.Terms[0].End = at(11.5)
+			s.write("a", 10, 5, at(11.1), "")
+		},
+	} {
+		s := newStory()
+		spoil(s)
+		if f := judge(s.evidence); f.Overlaps != 1 || f.Lost != 0 || len(f.Notes) != 1 {
+			t.Errorf("%s: found %+v, want one overlap", name, f)
+		}
+	}
+}
+
+func TestAWriteThatNobodyCanCallBackIsLate(t *testing.T) {
+	for name, spoil := range map[string]func(*story){
+		"its answer was lost": func(s *story) { s.write("a", 10, 5, at(4.9), "timed out") },
+		"its writer is dead":  func(s *story) { s.arrive("a", 10, 5) },
+		"of the same term": func(s *story) {
+			s.report("b", 20, 4, at(11.1), "", "timed out")
+			s.write("b", 20, 5, at(11.3), "")
+			s.arrive("b", 20, 4)
+		},
+	} {
+		s := newStory()
+		spoil(s)
+		if f := judge(s.evidence); f.Overlaps != 0 || f.Lost != 0 || f.Late != 1 {
+			t.Errorf("%s: found %+v, want one late write", name, f)
+		}
+	}
+}
+
+func TestAnAcknowledgedWriteThatIsNotThereIsLost(t *testing.T) {
+	for name, spoil := range map[string]func(*story){
+		"there is nothing":       func(s *story) { s.report("b", 20, 4, at(11.5), "999", "") },
+		"there is another":       func(s *story) { s.report("b", 20, 4, at(11.5), "100", "") },
+		"the answer names none":  func(s *story) { s.report("b", 20, 4, at(11.5), "", "") },
+		"it was taken out again": func(s *story) { s.Register = s.Register[:len(s.Register)-1] },
+	} {
+		s := newStory()
+		spoil(s)
+		if f := judge(s.evidence); f.Overlaps != 0 || f.Lost != 1 {
+			t.Errorf("%s: found %+v, want one lost write", name, f)
+		}
+	}
+	s := newStory()
+	s.report("b", 20, 4, at(11.5), "", "timed out")
+	if f := judge(s.evidence); f.Lost != 0 {
+		t.Errorf("a write that failed is no lost one: %+v", f)
+	}
+}
+
+func TestAGapIsWhatTheFaultMade(t *testing.T) {
+	s := newStory()
+	s.Fault = at(9.5) // the long gap was before
+	if f := judge(s.evidence); f.Gap.Duration != time.Second || f.Changes != 0 {
+		t.Errorf("found %+v, want a gap of 1s", f)
+	}
+	s = newStory()
+	s.write("b", 20, 4, at(11.9), "refused") // it arrived, but nobody knows
+	if f := judge(s.evidence); f.Gap.Duration != 5*time.Second {
+		t.Errorf("found %+v, want a gap of 5s", f)
+	}
+}
+
+func TestWhoNeverWritesAgainIsSilent(t *testing.T) {
+	s := newStory()
+	s.Healed, s.Over = at(11.5), at(31)
+	f := judge(s.evidence)
+	if want := 20*time.Second - time.Millisecond; !f.Silent || f.Gap.Duration != want {
+		t.Errorf("found %+v, want silence for %v", f, want)
+	}
+	if f := judge(evidence{Over: at(1)}); !f.Silent {
+		t.Errorf("found %+v where nobody ever wrote", f)
+	}
+}
+
+func TestTheMostGoroutinesThatWereLeftCount(t *testing.T) {
+	s := newStory()
+	s.say("a", events.Event{Event: "ended", Goroutines: 3})
+	s.say("b", events.Event{Event: "ended", Goroutines: 30})
+	if f := judge(s.evidence); f.Left != 30 {
+		t.Errorf("found %d left, want 30", f.Left)
+	}
+}
+
+func TestAProcessThatStandsStillDoesNothing(t *testing.T) {
+	term := history.History{{Pod: "a", Start: at(0), End: at(10)}}
+	for name, c := range map[string]struct {
+		pauses []pause
+		want   history.History
+	}{
+		"none":               {nil, term},
+		"it stops on waking": {[]pause{{at(4), at(9.8)}}, history.History{{Pod: "a", Start: at(0), End: at(4)}}},
+		"it works on":        {[]pause{{at(4), at(6)}}, history.History{{Pod: "a", Start: at(0), End: at(4)}, {Pod: "a", Start: at(6.5), End: at(10)}}},
+		"it never goes on":   {[]pause{{at(4), time.Time{}}}, history.History{{Pod: "a", Start: at(0), End: at(4)}}},
+		"before and after":   {[]pause{{at(-2), at(-1)}, {at(11), at(12)}}, term},
+		"twice":              {[]pause{{at(1), at(2)}, {at(4), at(9.8)}}, history.History{{Pod: "a", Start: at(0), End: at(1)}, {Pod: "a", Start: at(2.5), End: at(4)}}},
+	} {
+		if got := without(term, c.pauses); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: it led %v, want %v", name, got, c.want)
+		}
+	}
+}

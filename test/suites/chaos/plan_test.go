@@ -1,0 +1,114 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zonelect/zonelect/test/kit/testbed"
+)
+
+func rounds(t *testing.T, names ...string) [][]fault {
+	t.Helper()
+	all, _, err := choose(names, testbed.Namespaces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// text is all that a plan says.
+func (p plan) text() string {
+	return fmt.Sprint(p.Seed, p.Index, nameOf(p.Faults), p.Timing, p.Mix, p.Peer, p.Zone, p.Calm, p.Apart, p.Lasts)
+}
+
+func TestAPlanFollowsFromItsSeedAndIndexAlone(t *testing.T) {
+	all := rounds(t)
+	differ := 0
+	for i := range 3 * len(all) {
+		p := newPlan(7, i, all)
+		if again := newPlan(7, i, all); again.text() != p.text() {
+			t.Fatalf("run %d is %s, and then %s", i, p.text(), again.text())
+		}
+		if p.text() != newPlan(8, i, all).text() {
+			differ++
+		}
+		// As the line does that says how to repeat a failure.
+		again := newPlan(7, i, rounds(t, p.name()))
+		if again.text() != p.text() {
+			t.Fatalf("run %d is %s, and alone it is %s", i, p.text(), again.text())
+		}
+	}
+	if differ < 2*len(all) {
+		t.Errorf("another seed changes %d of %d runs", differ, 3*len(all))
+	}
+}
+
+func TestEachRoundHasEachFaultAndThenEachPairOnce(t *testing.T) {
+	all := rounds(t)
+	n := len(faults())
+	for r := range 2 {
+		seen := map[string]int{}
+		for i := range all {
+			p := newPlan(3, r*len(all)+i, all)
+			if single := len(p.Faults) == 1; single != (i < n) {
+				t.Fatalf("run %d of round %d is %s: singles come first", i, r, p.name())
+			}
+			seen[p.name()]++
+		}
+		for _, one := range all {
+			if seen[nameOf(one)] != 1 {
+				t.Errorf("round %d has %s %d times", r, nameOf(one), seen[nameOf(one)])
+			}
+		}
+	}
+}
+
+func TestWhatAsksTheAPIBeginsBeforeWhatTakesItAway(t *testing.T) {
+	all := rounds(t)
+	for i := range all {
+		if p := newPlan(5, i, all); len(p.Faults) == 2 && p.Faults[0].away && p.Faults[1].asks {
+			t.Errorf("%s: the second cannot be done", p.name())
+		}
+	}
+}
+
+func TestTimingsKeepTheLaw(t *testing.T) {
+	for _, timing := range timings {
+		if err := timing.WithDefaults().Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFaultsAreNamedOnceAndComplete(t *testing.T) {
+	names := map[string]bool{}
+	for _, f := range faults() {
+		if names[f.name] || names[f.about] || f.name == "" || f.about == "" || strings.ContainsAny(f.name, "+, ") {
+			t.Errorf("fault %q, %q: give it a name and words of its own", f.name, f.about)
+		}
+		names[f.name], names[f.about] = true, true
+		if f.lasts == nil || f.inject == nil || f.promise == nil {
+			t.Errorf("fault %q is not complete", f.name)
+		}
+	}
+}
+
+func TestFaultsCanBeChosen(t *testing.T) {
+	if got := rounds(t, "lease-deleted", "etcd-frozen+leader-killed"); len(got) != 2 || nameOf(got[1]) != "leader-killed+etcd-frozen" {
+		t.Errorf("chosen were %v", got)
+	}
+	for _, wrong := range []string{"nonsense", "leader-killed+nonsense", "leader-killed+etcd-frozen+lease-deleted", "a+"} {
+		if _, _, err := choose([]string{wrong}, testbed.Namespaces); err == nil {
+			t.Errorf("%q was taken for a fault", wrong)
+		}
+	}
+	all, _ := possible(testbed.Namespaces)
+	fewer, skipped := possible(testbed.Links)
+	if len(fewer)+len(skipped) != len(all) {
+		t.Errorf("of %d faults links do %d and skip %v", len(all), len(fewer), skipped)
+	}
+}

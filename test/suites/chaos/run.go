@@ -1,0 +1,455 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/history"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// result is a run's line in the ledger.
+type result struct {
+	Time    time.Time         `json:"time"`
+	Commit  string            `json:"commit"`
+	Seed    uint64            `json:"seed"`
+	Run     int               `json:"run"`
+	Faults  string            `json:"faults"`
+	Timing  string            `json:"timing"`
+	Again   bool              `json:"again,omitempty"` // it was done before, and failed
+	Network string            `json:"network"`
+	Lasted  metav1.Duration   `json:"lasted"`
+	Took    metav1.Duration   `json:"took"`
+	Spent   spent             `json:"spent,omitzero"`
+	Groups  map[string]record `json:"groups,omitempty"`
+	Verdict verdict           `json:"verdict"`
+	Reason  string            `json:"reason,omitempty"`
+}
+
+// spent is what a run's time went to: seating the candidates, the faults until
+// all was well, until everybody wrote again, and ending and judging it.
+type spent struct {
+	Seating metav1.Duration `json:"seating"`
+	Faults  metav1.Duration `json:"faults"`
+	Recover metav1.Duration `json:"recover"`
+	Ending  metav1.Duration `json:"ending"`
+}
+
+// since notes what has passed since a time, and returns the time that it is.
+func since(began time.Time, in *metav1.Duration) time.Time {
+	now := time.Now()
+	in.Duration += now.Sub(began).Round(time.Millisecond)
+	return now
+}
+
+// record is what became of one group.
+type record struct {
+	findings
+	// Bound is the promise for Gap; it is zero for client-go, which has none.
+	Bound metav1.Duration `json:"bound,omitzero"`
+}
+
+// verdict is what a run comes to.
+type verdict string
+
+// The verdicts.
+const (
+	passed verdict = "passed"
+	failed verdict = "failed"
+	void   verdict = "void" // the fault did not bite, or the testbed broke: gaps prove nothing
+)
+
+// How long things may take that are no part of the judgement.
+const (
+	castTime    = 45 * time.Second
+	recoverTime = 40 * time.Second
+	healTime    = 100 * time.Second
+	tail        = time.Second // what is on its way arrives
+)
+
+// perform does one run. The error says that the testbed is of no use any more.
+func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
+	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Again: p.Again, Network: bed.Network().String(), Time: time.Now().UTC().Truncate(time.Second)}
+	began := time.Now()
+	s := newStage(bed, p)
+	all, err := s.play(ctx, &r)
+	ended := time.Now()
+	broken := s.strike(ctx)
+	since(ended, &r.Spent.Ending)
+	since(began, &r.Took)
+	if err != nil && !errors.Is(err, errMissed) {
+		broken = errors.Join(err, broken)
+	}
+	return r, s, all, broken
+}
+
+// play is a run from its first candidate to its judgement. The error says why
+// it is void, which excuses gaps and nothing else.
+func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
+	defer func() { r.excuse(err) }()
+	began := time.Now()
+	store := etcd{s.bed.EtcdURL(zones[0])}
+	from, err := store.soon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	var e evidence
+	since(began, &r.Spent.Seating)
+	voided := s.suffer(ctx, r, &e)
+	e.Over = time.Now()
+	defer func() { since(e.Over, &r.Spent.Ending) }()
+	left := s.dismiss(ctx)
+	all, unread := s.collect(ctx, store, from, e)
+	voided = errors.Join(voided, unread)
+	s.judge(r, all, left, voided)
+	return all, voided
+}
+
+// suffer seats the candidates, does the faults to them, and waits until all is
+// well again. An error says why that shows nothing.
+func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
+	began := time.Now()
+	casting, cancel := context.WithTimeout(ctx, castTime)
+	defer cancel()
+	if err := s.cast(casting); err != nil {
+		return err
+	}
+	if err := s.each(func(g *group) error { return g.wrote(casting, time.Now()) }); err != nil {
+		return err
+	}
+	if err := sleep.For(ctx, s.plan.Calm); err != nil {
+		return err
+	}
+	e.Fault = since(began, &r.Spent.Seating)
+	lasted, err := s.afflict(ctx, e)
+	r.Lasted.Duration = lasted.Round(time.Millisecond)
+	if err != nil {
+		return err
+	}
+	e.Healed = since(e.Fault, &r.Spent.Faults)
+	defer func() { since(e.Healed, &r.Spent.Recover) }()
+	s.recover(ctx, e.Healed)
+	return sleep.For(ctx, time.Until(e.Healed.Add(tail)))
+}
+
+// afflict injects the faults, waits, and undoes them. It returns how long they
+// lasted.
+func (s *stage) afflict(ctx context.Context, e *evidence) (lasted time.Duration, err error) {
+	began := time.Now()
+	type undoing struct {
+		turn turn
+		cure cure
+	}
+	var cures []undoing
+	for i, f := range s.plan.Faults {
+		if i > 0 && err == nil {
+			err = sleep.For(ctx, s.plan.Apart)
+		}
+		if err != nil {
+			break
+		}
+		var undo cure
+		leads := s.etcdLeads(ctx, f)
+		b := bite{Fault: f.name, Began: time.Now()}
+		undo, err = f.inject(ctx, s, s.plan.dice(f.name))
+		b.Bit, b.Elects = time.Now(), s.tookZone(leads)
+		e.Bites = append(e.Bites, b)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.name, err)
+		}
+		if undo != nil {
+			cures = append(cures, undoing{f.ends, undo})
+		}
+	}
+	if err == nil {
+		err = s.shown(ctx, e.Bites, began.Add(s.plan.Apart+s.plan.Lasts))
+	}
+	e.Mending = time.Now()
+	slices.SortStableFunc(cures, func(a, b undoing) int { return int(a.turn - b.turn) })
+	healing, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTime)
+	defer cancel()
+	for _, c := range cures {
+		if broken := c.cure(healing); broken != nil {
+			return time.Since(began), unhealed(fmt.Sprintf("heal after %s: %v (before: %v)", s.plan.name(), broken, err))
+		}
+	}
+	lasted = time.Since(began)
+	return lasted, errors.Join(err, s.restaff(ctx))
+}
+
+// shown waits until a time, or until the faults have shown all that they can:
+// under those that are there to end a term that is when each group of zonelect's
+// has another leader, and as long again as the plan has beyond the worst.
+func (s *stage) shown(ctx context.Context, bites []bite, until time.Time) error {
+	ending := time.Time{}
+	for i, f := range s.plan.Faults {
+		if !f.early {
+			return sleep.For(ctx, time.Until(until))
+		}
+		if f.promiseIn(s.plan)(s.plan.Timing, 0).lease {
+			ending = bites[i].Bit
+		}
+	}
+	if ending.IsZero() {
+		return sleep.For(ctx, time.Until(until))
+	}
+	worst := bounds(s.plan.longest(), 0).DeadServer.Worst.Total()
+	for time.Now().Before(until) {
+		if s.ledSince(ending) {
+			return sleep.For(ctx, min(time.Until(until), max(0, s.plan.Lasts-worst)))
+		}
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ledSince reports whether in each group of zonelect's a term has begun after a
+// time.
+func (s *stage) ledSince(begin time.Time) bool {
+	for _, g := range s.groups {
+		led := slices.ContainsFunc(g.all(), func(one *seat) bool {
+			return slices.ContainsFunc(one.Events(), func(e events.Event) bool { return e.Event == "leading" && e.Time.After(begin) })
+		})
+		if g.ours() && !led {
+			return false
+		}
+	}
+	return true
+}
+
+// etcdLeads is the zone of etcd's leader, where a fault may take that zone; empty
+// where it is not known.
+func (s *stage) etcdLeads(ctx context.Context, f fault) string {
+	s.mu.Lock()
+	s.took = nil
+	s.mu.Unlock()
+	if f.costs&ofMember == 0 {
+		return ""
+	}
+	asking, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	zone, err := s.bed.EtcdLeader(asking)
+	if err != nil {
+		return "" // it has none
+	}
+	return zone
+}
+
+// take notes that a fault takes a zone.
+func (s *stage) take(zone string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.took = append(s.took, zone)
+}
+
+// tookZone reports whether the last fault took a zone.
+func (s *stage) tookZone(zone string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.took, zone)
+}
+
+// unhealed says that the testbed is of no use any more. It wraps nothing: that
+// something did not bite is another matter.
+type unhealed string
+
+func (u unhealed) Error() string { return string(u) }
+
+// recover waits until all groups write again. Who does not is found out by the
+// judge.
+func (s *stage) recover(ctx context.Context, since time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTime+s.plan.longest().LeaseDuration)
+	defer cancel()
+	_ = s.each(func(g *group) error {
+		if !g.ours() && len(s.plan.Faults) > 1 {
+			return nil // it may take minutes, which runs of one fault show well enough
+		}
+		_ = g.wrote(ctx, since)
+		return nil
+	})
+}
+
+// collectTime bounds how long the evidence of a run is gathered.
+const collectTime = 30 * time.Second
+
+// collect gathers the evidence of each group. What the candidates printed, and
+// how they ended, is there in any case; the error says that a register could
+// not be read.
+func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence) (map[string]evidence, error) {
+	ctx, cancel := context.WithTimeout(ctx, collectTime)
+	defer cancel()
+	all := map[string]evidence{}
+	var errs []error
+	for _, g := range s.groups {
+		one := e
+		one.Printed, one.Terms, one.Exits = map[string][]events.Event{}, history.History{}, map[string]exit{}
+		one.Peers, one.Timings = map[string]bool{}, map[string]election.Timing{}
+		one.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
+		for _, seat := range g.all() {
+			one.Printed[seat.Identity] = seat.Events()
+			one.Terms = append(one.Terms, seat.terms(time.Now())...)
+			one.Exits[seat.Identity], one.Timings[seat.Identity] = seat.exit(), seat.timing
+			if g.ours() && seat.Kind == trial.ClientGo {
+				one.Peers[seat.Identity] = true
+			}
+		}
+		var err error
+		if one.Register, err = s.readRegister(ctx, store, g, from); err != nil {
+			one.Unread = true
+			errs = append(errs, err)
+		}
+		all[g.name] = one
+	}
+	return all, errors.Join(errs...)
+}
+
+// readRegister reads all that a group's leaders have written. The deletion of
+// the register marks the end.
+func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int64) ([]revision, error) {
+	end, err := store.soon(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
+		err := c.CoreV1().ConfigMaps(s.namespace).Delete(ctx, g.register(), metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil // the answer of the last attempt was lost, or nobody ever wrote
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mark the end of %s: %w", g.register(), err)
+	}
+	return store.history(ctx, s.namespace, g.register(), from, end+1)
+}
+
+// mostLeft is how many goroutines a candidate may leave that has ended: those of
+// the runtime, of signals, and of connections that others keep.
+const mostLeft = 8
+
+// judge fills in the result. A void run proves no gap, and where its testbed
+// broke neither how often leaders changed nor how candidates ended that could
+// not reach it. All else counts.
+func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
+	r.Groups, r.Verdict = map[string]record{}, passed
+	bedBroken := voided != nil && !errors.Is(voided, errMissed)
+	var wrong []string
+	for _, g := range s.groups {
+		e := all[g.name]
+		one := record{findings: judge(e)}
+		if e.Healed.IsZero() { // the run is void: what was done counts to its end
+			e.Healed = e.Over
+		}
+		one.Gap.Duration = one.Gap.Round(time.Millisecond)
+		if g.ours() {
+			c := course{s.plan, g.name, e.Bites, e.Timings, answered(s.plan, e, all), e.Healed, acks(all)}
+			found := one.unsafe()
+			if voided == nil && one.Silent {
+				found = append(found, "nobody led when all was well again")
+			}
+			if voided == nil && g.peer == "" { // nothing is promised for client-go's
+				found = append(found, one.late(c.limit)...)
+			}
+			if !bedBroken && g.peer == "" {
+				found = append(found, one.restless(c.changes())...)
+			}
+			for _, x := range found {
+				wrong = append(wrong, g.name+": "+x)
+			}
+		}
+		r.Groups[g.name] = one
+	}
+	if left != nil && !bedBroken {
+		wrong = append(wrong, left.Error())
+	}
+	if len(wrong) > 0 {
+		r.Verdict, r.Reason = failed, strings.Join(wrong, "; ")
+	}
+}
+
+// excuse makes a run void, unless what was found counts in a void run, too.
+func (r *result) excuse(voided error) {
+	switch {
+	case voided == nil:
+	case r.Verdict == failed:
+		r.Reason += "; void besides: " + voided.Error()
+	default:
+		r.Verdict, r.Reason = void, voided.Error()
+	}
+}
+
+// unsafe says what must not be in any run.
+func (g record) unsafe() (wrong []string) {
+	if g.Overlaps > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d overlaps", g.Overlaps))
+	}
+	if g.Lost > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d lost writes", g.Lost))
+	}
+	if g.Exits > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d candidates ended as nobody told them to", g.Exits))
+	}
+	if g.Left > mostLeft {
+		wrong = append(wrong, fmt.Sprintf("%d goroutines were left", g.Left))
+	}
+	return wrong
+}
+
+// late says what took longer than promised, and notes what was promised for the
+// longest gap.
+func (g *record) late(limit func(gap) time.Duration) (wrong []string) {
+	for _, one := range g.gaps {
+		most, length := limit(one).Round(time.Millisecond), one.length().Round(time.Millisecond)
+		if length == g.Gap.Duration {
+			g.Bound.Duration = most
+		}
+		if length > most {
+			wrong = append(wrong, fmt.Sprintf("a gap of %v, promised are %v", length, most))
+		}
+	}
+	return wrong
+}
+
+// restless says what changed more often than promised.
+func (g *record) restless(most int) (wrong []string) {
+	if g.Changes > most {
+		wrong = append(wrong, fmt.Sprintf("the leader changed %d times, promised are %d", g.Changes, most))
+	}
+	return wrong
+}
+
+// strike clears the stage, whatever has happened on it.
+func (s *stage) strike(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recoverTime)
+	defer cancel()
+	for _, g := range s.groups {
+		for _, one := range g.all() {
+			if one.alive() {
+				if err := one.kill(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return s.clear(ctx)
+}

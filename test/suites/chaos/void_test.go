@@ -1,0 +1,173 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/history"
+)
+
+// judged is what a run of one fault comes to where this is what became of the
+// group on the Lease, and the others' leaders changed in good order.
+func judged(t *testing.T, spoil func(*story), left, voided error) result {
+	t.Helper()
+	s := newStage(nil, plan{Faults: rounds(t, "leader-killed")[0], Timing: timings[0]})
+	all := map[string]evidence{}
+	for _, g := range s.groups {
+		one := newStory()
+		one.Bites = []bite{{Fault: "leader-killed", Began: at(5), Bit: at(5)}}
+		if voided != nil {
+			one.Healed = time.Time{} // nobody waited for it
+		}
+		if g.name == onLease {
+			spoil(one)
+		}
+		all[g.name] = one.evidence
+	}
+	r := result{}
+	s.judge(&r, all, left, voided)
+	r.excuse(voided)
+	return r
+}
+
+var (
+	errMissing = fmt.Errorf("leader-killed: %w: nobody leads", errMissed)
+	brokenBed  = unhealed("heal after leader-killed: the zone does not start")
+	errUnended = errors.New("a did not end in good order")
+)
+
+func TestAVoidRunExcusesGapsAndNothingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*story)
+		left  error
+		// What is said of it where all went well, where the fault did not bite,
+		// and where the testbed broke. Empty is nothing wrong.
+		ran, missed, broke string
+	}{
+		"all is well": {spoil: func(*story) {}},
+		"a gap":       {spoil: func(s *story) { s.Printed["b"], s.Register, s.Over = nil, s.Register[:4], at(14) }, ran: "a gap of 9"},
+		"silence":     {spoil: func(s *story) { s.Healed = at(11.5) }, ran: "nobody led"},
+		"an overlap in the register": {
+			spoil: func(s *story) { s.write("a", 10, 5, at(11.5), "") },
+			ran:   "1 overlaps", missed: "1 overlaps", broke: "1 overlaps",
+		},
+		"works that ran together": {
+			spoil: func(s *story) { s.Terms[0].End = at(8.5) },
+			ran:   "1 overlaps", missed: "1 overlaps", broke: "1 overlaps",
+		},
+		"a lost write": {
+			spoil: func(s *story) { s.report("b", 20, 4, at(11.5), "999", "") },
+			ran:   "1 lost", missed: "1 lost", broke: "1 lost",
+		},
+		"a panic": {
+			spoil: func(s *story) { s.Exits = map[string]exit{"a": {Panic: "panic: oh", Status: "exit status 2"}} },
+			ran:   "1 candidates ended", missed: "1 candidates ended", broke: "1 candidates ended",
+		},
+		"an end that nobody wanted": {
+			spoil: func(s *story) { s.Exits = map[string]exit{"a": {}} },
+			ran:   "1 candidates ended", missed: "1 candidates ended", broke: "1 candidates ended",
+		},
+		"goroutines that are left": {
+			spoil: func(s *story) { s.say("a", events.Event{Event: "ended", Goroutines: 30}) },
+			ran:   "30 goroutines", missed: "30 goroutines", broke: "30 goroutines",
+		},
+		"leaders that change too often": {
+			spoil: func(s *story) {
+				s.Terms = append(s.Terms[:1], history.Span{Pod: "b", Start: at(8), End: at(9)}, history.Span{Pod: "c", Start: at(10), End: at(11)})
+			},
+			ran: "changed 2 times", missed: "changed 2 times",
+		},
+		"a candidate that does not stop": {spoil: func(*story) {}, left: errUnended, ran: "good order", missed: "good order"},
+	} {
+		for _, x := range []struct {
+			voided error
+			want   string
+		}{{nil, c.ran}, {errMissing, c.missed}, {brokenBed, c.broke}} {
+			want := failed
+			switch {
+			case x.want != "":
+			case x.voided != nil:
+				want = void
+			default:
+				want = passed
+			}
+			r := judged(t, c.spoil, c.left, x.voided)
+			if r.Verdict != want || !strings.Contains(r.Reason, x.want) {
+				t.Errorf("%s, with %v: %s: %s; want %s: %s", name, x.voided, r.Verdict, r.Reason, want, x.want)
+			}
+			if x.voided != nil && !strings.Contains(r.Reason, x.voided.Error()) {
+				t.Errorf("%s: %q does not say why it is void: %v", name, r.Reason, x.voided)
+			}
+		}
+	}
+}
+
+// What was printed is judged where the register could not be read.
+func TestARegisterThatCouldNotBeReadHidesNoOverlap(t *testing.T) {
+	unread := errors.New("ask etcd: 503")
+	r := judged(t, func(s *story) { s.Register, s.Unread, s.Terms[0].End = nil, true, at(8.5) }, nil, unread)
+	if r.Verdict != failed || !strings.Contains(r.Reason, "1 overlaps") || strings.Contains(r.Reason, "lost") {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+	if r := judged(t, func(s *story) { s.Register, s.Unread = nil, true }, nil, unread); r.Verdict != void {
+		t.Errorf("%s: %s", r.Verdict, r.Reason)
+	}
+}
+
+// Nor does a candidate of client-go's fail a run: it has no promise.
+func TestWhoEndsOtherwiseThanToldIsFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit  exit
+		wrong bool
+	}{
+		"it runs":                        {exit{Running: true}, false},
+		"asked to":                       {exit{Told: true}, false},
+		"killed":                         {exit{Killed: true, Status: killedStatus}, false},
+		"asked to, and killed":           {exit{Told: true, Killed: true, Status: killedStatus}, false},
+		"asked to, as it was killed":     {exit{Told: true, Killed: true}, false},
+		"asked to, before it started":    {exit{Told: true, Status: terminatedStatus}, false},
+		"asked to, and deaf to it":       {exit{Told: true, Started: true, Status: terminatedStatus}, true},
+		"by itself":                      {exit{}, true},
+		"by itself, with an error":       {exit{Status: "exit status 1"}, true},
+		"killed by nobody":               {exit{Status: killedStatus}, true},
+		"asked to, with an error":        {exit{Told: true, Status: "exit status 1"}, true},
+		"killed, but it was gone before": {exit{Killed: true}, true},
+		"in a panic, and then killed":    {exit{Killed: true, Status: killedStatus, Panic: "panic: oh"}, true},
+		"in a panic on its way out":      {exit{Told: true, Status: "exit status 2", Panic: "fatal error: all goroutines are asleep"}, true},
+	} {
+		e := newStory().evidence
+		e.Exits = map[string]exit{"a": c.exit, "b": {Told: true}}
+		if f := judge(e); (f.Exits == 1) != c.wrong || (len(f.Notes) == 1) != c.wrong {
+			t.Errorf("%s: found %+v", name, f)
+		}
+	}
+}
+
+func TestAPanicIsFoundInTheLog(t *testing.T) {
+	for log, want := range map[string]string{
+		"":                                    "",
+		"I0102 all is well, no panic: here\n": "",
+		"I0102 well\npanic: runtime error: index out of range\n\ngoroutine 1 [running]:\n": "panic: runtime error: index out of range",
+		"fatal error: concurrent map writes\n":                                             "fatal error: concurrent map writes",
+		"WARNING: DATA RACE\nRead at 0x\n":                                                 "WARNING: DATA RACE",
+	} {
+		if got := string(panicked.Find([]byte(log))); got != want {
+			t.Errorf("in %q it found %q, want %q", log, got, want)
+		}
+	}
+}
+
+func TestChangesBeforeTheFaultAreNotCounted(t *testing.T) {
+	s := newStory()
+	s.Fault = time.Time{} // the candidates were never all seated
+	if f := judge(s.evidence); f.Changes != 0 || f.Terms != 0 {
+		t.Errorf("found %+v", f)
+	}
+}

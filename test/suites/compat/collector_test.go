@@ -1,0 +1,370 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compat_test holds what a candidate owes to the versions of Kubernetes
+// that are not the newest.
+package compat_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+const (
+	// bareCollector is a Kubernetes whose garbage collector deletes by UID,
+	// whatever has become of the object since it looked at it.
+	bareCollector = "v1.33.13"
+	zone          = "za"
+	lock          = "op"
+	// withoutM7 makes a candidate lead without waiting for the collector.
+	withoutM7 = "--settle=-1s"
+	// renewDeadline is how long a candidate that hears nothing leads on.
+	renewDeadline = 3 * time.Second
+	// atOnce is how many operators are watched at the same time.
+	atOnce = 5
+	// patience is what each step may take on a busy machine.
+	patience = 40 * time.Second
+)
+
+// cluster is a control plane whose garbage collector is behind a gate.
+type cluster struct {
+	*testbed.Testbed
+	gate   *gate
+	client kubernetes.Interface
+}
+
+func newCluster(t *testing.T, version string) *cluster {
+	g := newGate(t)
+	bed := trial.Bed(t, testbed.Config{
+		Kubernetes: version, Zones: []string{zone}, Network: testbed.Links, ControllersServer: g.url,
+	})
+	g.lead(t, bed.RESTConfig(zone))
+	client, err := kubernetes.NewForConfig(bed.RESTConfig(zone))
+	must(t, err)
+	version, err = serverVersion(client)
+	must(t, err)
+	t.Logf("Kubernetes %s", version)
+	return &cluster{Testbed: bed, gate: g, client: client}
+}
+
+func serverVersion(client kubernetes.Interface) (string, error) {
+	v, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return "", err
+	}
+	return v.GitVersion, nil
+}
+
+// Without M7: the collector finds the shield's only owner gone; before its
+// delete lands, the next candidate puts itself in and leads; then the delete
+// takes the shield from under it, and a legacy pod makes the lock its own. The
+// candidate stops as soon as it hears of that; a deaf one only when it can no
+// longer trust its Lease.
+func TestWithoutSettlingACollectorOfOldMakesTwoLeaders(t *testing.T) {
+	c := newCluster(t, bareCollector)
+	for i := range 6 {
+		deaf := i%2 == 0
+		o := c.newOperator(t, fmt.Sprintf("bare-%d", i))
+		o.replaceBehindTheCollector(t, withoutM7)
+		o.await(t, o.next, "leading")
+		o.letDelete(t, deaf)
+		o.wantAnswer(t, http.StatusOK)
+		time.Sleep(2 * renewDeadline)
+		t.Logf("deaf %v: two leaders for %v", deaf, o.overlap())
+		if deaf && o.overlap() == 0 {
+			t.Error("no overlap without M7: then this test cannot tell that the rule is kept")
+		}
+		o.kill(t, o.legacy, o.next)
+	}
+}
+
+// With M7 the same is harmless, whenever in its wait the delete lands.
+func TestACollectorOfOldNeverMakesTwoLeaders(t *testing.T) {
+	const (
+		runs   = 20
+		spread = 3500 * time.Millisecond
+	)
+	c := newCluster(t, bareCollector)
+	tickets := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() {
+			tickets <- struct{}{}
+			defer func() { <-tickets }()
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				o := c.newOperator(t, fmt.Sprintf("settled-%d", i))
+				o.settles(t, spread*time.Duration(i)/runs, i%2 == 0)
+			})
+		})
+	}
+	all.Wait()
+}
+
+// settles lets the delete land so long after the next candidate has put itself
+// among the shield's owners.
+func (o *operator) settles(t *testing.T, late time.Duration, deaf bool) {
+	o.replaceBehindTheCollector(t)
+	time.Sleep(late)
+	o.letDelete(t, deaf)
+	o.wantAnswer(t, http.StatusOK)
+	o.await(t, o.legacy, "leading")
+	time.Sleep(multilock.SettleDefault + 2*renewDeadline)
+	if deaf {
+		o.path.heal()
+		time.Sleep(renewDeadline)
+	}
+	o.kill(t, o.legacy)
+	o.removePod(t, o.legacy)
+	led := o.await(t, o.next, "leading")
+	t.Logf("delete after %v, deaf %v: the legacy pod led, and the candidate %v after its end", late, deaf, led.Sub(o.ended[o.legacy]).Round(time.Millisecond))
+	o.kill(t, o.next)
+	if o.overlap() > 0 {
+		t.Errorf("two leaders for %v", o.overlap())
+	}
+}
+
+// A collector that compares versions needs no rule.
+func TestACollectorThatComparesVersionsMakesNoTwoLeadersEvenWithoutSettling(t *testing.T) {
+	c := newCluster(t, "")
+	for i := range 4 {
+		o := c.newOperator(t, fmt.Sprintf("new-%d", i))
+		o.replaceBehindTheCollector(t, withoutM7)
+		o.await(t, o.next, "leading")
+		o.letDelete(t, i%2 == 0)
+		o.wantAnswer(t, http.StatusConflict)
+		time.Sleep(2 * renewDeadline)
+		if len(o.terms(o.legacy)) > 0 {
+			t.Errorf("the legacy pod led, beside the candidate for %v", o.overlap())
+		}
+		o.kill(t, o.legacy, o.next)
+	}
+}
+
+// A known limit of collectors that compare versions: a conflict with a change
+// that left the owners alone makes them delete by UID after all. No candidate
+// makes such a change to a shield whose owners are all gone, but others can.
+func TestACollectorThatComparesVersionsForgetsThemAfterSomebodyElsesChange(t *testing.T) {
+	c := newCluster(t, "")
+	o := c.newOperator(t, "touched")
+	o.endFirst(t, withoutM7)
+	_, err := o.client.CoreV1().ConfigMaps(o.namespace).Patch(t.Context(), lock, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"touched":"yes"}}}`), metav1.PatchOptions{})
+	must(t, err)
+	conflict := o.deletion
+	o.deletion = o.gate.hold(http.MethodDelete, o.configMaps()+"/"+lock)
+	close(conflict.released)
+	o.within(t, conflict.answered, "the answer to the collector")
+	o.within(t, o.deletion.arrived, "the collector's second delete")
+	if conflict.status != http.StatusConflict {
+		t.Errorf("the collector's delete was answered with %d", conflict.status)
+	}
+	o.startNext(t, withoutM7)
+	o.await(t, o.next, "leading")
+	o.letDelete(t, true)
+	o.wantAnswer(t, http.StatusOK)
+	time.Sleep(2 * renewDeadline)
+	t.Logf("two leaders for %v", o.overlap())
+	if o.overlap() == 0 {
+		t.Error("no overlap: then this limit is none any more")
+	}
+	o.kill(t, o.legacy, o.next)
+}
+
+// operator is one operator in a namespace of its own, whose only candidate is
+// replaced while a legacy pod waits at the shield.
+type operator struct {
+	*cluster
+	namespace string
+	legacy    *trial.Seat
+	next      *trial.Seat               // the candidate's successor
+	path      *gate                     // its own to the API
+	ended     map[*trial.Seat]time.Time // when its process was ended
+
+	deletion *held // the collector's
+	creation *held // the legacy pod's
+}
+
+func (c *cluster) newOperator(t *testing.T, namespace string) *operator {
+	t.Helper()
+	_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	must(t, err)
+	return &operator{cluster: c, namespace: namespace, ended: map[*trial.Seat]time.Time{}}
+}
+
+// start runs a program in a pod of its own.
+func (o *operator) start(t *testing.T, kind trial.Kind, name string, more ...string) *trial.Seat {
+	t.Helper()
+	name = o.namespace + "-" + name
+	pod, err := o.AddPod(t.Context(), zone, name, o.namespace, map[string]string{"app": lock})
+	must(t, err)
+	args := []string{"--namespace", o.namespace}
+	if kind == trial.Zonelect {
+		args = append(args, "--lease-duration", "5s", "--renew-deadline", renewDeadline.String(), "--renew-interval", "1s",
+			"--mode", "auto", "--pod-name", name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName, "--selector", "app="+lock)
+	}
+	s, err := trial.Start(t.Context(), o.Testbed, kind, zone, lock, name, append(args, more...)...)
+	must(t, err)
+	return s
+}
+
+// replaceBehindTheCollector starts the next candidate between the collector's
+// look at the first one's shield and the delete that comes of it. The delete and
+// a create of the legacy pod are under way when it returns.
+func (o *operator) replaceBehindTheCollector(t *testing.T, how ...string) {
+	t.Helper()
+	o.endFirst(t, how...)
+	o.startNext(t, how...)
+}
+
+// endFirst ends the only candidate, and waits until the collector wants to
+// delete its shield.
+func (o *operator) endFirst(t *testing.T, how ...string) {
+	t.Helper()
+	first := o.start(t, trial.Zonelect, "first", how...)
+	o.await(t, first, "leading")
+	o.legacy = o.start(t, trial.Legacy, "legacy", "--kubeconfig", o.gate.kubeconfig(t))
+	o.await(t, o.legacy, "following")
+	o.creation = o.gate.hold(http.MethodPost, o.configMaps())
+	o.deletion = o.gate.hold(http.MethodDelete, o.configMaps()+"/"+lock)
+	o.within(t, o.creation.arrived, "the legacy pod's next try")
+	must(t, first.Terminate())
+	must(t, first.Wait(t.Context()))
+	o.ended[first] = time.Now()
+	o.removePod(t, first)
+	o.within(t, o.deletion.arrived, "the collector's delete")
+}
+
+func (o *operator) configMaps() string { return "/api/v1/namespaces/" + o.namespace + "/configmaps" }
+
+// startNext starts the next candidate and waits until it has put itself among
+// the shield's owners.
+func (o *operator) startNext(t *testing.T, how ...string) {
+	t.Helper()
+	o.path = newGate(t)
+	o.path.lead(t, o.RESTConfig(zone))
+	o.next = o.start(t, trial.Zonelect, "next", append(how, "--kubeconfig", o.path.kubeconfig(t))...)
+	o.awaitOwners(t, 2)
+}
+
+// letDelete lets the collector's delete land, and at once the legacy pod's
+// create. A deaf candidate hears of neither.
+func (o *operator) letDelete(t *testing.T, deaf bool) {
+	t.Helper()
+	if deaf {
+		o.path.cut()
+	}
+	close(o.deletion.released)
+	o.within(t, o.deletion.answered, "the answer to the collector")
+	close(o.creation.released)
+	o.within(t, o.creation.answered, "the answer to the legacy pod")
+}
+
+// wantAnswer fails unless the collector's delete was answered so.
+func (o *operator) wantAnswer(t *testing.T, status int) {
+	t.Helper()
+	if o.deletion.status != status {
+		t.Fatalf("the collector's delete was answered with %d, want %d", o.deletion.status, status)
+	}
+}
+
+// within waits until ch is closed.
+func (o *operator) within(t *testing.T, ch <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(patience):
+		t.Fatalf("%s did not come", what)
+	}
+}
+
+// await returns when the program printed the event for the first time.
+func (o *operator) await(t *testing.T, s *trial.Seat, event string) time.Time {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	e, err := s.Await(ctx, event, time.Time{})
+	must(t, err)
+	return e.Time
+}
+
+// awaitOwners waits until the ConfigMap has so many owners.
+func (o *operator) awaitOwners(t *testing.T, count int) {
+	t.Helper()
+	var last *corev1.ConfigMap
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(5 * time.Millisecond) {
+		var err error
+		last, err = o.client.CoreV1().ConfigMaps(o.namespace).Get(t.Context(), lock, metav1.GetOptions{})
+		must(t, err)
+		if len(last.OwnerReferences) == count {
+			return
+		}
+	}
+	t.Fatalf("the ConfigMap has not %d owners: %+v", count, last.ObjectMeta)
+}
+
+func (o *operator) kill(t *testing.T, seats ...*trial.Seat) {
+	t.Helper()
+	for _, s := range seats {
+		must(t, s.Kill())
+		<-s.Done()
+		o.ended[s] = time.Now()
+	}
+}
+
+func (o *operator) removePod(t *testing.T, s *trial.Seat) {
+	t.Helper()
+	must(t, o.client.CoreV1().Pods(o.namespace).Delete(t.Context(), s.Identity, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+}
+
+// span is a time in which a program led.
+type span struct{ start, end time.Time }
+
+// terms are the terms of a program until now, or until it was ended.
+func (o *operator) terms(s *trial.Seat) []span {
+	last := o.ended[s]
+	if last.IsZero() {
+		last = time.Now()
+	}
+	var all []span
+	for _, e := range s.Events() {
+		switch {
+		case e.Event == "leading":
+			all = append(all, span{e.Time, last})
+		case e.Event == "stopped" && len(all) > 0:
+			all[len(all)-1].end = e.Time
+		}
+	}
+	return all
+}
+
+// overlap is how long the candidate and the legacy pod both led, at most at one
+// time.
+func (o *operator) overlap() time.Duration {
+	var most time.Duration
+	for _, a := range o.terms(o.next) {
+		for _, b := range o.terms(o.legacy) {
+			start, end := a.start, a.end
+			if b.start.After(start) {
+				start = b.start
+			}
+			if b.end.Before(end) {
+				end = b.end
+			}
+			most = max(most, end.Sub(start))
+		}
+	}
+	return most
+}

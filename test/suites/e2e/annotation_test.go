@@ -1,0 +1,167 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !core
+
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/annotation"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// electedMove is one operator that moves off an election record on an
+// annotation, and back.
+type electedMove struct {
+	*migration
+	kind   string
+	record *annotation.Lock
+	holder *trial.Seat // leads, as far as is known
+}
+
+// An operator is rolled pod by pod from client-go's old annotation locks to
+// zonelect, on to clean, and back.
+func TestAMoveOffAnAnnotationNeverHasTwoLeaders(t *testing.T) {
+	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
+	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	must(t, err)
+	p := &past{b, patience(t, 4*time.Minute), client}
+	var all sync.WaitGroup
+	for _, kind := range recordKinds {
+		all.Go(func() {
+			t.Run(kind, func(t *testing.T) {
+				m := &electedMove{migration: &migration{past: p, lock: "move-" + kind, ended: map[*trial.Seat]time.Time{}}, kind: kind}
+				m.record, err = annotation.New(annotation.Config{
+					Client: client.CoreV1().RESTClient(), Kind: annotation.Kind(strings.Replace(m.resource(), "configmap", "configmaps", 1)),
+					Namespace: "default", Name: m.lock,
+				})
+				must(t, err)
+				m.run(t)
+				m.checkOverlaps(t)
+			})
+		})
+	}
+	all.Wait()
+}
+
+// resource is configmap or endpoints.
+func (m *electedMove) resource() string { return strings.TrimPrefix(m.kind, "multilock-") }
+
+func (m *electedMove) run(t *testing.T) {
+	var old, fresh []*trial.Seat
+	for i, zone := range threeZones {
+		old = append(old, m.begin(t, trial.Legacy, zone, fmt.Sprint("old-", i)))
+		if i == 0 {
+			m.await(t, old[0], "leading")
+		}
+	}
+	// A rolling update: a new pod starts, then an old one goes; the leader last.
+	for i, zone := range threeZones {
+		fresh = append(fresh, m.begin(t, trial.Zonelect, zone, fmt.Sprint("new-", i)))
+		time.Sleep(time.Second)
+		if i < 2 {
+			m.end(t, old[i+1])
+		}
+	}
+	m.fails(t, "the last legacy leader's end", old[0], fresh...)
+	m.fails(t, "a failover in phase dual", m.holder, fresh...)
+
+	m.phase(t, "clean")
+	m.awaitRecord(t, "")
+	fresh = append(fresh, m.begin(t, trial.Zonelect, "za", "new-3"))
+	time.Sleep(2 * time.Second)
+	m.fails(t, "a failover in phase clean", m.holder, fresh...)
+	m.awaitRecord(t, "")
+
+	m.phase(t, "dual")
+	m.awaitRecord(t, m.holder.Identity)
+	for i, zone := range threeZones {
+		old = append(old, m.begin(t, trial.Legacy, zone, fmt.Sprint("again-", i)))
+	}
+	time.Sleep(7 * time.Second) // longer than a lease
+	m.leadsOn(t)
+
+	m.phase(t, "legacy")
+	last := m.holder
+	stopped, err := last.Await(m.ctx, "stopped", time.Time{})
+	must(t, err)
+	m.holder = m.awaitLeader(t, stopped.Time, "the step back to legacy", old[3:]...)
+	for _, s := range fresh {
+		if m.ended[s].IsZero() {
+			m.end(t, s)
+		}
+	}
+	time.Sleep(2 * time.Second)
+	m.leadsOn(t)
+}
+
+// begin runs a program in a pod of its own.
+func (m *electedMove) begin(t *testing.T, kind trial.Kind, zone, name string) *trial.Seat {
+	t.Helper()
+	name = m.lock + "-" + name
+	pod, err := m.AddPod(m.ctx, zone, name, "default", map[string]string{"app": m.lock})
+	must(t, err)
+	args := []string{"--kind", m.kind, "--lease-duration", "5s", "--renew-deadline", "3s", "--retry-period", "1s"}
+	if kind == trial.Zonelect {
+		args = []string{
+			"--mode", "auto", "--legacy-kind", m.resource(), "--lease-duration", "5s", "--renew-deadline", "3s", "--renew-interval", "1s",
+			"--pod-name", name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName,
+		}
+	}
+	s, err := trial.Start(m.ctx, m.Testbed, kind, zone, m.lock, name, args...)
+	must(t, err)
+	m.seats = append(m.seats, s)
+	m.await(t, s, "started")
+	return s
+}
+
+// fails ends the program that leads, and waits for another one to.
+func (m *electedMove) fails(t *testing.T, what string, leader *trial.Seat, next ...*trial.Seat) {
+	t.Helper()
+	gone := m.end(t, leader)
+	m.holder = m.awaitLeader(t, gone, what, others(next, leader)...)
+}
+
+// leadsOn wants the leader's term to be the one that was won last.
+func (m *electedMove) leadsOn(t *testing.T) {
+	t.Helper()
+	var last string
+	for _, e := range m.holder.Events() {
+		if e.Event == "leading" || e.Event == "stopping" || e.Event == "stopped" {
+			last = e.Event
+		}
+	}
+	if last != "leading" {
+		t.Errorf("%s leads no more, the last of it is %q", m.holder.Identity, last)
+	}
+}
+
+// awaitRecord waits until the legacy object's record is held by that one, or is
+// none; the object must be there, and the same leader's term goes on.
+func (m *electedMove) awaitRecord(t *testing.T, holder string) {
+	t.Helper()
+	var now locks.Snapshot
+	var err error
+	for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
+		now, err = m.record.Read(m.ctx)
+		must(t, err)
+		if now.Version.Exists() && now.Record.Holder == holder {
+			t.Logf("after %v the legacy record is held by %q", time.Since(start).Round(time.Millisecond), holder)
+			m.leadsOn(t)
+			return
+		}
+	}
+	lease, err := m.client.CoordinationV1().Leases("default").Get(m.ctx, m.lock, metav1.GetOptions{})
+	t.Errorf("the legacy record is %+v, want it held by %q; the Lease is %+v, %v", now, holder, lease, err)
+}

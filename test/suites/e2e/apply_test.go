@@ -1,0 +1,330 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !long
+
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+)
+
+// The names that config/ has.
+const (
+	appliedNamespace = "my-operator"
+	appliedAccount   = "my-operator"
+)
+
+// objects are what one kustomization builds.
+type objects []*unstructured.Unstructured
+
+// kustomizations builds each one under config/, as kubectl kustomize does.
+func kustomizations(t *testing.T) map[string]objects {
+	t.Helper()
+	files, err := filepath.Glob("../../../config/*/kustomization.yaml")
+	must(t, err)
+	all := map[string]objects{}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		all[filepath.Base(dir)] = build(t, filesys.MakeFsOnDisk(), dir)
+	}
+	if len(all) == 0 {
+		t.Fatal("config/ has no kustomizations")
+	}
+	return all
+}
+
+func build(t *testing.T, fs filesys.FileSystem, dir string) objects {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(fs, dir)
+	must(t, err)
+	var all objects
+	for _, r := range built.Resources() {
+		raw, err := r.MarshalJSON()
+		must(t, err)
+		o := &unstructured.Unstructured{}
+		must(t, o.UnmarshalJSON(raw))
+		all = append(all, o)
+	}
+	return all
+}
+
+// pick returns the objects of one type.
+func pick[T any](t *testing.T, all objects, kind string) []*T {
+	t.Helper()
+	var picked []*T
+	for _, o := range all {
+		if o.GetKind() == kind {
+			typed := new(T)
+			must(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, typed))
+			picked = append(picked, typed)
+		}
+	}
+	return picked
+}
+
+// kubectl applies objects as kubectl apply --server-side --validate=strict does.
+type kubectl struct {
+	client  *dynamic.DynamicClient
+	mapping *restmapper.DeferredDiscoveryRESTMapper
+}
+
+func newKubectl(t *testing.T, cfg *rest.Config) *kubectl {
+	t.Helper()
+	client, err := dynamic.NewForConfig(cfg)
+	must(t, err)
+	found, err := discovery.NewDiscoveryClientForConfig(cfg)
+	must(t, err)
+	return &kubectl{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found))}
+}
+
+func (k *kubectl) apply(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	kind := o.GroupVersionKind()
+	m, err := k.mapping.RESTMapping(kind.GroupKind(), kind.Version)
+	must(t, err)
+	raw, err := o.MarshalJSON()
+	must(t, err)
+	now, err := k.client.Resource(m.Resource).Namespace(o.GetNamespace()).Patch(t.Context(), o.GetName(), types.ApplyPatchType, raw,
+		metav1.PatchOptions{FieldManager: "kubectl", FieldValidation: metav1.FieldValidationStrict})
+	if err != nil {
+		t.Fatalf("apply %s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	return now
+}
+
+// whatThereIsToApply applies all of config/ to a real API server, and looks at
+// what came of it.
+func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
+	all := kustomizations(t)
+	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	must(t, err)
+	heard := &warnings{}
+	cfg := rest.CopyConfig(b.RESTConfig("za"))
+	cfg.WarningHandler = heard
+	k := newKubectl(t, cfg)
+	before := systemFlows(t, b)
+	names := slices.Sorted(maps.Keys(all))
+	slices.SortStableFunc(names, func(a, b string) int {
+		return strings.Compare(fmt.Sprint(a != "operator"), fmt.Sprint(b != "operator"))
+	}) // it has the namespace
+	for _, name := range names {
+		for _, o := range all[name] {
+			k.apply(t, o)
+		}
+	}
+	if len(heard.seen) > 0 {
+		t.Errorf("the API server warns: %q", heard.seen)
+	}
+	t.Run("the account may do what the Roles say", func(t *testing.T) {
+		for _, name := range names {
+			accountMay(t, client, all[name])
+		}
+	})
+	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, client, all["migration"]) })
+	t.Run("renewals have a level of their own", func(t *testing.T) { leasesFlow(t, b, client, before) })
+}
+
+// accountMay asks the API server's authorizer for each verb of each rule, and
+// for one that no rule has.
+func accountMay(t *testing.T, client kubernetes.Interface, all objects) {
+	t.Helper()
+	asks := func(namespace string, rules []rbacv1.PolicyRule) {
+		for _, p := range rightsOf(namespace, rules) {
+			for late := time.Now().Add(soon); !may(t, client, appliedNamespace, p); time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(late) { // the authorizer has heard of it by then
+					t.Fatalf("in namespace %q the service account may not %s", p.namespace, p)
+				}
+			}
+		}
+	}
+	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+		asks(role.Namespace, role.Rules)
+	}
+	for _, role := range pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
+		asks("", role.Rules)
+	}
+	if p := (right{"delete", "coordination.k8s.io", "leases", appliedNamespace}); may(t, client, appliedNamespace, p) {
+		t.Errorf("the service account may %s", p)
+	}
+}
+
+// may asks the API server whether the service account of that namespace has the
+// right.
+func may(t *testing.T, client kubernetes.Interface, namespace string, p right) bool {
+	t.Helper()
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               account(namespace),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.namespace, Verb: p.verb, Group: p.group, Resource: p.resource},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	return answer.Status.Allowed
+}
+
+// account is the user name of the service account of that namespace.
+func account(namespace string) string {
+	return "system:serviceaccount:" + namespace + ":" + appliedAccount
+}
+
+// podsAreAdmitted makes a pod of the Deployment's template, without keeping it,
+// and holds what it would run with against package operator.
+func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all objects) {
+	deployment := pick[appsv1.Deployment](t, all, "Deployment")[0]
+	template := deployment.Spec.Template
+	meta := *template.ObjectMeta.DeepCopy()
+	meta.Name = "my-operator-1"
+	pod, err := client.CoreV1().Pods(appliedNamespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: template.Spec},
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	must(t, err)
+	if grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second; grace <= timing.DefaultStopTimeout {
+		t.Errorf("it is killed after %v, before its StopTimeout of %v is over", grace, timing.DefaultStopTimeout)
+	}
+	var o operator.Options
+	flags := pflag.NewFlagSet("my-operator", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	must(t, flags.Parse(pod.Spec.Containers[0].Args))
+	if o.Disabled || o.Mode != operator.ModeAuto {
+		t.Errorf("its arguments %q make of it %+v", pod.Spec.Containers[0].Args, o)
+	}
+
+	fields := map[string]string{"metadata.name": pod.Name, "metadata.uid": "f7bb2a9e-uid", "metadata.namespace": pod.Namespace, "spec.nodeName": "node-1"}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+	for _, e := range pod.Spec.Containers[0].Env {
+		value := e.Value
+		if e.ValueFrom != nil {
+			value = fields[e.ValueFrom.FieldRef.FieldPath]
+		}
+		t.Setenv(e.Name, value)
+	}
+	said := ""
+	self, err := operator.WhoAmI(t.Context(), operator.SelfOptions{Zone: "za", Logger: funcr.New(func(_, line string) { said += line }, funcr.Options{})})
+	must(t, err)
+	self.Identity = ""
+	want := operator.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Container: "manager", Zone: "za"}
+	if self != want || said != "" {
+		t.Errorf("by the downward API it knows %+v, want %+v; it said %q", self, want, said)
+	}
+}
+
+// leasesFlow looks at which FlowSchema requests are classified by.
+func leasesFlow(t *testing.T, b *testbed.Testbed, client kubernetes.Interface, before [2]types.UID) {
+	schema, err := client.FlowcontrolV1().FlowSchemas().Get(t.Context(), "operator-leases", metav1.GetOptions{})
+	must(t, err)
+	for _, request := range []string{"leases/lock", "leases?watch=1"} {
+		for late := time.Now().Add(soon); flowOf(t, b, appliedNamespace, request) != schema.UID; time.Sleep(100 * time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("an operator's request for %s is not classified to its FlowSchema", request)
+			}
+		}
+	}
+	if now := systemFlows(t, b); now != before {
+		t.Errorf("requests of kube-system for leases were classified to %s, and are to %s", before, now)
+	}
+	level, err := client.FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), "operator-leases", metav1.GetOptions{})
+	must(t, err)
+	if level.Spec.Type != flowcontrolv1.PriorityLevelEnablementLimited {
+		t.Errorf("the level is %+v", level.Spec)
+	}
+	for _, c := range schema.Status.Conditions {
+		if c.Type == flowcontrolv1.FlowSchemaConditionDangling && c.Status == flowcontrolv1.ConditionTrue {
+			t.Errorf("the FlowSchema dangles: %s", c.Message)
+		}
+	}
+}
+
+// systemFlows returns by which FlowSchemas kube-system's own requests are
+// classified.
+func systemFlows(t *testing.T, b *testbed.Testbed) [2]types.UID {
+	t.Helper()
+	return [2]types.UID{flowOf(t, b, "kube-system", "leases/lock"), flowOf(t, b, "kube-system", "leases?watch=1")}
+}
+
+// flowOf returns by which FlowSchema the request of a service account for
+// leases of its namespace is classified. It may not make it, which is told after
+// that.
+func flowOf(t *testing.T, b *testbed.Testbed, namespace, request string) types.UID {
+	t.Helper()
+	cfg := rest.CopyConfig(b.RESTConfig("za"))
+	cfg.Impersonate.UserName = "system:serviceaccount:" + namespace + ":nobody"
+	client, err := rest.HTTPClientFor(cfg)
+	must(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host+"/apis/coordination.k8s.io/v1/namespaces/"+namespace+"/"+request, nil)
+	must(t, err)
+	answer, err := client.Do(req)
+	must(t, err)
+	must(t, answer.Body.Close())
+	return types.UID(answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID))
+}
+
+// TestAnOverlaysNamespaceReachesEveryBinding: all that the one who applies must
+// say is in which namespace.
+func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
+	root := t.TempDir()
+	must(t, os.CopyFS(filepath.Join(root, "config"), os.DirFS("../../../config")))
+	must(t, os.Mkdir(filepath.Join(root, "mine"), 0o700))
+	must(t, os.WriteFile(filepath.Join(root, "mine", "kustomization.yaml"), []byte("namespace: mine\nresources: [../config/operator, ../config/leader-for-life]\n"), 0o600))
+	must(t, os.Mkdir(filepath.Join(root, "all"), 0o700))
+	said, err := os.ReadFile("../../../config/dead-nodes/kustomization.yaml")
+	must(t, err)
+	_, patch, _ := strings.Cut(string(said), "#   patches:\n")
+	patch, _, _ = strings.Cut(patch, "resources:")
+	patch = "patches:\n" + strings.ReplaceAll(patch, "#   ", "")
+	must(t, os.WriteFile(filepath.Join(root, "all", "kustomization.yaml"), []byte("resources: [../mine, ../config/dead-nodes]\n"+patch), 0o600))
+	all := build(t, filesys.MakeFsOnDisk(), filepath.Join(root, "all"))
+	subjects := func(name string, all []rbacv1.Subject) {
+		for _, s := range all {
+			if s.Namespace != "mine" {
+				t.Errorf("%s binds %s in namespace %q", name, s.Name, s.Namespace)
+			}
+		}
+	}
+	for _, o := range pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
+		subjects(o.Name, o.Subjects)
+	}
+	for _, o := range pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
+		subjects(o.Name, o.Subjects)
+	}
+	for _, o := range all {
+		namespace := o.GetNamespace()
+		if o.GetName() == "zonelect-heartbeats" && namespace == corev1.NamespaceNodeLease {
+			continue
+		}
+		if namespace != "" && namespace != "mine" || o.GetKind() == "Namespace" && o.GetName() != "mine" {
+			t.Errorf("%s %s is in namespace %q", o.GetKind(), o.GetName(), namespace)
+		}
+	}
+}

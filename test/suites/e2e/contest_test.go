@@ -1,0 +1,383 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+)
+
+// quick is about as short as the law allows where no client-go is near.
+var quick = election.Timing{
+	LeaseDuration: 3 * time.Second, RenewDeadline: 1600 * time.Millisecond, RenewInterval: 800 * time.Millisecond,
+	Exclusive: true,
+}
+
+// soon bounds what must come, on however busy a machine.
+const soon = 20 * time.Second
+
+// contest is one Lease on a real apiserver, and all who campaign for it inside
+// the test process. At its end it checks that no two led.
+type contest struct {
+	t         *testing.T
+	bed       *testbed.Testbed
+	client    kubernetes.Interface
+	namespace string
+	name      string
+	timing    election.Timing
+	leases    typedcoordinationv1.LeaseInterface // of an admin with kubectl
+	revisions watch.Interface
+	history   electiontest.History
+
+	mu   sync.Mutex
+	logs bytes.Buffer
+}
+
+// newContest makes a contest of which there is no Lease yet.
+func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *contest {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	must(t, err)
+	c := &contest{
+		t: t, bed: b, client: client, namespace: namespace, name: name, timing: quick,
+		leases: client.CoordinationV1().Leases(namespace),
+	}
+	t.Cleanup(func() {
+		if err := c.history.Check(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(c.logs.String())
+		}
+	})
+	return c
+}
+
+// logger collects what everyone logs; it is shown if the test fails.
+func (c *contest) logger() logr.Logger {
+	return funcr.New(func(_, line string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		fmt.Fprintln(&c.logs, time.Now().Format("05.000"), line)
+	}, funcr.Options{})
+}
+
+func (c *contest) logged(text string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Count(c.logs.String(), text)
+}
+
+// create makes the Lease from the JSON of its labels, annotations and spec.
+func (c *contest) create(content string) {
+	c.t.Helper()
+	lease := &coordinationv1.Lease{}
+	must(c.t, json.Unmarshal([]byte(content), lease))
+	lease.Name = c.name
+	_, err := c.leases.Create(c.t.Context(), lease, metav1.CreateOptions{})
+	must(c.t, err)
+}
+
+// patch changes the Lease blindly, as kubectl patch does.
+func (c *contest) patch(content string) *coordinationv1.Lease {
+	c.t.Helper()
+	lease, err := c.leases.Patch(c.t.Context(), c.name, types.MergePatchType, []byte(content), metav1.PatchOptions{})
+	must(c.t, err)
+	return lease
+}
+
+// observe makes sees begin with the revision of now.
+func (c *contest) observe() {
+	c.t.Helper()
+	w, err := c.leases.Watch(c.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
+	must(c.t, err)
+	c.t.Cleanup(w.Stop)
+	c.revisions = w
+}
+
+// sees waits for a revision of the Lease that is as it should be. Revisions
+// come in order, each once, from the first call of it or observe on.
+func (c *contest) sees(what string, ok func(*coordinationv1.Lease) bool) *coordinationv1.Lease {
+	c.t.Helper()
+	if c.revisions == nil {
+		c.observe()
+	}
+	for late := time.After(soon); ; {
+		select {
+		case event := <-c.revisions.ResultChan():
+			if lease, is := event.Object.(*coordinationv1.Lease); is && event.Type != watch.Deleted && ok(lease) {
+				return lease
+			}
+		case <-late:
+			c.t.Fatalf("the Lease was never seen to be %s", what)
+		}
+	}
+}
+
+// noted tells revisions that are sound renewals of a term, with its token.
+func noted(term election.Term) func(*coordinationv1.Lease) bool {
+	return func(l *coordinationv1.Lease) bool {
+		return holder(l) == term.Holder &&
+			l.Spec.LeaseDurationSeconds != nil && *l.Spec.LeaseDurationSeconds == int32(quick.LeaseDuration/time.Second) &&
+			l.Spec.RenewTime != nil && time.Since(l.Spec.RenewTime.Time).Abs() < time.Minute &&
+			l.Annotations["zonelect.dev/holder"] == term.Holder &&
+			l.Annotations["zonelect.dev/token"] == fmt.Sprint(term.Token) && l.Annotations["zonelect.dev/released"] == ""
+	}
+}
+
+func holder(l *coordinationv1.Lease) string {
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
+}
+
+// eventually waits until it is so.
+func (c *contest) eventually(what string, so func() bool) {
+	c.t.Helper()
+	for late := time.Now().Add(soon); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			c.t.Fatalf("%s did not come true", what)
+		}
+	}
+}
+
+// term waits for the n-th term, counted from 0.
+func (c *contest) term(n int) election.Term {
+	c.t.Helper()
+	c.eventually(fmt.Sprint("term ", n), func() bool { return len(c.history.Terms()) > n })
+	return c.history.Terms()[n]
+}
+
+// terms counts those of one candidate, or all for none.
+func (c *contest) terms(identity string) int {
+	n := 0
+	for _, term := range c.history.Terms() {
+		if identity == "" || term.Holder == identity {
+			n++
+		}
+	}
+	return n
+}
+
+// entrant is one candidate of a contest.
+type entrant struct {
+	*election.Elector
+	*contest
+	identity string
+	wire     *wire
+	began    time.Time
+	news     <-chan election.Transition
+}
+
+// enter starts a candidate on connections of its own. Its work returns at the
+// end of its term.
+func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *entrant {
+	c.t.Helper()
+	e := &entrant{contest: c, identity: identity, wire: &wire{}}
+	cfg := c.bed.RESTConfig("za")
+	cfg.Wrap(e.wire.around)
+	for _, f := range change {
+		f(cfg, e.wire)
+	}
+	lock, err := operator.LeaseLock(cfg, c.timing, c.namespace, c.name, operator.LockOptions{Logger: c.logger()})
+	must(c.t, err)
+	e.Elector, err = election.New(election.Config{
+		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: c.timing, Logger: c.logger(),
+		HeadStart: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would leave each other time
+	})
+	must(c.t, err)
+	e.news = e.Subscribe(c.t.Context())
+	e.began = time.Now()
+	ctx, stop := context.WithCancel(c.t.Context())
+	over := make(chan error)
+	go func() {
+		over <- e.Run(ctx, c.history.Lead(func(ctx context.Context, _ election.Term) error {
+			<-ctx.Done()
+			return nil
+		}))
+	}()
+	c.t.Cleanup(func() {
+		stop()
+		if err := <-over; err != nil {
+			c.t.Errorf("%s: Run: %v", identity, err)
+		}
+		lock.CloseConnections()
+	})
+	return e
+}
+
+// tells waits for a transition that is as it should be. Transitions come in
+// order, each once.
+func (e *entrant) tells(what string, ok func(election.Transition) bool) election.Transition {
+	e.t.Helper()
+	for late := time.After(soon); ; {
+		select {
+		case news := <-e.news:
+			if ok(news) {
+				return news
+			}
+		case <-late:
+			e.t.Fatalf("%s never told of %s: it is %s, its problem is %v", e.identity, what, e.Status().State, e.Status().Problem)
+		}
+	}
+}
+
+// leads waits for a term of e's.
+func (e *entrant) leads() election.Term {
+	e.t.Helper()
+	return e.tells("leading", is(status.ChangeLeading)).Status.Term
+}
+
+// follows waits until e knows of a holder.
+func (e *entrant) follows(holder string) {
+	e.t.Helper()
+	e.tells("following "+holder, func(n election.Transition) bool { return n.Status.Holder == holder })
+}
+
+func is(c status.Change) func(election.Transition) bool {
+	return func(n election.Transition) bool { return n.Change == c }
+}
+
+// complains waits for a problem that says text, unless e has it already.
+func (e *entrant) complains(text string) error {
+	e.t.Helper()
+	says := func(s election.Status) bool { return s.Problem != nil && strings.Contains(s.Problem.Error(), text) }
+	if now := e.Status(); says(now) {
+		return now.Problem
+	}
+	return e.tells("the problem "+text, func(n election.Transition) bool { return says(n.Status) }).Status.Problem
+}
+
+// isWell waits until e has no problem.
+func (e *entrant) isWell() {
+	e.t.Helper()
+	e.eventually(e.identity+" without a problem", func() bool { return e.Status().Problem == nil })
+}
+
+// wire is what a candidate's requests pass through, below its lock.
+type wire struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	cut  bool
+	loss *loss
+}
+
+// loss is an answer that is to be lost.
+type loss struct {
+	holder  string        // of the record that the request writes
+	silence bool          // the candidate hears nothing, else that the connection broke
+	landed  chan struct{} // closed once the request was served, or its answer lost
+}
+
+func (w *wire) around(next http.RoundTripper) http.RoundTripper {
+	w.next = next
+	return w
+}
+
+// setCut makes requests vanish, or no longer.
+func (w *wire) setCut(cut bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = cut
+}
+
+// lose makes the next answer to a write vanish that puts holder on the record.
+func (w *wire) lose(holder string, silence bool) *loss {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loss = &loss{holder: holder, silence: silence, landed: make(chan struct{})}
+	return w.loss
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	cut, loss := w.cut, w.loss
+	if loss != nil && loss.hits(req) {
+		w.loss = nil
+	} else {
+		loss = nil
+	}
+	w.mu.Unlock()
+	if cut {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	resp, err := w.next.RoundTrip(req)
+	if loss == nil {
+		return resp, err
+	}
+	close(loss.landed)
+	if err != nil { // its answer was lost without help
+		return nil, err
+	}
+	resp.Body.Close()
+	if loss.silence {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	return nil, io.ErrUnexpectedEOF
+}
+
+func (l *loss) hits(req *http.Request) bool {
+	if req.GetBody == nil || req.Method == http.MethodGet {
+		return false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	lease := &coordinationv1.Lease{}
+	return json.NewDecoder(body).Decode(lease) == nil && holder(lease) == l.holder
+}
+
+// atOnce runs a subtest for each row, all at the same time, for most of what
+// they do is to wait.
+func atOnce[R any](t *testing.T, rows map[string]R, run func(*testing.T, R)) {
+	var all sync.WaitGroup
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		all.Go(func() { t.Run(name, func(t *testing.T) { run(t, rows[name]) }) })
+	}
+	all.Wait()
+}
+
+// nameOf makes a name for an object out of a subtest's.
+func nameOf(t *testing.T) string {
+	part := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(part)), "-")
+}

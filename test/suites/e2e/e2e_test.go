@@ -1,0 +1,127 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// lease is the LeaseDuration of all trials.
+const lease = timing.DefaultLeaseDuration
+
+func patience(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func start(t *testing.T, b *testbed.Testbed, zone, lock, identity string, args ...string) *trial.Seat {
+	t.Helper()
+	s, err := trial.Start(t.Context(), b, trial.Zonelect, zone, lock, identity, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitRenewal waits for two renewals, so that the next is not near.
+func awaitRenewal(t *testing.T, ctx context.Context, o *trial.Observer) {
+	t.Helper()
+	nextRenewal(t, ctx, o, nextRenewal(t, ctx, o, o.Last()))
+}
+
+func nextRenewal(t *testing.T, ctx context.Context, o *trial.Observer, last trial.Renewal) trial.Renewal {
+	t.Helper()
+	for {
+		if now := o.Last(); now.Seen.After(last.Seen) {
+			return now
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("no renewal after %v", last.Seen)
+		}
+	}
+}
+
+// fromEnv is a number that the environment may set.
+func fromEnv(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	value, set := os.LookupEnv(name)
+	if !set {
+		return otherwise
+	}
+	n, err := strconv.Atoi(value)
+	must(t, err)
+	return n
+}
+
+// plain is one apiserver, for trials of processes and not of networks.
+var plain = testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true}
+
+// warnings collects what the API server warns of.
+type warnings struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = append(w.seen, text)
+}
+
+func (w *warnings) has(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.seen, text)
+}
+
+// deleter deletes an object by its bare name.
+type deleter func(ctx context.Context, name string, options metav1.DeleteOptions) error
+
+// seen is an object, and when a watch showed it.
+type seen[T any] struct {
+	object T
+	at     time.Time
+}
+
+// collect gathers what a watch shows, until the returned function is called.
+func collect[T any](revisions watch.Interface) func() []seen[T] {
+	var all []seen[T]
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range revisions.ResultChan() {
+			if object, ok := e.Object.(T); ok {
+				all = append(all, seen[T]{object, time.Now()})
+			}
+		}
+	}()
+	return func() []seen[T] {
+		revisions.Stop()
+		<-done
+		return all
+	}
+}

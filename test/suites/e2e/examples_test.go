@@ -1,0 +1,79 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !long
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// awaitLine waits until a program prints a line that begins so.
+func awaitLine(t *testing.T, ctx context.Context, p *testbed.Process, begins string) testbed.Line {
+	t.Helper()
+	for line := range p.Lines(ctx) {
+		if strings.HasPrefix(line.Text, begins) {
+			return line
+		}
+	}
+	logged, _ := os.ReadFile(p.Log())
+	t.Fatalf("%q was never printed: %v\n%s", begins, context.Cause(ctx), logged)
+	return testbed.Line{}
+}
+
+// freePort is one that nobody listened on a moment ago, on any address. It is
+// none that the kernel gives to outgoing connections.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := fmt.Sprint(20000 + rand.IntN(10000))
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
+			must(t, l.Close())
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+func TestTheExamplesLeadAndHandOver(t *testing.T) {
+	b := trial.Bed(t, plain)
+	ctx := patience(t, 5*time.Minute)
+	for _, example := range []string{"minimal", "controller-runtime"} {
+		path, err := testbed.BuildProgram(ctx, "./examples/"+example)
+		must(t, err)
+		start := func(name string) *testbed.Process {
+			spec := testbed.ProcessSpec{Name: example + "-" + name, Path: path, Env: []string{"KUBECONFIG=" + b.Kubeconfig("za")}}
+			if example == "controller-runtime" {
+				spec.Args = []string{"-webhook-port", freePort(t)}
+			}
+			p, err := b.StartProcess("za", spec)
+			must(t, err)
+			return p
+		}
+		first := start("first")
+		awaitLine(t, ctx, first, "leading")
+		second := start("second")
+		must(t, first.Terminate())
+		must(t, first.Wait(ctx))
+		stopped, led := awaitLine(t, ctx, first, "stopped"), awaitLine(t, ctx, second, "leading")
+		gap := led.Time.Sub(stopped.Time)
+		t.Logf("%s: handed over in %v", example, gap)
+		if gap < 0 || gap > lease/2 {
+			t.Errorf("%s: from work stopped to work started it took %v, want less than the lease by far", example, gap)
+		}
+		must(t, second.Terminate())
+		must(t, second.Wait(ctx))
+	}
+}

@@ -1,0 +1,498 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !long
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+func TestFaultsAreToldAndNeverMakeTwoLeaders(t *testing.T) {
+	b := trial.Bed(t, plain)
+	atOnce(t, map[string]func(*testing.T, *testbed.Testbed){
+		"a missing verb is named and waited for":          aMissingVerb,
+		"without watch it reads":                          withoutWatch,
+		"what looks like it is no missing verb":           lookalikes,
+		"an API that is off is no missing verb":           anAbsentAPI,
+		"a Lease that is deleted while held is made anew": aDeletedLease,
+		"garbage that nobody holds":                       unheldGarbage,
+		"garbage on a Lease that is held":                 heldGarbage,
+		"what the API refuses cannot come":                refusedGarbage,
+		"a lease of years is honored until it is freed":   aLeaseOfYears,
+		"a lost answer":                                   lostAnswers,
+	}, func(t *testing.T, run func(*testing.T, *testbed.Testbed)) { run(t, b) })
+}
+
+var verbs = []string{"get", "create", "update", "watch"}
+
+// grant lets the user of the contest's name use its Lease by these verbs, in
+// the narrowest Role that the docs of package lease allow, and by no others.
+func (c *contest) grant(verbs ...string) {
+	c.t.Helper()
+	rule := func(verbs, names []string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: verbs, ResourceNames: names}
+	}
+	meta := metav1.ObjectMeta{Namespace: c.namespace, Name: c.name}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule(without(verbs, "create"), []string{c.name})}}
+	if slices.Contains(verbs, "create") {
+		role.Rules = append(role.Rules, rule([]string{"create"}, nil))
+	}
+	_, err := c.client.RbacV1().Roles(c.namespace).Update(c.t.Context(), role, metav1.UpdateOptions{})
+	must(c.t, err)
+	_, err = c.client.RbacV1().RoleBindings(c.namespace).Update(c.t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: c.name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: c.name}},
+	}, metav1.UpdateOptions{})
+	must(c.t, err)
+}
+
+func without(all []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == one })
+}
+
+// asUser makes a candidate the user of the contest's name.
+func (c *contest) asUser(cfg *rest.Config, _ *wire) { cfg.Impersonate.UserName = c.name }
+
+// missing is what a candidate says that lacks a verb.
+func (c *contest) missing(verb string) string {
+	return fmt.Sprintf("lease %s/%s: %s: needs verb %q on leases.coordination.k8s.io in namespace %q (grant it in a Role", c.namespace, c.name, verb, verb, c.namespace)
+}
+
+func isForbidden(t *testing.T, problem error) {
+	t.Helper()
+	if !errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrNoAPI) {
+		t.Errorf("%v: want ErrForbidden and no other", problem)
+	}
+}
+
+func aMissingVerb(t *testing.T, b *testbed.Testbed) {
+	type row struct {
+		verb   string
+		exists bool // the Lease, held by nobody
+		terms  int  // before the verb is granted
+	}
+	atOnce(t, map[string]row{
+		"no get":           {verb: "get"},
+		"no create":        {verb: "create"},
+		"no update":        {verb: "update", exists: true},
+		"no update, later": {verb: "update", terms: 1}, // what it created it cannot renew
+	}, func(t *testing.T, r row) {
+		c := newContest(t, b, "default", nameOf(t))
+		c.grant(without(verbs, r.verb)...)
+		if r.exists {
+			c.create(`{}`)
+		}
+		a := c.enter("a", c.asUser)
+		isForbidden(t, a.complains(c.missing(r.verb)))
+		if r.terms > 0 {
+			if cause := a.tells("its end", is(status.ChangeStopping)).Cause; !errors.Is(cause, election.ErrLost) {
+				t.Errorf("the term ended with %v", cause)
+			}
+		}
+		if n := c.terms(""); n != r.terms {
+			t.Errorf("%d terms without the verb, want %d", n, r.terms)
+		}
+		c.grant(verbs...)
+		c.sees("held with a token", noted(a.leads()))
+		a.isWell()
+	})
+}
+
+func withoutWatch(t *testing.T, b *testbed.Testbed) {
+	c := newContest(t, b, "default", nameOf(t))
+	c.grant(without(verbs, "watch")...)
+	a := c.enter("a", c.asUser)
+	first := a.leads() // all that it takes is a read and a write
+	isForbidden(t, a.complains(c.missing("watch")))
+	admin := c.enter("admin")
+	admin.follows("a")
+	must(t, a.Resign(t.Context()))
+	admin.leads()
+	a.follows("admin")
+	admin.wire.setCut(true)
+	if second := a.leads(); second.Cause != status.CauseExpired || second.Token <= first.Token {
+		t.Errorf("the second term is %+v", second)
+	}
+	isForbidden(t, a.Status().Problem)
+	c.grant(verbs...)
+	a.isWell()
+	if n := c.terms("a"); n != 2 {
+		t.Errorf("%d terms, want 2", n)
+	}
+}
+
+// lookalikes answers 404 and 403 to what no permission mends, nor another API.
+func lookalikes(t *testing.T, b *testbed.Testbed) {
+	never := func(t *testing.T, c *contest, problem error) {
+		if errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrNoAPI) || c.terms("") > 0 {
+			t.Errorf("%d terms, and the problem is %v", c.terms(""), problem)
+		}
+	}
+	atOnce(t, map[string]func(*testing.T, *contest, *corev1.Namespace){
+		"no namespace": func(t *testing.T, c *contest, ns *corev1.Namespace) {
+			a := c.enter("a")
+			never(t, c, a.complains(fmt.Sprintf("namespace %q does not exist: create it", ns.Name)))
+			_, err := c.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+			must(t, err)
+			a.leads()
+			a.isWell()
+		},
+		"namespace going": func(t *testing.T, c *contest, ns *corev1.Namespace) {
+			_, err := c.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+			must(t, err)
+			must(t, c.client.CoreV1().Namespaces().Delete(t.Context(), ns.Name, metav1.DeleteOptions{}))
+			never(t, c, c.enter("a").complains(fmt.Sprintf("namespace %q is being deleted", ns.Name)))
+		},
+	}, func(t *testing.T, run func(*testing.T, *contest, *corev1.Namespace)) {
+		run(t, newContest(t, b, nameOf(t), "lock"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: nameOf(t)}})
+	})
+}
+
+func anAbsentAPI(t *testing.T, _ *testbed.Testbed) {
+	config := plain
+	config.APIServerFlags = []string{"--runtime-config=coordination.k8s.io/v1=false"}
+	c := newContest(t, trial.Bed(t, config), "default", "lock")
+	admin, nobody := c.enter("admin"), c.enter("nobody", c.asUser)
+	problem := admin.complains("does not serve leases of coordination.k8s.io/v1")
+	if !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrConflict) {
+		t.Errorf("%v: want ErrNoAPI and no other", problem)
+	}
+	// Whoever may not ask is not told whether it is there.
+	isForbidden(t, nobody.complains(c.missing("get")))
+	c.grant(verbs...)
+	if problem := nobody.complains("does not serve leases"); !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) {
+		t.Errorf("%v: want ErrNoAPI and no other", problem)
+	}
+	if n := c.terms(""); n != 0 {
+		t.Errorf("%d terms without a lock", n)
+	}
+}
+
+func aDeletedLease(t *testing.T, b *testbed.Testbed) {
+	c := newContest(t, b, "default", nameOf(t))
+	a := c.enter("a")
+	events := c.recordEvents(a)
+	term := a.leads()
+	now := c.sees("held with a token", noted(term))
+	followers := []*entrant{c.enter("b"), c.enter("c")}
+	for _, f := range followers {
+		f.follows("a")
+	}
+	for range 3 {
+		now = c.sees("renewed", noted(term)) // so that the next renewal is not near
+		must(t, c.leases.Delete(t.Context(), c.name, metav1.DeleteOptions{}))
+		deleted := time.Now()
+		anew := c.sees("made anew", func(l *coordinationv1.Lease) bool { return l.UID != now.UID })
+		if took := time.Since(deleted); took > quick.RenewInterval/2 {
+			t.Errorf("it was made anew %v after the deletion: only when a renewal was due", took)
+		}
+		if !noted(term)(anew) || *anew.Spec.LeaseTransitions != *now.Spec.LeaseTransitions || !anew.Spec.AcquireTime.Equal(now.Spec.AcquireTime) {
+			t.Errorf("it was made anew as %v %v, before it was %v", anew.Spec, anew.Annotations, now.Spec)
+		}
+		now = anew
+	}
+	if n := c.terms(""); n != 1 || a.Status().State != status.StateLeader || a.Status().Term.Token != term.Token {
+		t.Errorf("%d terms, and a is a %s", n, a.Status().State)
+	}
+	c.eventually("the new UID in the status", func() bool { return a.Status().LockUID == string(now.UID) })
+	must(t, a.Resign(t.Context()))
+	c.sees("held by another", func(l *coordinationv1.Lease) bool { return holder(l) != "" && holder(l) != "a" })
+	if next := c.term(1); next.Token <= term.Token || next.Cause != status.CauseReleased {
+		t.Errorf("the next term is %+v, the one before had token %d", next, term.Token)
+	}
+	events("LeaderStopping", now)
+	events("LeaderReleased", now)
+}
+
+// recordEvents has the entrant's transitions posted as Events. The function
+// that it returns waits for one of that reason on a Lease, as kubectl describe
+// finds it.
+func (c *contest) recordEvents(e *entrant) func(reason string, on *coordinationv1.Lease) {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events(c.namespace)})
+	c.t.Cleanup(broadcaster.Shutdown)
+	ctx, stop := context.WithCancel(c.t.Context())
+	done := make(chan struct{})
+	c.t.Cleanup(func() { stop(); <-done })
+	go func() {
+		defer close(done)
+		operator.RecordEvents(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}), e.Subscribe(ctx))
+	}()
+	return func(reason string, on *coordinationv1.Lease) {
+		c.t.Helper()
+		selector := fmt.Sprintf("involvedObject.kind=Lease,involvedObject.name=%s,involvedObject.uid=%s,reason=%s", on.Name, on.UID, reason)
+		c.eventually("an Event with "+selector, func() bool {
+			found, err := c.client.CoreV1().Events(c.namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: selector})
+			must(c.t, err)
+			return len(found.Items) > 0 && strings.HasPrefix(found.Items[0].Message, e.identity)
+		})
+	}
+}
+
+func unheldGarbage(t *testing.T, b *testbed.Testbed) {
+	type row struct {
+		lease string
+		wait  time.Duration // from its first sight until somebody may lead
+	}
+	own := quick.LeaseDuration
+	atOnce(t, map[string]row{
+		"nothing at all":            {`{}`, 0},
+		"nil holder":                {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 0},
+		"emptied by a hand":         {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":5,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 5 * time.Second},
+		"empty holder":              {`{"spec":{"holderIdentity":"","leaseDurationSeconds":60}}`, 0},
+		"nil duration":              {`{"spec":{"holderIdentity":"ghost"}}`, own},
+		"renewed in a far future":   {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"renewTime":"9999-12-31T23:59:59.999999Z"}}`, time.Second},
+		"renewed before all time":   {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"renewTime":"0001-01-01T00:00:00.000000Z"}}`, time.Second},
+		"transitions at their end":  {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"leaseTransitions":2147483647}}`, time.Second},
+		"annotations of another":    {`{"metadata":{"annotations":{"zonelect.dev/holder":"other","zonelect.dev/token":"9","zonelect.dev/released":"9","zonelect.dev/zone":"far"}},"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1}}`, time.Second},
+		"a token that is no number": {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"abc"}},"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1}}`, time.Second},
+		"an identity of a kilobyte": {`{"spec":{"holderIdentity":"` + strings.Repeat("ghost", 300) + `","leaseDurationSeconds":1}}`, time.Second},
+		"emptied by another":        {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"9"}},"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`, own},
+		"released by no number":     {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"abc","zonelect.dev/released":"abc"}},"spec":{"leaseDurationSeconds":1}}`, own},
+		"the largest token":         {`{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"18446744073709551615"}},"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1}}`, time.Second},
+	}, func(t *testing.T, r row) {
+		c := newContest(t, b, "default", nameOf(t))
+		c.create(r.lease)
+		first, second := c.enter("a"), c.enter("b")
+		c.sees("held", func(l *coordinationv1.Lease) bool { return holder(l) == "a" || holder(l) == "b" })
+		term := c.term(0)
+		c.sees("held with a token", noted(term))
+		took := term.Began.Sub(earlier(first.began, second.began))
+		if t.Logf("led after %v, the law says %v", took, r.wait); took < r.wait {
+			t.Errorf("led after %v, before the %v that the law says", took, r.wait)
+		}
+		if took > r.wait+2*time.Second {
+			t.Errorf("led after %v, where the law says %v", took, r.wait)
+		}
+		if zone := first.Status().HolderZone + second.Status().HolderZone; strings.Contains(zone, "far") {
+			t.Errorf("the zone of another was believed: %q", zone)
+		}
+	})
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func heldGarbage(t *testing.T, b *testbed.Testbed) {
+	type row struct {
+		patch string
+		ends  string        // what is said of the term's end; empty: it goes on
+		wait  time.Duration // from then on, until another candidate may lead
+	}
+	atOnce(t, map[string]row{
+		"nil holder put there":    {`{"spec":{"holderIdentity":null}}`, "the record was emptied by somebody else", 0},
+		"empty holder put there":  {`{"spec":{"holderIdentity":""}}`, "the record was emptied by somebody else", 0},
+		"no spec any more":        {`{"spec":null}`, "the record was emptied by somebody else", 0},
+		"another holder":          {`{"spec":{"holderIdentity":"thief"}}`, "somebody else took it: the lock is held by thief", quick.LeaseDuration},
+		"a token of a later term": {`{"metadata":{"annotations":{"zonelect.dev/token":"18446744073709551615"}}}`, "newer token 18446744073709551615", quick.LeaseDuration - quick.RenewInterval},
+		"nil duration put there":  {patch: `{"spec":{"leaseDurationSeconds":null}}`},
+		"years as its duration":   {patch: `{"spec":{"leaseDurationSeconds":2147483647}}`},
+		"a renewal in the future": {patch: `{"spec":{"renewTime":"9999-12-31T23:59:59.999999Z"}}`},
+		"no times":                {patch: `{"spec":{"renewTime":null,"acquireTime":null,"leaseTransitions":null}}`},
+		"another's annotations":   {patch: `{"metadata":{"annotations":{"zonelect.dev/holder":"other","zonelect.dev/token":"18446744073709551615","zonelect.dev/released":"18446744073709551615"}}}`},
+		"no annotations":          {patch: `{"metadata":{"annotations":null}}`},
+		"a token of letters":      {patch: `{"metadata":{"annotations":{"zonelect.dev/token":"abc","zonelect.dev/released":"abc"}}}`},
+		"released but held":       {patch: `{"metadata":{"annotations":{"zonelect.dev/released":"18446744073709551615"}}}`},
+	}, func(t *testing.T, r row) {
+		c := newContest(t, b, "default", nameOf(t))
+		a := c.enter("a")
+		term := a.leads()
+		other := c.enter("b")
+		other.follows("a")
+		c.sees("held with a token", noted(term))
+		patched := time.Now()
+		c.patch(r.patch)
+		if r.ends == "" {
+			c.sees("garbage", func(l *coordinationv1.Lease) bool {
+				return !noted(term)(l) || l.Spec.RenewTime == nil || l.Spec.RenewTime.Year() == 9999 || l.Annotations["zonelect.dev/released"] != ""
+			})
+			for range 3 {
+				c.sees("held with a token again", noted(term))
+			}
+			if n := c.terms(""); n != 1 || a.Status().State != status.StateLeader {
+				t.Errorf("%d terms, and a is a %s", n, a.Status().State)
+			}
+			return
+		}
+		lost := a.tells("its end", is(status.ChangeStopping))
+		if !errors.Is(lost.Cause, election.ErrLost) || !strings.Contains(lost.Cause.Error(), r.ends) {
+			t.Errorf("the term ended with %v, want %q", lost.Cause, r.ends)
+		}
+		next := c.term(1)
+		took := next.Began.Sub(patched)
+		if t.Logf("%s led after %v (%s)", next.Holder, took, next.Cause); took < r.wait {
+			t.Errorf("%s led %v after the patch, before the %v that the law says", next.Holder, took, r.wait)
+		}
+		c.sees("held with a token", noted(next))
+	})
+}
+
+// refusedGarbage notes which garbage a Lease cannot hold, so that no row above
+// needs it.
+func refusedGarbage(t *testing.T, b *testbed.Testbed) {
+	c := newContest(t, b, "default", nameOf(t))
+	for _, spec := range []string{`"leaseDurationSeconds":0`, `"leaseDurationSeconds":-1`, `"leaseTransitions":-1`} {
+		lease := &coordinationv1.Lease{}
+		must(t, json.Unmarshal([]byte(`{"spec":{`+spec+`}}`), lease))
+		lease.Name = c.name
+		if _, err := c.leases.Create(t.Context(), lease, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("%s: %v, want that it is invalid", spec, err)
+		}
+	}
+}
+
+func aLeaseOfYears(t *testing.T, b *testbed.Testbed) {
+	const years = `"leaseDurationSeconds":2147483647`
+	atOnce(t, map[string]string{
+		"of client-go": `{"spec":{"holderIdentity":"ghost",` + years + `}}`,
+		"of zonelect":  `{"metadata":{"annotations":{"zonelect.dev/holder":"ghost","zonelect.dev/token":"9"}},"spec":{"holderIdentity":"ghost",` + years + `}}`,
+	}, func(t *testing.T, content string) {
+		c := newContest(t, b, "default", nameOf(t))
+		c.create(content)
+		a := c.enter("a")
+		a.follows("ghost")
+		time.Sleep(quick.LeaseDuration * 3 / 2)
+		if n := c.terms(""); n != 0 {
+			t.Fatalf("%d terms while the lease of years goes on", n)
+		}
+		if n := c.logged("unusually long: it is honored"); n != 1 {
+			t.Errorf("warned of it %d times, want once", n)
+		}
+		// What the warning says to do.
+		if c.logged("leaseDurationSeconds to 1 and its renewTime to the present time") == 0 {
+			t.Errorf("the warning does not say what to do")
+		}
+		c.patch(`{"spec":{"leaseDurationSeconds":1,"renewTime":"` + time.Now().UTC().Format(metav1.RFC3339Micro) + `"}}`)
+		c.sees("held with a token", noted(a.leads()))
+	})
+}
+
+func lostAnswers(t *testing.T, b *testbed.Testbed) {
+	type flavor struct {
+		silence bool
+		run     func(*testing.T, *contest, bool)
+	}
+	atOnce(t, map[string]flavor{
+		"a broken creation":    {false, func(t *testing.T, c *contest, silence bool) { lostAcquisition(t, c, silence) }},
+		"a silent creation":    {true, func(t *testing.T, c *contest, silence bool) { lostAcquisition(t, c, silence) }},
+		"a broken acquisition": {false, func(t *testing.T, c *contest, silence bool) { c.create(`{}`); lostAcquisition(t, c, silence) }},
+		"a silent acquisition": {true, func(t *testing.T, c *contest, silence bool) { c.create(`{}`); lostAcquisition(t, c, silence) }},
+		"a broken renewal":     {false, lostRenewal},
+		"a silent renewal":     {true, lostRenewal},
+		"a broken release":     {false, lostRelease},
+		"a silent release":     {true, lostRelease},
+	}, func(t *testing.T, f flavor) {
+		c := newContest(t, b, "default", nameOf(t))
+		c.timing.RenewInterval = 500 * time.Millisecond // a lost renewal leaves time for another
+		f.run(t, c, f.silence)
+	})
+}
+
+func lostAcquisition(t *testing.T, c *contest, silence bool) {
+	c.observe()
+	var loss *loss
+	a := c.enter("a", func(_ *rest.Config, w *wire) { loss = w.lose("a", silence) })
+	<-loss.landed
+	other := c.enter("b")
+	other.follows("a")
+	if !silence { // else a read overtakes it
+		a.complains("lease default/" + c.name)
+	}
+	landed := c.sees("taken", func(l *coordinationv1.Lease) bool { return holder(l) == "a" })
+	term := a.leads()
+	// The write that landed, or one more: no read confirms a write before the watch has
+	// said anything.
+	if number, err := strconv.ParseUint(landed.ResourceVersion, 10, 64); err != nil || term.Token < number {
+		t.Errorf("the token is %d; the write whose answer was lost made version %s", term.Token, landed.ResourceVersion)
+	}
+	for range 3 {
+		c.sees("held with a token", noted(term))
+	}
+	if n := c.terms(""); n != 1 {
+		t.Errorf("%d terms, want one", n)
+	}
+	a.isWell()
+}
+
+func lostRenewal(t *testing.T, c *contest, silence bool) {
+	a := c.enter("a")
+	term := a.leads()
+	other := c.enter("b")
+	other.follows("a")
+	c.sees("held with a token", noted(term))
+	<-a.wire.lose("a", silence).landed
+	if !silence { // else a read overtakes it
+		a.complains("lease default/" + c.name + ": update")
+	}
+	a.isWell()
+	for range 3 {
+		c.sees("held with a token", noted(term))
+	}
+	if n := c.terms(""); n != 1 || a.Status().State != status.StateLeader {
+		t.Errorf("%d terms, and a is a %s", n, a.Status().State)
+	}
+}
+
+func lostRelease(t *testing.T, c *contest, silence bool) {
+	a := c.enter("a")
+	term := a.leads()
+	other := c.enter("b")
+	other.follows("a")
+	c.sees("held with a token", noted(term))
+	loss := a.wire.lose("", silence)
+	resigned := make(chan error, 1)
+	go func() { resigned <- a.Resign(t.Context()) }()
+	<-loss.landed
+	landed := time.Now()
+	next := other.leads()
+	if took := next.Began.Sub(landed); took > c.timing.RenewInterval || next.Cause != status.CauseReleased || next.Previous != "a" {
+		t.Errorf("b led %v after the release: %+v", took, next)
+	}
+	must(t, <-resigned)
+	a.follows("b")
+	a.isWell()
+	c.sees("held by b", func(l *coordinationv1.Lease) bool { return holder(l) == "b" })
+	for range 3 {
+		c.sees("still held by b", func(l *coordinationv1.Lease) bool {
+			if holder(l) != "b" {
+				t.Errorf("%q holds it", holder(l))
+			}
+			return noted(next)(l)
+		})
+	}
+	if n := c.terms(""); n != 2 {
+		t.Errorf("%d terms, want 2", n)
+	}
+}

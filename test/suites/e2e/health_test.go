@@ -1,0 +1,150 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !core
+
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/test/kit/events"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// ward is candidates for one lock, of which each is unhealthy while its file is there.
+type ward struct {
+	t    *testing.T
+	bed  *testbed.Testbed
+	ctx  context.Context
+	lock string
+	dir  string
+}
+
+func (w *ward) admit(name string, args ...string) *trial.Seat {
+	w.t.Helper()
+	s := start(w.t, w.bed, "za", w.lock, w.lock+"-"+name, append(args, "--unhealthy-file", w.file(name),
+		"--lease-duration", "3s", "--renew-deadline", "1600ms", "--renew-interval", "400ms")...)
+	w.t.Cleanup(func() { _ = s.Kill() })
+	return s
+}
+
+func (w *ward) file(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *ward) sicken(name string) { must(w.t, os.WriteFile(w.file(name), nil, 0o600)) }
+func (w *ward) cure(name string)   { must(w.t, os.Remove(w.file(name))) }
+
+func (w *ward) await(s *trial.Seat, event string, since time.Time) events.Event {
+	w.t.Helper()
+	e, err := s.Await(w.ctx, event, since)
+	must(w.t, err)
+	return e
+}
+
+func TestAnUnhealthyLeaderMakesRoomForAnother(t *testing.T) {
+	b := trial.Bed(t, plain)
+	atOnce(t, map[string]func(*ward){
+		"for a well one, and stays back": staysBack,
+		"if nobody is well for a while":  nobodyWell,
+		"if another is known to be well": nobodyElseWell,
+	}, func(t *testing.T, run func(*ward)) {
+		run(&ward{t: t, bed: b, ctx: patience(t, 2*time.Minute), lock: nameOf(t), dir: t.TempDir()})
+	})
+}
+
+const (
+	shortLease = 3 * time.Second
+	slack      = 3 * time.Second // what a busy machine may take for a check and a write
+)
+
+func staysBack(w *ward) {
+	a := w.admit("a")
+	w.await(a, "leading", time.Time{})
+	b := w.admit("b")
+	w.await(b, "following", time.Time{})
+	sick := time.Now()
+	w.sicken("a")
+	stopping := w.await(a, "stopping", sick)
+	if !strings.Contains(stopping.Cause, election.ErrUnhealthy.Error()) {
+		w.t.Errorf("a stopped for %s", stopping.Cause)
+	}
+	if took := stopping.Time.Sub(sick); took < shortLease || took > shortLease+slack {
+		w.t.Errorf("a stopped %v after it was unhealthy", took)
+	}
+	led := w.await(b, "leading", sick)
+	if took := led.Time.Sub(stopping.Time); took > slack || led.Cause != string(status.CauseReleased) {
+		w.t.Errorf("b led %v after a had stopped, for %s", took, led.Cause)
+	}
+	w.cure("a")
+	w.await(a, "healthy", sick)
+	must(w.t, b.Terminate())
+	again := w.await(a, "leading", sick)
+	if took := again.Time.Sub(stopping.Time); took < 2*shortLease || took > 2*shortLease+slack {
+		w.t.Errorf("a led again %v after it had given up", took)
+	}
+}
+
+func nobodyWell(w *ward) {
+	a := w.admit("a")
+	w.await(a, "leading", time.Time{})
+	b := w.admit("b")
+	w.await(b, "following", time.Time{})
+	sick := time.Now()
+	w.sicken("b")
+	w.await(b, "unhealthy", sick)
+	w.sicken("a")
+	released := w.await(a, "released", sick)
+	led := w.await(b, "leading", sick)
+	if took := led.Time.Sub(released.Time); took < shortLease-time.Second || took > shortLease+slack {
+		w.t.Errorf("b, which is unhealthy too, led %v after a had given up", took)
+	}
+	time.Sleep(3 * shortLease)
+	for _, e := range b.Events() {
+		if e.Event == "stopping" {
+			w.t.Errorf("b stopped: %s", e.Cause)
+		}
+	}
+}
+
+func nobodyElseWell(w *ward) {
+	inPod := func(name string) *trial.Seat {
+		return w.admit(name, "--pod-name", w.lock+"-"+name, "--pod-uid", "uid-of-"+name)
+	}
+	a := inPod("a")
+	w.await(a, "leading", time.Time{})
+	b := inPod("b")
+	w.await(b, "following", time.Time{})
+	sick := time.Now()
+	w.sicken("b")
+	w.await(b, "unhealthy", sick)
+	time.Sleep(time.Second) // its presence says so
+	w.sicken("a")
+	for since := sick; ; {
+		said := w.await(a, "unhealthy", since)
+		if strings.Contains(said.Error, "leads on") {
+			break
+		}
+		since = said.Time.Add(1)
+	}
+	time.Sleep(3 * shortLease)
+	for _, e := range a.Events() {
+		if e.Event == "stopping" {
+			w.t.Fatalf("a stopped while nobody else was well: %s", e.Cause)
+		}
+	}
+	well := time.Now()
+	w.cure("b")
+	w.await(a, "stopping", well)
+	led := w.await(b, "leading", well)
+	if took := led.Time.Sub(well); took > slack {
+		w.t.Errorf("b led %v after it was well again", took)
+	}
+}

@@ -1,0 +1,314 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !core
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/ownerref"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// yard is a namespace with an operator of two pods, which are all alike: what
+// makes one of them a candidate is its presence.
+type yard struct {
+	t     *testing.T
+	ctx   context.Context
+	admin kubernetes.Interface
+	user  kubernetes.Interface // the operator, with the permissions that are documented
+	name  string
+}
+
+// newYard makes one. The API server has the admission plugin that OpenShift's
+// has.
+func newYard(t *testing.T) *yard {
+	bed := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links,
+		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"}})
+	y := &yard{t: t, ctx: patience(t, 3*time.Minute), name: "shield"}
+	var err error
+	y.admin, err = kubernetes.NewForConfig(bed.RESTConfig("za"))
+	must(t, err)
+	asUser := bed.RESTConfig("za")
+	asUser.Impersonate.UserName = "operator"
+	y.user, err = kubernetes.NewForConfig(asUser)
+	must(t, err)
+	_, err = y.admin.CoreV1().Namespaces().Create(y.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: y.name}}, metav1.CreateOptions{})
+	must(t, err)
+	y.grant("operator",
+		rule("", "get create update watch", "configmaps"),
+		rule("coordination.k8s.io", "get list create update", "leases"),
+		rule("", "get list", "pods"),
+		rule("apps", "get", "replicasets", "deployments"))
+	y.deploy(2)
+	return y
+}
+
+func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: strings.Fields(verbs)}
+}
+
+// grant gives the operator these permissions, besides those it has.
+func (y *yard) grant(name string, rules ...rbacv1.PolicyRule) {
+	y.t.Helper()
+	meta := metav1.ObjectMeta{Name: name}
+	_, err := y.admin.RbacV1().Roles(y.name).Create(y.ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	must(y.t, err)
+	_, err = y.admin.RbacV1().RoleBindings(y.name).Create(y.ctx, &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator"}},
+	}, metav1.CreateOptions{})
+	must(y.t, err)
+}
+
+// grantDelete gives the operator the permission to delete ConfigMaps, and waits
+// until the apiserver knows.
+func (y *yard) grantDelete() {
+	y.t.Helper()
+	y.grant("delete", rule("", "delete", "configmaps"))
+	y.until("the permission to be known", func() bool {
+		err := y.user.CoreV1().ConfigMaps(y.name).Delete(y.ctx, "nothing", metav1.DeleteOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+func (y *yard) deploy(replicas int32) {
+	y.t.Helper()
+	labels := map[string]string{"app": "op"}
+	pod := testbed.PodManifest("za", "", "", labels)
+	_, err := y.admin.AppsV1().Deployments(y.name).Create(y.ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "op"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	must(y.t, err)
+}
+
+// until waits until a condition holds.
+func (y *yard) until(what string, holds func() bool) {
+	y.t.Helper()
+	for !holds() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-y.ctx.Done():
+			y.t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// pods waits for so many pods that run, and returns them.
+func (y *yard) pods(count int) []ownerref.Owner {
+	y.t.Helper()
+	var all []ownerref.Owner
+	y.until("pods", func() bool {
+		list, err := y.admin.CoreV1().Pods(y.name).List(y.ctx, metav1.ListOptions{})
+		must(y.t, err)
+		all = nil
+		for _, pod := range list.Items {
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				all = append(all, ownerref.Owner{Kind: ownerref.Pod, Name: pod.Name, UID: pod.UID})
+			}
+		}
+		return len(all) == count && len(list.Items) == count
+	})
+	return all
+}
+
+// present makes a pod a candidate.
+func (y *yard) present(pod ownerref.Owner) (ownerref.Owner, error) {
+	o, err := presence.Ensure(y.ctx, y.user.CoordinationV1().RESTClient(), y.name,
+		presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}, Identity: pod.Name})
+	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}, err
+}
+
+func (y *yard) configMap(name string) *ownerref.ConfigMap {
+	y.t.Helper()
+	m, err := ownerref.New(ownerref.Config{Core: y.user.CoreV1().RESTClient(), Namespace: y.name, Name: name})
+	must(y.t, err)
+	return m
+}
+
+// count names the legacy pods, as one pod of the operator sees them.
+func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, error) {
+	y.t.Helper()
+	pods, err := ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
+		Core: y.user.CoreV1().RESTClient(), Apps: y.user.AppsV1().RESTClient(), Coordination: y.user.CoordinationV1().RESTClient(),
+		Namespace: y.name, Lock: "lock", Self: self,
+	})
+	must(y.t, err)
+	count, err := pods.Count(y.ctx, ownerref.Owner{}, owners)
+	var names []string
+	for _, p := range count.Standing {
+		names = append(names, p.Pod.Name)
+	}
+	return names, err
+}
+
+// armed puts an armed shield of these presences up.
+func (y *yard) armed(m *ownerref.ConfigMap, presences ...ownerref.Owner) ownerref.Record {
+	y.t.Helper()
+	up, err := m.PutUp(y.ctx, ownerref.ShieldState{Presences: presences, Stage: record.Stage{Phase: record.PhaseDual, Step: 1}})
+	must(y.t, err)
+	s := up.Shield
+	s.Armed = true
+	r, err := m.Change(y.ctx, up, s)
+	must(y.t, err)
+	if r.Kind != ownerref.Shield || !r.Shield.Armed || r.UID != up.UID || r.Number <= up.Number {
+		y.t.Fatalf("armed %+v, it is %+v", up, r)
+	}
+	return r
+}
+
+// TestTheShieldGoesWithTheLastCandidatesPod: the collector takes it, and not
+// before; a sealed one it leaves.
+func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
+	y := newYard(t)
+	pods := y.pods(2)
+	self, legacy := pods[0], pods[1]
+
+	first, err := y.present(self)
+	must(t, err)
+	names, err := y.count(self)
+	if must(t, err); !slices.Equal(names, []string{legacy.Name}) {
+		t.Fatalf("%v are left, want %s", names, legacy.Name)
+	}
+	second, err := y.present(legacy)
+	must(t, err)
+	if names, err = y.count(self); err != nil || len(names) > 0 {
+		t.Fatalf("%v, %v are left, and all are candidates", names, err)
+	}
+
+	m, seal := y.configMap("lock"), y.configMap("sealed")
+	r := y.armed(m, first)
+	_, err = m.Change(y.ctx, r, r.Shield.With(second))
+	if !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "delete" on configmaps`) {
+		t.Fatalf("with the admission plugin and without the verb: %v", err)
+	}
+	y.grantDelete()
+	r, err = m.Change(y.ctx, r, r.Shield.With(second))
+	must(t, err)
+	end := y.armed(seal, first)
+	state := end.Shield
+	state.Presences, state.Stage = nil, record.Stage{Phase: record.PhaseSealed, Step: 2}
+	_, err = seal.Change(y.ctx, end, state)
+	must(t, err)
+
+	// One goes, and its successor is no candidate.
+	must(t, y.admin.CoreV1().Pods(y.name).Delete(y.ctx, self.Name, metav1.DeleteOptions{}))
+	y.until("the presence to be collected", func() bool {
+		_, err := y.admin.CoordinationV1().Leases(y.name).Get(y.ctx, first.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	y.pods(2)
+	if names, err = y.count(legacy, self); err != nil || len(names) != 1 || names[0] == self.Name {
+		t.Fatalf("%v, %v are left, want the successor", names, err)
+	}
+	if now, err := m.Read(y.ctx); err != nil || now.UID != r.UID || !now.Shield.Armed || !now.Shield.Has(second) {
+		t.Fatalf("the shield of the other candidate is %+v, %v", now, err)
+	}
+
+	// All go.
+	gone, watched := make(chan time.Time, 1), make(chan error, 1)
+	go func() {
+		watched <- m.Watch(y.ctx, r.Number, func() {}, func(_ context.Context, r ownerref.Record, bookmark bool) error {
+			if !bookmark && r.Kind == ownerref.Absent {
+				gone <- time.Now()
+				return errSeen
+			}
+			return nil
+		})
+	}()
+	background, deleted := metav1.DeletePropagationBackground, time.Now()
+	must(t, y.admin.AppsV1().Deployments(y.name).Delete(y.ctx, "op", metav1.DeleteOptions{PropagationPolicy: &background}))
+	y.pods(0)
+	if err := <-watched; !errors.Is(err, errSeen) {
+		t.Fatal(err)
+	}
+	t.Logf("the shield went %v after the Deployment was deleted", (<-gone).Sub(deleted).Round(time.Millisecond))
+	if now, err := seal.Read(y.ctx); err != nil || now.Kind != ownerref.Sealed || !now.Shield.Armed {
+		t.Errorf("the sealed one is %+v, %v", now, err)
+	}
+}
+
+var errSeen = errors.New("seen")
+
+// TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer: an update or a deletion
+// that is late by one version, or by one object, is refused.
+func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
+	y := newYard(t)
+	y.grantDelete()
+	pod := y.pods(2)[0]
+	me, err := y.present(pod)
+	must(t, err)
+	m := y.configMap("lock")
+	legacy := func() {
+		cm := &corev1.ConfigMap{}
+		cm.Name, cm.OwnerReferences = "lock", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
+		_, err := y.admin.CoreV1().ConfigMaps(y.name).Create(y.ctx, cm, metav1.CreateOptions{})
+		must(t, err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, locks.ErrConflict) {
+			t.Errorf("%s: %v, want a conflict", what, err)
+		}
+	}
+	read := func(kind ownerref.Kind) ownerref.Record {
+		t.Helper()
+		r, err := m.Read(y.ctx)
+		if must(t, err); r.Kind != kind {
+			t.Fatalf("there is %+v, want one that is %s", r, kind)
+		}
+		return r
+	}
+	legacy()
+	base := read(ownerref.Legacy)
+	if base.Owner != pod {
+		t.Errorf("it is %v's, want %v's", base.Owner, pod)
+	}
+	_, err = m.PutUp(y.ctx, ownerref.ShieldState{Presences: []ownerref.Owner{me}})
+	refused("a shield over a legacy lock", err)
+	must(t, m.Remove(y.ctx, base))
+	refused("removing what is gone", m.Remove(y.ctx, base))
+	legacy()
+	refused("removing another of the name", m.Remove(y.ctx, base))
+	must(t, m.Remove(y.ctx, read(ownerref.Legacy)))
+
+	shield := y.armed(m, me)
+	newer, err := m.Change(y.ctx, shield, shield.Shield.Remember(pod))
+	must(t, err)
+	_, err = m.Change(y.ctx, shield, shield.Shield)
+	refused("changing an older version", err)
+	refused("removing an older version", m.Remove(y.ctx, shield))
+	must(t, m.Remove(y.ctx, newer))
+	_, err = m.Change(y.ctx, newer, newer.Shield)
+	refused("changing what is gone", err)
+	read(ownerref.Absent)
+	legacy()
+	_, err = m.Change(y.ctx, newer, newer.Shield)
+	refused("changing another of the name", err)
+	refused("removing another of the name", m.Remove(y.ctx, newer))
+	read(ownerref.Legacy)
+}

@@ -1,0 +1,54 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestEveryRuleOfTheModelIsSwitchedOffSomewhere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../docs/model/shield.pml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := map[string]bool{}
+	for _, r := range runs(false) {
+		if r.rule == "" {
+			continue
+		}
+		for _, m := range r.macros {
+			name, _, _ := strings.Cut(m, "=")
+			off[name] = true
+		}
+	}
+	rules := regexp.MustCompile(`(?m)^#ifndef (M\d+[A-Z]*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(rules) < 30 {
+		t.Fatalf("found %d rules in the model", len(rules))
+	}
+	for _, rule := range rules {
+		if !off[rule[1]] {
+			t.Errorf("no case switches off %s", rule[1])
+		}
+	}
+}
+
+func TestARuleIsSwitchedOffOnlyWhereAllRulesHold(t *testing.T) {
+	t.Parallel()
+	holds := map[string]bool{}
+	for _, w := range worlds {
+		if holds[w.name] {
+			t.Errorf("two worlds are called %q", w.name)
+		}
+		holds[w.name] = true
+	}
+	for _, v := range variants {
+		if !holds[v.world] {
+			t.Errorf("%s: %q is no world that holds with all rules on", v.rule, v.world)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command ordered is go test of the simulation, in which a seed gives the same run
+// each time: with a Go runtime that has what chance decides in a bubble of
+// testing/synctest follow from the seed, too. It takes go test's flags and the
+// simulation's:
+//
+//	go run ./suites/sim/ordered -v -run /shield -seed 23              # the same, however often
+//	go run ./suites/sim/ordered -v -run /shield -seed 23 -orders 100  # in a hundred orders, up to one that fails
+//
+// The first time, all of the standard library is built anew, which takes a minute
+// or two.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+
+	"github.com/zonelect/zonelect/test/kit/overlay"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+)
+
+//go:embed chance.go.txt
+var chance []byte
+
+func edit(file, find, by string) overlay.Edit {
+	return overlay.Edit{File: file, Find: regexp.MustCompile(find), By: by}
+}
+
+// edits are what makes two runs of one seed differ.
+var edits = []overlay.Edit{
+	// Hashes differ from process to process, and with them the order of maps.
+	edit("runtime/rand.go", `(?m)^\tglobalRand\.state\.Init\(\*seed\)\n`, "\t*seed = [32]byte{1}\n${0}"),
+	// Maps, and package math/rand.
+	edit("runtime/rand.go", `(?m)^func rand\(\) uint64 \{\n`, "${0}\tif simFollows() {\n\t\treturn simNext(simRand)\n\t}\n"),
+	// Timers for the same moment.
+	edit("runtime/time.go", `t\.rand = cheaprand\(\)`, "t.rand = simTimer()"),
+	// Cases of a select that could all go on.
+	edit("runtime/select.go", `cheaprandn\(uint32\(norder \+ 1\)\)`, "simCase(uint32(norder + 1))"),
+	// A select looks at its channels, and starts their timers, by where they are in
+	// memory. One P is all there is, and nobody gives it up with a channel's lock:
+	// any other order is as good.
+	edit("runtime/chan.go", `(?m)^\tbubble   \*synctestBubble\n`, "${0}\torder    uintptr\n"),
+	edit("runtime/chan.go", `(?m)^\tc\.elemsize = uint16\(elem\.Size_\)\n`, "${0}\tsimChannels++\n\tc.order = simChannels\n"),
+	edit("runtime/select.go", `(?m)^\treturn uintptr\(unsafe\.Pointer\(c\)\)\n`, "\tif simFollows() {\n\t\treturn c.order\n\t}\n${0}"),
+	// Real time: who has run for 10 ms makes room, here for the slice of play;
+	// who has waited for a mutex for 1 ms gets it next.
+	edit("runtime/proc.go", `(?m)^const forcePreemptNS = .*\n`, "const forcePreemptNS = 10e9\n"),
+	edit("runtime/sema.go", `(?m)^(func internal_sync_nanotime\(\) int64 \{\n\treturn) nanotime\(\)\n`, "${1} 0\n"),
+	// A goroutine outside of bubbles, which anything may wake, moves none of theirs.
+	edit("runtime/proc.go", `(?m)^\tif randomizeScheduler && next && randn\(2\) == 0 \{\n`,
+		"\tnext = next && (simChance[simOn] == 0 || gp.bubble != nil)\n${0}"),
+}
+
+func main() {
+	err := run(context.Background(), os.Args[1:])
+	var failed *exec.ExitError
+	switch {
+	case errors.As(err, &failed):
+		os.Exit(failed.ExitCode()) // go test has said why
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "ordered:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	root, err := testbed.Root()
+	if err != nil {
+		return err
+	}
+	file, err := overlay.Write(ctx, filepath.Join(root, "build", "_ordered"), edits, map[string][]byte{"runtime/simchance.go": chance})
+	if err != nil {
+		return fmt.Errorf("edit the runtime: %w", err)
+	}
+	c := exec.CommandContext(ctx, "go", append([]string{"test", "-tags=ordered", "-overlay=" + file, "./suites/sim/"}, args...)...)
+	c.Dir, c.Stdout, c.Stderr = filepath.Join(root, "test"), os.Stdout, os.Stderr
+	return c.Run()
+}

@@ -1,0 +1,180 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	oneSeed   = flag.Uint64("seed", 0, "play the schedule of this seed alone; with -v all that happens is told")
+	steps     = flag.String("steps", "", "with -seed: the numbers of the steps to play, such as 3,7,12; all by default")
+	failovers = flag.Int("failovers", 0, "how many failovers to make with each population, instead of the default")
+	minutes   = flag.Float64("minutes", 0, "how long to go on with each population, at least")
+	ledger    = flag.String("ledger", "", "a file to append a line to about each population")
+	commit    = flag.String("commit", "", "with -ledger: what is tested")
+	firstSeed = flag.Uint64("first-seed", 1, "the seed to begin with")
+	order     = flag.Uint64("order", 0, "with the command ordered: which order of what happens at the same moment")
+	orders    = flag.Uint64("orders", 1, "with -seed: how many orders to play it in, up to the first that fails")
+)
+
+// quotas are how many failovers a run makes.
+var quotas = map[*population]int{inMemory: 100_000, onLease: 3_300, mixed: 1_000, behindShield: 350, twins: 200, inPhases: 150}
+
+var populations = []*population{inMemory, onLease, mixed, behindShield, twins, inPhases}
+
+func TestNoScheduleMakesTwoLeaders(t *testing.T) {
+	for _, p := range populations {
+		t.Run(p.name, func(t *testing.T) {
+			warm(t, p)
+			if *oneSeed != 0 {
+				replay(t, p)
+				return
+			}
+			quota := quotas[p]
+			if testing.Short() {
+				quota /= 20
+			}
+			if *failovers > 0 {
+				quota = *failovers
+			}
+			search(t, p, quota)
+		})
+	}
+}
+
+// warm plays what is not judged, so that nothing happens for the first time in
+// what is: types are known to encoders, and defaults are made.
+func warm(t *testing.T, p *population) {
+	if ordered {
+		play(t, p.schedule(0), quiet)
+	}
+}
+
+// replay plays one schedule, or some steps of it, in one order or many.
+func replay(t *testing.T, p *population) {
+	s := p.schedule(*oneSeed)
+	if *steps != "" {
+		var kept []int
+		for part := range strings.SplitSeq(strings.TrimPrefix(*steps, "none"), ",") {
+			if part == "" {
+				continue
+			}
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, n)
+		}
+		s = s.only(kept)
+	}
+	t.Log(s)
+	if *orders > 1 {
+		look(t, s)
+		return
+	}
+	r := play(t, s, t.Logf)
+	for _, fault := range r.faults {
+		t.Error(fault)
+	}
+	t.Logf("%d failovers in %v", r.failovers, r.virtual)
+}
+
+// look plays a schedule in many orders, up to the first that fails.
+func look(t *testing.T, s schedule) {
+	for range *orders {
+		if r := play(t, s, quiet); len(r.faults) > 0 {
+			report(t, s, r, r.failovers)
+			return
+		}
+		s.order++
+	}
+}
+
+func quiet(string, ...any) {}
+
+// search plays schedules until that many failovers were made, or one fails.
+func search(t *testing.T, p *population, quota int) {
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // there is much garbage, and little else
+	start := time.Now()
+	until := start.Add(time.Duration(*minutes * float64(time.Minute)))
+	var (
+		mu     sync.Mutex
+		all    tally
+		failed atomic.Bool
+	)
+	next := atomic.Uint64{}
+	next.Store(*firstSeed - 1)
+	t.Run("workers", func(t *testing.T) {
+		for n := range runtime.GOMAXPROCS(0) {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				for !failed.Load() {
+					mu.Lock()
+					enough := all.failovers >= quota && !time.Now().Before(until)
+					mu.Unlock()
+					if enough {
+						return
+					}
+					seed := next.Add(1)
+					r := play(t, p.schedule(seed), quiet)
+					mu.Lock()
+					all.add(seed, r)
+					sofar := all.failovers
+					mu.Unlock()
+					if len(r.faults) > 0 && failed.CompareAndSwap(false, true) {
+						report(t, p.schedule(seed), r, sofar)
+					}
+				}
+			})
+		}
+	})
+	e := entry{
+		Date: start.UTC().Format(time.DateOnly), Commit: *commit, Population: p.name, FirstSeed: all.first, LastSeed: all.last,
+		Schedules: all.schedules, Failovers: all.failovers, Unlawful: all.unlawful, Excused: all.overlaps,
+		VirtualHours: int(all.virtual.Hours()), Seconds: int(time.Since(start).Seconds()),
+	}
+	t.Logf("sim %s", e)
+	if *ledger != "" {
+		if err := e.append(*ledger); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// report tells of a schedule that failed, as small as it gets.
+func report(t *testing.T, s schedule, r result, sofar int) {
+	t.Errorf("after %d failovers: %s", sofar, strings.Join(r.faults, "\n"))
+	why := r.faults
+	tries := 0
+	least := shrink(s, func(s schedule) bool {
+		tries++
+		if tries > 300 {
+			return false
+		}
+		faults := play(t, s, quiet).faults
+		if len(faults) > 0 {
+			why = faults
+		}
+		return len(faults) > 0
+	})
+	kept := cmp.Or(strings.ReplaceAll(strings.Trim(fmt.Sprint(least.kept), "[]"), " ", ","), "none")
+	again := fmt.Sprintf("-v -run '/%s' -seed %d -steps %s", s.population.name, s.seed, kept)
+	if ordered {
+		again = fmt.Sprintf("go run ./suites/sim/ordered %s -order %d", again, s.order)
+	} else {
+		again = fmt.Sprintf("go test ./suites/sim/ %s\nor, if it does not always fail: go run ./suites/sim/ordered %s -orders 1000", again, again)
+	}
+	t.Errorf("the least that fails, with %s:\n%vplay it again: %s", strings.Join(why, "\n"), least, again)
+}
