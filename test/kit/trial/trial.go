@@ -48,7 +48,7 @@ func (b *built) build(ctx context.Context, kind Kind) (string, error) {
 	if path, ok := b.paths[kind]; ok {
 		return path, nil
 	}
-	path, err := testbed.BuildProgram(ctx, "./test/"+string(kind))
+	path, err := testbed.BuildProgram(ctx, "./test/programs/"+string(kind))
 	if err == nil {
 		b.paths[kind] = path
 	}
@@ -71,7 +71,7 @@ func MakeSteppable(ctx context.Context, kinds ...Kind) error {
 	programs.mu.Lock()
 	defer programs.mu.Unlock()
 	for _, kind := range kinds {
-		path, err := testbed.BuildSteppable(ctx, "./test/"+string(kind))
+		path, err := testbed.BuildSteppable(ctx, "./test/programs/"+string(kind))
 		if err != nil {
 			return err
 		}
