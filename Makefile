@@ -31,6 +31,10 @@ demo: ## Cut a zone's power on a real control plane, beside client-go; LEGACY=1:
 candidate: ## Build the program that tests and demos elect, as build/bin/candidate
 	go build -o build/bin/candidate ./test/programs/candidate
 
+.PHONY: check
+check: vet lint ## gofmt, go vet, lint and the unit tests that matter: before each push (3 min)
+	$(call each,. cmd/kubectl-zonelect operator/ctrlruntime,go test ./...)
+
 .PHONY: test
 test: vet unit race e2e ## Unit tests, race detector, a real control plane (15 min)
 
