@@ -3,7 +3,10 @@
 
 package migrate
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Plan is where a migration stands, and where it may go from there.
 type Plan struct {
@@ -33,10 +36,8 @@ const (
 	ByClean    = "clean"
 )
 
-// course is the steps that a lock of one kind takes, by where they begin.
-type course struct {
-	forward, back map[Phase]Step
-}
+// course is the steps that a lock of one kind takes.
+type course []Step
 
 // course returns that of the lock.
 func (r *Report) course() course {
@@ -47,93 +48,65 @@ func (r *Report) course() course {
 }
 
 // forLife is the course off a leader-for-life lock.
-var forLife = course{forward: map[Phase]Step{
-	"": {
-		To:     Dual,
+var forLife = course{
+	{To: Dual,
 		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. The first candidate takes the Lease and writes phase dual; it leads when the last legacy pod is gone.",
 		Verify: "The Lease has the annotation zonelect.dev/phase: dual, and each candidate has a presence. Once a candidate leads, the ConfigMap is owned by Leases and armed.",
-		Return: "Roll the old version out again: when the last candidate's pod is gone, the ConfigMap goes with it, and legacy pods lead.",
-	},
-	Legacy: {
-		From: Legacy, To: Dual, By: ByAdvance,
+		Return: "Roll the old version out again: when the last candidate's pod is gone, the ConfigMap goes with it, and legacy pods lead."},
+	{From: Legacy, To: Dual, By: ByAdvance,
 		Does:   "Candidates campaign again. The one that gets the Lease waits until no legacy pod is left, puts the shield up in the ConfigMap's place, and leads.",
 		Verify: "A candidate holds the Lease; the ConfigMap is owned by Leases and armed.",
-		Return: "Roll back to legacy.",
-	},
-	Dual: {
-		From: Dual, To: Sealed, By: ByAdvance,
+		Return: "Roll back to legacy."},
+	{From: Dual, To: Sealed, By: ByAdvance,
 		Does:   "The leader takes all owners off the shield, so that it stays whatever pods go: legacy pods wait for good, also while no candidate runs. Leadership goes on.",
 		Verify: "The ConfigMap has no ownerReferences and says phase sealed.",
-		Return: "Roll back to dual: the leader gives the shield back to the candidates. Do so before the old version is rolled out.",
-	},
-	Sealed: {
-		From: Sealed, To: Clean, By: ByClean,
+		Return: "Roll back to dual: the leader gives the shield back to the candidates. Do so before the old version is rolled out."},
+	{From: Sealed, To: Clean, By: ByClean,
 		Does:   "The leader removes the ConfigMap. Nothing keeps a legacy pod that starts after this from leading beside the candidates. Leadership goes on.",
 		Verify: "The ConfigMap is gone; then candidates may be run in mode lease.",
-		Return: "Roll back to dual, while candidates run in mode auto and no legacy pod does.",
-	},
-}, back: map[Phase]Step{
-	Dual: {
-		From: Dual, To: Legacy, By: ByRollback,
+		Return: "Roll back to dual, while candidates run in mode auto and no legacy pod does."},
+	{From: Dual, To: Legacy, By: ByRollback,
 		Does:   "The leader stops, takes the shield down and releases the Lease. If it dies before, the next candidate that gets the Lease takes the shield down. Candidates stay back until the phase is dual again. Legacy pods lead.",
 		Verify: "The ConfigMap is owned by a legacy pod, or gone; nobody holds the Lease.",
-		Return: "Advance to dual.",
-	},
-	Sealed: {
-		From: Sealed, To: Dual, By: ByRollback,
+		Return: "Advance to dual."},
+	{From: Sealed, To: Dual, By: ByRollback,
 		Does:   "The leader gives the shield to the presences of all candidates, so that it goes when they have gone. Leadership goes on.",
 		Verify: "The ConfigMap is owned by Leases, is armed, and says phase dual. Then the old version may be rolled out.",
-		Return: "Advance to sealed.",
-	},
-	Clean: {
-		From: Clean, To: Dual, By: ByRollback,
+		Return: "Advance to sealed."},
+	{From: Clean, To: Dual, By: ByRollback,
 		Does:   "The leader puts the shield up again, counts the legacy pods, and arms it. Leadership goes on.",
 		Verify: "The ConfigMap is owned by Leases, is armed, and says phase dual.",
-		Return: "Advance to sealed.",
-	},
-}}
+		Return: "Advance to sealed."},
+}
 
 // byTime is the course off an election record. Such a lock ends by itself, so
 // that nothing of it can be sealed.
-var byTime = course{forward: map[Phase]Step{
-	"": {
-		To:     Dual,
+var byTime = course{
+	{To: Dual,
 		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Renew faster than the shortest LeaseDuration of the old ones asks for.",
 		Verify: "The Lease has the annotation zonelect.dev/phase: dual, each candidate has a presence, and once a candidate leads it holds the record too.",
-		Return: "Roll the old version out again.",
-	},
-	Legacy: {
-		From: Legacy, To: Dual, By: ByAdvance,
+		Return: "Roll the old version out again."},
+	{From: Legacy, To: Dual, By: ByAdvance,
 		Does:   "Candidates campaign again, for the record and the Lease together: they wait for whoever holds the record.",
 		Verify: "A candidate holds the Lease and the record.",
-		Return: "Roll back to legacy.",
-	},
-	Dual: {
-		From: Dual, To: Clean, By: ByClean,
+		Return: "Roll back to legacy."},
+	{From: Dual, To: Clean, By: ByClean,
 		Does:   "The Lease alone is the lock. The leader takes its record off the legacy object, which stays. Nothing keeps a legacy elector that starts after this from leading beside the candidates. Leadership goes on.",
 		Verify: "The legacy object has no election record; then candidates may be run in mode lease.",
-		Return: "Roll back to dual, while candidates run in mode auto and no legacy elector leads.",
-	},
-}, back: map[Phase]Step{
-	Dual: {
-		From: Dual, To: Legacy, By: ByRollback,
+		Return: "Roll back to dual, while candidates run in mode auto and no legacy elector leads."},
+	{From: Dual, To: Legacy, By: ByRollback,
 		Does:   "The leader stops and gives the record and the Lease up. Candidates stay back until the phase is dual again. Legacy electors lead.",
 		Verify: "A legacy elector holds the record; nobody holds the Lease.",
-		Return: "Advance to dual.",
-	},
-	Sealed: {
-		From: Sealed, To: Dual, By: ByRollback,
+		Return: "Advance to dual."},
+	{From: Sealed, To: Dual, By: ByRollback,
 		Does:   "Nothing: an election record cannot be sealed, and candidates take that phase for dual. It was set by hand.",
 		Verify: "The Lease says phase dual.",
-		Return: "There is nothing to go back to.",
-	},
-	Clean: {
-		From: Clean, To: Dual, By: ByRollback,
+		Return: "There is nothing to go back to."},
+	{From: Clean, To: Dual, By: ByRollback,
 		Does:   "The leader takes the record again, and keeps legacy electors out from then on. Leadership goes on, unless one of them leads.",
 		Verify: "The Lease and the record have the same holder. Then the old version may be rolled out.",
-		Return: "Clean.",
-	},
-}}
+		Return: "Clean."},
+}
 
 // Plan says where the migration stands, what the next step is, what it does, and
 // whether it could be taken now. It takes as long as Preflight.
@@ -142,36 +115,31 @@ func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Report: r, Next: of(r.course().forward, r.Phase), Back: of(r.course().back, r.Phase)}
+	forward := func(s Step) bool { return s.From == r.Phase && s.By != ByRollback }
+	p := Plan{Report: r, Next: r.course().find(forward), Back: r.course().stepBy(r.Phase, ByRollback)}
 	if p.Next != nil && p.Next.By != "" {
 		p.Checks, err = m.Preflight(ctx, p.Next.To)
 	}
 	return p, err
 }
 
-func of(steps map[Phase]Step, from Phase) *Step {
-	if s, found := steps[from]; found {
-		return &s
-	}
-	return nil
-}
-
-// stepBy returns the step that is taken in that way; nil if there is none.
+// stepBy returns the step that is taken in that way, which is "" for the step by hand.
+// It returns nil if there is none.
 func (c course) stepBy(from Phase, by string) *Step {
-	for _, s := range []*Step{of(c.forward, from), of(c.back, from)} {
-		if s != nil && s.By == by {
-			return s
-		}
-	}
-	return nil
+	return c.find(func(s Step) bool { return s.From == from && s.By == by })
 }
 
-// stepTo returns the step to a phase; nil if there is none, or none but by hand.
+// stepTo returns the step to a phase; nil if there is none, or only one by hand.
 func (c course) stepTo(from, to Phase) *Step {
-	for _, by := range []string{ByAdvance, ByRollback, ByClean} {
-		if s := c.stepBy(from, by); s != nil && s.To == to {
-			return s
-		}
+	return c.find(func(s Step) bool { return s.From == from && s.To == to && s.By != "" })
+}
+
+// find returns the first step that meets a condition; nil if none does.
+func (c course) find(meant func(Step) bool) *Step {
+	i := slices.IndexFunc(c, meant)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	s := c[i] // a copy, which callers may change
+	return &s
 }
