@@ -23,6 +23,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -254,43 +255,29 @@ const observeInterval = 500 * time.Millisecond
 // Observe watches the Leases whose holders, by the wall clock, do not renew them,
 // until each was renewed or that much time has passed.
 func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Time, most time.Duration) error {
-	start := time.Now()
-	for {
-		waiting := false
+	for start := time.Now(); ; {
+		var doubtful []*Election
 		for i := range all {
 			if e := &all[i]; e.doubtful(now()) {
 				e.Watched.For = time.Since(start)
-				waiting = true
+				doubtful = append(doubtful, e)
 			}
 		}
 		left := most - time.Since(start)
-		if !waiting || left <= 0 {
+		if len(doubtful) == 0 || left <= 0 {
 			return nil
 		}
-		select {
-		case <-time.After(min(left, observeInterval)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep.For(ctx, min(left, observeInterval)); err != nil {
+			return err
 		}
-		for i := range all {
-			if err := r.observe(ctx, &all[i], now); err != nil {
+		for _, e := range doubtful {
+			lease, err := r.Lease(ctx, e.NamespacedName)
+			if err != nil {
 				return err
+			}
+			if lease == nil || !equality.Semantic.DeepEqual(lease.Spec, e.Lease.Spec) {
+				e.Lease, e.Watched.Renewed = lease, true
 			}
 		}
 	}
-}
-
-// observe reads a doubtful Lease again.
-func (r Reader) observe(ctx context.Context, e *Election, now func() time.Time) error {
-	if !e.doubtful(now()) {
-		return nil
-	}
-	lease, err := r.Lease(ctx, e.NamespacedName)
-	if err != nil {
-		return err
-	}
-	if lease == nil || !equality.Semantic.DeepEqual(lease.Spec, e.Lease.Spec) {
-		e.Lease, e.Watched.Renewed = lease, true
-	}
-	return nil
 }

@@ -113,7 +113,7 @@ var house = map[string]row{
 		allowed: []string{election, locks, memory, lease, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
 	},
-	"internal/inspect":  {allowed: []string{locks, ownerref, multilock, kubernetes, apierror, rawapi, record, presence}, denied: behindMultilock},
+	"internal/inspect":  {allowed: []string{locks, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
 	"internal/presence": {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/proof":    {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal/apitest":  {allowed: []string{kubernetes, jsonpatch}},
