@@ -6,18 +6,26 @@ package command
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
+
+// reportInterval is how often follow yields Leases although no event came.
+const reportInterval = time.Second
 
 // retry is the least time from one beginning of a watch to the next.
 const retry = 2 * time.Second
@@ -53,41 +61,81 @@ func annotate(lease *coordinationv1.Lease, key, value string) {
 		delete(lease.Annotations, key)
 		return
 	}
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
-	lease.Annotations[key] = value
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, value)
 }
 
-// follow lists Leases and watches them until the watch ends, or enough is seen.
-func (c cluster) follow(ctx context.Context, see func(*coordinationv1.Lease), enough func() bool) error {
+// leases are those of a namespace, or of all.
+type leases map[types.NamespacedName]*coordinationv1.Lease
+
+// follow lists Leases and watches them until ctx ends or the loop over it breaks. It
+// yields all of them after the list, when the watch has begun, on each change, and
+// every reportInterval. Where a request fails, it yields the error without Leases, and
+// lists again; where a watch breaks, it yields the error beside them.
+func (c cluster) follow(ctx context.Context) iter.Seq2[leases, error] {
+	return func(yield func(leases, error) bool) {
+		for ctx.Err() == nil {
+			next := time.Now().Add(retry)
+			more, err := c.round(ctx, yield)
+			if !more || err != nil && ctx.Err() == nil && !yield(nil, err) {
+				return
+			}
+			_ = sleep.For(ctx, time.Until(next))
+		}
+	}
+}
+
+// round lists and watches once. more is false if yield wants nothing further.
+func (c cluster) round(ctx context.Context, yield func(leases, error) bool) (more bool, err error) {
 	list, err := c.Leases(ctx, c.namespace)
 	if err != nil {
-		return err
+		return true, err
 	}
+	all := leases{}
 	for i := range list.Items {
-		see(&list.Items[i])
+		all[inspect.KeyOf(&list.Items[i])] = &list.Items[i]
 	}
-	if enough() {
-		return nil
+	if !yield(all, nil) {
+		return false, nil
 	}
 	events, err := c.watchLeases(ctx, list.ResourceVersion)
 	if err != nil {
-		return err
+		return true, err
 	}
 	defer events.Stop()
-	for !enough() {
+	ticks := time.NewTicker(reportInterval)
+	defer ticks.Stop()
+	for yield(all, nil) {
 		select {
 		case e, open := <-events.ResultChan():
 			if !open {
-				return nil
+				return true, nil
 			}
-			if lease, ok := e.Object.(*coordinationv1.Lease); ok && e.Type != watch.Deleted {
-				see(lease)
+			if err := c.apply(e, all); err != nil {
+				return yield(all, err), nil
 			}
+		case <-ticks.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return true, nil
 		}
+	}
+	return false, nil
+}
+
+// apply applies one event. An error event ends the watch; one that says that its
+// resourceVersion is too old is no error, as a list comes next.
+func (c cluster) apply(e watch.Event, all leases) error {
+	lease, ok := e.Object.(*coordinationv1.Lease)
+	switch {
+	case e.Type == watch.Error:
+		err := apierrors.FromObject(e.Object)
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return nil
+		}
+		return apierror.Object{Resource: apierror.Leases, Namespace: c.namespace}.Explain(apierror.Watch, err)
+	case ok && e.Type == watch.Deleted:
+		delete(all, inspect.KeyOf(lease))
+	case ok && (e.Type == watch.Added || e.Type == watch.Modified):
+		all[inspect.KeyOf(lease)] = lease
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ package command
 
 import (
 	"context"
-	"time"
+	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,7 +19,7 @@ type move struct {
 	lock    types.NamespacedName
 	from    inspect.Leader
 	avoid   string          // the zone that it shall leave; empty: any other leader will do
-	asked   uint64          // the version of the Lease that asks for it
+	asked   uint64          // the version of the Lease that asks for it, or the first that was not seen
 	to      *inspect.Leader // who leads now; nil if nobody else does yet
 	refused string          // why the leader goes on
 	waits   string          // what is waited for
@@ -30,10 +30,13 @@ func (m *move) over() bool { return m.to != nil || m.refused != "" }
 
 // see follows the move by a version of the Lease.
 func (m *move) see(lease *coordinationv1.Lease) {
-	r := record.Read(lease)
-	leader := inspect.LeaderOf(lease)
+	version := record.Number(lease.ResourceVersion)
+	if version < m.asked {
+		return
+	}
+	m.asked = version + 1
+	r, leader := record.Read(lease), inspect.LeaderOf(lease)
 	switch {
-	case record.Number(lease.ResourceVersion) < m.asked:
 	case leader == nil:
 		m.waits = m.from.Identity + " gave the lock up, and nobody has taken it"
 	case leader.Identity != m.from.Identity && (m.avoid == "" || leader.Zone != m.avoid):
@@ -52,31 +55,25 @@ func (m *move) see(lease *coordinationv1.Lease) {
 // await watches the Leases until each move is over, and calls tell for it. It also
 // returns when ctx ends, which is no error.
 func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) error {
-	pending := map[types.NamespacedName]*move{}
-	for _, m := range moves {
-		pending[m.lock] = m
+	pending := slices.Clone(moves)
+	if len(pending) == 0 {
+		return nil
 	}
-	see := func(lease *coordinationv1.Lease) {
-		m := pending[inspect.KeyOf(lease)]
-		if m == nil {
-			return
-		}
-		if m.see(lease); m.over() {
-			tell(m)
-			delete(pending, m.lock)
-		}
-	}
-	for len(pending) > 0 {
-		next := time.After(retry)
-		if err := c.follow(ctx, see, func() bool { return len(pending) == 0 }); err != nil && ctx.Err() == nil {
+	for all, err := range c.follow(ctx) {
+		if all == nil {
 			return err
 		}
-		if len(pending) > 0 {
-			select {
-			case <-next:
-			case <-ctx.Done():
-				return nil
+		pending = slices.DeleteFunc(pending, func(m *move) bool {
+			if lease := all[m.lock]; lease != nil {
+				m.see(lease)
 			}
+			if m.over() {
+				tell(m)
+			}
+			return m.over()
+		})
+		if len(pending) == 0 {
+			break
 		}
 	}
 	return nil

@@ -14,211 +14,139 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 )
 
-const (
-	// reportInterval is how often a watched lock is looked at although no event came.
-	reportInterval = time.Second
-	// legacyInterval is how often a legacy object is read.
-	legacyInterval = 5 * time.Second
-)
+// legacyInterval is how often a legacy object is read.
+const legacyInterval = 5 * time.Second
 
 // follower prints a lock whenever it changes.
 type follower struct {
 	*statusCommand
-	name string // of the one lock; empty for all
-
-	leases map[types.NamespacedName]*tracked
-	told   map[types.NamespacedName]*line
-	legacy map[types.NamespacedName]*lookedAt
-	out    io.Writer // nil until something was found
-	begun  bool      // the watch was once accepted
+	name  string // of the one lock; empty for all
+	known map[types.NamespacedName]*known
+	out   io.Writer // nil until something was found
 }
 
-// tracked is a Lease and when it was last seen to change.
-type tracked struct {
-	lease   *coordinationv1.Lease
-	since   time.Time
-	changed bool // since the watch began
-}
+// known is what a follower knows of one Lease, and of the lock of that name.
+type known struct {
+	lease   *coordinationv1.Lease // nil if there is none
+	since   time.Time             // when its spec was last seen to change
+	changed bool                  // its spec changed since the watch began
 
-// line is what was printed last about a lock.
-type line struct {
-	shows any // of it, what a change of is worth another line
-	notes []string
-	at    time.Time
-}
+	legacy inspect.LegacyLock
+	read   time.Time // when legacy was read
 
-// lookedAt is a legacy object and when it was read.
-type lookedAt struct {
-	inspect.LegacyLock
-	at time.Time
+	shows any       // the part of the last line whose change is worth another line; nil without a line
+	notes []string  // that were printed with it
+	told  time.Time // when it was printed
 }
 
 // follow prints what there is, and a line on each change, until ctx ends.
 func (s *statusCommand) follow(ctx context.Context, name string) error {
-	f := &follower{
-		statusCommand: s, name: name,
-		leases: map[types.NamespacedName]*tracked{},
-		told:   map[types.NamespacedName]*line{},
-		legacy: map[types.NamespacedName]*lookedAt{},
-	}
-	for ctx.Err() == nil {
-		next := time.After(retry)
-		err := f.round(ctx)
+	f := &follower{statusCommand: s, name: name, known: map[types.NamespacedName]*known{}}
+	reports := 0 // the second comes when the server has accepted the watch
+	for all, err := range s.cluster.follow(ctx) {
+		if err == nil {
+			err = f.report(ctx, all)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !f.begun:
+		case err != nil && reports < 2:
 			return err
 		case err != nil:
 			s.env.tell("note: the watch is begun again: %v\n", err)
+			_ = sleep.For(ctx, retry)
+			continue
 		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-		}
-	}
-	return nil
-}
-
-// round lists and then watches, until the watch ends.
-func (f *follower) round(ctx context.Context) error {
-	list, err := f.cluster.Leases(ctx, f.cluster.namespace)
-	if err != nil {
-		return err
-	}
-	f.replace(list.Items)
-	if err := f.report(ctx); err != nil {
-		return err
-	}
-	events, err := f.cluster.watchLeases(ctx, list.ResourceVersion)
-	if err != nil {
-		return err
-	}
-	defer events.Stop()
-	if !f.begun && len(f.told) == 0 {
-		if err := f.tellNothing(ctx); err != nil {
-			return err
-		}
-	}
-	f.begun = true
-	ticks := time.NewTicker(reportInterval)
-	defer ticks.Stop()
-	for {
-		select {
-		case e, open := <-events.ResultChan():
-			if !open {
-				return nil
-			}
-			if err := f.take(e); err != nil {
+		if reports++; reports == 2 && f.out == nil {
+			if err := f.tellNothing(ctx); err != nil {
 				return err
 			}
-		case <-ticks.C:
-		case <-ctx.Done():
-			return nil
 		}
-		if err := f.report(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// replace puts a list in the place of what is known.
-func (f *follower) replace(leases []coordinationv1.Lease) {
-	listed := map[types.NamespacedName]bool{}
-	for i := range leases {
-		f.put(&leases[i])
-		listed[inspect.KeyOf(&leases[i])] = true
-	}
-	maps.DeleteFunc(f.leases, func(key types.NamespacedName, _ *tracked) bool { return !listed[key] })
-}
-
-// take applies one event.
-func (f *follower) take(e watch.Event) error {
-	lease, ok := e.Object.(*coordinationv1.Lease)
-	switch {
-	case e.Type == watch.Error:
-		err := apierrors.FromObject(e.Object)
-		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return nil // the watch ends now, and a list comes next
-		}
-		return apierror.Object{Resource: apierror.Leases, Namespace: f.cluster.namespace}.Explain(apierror.Watch, err)
-	case !ok:
-		return nil
-	case e.Type == watch.Deleted:
-		delete(f.leases, inspect.KeyOf(lease))
-	case e.Type == watch.Added || e.Type == watch.Modified:
-		f.put(lease)
 	}
 	return nil
-}
-
-func (f *follower) put(lease *coordinationv1.Lease) {
-	known := f.leases[inspect.KeyOf(lease)]
-	switch {
-	case known == nil:
-		f.leases[inspect.KeyOf(lease)] = &tracked{lease: lease, since: time.Now()}
-	case equality.Semantic.DeepEqual(known.lease.Spec, lease.Spec):
-		known.lease = lease
-	default:
-		*known = tracked{lease: lease, since: time.Now(), changed: true}
-	}
 }
 
 // report prints what has changed.
-func (f *follower) report(ctx context.Context) error {
+func (f *follower) report(ctx context.Context, all leases) error {
+	f.replace(all)
 	now := map[types.NamespacedName]inspect.Election{}
-	for _, found := range f.found() {
-		now[found.NamespacedName] = found
+	for _, e := range f.elections(all) {
+		now[e.NamespacedName] = e
 	}
-	for key := range f.told {
-		if _, is := now[key]; !is {
+	for key, k := range f.known {
+		if _, is := now[key]; !is && k.shows != nil {
 			now[key] = inspect.Election{NamespacedName: key}
 		}
 	}
 	keys := sorted(now)
-	all := make([]LockStatus, 0, len(keys))
-	for _, key := range keys {
-		status, err := f.look(ctx, key, now[key])
-		if err != nil {
+	rows := make([]LockStatus, len(keys))
+	for i, key := range keys {
+		var err error
+		if rows[i], err = f.look(ctx, now[key]); err != nil {
 			return err
 		}
-		all = append(all, status)
 	}
-	if f.out == nil && len(all) > 0 {
-		f.out = f.printer.rows(f.env.streams.Out, all, f.env.now())
+	if f.out == nil && len(rows) > 0 {
+		f.out = f.printer.rows(f.env.streams.Out, rows, f.env.now())
 	}
 	for i, key := range keys {
-		if err := f.tell(key, all[i]); err != nil {
+		if err := f.tell(f.of(key), rows[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// found are the locks among the Leases: the one that is asked for, or all.
-func (f *follower) found() []inspect.Election {
-	leases := make([]coordinationv1.Lease, 0, len(f.leases))
-	for _, key := range sorted(f.leases) {
-		leases = append(leases, *f.leases[key].lease)
+// of returns what is known of a lock.
+func (f *follower) of(key types.NamespacedName) *known {
+	if f.known[key] == nil {
+		f.known[key] = &known{}
 	}
-	found := inspect.Among(leases)
+	return f.known[key]
+}
+
+// replace notes which Leases there are now, and which of them have changed.
+func (f *follower) replace(all leases) {
+	maps.DeleteFunc(f.known, func(key types.NamespacedName, k *known) bool {
+		if all[key] == nil {
+			k.lease = nil
+		}
+		return k.lease == nil && k.shows == nil
+	})
+	for key, lease := range all {
+		k := f.of(key)
+		if k.lease == lease {
+			continue
+		}
+		if k.lease == nil || !equality.Semantic.DeepEqual(k.lease.Spec, lease.Spec) {
+			k.since, k.changed = time.Now(), k.lease != nil
+		}
+		k.lease = lease
+	}
+}
+
+// elections returns those among the Leases: that of the one lock, or all.
+func (f *follower) elections(all leases) []inspect.Election {
+	list := make([]coordinationv1.Lease, 0, len(all))
+	for _, key := range sorted(all) {
+		list = append(list, *all[key])
+	}
+	found := inspect.Among(list)
 	if f.name != "" {
-		found = []inspect.Election{inspect.Named(leases, f.cluster.lock(f.name))}
+		found = []inspect.Election{inspect.Named(list, f.cluster.lock(f.name))}
 	}
 	for i := range found {
-		if t := f.leases[found[i].NamespacedName]; t != nil {
-			lasts := record.Read(t.lease).LeaseDuration
-			watched := time.Since(t.since)
-			found[i].Watched = inspect.Watched{For: watched, Renewed: t.changed && watched < max(lasts, reportInterval)}
+		if k := f.of(found[i].NamespacedName); k.lease != nil {
+			lasts := record.Read(k.lease).LeaseDuration
+			watched := time.Since(k.since)
+			found[i].Watched = inspect.Watched{For: watched, Renewed: k.changed && watched < max(lasts, reportInterval)}
 		}
 	}
 	return found
@@ -233,54 +161,39 @@ func sorted[V any](m map[types.NamespacedName]V) []types.NamespacedName {
 
 // tell prints one lock if something about it has changed, and of its notes those
 // that were not printed with the line before.
-func (f *follower) tell(key types.NamespacedName, status LockStatus) error {
-	before := f.told[key]
-	if before == nil {
-		before = &line{}
-	}
+func (f *follower) tell(k *known, status LockStatus) error {
 	shows, now := f.printer.shows(status), f.env.now()
-	if reflect.DeepEqual(before.shows, shows) {
+	if reflect.DeepEqual(k.shows, shows) {
 		return nil
 	}
-	said := notes(status)
-	f.told[key] = &line{shows, said, time.Now()}
+	before := k.notes
+	k.shows, k.notes, k.told = shows, notes(status), time.Now()
 	err := errors.Join(f.printer.row(f.out, status, now), flush(f.out))
 	if f.printer.forPeople() {
-		tellAll(f.env.streams.ErrOut, slices.DeleteFunc(slices.Clone(said), func(note string) bool { return slices.Contains(before.notes, note) }))
+		tellAll(f.env.streams.ErrOut, slices.DeleteFunc(slices.Clone(k.notes), func(note string) bool { return slices.Contains(before, note) }))
 	}
 	return err
 }
 
 // look says what is known of a lock. That the one that is asked for does not exist
-// is an error at first.
-func (f *follower) look(ctx context.Context, key types.NamespacedName, found inspect.Election) (LockStatus, error) {
-	before := f.told[key]
-	if err := f.addLegacy(ctx, key, &found, before); err != nil {
-		return LockStatus{}, err
-	}
-	if before == nil && found.Nothing() && f.name != "" {
-		return LockStatus{}, f.cluster.absent(ctx, f.name)
-	}
-	return describe(found, f.env.now()), nil
-}
-
-// addLegacy adds the legacy object. It reads it again once in a while, and more
+// is an error at first. It reads the legacy object again once in a while, and more
 // often when something has just changed: a leader follows the phase.
-func (f *follower) addLegacy(ctx context.Context, key types.NamespacedName, found *inspect.Election, told *line) error {
-	every := legacyInterval
-	if told != nil && time.Since(told.at) < 2*legacyInterval {
+func (f *follower) look(ctx context.Context, e inspect.Election) (LockStatus, error) {
+	k, every := f.of(e.NamespacedName), legacyInterval
+	if time.Since(k.told) < 2*legacyInterval {
 		every = reportInterval
 	}
-	last := f.legacy[key]
-	if last == nil || time.Since(last.at) >= every {
+	if time.Since(k.read) >= every {
 		now := time.Now()
-		read := inspect.Election{NamespacedName: key, Lease: found.Lease}
+		read := inspect.Election{NamespacedName: e.NamespacedName, Lease: e.Lease}
 		if err := f.cluster.Legacy(ctx, &read); err != nil {
-			return err
+			return LockStatus{}, err
 		}
-		last = &lookedAt{read.LegacyLock, now}
-		f.legacy[key] = last
+		k.legacy, k.read = read.LegacyLock, now
 	}
-	found.LegacyLock = last.LegacyLock
-	return nil
+	e.LegacyLock = k.legacy
+	if k.shows == nil && e.Nothing() && f.name != "" {
+		return LockStatus{}, f.cluster.absent(ctx, f.name)
+	}
+	return describe(e, f.env.now()), nil
 }
