@@ -69,24 +69,22 @@ func (c cluster) checkNamespace(ctx context.Context) error {
 	return err
 }
 
-// nothing is for a command that found nothing. It returns an error if the
-// namespace does not exist, and says if that is not known; else unknown is empty.
-func (c cluster) nothing(ctx context.Context) (unknown string, err error) {
+// nothing is for a command that found nothing. It returns an error if the namespace
+// does not exist. If that is not known, it says so after a prefix; else unknown is
+// empty.
+func (c cluster) nothing(ctx context.Context, prefix string) (unknown string, err error) {
 	err = c.checkNamespace(ctx)
 	if err == nil || errors.Is(err, errNamespace) {
 		return "", err
 	}
-	return fmt.Sprintf("whether namespace %s exists is not known: %s", c.namespace, c.role.explained(err)), nil
+	return fmt.Sprintf("%swhether namespace %s exists is not known: %s", prefix, c.namespace, c.role.explained(err)), nil
 }
 
 // absent is the error for a lock that does not exist.
 func (c cluster) absent(ctx context.Context, name string) error {
-	unknown, err := c.nothing(ctx)
+	unknown, err := c.nothing(ctx, "; ")
 	if err != nil {
 		return err
-	}
-	if unknown != "" {
-		unknown = "; " + unknown
 	}
 	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; a Lease is made when the first candidate campaigns%s", name, c.namespace, unknown)
 }

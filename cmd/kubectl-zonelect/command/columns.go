@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -115,9 +114,8 @@ func flush(w io.Writer) error {
 	return nil
 }
 
-// all are the columns of this printer's tables, also those that show with -o wide
-// alone.
-func (p *printer) all() []column {
+// visible are the columns that are printed.
+func (p *printer) visible() []column {
 	var all []column
 	if p.times {
 		all = append(all, timeColumn)
@@ -125,35 +123,20 @@ func (p *printer) all() []column {
 	if p.namespaces {
 		all = append(all, namespaceColumn)
 	}
-	return append(all, columns...)
+	return slices.DeleteFunc(append(all, columns...), func(c column) bool { return c.wide && p.output != "wide" })
 }
 
-// visible are the columns that are printed.
-func (p *printer) visible() []column {
-	return slices.DeleteFunc(p.all(), func(c column) bool { return c.wide && p.output != "wide" })
-}
-
-func (p *printer) columns() []metav1.TableColumnDefinition {
-	var all []metav1.TableColumnDefinition
-	for _, c := range p.all() {
-		d := metav1.TableColumnDefinition{Name: c.name, Type: "string"}
-		if c.wide {
-			d.Priority = 1
+// table prints a row for each lock.
+func (p *printer) table(w io.Writer, now time.Time, all ...LockStatus) error {
+	var names []string
+	rows := make([][]string, len(all))
+	for _, c := range p.visible() {
+		names = append(names, c.name)
+		for i, s := range all {
+			rows[i] = append(rows[i], c.cell(s, now))
 		}
-		all = append(all, d)
 	}
-	return all
-}
-
-// none stands in cells that are empty.
-const none = "<none>"
-
-func (p *printer) cells(s LockStatus, now time.Time) []any {
-	var all []any
-	for _, c := range p.all() {
-		all = append(all, cmp.Or(c.cell(s, now), none))
-	}
-	return all
+	return printTable(w, p.tables, names, rows)
 }
 
 // shows returns of what would be printed that which is worth another line when
@@ -247,21 +230,6 @@ func legacyCell(l *inspect.Legacy) string {
 	}
 }
 
-// candidateColumns are those of the table of candidates.
-var candidateColumns = []struct {
-	name string
-	cell func(inspect.Candidate) string
-}{
-	{"Candidate", nil}, // marked if it holds the Lease
-	{"Zone", func(c inspect.Candidate) string { return c.Zone }},
-	{"Node", func(c inspect.Candidate) string { return withState(c.Node, c.NodeState) }},
-	{"Pod", func(c inspect.Candidate) string { return cmp.Or(c.PodState, "<unknown>") }},
-	{"Unhealthy", func(c inspect.Candidate) string { return c.Unhealthy }},
-	{"Version", func(c inspect.Candidate) string { return c.Version }},
-	{"Mode", func(c inspect.Candidate) string { return c.Mode }},
-	{"Waiting", func(c inspect.Candidate) string { return c.Waiting }},
-}
-
 // withState names a node, and its state unless it is ready or not known.
 func withState(node, state string) string {
 	if state == "" || state == inspect.Ready {
@@ -272,23 +240,16 @@ func withState(node, state string) string {
 
 // candidates prints the candidates of a lock; * marks who holds the Lease.
 func (p *printer) candidates(w io.Writer, s LockStatus) error {
-	table := &metav1.Table{}
-	for _, c := range candidateColumns {
-		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: c.name, Type: "string"})
-	}
+	var rows [][]string
 	for _, c := range s.Status.Candidates {
-		row := metav1.TableRow{}
-		for _, column := range candidateColumns {
-			text := c.Identity
-			switch {
-			case column.cell != nil:
-				text = column.cell(c)
-			case s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity:
-				text += " *"
-			}
-			row.Cells = append(row.Cells, cmp.Or(text, none))
+		identity := c.Identity
+		if s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity {
+			identity += " *"
 		}
-		table.Rows = append(table.Rows, row)
+		rows = append(rows, []string{
+			identity, c.Zone, withState(c.Node, c.NodeState), cmp.Or(c.PodState, "<unknown>"), c.Unhealthy, c.Version, c.Mode, c.Waiting,
+		})
 	}
-	return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: p.noHeaders}).PrintObj(table, w)
+	names := []string{"Candidate", "Zone", "Node", "Pod", "Unhealthy", "Version", "Mode", "Waiting"}
+	return printTable(w, newTables(p.noHeaders), names, rows)
 }

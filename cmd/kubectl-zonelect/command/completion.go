@@ -28,23 +28,27 @@ kubectl_complete-zonelect for what comes next: put one on the PATH that says
   #!/bin/sh
   exec kubectl-zonelect __complete "$@"`
 
-// describeCompletion says in the help of completion how kubectl does it.
-func describeCompletion(root *cobra.Command) {
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
-			c.Long = completionLong
-		}
+// addCompletion adds cobra's command, with help that says how kubectl does it.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Long = completionLong
 	}
 }
 
 // completeLocks completes the first argument with the names of locks: those that
 // have a Lease, and leader-for-life locks that have none yet.
 func completeLocks(env *environment) cobra.CompletionFunc {
+	return completeFirst(env, new(bool), func(f inspect.Election) []string { return []string{f.Name} }, legacyLocks)
+}
+
+// completeFirst completes the first argument with words of the locks, and more.
+func completeFirst(env *environment, everywhere *bool, of func(inspect.Election) []string, more ...func(context.Context, cluster) []string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return completeFrom(c, env, false, func(f inspect.Election) []string { return []string{f.Name} }, legacyLocks)
+		return completeFrom(c, env, *everywhere, of, more...)
 	}
 }
 
@@ -80,16 +84,6 @@ func completeCandidates(env *environment, says func(inspect.Candidate) string) c
 			}
 			return all
 		})
-	}
-}
-
-// completeZones completes the first argument with zones.
-func (e *evacuation) completeZones(of func(inspect.Election) []string) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return completeFrom(c, e.env, e.everywhere, of)
 	}
 }
 

@@ -54,7 +54,10 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 		now:     time.Now,
 	}
 	env.connect = env.dial
-	env.terminal = func() bool { return isTerminal(streams.In) }
+	env.terminal = func() bool {
+		file, ok := streams.In.(interface{ Fd() uintptr })
+		return ok && term.IsTerminal(int(file.Fd()))
+	}
 	return env
 }
 
@@ -89,10 +92,4 @@ func (e *environment) dial() (clients, error) {
 		core: set.CoreV1().RESTClient(), apps: set.AppsV1().RESTClient(),
 		coordination: set.CoordinationV1().RESTClient(), authorization: set.AuthorizationV1().RESTClient(),
 	}, nil
-}
-
-// isTerminal reports whether somebody can answer a question.
-func isTerminal(in io.Reader) bool {
-	file, ok := in.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(file.Fd()))
 }

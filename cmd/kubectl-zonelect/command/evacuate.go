@@ -9,15 +9,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
@@ -65,7 +63,7 @@ type evacuation struct {
 func newEvacuate(env *environment) *cobra.Command {
 	e := &evacuation{env: env}
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
-	c.ValidArgsFunction = e.completeZones(zonesIn)
+	c.ValidArgsFunction = completeFirst(env, &e.everywhere, zonesIn)
 	c.Flags().StringVar(&e.until, "until", "", "When it ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. By default it is taken back with restore.")
 	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "For how long to wait until the leaders have moved.")
 	return c
@@ -76,14 +74,11 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 		Use: use, Short: short, Long: long, Example: example,
 		Args: one("ZONE"), Annotations: roleShift.marks(),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := e.complete(args[0]); err != nil {
-				return failed(err)
+			found, err := e.find(c.Context(), args[0])
+			if err == nil {
+				err = do(c.Context(), found)
 			}
-			found, err := e.find(c.Context())
-			if err != nil {
-				return failed(err)
-			}
-			return failed(do(c.Context(), found))
+			return failed(err)
 		},
 	}
 	c.Flags().BoolVarP(&e.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
@@ -94,8 +89,6 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 func (e *evacuation) complete(zone string) error {
 	faults := validation.IsValidLabelValue(zone)
 	switch {
-	case zone == "":
-		return usage("the zone is empty")
 	case len(faults) > 0:
 		return usage("no zone can be %q: %s", zone, strings.Join(faults, "; "))
 	case e.timeout <= 0:
@@ -117,9 +110,12 @@ func (e *evacuation) complete(zone string) error {
 	return nil
 }
 
-// find reads the locks.
-func (e *evacuation) find(ctx context.Context) ([]inspect.Election, error) {
-	var err error
+// find completes the flags and reads the locks.
+func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election, error) {
+	err := e.complete(zone)
+	if err != nil {
+		return nil, err
+	}
 	if e.cluster, err = e.env.cluster(roleShift, e.everywhere); err != nil {
 		return nil, err
 	}
@@ -128,22 +124,14 @@ func (e *evacuation) find(ctx context.Context) ([]inspect.Election, error) {
 		return nil, err
 	}
 	found := inspect.Among(list.Items)
-	if len(found) == 0 {
-		return nil, e.nothing(ctx)
+	if len(found) > 0 {
+		return found, nil
 	}
-	return found, nil
-}
-
-// nothing is the error where there are no locks.
-func (e *evacuation) nothing(ctx context.Context) error {
-	unknown, err := e.cluster.nothing(ctx)
+	unknown, err := e.cluster.nothing(ctx, "; ")
 	if err != nil {
-		return refused("%w", err)
+		return nil, refused("%w", err)
 	}
-	if unknown != "" {
-		unknown = "; " + unknown
-	}
-	return refused("no locks are found in %s%s", e.cluster.scope(), unknown)
+	return nil, refused("no locks are found in %s%s", e.cluster.scope(), unknown)
 }
 
 // row is one lock in the result.
@@ -171,7 +159,7 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	if e.dryRun {
 		return e.print(rows)
 	}
-	e.all(rows, func(r *row) { e.mark(ctx, r) })
+	e.all(ctx, rows, e.mark)
 	if err := e.await(ctx, rows); err != nil {
 		return err
 	}
@@ -237,18 +225,10 @@ func zonesIn(f inspect.Election) []string {
 // atOnce is how many Leases are changed at the same time.
 const atOnce = 10
 
-// all does something for each row, several at a time.
-func (e *evacuation) all(rows []*row, do func(*row)) {
-	var wait sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for _, r := range rows {
-		slots <- struct{}{}
-		wait.Go(func() {
-			do(r)
-			<-slots
-		})
-	}
-	wait.Wait()
+// all does something for each row, several at a time. When ctx ends, what is done
+// fails by itself and says so.
+func (e *evacuation) all(ctx context.Context, rows []*row, do func(context.Context, *row)) {
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), atOnce, len(rows), func(i int) { do(ctx, rows[i]) })
 }
 
 // mark notes the zone on a Lease.
@@ -297,21 +277,18 @@ func (e *evacuation) nameOf(lock types.NamespacedName) string {
 
 // print prints a table of what became of each lock, or would.
 func (e *evacuation) print(rows []*row) error {
-	table := &metav1.Table{}
-	for _, name := range []string{"Lock", "From", "To", "Result"} {
-		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
-	}
+	var table [][]string
 	for _, r := range rows {
-		from, to := "<none>", "<none>"
+		from, to := "", ""
 		if l := inspect.LeaderOf(r.Lease); l != nil {
 			from = l.String()
 		}
 		if r.move != nil && r.move.to != nil {
 			to = r.move.to.String()
 		}
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{e.nameOf(r.NamespacedName), from, to, e.result(r)}})
+		table = append(table, []string{e.nameOf(r.NamespacedName), from, to, e.result(r)})
 	}
-	return printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, e.env.streams.Out)
+	return printTable(e.env.streams.Out, newTables(false), []string{"Lock", "From", "To", "Result"}, table)
 }
 
 // result says what became of a lock, or would.

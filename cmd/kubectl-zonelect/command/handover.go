@@ -57,10 +57,11 @@ func newHandover(env *environment) *cobra.Command {
 		Annotations:       roleShift.marks(),
 		ValidArgsFunction: completeLocks(env),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := h.complete(c); err != nil {
-				return err
+			err := h.complete(c)
+			if err == nil {
+				err = h.run(c.Context(), args[0])
 			}
-			return failed(h.run(c.Context(), args[0]))
+			return failed(err)
 		},
 	}
 	f := c.Flags()
@@ -179,28 +180,29 @@ func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 	}
 	var fit, unfit []string
 	for _, c := range f.Candidates {
+		why := c.Unfit()
 		switch {
-		case c.Identity == leader.Identity:
-		case h.to.Identity != "" && c.Identity != h.to.Identity, h.to.Zone != "" && c.Zone != h.to.Zone:
-		case h.to.Identity == "" && slices.Contains(away, c.Zone):
+		case c.Identity == leader.Identity, !h.wants(c.Identity, c.Zone), h.to.Identity == "" && slices.Contains(away, c.Zone):
+		case why != "":
+			unfit = append(unfit, c.Identity+": "+why)
 		default:
-			if why := c.Unfit(); why != "" {
-				unfit = append(unfit, c.Identity+": "+why)
-				continue
-			}
 			fit = append(fit, c.Identity)
 		}
 	}
 	switch {
 	case len(fit) > 0 && len(unfit) > 0:
 		h.to = locks.Successor{Identity: fit[0]}
-	case len(fit) > 0:
-	case len(unfit) > 0:
+	case len(fit) == 0 && len(unfit) > 0:
 		return refused("no successor for lock %s can lead: %s", f.Name, strings.Join(unfit, "; "))
-	default:
+	case len(fit) == 0:
 		return refused("no candidate for lock %s %s: there are %s", f.Name, h.where(len(away) > 0), identities(f.Candidates))
 	}
 	return nil
+}
+
+// wants reports whether the flags allow somebody as the next leader.
+func (h *handover) wants(identity, zone string) bool {
+	return (h.to.Identity == "" || identity == h.to.Identity) && (h.to.Zone == "" || zone == h.to.Zone)
 }
 
 // where says whom a handover is for.
@@ -237,7 +239,7 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.lock.Name, m.refused)
 	case m.to == nil:
 		return errors.Join(fmt.Errorf("lock %s is not handed over after %s: %s", m.lock.Name, h.timeout, m.waits), h.takeBack(ctx, m, request))
-	case h.to.Identity != "" && m.to.Identity != h.to.Identity, h.to.Zone != "" && m.to.Zone != h.to.Zone:
+	case !h.wants(m.to.Identity, m.to.Zone):
 		return fmt.Errorf("lock %s went from %s to %s: %s did not come", m.lock.Name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
 	}
 	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.lock.Name, m.from, m.to)

@@ -9,58 +9,44 @@ import (
 	"io"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/printers"
-
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/migrate"
 )
 
-// pen writes lines until one fails, which it remembers.
-type pen struct {
-	w   io.Writer
-	err error
-}
-
-func (p *pen) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
-
 // printPlan prints a plan for people.
-func printPlan(w io.Writer, plan migrate.Plan) error {
-	p := &pen{w: w}
-	p.standing(plan.Report)
-	p.step("Next step", plan.Next)
+func printPlan(out io.Writer, plan migrate.Plan) error {
+	text := &strings.Builder{}
+	standing(text, plan.Report)
+	step(text, "Next step", plan.Next)
 	if len(plan.Checks) > 0 {
-		p.line("")
+		tell(text, "\n")
 	}
-	if p.err == nil {
-		p.err = printChecks(w, plan.Checks, nil)
+	if err := printChecks(text, plan.Checks, nil); err != nil {
+		return err
 	}
-	p.step("Way back", plan.Back)
-	return p.err
+	step(text, "Way back", plan.Back)
+	_, err := io.WriteString(out, text.String())
+	return err
 }
 
-// standing prints where a migration stands.
-func (p *pen) standing(r migrate.Report) {
-	p.line("Lock:        %s/%s", r.Namespace, r.Lock)
-	p.line("Phase:       %s", phaseText(r.Phase))
-	p.line("Lease:       %s", leaseText(r.Lease))
+// standing says where a migration stands.
+func standing(w io.Writer, r migrate.Report) {
+	tell(w, "Lock:        %s/%s\n", r.Namespace, r.Lock)
+	tell(w, "Phase:       %s\n", phaseText(r.Phase))
+	tell(w, "Lease:       %s\n", leaseText(r.Lease))
 	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
-		p.line("Record:      %s: %s", inspect.ObjectOf(lock), recordText(lock, r.ConfigMap))
+		tell(w, "Record:      %s: %s\n", inspect.ObjectOf(lock), recordText(lock, r.ConfigMap))
 	} else {
-		p.line("ConfigMap:   %s", configMapText(r.ConfigMap))
+		tell(w, "ConfigMap:   %s\n", configMapText(r.ConfigMap))
 	}
-	p.line("Candidates:  %s", candidatesText(r.Candidates))
-	p.line("Legacy pods: %s", legacyText(r))
+	tell(w, "Candidates:  %s\n", candidatesText(r.Candidates))
+	tell(w, "Legacy pods: %s\n", legacyText(r))
 	for _, text := range r.Problems {
-		p.line("Problem:     %s", text)
+		tell(w, "Problem:     %s\n", text)
 	}
 	for _, text := range r.Warnings {
-		p.line("Warning:     %s", text)
+		tell(w, "Warning:     %s\n", text)
 	}
 }
 
@@ -120,41 +106,30 @@ func legacyText(r migrate.Report) string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// step prints one step; nil is none.
-func (p *pen) step(title string, s *migrate.Step) {
-	if s == nil {
-		return
+// step says what one step does; nil is none.
+func step(w io.Writer, title string, s *migrate.Step) {
+	if s != nil {
+		tell(w, "\n%s: %s, to phase %s\n  %s\n  Worked if: %s\n  To go back: %s\n", title, cmp.Or(s.By, "by hand"), s.To, s.Does, s.Verify, s.Return)
 	}
-	p.line("")
-	p.line("%s: %s, to phase %s", title, cmp.Or(s.By, "by hand"), s.To)
-	p.line("  %s", s.Does)
-	p.line("  Worked if: %s", s.Verify)
-	p.line("  To go back: %s", s.Return)
 }
 
 // printChecks prints the checks of a step, and what to do about those that
 // failed.
 func printChecks(w io.Writer, checks migrate.Checks, acknowledged []string) error {
-	if len(checks) == 0 {
-		return nil
-	}
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		{Name: "Check", Type: "string"}, {Name: "Result", Type: "string"}, {Name: "Detail", Type: "string"},
-	}}
+	var rows [][]string
 	for _, c := range checks {
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: []any{c.Name, resultOf(c, acknowledged), c.Detail}})
+		rows = append(rows, []string{c.Name, resultOf(c, acknowledged), c.Detail})
 	}
-	if err := printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(table, w); err != nil {
+	if err := printTable(w, newTables(false), []string{"Check", "Result", "Detail"}, rows); err != nil {
 		return err
 	}
-	p := &pen{w: w}
 	for _, c := range checks.Failed(acknowledged...) {
-		p.line("%s: to do: %s", c.Name, c.ToDo)
+		tell(w, "%s: to do: %s\n", c.Name, c.ToDo)
 		if c.Acknowledgeable {
-			p.line("  or, if you know better: --acknowledge %s", c.Name)
+			tell(w, "  or, if you know better: --acknowledge %s\n", c.Name)
 		}
 	}
-	return p.err
+	return nil
 }
 
 func resultOf(c migrate.Check, acknowledged []string) string {

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,7 @@ type printer struct {
 func (p *printer) addFlags(c *cobra.Command, own ...string) {
 	p.own = own
 	p.flags = genericclioptions.NewPrintFlags("")
+	p.flags.NamePrintFlags = nil // own may have name
 	p.flags.OutputFormat = &p.output
 	p.flags.OutputFlagSpecified = func() bool { return c.Flag("output").Changed }
 	p.flags.JSONYamlPrintFlags.AddFlags(c)
@@ -51,24 +53,19 @@ func (p *printer) addFlags(c *cobra.Command, own ...string) {
 }
 
 func (p *printer) complete() error {
-	p.tables = printers.NewTablePrinter(printers.PrintOptions{Wide: p.output == "wide", NoHeaders: p.noHeaders})
+	p.tables = newTables(p.noHeaders)
 	if p.output == "" && p.forPeople() || slices.Contains(p.own, p.output) {
 		return nil
 	}
-	if p.output != "" && !slices.Contains(p.formats(), p.format()) {
-		return usage("--output=%s: use one of %s", p.output, strings.Join(p.formats(), ", "))
-	}
 	var err error
-	if p.objects, err = p.flags.ToPrinter(); err != nil {
+	p.objects, err = p.flags.ToPrinter()
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		err = fmt.Errorf("use one of %s", strings.Join(p.formats(), ", "))
+	}
+	if err != nil {
 		return usage("--output=%s: %w", p.output, err)
 	}
 	return nil
-}
-
-// format is the output format without its template.
-func (p *printer) format() string {
-	format, _, _ := strings.Cut(p.output, "=")
-	return format
 }
 
 func (p *printer) formats() []string {
@@ -100,14 +97,7 @@ func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time
 func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now time.Time) error {
 	switch {
 	case p.forPeople():
-		table := &metav1.Table{ColumnDefinitions: p.columns()}
-		for _, s := range all {
-			table.Rows = append(table.Rows, metav1.TableRow{Cells: p.cells(s, now)})
-		}
-		if len(all) == 0 {
-			return nil
-		}
-		if err := p.tables.PrintObj(table, streams.Out); err != nil {
+		if err := p.table(streams.Out, now, all...); err != nil {
 			return err
 		}
 		for _, s := range all {
@@ -135,9 +125,33 @@ func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
 		_, err := fmt.Fprintln(w, nameOf(s))
 		return err
 	default:
-		table := &metav1.Table{ColumnDefinitions: p.columns(), Rows: []metav1.TableRow{{Cells: p.cells(s, now)}}}
-		return p.tables.PrintObj(table, w)
+		return p.table(w, now, s)
 	}
+}
+
+// newTables returns a printer of kubectl's tables. It prints the headers again only
+// where they differ from those before.
+func newTables(noHeaders bool) printers.ResourcePrinter {
+	return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: noHeaders})
+}
+
+// none stands in cells that are empty.
+const none = "<none>"
+
+// printTable prints rows with the names of their columns; nothing without rows.
+func printTable(w io.Writer, tables printers.ResourcePrinter, names []string, rows [][]string) error {
+	table := &metav1.Table{}
+	for _, name := range names {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for _, row := range rows {
+		var cells []any
+		for _, text := range row {
+			cells = append(cells, cmp.Or(text, none))
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
+	}
+	return tables.PrintObj(table, w)
 }
 
 // nameOf is what kubectl calls the lock's object.

@@ -23,7 +23,7 @@ stay where they are; use handover to move one.`
 func newRestore(env *environment) *cobra.Command {
 	e := &evacuation{env: env, timeout: time.Minute}
 	c := e.command("restore ZONE", "Take an evacuation back", restoreLong, "  kubectl zonelect restore zone-a -A", e.restore)
-	c.ValidArgsFunction = e.completeZones(func(f inspect.Election) []string { return evacuatedOn(f.Lease) })
+	c.ValidArgsFunction = completeFirst(env, &e.everywhere, func(f inspect.Election) []string { return evacuatedOn(f.Lease) })
 	return c
 }
 
@@ -42,7 +42,7 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, e.cluster.scope(), listed(away))
 	}
 	if !e.dryRun {
-		e.all(rows, func(r *row) {
+		e.all(ctx, rows, func(ctx context.Context, r *row) {
 			_, r.failed = e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
 				all, _ := locks.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
 				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })

@@ -78,7 +78,6 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
 	root.AddCommand(newStatus(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
-	root.InitDefaultCompletionCmd()
-	describeCompletion(root)
+	addCompletion(root)
 	return root
 }

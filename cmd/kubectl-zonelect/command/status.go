@@ -206,13 +206,13 @@ func (s *statusCommand) all(ctx context.Context) error {
 // tellNothing says that there are no locks. It returns an error if there is not
 // even the namespace.
 func (s *statusCommand) tellNothing(ctx context.Context) error {
-	unknown, err := s.cluster.nothing(ctx)
+	unknown, err := s.cluster.nothing(ctx, "note: ")
 	if err != nil {
 		return err
 	}
 	s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", s.cluster.scope())
 	if unknown != "" {
-		s.env.tell("note: %s\n", unknown)
+		s.env.tell("%s\n", unknown)
 	}
 	return nil
 }

@@ -141,13 +141,13 @@ func printTiming(out io.Writer, plan zone.Plan, wide bool) error {
 	}
 	line(head...)
 	line(second...)
-	for _, r := range consequences(plan.Wish) {
-		cells := []string{r.what}
+	for i, planned := range consequences(plan.Wish, plan.Bounds) {
+		cells := []string{planned.what}
 		for _, o := range outlooks {
-			cells = append(cells, r.cell(o.bounds, wide))
+			cells = append(cells, consequences(plan.Wish, o.bounds)[i].cell(wide))
 		}
-		if wide && r.bound != nil {
-			cells = append(cells, r.bound(plan.Bounds).Worst.String())
+		if wide && planned.count == "" {
+			cells = append(cells, planned.bound.Worst.String())
 		}
 		line(cells...)
 	}
@@ -167,46 +167,40 @@ type outlook struct {
 // consequence is a row of the table: of a duration, or of a number.
 type consequence struct {
 	what  string
-	bound func(zone.Bounds) zone.Bound
-	count func(zone.Bounds) int
+	bound zone.Bound
+	count string
 }
 
-func consequences(w zone.Wish) []consequence {
-	only := func(s zone.Sum) zone.Bound { return zone.Bound{Worst: s} }
-	survived := func(b zone.Bounds) zone.Bound {
-		if b.OutageSurvived.Total() <= 0 {
-			return zone.Bound{}
-		}
-		return only(b.OutageSurvived)
+func consequences(w zone.Wish, b zone.Bounds) []consequence {
+	if b.OutageSurvived.Total() <= 0 {
+		b.OutageSurvived = nil
 	}
 	return []consequence{
-		{what: fmt.Sprintf("failover: leader told to stop, which takes %s", brief(w.Stop)), bound: func(b zone.Bounds) zone.Bound { return b.Stop }},
-		{what: "failover: leader killed, or its zone dark", bound: func(b zone.Bounds) zone.Bound { return b.Kill }},
-		{what: "  and all used the API server in that zone", bound: func(b zone.Bounds) zone.Bound { return b.DeadServer }},
-		{what: fmt.Sprintf("  and no API for %s from then on", brief(w.APIOutage)), bound: func(b zone.Bounds) zone.Bound { return b.LossInOutage }},
-		{what: "failover: from the proof that it is dead", bound: func(b zone.Bounds) zone.Bound { return b.Proof }},
-		{what: "  more, if those who go first are dead too", bound: func(b zone.Bounds) zone.Bound { return only(b.HeadStart) }},
-		{what: "API outage that the leader surely survives", bound: survived},
-		{what: "  after a longer one, leads again in", bound: func(b zone.Bounds) zone.Bound { return b.Recovery }},
-		{what: "time for work to stop when the term is lost", bound: func(b zone.Bounds) zone.Bound { return only(b.StopLeft) }},
-		{what: "writes per day", count: func(b zone.Bounds) int { return b.WritesPerDay }},
-		{what: "reads per day and follower", count: func(b zone.Bounds) int { return b.ReadsPerDay }},
+		{what: fmt.Sprintf("failover: leader told to stop, which takes %s", brief(w.Stop)), bound: b.Stop},
+		{what: "failover: leader killed, or its zone dark", bound: b.Kill},
+		{what: "  and all used the API server in that zone", bound: b.DeadServer},
+		{what: fmt.Sprintf("  and no API for %s from then on", brief(w.APIOutage)), bound: b.LossInOutage},
+		{what: "failover: from the proof that it is dead", bound: b.Proof},
+		{what: "  more, if those who go first are dead too", bound: zone.Bound{Worst: b.HeadStart}},
+		{what: "API outage that the leader surely survives", bound: zone.Bound{Worst: b.OutageSurvived}},
+		{what: "  after a longer one, leads again in", bound: b.Recovery},
+		{what: "time for work to stop when the term is lost", bound: zone.Bound{Worst: b.StopLeft}},
+		{what: "writes per day", count: strconv.Itoa(b.WritesPerDay)},
+		{what: "reads per day and follower", count: strconv.Itoa(b.ReadsPerDay)},
 	}
 }
 
 // cell is what one elector makes of it.
-func (c consequence) cell(b zone.Bounds, means bool) string {
-	if c.count != nil {
-		return strconv.Itoa(c.count(b))
-	}
-	bound := c.bound(b)
+func (c consequence) cell(means bool) string {
 	switch {
-	case bound.Worst == nil:
+	case c.count != "":
+		return c.count
+	case c.bound.Worst == nil:
 		return "-"
-	case means && bound.Mean != nil:
-		return brief(bound.Mean.Total()) + " / " + brief(bound.Worst.Total())
+	case means && c.bound.Mean != nil:
+		return brief(c.bound.Mean.Total()) + " / " + brief(c.bound.Worst.Total())
 	}
-	return brief(bound.Worst.Total())
+	return brief(c.bound.Worst.Total())
 }
 
 // brief is a duration in seconds, by which people compare it.

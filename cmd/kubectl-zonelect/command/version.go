@@ -62,11 +62,10 @@ func (v *versionCommand) run(ctx context.Context) error {
 	}
 	versions := Versions{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "Versions"}, Client: ownVersion(buildInfo())}
 	if !v.client {
-		server, err := v.server(ctx)
-		if err != nil {
+		var err error
+		if versions.Server, err = v.server(ctx); err != nil {
 			v.env.tell("note: the server's version is not known: %v\n", err)
 		}
-		versions.Server = server
 	}
 	if v.printer.forPeople() {
 		return v.print(versions)
@@ -90,15 +89,15 @@ func (v *versionCommand) server(ctx context.Context) (*version.Info, error) {
 }
 
 func (v *versionCommand) print(versions Versions) error {
-	p, commit := &pen{w: v.env.streams.Out}, ""
+	text := "Client Version: " + versions.Client.GitVersion
 	if c := versions.Client; c.GitCommit != "" {
-		commit = fmt.Sprintf(" (commit %s, %s)", c.GitCommit, c.GitTreeState)
+		text += fmt.Sprintf(" (commit %s, %s)", c.GitCommit, c.GitTreeState)
 	}
-	p.line("Client Version: %s%s", versions.Client.GitVersion, commit)
 	if versions.Server != nil {
-		p.line("Server Version: %s", versions.Server.GitVersion)
+		text += "\nServer Version: " + versions.Server.GitVersion
 	}
-	return p.err
+	_, err := fmt.Fprintln(v.env.streams.Out, text)
+	return err
 }
 
 // buildInfo is what the compiler noted about this program; nil if it did not.
