@@ -147,11 +147,9 @@ func (p *pulse) see(r Report) {
 }
 
 // silent reports whether the Lease has not been renewed for as long as it says.
-func (p *pulse) silent(r Report) bool { return time.Since(p.since) >= patienceFor(r) }
-
-func patienceFor(r Report) time.Duration {
+func (p *pulse) silent(r Report) bool {
 	said := time.Duration(r.Lease.DurationSeconds) * time.Second
-	return min(max(said, leaseLeast), leaseMost)
+	return time.Since(p.since) >= min(max(said, leaseLeast), leaseMost)
 }
 
 // isRenewed waits until somebody renews the Lease, or nobody has for as long as it

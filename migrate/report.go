@@ -4,6 +4,7 @@
 package migrate
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -116,29 +117,19 @@ type LegacyPod struct {
 	Why   string            `json:"why"`
 }
 
-// running returns the candidates that take part and whose pods exist.
-func (r *Report) running() []Candidate {
-	var all []Candidate
-	for _, c := range r.Candidates {
-		if c.Exists && c.TakesPart() {
-			all = append(all, c)
-		}
-	}
-	return all
+// existing returns the candidates whose pods exist and that meet a condition.
+func (r *Report) existing(meets func(Candidate) bool) []Candidate {
+	return slices.DeleteFunc(slices.Clone(r.Candidates), func(c Candidate) bool { return !c.Exists || !meets(c) })
 }
+
+// running returns the candidates that take part and whose pods exist.
+func (r *Report) running() []Candidate { return r.existing(Candidate.TakesPart) }
 
 // mayLead returns those that the phase lets lead, and whose pods exist.
 func (r *Report) mayLead() []Candidate {
-	all := r.running()
-	if !r.leaseAlone() {
-		return all
-	}
-	for _, c := range r.Candidates {
-		if c.Exists && c.Mode == string(multilock.Alone) {
-			all = append(all, c)
-		}
-	}
-	return all
+	return r.existing(func(c Candidate) bool {
+		return c.TakesPart() || r.leaseAlone() && c.Mode == string(multilock.Alone)
+	})
 }
 
 // leaseAlone reports whether the phase lets candidates in mode lease lead (M12).
@@ -149,10 +140,9 @@ func (r *Report) leaseAlone() bool {
 // holder returns the candidate that holds the Lease and takes part; nil if none
 // does.
 func (r *Report) holder() *Candidate {
-	for i := range r.Candidates {
-		if r.Candidates[i].Holds && r.Candidates[i].TakesPart() {
-			return &r.Candidates[i]
-		}
+	holds := func(c Candidate) bool { return c.Holds && c.TakesPart() }
+	if i := slices.IndexFunc(r.Candidates, holds); i >= 0 {
+		return &r.Candidates[i]
 	}
 	return nil
 }

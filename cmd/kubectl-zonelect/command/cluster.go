@@ -5,7 +5,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,38 +50,27 @@ func (c cluster) scope() string {
 	return "namespace " + c.namespace
 }
 
-// errNamespace says that a namespace does not exist.
-var errNamespace = errors.New("check -n, and the namespace of the kubeconfig's context")
-
-// checkNamespace tells a namespace that does not exist from one without locks: a
-// list of either is empty. It returns errNamespace, or another error if it could
-// not look. All namespaces together exist.
-func (c cluster) checkNamespace(ctx context.Context) error {
+// checkNamespace tells a namespace that does not exist from one without locks: a list
+// of either is empty. It returns an error if the namespace does not exist. If it could
+// not look, it says so after a prefix; else unknown is empty.
+func (c cluster) checkNamespace(ctx context.Context, prefix string) (unknown string, err error) {
 	if c.namespace == "" {
-		return nil
+		return "", nil
 	}
 	id := apierror.Object{Resource: apierror.Namespaces, Name: c.namespace}
-	_, err := rawapi.New[corev1.Namespace](c.Core, id).Get(ctx)
-	if id.Absent(err) {
-		return fmt.Errorf("namespace %s does not exist: %w", c.namespace, errNamespace)
-	}
-	return err
-}
-
-// nothing is for a command that found nothing. It returns an error if the namespace
-// does not exist. If that is not known, it says so after a prefix; else unknown is
-// empty.
-func (c cluster) nothing(ctx context.Context, prefix string) (unknown string, err error) {
-	err = c.checkNamespace(ctx)
-	if err == nil || errors.Is(err, errNamespace) {
-		return "", err
+	_, err = rawapi.New[corev1.Namespace](c.Core, id).Get(ctx)
+	switch {
+	case err == nil:
+		return "", nil
+	case id.Absent(err):
+		return "", fmt.Errorf("namespace %s does not exist: check -n, and the namespace of the kubeconfig's context", c.namespace)
 	}
 	return fmt.Sprintf("%swhether namespace %s exists is not known: %s", prefix, c.namespace, c.role.explained(err)), nil
 }
 
 // absent is the error for a lock that does not exist.
 func (c cluster) absent(ctx context.Context, name string) error {
-	unknown, err := c.nothing(ctx, "; ")
+	unknown, err := c.checkNamespace(ctx, "; ")
 	if err != nil {
 		return err
 	}

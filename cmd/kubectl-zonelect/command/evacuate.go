@@ -127,7 +127,7 @@ func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election,
 	if len(found) > 0 {
 		return found, nil
 	}
-	unknown, err := e.cluster.nothing(ctx, "; ")
+	unknown, err := e.cluster.checkNamespace(ctx, "; ")
 	if err != nil {
 		return nil, refused("%w", err)
 	}
@@ -175,8 +175,14 @@ func cornered(e inspect.Election, zone string, now time.Time) bool {
 
 // check refuses a zone that is not known, and to leave none.
 func (e *evacuation) check(ctx context.Context, found []inspect.Election) error {
-	zones, candidates, left := e.known(found)
-	if candidates && left == 0 {
+	var zones []string
+	candidates, left := false, false // left: some lock would have a candidate elsewhere
+	for _, f := range found {
+		zones = append(zones, zonesIn(f)...)
+		candidates = candidates || len(f.Candidates) > 0
+		left = left || len(f.Candidates) > 0 && !cornered(f, e.zone, e.env.now())
+	}
+	if candidates && !left {
 		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", e.cluster.scope(), listed(zones))
 	}
 	if slices.Contains(zones, e.zone) && candidates {
@@ -195,19 +201,6 @@ func (e *evacuation) check(ctx context.Context, found []inspect.Election) error 
 		return refused("no zone would be left: there are %s", listed(zones))
 	}
 	return nil
-}
-
-// known returns the zones of candidates and leaders, whether any candidates are
-// known, and how many locks would have one left elsewhere.
-func (e *evacuation) known(found []inspect.Election) (zones []string, candidates bool, left int) {
-	for _, f := range found {
-		zones = append(zones, zonesIn(f)...)
-		candidates = candidates || len(f.Candidates) > 0
-		if len(f.Candidates) > 0 && !cornered(f, e.zone, e.env.now()) {
-			left++
-		}
-	}
-	return zones, candidates, left
 }
 
 // zonesIn returns the zones that candidates and the leader are in.

@@ -41,7 +41,8 @@ ClusterRole zonelect-migrate (config/migrate/role.yaml) grants what is needed.`
 type migration struct {
 	env     *environment
 	printer printer
-	by      string // a migrate.By constant; empty for plan
+	by      string // a migrate.By constant, which take does; empty for plan
+	take    func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error)
 
 	to, legacyName, selector string
 	acknowledge              []string
@@ -65,14 +66,14 @@ func newMigrate(env *environment) *cobra.Command {
 		RunE:        func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newPlan(env),
-		newStep(env, migrate.ByAdvance, "Take the next step: from legacy to dual, or from dual to sealed", `  # What it would change, and whether it is safe
+		newStep(env, migrate.ByAdvance, (*migrate.Migration).Advance, "Take the next step: from legacy to dual, or from dual to sealed", `  # What it would change, and whether it is safe
   kubectl zonelect migrate advance my-operator --dry-run
 
   # In a script: no question, and two minutes for the candidates to follow
   kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m`),
-		newStep(env, migrate.ByRollback, "Take a step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
+		newStep(env, migrate.ByRollback, (*migrate.Migration).Rollback, "Take a step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
   kubectl zonelect migrate rollback my-operator --to dual`),
-		newStep(env, migrate.ByClean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Whether anything can bring legacy pods back is yours to know
+		newStep(env, migrate.ByClean, (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Whether anything can bring legacy pods back is yours to know
   kubectl zonelect migrate clean my-operator --acknowledge no-way-back`),
 	)
 	return c
@@ -89,8 +90,8 @@ func newPlan(env *environment) *cobra.Command {
 	return c
 }
 
-func newStep(env *environment, by, short, example string) *cobra.Command {
-	m := &migration{env: env, by: by}
+func newStep(env *environment, by string, take func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error), short, example string) *cobra.Command {
+	m := &migration{env: env, by: by, take: take}
 	c := m.command(by+" LOCK", short, example, m.step)
 	c.Long = short + `.
 
@@ -128,13 +129,14 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 		Args:              one("LOCK"),
 		ValidArgsFunction: completeLocks(m.env),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := m.complete(args[0]); err != nil {
-				return failed(err)
+			err := m.complete(args[0])
+			if err == nil {
+				_, err = m.cluster.checkNamespace(c.Context(), "")
 			}
-			if err := m.cluster.checkNamespace(c.Context()); errors.Is(err, errNamespace) {
-				return failed(err)
+			if err == nil {
+				err = do(c.Context())
 			}
-			return failed(do(c.Context()))
+			return failed(err)
 		},
 	}
 	f := c.Flags()
@@ -235,52 +237,43 @@ func (m *migration) step(ctx context.Context) error {
 
 // try takes the step, or finds out whether it could be taken.
 func (m *migration) try(ctx context.Context, dryRun bool) (migrate.Outcome, error) {
-	o := migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge}
-	switch m.by {
-	case migrate.ByAdvance:
-		return m.Advance(ctx, o)
-	case migrate.ByRollback:
-		return m.Rollback(ctx, o)
-	default:
-		return m.Clean(ctx, o)
-	}
+	return m.take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge})
 }
 
 // report prints what became of a step, and returns what to end with.
 func (m *migration) report(out migrate.Outcome, err error) error {
 	var refusal *migrate.RefusedError
-	isRefused := errors.As(err, &refusal)
-	if err != nil && !isRefused {
+	if err != nil && !errors.As(err, &refusal) {
 		return err
 	}
 	out.DryRun = m.dryRun
-	if !m.printer.forPeople() {
-		printing := m.printer.objects.PrintObj(&MigrationStep{
+	people, stdout := m.printer.forPeople(), m.env.streams.Out
+	var printing error
+	switch {
+	case !people:
+		printing = m.printer.objects.PrintObj(&MigrationStep{
 			TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationStep"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: m.cluster.namespace, Name: m.name},
-			Outcome:    out, Refused: isRefused,
-		}, m.env.streams.Out)
-		if printing != nil {
-			return printing
-		}
-	} else if isRefused || m.dryRun {
-		if err := printChecks(m.env.streams.Out, out.Checks, m.acknowledge); err != nil {
-			return err
-		}
+			Outcome:    out, Refused: refusal != nil,
+		}, stdout)
+	case refusal != nil || m.dryRun:
+		printing = printChecks(stdout, out.Checks, m.acknowledge)
 	}
-	if isRefused {
+	switch {
+	case printing != nil:
+		return printing
+	case refusal != nil:
 		return refused("%s of lock %s from phase %s is refused: %s failed; nothing was changed",
 			m.by, m.name, phaseText(out.From), count(len(refusal.Failed), "check"))
+	case !people:
+		return nil
 	}
-	if m.printer.forPeople() {
-		format := "lock %s went from phase %s to %s\n"
-		if m.dryRun {
-			format = "lock %s could go from phase %s to %s (dry run)\n"
-		}
-		_, err := fmt.Fprintf(m.env.streams.Out, format, m.name, phaseText(out.From), out.To)
-		return err
+	went, dry := "went", ""
+	if m.dryRun {
+		went, dry = "could go", " (dry run)"
 	}
-	return nil
+	_, err = fmt.Fprintf(stdout, "lock %s %s from phase %s to %s%s\n", m.name, went, phaseText(out.From), out.To, dry)
+	return err
 }
 
 // ask returns an error unless the answer is yes. Standard output is left to the

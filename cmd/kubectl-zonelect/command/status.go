@@ -206,7 +206,7 @@ func (s *statusCommand) all(ctx context.Context) error {
 // tellNothing says that there are no locks. It returns an error if there is not
 // even the namespace.
 func (s *statusCommand) tellNothing(ctx context.Context) error {
-	unknown, err := s.cluster.nothing(ctx, "note: ")
+	unknown, err := s.cluster.checkNamespace(ctx, "note: ")
 	if err != nil {
 		return err
 	}
