@@ -44,7 +44,7 @@ func (m *Migration) needs(to Phase) []need {
 		{apierror.ConfigMaps, apierror.Get, ns, ""},
 		{apierror.Endpoints, apierror.Get, ns, "an election record there is not seen"},
 		{apierror.Pods, apierror.Get, ns, ""}, {apierror.Pods, apierror.List, ns, ""},
-		{apierror.Events, apierror.Create, ns, "no Event tells of the step"},
+		{apierror.Events, apierror.Create, ns, "no Event reports the step"},
 		{apierror.Leases, apierror.Get, corev1.NamespaceNodeLease, "pods that have finished may count as legacy pods that lead"},
 	}
 	if m.config.Selector == "" {
@@ -167,11 +167,11 @@ func (v revisions) scaledUp() Check {
 func (v revisions) noWayBack() Check {
 	const most = 5
 	c := Check{Name: CheckNoWayBack, Acknowledgeable: true}
-	c.Detail = "whether anything can bring legacy pods back cannot be seen from here: another Deployment, a rollback, a chart or a repository that holds the old version"
+	c.Detail = "the API does not show whether anything can bring legacy pods back: another Deployment, a rollback, a chart or a repository that holds the old version"
 	if n := len(v.down); n > 0 {
 		c.Detail += fmt.Sprintf("; a rollback of the Deployment would use one of %d older ReplicaSets: %s", n, strings.Join(slices.Clone(v.down[:min(n, most)]), ", "))
 	}
-	c.ToDo = "make sure that nothing can, for a legacy pod that starts after this leads beside the candidates; then acknowledge it"
+	c.ToDo = "make sure that nothing can, because a legacy pod that starts after this step leads beside the candidates; then acknowledge this check"
 	return c
 }
 

@@ -23,8 +23,8 @@ const (
 	leaseMost  = time.Minute
 )
 
-// NotFollowedError says that the candidates had not followed the phase when the
-// context ended. The phase stays as it is: they may still follow.
+// NotFollowedError says that the context ended before the candidates had followed the
+// phase. The phase stays as it is: they may still follow.
 type NotFollowedError struct {
 	Phase Phase
 	Why   []string // what keeps them

@@ -10,8 +10,8 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-// record returns the election record that is moved; zero if there is none.
-func (r *Report) record() Elected {
+// Record returns the election record that moves to the Lease; zero if there is none.
+func (r *Report) Record() Elected {
 	for _, e := range r.ConfigMap.Elected {
 		if r.legacy.Elected && e.Resource == r.legacy.Resource {
 			return e
@@ -21,15 +21,15 @@ func (r *Report) record() Elected {
 }
 
 // electorLeads reports whether a legacy elector holds it.
-func (r *Report) electorLeads() bool { return r.record().Holder != "" && !r.record().Ours }
+func (r *Report) electorLeads() bool { return r.Record().Holder != "" && !r.Record().Ours }
 
-// recordText says what there is, and who holds it.
+// recordText names the record and its holder.
 func (r *Report) recordText() string {
-	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.record().Holder, "nobody"))
+	return fmt.Sprintf("%s/%s: held by %s", r.legacy.Resource, r.ConfigMap.Name, cmp.Or(r.Record().Holder, "nobody"))
 }
 
 func (r *Report) checkRecord(f *inspect.Findings) {
-	e := r.record()
+	e := r.Record()
 	switch {
 	case e.Error != "":
 		f.Problem("%s %s: %s", r.legacy.Resource, r.ConfigMap.Name, e.Error)
@@ -38,7 +38,7 @@ func (r *Report) checkRecord(f *inspect.Findings) {
 	case r.Phase == Sealed:
 		f.Warn(inspect.NeverSealed)
 	case r.Phase == Dual && r.electorLeads():
-		f.Warn("%s, a legacy elector: candidates lead when it does no more", r.recordText())
+		f.Warn("%s, a legacy elector: candidates lead once it stops", r.recordText())
 	}
 	for _, other := range r.ConfigMap.Elected {
 		if other.Resource != r.legacy.Resource && other.Holder != "" {
@@ -50,7 +50,7 @@ func (r *Report) checkRecord(f *inspect.Findings) {
 // electionRecord checks that a step puts no two leaders beside each other.
 func electionRecord(r Report, to Phase) Check {
 	c := Check{Name: CheckRecord, OK: true, Detail: r.recordText()}
-	e, held := r.record(), r.record().Holder
+	e, held := r.Record(), r.Record().Holder
 	switch {
 	case r.ConfigMap.Kind == "":
 		c.OK, c.Detail, c.ToDo = false, "it could not be read", "grant the verb get on "+r.legacy.Resource
@@ -78,9 +78,9 @@ func (r *Report) recordFollowed(vacant bool) (done bool, why string) {
 	case Legacy:
 		return vacant, r.Lease.Holder + " still holds the Lease"
 	case Dual:
-		return !vacant && r.holder() != nil && r.record().Holder == r.Lease.Holder, why + ", not yet by the leader"
+		return !vacant && r.holder() != nil && r.Record().Holder == r.Lease.Holder, why + ", not yet by the leader"
 	case Clean:
-		return !vacant && r.ConfigMap.Kind != "" && !r.record().Ours, why + ", not yet taken off"
+		return !vacant && r.ConfigMap.Kind != "" && !r.Record().Ours, why + ", not yet taken off"
 	}
 	return false, "the phase can only be rolled back to dual"
 }

@@ -17,17 +17,11 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-// The reasons of Events.
-const (
-	reasonAdvanced   = "MigrationAdvanced"
-	reasonRolledBack = "MigrationRolledBack"
-)
-
-// tell posts an Event on the Lease, at best.
+// tell tries to post an Event on the Lease.
 func (m *Migration) tell(ctx context.Context, r Report, out Outcome) {
-	reason := reasonAdvanced
+	reason := "MigrationAdvanced"
 	if s := r.course().stepTo(out.From, out.To); s != nil && s.By == ByRollback {
-		reason = reasonRolledBack
+		reason = "MigrationRolledBack"
 	}
 	now := metav1.Now()
 	name := fmt.Sprintf("%s.%x", m.config.Lock, time.Now().UnixNano())
@@ -41,6 +35,6 @@ func (m *Migration) tell(ctx context.Context, r Report, out Outcome) {
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	})
 	if err != nil {
-		m.config.Logger.Info("the Event that tells of the step could not be posted", "cause", err.Error())
+		m.config.Logger.Info("could not post the Event about the step", "cause", err.Error())
 	}
 }

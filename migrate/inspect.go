@@ -154,7 +154,7 @@ func (r *Report) stands(resource string) {
 		return
 	}
 	r.ConfigMap.Kind = ownerref.Absent
-	if r.record() != (Elected{}) {
+	if r.Record() != (Elected{}) {
 		r.ConfigMap.Kind = ElectionRecord
 	}
 }

@@ -60,7 +60,7 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 		warnings []string
 	}{
 		"nothing there": {func(*stage) {}, nil, nil},
-		"one candidate": {func(s *stage) { s.joins("a") }, nil, []string{"one candidate only"}},
+		"one candidate": {func(s *stage) { s.joins("a") }, nil, []string{"only one candidate"}},
 		"one zone": {func(s *stage) {
 			for _, name := range []string{"a", "b"} {
 				s.joins(name, func(c *multilock.ShieldConfig) { c.Candidate.Zone = "z" })
@@ -87,7 +87,7 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 		"a presence without a pod": {func(s *stage) {
 			s.joins("a")
 			s.leaves(s.joins("b"))
-		}, nil, []string{"the presence of pod b is left over", "one candidate only"}},
+		}, nil, []string{"the presence of pod b is left over", "only one candidate"}},
 		"no leader": {func(s *stage) {
 			s.poses("a", "auto")
 			s.poses("b", "auto")
@@ -106,7 +106,7 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 			s.poses("a", "auto")
 			s.poses("plain", "lease")
 			s.lies("plain", "dual")
-		}, nil, []string{"plain holds the Lease and has no presence in mode auto or dual", "one candidate only", "which stay back in phase dual: plain"}},
+		}, nil, []string{"plain holds the Lease and has no presence in mode auto or dual", "only one candidate", "which stay back in phase dual: plain"}},
 		"only candidates in mode lease": {func(s *stage) {
 			s.poses("plain", "lease")
 			s.lies("plain", "sealed")

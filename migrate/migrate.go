@@ -43,10 +43,10 @@ type Config struct {
 	// Selector is a label selector for the operator's pods, old and new. Empty
 	// means that of the workload of a candidate or of the legacy leader.
 	Selector string
-	// User is who takes the steps, for the Events. Empty means "zonelect".
+	// User names the program that takes the steps, for the Events. Empty means
+	// "zonelect".
 	User string
-	// Logger is told what could not be done and does not matter much. The zero
-	// value drops it.
+	// Logger gets what failed and does not matter much. The zero value drops it.
 	Logger logr.Logger
 }
 

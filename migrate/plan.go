@@ -87,7 +87,7 @@ var byTime = course{
 		Verify: "The Lease has the annotation zonelect.dev/phase: dual, each candidate has a presence, and once a candidate leads it holds the record too.",
 		Return: "Roll the old version out again."},
 	{From: Legacy, To: Dual, By: ByAdvance,
-		Does:   "Candidates campaign again, for the record and the Lease together: they wait for whoever holds the record.",
+		Does:   "Candidates campaign again, for the record and the Lease together: they wait for the holder of the record.",
 		Verify: "A candidate holds the Lease and the record.",
 		Return: "Roll back to legacy."},
 	{From: Dual, To: Clean, By: ByClean,

@@ -18,11 +18,11 @@ import (
 
 // The names of checks.
 const (
-	CheckPermissions = "permissions" // of the user who takes the step
+	CheckPermissions = "permissions" // the user may do what the step needs
 	CheckAPI         = "api"         // what the API server and its collector can do
 	CheckOrder       = "order"       // one step at a time
 	CheckConfigMap   = "configmap"   // it is something that candidates can deal with
-	CheckRecord      = "record"      // the election record is held by whom it should
+	CheckRecord      = "record"      // the right side holds the election record
 	CheckCandidates  = "candidates"  // there are some, in mode auto
 	CheckLeader      = "leader"      // one of them holds the Lease and is alive
 	CheckArmed       = "armed"       // the shield is, so that it can be sealed
@@ -38,8 +38,8 @@ type Check struct {
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 	ToDo   string `json:"toDo,omitempty"` // of one that has failed
-	// Acknowledgeable says that a caller who knows better may go on all the
-	// same, with the check's name in Options.Acknowledge.
+	// Acknowledgeable says that a caller that knows better may take the step
+	// anyway, with the check's name in Options.Acknowledge.
 	Acknowledgeable bool `json:"acknowledgeable,omitempty"`
 }
 
@@ -59,8 +59,8 @@ func (c Checks) Failed(acknowledged ...string) Checks {
 }
 
 // Preflight checks whether a step from the current phase to another is safe.
-// It takes until the leader's next renewal, some seconds, and where legacy pods
-// have finished up to twelve more, until their kubelets have been heard of.
+// It waits for the leader's next renewal, which takes some seconds. If legacy pods have
+// finished, it waits up to twelve seconds more for signs of life of their kubelets.
 func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
 	p, err := m.prepare(ctx, to)
 	if err != nil || len(p.fixed.Failed()) > 0 {
@@ -198,7 +198,7 @@ func candidates(r Report, to Phase) Check {
 	case len(running) == 0:
 		c.OK, c.ToDo = false, "run the operator's version that takes part in the migration: nobody else follows the phase"
 		if to == Legacy {
-			c.ToDo = "nothing: with no candidate's pod left its part of the lock goes by itself, and legacy pods lead"
+			c.ToDo = "nothing: once no candidate's pod is left, the candidates' part of the lock goes away by itself, and legacy pods lead"
 		}
 	case to == Legacy || to == Dual || len(other) == 0:
 	case len(auto) == 0:
@@ -212,7 +212,7 @@ func candidates(r Report, to Phase) Check {
 	return c
 }
 
-// leader checks that the holder of the Lease, who does the work (M3), lives and
+// leader checks that the holder of the Lease, which does the work (M3), lives and
 // takes part.
 func leader(r Report, to Phase, alive bool) Check {
 	h := r.holder()
@@ -222,7 +222,7 @@ func leader(r Report, to Phase, alive bool) Check {
 		c.OK, c.Detail, c.ToDo = false, "the Lease does not exist", "start a candidate, or find out why none may write it"
 	case !alive:
 		c.OK, c.Detail = false, fmt.Sprintf("nobody was seen to hold and renew the Lease; its last holder is %q", r.Lease.Holder)
-		c.ToDo = "find out why no candidate leads: it is the leader who does what the phase says"
+		c.ToDo = "find out why no candidate leads: the leader does what the phase says"
 	case h == nil:
 		c.OK, c.Detail = false, fmt.Sprintf("%q holds the Lease and does not take part in the migration", r.Lease.Holder)
 		c.ToDo = "stop it, so that a candidate takes over"
@@ -272,14 +272,14 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 	case to == Legacy && len(names) > 0:
 		c.OK = true
 	case to == Legacy:
-		c.OK, c.Detail = false, "there is none that could lead"
-		c.ToDo = "roll the operator back to its old version, as far as that goes: without a legacy pod nobody leads"
+		c.OK, c.Detail = false, "no legacy pod is there to lead"
+		c.ToDo = "roll the operator back to its old version: without a legacy pod nobody leads"
 	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.legacy.Elected):
 		return c, false // the record tells
 	case r.Phase == Legacy:
-		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these are gone, or lead no more: " + c.Detail}, true
+		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these pods are gone or no longer lead: " + c.Detail}, true
 	default:
-		c.ToDo = "finish the rollout, so that none is left; a pod of this library in mode lease that has no presence cannot be told from one"
+		c.ToDo = "finish the rollout, so that none is left; a pod in mode lease without a presence looks like one"
 	}
 	if c.OK {
 		c.ToDo, c.Acknowledgeable = "", false

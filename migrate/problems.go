@@ -32,7 +32,7 @@ func (r *Report) checkLocks(f *inspect.Findings) {
 	beyond := r.Phase == Sealed || r.Phase == Clean
 	switch {
 	case cm.Kind == ownerref.Foreign:
-		f.Problem("the ConfigMap %s is no leader-for-life lock: %s", cm.Name, cm.Why)
+		f.Problem("the ConfigMap %s is not a leader-for-life lock: %s", cm.Name, cm.Why)
 	case cm.Kind == ownerref.Legacy && beyond:
 		f.Problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod, or roll back", cm.Owner, r.Phase)
 	case cm.Kind == ownerref.Absent && r.Phase == Sealed:

@@ -38,7 +38,7 @@ type Report struct {
 	Counted    bool        `json:"counted"`
 
 	// Problems keep the lock from working, or this report from being complete.
-	// Warnings are what may become a problem. Both say what to do.
+	// Warnings may become problems. Both say what to do.
 	Problems []string `json:"problems,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 
@@ -90,10 +90,10 @@ type ConfigMapReport struct {
 	Armed     bool     `json:"armed"`
 	Presences []string `json:"presences,omitempty"`
 	Presumed  []string `json:"presumed,omitempty"`
-	// Why says of a foreign one what it is and what to do.
+	// Why says what a foreign one is, and what to do about it.
 	Why string `json:"why,omitempty"`
-	// Elected is who holds the record that client-go's electors had before
-	// Leases, on the ConfigMap or on the Endpoints of that name.
+	// Elected are the records that client-go's electors used before Leases, on the
+	// ConfigMap and on the Endpoints of that name.
 	Elected []Elected `json:"elected,omitempty"`
 
 	shield ownerref.Record
@@ -102,13 +102,13 @@ type ConfigMapReport struct {
 // Elected is an election record of client-go outside of a Lease.
 type Elected = inspect.Elected
 
-// Candidate is a program with a presence object at the lock: who it is, where it
-// runs, what it waits for, whether its pod exists, and whether it holds the Lease.
-// One in mode lease takes no part in the migration: it does not count where
-// somebody must follow the phase.
+// Candidate is a program with a presence object at the lock: its identity, where it
+// runs, what it waits for, whether its pod exists, and whether it holds the Lease. A
+// candidate in mode lease takes no part in the migration: it does not count as one
+// that follows the phase.
 type Candidate = inspect.Candidate
 
-// LegacyPod is one that may still lead by the ConfigMap.
+// LegacyPod is a pod that may still lead by the ConfigMap.
 type LegacyPod struct {
 	Pod   string            `json:"pod"`
 	UID   string            `json:"uid"`

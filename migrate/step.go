@@ -23,7 +23,7 @@ type Options struct {
 	// DryRun checks everything and writes nothing.
 	DryRun bool
 	// Acknowledge has the names of checks that may fail, because the caller
-	// knows better. It counts for those alone that are Acknowledgeable.
+	// knows better. It counts only for checks that are Acknowledgeable.
 	Acknowledge []string
 }
 
@@ -36,11 +36,11 @@ type Outcome struct {
 	Checks Checks `json:"checks"`
 }
 
-// RefusedError says that a step was not taken, for nothing was written.
+// RefusedError says that a step was refused: nothing was written.
 type RefusedError struct {
 	From, To Phase
 	Checks   Checks // all
-	Failed   Checks // those that are in the way
+	Failed   Checks // those that must not fail
 }
 
 func (e *RefusedError) Error() string {
@@ -55,9 +55,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("refused from phase %q%s: %s", e.From, to, strings.Join(reasons, "; "))
 }
 
-// Advance goes on to the next phase, up to sealed. It returns when the phase is
-// written: Await waits for the candidates. It returns a *RefusedError, and an
-// Outcome with the checks, if that is not safe.
+// Advance goes on to the next phase, up to sealed. It returns once the phase is
+// written; Await waits for the candidates. If the step is not safe, Advance returns a
+// *RefusedError and an Outcome with the checks.
 func (m *Migration) Advance(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByAdvance, o)
 }
@@ -68,8 +68,9 @@ func (m *Migration) Rollback(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByRollback, o)
 }
 
-// Clean has the sealed ConfigMap removed, or in phase dual the election record,
-// as Advance goes on. It must be acknowledged that nothing can bring legacy pods back (CheckNoWayBack).
+// Clean makes the leader remove the sealed ConfigMap, or in phase dual the election
+// record; otherwise it works as Advance does. The caller must acknowledge that nothing
+// can bring legacy pods back (CheckNoWayBack).
 func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByClean, o)
 }

@@ -118,9 +118,8 @@ func nodeState(node *corev1.Node) string {
 	return NotReady
 }
 
-// Unfit says why a candidate should not lead, as far as is known; empty if
-// nothing speaks against it. A presence alone proves little: it outlives its
-// node.
+// Unfit returns a reason why the candidate should not lead; empty if none is known.
+// A presence alone proves little, because it outlives its node.
 func (c Candidate) Unfit() string {
 	switch {
 	case c.Unhealthy != "":

@@ -4,9 +4,9 @@
 // Package inspect looks at the election of a lock: its Lease, its candidates with
 // their pods and nodes, and the legacy lock that it replaces.
 //
-// A [Reader] reads from the API server what its caller asks for, and nothing
-// else, so that the caller's RBAC stays as small as its task. An [Election] is
-// what was read. All that judges an Election does no I/O.
+// A [Reader] reads from the API server only what its caller asks for, so that the
+// caller needs no more permissions than its task does. An [Election] is what was read.
+// Its methods do no I/O.
 package inspect
 
 import (

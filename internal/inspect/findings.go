@@ -46,7 +46,7 @@ func (f *Findings) CheckPod(c Candidate) {
 func (f *Findings) CheckSpread(all []Candidate) {
 	switch zones := zonesOf(all); {
 	case len(all) == 1:
-		f.Warn("there is one candidate only, as far as they announce themselves: nobody takes over from %s", all[0].Identity)
+		f.Warn("only one candidate has announced itself: nobody takes over from %s", all[0].Identity)
 	case len(zones) == 1 && zones[0] != "":
 		f.Warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(all), zones[0])
 	case len(zones) > 0 && zones[0] == "":

@@ -156,7 +156,7 @@ func TestCandidatesThatCannotTakeOverAreToldInOneWay(t *testing.T) {
 		want string
 	}{
 		"nobody":                {nil, ""},
-		"one":                   {in(""), "there is one candidate only, as far as they announce themselves: nobody takes over from a"},
+		"one":                   {in(""), "only one candidate has announced itself: nobody takes over from a"},
 		"one zone":              {in("za", "za"), "all 2 candidates are in zone za: nobody takes over when that zone dies"},
 		"a zone is not known":   {in("za", ""), "the zone of some candidates is not known"},
 		"none of them is known": {in("", ""), "the zone of some candidates is not known"},

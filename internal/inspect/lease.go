@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,7 +15,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Leader is who holds a Lease.
+// Leader is the holder of a Lease.
 type Leader struct {
 	Identity string `json:"identity"`
 	Zone     string `json:"zone,omitempty"`
@@ -28,7 +29,7 @@ type Leader struct {
 	Transitions          int32             `json:"transitions,omitempty"`
 }
 
-// String says who the leader is, and where.
+// String returns the identity of the leader, and its zone if that is known.
 func (l Leader) String() string {
 	if l.Zone == "" {
 		return l.Identity
@@ -115,7 +116,7 @@ func (e Election) state(now time.Time) (state State, note string) {
 	case !e.doubtful(now):
 		return Held, ""
 	case r.RenewTime.IsZero():
-		return Stale, joined(seen, "the Lease says nothing of when it was renewed")
+		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:
 		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", rounded(-age)))
 	default:
@@ -130,15 +131,10 @@ func stateOfEmpty(token, released uint64) (state State, note string) {
 	case token == released:
 		return Released, ""
 	default:
-		return Cleared, fmt.Sprintf("the holder's name was taken out, but the term of token %d was not given up: its holder may still be at work until its lease expires", token)
+		return Cleared, fmt.Sprintf("somebody removed the holder's name, but the term with token %d was not released: its holder may still be at work until its lease expires", token)
 	}
 }
 
-func joined(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + "; " + b
-}
+func joined(a, b string) string { return strings.TrimPrefix(a+"; "+b, "; ") }
 
 func rounded(d time.Duration) time.Duration { return d.Round(time.Second) }

@@ -36,7 +36,7 @@ type Reader struct {
 	// LegacyName is the name of the legacy object. Empty means what the Lease
 	// says, or else the lock's name.
 	LegacyName string
-	// Explain words an error for a note about what may not be read. Election,
+	// Explain turns an error into the text of a note about what may not be read. Election,
 	// Elections, Legacy and Surroundings need it.
 	Explain func(error) string
 }
@@ -117,8 +117,8 @@ func (r Reader) tolerate(err error, notes *[]string, without string) error {
 	return nil
 }
 
-// Legacy adds what stands in the legacy lock's place. Where a Lease knows of no
-// migration, it reads nothing; without a Lease it looks for a legacy lock of that
+// Legacy adds what stands in the legacy lock's place. It reads nothing if the Lease
+// says nothing of a migration. Without a Lease it looks for a legacy lock of the same
 // name.
 func (r Reader) Legacy(ctx context.Context, e *Election) error {
 	lock := e.legacyLock(r.LegacyName)
@@ -184,8 +184,8 @@ func (r Reader) Surroundings(ctx context.Context, e *Election) error {
 	return r.tolerate(err, &e.Notes, "which zones have nodes is not known")
 }
 
-// Pods reads the candidates' pods and adds their states: all, or none where it
-// returns an error.
+// Pods reads the candidates' pods and adds their states. If it returns an error, it
+// has added none.
 func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) error {
 	pods := make([]*corev1.Pod, len(all))
 	for i, c := range all {
@@ -200,7 +200,7 @@ func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) err
 	return nil
 }
 
-// nodes does the same for their nodes, each of which is read once.
+// nodes does the same for their nodes. It reads each node once.
 func (r Reader) nodes(ctx context.Context, all []Candidate) error {
 	states := map[string]string{}
 	for _, c := range all {
@@ -227,7 +227,7 @@ func (r Reader) nodes(ctx context.Context, all []Candidate) error {
 const mostZones = 20
 
 // ZonesWithNodes returns the zones that have nodes, sorted. It makes one request
-// for each zone instead of a list of nodes, of which there may be thousands.
+// for each zone instead of listing the nodes: there may be thousands of them.
 func (r Reader) ZonesWithNodes(ctx context.Context) ([]string, error) {
 	var zones []string
 	for len(zones) < mostZones {

@@ -17,10 +17,10 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock"
 )
 
-// Status is what an election means.
+// Status is what the objects of an election mean for people.
 type Status struct {
 	State State `json:"state"`
-	// Leader is who holds the Lease; nil if nobody does.
+	// Leader is the holder of the Lease; nil if there is none.
 	Leader *Leader `json:"leader,omitempty"`
 	// Phase is that of a migration; empty if none is on record.
 	Phase      record.Phase `json:"phase,omitempty"`
@@ -40,7 +40,7 @@ type Evacuation struct {
 	Over  bool         `json:"over,omitempty"`
 }
 
-// Status says what was read means; now is the wall clock.
+// Status interprets what was read. now is the wall clock.
 func (e Election) Status(now time.Time) Status {
 	s := Status{Phase: e.Phase(), Legacy: e.Legacy, Candidates: ByZone(e.Candidates)}
 	s.Notes = slices.Clone(e.Notes)
@@ -59,21 +59,24 @@ func (e Election) Status(now time.Time) Status {
 	}
 	s.checkWork()
 	if d, ours := DetailsOf(r); ours && d.Refused != "" {
-		s.Note("%s was asked to hand over, and leads on: %s", d.Holder, d.Refused)
+		s.Note("%s was asked to hand over, but still leads: %s", d.Holder, d.Refused)
 	}
 	return s
 }
 
-// holder returns the candidate that holds the Lease; one that has not announced
-// itself has an identity only. There must be a leader.
-func (s *Status) holder() Candidate {
+// Holder returns the candidate that holds the Lease. One that has not announced
+// itself has an identity only. Without a leader it is zero.
+func (s *Status) Holder() Candidate {
+	if s.Leader == nil {
+		return Candidate{}
+	}
 	if i := slices.IndexFunc(s.Candidates, func(c Candidate) bool { return c.Identity == s.Leader.Identity }); i >= 0 {
 		return s.Candidates[i]
 	}
 	return Candidate{Identity: s.Leader.Identity}
 }
 
-// checkCandidates says which candidates are missing, or in trouble.
+// checkCandidates warns of candidates that are missing or in trouble.
 func (s *Status) checkCandidates(zonesWithNodes []string) {
 	present := Present(s.Candidates)
 	for _, c := range s.Candidates {
@@ -103,7 +106,7 @@ func (s *Status) checkCandidates(zonesWithNodes []string) {
 	}
 }
 
-// checkCandidate says what is wrong with one candidate.
+// checkCandidate warns of what is wrong with one candidate.
 func (s *Status) checkCandidate(c Candidate) {
 	s.CheckPod(c)
 	if c.PodState == Gone {
@@ -120,15 +123,15 @@ func (s *Status) checkCandidate(c Candidate) {
 	}
 }
 
-// checkWork tells a holder whose work has not begun from one that leads. The
-// holder says so on its presence, a moment after it took the Lease. In phase dual
+// checkWork finds out whether the holder's work has begun. If it has not, the holder
+// says so on its presence, a moment after it took the Lease. In phase dual
 // it does not work while another has the legacy lock either, unless it is in mode
 // lease.
 func (s *Status) checkWork() {
 	if s.State != Held {
 		return
 	}
-	holder := s.holder()
+	holder := s.Holder()
 	elsewhere := s.Phase == record.PhaseDual && s.Legacy != nil && s.Legacy.Holder != "" && s.Legacy.Holder != holder.Identity
 	switch {
 	case holder.Waiting != "":
@@ -160,7 +163,7 @@ func (s *Status) checkEvacuations(text string, now time.Time) {
 		}
 		s.Evacuated = append(s.Evacuated, stated)
 		if stated.Over {
-			s.Note("the evacuation of zone %s is over since %s", e.Zone, e.Until.UTC().Format(time.RFC3339))
+			s.Note("the evacuation of zone %s ended at %s", e.Zone, e.Until.UTC().Format(time.RFC3339))
 			continue
 		}
 		going = append(going, e.Zone)

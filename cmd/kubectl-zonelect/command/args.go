@@ -5,6 +5,7 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -26,7 +27,7 @@ func atMostOne(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 1:
-			return usage("%s takes one %s, and not %d: %s", nameOfCommand(c), what, len(args), c.UseLine())
+			return usage("%s takes one %s, not %d: %s", nameOfCommand(c), what, len(args), c.UseLine())
 		case len(args) == 1 && args[0] == "":
 			return usage("%s: the %s is empty: %s", nameOfCommand(c), what, c.UseLine())
 		}
@@ -40,17 +41,38 @@ func noArgument(c *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case !c.HasSubCommands():
-		return usage("%s takes no argument, and not %q: %s", nameOfCommand(c), args[0], c.UseLine())
+		return usage("%s takes no arguments, but got %q: %s", nameOfCommand(c), args[0], c.UseLine())
 	}
 	c.SuggestionsMinimumDistance = max(c.SuggestionsMinimumDistance, 2) // what cobra takes where it suggests by itself
 	alike := ""
 	if names := c.SuggestionsFor(args[0]); len(names) > 0 {
-		alike = fmt.Sprintf("; is it %s?", strings.Join(names, " or "))
+		alike = fmt.Sprintf("; did you mean %s?", strings.Join(names, " or "))
 	}
-	return usage("%q is no command of %s%s", args[0], c.CommandPath(), alike)
+	return usage("%q is not a command of %s%s", args[0], c.CommandPath(), alike)
 }
 
 // nameOfCommand is how a command is called after "kubectl zonelect".
 func nameOfCommand(c *cobra.Command) string {
 	return cmp.Or(strings.TrimPrefix(c.CommandPath(), c.Root().CommandPath()+" "), c.CommandPath())
+}
+
+// addDryRun adds kubectl's flag of that name: none or client. It also takes what a flag
+// for yes or no takes.
+func addDryRun(c *cobra.Command, to *bool) {
+	const help = "Must be `none|client`. With client, which is what the flag alone means, the command checks everything and changes nothing."
+	c.Flags().Func("dry-run", help, func(s string) error {
+		switch s {
+		case "none", "false":
+			*to = false
+		case "client", "true":
+			*to = true
+		case "server":
+			return errors.New("use none or client: a dry run reads, and sends no write that the server could try")
+		default:
+			return errors.New("use none or client")
+		}
+		return nil
+	})
+	c.Flag("dry-run").NoOptDefVal = "client"
+	_ = c.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{"none", "client"}, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }

@@ -65,7 +65,7 @@ func (c cluster) checkNamespace(ctx context.Context, prefix string) (unknown str
 	case id.Absent(err):
 		return "", fmt.Errorf("namespace %s does not exist: check -n, and the namespace of the kubeconfig's context", c.namespace)
 	}
-	return fmt.Sprintf("%swhether namespace %s exists is not known: %s", prefix, c.namespace, c.role.explained(err)), nil
+	return fmt.Sprintf("%scannot tell whether namespace %s exists: %s", prefix, c.namespace, c.role.explained(err)), nil
 }
 
 // absent is the error for a lock that does not exist.
@@ -74,5 +74,5 @@ func (c cluster) absent(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; a Lease is made when the first candidate campaigns%s", name, c.namespace, unknown)
+	return fmt.Errorf("there is no lock %s in namespace %s, neither a Lease nor a leader-for-life ConfigMap: check the name and -n, or list all locks with 'kubectl zonelect status -A'; the first candidate to campaign creates the Lease%s", name, c.namespace, unknown)
 }

@@ -51,7 +51,7 @@ var columns = []column{
 	{"Node", true, ofLeader(func(l *inspect.Leader) string { return l.Node })},
 	{"Lasts", true, ofLeader(func(l *inspect.Leader) string { return (time.Duration(l.LeaseDurationSeconds) * time.Second).String() })},
 	{"Transitions", true, ofLeader(func(l *inspect.Leader) string { return strconv.Itoa(int(l.Transitions)) })},
-	{"Waiting", true, func(s LockStatus, _ time.Time) string { return waiting(s) }},
+	{"Waiting", true, func(s LockStatus, _ time.Time) string { return s.Status.Holder().Waiting }},
 }
 
 func ofLeader(text func(*inspect.Leader) string) func(LockStatus, time.Time) string {
@@ -86,20 +86,17 @@ var room = map[string]string{"State": string(inspect.Released), "Token": "123456
 func (p *printer) widths(likely []LockStatus, now time.Time) []int {
 	var widths []int
 	for _, c := range p.visible() {
-		texts := []string{c.name, none, room[c.name]}
+		width := max(utf8.RuneCountInString(c.name), len(none), len(room[c.name]))
+		fit := func(text string) { width = max(width, utf8.RuneCountInString(text)) }
 		for _, s := range likely {
-			texts = append(texts, c.cell(s, now))
+			fit(c.cell(s, now))
 			for _, one := range s.Status.Candidates {
 				if c.name == "Candidates" {
-					texts = append(texts, strings.Repeat(one.Zone+":1,", 3))
+					fit(strings.Repeat(one.Zone+":1,", 3))
 				}
 				s.Status.Leader = &inspect.Leader{Identity: one.Identity, Zone: one.Zone, Node: one.Node, Pod: one.Pod}
-				texts = append(texts, c.cell(s, now))
+				fit(c.cell(s, now))
 			}
-		}
-		width := 0
-		for _, text := range texts {
-			width = max(width, utf8.RuneCountInString(text))
 		}
 		widths = append(widths, width+padding)
 	}
@@ -204,16 +201,6 @@ func byZone(all []inspect.Candidate) string {
 		zones[i] = fmt.Sprintf("%s:%d", zone, count[zone])
 	}
 	return strings.Join(zones, ",")
-}
-
-// waiting is what the leader waits for.
-func waiting(s LockStatus) string {
-	for _, c := range s.Status.Candidates {
-		if s.Status.Leader != nil && c.Identity == s.Status.Leader.Identity {
-			return c.Waiting
-		}
-	}
-	return ""
 }
 
 // legacyCell says in a word or two what stands in the legacy lock's place.

@@ -22,8 +22,8 @@ const patience = 3 * time.Second
 
 const completionLong = `Generates the completion script of a shell for kubectl-zonelect.
 
-For "kubectl zonelect" itself, kubectl asks a program named
-kubectl_complete-zonelect for what comes next: put one on the PATH that says
+To complete "kubectl zonelect", kubectl runs a program named kubectl_complete-zonelect.
+Put one on the PATH that says
 
   #!/bin/sh
   exec kubectl-zonelect __complete "$@"`

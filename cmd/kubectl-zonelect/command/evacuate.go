@@ -22,21 +22,21 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-const evacuateLong = `Moves leadership out of a zone, and keeps it out: a zonal shift.
+const evacuateLong = `Moves leadership out of a zone and keeps it out: a zonal shift.
 
-It marks every lock in the namespace, or with -A in the cluster, with the zone.
+The command marks every lock in the namespace, or with -A in the cluster, with the zone.
 Leaders in the zone hand over to the candidate that would come first elsewhere, and
-candidates in the zone lead only if nobody else is there. The command returns when
-all leaders have moved, and prints where to. A leader without a candidate elsewhere
-stays: the exit code is then 1, and the leader moves as soon as there is one.
+candidates in the zone lead only if nobody else is there. The command waits until all
+leaders have moved, and prints where to. A leader stays if there is no candidate
+elsewhere, and moves as soon as there is one: the exit code is then 1.
 
-Locks that are created later are not marked. Use restore to end the evacuation;
-leaders do not move back by themselves. With --until the evacuation ends by itself,
-by the clocks of the candidates.
+Locks that are created later are not marked. To end the evacuation, use restore, or
+--until, which goes by the clocks of the candidates. Leaders do not move back by
+themselves.
 
-The command refuses (exit code 3) if no candidate and no node is in the zone, or if
-no zone would be left. Needs the verbs get, list, watch and update on leases; to
-know of zones without candidates, list on nodes. ClusterRole zonelect-shift
+The command refuses (exit code 3) if the zone has no candidates and no nodes, or if no
+zone would be left. Needs the verbs get, list, watch and update on leases; to know of
+zones without candidates, list on nodes. ClusterRole zonelect-shift
 (config/shift/role.yaml) grants all of it.`
 
 const evacuateExample = `  # The cloud says that zone-a is in trouble
@@ -64,8 +64,8 @@ func newEvacuate(env *environment) *cobra.Command {
 	e := &evacuation{env: env}
 	c := e.command("evacuate ZONE", "Move leadership out of a zone, and keep it out", evacuateLong, evacuateExample, e.evacuate)
 	c.ValidArgsFunction = completeFirst(env, &e.everywhere, zonesIn)
-	c.Flags().StringVar(&e.until, "until", "", "When it ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. By default it is taken back with restore.")
-	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "For how long to wait until the leaders have moved.")
+	c.Flags().StringVar(&e.until, "until", "", "When the evacuation ends: a time such as 2026-11-21T18:00:00Z, or a duration such as 2h. By default only restore ends it.")
+	c.Flags().DurationVar(&e.timeout, "timeout", time.Minute, "How long to wait until the leaders have moved.")
 	return c
 }
 
@@ -92,7 +92,7 @@ func (e *evacuation) complete(zone string) error {
 	case len(faults) > 0:
 		return usage("no zone can be %q: %s", zone, strings.Join(faults, "; "))
 	case e.timeout <= 0:
-		return usage("--timeout=%s is not above zero", e.timeout)
+		return usage("--timeout=%s must be above zero", e.timeout)
 	}
 	e.zone = zone
 	if e.until == "" {
@@ -131,14 +131,13 @@ func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election,
 	if err != nil {
 		return nil, refused("%w", err)
 	}
-	return nil, refused("no locks are found in %s%s", e.cluster.scope(), unknown)
+	return nil, refused("no locks found in %s%s", e.cluster.scope(), unknown)
 }
 
 // row is one lock in the result.
 type row struct {
 	inspect.Election
 	move   *move // nil where nobody has to move
-	stuck  string
 	failed error
 }
 
@@ -149,9 +148,6 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	rows := make([]*row, len(found))
 	for i, f := range found {
 		rows[i] = &row{Election: f}
-		if cornered(f, e.zone, e.env.now()) {
-			rows[i].stuck = fmt.Sprintf("no candidate is known outside %s", listed(append(awayFrom(f.Lease, e.env.now()), e.zone)))
-		}
 		if l := inspect.LeaderOf(f.Lease); l != nil && l.Zone == e.zone {
 			rows[i].move = &move{lock: f.NamespacedName, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
 		}
@@ -166,11 +162,15 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	return cmp.Or(e.print(rows), e.verdict(rows))
 }
 
-// cornered reports whether no known candidate would be left outside the evacuated
-// zones.
-func cornered(e inspect.Election, zone string, now time.Time) bool {
-	away := append(awayFrom(e.Lease, now), zone)
-	return len(e.Candidates) > 0 && !slices.ContainsFunc(e.Candidates, func(c inspect.Candidate) bool { return !slices.Contains(away, c.Zone) })
+// away returns the zones that the lock's leadership leaves.
+func (e *evacuation) away(f inspect.Election) []string {
+	return append(awayFrom(f.Lease, e.env.now()), e.zone)
+}
+
+// cornered reports whether no known candidate would be left outside those zones.
+func (e *evacuation) cornered(f inspect.Election) bool {
+	elsewhere := func(c inspect.Candidate) bool { return !slices.Contains(e.away(f), c.Zone) }
+	return len(f.Candidates) > 0 && !slices.ContainsFunc(f.Candidates, elsewhere)
 }
 
 // check refuses a zone that is not known, and to leave none.
@@ -180,10 +180,10 @@ func (e *evacuation) check(ctx context.Context, found []inspect.Election) error 
 	for _, f := range found {
 		zones = append(zones, zonesIn(f)...)
 		candidates = candidates || len(f.Candidates) > 0
-		left = left || len(f.Candidates) > 0 && !cornered(f, e.zone, e.env.now())
+		left = left || len(f.Candidates) > 0 && !e.cornered(f)
 	}
 	if candidates && !left {
-		return refused("no lock in %s would have a candidate outside the evacuated zones: there are candidates in %s", e.cluster.scope(), listed(zones))
+		return refused("no lock in %s would have a candidate outside the evacuated zones: the candidates are in %s", e.cluster.scope(), listed(zones))
 	}
 	if slices.Contains(zones, e.zone) && candidates {
 		return nil
@@ -194,11 +194,11 @@ func (e *evacuation) check(ctx context.Context, found []inspect.Election) error 
 	}
 	zones = append(zones, nodes...)
 	if !slices.Contains(zones, e.zone) {
-		return refused("zone %s is not known: no candidate and no node is in it; there are %s", e.zone, listed(zones))
+		return refused("zone %s is unknown: it has no candidates and no nodes; the zones are %s", e.zone, listed(zones))
 	}
-	away := append(awayFrom(found[0].Lease, e.env.now()), e.zone)
+	away := e.away(found[0])
 	if !candidates && !slices.ContainsFunc(zones, func(z string) bool { return !slices.Contains(away, z) }) {
-		return refused("no zone would be left: there are %s", listed(zones))
+		return refused("no zone would be left: the zones are %s", listed(zones))
 	}
 	return nil
 }
@@ -289,8 +289,8 @@ func (e *evacuation) result(r *row) string {
 	switch {
 	case r.failed != nil:
 		return "failed: " + r.failed.Error()
-	case e.dryRun && r.move != nil && r.stuck != "":
-		return "would stay: " + r.stuck
+	case e.dryRun && r.move != nil && e.cornered(r.Election):
+		return "would stay: no candidate is known outside " + listed(e.away(r.Election))
 	case e.dryRun && r.move != nil:
 		return "would move"
 	case e.dryRun:

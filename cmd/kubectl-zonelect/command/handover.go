@@ -21,16 +21,16 @@ import (
 )
 
 const handoverLong = `Asks the leader of a lock to hand over. Its work stops, and another candidate leads
-within milliseconds. Without --to and --to-zone, that is the candidate that would
-come first if the leader died.
+within milliseconds. Without --to and --to-zone, the successor is the candidate that
+would come first if the leader died.
 
-The command refuses (exit code 3), and changes nothing, if the successor is not
-known, not healthy or not alive, or if nobody leads. The leader may refuse too. If
-it has not answered when --timeout is over, the command takes the request back.
+The command refuses (exit code 3) and changes nothing if nobody leads, or if the
+successor is unknown, unhealthy or dead. The leader may refuse too. If it has not
+answered within --timeout, the command takes the request back.
 
-Needs the verbs get, list, watch and update on leases. With get on pods and on
-nodes, it also refuses a successor whose pod or node is dead. ClusterRole
-zonelect-shift (config/shift/role.yaml) grants all of it.`
+Needs the verbs get, list, watch and update on leases. With get on pods and nodes, it
+also refuses a successor whose pod or node is dead. ClusterRole zonelect-shift
+(config/shift/role.yaml) grants all of it.`
 
 const handoverExample = `  # Before work on a node
   kubectl zonelect handover my-operator
@@ -68,7 +68,7 @@ func newHandover(env *environment) *cobra.Command {
 	f.StringVar(&h.to.Identity, "to", "", "The identity of the next leader.")
 	f.StringVar(&h.to.Zone, "to-zone", "", "The zone of the next leader.")
 	f.BoolVar(&h.wait, "wait", true, "Wait until another leads.")
-	f.DurationVar(&h.timeout, "timeout", time.Minute, "For how long to wait.")
+	f.DurationVar(&h.timeout, "timeout", time.Minute, "How long to wait.")
 	_ = c.RegisterFlagCompletionFunc("to", completeCandidates(env, func(c inspect.Candidate) string { return c.Identity })) // the flags exist
 	_ = c.RegisterFlagCompletionFunc("to-zone", completeCandidates(env, func(c inspect.Candidate) string { return c.Zone }))
 	return c
@@ -82,9 +82,9 @@ func (h *handover) complete(c *cobra.Command) error {
 	}
 	switch {
 	case h.to.Identity != "" && h.to.Zone != "":
-		return usage("--to and --to-zone do not go together")
+		return usage("use either --to or --to-zone, not both")
 	case h.timeout <= 0:
-		return usage("--timeout=%s is not above zero", h.timeout)
+		return usage("--timeout=%s must be above zero", h.timeout)
 	}
 	return nil
 }
@@ -133,11 +133,11 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	m := &move{lock: f.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
 	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.String()
 	if len(request) > record.MaxText {
-		return refused("the identities are too long for a request")
+		return refused("the identities do not fit into a request: they are too long")
 	}
 	lease, err := h.cluster.change(ctx, f.NamespacedName, func(lease *coordinationv1.Lease) error {
 		if now := inspect.LeaderOf(lease); now == nil || now.Identity != leader.Identity {
-			return refused("lock %s has changed hands meanwhile: look again", f.Name)
+			return refused("lock %s has changed hands meanwhile: try again", f.Name)
 		}
 		annotate(lease, record.AnnotationRequest, request)
 		annotate(lease, record.AnnotationRefused, "")
@@ -154,12 +154,12 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	return h.await(ctx, m, request)
 }
 
-// leader returns who holds the lock, if that can hand it over.
+// leader returns the holder of the lock, if it can hand the lock over.
 func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
 	s := f.Status(h.env.now())
 	switch {
 	case f.Lease == nil || s.Leader == nil:
-		return inspect.Leader{}, refused("nobody holds lock %s (%s): whoever comes first takes it", f.Name, s.State)
+		return inspect.Leader{}, refused("nobody holds lock %s (%s): the first candidate that comes takes it", f.Name, s.State)
 	case f.Lease.Annotations[record.AnnotationHolder] != s.Leader.Identity:
 		return inspect.Leader{}, refused("%s, which holds lock %s, is not a zonelect candidate: it ignores requests", s.Leader.Identity, f.Name)
 	case s.State != inspect.Held && s.State != inspect.Waiting:
@@ -172,7 +172,7 @@ func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
 // zone's candidates cannot, and their leader may not know, it names another.
 func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 	if len(f.Candidates) == 0 {
-		return refused("no candidate for lock %s announces itself, so that nobody can be named", f.Name)
+		return refused("no candidate for lock %s has announced itself, so none can be named as the successor", f.Name)
 	}
 	away := awayFrom(f.Lease, h.env.now())
 	if h.to.Zone != "" && slices.Contains(away, h.to.Zone) {
@@ -205,7 +205,7 @@ func (h *handover) wants(identity, zone string) bool {
 	return (h.to.Identity == "" || identity == h.to.Identity) && (h.to.Zone == "" || zone == h.to.Zone)
 }
 
-// where says whom a handover is for.
+// where describes the successor that the flags ask for.
 func (h *handover) where(evacuated bool) string {
 	switch {
 	case h.to.Identity != "":
@@ -227,7 +227,7 @@ func identities(all []inspect.Candidate) string {
 	return strings.Join(texts, ", ")
 }
 
-// await waits until another leads, and says who.
+// await waits until another candidate leads, and names it.
 func (h *handover) await(ctx context.Context, m *move, request string) error {
 	waiting, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
@@ -238,9 +238,9 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 	case m.refused != "":
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.lock.Name, m.refused)
 	case m.to == nil:
-		return errors.Join(fmt.Errorf("lock %s is not handed over after %s: %s", m.lock.Name, h.timeout, m.waits), h.takeBack(ctx, m, request))
+		return errors.Join(fmt.Errorf("lock %s was not handed over within %s: %s", m.lock.Name, h.timeout, m.waits), h.takeBack(ctx, m, request))
 	case !h.wants(m.to.Identity, m.to.Zone):
-		return fmt.Errorf("lock %s went from %s to %s: %s did not come", m.lock.Name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
+		return fmt.Errorf("lock %s went from %s to %s: %s did not take it", m.lock.Name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
 	}
 	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.lock.Name, m.from, m.to)
 	return err

@@ -20,20 +20,20 @@ import (
 	"github.com/zonelect/zonelect/migrate"
 )
 
-const migrateLong = `Moves a lock from a leader-for-life ConfigMap, or from client-go's old election
-record on a ConfigMap or an Endpoints object, to a Lease, and back, while the
-programs that hold it run:
+const migrateLong = `Moves a lock from a leader-for-life ConfigMap, or from client-go's old election record
+on a ConfigMap or an Endpoints object, to a Lease, and back, while the programs that
+hold it run:
 
   legacy --advance--> dual --advance--> sealed --clean--> clean
          <-rollback--      <-rollback--
                       <------------------rollback-------
 
 An election record ends by time and cannot be sealed: there clean follows dual.
-To take the first step, roll out the operator's version that uses zonelect in mode
-auto. Each of the other steps changes one annotation of the Lease, and the running
-candidates follow it: no redeploy is needed. The command refuses a step that is not
-safe now (exit code 3), and says what is in its way and what to do about it. You may
-interrupt it at any time: it holds nothing.
+To take the first step, roll out the operator's version that uses zonelect in mode auto.
+Each of the other steps changes one annotation of the Lease, and the running candidates
+follow it without a redeploy. The command refuses a step that is not safe now (exit code
+3), and says what is in its way and what to do about it. You may interrupt the command
+at any time: it holds nothing.
 
 ClusterRole zonelect-migrate (config/migrate/role.yaml) grants what is needed.`
 
@@ -71,9 +71,9 @@ func newMigrate(env *environment) *cobra.Command {
 
   # In a script: no question, and two minutes for the candidates to follow
   kubectl zonelect migrate advance my-operator --to sealed --yes --timeout 2m`),
-		newStep(env, migrate.ByRollback, (*migrate.Migration).Rollback, "Take a step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
+		newStep(env, migrate.ByRollback, (*migrate.Migration).Rollback, "Go one step back: from clean or sealed to dual, or from dual to legacy", `  # Before the old version is rolled out
   kubectl zonelect migrate rollback my-operator --to dual`),
-		newStep(env, migrate.ByClean, (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Whether anything can bring legacy pods back is yours to know
+		newStep(env, migrate.ByClean, (*migrate.Migration).Clean, "Remove the sealed ConfigMap, or the election record, once nothing can bring legacy pods back", `  # Only you know whether anything can bring legacy pods back
   kubectl zonelect migrate clean my-operator --acknowledge no-way-back`),
 	)
 	return c
@@ -86,7 +86,7 @@ func newPlan(env *environment) *cobra.Command {
 
   # For a program
   kubectl zonelect migrate plan my-operator -o json`, m.plan)
-	c.Long = c.Short + ".\n\nIt changes nothing. It takes some seconds, until the leader has renewed the Lease.\nThe exit code is 0 also where the step would be refused: for a script that must\nknow, use advance --dry-run."
+	c.Long = c.Short + ".\n\nIt changes nothing. It takes some seconds, until the leader has renewed the Lease.\nThe exit code is 0 even if the step would be refused. In a script, use\nadvance --dry-run."
 	return c
 }
 
@@ -95,20 +95,20 @@ func newStep(env *environment, by string, take func(*migrate.Migration, context.
 	c := m.command(by+" LOCK", short, example, m.step)
 	c.Long = short + `.
 
-It checks first whether the step is safe, and refuses it if not (exit code 3).
-Then it asks, unless --yes is given; without a terminal --yes is needed. It
-returns when the candidates have followed. If they have not when --timeout is
-over, that is an error, but the phase stays: they may follow yet.`
+The command first checks whether the step is safe, and refuses it if not (exit code 3).
+Then it asks you to confirm; without a terminal, give --yes. It waits until the
+candidates have followed. If they have not within --timeout, it fails, but the phase
+stays and they may still follow.`
 	f := c.Flags()
 	if by != migrate.ByClean {
-		f.StringVar(&m.to, "to", "", "The phase to go to: the command is refused if the step leads elsewhere.")
+		f.StringVar(&m.to, "to", "", "The phase to go to. The command refuses a step that leads elsewhere.")
 		_ = c.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(phases, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	}
 	addDryRun(c, &m.dryRun)
-	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask.")
+	f.BoolVarP(&m.yes, "yes", "y", false, "Do not ask for confirmation.")
 	f.BoolVar(&m.wait, "wait", true, "Wait until the candidates have followed.")
-	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "For how long to wait. 0 means for ever.")
-	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, fmt.Sprintf("Checks that may fail, because you know better; it counts for those that say so. Of: %s.", strings.Join(acknowledgeable, ", ")))
+	f.DurationVar(&m.timeout, "timeout", 2*time.Minute, "How long to wait. 0 waits for ever.")
+	f.StringSliceVar(&m.acknowledge, "acknowledge", nil, fmt.Sprintf("Checks that may fail, because you know better. Only those that say so can be acknowledged. Any of: %s.", strings.Join(acknowledgeable, ", ")))
 	_ = c.RegisterFlagCompletionFunc("acknowledge", cobra.FixedCompletions(acknowledgeable, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return c
 }
@@ -140,8 +140,8 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&m.legacyName, "legacy-name", "", "The name of the legacy object; that which the Lease says, or else the lock's own, by default.")
-	f.StringVarP(&m.selector, "selector", "l", "", "A label selector for the operator's pods, old and new; that of a candidate's or of the legacy leader's workload by default.")
+	f.StringVar(&m.legacyName, "legacy-name", "", "The name of the legacy object. Defaults to the name on the Lease, or else the lock's.")
+	f.StringVarP(&m.selector, "selector", "l", "", "A label selector for the operator's pods, old and new. Defaults to that of a candidate's or the legacy leader's workload.")
 	m.printer.addFlags(c)
 	return c
 }
@@ -151,7 +151,7 @@ func (m *migration) complete(name string) error {
 	case m.to != "" && !slices.Contains(phases, m.to):
 		return usage("--to=%s: use one of %s", m.to, strings.Join(phases, ", "))
 	case m.timeout < 0:
-		return usage("--timeout=%s is negative", m.timeout)
+		return usage("--timeout=%s must not be negative", m.timeout)
 	}
 	for _, check := range m.acknowledge {
 		if !slices.Contains(acknowledgeable, check) {
@@ -216,7 +216,7 @@ func (m *migration) plan(ctx context.Context) error {
 // step checks, asks, takes the step, and waits.
 func (m *migration) step(ctx context.Context) error {
 	if !m.dryRun && !m.yes && !m.env.terminal() {
-		return refused("there is no terminal to ask at: give --yes, or --dry-run to change nothing")
+		return refused("there is no terminal to confirm the step on: use --yes, or --dry-run to change nothing")
 	}
 	if m.dryRun || !m.yes {
 		out, err := m.try(ctx, true)
@@ -304,7 +304,7 @@ func (m *migration) await(ctx context.Context, out migrate.Outcome) error {
 	}
 	_, err := m.Await(ctx, func(why []string) { m.env.tell("waiting: %s\n", strings.Join(why, "; ")) })
 	if err != nil {
-		return fmt.Errorf("%w; phase %s stays on record, and they may follow yet: see 'kubectl zonelect migrate plan %s'", err, out.To, m.name)
+		return fmt.Errorf("%w; phase %s stays on record, and they may still follow: see 'kubectl zonelect migrate plan %s'", err, out.To, m.name)
 	}
 	m.env.tell("the candidates have followed\n")
 	return nil

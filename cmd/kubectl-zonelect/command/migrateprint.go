@@ -36,7 +36,7 @@ func standing(w io.Writer, r migrate.Report) {
 	tell(w, "Phase:       %s\n", phaseText(r.Phase))
 	tell(w, "Lease:       %s\n", leaseText(r.Lease))
 	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
-		tell(w, "Record:      %s: %s\n", inspect.ObjectOf(lock), recordText(lock, r.ConfigMap))
+		tell(w, "Record:      %s: %s\n", inspect.ObjectOf(lock), heldBy(r.Record().Holder))
 	} else {
 		tell(w, "ConfigMap:   %s\n", configMapText(r.ConfigMap))
 	}
@@ -56,14 +56,14 @@ func leaseText(l migrate.LeaseReport) string {
 	switch {
 	case !l.Exists:
 		return "absent"
-	case l.Holder == "":
-		return "held by nobody"
 	case l.Zone != "":
-		return fmt.Sprintf("held by %s in zone %s", l.Holder, l.Zone)
+		return heldBy(l.Holder) + " in zone " + l.Zone
 	default:
-		return "held by " + l.Holder
+		return heldBy(l.Holder)
 	}
 }
+
+func heldBy(holder string) string { return "held by " + cmp.Or(holder, "nobody") }
 
 func configMapText(c migrate.ConfigMapReport) string {
 	text := c.Name + ": " + cmp.Or(string(c.Kind), "not known")
@@ -76,16 +76,6 @@ func configMapText(c migrate.ConfigMapReport) string {
 		text += ", not armed"
 	}
 	return text
-}
-
-// recordText says who holds the election record that is moved.
-func recordText(lock record.Legacy, c migrate.ConfigMapReport) string {
-	for _, e := range c.Elected {
-		if e.Resource == lock.Resource && e.Holder != "" {
-			return "held by " + e.Holder
-		}
-	}
-	return "held by nobody"
 }
 
 func candidatesText(all []migrate.Candidate) string {

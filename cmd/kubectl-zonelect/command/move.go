@@ -14,13 +14,13 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// move is a lock that shall get another leader.
+// move is a lock that is to get another leader.
 type move struct {
 	lock    types.NamespacedName
 	from    inspect.Leader
-	avoid   string          // the zone that it shall leave; empty: any other leader will do
+	avoid   string          // the zone to leave; empty: any other leader will do
 	asked   uint64          // the version of the Lease that asks for it, or the first that was not seen
-	to      *inspect.Leader // who leads now; nil if nobody else does yet
+	to      *inspect.Leader // the new leader; nil until there is one
 	refused string          // why the leader goes on
 	waits   string          // what is waited for
 }
@@ -48,7 +48,7 @@ func (m *move) see(lease *coordinationv1.Lease) {
 		m.waits = leader.Identity + " has not answered"
 	default:
 		m.refused = r.Details.Refused
-		m.waits = leader.Identity + " leads on: its work may take long to stop"
+		m.waits = leader.Identity + " still leads: its work may take long to stop"
 	}
 }
 

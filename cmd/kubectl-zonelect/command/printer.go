@@ -104,16 +104,15 @@ func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now
 			tellAll(streams.ErrOut, notes(s))
 		}
 		return nil
-	case p.objects == nil:
-		var errs []error
-		for _, s := range all {
-			errs = append(errs, p.row(streams.Out, s, now))
-		}
-		return errors.Join(errs...)
-	default:
+	case p.objects != nil:
 		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: all}
 		return p.objects.PrintObj(list, streams.Out)
 	}
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, p.row(streams.Out, s, now))
+	}
+	return errors.Join(errs...)
 }
 
 // row prints one lock as it stands among others.

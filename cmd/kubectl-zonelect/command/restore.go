@@ -17,12 +17,12 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-const restoreLong = `Ends an evacuation: candidates in the zone may lead again, in their turn. Leaders
-stay where they are; use handover to move one.`
+const restoreLong = `Ends an evacuation: candidates in the zone may lead again. Leaders stay where they are;
+use handover to move one.`
 
 func newRestore(env *environment) *cobra.Command {
 	e := &evacuation{env: env, timeout: time.Minute}
-	c := e.command("restore ZONE", "Take an evacuation back", restoreLong, "  kubectl zonelect restore zone-a -A", e.restore)
+	c := e.command("restore ZONE", "End an evacuation", restoreLong, "  kubectl zonelect restore zone-a -A", e.restore)
 	c.ValidArgsFunction = completeFirst(env, &e.everywhere, func(f inspect.Election) []string { return evacuatedOn(f.Lease) })
 	return c
 }
@@ -39,7 +39,7 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 		}
 	}
 	if len(rows) == 0 && !slices.Contains(zones, e.zone) {
-		return refused("zone %s is not known: no candidate is in it, and no lock in %s is kept out of it; evacuated are %s", e.zone, e.cluster.scope(), listed(away))
+		return refused("zone %s is unknown: it has no candidates, and no lock in %s is kept out of it; the evacuated zones are %s", e.zone, e.cluster.scope(), listed(away))
 	}
 	if !e.dryRun {
 		e.all(ctx, rows, func(ctx context.Context, r *row) {

@@ -39,16 +39,14 @@ func run(ctx context.Context, env *environment, args []string) int {
 	return failed.code
 }
 
-const rootLong = `Shows who leads, moves leadership between candidates and out of zones, and
-migrates legacy locks to Leases, and back, while the operators run. Plans the timing
-of an election.
+const rootLong = `Shows who leads, moves leadership between candidates and out of zones, migrates legacy
+locks to Leases and back while the operators run, and plans the timing of an election.
 
 Exit codes:
-  0  all went well
-  1  an error, such as no answer or a missing permission
-  2  the command line makes no sense
-  3  refused: the step would not be safe now, or was not confirmed; nothing was
-     changed`
+  0  success
+  1  an error, such as no answer from the API server or a missing permission
+  2  the command line is wrong
+  3  refused: the step is not safe now, or you did not confirm it; nothing was changed`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{

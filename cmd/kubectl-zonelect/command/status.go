@@ -18,34 +18,29 @@ const statusLong = `Shows the locks of a namespace, or one of them with its cand
 
 The states of a lock:
   held      its holder renews it
-  waiting   the same, but the holder's work has not begun: WAITING says why
-  stale     a holder is named, but no renewal of it was seen
-  expired   the same for as long as the lease lasts: any candidate may take it
+  waiting   its holder renews it, but the holder's work has not begun: WAITING says why
+  stale     a holder is named, but no renewal was seen
+  expired   no renewal was seen for a whole lease: any candidate may take the lock
   released  the last holder gave it up, and nobody has taken it yet
   free      nobody holds it
-  cleared   somebody else removed the holder's name: it may still be at work
+  cleared   somebody else removed the holder's name: the holder may still be at work
   absent    there is no Lease
 
-A lock looks stale by the clock of this machine, which may differ from the
-holder's. The command watches such a lock for --observe before it says so.
+A lock looks stale by the clock of this machine, which may differ from the holder's. So
+the command watches such a lock for --observe before it calls it stale.
 
-LEADER is who holds the Lease. In phase dual that does not prove that its work has
-begun: a holder that waits for legacy pods says so on its presence, and a holder
-without a presence cannot.
+LEADER holds the Lease. In phase dual its work may not have begun yet: a holder that
+waits for legacy pods says so on its presence object, and one without a presence cannot.
+TOKEN is the fencing token of the leader's term. The leader writes it when it first
+renews the Lease, a few seconds after it took it.
 
-TOKEN is the fencing token of the leader's term. It is known when the leader has
-renewed the Lease for the first time, a few seconds after it took it.
-
-Candidates have announced themselves with a presence object, which goes with their
-pod. It says who was there when the pod started, and what that candidate said last.
-Only its pod and its node tell whether it still lives; the command looks at them if
-you name one LOCK.
-
-ClusterRole zonelect-status (config/status/role.yaml) grants what is needed. With
-fewer rights, a note says what is not known.
+Candidates announce themselves with presence objects, which are deleted with their pods.
+A presence says what its candidate said last. Only the pod and the node show whether the
+candidate still runs. The command reads them if you name one LOCK.
 
 Without LOCK, the command lists the Leases that have zonelect's annotations or
-candidates.`
+candidates. ClusterRole zonelect-status (config/status/role.yaml) grants what it needs.
+With fewer rights, a note says what is not known.`
 
 const statusExample = `  # All locks of the namespace
   kubectl zonelect status
@@ -53,7 +48,7 @@ const statusExample = `  # All locks of the namespace
   # One lock, with its candidates
   kubectl zonelect status my-operator
 
-  # Every lock of the cluster, with pods, nodes and what is waited for
+  # Every lock of the cluster, with pods, nodes and what the leaders wait for
   kubectl zonelect status -A -o wide
 
   # A line whenever something changes
@@ -123,9 +118,9 @@ func newStatus(env *environment) *cobra.Command {
 	c.ValidArgsFunction = completeLocks(env)
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "Show the locks of all namespaces.")
-	f.BoolVarP(&s.watch, "watch", "w", false, "After the first lines, go on and print one, with the time, whenever something changes. Changes of a legacy object alone show within 5 seconds.")
-	f.DurationVar(&s.observe, "observe", 3*time.Second, "For how long to watch what looks stale by the clock of this machine. 0 trusts that clock.")
-	f.StringVar(&s.legacyName, "legacy-name", "", "The name of the legacy lock; that which the Lease says, or else the lock's own, by default.")
+	f.BoolVarP(&s.watch, "watch", "w", false, "Keep watching, and print a line with the time whenever something changes. Changes of a legacy object alone show within 5 seconds.")
+	f.DurationVar(&s.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by the clock of this machine. 0 trusts that clock.")
+	f.StringVar(&s.legacyName, "legacy-name", "", "The name of the legacy lock. Defaults to the name on the Lease, or else the lock's.")
 	s.printer.addFlags(c, "wide", "name")
 	return c
 }
@@ -155,11 +150,11 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 func (s *statusCommand) complete(args []string) error {
 	switch {
 	case s.everywhere && len(args) > 0:
-		return usage("a lock's name and --all-namespaces do not go together: use -n")
+		return usage("name a lock or use --all-namespaces, not both: -n chooses the lock's namespace")
 	case s.legacyName != "" && len(args) == 0:
 		return usage("--legacy-name is for one lock: name it")
 	case s.observe < 0:
-		return usage("--observe=%s is negative", s.observe)
+		return usage("--observe=%s must not be negative", s.observe)
 	}
 	s.printer.namespaces, s.printer.times = s.everywhere, s.watch
 	return s.printer.complete()
@@ -210,7 +205,7 @@ func (s *statusCommand) tellNothing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.env.tell("No locks found in %s. A lock that is no zonelect program's yet can be named: 'kubectl zonelect status LOCK'.\n", s.cluster.scope())
+	s.env.tell("No locks found in %s. To see a lock that no zonelect program uses yet, name it: 'kubectl zonelect status LOCK'.\n", s.cluster.scope())
 	if unknown != "" {
 		s.env.tell("%s\n", unknown)
 	}

@@ -127,8 +127,8 @@ func TestANamespaceThatDoesNotExistIsNotAnEmptyOne(t *testing.T) {
 		"status op":                "error: there is no lock op in namespace ns,",
 		"status op -w":             "error: there is no lock op in namespace ns,",
 		"handover op":              "error: there is no lock op in namespace ns,",
-		"evacuate za":              "error: no locks are found in namespace ns",
-		"restore za":               "error: no locks are found in namespace ns",
+		"evacuate za":              "error: no locks found in namespace ns",
+		"restore za":               "error: no locks found in namespace ns",
 		"migrate plan op":          "",
 		"migrate advance op --yes": "error: advance of lock op",
 	} {
@@ -147,7 +147,7 @@ func TestANamespaceThatDoesNotExistIsNotAnEmptyOne(t *testing.T) {
 					return 0, nil
 				}
 				r := w.runFor(time.Minute, strings.Fields(line)...)
-				if !strings.HasPrefix(r.errors, empty) || !strings.HasPrefix(line, "migrate") && !strings.Contains(r.errors, `whether namespace ns exists is not known: namespace ns: get: needs verb "get" on namespaces`) {
+				if !strings.HasPrefix(r.errors, empty) || !strings.HasPrefix(line, "migrate") && !strings.Contains(r.errors, `cannot tell whether namespace ns exists: namespace ns: get: needs verb "get" on namespaces`) {
 					t.Errorf("without the right to look: exit code %d, %s%s", r.code, r.out, r.errors)
 				}
 			})
@@ -263,20 +263,20 @@ func TestTheExitCodeTellsAWrongCommandLineFromAnError(t *testing.T) {
 func TestAWrongCommandLineIsToldWhatIsMissing(t *testing.T) {
 	for line, want := range map[string]string{
 		"handover":           "error: handover needs a LOCK: kubectl zonelect handover LOCK [flags]\nSee 'kubectl zonelect handover --help'.\n",
-		"handover a b":       "error: handover takes one LOCK, and not 2: kubectl zonelect handover LOCK [flags]\n",
+		"handover a b":       "error: handover takes one LOCK, not 2: kubectl zonelect handover LOCK [flags]\n",
 		"handover ,":         "error: handover: the LOCK is empty: kubectl zonelect handover LOCK [flags]\n",
 		"evacuate":           "error: evacuate needs a ZONE: kubectl zonelect evacuate ZONE [flags]\n",
 		"restore":            "error: restore needs a ZONE: kubectl zonelect restore ZONE [flags]\n",
-		"restore za zb":      "error: restore takes one ZONE, and not 2: ",
-		"status a b":         "error: status takes one LOCK, and not 2: kubectl zonelect status [LOCK] [flags]\n",
+		"restore za zb":      "error: restore takes one ZONE, not 2: ",
+		"status a b":         "error: status takes one LOCK, not 2: kubectl zonelect status [LOCK] [flags]\n",
 		"status ,":           "error: status: the LOCK is empty: ",
 		"migrate plan":       "error: migrate plan needs a LOCK: kubectl zonelect migrate plan LOCK [flags]\nSee 'kubectl zonelect migrate plan --help'.\n",
 		"migrate advance":    "error: migrate advance needs a LOCK: ",
 		"migrate rollback":   "error: migrate rollback needs a LOCK: ",
 		"migrate clean":      "error: migrate clean needs a LOCK: ",
-		"migrate advanse op": "error: \"advanse\" is no command of kubectl zonelect migrate; is it advance?\nSee 'kubectl zonelect migrate --help'.\n",
-		"timing op":          "error: timing takes no argument, and not \"op\": kubectl zonelect timing [flags]\n",
-		"statsu":             "error: \"statsu\" is no command of kubectl zonelect; is it status?\nSee 'kubectl zonelect --help'.\n",
+		"migrate advanse op": "error: \"advanse\" is not a command of kubectl zonelect migrate; did you mean advance?\nSee 'kubectl zonelect migrate --help'.\n",
+		"timing op":          "error: timing takes no arguments, but got \"op\": kubectl zonelect timing [flags]\n",
+		"statsu":             "error: \"statsu\" is not a command of kubectl zonelect; did you mean status?\nSee 'kubectl zonelect --help'.\n",
 	} {
 		inABubble(t, func(t *testing.T, w *world) {
 			args := strings.Fields(line)

@@ -22,27 +22,26 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-const timingLong = `Finds the timing of an election for what you know about your work and your
-cluster, and shows what follows from it. It asks no cluster.
+const timingLong = `Finds the timing of an election for what you know about your work and your cluster, and
+shows what follows from it. It asks no cluster.
 
-The first table has the settings, with the reason for each. The second has what
-follows from them, beside two other timings: the default, which is also that of
-client-go and controller-runtime, and that of OpenShift's operators. A failover
-is counted from the fault until the next leader's work begins, at most. With
--o wide the mean stands before the most, and the formulas of the plan are shown.
+The first table has the settings, with the reason for each. The second has what follows
+from them, beside two other timings: the default, which is also that of client-go and
+controller-runtime, and that of OpenShift's operators. A failover is the longest time
+from the fault until the next leader's work begins. With -o wide the mean stands before
+it, and the formulas of the plan are shown.
 
-PLANNED and ZONELECT are by the same formulas. CLIENT-GO and OPENSHIFT are what
-client-go's own elector makes of the same numbers: followers read now and then
-instead of watching, a connection to a dead API server is found dead after 45s,
-and the lock is released before the work has stopped, so that two may work for as
-long as that takes.
+PLANNED and ZONELECT use the same formulas. CLIENT-GO and OPENSHIFT are what client-go's
+own elector makes of the same numbers: its followers read at intervals instead of
+watching, it takes 45s to find a connection to a dead API server dead, and it releases
+the lock before the work has stopped, so that two may work until it has.
 
-What is assumed: one fault at a time, while all was well before; requests that
-take no longer than --round-trip once they reach a living API server; of four
-connections in a row, at least one reaches such a server. Behind a Service with
-one of three servers gone that fails once in 81 times, and costs 200ms more.
+The plan assumes one fault at a time, with all well before; requests that take no longer
+than --round-trip once they reach a living API server; and that of four connections in a
+row, at least one reaches such a server. Behind a Service with one of three servers gone
+that fails once in 81 times, and costs 200ms more.
 
--o yaml prints the flags of the operator, and the same as environment variables.`
+-o yaml prints the operator's flags, and the same as environment variables.`
 
 const timingExample = `  # The API may be away for 30s when a zone dies, a new leader is needed in 45s
   kubectl zonelect timing --api-outage 30s --failover 45s --stop 5s
@@ -78,13 +77,13 @@ func newTiming(env *environment) *cobra.Command {
 		RunE:              func(*cobra.Command, []string) error { return failed(t.run()) },
 	}
 	f := c.Flags()
-	f.DurationVar(&t.wish.APIOutage, "api-outage", t.wish.APIOutage, "How long the API may be away, as when a zone dies, without the leader losing its term.")
-	f.DurationVar(&t.wish.Failover, "failover", 0, "How long it may take at most until another leads when the leader's zone dies, while the API can be reached. 0 is as long as it takes.")
+	f.DurationVar(&t.wish.APIOutage, "api-outage", t.wish.APIOutage, "How long the API may be unavailable, as when a zone dies, before the leader loses its term.")
+	f.DurationVar(&t.wish.Failover, "failover", 0, "The longest time until another candidate leads when the leader's zone dies and the API is reachable. 0 is no limit.")
 	f.DurationVar(&t.wish.Stop, "stop", t.wish.Stop, "How long the work takes to stop.")
 	f.Var((*percent)(&t.wish.MaxClockDrift), "drift", "How much the rates of two machines' clocks may differ. 0 is the default.")
-	f.DurationVar(&t.wish.RoundTrip, "round-trip", t.wish.RoundTrip, "What a request to the API seldom takes longer than, with its answer.")
+	f.DurationVar(&t.wish.RoundTrip, "round-trip", t.wish.RoundTrip, "The time that a request to the API and its answer seldom exceed.")
 	f.IntVar(&t.wish.Candidates, "candidates", t.wish.Candidates, "How many candidates there are.")
-	f.IntVar(&t.wish.Zones, "zones", 0, "In how many zones they are. 0 is three, or as many as there are candidates.")
+	f.IntVar(&t.wish.Zones, "zones", 0, "How many zones they are in. 0 is three, or as many as there are candidates.")
 	f.BoolVar(&t.wish.Exclusive, "exclusive", false, "No client-go candidate shares the lock.")
 	f.StringVarP(&t.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(timingFormats, ", ")))
 	for _, name := range []string{"api-outage", "failover", "stop", "drift", "round-trip", "candidates", "zones"} {
@@ -221,29 +220,16 @@ func printFlags(out io.Writer, plan zone.Plan) error {
 	if w.MaxClockDrift != timing.DefaultMaxClockDrift || w.Exclusive {
 		tell(text, "# In the program set Timing.MaxClockDrift to %v and Exclusive to %v: they have no flags.\n", w.MaxClockDrift, w.Exclusive)
 	}
-	tell(text, "args:\n")
-	for _, f := range flagsOf(plan.Timing) {
-		tell(text, "- --%s=%s\n", f.name, f.value)
-	}
-	tell(text, "env:\n")
-	for _, f := range flagsOf(plan.Timing) {
-		tell(text, "- name: %s\n  value: %s\n", strings.ToUpper(strings.ReplaceAll(f.name, "-", "_")), f.value)
-	}
-	_, err := io.WriteString(out, text.String())
-	return err
-}
-
-type setting struct{ name, value string }
-
-// flagsOf are the operator's flags for a timing.
-func flagsOf(timing election.Timing) []setting {
 	flags := (&cobra.Command{}).Flags()
-	(&operator.Options{Timing: timing}).AddFlags(flags)
-	var all []setting
+	(&operator.Options{Timing: plan.Timing}).AddFlags(flags)
+	args, env := &strings.Builder{}, &strings.Builder{}
 	for _, name := range []string{"leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "leader-elect-stop-timeout"} {
-		all = append(all, setting{name, flags.Lookup(name).DefValue})
+		value := flags.Lookup(name).DefValue
+		tell(args, "- --%s=%s\n", name, value)
+		tell(env, "- name: %s\n  value: %s\n", strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
 	}
-	return all
+	_, err := fmt.Fprintf(out, "%sargs:\n%senv:\n%s", text, args, env)
+	return err
 }
 
 // percent is a flag for a fraction, such as 1% or 0.01.

@@ -51,7 +51,7 @@ func TestTimingPlansWithoutACluster(t *testing.T) {
 
 func TestTimingIsToldFromNonsense(t *testing.T) {
 	for line, want := range map[string]string{
-		"timing now":                `takes no argument, and not "now"`,
+		"timing now":                `takes no arguments, but got "now"`,
 		"timing -o nonsense":        "use one of wide, yaml",
 		"timing --drift much":       "use a percentage such as 1%, or a fraction such as 0.01",
 		"timing --drift NaN":        "MaxClockDrift <= 0.5 is broken by NaN",

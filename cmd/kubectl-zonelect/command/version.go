@@ -51,7 +51,7 @@ func newVersion(env *environment) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(c *cobra.Command, _ []string) error { return failed(v.run(c.Context())) },
 	}
-	c.Flags().BoolVar(&v.client, "client", false, "Show the version of this program alone.")
+	c.Flags().BoolVar(&v.client, "client", false, "Show only the version of this program.")
 	v.printer.addFlags(c)
 	return c
 }
@@ -64,7 +64,7 @@ func (v *versionCommand) run(ctx context.Context) error {
 	if !v.client {
 		var err error
 		if versions.Server, err = v.server(ctx); err != nil {
-			v.env.tell("note: the server's version is not known: %v\n", err)
+			v.env.tell("note: cannot tell the server's version: %v\n", err)
 		}
 	}
 	if v.printer.forPeople() {

@@ -43,7 +43,7 @@ func TestTheServersVersionIsShownIfItAnswers(t *testing.T) {
 			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
 		}
 		w.absent = errors.New("connection refused")
-		if r := w.run("version"); r.code != exitOK || !strings.HasPrefix(r.out, own) || !strings.Contains(r.errors, "note: the server's version is not known: connection refused") {
+		if r := w.run("version"); r.code != exitOK || !strings.HasPrefix(r.out, own) || !strings.Contains(r.errors, "note: cannot tell the server's version: connection refused") {
 			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
 		}
 	})

@@ -48,7 +48,7 @@ func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 			w.deletePod("op-b")
 			w.deletePod("op-c")
 		}, []string{
-			"warning: op: there is one candidate only, as far as they announce themselves: nobody takes over from op-a_1",
+			"warning: op: only one candidate has announced itself: nobody takes over from op-a_1",
 			"note: op: the presence of pod op-b is left over", "note: op: the presence of pod op-c is left over",
 			"note: op: zone zb has nodes and no candidate", "note: op: zone zc has nodes and no candidate",
 		}},
@@ -88,7 +88,7 @@ func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 			w.putLease(newLease("op", "op-a_1", "za", evacuated("zb,zc=2000-01-01T00:10:00Z,zd=1999-12-31T23:00:00Z")))
 		}, []string{
 			"note: op: zone zb is evacuated until it is restored", "note: op: zone zc is evacuated until 2000-01-01T00:10:00Z (10m from now)",
-			"note: op: the evacuation of zone zd is over since 1999-12-31T23:00:00Z",
+			"note: op: the evacuation of zone zd ended at 1999-12-31T23:00:00Z",
 		}},
 		"a leader in an evacuated zone": {func(w *world) {
 			w.putLease(newLease("op", "op-a_1", "za", evacuated("za")))

@@ -60,7 +60,7 @@ func (s *statusCommand) follow(ctx context.Context, name string) error {
 		case err != nil && reports < 2:
 			return err
 		case err != nil:
-			s.env.tell("note: the watch is begun again: %v\n", err)
+			s.env.tell("note: restarting the watch: %v\n", err)
 			_ = sleep.For(ctx, retry)
 			continue
 		}

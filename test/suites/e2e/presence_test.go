@@ -133,7 +133,7 @@ func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 	seats[other].stop()
 	must(t, client.CoreV1().Pods("default").Delete(ctx, seats[other].pod.Name, metav1.DeleteOptions{}))
 	until("one is left", func() bool { return len(presences()) == 1 })
-	p.run(t, ctx, exitOK, "status op", "there is one candidate only", "nobody takes over from "+seats[leader].Status().Identity)
+	p.run(t, ctx, exitOK, "status op", "only one candidate has announced itself", "nobody takes over from "+seats[leader].Status().Identity)
 }
 
 // attend starts a candidate in a pod of its own.
