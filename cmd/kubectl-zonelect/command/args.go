@@ -59,7 +59,7 @@ func nameOfCommand(c *cobra.Command) string {
 // addDryRun adds kubectl's flag of that name: none or client. It also takes what a flag
 // for yes or no takes.
 func addDryRun(c *cobra.Command, to *bool) {
-	const help = "Must be `none|client`. With client, which is what the flag alone means, the command checks everything and changes nothing."
+	const help = "Must be `none|client`. With client, which is what the flag alone means, the command checks everything and changes nothing. The default is none."
 	c.Flags().Func("dry-run", help, func(s string) error {
 		switch s {
 		case "none", "false":

@@ -169,11 +169,12 @@ func (e *evacuation) away(f inspect.Election) []string {
 
 // cornered reports whether no known candidate would be left outside those zones.
 func (e *evacuation) cornered(f inspect.Election) bool {
-	elsewhere := func(c inspect.Candidate) bool { return !slices.Contains(e.away(f), c.Zone) }
+	away := e.away(f)
+	elsewhere := func(c inspect.Candidate) bool { return !slices.Contains(away, c.Zone) }
 	return len(f.Candidates) > 0 && !slices.ContainsFunc(f.Candidates, elsewhere)
 }
 
-// check refuses a zone that is not known, and to leave none.
+// check refuses a zone that is unknown, and an evacuation that leaves no zone.
 func (e *evacuation) check(ctx context.Context, found []inspect.Election) error {
 	var zones []string
 	candidates, left := false, false // left: some lock would have a candidate elsewhere
@@ -218,8 +219,8 @@ func zonesIn(f inspect.Election) []string {
 // atOnce is how many Leases are changed at the same time.
 const atOnce = 10
 
-// all does something for each row, several at a time. When ctx ends, what is done
-// fails by itself and says so.
+// all calls do for each row, several at a time. It does so for all rows even if ctx
+// ends: do then fails, and each row says so.
 func (e *evacuation) all(ctx context.Context, rows []*row, do func(context.Context, *row)) {
 	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), atOnce, len(rows), func(i int) { do(ctx, rows[i]) })
 }
