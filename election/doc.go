@@ -3,39 +3,42 @@
 
 // Package election elects one leader among candidates that share a record.
 //
-// An [Elector] campaigns for a [locks.Lock], and calls the work for each [Term] that
-// it wins. The work gets a context that ends with the term, and the lock is
-// released when the work has returned, not before. This package knows nothing
-// of Kubernetes: package operator makes an elector for an operator in one call,
-// package lease has the lock on a Lease, and a lock of your own needs four
-// methods and passes the suite in package lockstest.
+// An [Elector] campaigns for a [locks.Lock] and calls your function, the work, for
+// each [Term] that it wins. The work gets a context that ends with the term. The
+// lock is released after the work has returned, and never before.
+//
+// This package knows nothing of Kubernetes. Package operator builds an elector for
+// an operator in one call, and package lease has the lock on a Lease. A lock of
+// your own needs four methods and passes the tests in package lockstest.
 //
 // # What keeps two from leading
 //
 // A leader trusts its term for RenewDeadline after it sent the last renewal that
-// was acknowledged. A timer ends the work's context then, whatever request
-// hangs, and the work has StopGrace to return. A candidate leaves the record
-// alone for LeaseDuration after it first saw the last renewal. So nobody takes
-// over before the work has stopped, as long as
+// was acknowledged. Then a timer ends the work's context, even if a request hangs,
+// and the work has StopGrace to return. Every other candidate leaves the record
+// alone for LeaseDuration after it first saw the last renewal. So nobody takes over
+// before the work has stopped, as long as
 //
 //	RenewDeadline + StopGrace + LeaseDuration x MaxClockDrift <= LeaseDuration
 //
-// which [New] checks: see [Timing]. Only elapsed time counts, no wall clock.
+// which [New] checks, see [Timing]. Only elapsed time counts. Wall clocks do not,
+// unless Config.MaxClockSkew is set.
 //
 // # What does not
 //
-// Work that overstays its time, or a process that was paused in the middle of a
-// write, may write when another leads. [Term.Guard] refuses such writes, and
-// cuts off those that are on their way. What has left the process only the
-// receiver can refuse: each term has a Token larger than all before it, for the
-// receiver to compare.
+// Work that does not stop in time may still write when another candidate leads. So
+// may a process that was paused in the middle of a write. [Term.Guard] refuses such
+// writes and cuts off those that are on their way. Once a write has left the
+// process, only its receiver can refuse it: the Token of each term is larger than
+// all earlier ones, so that the receiver can compare.
 //
 // # How a term ends
 //
-// [context.Cause] of the work's context tells: [ErrLost], if trust ran out or
-// another has the lock; [ErrResigned], [ErrStopped] or [ErrWithdrawn], if the
-// stop was wanted. If it was, the lock is kept while the work stops, for up to
-// StopTimeout, and the next candidate leads a moment after the release.
+// [context.Cause] of the work's context says why. [ErrLost] means that trust ran
+// out or that somebody else has the lock. Any other cause, such as [ErrResigned],
+// [ErrStopped], [ErrHandedOver], [ErrUnhealthy] or [ErrWithdrawn], is a wanted stop:
+// the elector keeps the lock for up to StopTimeout while the work stops, and the
+// next candidate leads a moment after the release.
 package election
 
 // The states
@@ -85,3 +88,65 @@ package election
 //	leadership.reportOverrun  Config.OnOverrun; until it returns
 //	board.subscribe           hands transitions to one subscriber; until the subscriber's context ends, and Run does not wait for that
 //	guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
+
+// Where to look
+//
+// A test checks that each function is in its file. The rules, S1 to S13, are in
+// docs/design.md.
+//
+// Why a follower may take the lock, and when:
+//
+//	internal/rules/free.go      Observer.Free             every case in one switch: all wait for a lease, except the five below
+//	internal/rules/free.go      Observer.freeEmpty        early: the holder released the lock
+//	internal/rules/free.go      Observer.freeAbsent       early: there never was a record, unless Config.WaitOnAbsent is set
+//	internal/rules/death.go     Observer.died             early: Config.Dead proved that the holder has ended
+//	internal/rules/observer.go  Observer.MayReclaim       early: the record is this candidate's own
+//	internal/rules/free.go      Observer.byWallClock      early: the first record is old by its own times, only with Config.MaxClockSkew
+//	claim.go                    run.free                  what delays it: head start, precedence, an outage, health
+//	schedule.go                 following.next            what a follower does next: wait, read, claim or amend
+//
+// How a term is kept:
+//
+//	claim.go       following.answeredClaim  the answer to an acquisition
+//	leadership.go  run.begin                a term that was won
+//	renewing.go    leadership.answered      the answer to a renewal or a read
+//	renewing.go    leadership.renewed       an acknowledged renewal extends the trust
+//	leadership.go  leadership.inspect       a record that was seen during a term is checked
+//	renewing.go    leadership.mend          what somebody changed is written again
+//
+// Where trust ends, and what ends it:
+//
+//	term.go        newTrust                  its timer runs out
+//	leadership.go  leadership.keep           the loop finds that it ran out, before it does anything else
+//	leadership.go  leadership.inspect        somebody else has the lock, or emptied the record
+//	adopting.go    leadership.startAdoption  the guardian returned
+//	lost.go        leadership.lose           all losses of a term come here
+//	stopping.go    leadership.conclude       the term has ended
+//
+// How a term ends in good order:
+//
+//	stopping.go      leadership.stopWork        every wanted stop begins here
+//	handover.go      leadership.handOver        a handover, and whom to
+//	stopping.go      leadership.reportOverrun   the work did not stop in time
+//	workwatchdog.go  workWatchdog.watch         the same, even if the loop hangs
+//	release.go       leadership.giveUp          whether to release
+//	release.go       run.release                the release itself
+//
+// Where requests are sent:
+//
+//	requester.go  requester.send            all requests
+//	renewing.go   leadership.send           renewals, and reads where the state of the record is unclear
+//	renewing.go   leadership.nextRequest    when the next is due, and when a read overtakes (hedges) a slow request
+//	claim.go      following.act             acquisitions and reads of a follower
+//	claim.go      following.overtake        a follower's read overtakes a slow request
+//	amend.go      requester.amendEvery      when a write amends the one before instead of waiting for its answer
+//	renewing.go   leadership.amend          a renewal as an amendment
+//	claim.go      following.amendClaim      an acquisition as an amendment
+//
+// What others see:
+//
+//	guard.go         guard.RoundTrip     writes of the work are refused or cut off
+//	elector.go       Elector.Status      Status as it is read
+//	status.go        board.publish       Status and its transitions as they are made
+//	loopwatchdog.go  loopWatchdog.late   what Alive returns
+//	failover.go      telemetry.failover  the span of a takeover

@@ -115,6 +115,35 @@ func TestEachGoroutineIsListed(t *testing.T) {
 	}
 }
 
+func TestEachPlaceToLookExists(t *testing.T) {
+	declared := map[string]map[string]bool{}
+	for _, row := range rows("", `([\w/]+\.go) +((?:\w+\.)?\w+) {2,}\S`) {
+		file, function := row[1], row[2]
+		if declared[file] == nil {
+			declared[file] = map[string]bool{}
+			for _, decl := range declarations(t, file) {
+				declared[file][nameOf(decl)] = true
+			}
+		}
+		if !declared[file][function] {
+			t.Errorf("doc.go says to look for %s in %s, which does not have it", function, file)
+		}
+	}
+	if len(declared) < 15 {
+		t.Errorf("doc.go says to look in %d files only", len(declared))
+	}
+}
+
+// declarations returns what a file declares.
+func declarations(t *testing.T, name string) []ast.Decl {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Decls
+}
+
 // goroutines returns how often each function starts one.
 func goroutines(t *testing.T) map[string]int {
 	names, err := filepath.Glob("*.go")
@@ -126,11 +155,7 @@ func goroutines(t *testing.T) map[string]int {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, decl := range file.Decls {
+		for _, decl := range declarations(t, name) {
 			ast.Inspect(decl, func(n ast.Node) bool {
 				if starts(n) {
 					started[nameOf(decl)]++
