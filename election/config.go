@@ -21,108 +21,112 @@ import (
 // Timing holds the durations of an election.
 type Timing = timing.Timing
 
-// Takeover is what a head start is decided by.
+// Takeover describes a lock that is about to be taken. Config.HeadStart decides by it
+// how long a candidate waits.
 type Takeover struct {
 	Lock         locks.Description
-	Cause        status.Cause
-	Previous     string // the last holder; empty where nobody is known
-	PreviousZone string // where it ran; empty where unknown
-	PreviousPod  string // name/uid; empty where unknown
-	Candidate    locks.Candidate
-	// Peers are all candidates that are known, by identity, Candidate among
-	// them if it is. Empty where nobody tells who they are. They are for reading
-	// alone. A slice stands for the same peers for ever: a change is another slice.
+	Cause        status.Cause // how the lock came to be free
+	Previous     string       // the last holder; empty if unknown
+	PreviousZone string       // the zone of the last holder; empty if unknown
+	PreviousPod  string       // name/uid; empty if unknown
+	// Candidate is the one whose head start is asked for. It need not be this
+	// process: an elector ranks its peers too.
+	Candidate locks.Candidate
+	// Peers are all known candidates, sorted by identity. Candidate is among them if
+	// it is known. Empty without Config.Peers. Do not change the slice; the elector
+	// does not either, it makes a new one.
 	Peers []locks.Peer
-	// Evacuated are the zones that leadership is wanted out of now.
+	// Evacuated are the zones that leadership should leave now.
 	Evacuated []string
-	// RoundTrip is how long a request of this candidate takes, about; zero where
-	// that is not known.
+	// RoundTrip is about how long a request of this process takes; zero if unknown.
 	RoundTrip time.Duration
 }
 
-// Config holds what an [Elector] needs. Lock and Candidate.Identity are
-// required, the zero value of all else is ready to use.
+// Config holds what an [Elector] needs. Lock and Candidate.Identity are required.
+// The zero value of every other field is ready to use. [New] copies Config, so that
+// later changes have no effect.
 type Config struct {
 	Lock      locks.Lock
 	Candidate locks.Candidate
-	Timing    Timing
+	Timing    Timing // zero fields get defaults
 
 	// WaitOnAbsent makes a candidate that finds no record wait for a whole
-	// LeaseDuration, since a record may have been deleted under a holder that
-	// still leads, and then hold its own for another one before its work begins,
-	// since the same may have happened meanwhile. It makes every first start slow
-	// by both. Where candidates have different timings, it is the longest
-	// LeaseDuration that makes this safe.
+	// LeaseDuration, because somebody may have deleted the record of a holder that
+	// still leads. The candidate then holds its own record for another LeaseDuration
+	// before its work begins, because the same may have happened meanwhile. Every
+	// first start is slower by both. If candidates have different timings, this is
+	// safe only with the longest LeaseDuration among them.
 	WaitOnAbsent bool
-	// MaxClockSkew is how far any two wall clocks of all who ever hold the lock
-	// may be apart at any time; zero, the default, says that nothing is known of
-	// them. With it the first record that this candidate finds when Run begins
-	// counts as run out once it is LeaseDuration + MaxClockSkew + 1 s old by its
-	// own times, as after a power cut of the whole cluster, and need not be
-	// watched for a LeaseDuration. Anything seen later is waited for in full.
+	// MaxClockSkew is how far apart the wall clocks of any two candidates of the lock
+	// may ever be. Zero, the default, means that nothing is known about them, and that
+	// wall clocks are ignored. Otherwise the first record that this candidate finds
+	// after Run begins counts as expired once it is LeaseDuration + MaxClockSkew + 1 s
+	// old by its own times. So after a power cut of the whole cluster the candidate
+	// need not watch the record for a LeaseDuration. Everything that it sees later is
+	// waited for in full.
 	//
-	// It is the one place where a wall clock decides who may lead. If clocks are
-	// further apart, or are set back, a candidate that starts while a leader is
-	// cut off from the API leads beside it until that leader's term runs out, a
-	// RenewDeadline after its last renewal, and its work has stopped. A leader
-	// that is not cut off keeps its record young by a clock that is right, and
-	// ends at its next renewal, a RenewInterval later at most, where it is wrong.
+	// This is the only place where a wall clock decides who may lead. Suppose that
+	// clocks are further apart, or are set back. Then a candidate that starts while a
+	// leader is cut off from the API leads beside it, until that leader's term runs
+	// out, a RenewDeadline after its last renewal, and its work has stopped. A leader
+	// that is not cut off keeps its record young if its clock is right. If its clock
+	// is wrong, its term ends at its next renewal, at most a RenewInterval later.
 	MaxClockSkew time.Duration
-	// StopAtLoss makes Run return the cause of a lost term, instead of
-	// campaigning again.
+	// StopAtLoss makes Run return the cause of a lost term instead of campaigning
+	// again.
 	StopAtLoss bool
-	// CampaignUnfinished has this process campaign again though the work of an
-	// earlier term has returned [ErrUnfinished]. Its lease runs out first, as for
-	// any other candidate. What goes on of that work then runs beside the next
-	// term's, in the same process: set it only where that does no harm. Without
-	// it Run returns the error.
+	// CampaignUnfinished makes this process campaign again even after the work of an
+	// earlier term has returned [ErrUnfinished]. That term's lease runs out first, as
+	// it would for any other candidate. Whatever is left of the earlier work then runs
+	// beside the work of the next term, in the same process. Set it only if that does
+	// no harm. Without it Run returns the error.
 	CampaignUnfinished bool
-	// OnOverrun is called once for a term whose work has not stopped in time,
-	// StopTimeout after a stop was wanted or StopGrace after trust was lost, and
-	// for one that returned [ErrUnfinished]; cause is why the term ended. Another
-	// may lead beside that work soon: a program may end its process here. It is
-	// called in a goroutine of its own, which waits neither for the elector, nor
-	// for the Logger or a subscriber, and Run waits for its return. Nil does
-	// nothing.
+	// OnOverrun is called once for each term whose work has not stopped in time:
+	// StopTimeout after a wanted stop began, or StopGrace after trust was lost. It is
+	// also called if the work returned [ErrUnfinished]. cause is why the term ended.
+	// Another candidate may soon lead beside that work, so a program may want to end
+	// its process here. OnOverrun runs in its own goroutine, which does not wait for
+	// the elector, the Logger or a subscriber. Run waits until it has returned. Nil
+	// does nothing.
 	OnOverrun func(term Term, cause error)
-	// HeadStart returns how long this candidate leaves a free lock to others.
-	// It only ever delays: negative counts as zero. It must return at once and
-	// be pure, for it is called often: at each event for this candidate, and for
-	// each of the Peers whenever one of them changes. Nil means Takeover.Spread, which
-	// keeps a crowd from writing at one instant. Candidates that have none ask at
-	// the same moment, and write then.
+	// HeadStart returns how long a candidate leaves a free lock to others. It can only
+	// delay: a negative result counts as zero. It must be pure and return at once,
+	// because the elector calls it at each event for this candidate, and for each of
+	// the Peers whenever one of them changes. Nil means Takeover.Spread, which keeps
+	// many candidates from writing at the same instant. Candidates whose HeadStart is
+	// zero all read and write at the same moment.
 	HeadStart func(Takeover) time.Duration
-	// Peers runs beside the elector as long as Run does, and tells which
-	// candidates there are, now and whenever that changes. Only its latest word
-	// counts, and that as advice: it may be late or wrong, and decides who goes
-	// first, never whether one may. It returns soon after ctx ends. Nil means
-	// that nobody is known.
+	// Peers reports which candidates there are, at first and whenever that changes. It
+	// runs in its own goroutine for as long as Run, and returns soon after ctx ends.
+	// tell never blocks, and only the last report counts. Reports may be late or wrong:
+	// they affect which candidate goes first, and never whether one may. Nil means that
+	// no other candidate is known.
 	Peers func(ctx context.Context, tell func([]locks.Peer))
-	// Health says how this candidate knows whether it is fit to lead.
+	// Health is how this candidate knows whether it should lead.
 	Health Health
-	// ProcessID returns what is known by now that tells this process from others,
-	// for the records that it writes. It must return at once. Nil means nothing.
+	// ProcessID returns what is known so far about this process, for the records that
+	// it writes. It must return at once. Nil means that nothing is known.
 	ProcessID func() locks.ProcessID
-	// Dead blocks until it is proven that the process which holds the lock has
-	// ended, and returns nil then: the lease need not run out. Where it cannot
-	// tell, it returns an error, and is asked again only when something about
-	// the holder changes. It runs in a goroutine of its own while this candidate
-	// follows that holder; ctx ends with that, and it returns soon after. Only a
-	// fact counts that no fault of network, clock or server can feign. Nil means
-	// that nothing is proven.
+	// Dead blocks until it is proven that the process which holds the lock has ended,
+	// and then returns nil: the candidate takes over without waiting for the lease.
+	// Only a fact counts that no fault of network, clock or server can imitate. If Dead
+	// cannot tell, it returns an error, and is called again only when something about
+	// the holder changes. It runs in its own goroutine while this candidate follows
+	// that holder. Then ctx ends, and Dead returns soon after. Nil means that nothing
+	// is ever proven.
 	Dead func(ctx context.Context, holder locks.Suspect) error
 
-	// TracerProvider receives one span for each takeover that this candidate
-	// wins, MeterProvider the metrics. Nil means none, at no cost.
+	// TracerProvider receives one span for each takeover that this candidate wins.
+	// MeterProvider receives the metrics. Nil means none, at no cost.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	// Logger gets one line for each transition and each new problem. The zero
-	// Logger means the one in Run's context, if there is one.
+	// Logger gets one line for each transition and each new problem. The zero Logger
+	// means the one in the context of Run, if there is one.
 	Logger logr.Logger
 }
 
-// ErrConfig is wrapped by every error about a Config that cannot work, but
-// for those about its timing, which wrap timing.ErrInvalid.
+// ErrConfig is wrapped by every error about an invalid Config, except errors about its
+// Timing, which wrap timing.ErrInvalid.
 var ErrConfig = errors.New("election config")
 
 // maxIdentity is how many bytes an identity may have.

@@ -18,19 +18,19 @@ const (
 	few = 20
 )
 
-// Spread is the head start of a candidate that has no other order to go by. It
-// keeps candidates that learn at one instant that a lock is free from writing at
-// that instant. It is pure, and zero for a candidate that knows to be alone.
+// Spread is the default head start. It keeps candidates that learn at the same instant
+// that a lock is free from writing at that instant. It is pure, and zero for a candidate
+// that knows that it is the only one.
 //
-// How long it is follows from a hash of the identity and the lock. Few candidates
-// of a crowd get a short one, and many a long one: the number that have begun
-// grows exponentially, so that it is the first few who write, whether there are
-// three or 500, and the others see that the lock is taken. This is how multicast
-// receivers of unknown number keep from answering all at once (RFC 5740, 5.2.2).
+// Its length follows from a hash of the identity and the lock. Few candidates of a crowd
+// get a short head start, and many a long one, so the number that have begun grows
+// exponentially. Whether there are three or 500 candidates, the first few write, and the
+// others see that the lock is taken. Multicast receivers of unknown number avoid
+// answering all at once in the same way (RFC 5740, 5.2.2).
 //
-// The spread is 0.13 x RenewInterval at most, and more where requests are slow,
-// up to two RenewIntervals. Of candidates that know no peers the first goes after
-// 0.10 x RenewInterval on average where it is the only one, 0.09 for three, 0.08
+// The spread is at most 0.13 x RenewInterval. If requests are slow it is longer, up to
+// two RenewIntervals. If candidates do not know their peers, the first one goes after
+// 0.10 x RenewInterval on average if it is the only one, 0.09 if there are three, 0.08
 // for five and 0.01 for 500.
 func (o Takeover) Spread(t Timing) time.Duration {
 	t = t.WithDefaults()

@@ -13,14 +13,14 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 )
 
-// ErrRunning says that Run was called while an earlier call had not returned.
+// ErrRunning says that Run was called before an earlier call returned.
 var ErrRunning = errors.New("the elector is running already")
 
-// ErrNotLeading says that there is no term to give up.
+// ErrNotLeading says that there is no term to end.
 var ErrNotLeading = errors.New("not leading")
 
-// Elector campaigns for a lock, leads, and campaigns again. All its methods
-// are safe for concurrent use.
+// Elector campaigns for a lock, leads, and campaigns again. Make one with [New]; the
+// zero Elector does not work. All methods are safe for concurrent use.
 type Elector struct {
 	config       Config
 	nonce        string
@@ -36,8 +36,9 @@ type Elector struct {
 	ended        atomic.Value // chan struct{}: closed when the newest Run returns
 }
 
-// New checks config, fills in its defaults and returns an Elector that does
-// nothing yet. Its errors name all that is wrong, and what would be valid.
+// New checks config, fills in its defaults and returns an Elector that does nothing
+// until Run is called. The error names everything that is wrong with config, and what
+// would be valid; it wraps [ErrConfig] or timing.ErrInvalid.
 func New(config Config) (*Elector, error) {
 	config.Timing = config.Timing.WithDefaults()
 	config.Health = config.Health.withDefaults(config.Timing)
@@ -59,29 +60,33 @@ func New(config Config) (*Elector, error) {
 	return e, nil
 }
 
-// Run campaigns for the lock, calls lead for each term that it wins, and
-// campaigns again, until ctx ends. It never calls lead twice at a time, and
-// returns only after lead has returned.
+// Run campaigns for the lock, calls lead for each term that it wins, and campaigns
+// again, until ctx ends. It never calls lead twice at a time, and returns only after
+// lead has returned.
 //
-// The context of lead ends with the term, and context.Cause tells why:
-// [ErrLost], [ErrResigned], [ErrHandedOver], [ErrUnhealthy], [ErrWithdrawn] or
-// [ErrStopped]. It carries the values of ctx and
-// the term. When trust in the term is lost, lead has StopGrace to return
-// before somebody else may lead. When the stop is wanted, the elector goes on
-// renewing for up to StopTimeout, and then releases the lock. If lead
-// takes longer, the lease is left to run out, and this candidate waits for that
-// as any other does.
+// The context of lead carries the values of ctx and the term. It ends with the term,
+// and context.Cause says why: [ErrLost], [ErrResigned], [ErrHandedOver],
+// [ErrUnhealthy], [ErrWithdrawn] or [ErrStopped]. After a loss lead has StopGrace to
+// return before somebody else may lead. After any other cause the elector renews for
+// up to StopTimeout and releases the lock when lead has returned. If lead takes longer,
+// the elector lets the lease run out, and this candidate waits for that as all others
+// do.
 //
-// When lead returns by itself, the lock is released, unless the error wraps
-// [ErrUnfinished], and Run returns the error.
-// When ctx ends, Run returns nil, or what lead returned if that is not the
-// end of its context. A lost term is not an error, unless StopAtLoss is set.
+// Run returns:
+//   - the error of lead, or nil, if lead returns by itself. The lock is released.
+//   - nil if ctx ends, or the error of lead unless that only reports the end of its
+//     context.
+//   - the cause of a lost term, if Config.StopAtLoss is set. Otherwise a lost term is
+//     not an error.
+//   - an error that wraps [ErrUnfinished], if lead returned one, whatever ended the
+//     term. The lock is not released, and every later call fails too, unless
+//     Config.CampaignUnfinished is set. If lead ends its goroutine by runtime.Goexit,
+//     as testing.T.FailNow does, that counts as ErrUnfinished, because nobody knows
+//     what lead would have waited for.
+//   - the error of the lock's guardian, if it returns early.
+//   - [ErrRunning] if an earlier call has not returned yet.
 //
-// When lead returns an error that wraps ErrUnfinished, Run returns it, whatever
-// the term ended for, and so does every later call, unless
-// Config.CampaignUnfinished is set. If lead ends its goroutine by
-// runtime.Goexit, as testing.T.FailNow does, that is such an error: nobody knows
-// what it would have waited for. A panic of lead ends the process.
+// A panic in lead ends the process.
 func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) error) error {
 	if !e.running.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -104,8 +109,8 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	return r.loop()
 }
 
-// Status returns what the elector knows now. Its State and Overrun are right
-// also while the elector hangs, as in a call of a Logger that blocks.
+// Status returns what the elector knows now. State and Overrun are right even while
+// the elector hangs, such as in a Logger that blocks.
 func (e *Elector) Status() Status {
 	s := e.board.read()
 	if (s.State == status.StateLeader || s.State == status.StateAdopting) && s.Term.TrustedFor() <= 0 {
@@ -115,27 +120,28 @@ func (e *Elector) Status() Status {
 	return s
 }
 
-// Timing returns the timing, with its defaults filled in.
+// Timing returns the timing of the Config, with its defaults filled in.
 func (e *Elector) Timing() Timing { return e.config.Timing }
 
-// Term returns the last term of this candidate, which is the current one as long
-// as it is trusted, and the zero Term before the first.
+// Term returns the newest term of this candidate, or the zero Term before the first.
+// It is the current term as long as it is trusted.
 func (e *Elector) Term() Term { return e.board.read().Term }
 
-// Subscribe returns a channel of every transition from now on, in order, until
-// ctx ends; then it is closed. A slow reader delays nobody and misses nothing.
+// Subscribe returns a channel that gets every transition from now on, in order. It is
+// closed after ctx ends. A slow reader delays nobody and misses nothing; what it has
+// not read yet stays in memory.
 func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.board.subscribe(ctx) }
 
-// Resign ends the term in good order: the work stops, the lock is released,
-// and this candidate leaves it to others for one RenewInterval. It returns nil
-// when the lock has been released, and else ErrNotLeading if there is no term,
-// an error that wraps [ErrNotReleased] and says why, or when ctx ends. Work that
-// has not stopped in time is not waited for any longer.
+// Resign ends the term in good order: the work stops, the lock is released, and this
+// candidate leaves the lock to others for one RenewInterval. Resign returns nil once
+// the lock has been released. Otherwise it returns [ErrNotLeading] if there is no term,
+// an error that wraps [ErrNotReleased] and says why, or the cause of ctx's end. It does
+// not wait for work that has not stopped in time.
 //
-// The work itself should return instead of calling it. With a context that was
-// made from the work's, Resign then ends the term and returns ErrNotReleased at
-// once. With another, which does not tell who calls, the work waits for its own
-// return: Resign gives that up with ErrNotReleased after a StopTimeout, or a
+// The work itself should return instead of calling Resign. If the work calls it with a
+// context that was made from its own, Resign ends the term and returns ErrNotReleased
+// at once. With any other context Resign cannot tell who calls, and the work waits for
+// itself to return. Resign then returns ErrNotReleased after a StopTimeout, or a
 // StopGrace after the end of trust if that is sooner.
 func (e *Elector) Resign(ctx context.Context) error {
 	return e.stepDown(ctx, stepDownRequest{over: make(chan error, 1)})

@@ -13,17 +13,16 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// ErrUntrusted says that a write was refused, or cut off, because the term it
-// belongs to is no longer trusted.
+// ErrUntrusted says that a guard refused a write, or cut it off, because the term that
+// it belongs to is no longer trusted.
 var ErrUntrusted = errors.New("the term is not trusted any more")
 
-// UntrustedError tells of a write that a guard refused or cut off. It wraps
-// [ErrUntrusted].
+// UntrustedError says which write a guard refused or cut off. It wraps [ErrUntrusted].
 type UntrustedError struct {
 	Lock  locks.Description
-	Token uint64 // of the term; zero where there never was one
-	// Sent says that the write was on its way when trust ended: it may have
-	// been done. Otherwise it has not left the process.
+	Token uint64 // of the term; zero if there never was one
+	// Sent reports that the write was on its way when trust ended, so that it may have
+	// been done. If it is false, the write has not left the process.
 	Sent bool
 }
 
@@ -40,24 +39,23 @@ func (e *UntrustedError) Error() string {
 // Unwrap returns ErrUntrusted.
 func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
 
-// Guard returns next for the writes of this term: a request that changes
-// something is refused with an [*UntrustedError] once the term is not trusted
-// any more, and cut off if it is on its way then. Requests that only read pass.
-// The check reads the boot-time clock, so that a process that was stopped, or a
-// machine that was suspended, refuses at once when it runs again.
+// Guard returns a transport that sends requests by next, but writes only while this
+// term is trusted. Once it is not, the guard refuses each write with an
+// [*UntrustedError], and cuts off those that are on their way. Requests that only read
+// pass, see [OnlyReads]. The check reads the boot-time clock, so it refuses at once when
+// a stopped process or a suspended machine runs again.
 //
-// It narrows the window in which a deposed leader can write to what lies
-// between the check and the wire, and does not close it: a process may be
-// stopped right there, and a request that is cut off may have arrived. Only a
-// receiver that compares tokens closes it (S12).
+// A deposed leader can then write only between the check and the wire. The guard cannot
+// close that window: the process may be stopped right there, and a request that is cut
+// off may have arrived. Only a receiver that compares tokens closes it (S12).
 //
-// What only reads is told by [OnlyReads]. Safe for concurrent use if next is.
+// The transport is safe for concurrent use if next is.
 func (t Term) Guard(next http.RoundTripper) http.RoundTripper {
 	return &guard{func() Term { return t }, next}
 }
 
-// Guard is Term.Guard for a client that outlives terms: each write belongs to the
-// term that its context carries, or else to the one that Term returns when the write
+// Guard is [Term.Guard] for a client that outlives terms. Each write belongs to the
+// term that its context carries, or else to what [Elector.Term] returns when the write
 // begins.
 func (e *Elector) Guard(next http.RoundTripper) http.RoundTripper {
 	return &guard{e.Term, next}
@@ -98,9 +96,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// OnlyReads reports whether a request changes nothing, so that a guard lets it
-// pass: GET, HEAD and OPTIONS, unless they upgrade the connection, as for exec,
-// on which anything may be sent then.
+// OnlyReads reports whether a request changes nothing, so that a guard lets it pass.
+// That is a GET, HEAD or OPTIONS that does not upgrade the connection: once upgraded, as
+// for exec, a connection can carry anything.
 func OnlyReads(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions:

@@ -11,7 +11,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// ErrWithdrawn says that the lock's guardian no longer wants a leader of this kind.
+// ErrWithdrawn is the cause of a term's end if the lock's guardian withdrew the
+// permission to campaign.
 var ErrWithdrawn = errors.New("leadership withdrawn")
 
 // errLeft: a guardian that returns without an error still guards no more.

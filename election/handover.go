@@ -17,35 +17,35 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// ErrHandedOver is the cause of a term's end that was handed over: by HandOver,
-// by a request on the record, or because its zone is evacuated.
+// ErrHandedOver is the cause of a term's end if it was handed over: by HandOver, by a
+// request on the record, or because its zone is evacuated.
 var ErrHandedOver = errors.New("leadership handed over")
 
-// Why a handover is refused, beside ErrNotLeading. The term goes on.
+// Why a handover is refused, besides ErrNotLeading. The term goes on.
 var (
-	// ErrNoSuccessor: no candidate is known that the handover could go to.
+	// ErrNoSuccessor: no known candidate could take over.
 	ErrNoSuccessor = errors.New("no successor")
-	// ErrSuccessorUnhealthy: there is one, and it should not lead now.
+	// ErrSuccessorUnhealthy: there is a successor, but it is unhealthy.
 	ErrSuccessorUnhealthy = errors.New("the successor is unhealthy")
-	// ErrStopping: the term ends already.
+	// ErrStopping: the term is ending already.
 	ErrStopping = errors.New("the term ends already")
 )
 
-// ErrNotReleased says that a term has ended, or is to, for which the lock was not
-// released: it runs out, or another has it, or this candidate comes back for it.
+// ErrNotReleased says that a term has ended, or is about to end, without a release: the
+// lease runs out, somebody else has the lock, or this candidate will reclaim it.
 var ErrNotReleased = errors.New("the lock was not released")
 
-// HandOver ends the term in good order and names who shall lead next: the work
-// stops, the lock is released, and all others leave it to that candidate for
-// the Precedence of Timing. If it does not come, they follow as after any
+// HandOver ends the term in good order and names the candidate that leads next: the
+// work stops, the lock is released, and all others leave it to that candidate for
+// Timing.Precedence. If the successor does not take it, they campaign as after any
 // release.
 //
-// HandOver returns nil when the lock has been released, and does not wait for
-// the successor. It fails at once, and the term goes on, with ErrNotLeading,
-// ErrStopping, ErrNoSuccessor or ErrSuccessorUnhealthy; or later, with
-// ErrNotReleased, as Resign does; or when ctx ends. Without Config.Peers nobody
-// knows who campaigns: an Identity is taken as given, and a Zone is refused.
-// Called from the work it does what Resign does there.
+// HandOver returns nil once the lock has been released, and does not wait for the
+// successor. It fails at once, and the term goes on, with [ErrNotLeading],
+// [ErrStopping], [ErrNoSuccessor] or [ErrSuccessorUnhealthy]. It fails later, as Resign
+// does, with [ErrNotReleased] or the cause of ctx's end. Without Config.Peers the
+// elector does not know who campaigns: it accepts any Identity, and refuses a Zone. If
+// the work calls HandOver, that does what a call of Resign does there.
 func (e *Elector) HandOver(ctx context.Context, to locks.Successor) error {
 	return e.stepDown(ctx, stepDownRequest{to: &to, over: make(chan error, 1)})
 }

@@ -15,35 +15,38 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Health says how a candidate knows whether it is fit to lead, and what follows
-// where it is not. It decides who should lead, and never who may. Without a
-// Check a candidate is always well; the zero value of all else is ready to use.
+// Health says how a candidate knows whether it should lead, and what it does if it
+// should not. It affects which candidate leads, and never whether one may. The zero
+// Health has no Check, so the candidate always counts as healthy.
 //
-// An unhealthy candidate leaves a free lock to the others for one LeaseDuration
-// more, unless every other that is known (Config.Peers) is unhealthy too. A
-// leader that has been unhealthy for as long as After says gives its term up in
-// good order, with [ErrUnhealthy], and stays back. It leads on, and says so in
-// Status.Unhealthy, while no other candidate that is known is well: a leader
-// that is unwell does more than none. Where nobody tells who campaigns it gives
-// up in any case; if then nobody takes the lock for a LeaseDuration, whoever
-// does, though unhealthy, leads ten times as long before it tries that again.
+// An unhealthy follower leaves a free lock to the others for one more LeaseDuration,
+// unless all candidates that it knows from Config.Peers are unhealthy too.
+//
+// A leader that has been unhealthy for After ends its term in good order, with
+// [ErrUnhealthy], and leaves the lock to others for StayBack. If it knows the other
+// candidates and none of them is healthy, it leads on and says so in
+// Status.Unhealthy, because an unhealthy leader does more than none. Without
+// Config.Peers it ends its term in any case. If no healthy candidate then takes the
+// lock within a LeaseDuration, an unhealthy one does, and leads ten times as long
+// before it gives up again.
 type Health struct {
-	// Check returns why this candidate is not fit to lead, in the same words for
-	// the same reason, or nil. It is called beside the elector, one call at a
-	// time, and should return when its context ends, which it does after an
-	// Interval; if it does not the candidate is unhealthy until it has.
-	// It is first called when Run begins, which campaigns once it has returned.
+	// Check returns nil if this candidate is healthy, and otherwise why it should not
+	// lead, in the same words for the same reason. It runs in its own goroutine, one
+	// call at a time. Its context ends after an Interval, and Check should then
+	// return; the candidate is unhealthy until it has. The first call is made when Run
+	// begins, and the candidate campaigns once that call has returned.
 	Check func(ctx context.Context) error
-	// Interval is the time from one call of Check to the next, and what each may
-	// take. Zero means the RenewInterval.
+	// Interval is the time from one call of Check to the next, and the limit of each
+	// call. Zero means the RenewInterval.
 	Interval time.Duration
-	// After is how long a leader must be unhealthy to give up. Zero means the
-	// LeaseDuration: a leader that is unwell is replaced about as soon as a dead one.
+	// After is how long a leader must be unhealthy before it gives up. Zero means the
+	// LeaseDuration, so that it is replaced about as soon as a dead leader would be.
 	After time.Duration
-	// StayBack is how long it leaves the lock to others then, also if it is well
-	// again, unless no other that is known is well. Zero means two LeaseDurations.
+	// StayBack is how long a leader that gave up leaves the lock to others, even if it
+	// is healthy again sooner, unless it knows that none of them is healthy. Zero means
+	// two LeaseDurations.
 	StayBack time.Duration
-	// Required makes it rather nobody who leads than an unhealthy candidate.
+	// Required keeps an unhealthy candidate from leading even if nobody else can.
 	Required bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ErrWedged is wrapped by what [Elector.Alive] returns.
+// ErrWedged is wrapped by the errors of [Elector.Alive].
 var ErrWedged = errors.New("the elector is wedged")
 
 // certainty is how long after the first look at an elector that does not move
@@ -96,14 +96,14 @@ func (p *loopWatchdog) late(margin time.Duration) error {
 	return nil
 }
 
-// Alive returns nil, or an error that wraps [ErrWedged] if the elector itself
-// does not go on any more, which only a new process can mend: a function that
-// it was given does not return. It is for liveness probes.
+// Alive is for liveness probes. It returns an error that wraps [ErrWedged] if the
+// elector is stuck because a function that it was given does not return. Only a new
+// process helps then. Otherwise it returns nil.
 //
-// That the API is away, that others lead, that the candidate is unhealthy or
-// its lock waits is no reason: to restart all replicas for it would make it
-// worse. So is none that Run has not been called, or has returned. What is late
-// must be so by a RenewDeadline, and at a second look a second later or more, so
-// that a process which was stopped is not killed for it when it goes on. Time
-// in which the machine was suspended does not count.
+// Alive returns nil if the API is down, if others lead, if the candidate is unhealthy or
+// waits for permission, because restarting all replicas would only make that worse. It
+// also returns nil before Run is called and after Run has returned. The elector must be
+// late by a RenewDeadline, and must still be so in a second call at least a second
+// later, so that a process that was stopped is not killed when it continues. Time in
+// which the machine was suspended does not count.
 func (e *Elector) Alive() error { return e.loopWatchdog.late(e.config.Timing.RenewDeadline) }

@@ -13,33 +13,34 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Status is a snapshot of what an elector knows.
+// Status is what an elector knows at one moment. It is a copy, which does not change.
 type Status struct {
 	Lock     locks.Description
-	LockUID  string // of the newest record known; empty before the first
-	Identity string
+	LockUID  string // of the object that stores the newest record; empty before the first
+	Identity string // of this candidate
 	State    status.State
-	// Holder and HolderZone are who holds the lock as far as this candidate
-	// has heard, which may be late; empty where nobody does or it is unknown.
+	// Holder and HolderZone are the identity that holds the lock and its zone, as far
+	// as this candidate has heard, which may be late. They are empty if nobody holds
+	// it, or if that is unknown.
 	Holder     string
 	HolderZone string
-	// Term is this candidate's own last term, and the zero Term before the
-	// first. Ask it whether it is still trusted.
+	// Term is the newest term of this candidate, or the zero Term before the first.
+	// Term.TrustedFor says whether it is still trusted.
 	Term Term
-	// Overrun says that the work of Term has not stopped in time, see
-	// ChangeOverrun; false again once it has.
+	// Overrun reports that the work of Term has not stopped in time, see
+	// ChangeOverrun. It is false again once the work has returned.
 	Overrun bool
-	// Waiting says what the lock's guardian, or the elector, waits for before this
-	// candidate may campaign or lead; empty while it waits for nothing.
+	// Waiting is what must happen before this candidate may campaign or lead, in the
+	// words of the lock's guardian or of the elector. Empty if nothing must.
 	Waiting string
-	// Unhealthy is why this candidate should not lead, as its own check has it,
-	// and that it leads nonetheless if it does; nil while it is well.
+	// Unhealthy is why this candidate should not lead, by its own check, and that it
+	// leads all the same, if it does. Nil if it is healthy.
 	Unhealthy error
-	// Staying says why this candidate leads on although its zone is evacuated;
-	// empty where it does not have to.
+	// Staying is why this candidate leads on although its zone is evacuated. Empty if
+	// the zone is not, or if somebody else can take over.
 	Staying string
-	// Problem is what keeps the elector from reading, writing or watching the
-	// lock; nil while all is well.
+	// Problem is what keeps the elector from reading, writing or watching the lock.
+	// Nil if nothing does.
 	Problem error
 }
 
@@ -47,8 +48,8 @@ type Status struct {
 type Transition struct {
 	Change status.Change
 	At     time.Time // wall clock
-	// Cause is why the term ended, for ChangeStopping up to ChangeOverrun, and
-	// why it goes on, for ChangeRefused.
+	// Cause is why the term ended, for ChangeStopping, ChangeStopped, ChangeReleased
+	// and ChangeOverrun. For ChangeRefused it is why the term goes on. Otherwise nil.
 	Cause  error
 	Status Status
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Causes for which a term ends, as context.Cause of the work's context tells
-// them; each may be wrapped in an error with details.
+// Why a term ends, as context.Cause of the work's context reports it. Compare with
+// errors.Is, because an error with details may wrap the cause.
 var (
 	// ErrLost: trust in the term ran out, or somebody else has the lock.
 	ErrLost = locks.ErrTermLost
@@ -30,9 +30,9 @@ var (
 	ErrReturned = errors.New("work returned")
 )
 
-// ErrUnfinished is for work to return, wrapped, when it has to return although
-// some of it may go on: the lease is then left to run out, and not released, and
-// Run returns. This process does not campaign again, unless
+// ErrUnfinished is an error for the work to return, wrapped, if it returns although
+// part of it may go on. The elector then does not release the lock but lets the lease
+// run out, and Run returns. This process does not campaign again unless
 // Config.CampaignUnfinished is set.
 var ErrUnfinished = errors.New("work not finished")
 
@@ -42,12 +42,12 @@ const unfinishedAdvice = "this process does not campaign again: end it, or set C
 // errGoexit is what work returned that did not return.
 var errGoexit = fmt.Errorf("%w: it ended its goroutine by runtime.Goexit, as testing.T.FailNow does: return from it instead", ErrUnfinished)
 
-// LostError tells why a term was lost. It wraps [ErrLost].
+// LostError says why a term was lost. It wraps [ErrLost].
 type LostError struct {
-	// Holder is who has the lock now, as far as is known: empty if nobody, or
-	// if trust ran out unseen.
+	// Holder is the identity that has the lock now, as far as is known. It is empty if
+	// nobody has it, and if trust ran out.
 	Holder string
-	Reason string
+	Reason string // in words
 
 	silence bool // the lock may still be this candidate's
 }
@@ -62,31 +62,32 @@ func (e *LostError) Error() string {
 // Unwrap returns ErrLost.
 func (e *LostError) Unwrap() error { return ErrLost }
 
-// Term is one candidate's time as the leader, from an acknowledged acquisition
-// on. It is a value, safe to copy, to keep beyond its end and to use from any
-// goroutine. The zero Term was never trusted.
+// Term is one candidate's time as the leader, from an acknowledged acquisition on. It
+// is a value: you can copy it, keep it beyond its end and use it from any goroutine.
+// The zero Term was never trusted.
 type Term struct {
 	Lock   locks.Description
 	Holder string // the identity that leads
-	Zone   string // the holder's zone; empty where unknown
-	// Token is larger than that of every earlier term of the lock. Whatever
-	// the work writes to can refuse tokens smaller than the largest it saw.
+	Zone   string // the holder's zone; empty if unknown
+	// Token is the fencing token. It is larger than that of every earlier term of the
+	// lock, so that a receiver of writes can refuse every token that is smaller than
+	// the largest it has seen.
 	Token uint64
 	// Began is when the acquisition was acknowledged, by the wall clock.
 	Began time.Time
-	// Cause says how the lock came to be free, and Previous who held it
-	// before; empty where nobody is known to have.
+	// Cause is how the lock came to be free. Previous is the identity that held it
+	// before; empty if none is known.
 	Cause    status.Cause
 	Previous string
 
 	trust *trust
 }
 
-// TrustedFor returns for how long this term is still trusted, unless a renewal
-// extends it; zero or less once it is not. It reads the boot-time clock, so
-// that it is right at once after the machine was suspended or the process
-// stopped. Between this check and what is done after it time passes: only a
-// receiver that compares tokens closes that gap.
+// TrustedFor returns how much longer this term is trusted if no renewal extends it. It
+// is zero or less once the term is not trusted. It reads the boot-time clock, so its
+// result is right at once after the machine was suspended or the process was stopped.
+// Time passes between this check and what the caller does next: only a receiver that
+// compares tokens closes that gap. It is safe for concurrent use.
 func (t Term) TrustedFor() time.Duration {
 	if t.trust == nil {
 		return 0
@@ -178,8 +179,8 @@ func (t *trust) end() {
 
 type termKey struct{}
 
-// TermFromContext returns the term that ctx, or a context it was made from,
-// was given to the work for.
+// TermFromContext returns the term of the work that got ctx, or a context that ctx was
+// made from. It returns false for all other contexts.
 func TermFromContext(ctx context.Context) (Term, bool) {
 	term, ok := ctx.Value(termKey{}).(Term)
 	return term, ok

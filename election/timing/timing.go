@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timing has the durations of an election, and the law that they must obey.
+// Package timing holds the durations of an election and the law that they must obey.
 package timing
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Defaults of [Timing], chosen so that zonelect drops in beside client-go.
+// Defaults of [Timing], chosen so that zonelect and client-go can share a lock.
 const (
 	DefaultLeaseDuration = 15 * time.Second
 	DefaultRenewDeadline = 10 * time.Second
@@ -20,46 +20,47 @@ const (
 	DefaultStopTimeout   = 30 * time.Second
 )
 
-// Timing holds the durations of an election, each at most a year. All candidates
-// for a lock should have the same. Zero fields get defaults; see [Timing.Validate] for the law
-// that the values must obey.
+// Timing holds the durations of an election, each at most a year. All candidates for
+// a lock should have the same Timing. Zero fields get defaults from
+// [Timing.WithDefaults], and [Timing.Validate] has the law that the values must obey.
+// A Timing is a value: its methods change nothing.
 type Timing struct {
-	// LeaseDuration is how long others must leave the lock alone after they
-	// first saw a renewal. Whole seconds, at least one: that is what the
-	// record can hold.
+	// LeaseDuration is how long other candidates leave the lock alone after they first
+	// saw a renewal. It must be whole seconds, at least one, because a record cannot
+	// store anything else.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long the holder trusts its term after it sent the
-	// last renewal that was acknowledged.
+	// RenewDeadline is how long the holder trusts its term after it sent the last
+	// renewal that was acknowledged.
 	RenewDeadline time.Duration
 	// RenewInterval is the time from one renewal to the next.
 	RenewInterval time.Duration
-	// AttemptTimeout is how long a request goes without an answer until a read
-	// overtakes it, on a connection that is known to be alive. It ends no request:
-	// a slow server is not a dead one. Zero means RenewInterval.
+	// AttemptTimeout is how long a request waits for its answer until a read overtakes
+	// it on a connection that is known to be alive. The request goes on meanwhile,
+	// because a slow server is not a dead one. Zero means RenewInterval.
 	AttemptTimeout time.Duration
-	// StopGrace is how long the work may take to stop once trust is lost;
-	// zero means all that the law leaves.
+	// StopGrace is how long the work may take to stop once trust is lost. Zero means
+	// as long as the law allows.
 	StopGrace time.Duration
-	// StopTimeout is how long the elector goes on renewing for work that was
-	// asked to stop in good order. After it the lease runs out.
+	// StopTimeout is how long the elector renews for work that was asked to stop.
+	// After that the lease runs out.
 	StopTimeout time.Duration
-	// Precedence is how long the others leave a free lock to a candidate that
-	// comes first by right: the successor that a handover named, or the former
-	// leader when the API is back after an outage. Zero means two RenewIntervals.
+	// Precedence is how long all others leave a free lock to the candidate that should
+	// have it first: the successor that a handover names, or the former leader when
+	// the API answers again after an outage. Zero means two RenewIntervals.
 	Precedence time.Duration
-	// MaxClockDrift is how much the rates of any two machines' clocks may
-	// differ, as a fraction: 0.01 is 1 %. At most a half.
+	// MaxClockDrift is how much the rates of any two machines' clocks may differ, as a
+	// fraction: 0.01 is 1 %. It is at most 0.5.
 	MaxClockDrift float64
-	// Exclusive says that no client-go candidate shares the lock. They
-	// compare times in whole seconds, so that without Exclusive a
-	// RenewInterval below one second costs one second of the law.
+	// Exclusive says that no client-go candidate shares the lock. Those compare times
+	// in whole seconds, so without Exclusive the law needs one more second if
+	// RenewInterval is below one second.
 	Exclusive bool
 }
 
 // ErrInvalid is wrapped by every error about a Timing that breaks the law.
 var ErrInvalid = errors.New("timing breaks the law")
 
-// WithDefaults returns t with its zero fields filled in.
+// WithDefaults returns t with defaults in its zero fields. It does not validate.
 func (t Timing) WithDefaults() Timing {
 	t.LeaseDuration = cmp.Or(t.LeaseDuration, DefaultLeaseDuration)
 	t.RenewDeadline = cmp.Or(t.RenewDeadline, DefaultRenewDeadline)
@@ -74,16 +75,17 @@ func (t Timing) WithDefaults() Timing {
 	return t
 }
 
-// Validate returns nil or an error, wrapping ErrInvalid, for each part of the
-// law that t breaks, with the numbers and what would be valid:
+// Validate returns nil if t obeys the law. Otherwise it returns all violations joined
+// in one error, each of which wraps ErrInvalid and has the numbers and what would be
+// valid. The law is:
 //
 //	RenewInterval + AttemptTimeout      <= RenewDeadline
 //	RenewDeadline + StopGrace + drift   <= LeaseDuration
 //
-// where drift is LeaseDuration x MaxClockDrift, and one second more is needed
-// in the second line if RenewInterval is below one second and the lock is not
-// Exclusive. LeaseDuration is whole seconds. Call it on the result of
-// WithDefaults; election.New does both.
+// where drift is LeaseDuration x MaxClockDrift. The second line needs one more second
+// if RenewInterval is below one second and the lock is not Exclusive. LeaseDuration is
+// in whole seconds. Call Validate on the result of WithDefaults; election.New does
+// both.
 func (t Timing) Validate() error {
 	if err := t.inRange(); err != nil {
 		return err // the sums below would make no sense
@@ -91,9 +93,9 @@ func (t Timing) Validate() error {
 	return errors.Join(t.wholeSeconds(), t.renewalFits(), t.stopFits())
 }
 
-// Silence is how long a candidate hears nothing before it asks by itself: one
-// and a half renewals. A renewal that was lost on the way to it is then seen
-// half a RenewInterval late, which is all that the takeover is late by.
+// Silence is how long a candidate hears nothing until it reads the record by itself:
+// one and a half RenewIntervals. If its watch lost a renewal, it then sees that renewal
+// half a RenewInterval late, and the takeover is late by no more than that.
 func (t Timing) Silence() time.Duration { return t.RenewInterval * 3 / 2 }
 
 // The most that is taken, so that no sum overflows.

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package annotation is an locks.Lock on the lock that client-go had before
+// Package annotation is a locks.Lock on the lock that client-go had before
 // Leases: a record in JSON in the annotation
 // control-plane.alpha.kubernetes.io/leader of a ConfigMap or an Endpoints
 // object. Legacy electors (client-go's ConfigMapLock and EndpointsLock up to
@@ -21,36 +21,35 @@
 //	resources: [configmaps] # or endpoints
 //	verbs: [get, create, update, watch]
 //
-// create cannot be limited to the object's name by resourceNames; the others
-// can. Outside of kube-system a FlowSchema of its own keeps these requests
-// from being shed with others when the API server is busy.
+// resourceNames can limit all verbs except create to the object's name. Outside of
+// kube-system a FlowSchema of its own keeps a busy API server from rejecting these
+// requests together with others.
 //
 // # Whole seconds
 //
-// The record's times have whole seconds, and a legacy elector sees a renewal
-// only where its bytes changed. So two renewals within one second look like
-// none to it; the timing law of package election asks for a second more there.
-// For readers of its own this package keeps the microseconds in the
-// annotations zonelect.dev/renewed and zonelect.dev/acquired. They are
-// believed only while they lie in the record's second, for legacy electors
-// leave them standing.
+// The record's times are in whole seconds, and a legacy elector sees a renewal only if
+// the bytes of the record changed. So the second of two renewals within one second is
+// invisible to it, and the timing law of package election needs one more second. For
+// zonelect's own candidates this package keeps the microseconds in the annotations
+// zonelect.dev/renewed and zonelect.dev/acquired. A candidate believes them only if they
+// lie in the record's second, because legacy electors leave them in place.
 //
-// Legacy electors judge an expiry by their own LeaseDuration, not by the
-// record's: RenewInterval must fit the shortest one among them.
+// Legacy electors decide about an expiry by their own LeaseDuration and not by that of
+// the record, so RenewInterval must fit the shortest one among them.
 //
 // # What is refused
 //
-// A leader-for-life lock is a ConfigMap as well, without record: the owner
-// reference to one Pod is the lock. A client-go elector would take it at once,
-// beside its leader. This package returns [ErrOtherLock] instead, also for the
-// ConfigMap that zonelect shields such a lock with. An annotation that is no
-// record gives [ErrNoRecord]: nobody, neither legacy nor zonelect, takes the
-// lock until that is mended by hand.
+// A leader-for-life lock is also a ConfigMap, but without a record: its owner reference
+// to one Pod is the lock. A client-go elector would take it at once, beside its leader.
+// This package returns [ErrOtherLock] instead, also for the ConfigMap by which zonelect
+// shields such a lock. If the annotation is not a valid record, this package returns
+// [ErrNoRecord], and no candidate, legacy or zonelect, takes the lock until somebody
+// repairs it by hand.
 //
 // # Errors
 //
-// Every error names the object and what was tried, says what to do where that
-// is known, and wraps the sentinel that fits and the error of client-go. Where
-// the server answered, it has the method StatusCode() int with the HTTP
-// status. Timeout() bool says whether time ran out, here or at the server.
+// Every error names the object and what was tried, says what to do if that is known, and
+// wraps the matching sentinel and the error of client-go. If the server answered, the
+// error has a method StatusCode() int with the HTTP status. Its method Timeout() bool
+// reports whether time ran out, here or at the server.
 package annotation

@@ -19,8 +19,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Kind is what kind of object holds the annotation, as client-go named the
-// lock.
+// Kind is the kind of object that has the annotation, in client-go's words.
 type Kind string
 
 // The kinds of objects.
@@ -29,7 +28,7 @@ const (
 	Endpoints  Kind = "endpoints"
 )
 
-// Config says which object a Lock is on and how to reach it.
+// Config says which object a Lock uses and how to reach it.
 type Config struct {
 	// Client talks to the core API in version v1, such as
 	// clientset.CoreV1().RESTClient(). Required. An election should have
@@ -43,13 +42,13 @@ type Config struct {
 	// CloseConnections, if set, closes every connection that Client uses. See
 	// [Lock.CloseConnections].
 	CloseConnections func()
-	// Logger gets warnings about what is odd but not wrong. The zero value
-	// drops them.
+	// Logger gets warnings about records that are odd but valid. The zero Logger drops
+	// them.
 	Logger logr.Logger
 }
 
-// Lock is an locks.Lock on the annotation of one object. It keeps nothing of
-// what it read. All methods are safe for concurrent use.
+// Lock is a [locks.Lock] on the annotation of one object. It keeps no copy of what it
+// read. All methods are safe for concurrent use.
 type Lock struct {
 	config Config
 	name   apierror.Object
@@ -59,8 +58,8 @@ type Lock struct {
 
 var _ locks.Lock = (*Lock)(nil)
 
-// New returns the Lock that c describes, or an error that lists what is wrong
-// with c. It does no I/O.
+// New returns the Lock that c describes, or an error that lists everything that is
+// wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
 	kind, known := stores[c.Kind]
 	if !known {
@@ -73,24 +72,24 @@ func New(c Config) (*Lock, error) {
 	return &Lock{config: c, name: name, store: kind.make(c.Client, name)}, nil
 }
 
-// Describe says what object this is. It does no I/O.
+// Describe returns the object's name. It does no I/O.
 func (l *Lock) Describe() locks.Description {
 	return locks.Description{Kind: l.name.Kind, Namespace: l.name.Namespace, Name: l.name.Name}
 }
 
-// CloseConnections closes every connection at once, together with the requests
-// and watches on it, so that no write of a term that is over is delivered
-// later. The Lock can be used on; it dials anew. It does nothing where Config
-// has no such function: then the end of a request's context has to do.
+// CloseConnections closes all connections at once, with the requests and watches on
+// them, so that no write of a past term is delivered later. The Lock stays usable and
+// dials again. Without Config.CloseConnections it does nothing, and only the end of its
+// context ends a request.
 func (l *Lock) CloseConnections() {
 	if l.config.CloseConnections != nil {
 		l.config.CloseConnections()
 	}
 }
 
-// Read gets the object with one linearizable request. One that does not exist
-// gives the zero Snapshot and no error; one without record exists, and has no
-// holder. See [ErrNoRecord] and [ErrOtherLock] for what cannot be a lock.
+// Read gets the object with one linearizable request. If there is no object, it returns
+// the zero Snapshot and no error. An object without the annotation is a record without
+// a holder. See [ErrNoRecord] and [ErrOtherLock] for objects that cannot be a lock.
 func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	object, err := l.store.get(ctx)
 	if l.name.Absent(err) {
@@ -103,11 +102,10 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	return s, l.name.Explain(apierror.Get, err)
 }
 
-// Write puts r on the object if that is still at base (UID and
-// resourceVersion), or creates the object where base does not exist. base must
-// come from a Lock on the same object. A record that the annotations cannot
-// hold without loss is refused before anything is sent; see locks.Lock for
-// the other errors.
+// Write puts r on the object if the object is still at base (UID and resourceVersion),
+// or creates the object if base does not exist. base must come from a Lock on the same
+// object. Write refuses a record that the annotations cannot hold without loss before it
+// sends anything. See [locks.Lock] for the other errors.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	object, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error { return write(object, r) })
 	if err != nil {
@@ -117,8 +115,8 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return s, l.name.Explain(apierror.Update, err)
 }
 
-// Clear takes the record off the object, for good, if that is still at base,
-// which must exist. The object stays, with all else that it has.
+// Clear removes the record from the object for good, if the object is still at base,
+// which must exist. The object stays, with everything else on it.
 func (l *Lock) Clear(ctx context.Context, base locks.Version) error {
 	if !base.Exists() {
 		return l.name.Explain(apierror.Update, errors.New("it does not exist"))
@@ -127,10 +125,9 @@ func (l *Lock) Clear(ctx context.Context, base locks.Version) error {
 	return err
 }
 
-// Watch sends what happens to the object after from, as locks.Lock says. It
-// is one request, which ends by itself after five to ten minutes, also if the
-// server has fallen silent. It runs in the caller's goroutine and starts none.
-// It ends with an error where Read would give one.
+// Watch sends what happens to the object after from, see [locks.Lock]. It is one
+// request, which ends by itself after five to ten minutes, even if the server has fallen
+// silent. It returns an error as soon as Read would. It starts no goroutine.
 func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	return l.store.watch(ctx, from.Number, func(ctx context.Context, kind watch.EventType, object metav1.Object) error {
 		event, err := l.event(kind, object)

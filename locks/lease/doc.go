@@ -1,29 +1,28 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease is an locks.Lock on a coordination.k8s.io/v1 Lease, in the
+// Package lease is a locks.Lock on a coordination.k8s.io/v1 Lease, in the
 // form in which client-go's LeaseLock writes it: candidates of both can share
 // one. What zonelect adds stands in annotations under zonelect.dev/; labels,
 // owner references and annotations of others are kept.
 //
 // Each operation is one request, without retries and without a rate limit, and
-// is bounded by its context alone. How long an answer may be is the client's to
-// bound, as operator.LeaseLock does; an event of a watch has 4 MiB at most. It needs
-// a Role with these rules, in the Lease's namespace:
+// is bounded by its context alone. The client limits the size of an answer, as that of
+// operator.LeaseLock does; an event of a watch has at most 4 MiB. The lock needs a Role
+// with these rules in the Lease's namespace:
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]
 //	verbs: [get, create, update, patch, watch]
 //
-// Without patch, leadership is lost while the API server takes longer for each answer
-// than half a RenewDeadline. Nothing else is.
-// create cannot be limited to the Lease's name by resourceNames; the others can.
+// Without patch, a leader loses its term while the API server takes longer than half a
+// RenewDeadline for each answer, and nothing else changes. resourceNames can limit all
+// verbs except create to the Lease's name.
 //
 // # Errors
 //
-// Every error names the Lease and what was tried, says what to do where that
-// is known, and wraps the sentinel of package election that fits and the error
-// of client-go. Where the server answered, it has the method StatusCode() int
-// with the HTTP status. Timeout() bool says whether time ran out, here or at
-// the server.
+// Every error names the Lease and what was tried, says what to do if that is known, and
+// wraps the matching sentinel of package locks and the error of client-go. If the server
+// answered, the error has a method StatusCode() int with the HTTP status. Its method
+// Timeout() bool reports whether time ran out, here or at the server.
 package lease

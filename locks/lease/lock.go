@@ -16,7 +16,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Config says which Lease a Lock is and how to reach it.
+// Config says which Lease a Lock uses and how to reach it.
 type Config struct {
 	// Client talks to the API group coordination.k8s.io/v1, such as
 	// clientset.CoordinationV1().RESTClient(). Required. An election should
@@ -31,15 +31,15 @@ type Config struct {
 	// Annotate, if set, changes the annotations of each Lease that is written,
 	// nil if there are none, and returns them. It must be pure.
 	Annotate func(annotations map[string]string) map[string]string
-	// Labels are set on each Lease that is written. Others on it are kept.
+	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
-	// Logger gets warnings about what is odd but not wrong. The zero value
-	// drops them.
+	// Logger gets warnings about records that are odd but valid. The zero Logger drops
+	// them.
 	Logger logr.Logger
 }
 
-// Lock is an locks.Lock on one Lease. It keeps nothing of what it read. All
-// methods are safe for concurrent use.
+// Lock is a [locks.Lock] and a [locks.Amender] on one Lease. It keeps no copy of what it
+// read. All methods are safe for concurrent use.
 type Lock struct {
 	config Config
 	object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
@@ -48,8 +48,8 @@ type Lock struct {
 
 var _ locks.Amender = (*Lock)(nil)
 
-// New returns the Lock that c describes, or an error that lists what is wrong
-// with c. It does no I/O.
+// New returns the Lock that c describes, or an error that lists everything that is
+// wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
 	name := apierror.Object{Resource: apierror.Leases, Namespace: c.Namespace, Name: c.Name}
 	if err := rawapi.Check(c.Client, name); err != nil {
@@ -58,15 +58,15 @@ func New(c Config) (*Lock, error) {
 	return &Lock{config: c, object: rawapi.New[coordinationv1.Lease](c.Client, name)}, nil
 }
 
-// Describe says what Lease this is. It does no I/O.
+// Describe returns the Lease's name. It does no I/O.
 func (l *Lock) Describe() locks.Description {
 	return locks.Description{Kind: "Lease", Namespace: l.config.Namespace, Name: l.config.Name}
 }
 
-// CloseConnections closes every connection at once, together with the requests
-// and watches on it, so that no write of a term that is over is delivered
-// later. The Lock can be used on; it dials anew. It does nothing where Config
-// has no such function: then the end of a request's context has to do.
+// CloseConnections closes all connections at once, with the requests and watches on
+// them, so that no write of a past term is delivered later. The Lock stays usable and
+// dials again. Without Config.CloseConnections it does nothing, and only the end of its
+// context ends a request.
 func (l *Lock) CloseConnections() {
 	if l.config.CloseConnections != nil {
 		l.config.CloseConnections()

@@ -15,8 +15,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Read gets the Lease with one linearizable request. A Lease that does not
-// exist gives the zero Snapshot and no error.
+// Read gets the Lease with one linearizable request. If there is no Lease, it returns
+// the zero Snapshot and no error.
 func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	lease, err := l.object.Get(ctx)
 	if l.object.Name().Absent(err) {
@@ -28,11 +28,10 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	return l.snapshot(lease), nil
 }
 
-// Write puts r on the Lease if that is still at base (UID and
-// resourceVersion), or creates the Lease where base does not exist. base must
-// come from a Lock on the same Lease. A record that a Lease cannot hold
-// without loss is refused before anything is sent; see locks.Lock for the
-// other errors.
+// Write puts r on the Lease if the Lease is still at base (UID and resourceVersion), or
+// creates the Lease if base does not exist. base must come from a Lock on the same
+// Lease. Write refuses a record that a Lease cannot hold without loss before it sends
+// anything. See [locks.Lock] for the other errors.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	verb, send := apierror.Update, l.object.Update
 	if !base.Exists() {
@@ -58,8 +57,8 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return l.snapshot(lease), nil
 }
 
-// Amend puts r in the place of before by a JSON patch, which takes the permission
-// to patch the Lease. See locks.Amender.
+// Amend replaces before by r with a JSON patch, which needs the permission to patch the
+// Lease. See [locks.Amender].
 func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	if err := record.Check(r); err != nil {
 		return locks.Snapshot{}, l.object.Name().Explain(apierror.Patch, err)

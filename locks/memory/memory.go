@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory has a lock in the memory of one process, for tests and examples.
+// Package memory implements a lock in the memory of one process, for tests and examples.
 package memory
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Lock is a lock in memory, with versions, deletion and watches like those
-// of an API server. It is safe for concurrent use. Its clocks are those of
-// its callers, so that it works under testing/synctest.
+// Lock is a [locks.Amender] in memory, with versions, deletion and watches like those of
+// an API server. Make one with [New]. It is safe for concurrent use. It reads no clock,
+// so it works under testing/synctest.
 type Lock struct {
 	name  string
 	count *atomic.Uint64 // of versions; shared with the locks beside it
@@ -32,13 +32,13 @@ type Lock struct {
 	changed chan struct{} // closed at the next change
 }
 
-// New returns a lock of that name without a record.
+// New returns a lock with that name and without a record.
 func New(name string) *Lock {
 	return &Lock{name: name, count: &atomic.Uint64{}, changed: make(chan struct{})}
 }
 
-// Beside returns another lock whose versions are counted together with m's, as
-// those of the objects in one database are.
+// Beside returns another lock that counts its versions together with m, as objects in
+// one database do.
 func (m *Lock) Beside(name string) *Lock {
 	return &Lock{name: name, count: m.count, changed: make(chan struct{})}
 }
@@ -101,8 +101,8 @@ func (m *Lock) Amend(ctx context.Context, before, record locks.Record) (locks.Sn
 	return m.now, nil
 }
 
-// Delete removes the record, as somebody might do by hand. It reports whether
-// there was one.
+// Delete removes the record, as somebody might do by hand. It reports whether there was
+// a record.
 func (m *Lock) Delete() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +113,8 @@ func (m *Lock) Delete() bool {
 	return true
 }
 
-// Expire makes every watch end that has not caught up, and fail that starts
-// from an older version, with ErrVersionExpired.
+// Expire makes every watch that has not caught up end with ErrVersionExpired. So does
+// every later watch from an older version.
 func (m *Lock) Expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,8 +122,8 @@ func (m *Lock) Expire() {
 	m.wake()
 }
 
-// Restore puts the lock back to its first version, with that record, as a
-// database restored from a backup does. Watches that run say nothing of it.
+// Restore puts the lock back to its first version, with that record, as restoring a
+// database from a backup does. Running watches do not report it.
 func (m *Lock) Restore(record locks.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
