@@ -24,7 +24,7 @@ type adoption struct {
 // work begin yet.
 type adopting struct{ *leadership }
 
-func (s adopting) proceed() time.Time { return s.keep(s.mind) }
+func (s adopting) proceed() time.Time { return s.keep(s.yieldIfUnwanted) }
 
 func (s adopting) handle(e event) {
 	if e, is := e.(workPermission); is {

@@ -29,7 +29,7 @@ const mostFailures = 3
 func (c *requester) amendEvery(t Timing, now time.Time) time.Duration {
 	last := c.newest
 	switch {
-	case c.amender == nil, c.broken, last == nil, last.op == opRead, last.record.Details.Waits != "":
+	case c.amender == nil, c.chainBroken, last == nil, last.op == opRead, last.record.Details.Waits != "":
 		return 0
 	case 2*c.slowest+t.RenewInterval <= t.RenewDeadline:
 		return 0
@@ -54,9 +54,9 @@ func (c *requester) amendments() (n int) {
 // those is waited for then, nor is another sent. It reports whether the answer is of
 // the first amendment that has not landed.
 func (c *requester) checkChain(a answer) (first bool) {
-	c.warm = a.amends() && a.err == nil || a.op == opRead && c.warm
+	c.amendmentsFlow = a.amends() && a.err == nil || a.op == opRead && c.amendmentsFlow
 	switch {
-	case a.op == opRead, c.broken, a.sent.awake.Before(c.root):
+	case a.op == opRead, c.chainBroken, a.sent.awake.Before(c.chainStart):
 	case a.refused():
 		first = true
 		if c.failures++; a.op == opAcquire { // another candidate was faster
@@ -69,7 +69,7 @@ func (c *requester) checkChain(a answer) (first bool) {
 		c.failures = 0
 	}
 	if first || !a.amends() && a.conflict() {
-		c.broken = true
+		c.chainBroken = true
 		if c.newest != nil && c.newest.amends() {
 			c.newest = nil
 		}

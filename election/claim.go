@@ -70,8 +70,8 @@ func (r *run) free() (freeing, bool) {
 	return free, known
 }
 
-// act sends the request that was decided on.
-func (f *following) act(do action) {
+// perform sends the request that was decided on.
+func (f *following) perform(do action) {
 	if do != claim {
 		if do == overtake {
 			f.overtake()
@@ -142,7 +142,7 @@ func (f *following) answered(a answer) bool {
 	if a.op == opRead && !a.newest && errors.Is(a.err, context.Canceled) {
 		return false
 	}
-	if a.refused() && !a.breaks {
+	if a.refused() && !a.breaksChain {
 		f.writes.drop(a.flight)
 		return false // so did an earlier one
 	}
@@ -152,7 +152,7 @@ func (f *following) answered(a answer) bool {
 		f.readFirst(now)
 		return false
 	}
-	f.learn(a, now)
+	f.noteAnswer(a, now)
 	if a.op == opRead {
 		f.answeredRead(a, now)
 		return f.readShows(a) && f.shownToHaveWon(now)
@@ -160,9 +160,9 @@ func (f *following) answered(a answer) bool {
 	return f.answeredClaim(a, now)
 }
 
-// learn notes what an answer says about its connection and the API, and keeps it if a
+// noteAnswer notes what an answer says about its connection and the API, and keeps it if a
 // takeover is under way.
-func (f *following) learn(a answer, now time.Time) {
+func (f *following) noteAnswer(a answer, now time.Time) {
 	if !a.failed() {
 		f.unanswered, f.overtaken = time.Time{}, 0
 		f.outage.Answered(now)
@@ -201,7 +201,7 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 		f.writes.drop(a.flight)
 		f.denied = &a.base
 	} else {
-		f.retryAt = now.Add(f.retries.next() + f.turnAsOfNow())
+		f.retryAt = now.Add(f.retries.next() + f.currentStagger())
 		f.claimAt = rules.Latest(a.sent.awake.Add(spacing(f.config.Timing)), now.Add(f.refusals.next()))
 	}
 	return false
@@ -215,7 +215,7 @@ func (f *following) shownToHaveWon(now time.Time) bool {
 		return false
 	}
 	f.report(opWrite, nil)
-	f.requester.forget()
+	f.requester.stopWaiting()
 	f.acquisition.attempts = append(f.acquisition.attempts, w.answer(f.observer.Newest(), now))
 	return true
 }
@@ -226,7 +226,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		f.report(opRead, a.err)
 		if a.newest {
 			f.refresh = true
-			f.retryAt = now.Add(f.retries.next() + f.turnAsOfNow())
+			f.retryAt = now.Add(f.retries.next() + f.currentStagger())
 		}
 		return
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// crowd is how many candidates are planned for where nobody tells how many
+	// unknownCrowd is how many candidates are planned for where nobody tells how many
 	// there are.
-	crowd = 500
-	// few candidates may do the same at the same moment.
-	few = 20
+	unknownCrowd = 500
+	// fewPeers is how many candidates may do the same at the same moment.
+	fewPeers = 20
 )
 
 // Spread is the default head start. It keeps candidates that learn at the same instant
@@ -34,7 +34,7 @@ const (
 // for five and 0.01 for 500.
 func (o Takeover) Spread(t Timing) time.Duration {
 	t = t.WithDefaults()
-	others := float64(crowd)
+	others := float64(unknownCrowd)
 	if len(o.Peers) > 0 {
 		others = float64(len(o.Peers) - 1)
 	}
@@ -43,13 +43,13 @@ func (o Takeover) Spread(t Timing) time.Duration {
 	return time.Duration(float64(growth) * math.Log1p(rules.Share(o.Lock, o.Candidate.Identity)*others))
 }
 
-// turn is how much later than the first candidate this one asks what all have a
+// stagger is how much later than the first candidate this one asks what all have a
 // reason to ask at the same moment: after the holder fell silent, or their
 // watches or requests failed. start is its head start.
-func (r *run) turn(start time.Duration) time.Duration {
+func (r *run) stagger(start time.Duration) time.Duration {
 	t := r.config.Timing
 	switch {
-	case start <= 0, 0 < len(r.peers) && len(r.peers) <= few:
+	case start <= 0, 0 < len(r.peers) && len(r.peers) <= fewPeers:
 		return 0
 	case r.unordered():
 		return time.Duration(r.share * float64(t.RenewInterval) / 2)
@@ -62,16 +62,16 @@ func (r *run) turn(start time.Duration) time.Duration {
 // unordered reports whether nothing ranks this candidate among the others but
 // its hash.
 func (r *run) unordered() bool {
-	return len(r.peers) == 0 || len(r.peers) > few && r.config.HeadStart == nil
+	return len(r.peers) == 0 || len(r.peers) > fewPeers && r.config.HeadStart == nil
 }
 
-// turnAsOfNow is the turn as things are.
-func (r *run) turnAsOfNow() time.Duration {
+// currentStagger is the stagger as things are.
+func (r *run) currentStagger() time.Duration {
 	free, known := r.free()
 	if !known {
 		free.headStart = r.headStart(free.Freeing)
 	}
-	return r.turn(free.headStart)
+	return r.stagger(free.headStart)
 }
 
 // prepareEarly is how much earlier than others a candidate makes sure of a living
@@ -81,7 +81,7 @@ func (r *run) prepareEarly(start time.Duration) time.Duration {
 	if start <= 0 || !r.unordered() {
 		return 0
 	}
-	return r.config.Timing.RenewInterval/2 - r.turn(start)
+	return r.config.Timing.RenewInterval/2 - r.stagger(start)
 }
 
 // measure notes how long a request took. One on a fresh connection takes three

@@ -13,8 +13,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// askers is how many candidates ask servers about a holder.
-const askers = 2
+// mostProbers is how many candidates ask servers about a holder.
+const mostProbers = 2
 
 // deathProbe is the question about one suspect, which is asked in a goroutine of
 // its own. The zero deathProbe is about nobody.
@@ -81,5 +81,5 @@ func (r *run) isEarly(over Takeover) bool {
 			before++
 		}
 	}
-	return before < askers
+	return before < mostProbers
 }

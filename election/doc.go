@@ -137,7 +137,7 @@ package election
 //	requester.go  requester.send            all requests
 //	renewing.go   leadership.send           renewals, and reads where the state of the record is unclear
 //	renewing.go   leadership.nextRequest    when the next is due, and when a read overtakes (hedges) a slow request
-//	claim.go      following.act             acquisitions and reads of a follower
+//	claim.go      following.perform             acquisitions and reads of a follower
 //	claim.go      following.overtake        a follower's read overtakes a slow request
 //	amend.go      requester.amendEvery      when a write amends the one before instead of waiting for its answer
 //	renewing.go   leadership.amend          a renewal as an amendment

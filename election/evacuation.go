@@ -13,9 +13,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// leaveZone hands the term over while its own zone is evacuated. Where nobody
+// leaveEvacuatedZone hands the term over while its own zone is evacuated. Where nobody
 // can take it the term goes on, and that is told.
-func (l *leadership) leaveZone() {
+func (l *leadership) leaveEvacuatedZone() {
 	zone := l.config.Candidate.Zone
 	if l.cause != nil || zone == "" || !slices.Contains(rules.Evacuated(l.observer.LastRecord().Evacuated, time.Now()), zone) {
 		l.publishStaying("")

@@ -81,7 +81,7 @@ func (f *following) proceed() time.Time {
 		f.acquisition = acquisition{} // another one was faster, or the holder lives
 	}
 	f.barred = !f.permission.Granted || f.unfit()
-	f.delay, f.early = f.turn(free.headStart), f.prepareEarly(free.headStart)
+	f.delay, f.early = f.stagger(free.headStart), f.prepareEarly(free.headStart)
 	f.overtakeAfter, f.amendEvery = f.impatience(), f.requester.amendEvery(f.timing, now)
 	f.ahead = max(prepareLead, min(2*f.requester.took, f.timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known, f.requester.newest)
@@ -91,7 +91,7 @@ func (f *following) proceed() time.Time {
 		f.amendClaim()
 		until = now
 	case f.requester.room():
-		f.act(do)
+		f.perform(do)
 		until = now
 	default:
 		until = now.Add(time.Hour)
@@ -132,7 +132,7 @@ func (f *following) handle(e event) {
 	case watchOver:
 		f.watchEnded(e.err)
 		if e.err != nil {
-			f.refresh, f.blind, f.refreshAt = true, true, time.Now().Add(f.turnAsOfNow())
+			f.refresh, f.blind, f.refreshAt = true, true, time.Now().Add(f.currentStagger())
 		}
 	case holderDead:
 		f.holderDied()

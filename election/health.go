@@ -50,9 +50,9 @@ type Health struct {
 	Required bool
 }
 
-// reluctance is how many times longer a leader leads that took the lock because
+// unhealthyPatience is how many times longer a leader leads that took the lock because
 // nobody well did.
-const reluctance = 10
+const unhealthyPatience = 10
 
 func (h Health) withDefaults(t Timing) Health {
 	h.Interval = cmp.Or(h.Interval, t.RenewInterval)
@@ -183,9 +183,9 @@ func (r *run) healthyFirst(at time.Time) time.Time {
 	return rules.Latest(at, r.fitness.backAt)
 }
 
-// mindHealth ends the term of a leader that has been unhealthy for too long, and
+// yieldIfUnhealthy ends the term of a leader that has been unhealthy for too long, and
 // returns when to look again at the latest.
-func (l *leadership) mindHealth(now time.Time) time.Time {
+func (l *leadership) yieldIfUnhealthy(now time.Time) time.Time {
 	f, health := &l.fitness, l.config.Health
 	later := now.Add(time.Hour)
 	if f.problem == nil || l.cause != nil {
@@ -197,7 +197,7 @@ func (l *leadership) mindHealth(now time.Time) time.Time {
 	if began := l.term.Began; began.After(f.since) {
 		due = began.Add(health.After)
 		if !known {
-			due = began.Add(reluctance * health.After)
+			due = began.Add(unhealthyPatience * health.After)
 		}
 	}
 	switch {

@@ -14,13 +14,13 @@ import (
 // leading is the state in which the work runs.
 type leading struct{ *leadership }
 
-func (s leading) proceed() time.Time { return s.keep(s.mind) }
+func (s leading) proceed() time.Time { return s.keep(s.yieldIfUnwanted) }
 
-// mind ends a term that goes on where this candidate should not lead: its zone is
+// yieldIfUnwanted ends a term that goes on where this candidate should not lead: its zone is
 // evacuated, or it is unhealthy.
-func (l *leadership) mind(now time.Time) time.Time {
-	l.leaveZone()
-	return l.mindHealth(now)
+func (l *leadership) yieldIfUnwanted(now time.Time) time.Time {
+	l.leaveEvacuatedZone()
+	return l.yieldIfUnhealthy(now)
 }
 
 // startWork lets the work of a term begin.

@@ -13,10 +13,10 @@ import (
 // ErrWedged is wrapped by the errors of [Elector.Alive].
 var ErrWedged = errors.New("the elector is wedged")
 
-// certainty is how long after the first look at an elector that does not move
+// secondLook is how long after the first look at an elector that does not move
 // the next must find it so: the first may come right after the whole process
 // stood still.
-const certainty = time.Second
+const secondLook = time.Second
 
 // loopWatchdog is what tells others that the loop lives. The loop says by when it will
 // look again, and its requester by when an answer is due; there is no timer.
@@ -49,7 +49,7 @@ func (v *deadline) late(now time.Time, margin time.Duration) (time.Duration, boo
 	case v.suspect.IsZero() || v.seen != v.changes:
 		v.suspect, v.seen = now, v.changes
 	}
-	return late, !v.suspect.IsZero() && now.Sub(v.suspect) >= certainty
+	return late, !v.suspect.IsZero() && now.Sub(v.suspect) >= secondLook
 }
 
 // expectLoop notes that the loop will be back by then.

@@ -58,7 +58,7 @@ func (l *leadership) lose(cause error) {
 	l.trust.end()
 	l.endWork(cause) // before all that may block
 	l.adoption.end(cause)
-	l.requester.cut(func(*flight) bool { return true })
+	l.requester.cancelIf(func(*flight) bool { return true })
 	l.telemetry.leading(l.requests, false)
 	l.endTerm(cause, l.config.Timing.StopGrace)
 }

@@ -51,7 +51,7 @@ func (l *leadership) amendEvery(now time.Time) time.Duration {
 // open any more, and to open one takes as long as two answers.
 func (l *leadership) goesOnAmending() bool {
 	c := l.requester
-	return c.warm && !c.busy() && c.amender != nil && l.mayAmend() && l.unanswered.IsZero() && !l.changed(l.observer.Newest().Record)
+	return c.amendmentsFlow && !c.busy() && c.amender != nil && l.mayAmend() && l.unanswered.IsZero() && !l.changed(l.observer.Newest().Record)
 }
 
 // amend renews the record of the write before, whose answer is perhaps still to come.
@@ -87,7 +87,7 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 func (l *leadership) send(left time.Duration) {
 	base := l.observer.Newest()
 	if overtaken := l.requester.newest; overtaken != nil {
-		l.unanswered, l.unsure, l.requester.warm = overtaken.sent.awake, true, false
+		l.unanswered, l.unsure, l.requester.amendmentsFlow = overtaken.sent.awake, true, false
 	}
 	if l.unsure {
 		l.requester.send(l.requests, request{op: opRead, since: l.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
@@ -140,7 +140,7 @@ func (l *leadership) answered(a answer) {
 	case !l.writes.pending(a):
 		return // it is known which write won
 	case a.refused():
-		if l.writes.drop(a.flight); a.breaks {
+		if l.writes.drop(a.flight); a.breaksChain {
 			l.unsure, l.renewAt, l.unanswered = l.unsure || l.requester.replacing(), now, time.Time{}
 		}
 		return
@@ -207,7 +207,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	l.observe(a.snapshot, now)
 	l.writes = l.writes.after(a.sent)
 	if len(l.writes) == 0 { // nothing that is under way can say more
-		l.requester.forget()
+		l.requester.stopWaiting()
 		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
 	}
 	if !l.unverified {

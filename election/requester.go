@@ -65,9 +65,9 @@ type answer struct {
 	sent     moment // read before the call was made
 	end      time.Time
 
-	flight *flight
-	newest bool // no request was sent after it
-	breaks bool // it is the first amendment that failed
+	flight      *flight
+	newest      bool // no request was sent after it
+	breaksChain bool // it is the first amendment that failed
 }
 
 // trip is how long the answer took without the dial that may have come first.
@@ -102,19 +102,19 @@ type flight struct {
 // never waits for the network. A request that is slow goes on while another, on
 // another connection, overtakes it. The loop owns all fields.
 type requester struct {
-	lock     locks.Lock
-	clock    clock
-	watchdog *loopWatchdog
-	answers  chan answer
-	flights  []*flight     // oldest first
-	newest   *flight       // the last request, while the loop waits for its answer
-	took     time.Duration // from the last request that was answered to its answer
-	slowest  time.Duration // of the last hundred answers or so
-	heard    time.Time     // when the last answer came
-	amender  locks.Amender // the lock, if it takes amendments
-	root     time.Time     // when the last write was sent that replaced a version
-	broken   bool          // it, or an amendment after it, has not landed
-	warm     bool          // the last write that was answered is an amendment, so its connection lives
+	lock           locks.Lock
+	clock          clock
+	watchdog       *loopWatchdog
+	answers        chan answer
+	flights        []*flight     // oldest first
+	newest         *flight       // the last request, while the loop waits for its answer
+	took           time.Duration // from the last request that was answered to its answer
+	slowest        time.Duration // of the last hundred answers or so
+	heard          time.Time     // when the last answer came
+	amender        locks.Amender // the lock, if it takes amendments
+	chainStart     time.Time     // when the last write was sent that replaced a version
+	chainBroken    bool          // it, or an amendment after it, has not landed
+	amendmentsFlow bool          // the last write that was answered is an amendment, so its connection lives
 	// failures is how many chains of amendments have broken in a row.
 	failures int
 	wait     sync.WaitGroup
@@ -170,7 +170,7 @@ func (c *requester) send(ctx context.Context, r request) {
 	c.flights, c.newest = append(c.flights, f), f
 	c.expectNext()
 	if r.replaces() {
-		c.root, c.broken = sent.awake, false
+		c.chainStart, c.chainBroken = sent.awake, false
 	}
 	amender := c.amender
 	c.wait.Go(func() {
@@ -204,7 +204,7 @@ func (c *requester) received(a answer) answer {
 		c.took, c.heard = a.end.Sub(a.sent.awake), a.end
 		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
-	a.breaks = c.checkChain(a)
+	a.breaksChain = c.checkChain(a)
 	c.watchdog.answered()
 	c.expectNext()
 	return a
@@ -213,7 +213,7 @@ func (c *requester) received(a answer) answer {
 // renewals makes acquisitions under way renewals of the term that one of them won.
 // Where one of them may still replace the record, nothing amends that.
 func (c *requester) renewals() {
-	c.broken = c.broken || c.replacing()
+	c.chainBroken = c.chainBroken || c.replacing()
 	for _, f := range c.flights {
 		if f.op == opAcquire {
 			f.op = opRenew
@@ -221,8 +221,8 @@ func (c *requester) renewals() {
 	}
 }
 
-// forget stops waiting for the last request: what it asks is known.
-func (c *requester) forget() { c.newest = nil }
+// stopWaiting stops waiting for the last request: what it asks is known.
+func (c *requester) stopWaiting() { c.newest = nil }
 
 // expectNext tells the loopWatchdog by when the next request is to be over.
 func (c *requester) expectNext() {
@@ -255,9 +255,9 @@ func (c *requester) cancel() {
 	}
 }
 
-// cut ends those for which do says so, but no amendment: to end one would cost a
+// cancelIf ends those for which do says so, but no amendment: to end one would cost a
 // connection to a slow server, and its answer is waited for nowhere.
-func (c *requester) cut(do func(*flight) bool) {
+func (c *requester) cancelIf(do func(*flight) bool) {
 	for _, f := range c.flights {
 		if !f.amends() && do(f) {
 			f.cancel()
@@ -270,7 +270,7 @@ func (c *requester) cut(do func(*flight) bool) {
 // patience: whether they landed is unknown then. It gives up on a lock that does not
 // keep to its context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
-	c.cut(func(f *flight) bool { return f.op == opRead })
+	c.cancelIf(func(f *flight) bool { return f.op == opRead })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -285,7 +285,7 @@ func (c *requester) drain(patience time.Duration) (writes []answer, settled bool
 				return writes, false
 			}
 			late = true
-			c.cut(func(*flight) bool { return true })
+			c.cancelIf(func(*flight) bool { return true })
 			timer.Reset(patience)
 		}
 	}

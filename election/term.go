@@ -98,11 +98,11 @@ func (t Term) TrustedFor() time.Duration {
 // trust is how long a term may be acted on. The elector's goroutine extends
 // it, anyone reads it.
 type trust struct {
-	clock clock
-	start moment
-	often time.Duration
-	until atomic.Int64 // nanoseconds after start; no more than that is trusted
-	timer *time.Timer  // ends the work when trust runs out, whatever hangs
+	clock      clock
+	start      moment
+	checkEvery time.Duration
+	until      atomic.Int64 // nanoseconds after start; no more than that is trusted
+	timer      *time.Timer  // ends the work when trust runs out, whatever hangs
 	// over ends with the trust, soon after it at the latest.
 	over   context.Context
 	finish context.CancelFunc
@@ -115,15 +115,15 @@ type trust struct {
 // newTrust begins a trusted span that was confirmed by a request sent at
 // start. expired runs once, in a goroutine of its own, when it has run out. It
 // must not block.
-// Timers stand still while the machine is suspended, so one looks every often.
-func newTrust(c clock, start moment, span, often time.Duration, expired func()) *trust {
-	t := &trust{clock: c, start: start, often: often}
+// Timers stand still while the machine is suspended, so one looks again after checkEvery.
+func newTrust(c clock, start moment, span, checkEvery time.Duration, expired func()) *trust {
+	t := &trust{clock: c, start: start, checkEvery: checkEvery}
 	t.over, t.finish = context.WithCancel(context.Background())
 	t.until.Store(int64(span))
 	ready := make(chan struct{})
 	t.timer = time.AfterFunc(rules.Longest, func() {
 		<-ready
-		switch until, left := t.look(); {
+		switch until, left := t.remaining(); {
 		case left > 0:
 			t.arm(until, left)
 		case until == 0: // it was taken away, by who knows why
@@ -142,12 +142,12 @@ func newTrust(c clock, start moment, span, often time.Duration, expired func()) 
 // arm sets the timer.
 func (t *trust) arm(until int64, left time.Duration) {
 	t.armed, t.ends = until, time.Now().Add(left)
-	t.timer.Reset(min(left, t.often))
+	t.timer.Reset(min(left, t.checkEvery))
 }
 
-// look is left, as the timer wants it: where no renewal has come since it was
+// remaining is left, as the timer wants it: where no renewal has come since it was
 // armed for the end, that is now, and takes no other clock to tell.
-func (t *trust) look() (until int64, left time.Duration) {
+func (t *trust) remaining() (until int64, left time.Duration) {
 	until = t.until.Load()
 	if left = time.Until(t.ends); until != t.armed || left > 0 {
 		left = t.left()

@@ -18,7 +18,7 @@ const pastUnknown = "the record was deleted, and somebody else may have had it a
 type verifying struct{ *leadership }
 
 func (s verifying) proceed() time.Time {
-	return s.keep(func(now time.Time) time.Time { return rules.Earliest(s.mind(now), s.verify(now)) })
+	return s.keep(func(now time.Time) time.Time { return rules.Earliest(s.yieldIfUnwanted(now), s.verify(now)) })
 }
 
 // startVerifying keeps the lock, and lets nothing begin yet.

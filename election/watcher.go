@@ -92,7 +92,7 @@ func (w *watcher) stop() {
 
 // watchEnded notes that the watch is over.
 func (r *run) watchEnded(err error) {
-	r.watcher.end(err, time.Now(), r.turnAsOfNow())
+	r.watcher.end(err, time.Now(), r.currentStagger())
 	if !errors.Is(err, locks.ErrVersionExpired) {
 		r.report(opWatch, err)
 	}

@@ -21,16 +21,16 @@ func TenureOf(r locks.Record) Tenure {
 	return Tenure{r.Holder, r.AcquireTime.UnixMicro(), r.Transitions}
 }
 
-// breaks reports whether a snapshot's record is of a term that does not follow
+// isDiscontinuous reports whether a snapshot's record is of a term that does not follow
 // the one seen before, on the same object. A restored backup looks so, and an
 // old record that somebody put back: its holder may be long dead, and who held
 // the lock since may live. So such a term ends by time alone, until the next.
-func (o *Observer) breaks(s locks.Snapshot) bool {
+func (o *Observer) isDiscontinuous(s locks.Snapshot) bool {
 	switch {
 	case o.startOver:
 		return true
 	case !o.exists, TenureOf(s.Record) == TenureOf(o.renewal):
-		return o.broken
+		return o.discontinuous
 	}
 	return o.uid != s.Version.UID || s.Record.Transitions <= o.renewal.Transitions
 }
@@ -41,7 +41,7 @@ func (o *Observer) breaks(s locks.Snapshot) bool {
 // may do so for another who does.
 func (o *Observer) Suspect() (locks.Suspect, bool) {
 	r := o.newest.Record
-	if !o.newest.Version.Exists() || o.newest.Partial || o.broken ||
+	if !o.newest.Version.Exists() || o.newest.Partial || o.discontinuous ||
 		r.Holder == "" || r.Holder == o.self.Identity || r.Details.Holder != r.Holder || r.Details.Waits != "" {
 		return locks.Suspect{}, false
 	}

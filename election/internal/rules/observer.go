@@ -43,12 +43,12 @@ type Observer struct {
 	priorSeen time.Time      // first sight of prior
 	gaveUp    bool           // renewal is empty since its holder gave the lock up, or it never had one
 
-	seen      time.Time // first sight of renewal, or of there being nothing
-	lifeSeen  time.Time // first sight of the last renewal by a holder
-	startOver bool      // the history went back, see ObserveRead
-	gap       bool      // the record was found gone, and others may have come and gone
-	written   time.Time // when renewal was written by its own times, if these count
-	broken    bool      // renewal's term does not follow the one seen before
+	seen          time.Time // first sight of renewal, or of there being nothing
+	lifeSeen      time.Time // first sight of the last renewal by a holder
+	startOver     bool      // the history went back, see ObserveRead
+	gap           bool      // the record was found gone, and others may have come and gone
+	written       time.Time // when renewal was written by its own times, if these count
+	discontinuous bool      // renewal's term does not follow the one seen before
 
 	origin       origin // of renewal, where this candidate made its object
 	watchMaySkip bool   // the lock's watches may leave something out
@@ -114,7 +114,7 @@ func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool
 func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
-	first, halved := !o.known, o.halved(s)
+	first, lostPart := !o.known, o.lostPart(s)
 	o.findOrigin(s, now)
 	o.known, o.newest = true, s
 	if !s.Version.Exists() {
@@ -128,7 +128,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		longer := max(o.durationOf(o.renewal), o.durationOf(s.Record))
 		o.renewal = s.Record
 		o.renewal.LeaseDuration = longer
-		if halved {
+		if lostPart {
 			o.missed(now) // somebody may have had the other half
 		}
 		return
@@ -137,7 +137,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	if first {
 		o.written = o.byWallClock(s, now)
 	}
-	o.broken = o.breaks(s)
+	o.discontinuous = o.isDiscontinuous(s)
 	switch still := o.stillEmpty(s); {
 	case !still:
 		o.gaveUp = o.givenUp(s.Record)
@@ -152,9 +152,9 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	}
 }
 
-// halved reports whether a part of the record is gone since it was seen last, of a
+// lostPart reports whether a part of the record is gone since it was seen last, of a
 // lock whose watches may have left out why.
-func (o *Observer) halved(s locks.Snapshot) bool {
+func (o *Observer) lostPart(s locks.Snapshot) bool {
 	return !o.exact && s.Partial && o.newest.Version.Exists() && !o.newest.Partial
 }
 
