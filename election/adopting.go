@@ -4,6 +4,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func (s adopting) permitWork(p locks.Permission) {
 
 // unguarded is why a term ends whose guardian has returned.
 func unguarded(err error) error {
-	if err == nil {
-		err = errLeft
-	}
+	err = cmp.Or(err, errLeft)
 	if !errors.Is(err, ErrLost) {
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 	}

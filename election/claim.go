@@ -31,7 +31,7 @@ func (v acquisition) won() answer { return v.attempts[len(v.attempts)-1] }
 // newest is the write that was sent last: the one that won, or what amends it.
 func (v acquisition) newest() request {
 	if n := len(v.pending); n > 0 {
-		return v.pending[n-1].request
+		return v.pending[n-1]
 	}
 	return v.won().request
 }
@@ -61,7 +61,7 @@ func (r *run) free() (freeing, bool) {
 	switch {
 	case !known || free.Cause == status.CauseReclaimed: // nobody else can have that
 	case free.Handover.To != r.config.Candidate.Identity:
-		free.headStart = r.headStart(when)
+		free.headStart = r.headStart(r.takeover(when))
 		free.At = rules.Latest(free.At.Add(free.Handover.Precedence+free.headStart), r.holdOff)
 	case r.fitness.problem == nil:
 		return free, known
@@ -102,14 +102,14 @@ func (f *following) perform(do action) {
 		record.Details.Waits = pastUnknown
 		record.LeaseDuration = f.observer.LongerLease() // if it is not renewed, others wait as this candidate would
 	}
-	record.Details.ProcessID, record.Details.Nonce = f.config.processID(), f.nonce
-	write := request{op: opAcquire, base: base.Version, record: record, made: now, limit: f.config.Timing.RenewDeadline} // no trust would be left of a later answer
+	record.Details.ProcessID, record.Details.Nonce = f.config.ProcessID(), f.nonce
+	write := request{op: opAcquire, base: base.Version, record: record, sent: now, limit: f.config.Timing.RenewDeadline} // no trust would be left of a later answer
 	f.sendWrite(&f.writes, write)
 }
 
 // sendWrite sends a write, and notes it among those of its candidacy or term.
 func (r *run) sendWrite(writes *sentWrites, write request) {
-	writes.add(write, write.made)
+	writes.add(write)
 	r.requester.send(r.requests, write)
 }
 
@@ -117,7 +117,7 @@ func (r *run) sendWrite(writes *sentWrites, write request) {
 func (f *following) amendClaim() {
 	last, now := f.requester.newest.record, f.clock.now()
 	record := rules.Renewal(last, last.Details, last.LeaseDuration, now.awake)
-	write := request{op: opAcquire, before: &last, record: record, made: now, limit: dialAndAnswer(f.config.Timing)}
+	write := request{op: opAcquire, before: &last, record: record, sent: now, limit: dialAndAnswer(f.config.Timing)}
 	f.sendWrite(&f.writes, write)
 }
 
@@ -216,7 +216,7 @@ func (f *following) shownToHaveWon(now time.Time) bool {
 	}
 	f.report(opWrite, nil)
 	f.requester.stopWaiting()
-	f.acquisition.attempts = append(f.acquisition.attempts, w.answer(f.observer.Newest(), now))
+	f.acquisition.attempts = append(f.acquisition.attempts, w.landed(f.observer.Newest(), now))
 	return true
 }
 

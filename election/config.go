@@ -152,10 +152,3 @@ func (c Config) validate() error {
 	}
 	return errors.Join(append(errs, c.Health.validate(), c.Timing.Validate())...)
 }
-
-func (c Config) processID() locks.ProcessID {
-	if c.ProcessID == nil {
-		return locks.ProcessID{}
-	}
-	return c.ProcessID()
-}

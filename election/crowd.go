@@ -69,7 +69,7 @@ func (r *run) unordered() bool {
 func (r *run) currentStagger() time.Duration {
 	free, known := r.free()
 	if !known {
-		free.headStart = r.headStart(free.Freeing)
+		free.headStart = r.headStart(r.takeover(free.Freeing))
 	}
 	return r.stagger(free.headStart)
 }

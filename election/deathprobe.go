@@ -6,7 +6,6 @@ package election
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/election/status"
@@ -56,11 +55,6 @@ func (r *run) probeDeath() {
 			proven <- struct{}{}
 		}
 	})
-}
-
-// holderDied notes that the suspect is dead.
-func (r *run) holderDied() {
-	r.observer.ProvenDead(r.deathProbe.about, time.Now())
 }
 
 // endDeathProbe ends the question; its answer no longer counts.

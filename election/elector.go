@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // ErrRunning says that Run was called before an earlier call returned.
@@ -44,6 +45,9 @@ func New(config Config) (*Elector, error) {
 	config.Health = config.Health.withDefaults(config.Timing)
 	if err := config.validate(); err != nil {
 		return nil, err
+	}
+	if config.ProcessID == nil {
+		config.ProcessID = func() locks.ProcessID { return locks.ProcessID{} }
 	}
 	t, err := newTelemetry(config)
 	if err != nil {

@@ -19,7 +19,6 @@ const prepareLead = time.Second
 // it knows, and next decides what it does.
 type following struct {
 	*run
-	timing Timing
 
 	unsure        bool             // nothing is written before a read has told how things are
 	unsureAt      time.Time        // since when; only a read that was sent then or later tells
@@ -55,13 +54,12 @@ func (r *run) follow() {
 	timing := r.config.Timing
 	f := &following{
 		run:      r,
-		timing:   timing,
 		unsure:   true,
-		retries:  newPauses(timing.RenewInterval/10, timing.RenewInterval, r.share),
-		refusals: newPauses(timing.RenewInterval/10, 4*timing.RenewInterval, r.share),
+		retries:  r.newPauses(timing.RenewInterval),
+		refusals: r.newPauses(4 * timing.RenewInterval),
 	}
 	if r.observer.MayReclaim() { // it is within a precedence that the lock can be had back
-		f.retries = newPauses(timing.RenewInterval/10, timing.RenewInterval/4, r.share)
+		f.retries = r.newPauses(timing.RenewInterval / 4)
 	}
 	f.news(time.Now())
 	r.outage = rules.NewOutage(timing.RenewDeadline, timing.Precedence, time.Now())
@@ -82,8 +80,8 @@ func (f *following) proceed() time.Time {
 	}
 	f.barred = !f.permission.Granted || f.unfit()
 	f.delay, f.early = f.stagger(free.headStart), f.prepareEarly(free.headStart)
-	f.overtakeAfter, f.amendEvery = f.impatience(), f.requester.amendEvery(f.timing, now)
-	f.ahead = max(prepareLead, min(2*f.requester.took, f.timing.LeaseDuration/4))
+	f.overtakeAfter, f.amendEvery = f.impatience(), f.requester.amendEvery(f.config.Timing, now)
+	f.ahead = max(prepareLead, min(2*f.requester.took, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known, f.requester.newest)
 	switch {
 	case do == wait:
@@ -135,7 +133,7 @@ func (f *following) handle(e event) {
 			f.refresh, f.blind, f.refreshAt = true, true, time.Now().Add(f.currentStagger())
 		}
 	case holderDead:
-		f.holderDied()
+		f.observer.ProvenDead(f.deathProbe.about, time.Now())
 	case stepDownRequest:
 		e.over <- e.afterTerm(f.workWatchdog.Load()) // the term ended while it was asked to
 	default:

@@ -4,6 +4,7 @@
 package election
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -70,8 +71,5 @@ func (r *run) publishWaiting(why string) {
 
 // abandoned is the error of Run when its guardian has left.
 func abandoned(err error) error {
-	if err == nil {
-		err = errLeft
-	}
-	return fmt.Errorf("guard the lock: %w", err)
+	return fmt.Errorf("guard the lock: %w", cmp.Or(err, errLeft))
 }

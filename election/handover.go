@@ -95,26 +95,23 @@ func (e *Elector) stepDown(ctx context.Context, f stepDownRequest) error {
 	if dog.runs(ctx) {
 		inside = dog.work
 	}
-	select {
-	case e.stepDowns <- f:
-	case <-ended:
-		return f.afterTerm(dog)
-	case <-dog.late: // so that the loop may hang
-		return f.tooLate(context.Cause(dog.work))
-	case <-inside.Done():
-		return releasedLater(inside)
-	case <-ctx.Done():
-		return cmp.Or(releasedLater(inside), context.Cause(ctx))
-	}
-	select {
-	case err := <-f.over:
-		return err
-	case <-dog.late:
-		return f.notReleased(notInTime, context.Cause(dog.work))
-	case <-inside.Done():
-		return releasedLater(inside)
-	case <-ctx.Done():
-		return cmp.Or(releasedLater(inside), context.Cause(ctx))
+	for loop := e.stepDowns; ; loop, ended = nil, nil { // first give it to the loop, then wait
+		select {
+		case loop <- f:
+		case <-ended:
+			return f.afterTerm(dog)
+		case err := <-f.over:
+			return err
+		case <-dog.late: // so that the loop may hang
+			if loop != nil {
+				return f.tooLate(context.Cause(dog.work))
+			}
+			return f.notReleased(notInTime, context.Cause(dog.work))
+		case <-inside.Done():
+			return releasedLater(inside)
+		case <-ctx.Done():
+			return cmp.Or(releasedLater(inside), context.Cause(ctx))
+		}
 	}
 }
 

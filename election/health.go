@@ -79,7 +79,7 @@ func (h Health) validate() error {
 func (h Health) watch(ctx context.Context, tell func(error)) {
 	first, last := true, error(nil)
 	news := func(err error) {
-		if first || (err == nil) != (last == nil) || err != nil && err.Error() != last.Error() {
+		if first || !sameText(err, last) {
 			tell(err)
 		}
 		first, last = false, err
@@ -101,6 +101,14 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 		next.Stop()
 		cancel()
 	}
+}
+
+// sameText reports whether two errors say the same, or are both nil.
+func sameText(a, b error) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Error() == b.Error()
 }
 
 func waitFor[T any](ctx context.Context, c <-chan T) {
@@ -142,9 +150,7 @@ func (r *run) setHealth(problem error) {
 
 // publishHealth publishes this candidate's health, if that has changed.
 func (r *run) publishHealth(problem error) {
-	before := r.board.read().Unhealthy
-	switch {
-	case problem == nil && before == nil, problem != nil && before != nil && problem.Error() == before.Error():
+	if before := r.board.read().Unhealthy; sameText(problem, before) {
 		return
 	}
 	r.board.publish(status.ChangeHealth, nil, func(s *Status) { s.Unhealthy = problem })

@@ -10,31 +10,25 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// sentWrite is a write of this candidate's own, and when it was sent.
-type sentWrite struct {
-	request
-	sent moment
-}
-
-// sentWrites are the writes whose answers are still to come, or were lost,
+// sentWrites are this candidate's own writes whose answers are still to come, or were lost,
 // oldest first. A read that finds the record of one shows that it landed, which is
 // as good as its answer. Trust counts from when it was sent in any case (S1).
-type sentWrites []sentWrite
+type sentWrites []request
 
 // mostWrites is how many are kept. The oldest is worth the least.
 const mostWrites = 8 + mostAmendments
 
 // add notes a write that is sent now.
-func (w *sentWrites) add(r request, sent moment) {
+func (w *sentWrites) add(write request) {
 	if len(*w) == mostWrites {
 		*w = (*w)[1:]
 	}
-	*w = append(*w, sentWrite{r, sent})
+	*w = append(*w, write)
 }
 
 // landed returns the write whose record stands in s. Of two that look alike it
 // is the one that was sent first.
-func (w sentWrites) landed(s locks.Snapshot) (sentWrite, bool) {
+func (w sentWrites) landed(s locks.Snapshot) (request, bool) {
 	if s.Version.Exists() && !s.Partial {
 		for _, write := range w {
 			if s.Record.SameRenewal(write.record) && s.Record.Details.Nonce == write.record.Details.Nonce {
@@ -42,7 +36,7 @@ func (w sentWrites) landed(s locks.Snapshot) (sentWrite, bool) {
 			}
 		}
 	}
-	return sentWrite{}, false
+	return request{}, false
 }
 
 // readShows reports whether a read itself has shown the newest version that is known.
@@ -53,12 +47,12 @@ func (r *run) readShows(a answer) bool {
 
 // pending reports whether nothing newer is known than what an answer says.
 func (w sentWrites) pending(a answer) bool {
-	return slices.ContainsFunc(w, func(write sentWrite) bool { return write.op == a.op && write.sent == a.sent })
+	return slices.ContainsFunc(w, func(write request) bool { return write.op == a.op && write.sent == a.sent })
 }
 
 // drop forgets the write that a flight made: it has not landed, and will not.
 func (w *sentWrites) drop(f *flight) {
-	*w = slices.DeleteFunc(*w, func(write sentWrite) bool { return write.sent == f.sent })
+	*w = slices.DeleteFunc(*w, func(write request) bool { return write.sent == f.sent })
 }
 
 // after returns those that were sent after then.
@@ -82,7 +76,8 @@ func (w sentWrites) amending(won answer) (rest sentWrites) {
 	return rest
 }
 
-// answer is what the lock would have answered.
-func (w sentWrite) answer(s locks.Snapshot, now time.Time) answer {
-	return answer{request: w.request, snapshot: s, sent: w.sent, end: now}
+// landed is the answer that the lock would have given to a write which was seen to have
+// landed.
+func (w request) landed(s locks.Snapshot, now time.Time) answer {
+	return answer{request: w, snapshot: s, end: now}
 }

@@ -75,7 +75,7 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 		problems:  map[operation]error{},
 		noShows:   map[string]noShow{},
 	}
-	r.watcher = newWatcher(e.config.Lock, newPauses(e.config.Timing.RenewInterval/10, 15*e.config.Timing.RenewInterval, r.share))
+	r.watcher = &watcher{lock: e.config.Lock, cancel: func() {}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval)}
 	if r.log.GetSink() == nil {
 		r.log = logr.FromContextOrDiscard(ctx)
 	}
@@ -92,7 +92,8 @@ func (r *run) close() {
 	r.requester.cancel()
 	r.requester.wait.Wait()
 	r.background.Wait()
-	r.loopWatchdog.rest()
+	r.loopWatchdog.expectLoop(time.Time{})
+	r.loopWatchdog.expectAnswer("", time.Time{})
 	r.board.publish(status.ChangeEnded, nil, func(s *Status) { s.State, s.Unhealthy = status.StateIdle, nil })
 }
 

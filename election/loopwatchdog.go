@@ -52,35 +52,21 @@ func (v *deadline) late(now time.Time, margin time.Duration) (time.Duration, boo
 	return late, !v.suspect.IsZero() && now.Sub(v.suspect) >= secondLook
 }
 
-// expectLoop notes that the loop will be back by then.
+// expectLoop notes that the loop will be back by then; the zero time says that it does
+// not run.
 func (p *loopWatchdog) expectLoop(by time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loop.set(by)
 }
 
-// expectAnswer notes that a request is to be over by then.
+// expectAnswer notes that a request is to be over by then; the zero time says that none
+// is under way.
 func (p *loopWatchdog) expectAnswer(what operation, by time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what = what
 	p.request.set(by)
-}
-
-// answered notes that the loop has received the answer.
-func (p *loopWatchdog) answered() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.loop.set(time.Now())
-	p.request.set(time.Time{})
-}
-
-// rest notes that nothing runs.
-func (p *loopWatchdog) rest() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.loop.set(time.Time{})
-	p.request.set(time.Time{})
 }
 
 func (p *loopWatchdog) late(margin time.Duration) error {

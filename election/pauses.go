@@ -18,12 +18,9 @@ type pauses struct {
 	share   float64
 }
 
-// newPauses returns pauses that grow from first to most, without end.
-func newPauses(first, most time.Duration, share float64) *pauses {
-	growing := retries(first, most)
-	growing.RandomizationFactor = 0
-	growing.Reset()
-	return &pauses{growing, share}
+// newPauses returns pauses that grow from a tenth of a RenewInterval to most, without end.
+func (r *run) newPauses(most time.Duration) *pauses {
+	return &pauses{retries(r.config.Timing.RenewInterval/10, most), r.share}
 }
 
 func (p *pauses) next() time.Duration {
@@ -34,22 +31,21 @@ func (p *pauses) next() time.Duration {
 
 func (p *pauses) reset() { p.growing.Reset() }
 
-// retries returns delays that grow from first to most, without end.
+// retries returns delays that grow from first to most, without end and without chance.
 func retries(first, most time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(first),
 		backoff.WithMaxInterval(most),
 		backoff.WithMaxElapsedTime(0),
+		backoff.WithRandomizationFactor(0),
 	)
 }
 
-// renewRetries returns the delays between renewals whose answers were lost. They are no closer than a second where that can matter to client-go
-// (see Timing.Exclusive), and no further apart than renewals are.
+// renewRetries returns the delays between renewals whose answers were lost. They are at
+// least a second if that can matter to client-go (see Timing.Exclusive), and at most a
+// RenewInterval.
 func renewRetries(t Timing) *backoff.ExponentialBackOff {
-	b := retries(spacing(t), t.RenewInterval)
-	b.RandomizationFactor = 0
-	b.Reset()
-	return b
+	return retries(spacing(t), t.RenewInterval)
 }
 
 // spacing is the least time between two writes that may both have landed.

@@ -44,12 +44,8 @@ func (r *run) takeover(f rules.Freeing) Takeover {
 	}
 }
 
-// headStart is how long this candidate leaves a free lock to others.
-func (r *run) headStart(f rules.Freeing) time.Duration {
-	return r.headStartOf(r.takeover(f))
-}
-
-func (r *run) headStartOf(t Takeover) time.Duration {
+// headStart is how long the candidate of a takeover leaves the free lock to others.
+func (r *run) headStart(t Takeover) time.Duration {
 	if r.config.HeadStart == nil {
 		return t.Spread(r.config.Timing)
 	}
@@ -64,7 +60,7 @@ func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 		delay, known := starts[p.Identity]
 		if !known {
 			t.Candidate = p.Candidate
-			delay = r.headStartOf(t)
+			delay = r.headStart(t)
 			starts[p.Identity] = delay
 		}
 		return delay

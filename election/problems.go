@@ -19,14 +19,14 @@ func (r *run) report(op operation, err error) {
 	if err == nil && before == nil || err != nil && before != nil && wording(err) == wording(before) {
 		return
 	}
+	r.problems[op.kind()] = err
+	problem := func(s *Status) { s.Problem = r.problem() }
 	if err == nil {
-		delete(r.problems, op.kind())
-		r.board.publish(status.ChangeResolved, nil, func(s *Status) { s.Problem = r.problem() })
+		r.board.publish(status.ChangeResolved, nil, problem)
 		r.log.Info("problem resolved", "operation", string(op))
 		return
 	}
-	r.problems[op.kind()] = err
-	r.board.publish(status.ChangeProblem, nil, func(s *Status) { s.Problem = r.problem() })
+	r.board.publish(status.ChangeProblem, nil, problem)
 	r.log.Error(err, "cannot use the lock", "operation", string(op))
 }
 
@@ -52,11 +52,7 @@ func (r *run) forgetLostWrite() {
 }
 
 func (r *run) problem() error {
-	var all []error
-	for _, op := range []operation{opRead, opWrite, opWatch} {
-		all = append(all, r.problems[op])
-	}
-	return errors.Join(all...)
+	return errors.Join(r.problems[opRead], r.problems[opWrite], r.problems[opWatch])
 }
 
 // reportWrite records what came of a write. A conflict is no problem: that is how
@@ -69,8 +65,7 @@ func (r *run) reportWrite(a answer) {
 		r.telemetry.renewal(r.requests, a.err)
 	}
 	if a.conflict() {
-		r.report(a.op, nil)
-		return
+		a.err = nil
 	}
 	r.report(a.op, a.err)
 }

@@ -46,7 +46,7 @@ func (l *leadership) giveUp(again bool) {
 func (r *run) release(token uint64, trace string, handover locks.Handover, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
-	delays := newPauses(timing.RenewInterval/10, timing.RenewInterval, r.share)
+	delays := r.newPauses(timing.RenewInterval)
 	limit, doubt, lost := r.patience(), time.Time{}, false
 	if unsure {
 		doubt = time.Now()

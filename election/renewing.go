@@ -126,9 +126,9 @@ func (l *leadership) nextRenewal(before locks.Record, limit time.Duration) reque
 	if l.refused != nil {
 		details.Refused = *l.refused
 	}
-	details.ProcessID, details.Nonce = l.config.processID(), l.nonce
+	details.ProcessID, details.Nonce = l.config.ProcessID(), l.nonce
 	now := l.clock.now()
-	return request{op: opRenew, record: rules.Renewal(before, details, lease, now.awake), made: now, limit: limit}
+	return request{op: opRenew, record: rules.Renewal(before, details, lease, now.awake), sent: now, limit: limit}
 }
 
 // answered handles the answer to a renewal or a read.
@@ -192,7 +192,7 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 // of which may be older. Nor is a watch, on which nothing rests that must be true.
 func (l *leadership) confirm(now time.Time) {
 	if w, ok := l.writes.landed(l.observer.Newest()); ok && l.observer.Exact() && !l.isLost() {
-		a := w.answer(l.observer.Newest(), now)
+		a := w.landed(l.observer.Newest(), now)
 		l.reportWrite(a)
 		l.renewed(a, now)
 	}

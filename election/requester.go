@@ -43,7 +43,7 @@ type request struct {
 	base   locks.Version // writes: what record replaces
 	before *locks.Record // amendments: what record replaces, instead of base
 	record locks.Record
-	made   moment        // writes that extend a term: when record was made
+	sent   moment        // read before the call is made; writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
 }
 
@@ -62,7 +62,6 @@ type answer struct {
 	request
 	snapshot locks.Snapshot
 	err      error
-	sent     moment // read before the call was made
 	end      time.Time
 
 	flight      *flight
@@ -93,7 +92,6 @@ const mostFlights = 4
 // flight is a request that is under way.
 type flight struct {
 	request
-	sent   moment
 	cancel context.CancelFunc
 	gaveUp bool // it made room for another
 }
@@ -158,24 +156,23 @@ func (c *requester) room() bool {
 
 // send makes the request. Those that are under way go on. There must be room.
 func (c *requester) send(ctx context.Context, r request) {
-	sent := r.made // trust counts from no later than the time in the record
-	if sent.awake.IsZero() {
-		sent = c.clock.now()
+	if r.sent.awake.IsZero() { // else trust counts from no later than the time in the record
+		r.sent = c.clock.now()
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
 	if r.fresh() {
 		ctx = locks.WithLiveConnection(ctx, r.since)
 	}
-	f := &flight{request: r, sent: sent, cancel: cancel}
+	f := &flight{request: r, cancel: cancel}
 	c.flights, c.newest = append(c.flights, f), f
 	c.expectNext()
 	if r.replaces() {
-		c.chainStart, c.chainBroken = sent.awake, false
+		c.chainStart, c.chainBroken = r.sent.awake, false
 	}
 	amender := c.amender
 	c.wait.Go(func() {
 		defer cancel()
-		a := answer{request: r, sent: sent, flight: f}
+		a := answer{request: r, flight: f}
 		switch {
 		case r.op == opRead:
 			a.snapshot, a.err = c.lock.Read(ctx)
@@ -205,7 +202,7 @@ func (c *requester) received(a answer) answer {
 		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
 	a.breaksChain = c.checkChain(a)
-	c.watchdog.answered()
+	c.watchdog.expectLoop(time.Now())
 	c.expectNext()
 	return a
 }
@@ -227,6 +224,7 @@ func (c *requester) stopWaiting() { c.newest = nil }
 // expectNext tells the loopWatchdog by when the next request is to be over.
 func (c *requester) expectNext() {
 	if len(c.flights) == 0 {
+		c.watchdog.expectAnswer("", time.Time{})
 		return
 	}
 	first := slices.MinFunc(c.flights, func(a, b *flight) int { return a.end().Compare(b.end()) })

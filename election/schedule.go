@@ -35,8 +35,8 @@ func (f *following) readFirst(now time.Time) { f.unsure, f.unsureAt, f.retryAt =
 // holder whose renewals take long is heard of less often: of the last two gaps
 // between events the shorter one counts, so that one late renewal does not.
 func (f *following) silence() time.Duration {
-	gap := min(f.gaps[0], f.gaps[1], f.timing.LeaseDuration/3)
-	return max(f.timing.Silence(), gap*3/2)
+	gap := min(f.gaps[0], f.gaps[1], f.config.Timing.LeaseDuration/3)
+	return max(f.config.Timing.Silence(), gap*3/2)
 }
 
 // next decides what to do now, or until when to wait. free is when the lock

@@ -4,6 +4,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -43,11 +44,10 @@ const (
 
 // telemetry is what an elector tells OpenTelemetry.
 type telemetry struct {
-	tracer    trace.Tracer
-	candidate locks.Candidate
-	timing    Timing
-	lock      []attribute.KeyValue
-	lockOnly  metric.MeasurementOption
+	tracer   trace.Tracer
+	timing   Timing
+	lock     []attribute.KeyValue
+	lockOnly metric.MeasurementOption
 
 	leader    metric.Int64Gauge
 	master    metric.Int64Gauge // leader, as client-go names it
@@ -58,21 +58,15 @@ type telemetry struct {
 }
 
 func newTelemetry(c Config) (*telemetry, error) {
-	if c.TracerProvider == nil {
-		c.TracerProvider = tracenoop.NewTracerProvider()
-	}
-	if c.MeterProvider == nil {
-		c.MeterProvider = metricnoop.NewMeterProvider()
-	}
-	meter := c.MeterProvider.Meter(scope)
+	tracers := cmp.Or[trace.TracerProvider](c.TracerProvider, tracenoop.NewTracerProvider())
+	meter := cmp.Or[metric.MeterProvider](c.MeterProvider, metricnoop.NewMeterProvider()).Meter(scope)
 	lock := lockAttributes(c.Lock.Describe())
 	t := &telemetry{
-		tracer:    c.TracerProvider.Tracer(scope),
-		candidate: c.Candidate,
-		timing:    c.Timing,
-		lock:      lock,
-		lockOnly:  metric.WithAttributeSet(attribute.NewSet(lock...)),
-		name:      metric.WithAttributes(attribute.String("name", c.Lock.Describe().Name)),
+		tracer:   tracers.Tracer(scope),
+		timing:   c.Timing,
+		lock:     lock,
+		lockOnly: metric.WithAttributeSet(attribute.NewSet(lock...)),
+		name:     metric.WithAttributes(attribute.String("name", c.Lock.Describe().Name)),
 	}
 	var errs [5]error
 	t.leader, errs[0] = meter.Int64Gauge("election.leader",

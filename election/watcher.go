@@ -28,10 +28,6 @@ type watcher struct {
 	wait   sync.WaitGroup
 }
 
-func newWatcher(lock locks.Lock, p *pauses) *watcher {
-	return &watcher{lock: lock, cancel: func() {}, pauses: p}
-}
-
 // start ends the watch that runs, if any, and begins another one.
 func (w *watcher) start(ctx context.Context) {
 	w.cancel()

@@ -75,11 +75,8 @@ func written(base locks.Version, r locks.Record) (*coordinationv1.Lease, error) 
 	if err := record.Check(r); err != nil {
 		return nil, err
 	}
-	if !base.Exists() {
-		return record.Write(nil, r), nil
-	}
-	old, ok := base.Opaque.(*coordinationv1.Lease)
-	if !ok || old == nil {
+	old, _ := base.Opaque.(*coordinationv1.Lease)
+	if base.Exists() && old == nil {
 		return nil, fmt.Errorf("the version to replace (%T) was not read from this Lease", base.Opaque)
 	}
 	return record.Write(old, r), nil

@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -154,10 +155,7 @@ func clearedItsOwn(was, empty locks.Record) bool {
 func (o *Observer) freeing(at time.Time, cause status.Cause) Freeing {
 	last := o.renewal
 	if last.Holder == "" {
-		last.Holder = last.Details.Holder
-		if o.prior.Holder != "" {
-			last.Holder = o.prior.Holder
-		}
+		last.Holder = cmp.Or(o.prior.Holder, last.Details.Holder)
 	}
 	f := Freeing{At: at, Cause: cause, Holder: last.Holder, Life: o.seen}
 	if f.RanOut() || cause == status.CauseDied {

@@ -343,7 +343,8 @@ var mutants = []mutant{
 		"election/requester.go", `return writes, false`, `return writes, true`,
 		"election/TestS6NothingIsReleasedWhileAWriteHasNoAnswer"},
 	{"S6", "a write that a read shows counts from the read",
-		"election/landed.go", `snapshot: s, sent: w.sent, end: now}`, `snapshot: s, sent: moment{awake: now, asleep: w.sent.asleep}, end: now}`,
+		"election/landed.go", `	return answer{request: w, `, `	w.sent.awake = now
+	return answer{request: w, `,
 		"election/TestS6AnAcquisitionWhoseAnswerWasLostIsConfirmedByARead"},
 	{"S6", "an earlier renewal that a read shows confirms the last",
 		"election/landed.go", `if s.Record.SameRenewal(write.record) && `, `if `,
