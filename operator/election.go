@@ -195,9 +195,7 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 			return nil, locks.Candidate{}, err
 		}
 	}
-	who := e.options.Self
-	who.Config, who.Logger = e.config, e.log
-	self, err := WhoAmI(ctx, who)
+	self, err := WhoAmI(ctx, e.config, e.log, e.options.Self)
 	namespace := cmp.Or(e.options.Namespace, self.Namespace)
 	if err == nil && namespace == "" {
 		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")

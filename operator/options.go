@@ -36,17 +36,24 @@ type Options struct {
 	// Namespace of the lock. Empty means the pod's, or outside a cluster that
 	// of the kubeconfig's current context.
 	Namespace string
-	// Timing must be the same for all candidates. Zero fields have defaults.
-	Timing election.Timing
+
+	// These are the fields of the same name of [election.Config], which documents
+	// them. Its other fields are no options, so that it is not embedded: package
+	// operator sets the lock, the candidate and what it finds out about processes
+	// itself. ExitOnOverrun takes the place of OnOverrun, Become that of StopAtLoss.
+	// WaitOnAbsent stays off.
+	Timing             election.Timing // the same for all candidates
+	MaxClockSkew       time.Duration
+	CampaignUnfinished bool
+	HeadStart          func(election.Takeover) time.Duration // nil means the zone.Order of PreferredZones, which have no meaning with another
+	Health             election.Health
+	TracerProvider     trace.TracerProvider
+	MeterProvider      metric.MeterProvider
 
 	// PreferredZones are the zones that leadership is wanted in, most wanted
 	// first, if anybody well is there: see zone.Order. They should be the same for
 	// all candidates. Those where nobody is known for a LeaseDuration are logged.
 	PreferredZones []string
-
-	// MaxClockSkew is that of election.Config: how far wall clocks may be apart,
-	// for a fast start after the whole cluster was down. Zero means not to look.
-	MaxClockSkew time.Duration
 
 	// ResourceLock is the lock in client-go's old words, as in the flag
 	// --leader-elect-resource-lock of Kubernetes' components: leases is
@@ -57,7 +64,7 @@ type Options struct {
 	MigrationOptions
 	LockOptions
 
-	// Config is the way to the API server. Nil means what RESTConfig("") finds.
+	// Config is the way to the API server. Nil means what RESTConfig finds.
 	Config *rest.Config
 	// Self says what need not be found out about this process.
 	Self SelfOptions
@@ -65,28 +72,14 @@ type Options struct {
 	// NoEvents posts no Kubernetes Events on the Lease.
 	NoEvents bool
 	// ExitOnOverrun ends the process with status 1 when the work has not
-	// stopped in time: StopTimeout after a stop was wanted, StopGrace after
-	// trust was lost. The lease runs out in either case, so that another may
-	// lead while the work goes on, unless the process ends. Nothing that hangs
+	// stopped in time, as OnOverrun of election.Config says. Nothing that hangs
 	// in this process keeps it from that: no log, health check or subscriber.
 	ExitOnOverrun bool
-
-	// CampaignUnfinished is that of election.Config: whether this process may
-	// lead again after its work has returned election.ErrUnfinished.
-	CampaignUnfinished bool
-
-	// HeadStart is that of election.Config. Nil means that of the zone.Order
-	// that has PreferredZones, which mean nothing to another.
-	HeadStart func(election.Takeover) time.Duration
 	// OnNewLeader is called with the identity of each new leader, this process
 	// among them: when the first is known, and whenever another follows. Calls
 	// come in order and one at a time, in a goroutine of their own: a slow one
 	// delays nothing but the next, and Run does not wait for it. Nil means none.
 	OnNewLeader func(identity string)
-	// Health, TracerProvider and MeterProvider are those of election.Config.
-	Health         election.Health
-	TracerProvider trace.TracerProvider
-	MeterProvider  metric.MeterProvider
 
 	// byFlag: a flag or a variable says whether there is an election.
 	byFlag bool

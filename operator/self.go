@@ -44,8 +44,7 @@ func (s Self) Candidate() locks.Candidate {
 }
 
 // SelfOptions say what WhoAmI need not find out. Every field that is set wins
-// over the environment. The zero value finds out everything but the zone,
-// which needs Config or NODE_ZONE.
+// over the environment.
 type SelfOptions struct {
 	Identity  string // must be unique per process start; zero makes one up
 	PodName   string
@@ -55,14 +54,9 @@ type SelfOptions struct {
 	Container string
 	Zone      string
 
-	// Config is the way to the API server, to read the node's zone label.
-	Config *rest.Config
 	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
 	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.
 	Kubeconfig string
-	// Logger is told what could not be found out, and how to change that. The
-	// zero value drops it.
-	Logger logr.Logger
 }
 
 // The environment of a pod, as WhoAmI reads it.
@@ -97,11 +91,12 @@ var (
 // PodName in o. Outside, the identity is made of the host's name and the
 // kubeconfig's user, and the namespace is the kubeconfig's; the log says so.
 //
-// The zone is the node's label, which needs the permission to get nodes. That
-// it cannot be read is no error: the zone is empty then, and the log says what
-// is missing. The request is bounded by ctx and by some seconds. WhoAmI fails
-// where no name can be found, or the kubeconfig cannot be read.
-func WhoAmI(ctx context.Context, o SelfOptions) (Self, error) {
+// The zone is the node's label, which is read by cfg, and needs the permission to get
+// nodes. That it cannot be read is no error: the zone is empty then, and the log says what
+// is missing. The request is bounded by ctx and by some seconds. The log is also told
+// of all else that could not be found out, and how to change that. WhoAmI fails where
+// no name can be found, or the kubeconfig cannot be read.
+func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o SelfOptions) (Self, error) {
 	s := Self{
 		Identity:  o.Identity,
 		PodName:   cmp.Or(o.PodName, os.Getenv(envPodName)),
@@ -110,50 +105,54 @@ func WhoAmI(ctx context.Context, o SelfOptions) (Self, error) {
 		Node:      cmp.Or(o.Node, os.Getenv(envNode)),
 		Container: cmp.Or(o.Container, os.Getenv(envContainer)),
 	}
-	find := s.outside
+	var err error
 	if s.PodName != "" || os.Getenv(envInCluster) != "" {
-		find = s.inPod
+		s, err = s.inPod(log)
+	} else {
+		s, err = s.outside(log, o.Kubeconfig)
 	}
-	s, err := find(o)
 	if err != nil {
 		return Self{}, fmt.Errorf("finding out who this process is: %w", err)
 	}
-	s.Zone = zoneOf(ctx, o, s.Node)
-	o.Logger.V(1).Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace, "node", s.Node, "zone", s.Zone)
+	s.Zone = cmp.Or(o.Zone, os.Getenv(envZone))
+	if s.Zone == "" {
+		s.Zone = zoneOf(ctx, cfg, log, s.Node)
+	}
+	log.V(1).Info("this process takes part in elections", "identity", s.Identity, "namespace", s.Namespace, "node", s.Node, "zone", s.Zone)
 	return s, nil
 }
 
 // inPod fills in what a pod knows of itself.
-func (s Self) inPod(o SelfOptions) (Self, error) {
+func (s Self) inPod(log logr.Logger) (Self, error) {
 	if s.PodName == "" {
 		name, err := hostName()
 		if err != nil {
 			return s, fmt.Errorf("set POD_NAME by the downward API (fieldRef metadata.name): %w", err)
 		}
 		s.PodName = name
-		o.Logger.Info("POD_NAME is not set: taking the host name for the pod's, which is wrong with hostNetwork; set it by the downward API (fieldRef metadata.name)", "hostName", name)
+		log.Info("POD_NAME is not set: taking the host name for the pod's, which is wrong with hostNetwork; set it by the downward API (fieldRef metadata.name)", "hostName", name)
 	}
 	if s.PodUID == "" {
-		o.Logger.Info("POD_UID is not set: nobody can prove from the record that this pod is gone; set it by the downward API (fieldRef metadata.uid)")
+		log.Info("POD_UID is not set: nobody can prove from the record that this pod is gone; set it by the downward API (fieldRef metadata.uid)")
 	}
 	if s.Namespace = cmp.Or(s.Namespace, podNamespace()); s.Namespace == "" {
-		o.Logger.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
+		log.Info("the pod's namespace is not known: set POD_NAMESPACE by the downward API (fieldRef metadata.namespace)")
 	}
 	return s.identified(s.PodName, s.PodUID[:min(8, len(s.PodUID))])
 }
 
 // outside fills in what is known on a machine outside a cluster.
-func (s Self) outside(o SelfOptions) (Self, error) {
+func (s Self) outside(log logr.Logger, kubeconfigPath string) (Self, error) {
 	host, err := hostName()
 	if err != nil {
 		return s, err
 	}
-	user, namespace, err := kubeconfigUser(o.Kubeconfig)
+	user, namespace, err := kubeconfigUser(kubeconfigPath)
 	if err != nil {
 		return s, err
 	}
 	s.Namespace = cmp.Or(s.Namespace, namespace)
-	o.Logger.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
+	log.Info("not in a pod (neither POD_NAME nor KUBERNETES_SERVICE_HOST is set): taking part under the names of the host and of the kubeconfig's user", "hostName", host, "user", user, "namespace", s.Namespace)
 	return s.identified(host, user)
 }
 

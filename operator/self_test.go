@@ -134,8 +134,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 				namespaceFile = writeFile(t, tc.mounted)
 			}
 			logger, logs := logbook()
-			tc.options.Logger = logger
-			got, err := WhoAmI(t.Context(), tc.options)
+			got, err := WhoAmI(t.Context(), nil, logger, tc.options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +158,7 @@ func TestNoTwoStartsHaveOneIdentity(t *testing.T) {
 	setenv(t, full)
 	seen := map[string]bool{}
 	for range 100 {
-		s, err := WhoAmI(t.Context(), SelfOptions{})
+		s, err := WhoAmI(t.Context(), nil, logr.Logger{}, SelfOptions{})
 		if err != nil || seen[s.Identity] {
 			t.Fatalf("identity %q again, or %v", s.Identity, err)
 		}
@@ -170,7 +169,7 @@ func TestNoTwoStartsHaveOneIdentity(t *testing.T) {
 func TestAnUnreadableKubeconfigIsAnError(t *testing.T) {
 	bare(t)
 	path := writeFile(t, "\tno yaml")
-	if _, err := WhoAmI(t.Context(), SelfOptions{Kubeconfig: path}); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := WhoAmI(t.Context(), nil, logr.Logger{}, SelfOptions{Kubeconfig: path}); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v: want an error that names %s", err, path)
 	}
 }
@@ -214,7 +213,7 @@ func TestTheZoneIsTheNodesOrNone(t *testing.T) {
 			}))
 			defer s.Close()
 			logger, logs := logbook()
-			self, err := WhoAmI(t.Context(), SelfOptions{Config: &rest.Config{Host: s.URL, BearerToken: "t"}, Logger: logger})
+			self, err := WhoAmI(t.Context(), &rest.Config{Host: s.URL, BearerToken: "t"}, logger, SelfOptions{})
 			if err != nil || self.Zone != tc.zone {
 				t.Errorf("zone %q, %v: want %q", self.Zone, err, tc.zone)
 			}
@@ -230,7 +229,7 @@ func TestAZoneThatIsNotToldInTimeIsNone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }))
 	defer s.Close()
-	if self, err := WhoAmI(ctx, SelfOptions{Config: &rest.Config{Host: s.URL}}); err != nil || self.Zone != "" {
+	if self, err := WhoAmI(ctx, &rest.Config{Host: s.URL}, logr.Logger{}, SelfOptions{}); err != nil || self.Zone != "" {
 		t.Errorf("zone %q, %v", self.Zone, err)
 	}
 }

@@ -4,15 +4,14 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
@@ -26,14 +25,11 @@ import (
 // one that has not begun.
 const zonePatience = 5 * time.Second
 
-// zoneOf returns the zone of this process, or "" after having logged why.
-func zoneOf(ctx context.Context, o SelfOptions, node string) string {
-	if z := cmp.Or(o.Zone, os.Getenv(envZone)); z != "" {
-		return z
-	}
-	z, err := lookup(ctx, o.Config, node)
+// zoneOf returns the zone of a node, or "" after having logged why.
+func zoneOf(ctx context.Context, cfg *rest.Config, log logr.Logger, node string) string {
+	z, err := lookup(ctx, cfg, node)
 	if err != nil {
-		o.Logger.Info("going on without a zone: leadership will not be placed by zone; set NODE_ZONE or the zone in the configuration, or let it be looked up", "reason", err.Error())
+		log.Info("going on without a zone: leadership will not be placed by zone; set NODE_ZONE or the zone in the configuration, or let it be looked up", "reason", err.Error())
 	}
 	return z
 }

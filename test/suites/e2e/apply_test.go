@@ -231,7 +231,7 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all objects) {
 		t.Setenv(e.Name, value)
 	}
 	said := ""
-	self, err := operator.WhoAmI(t.Context(), operator.SelfOptions{Zone: "za", Logger: funcr.New(func(_, line string) { said += line }, funcr.Options{})})
+	self, err := operator.WhoAmI(t.Context(), nil, funcr.New(func(_, line string) { said += line }, funcr.Options{}), operator.SelfOptions{Zone: "za"})
 	must(t, err)
 	self.Identity = ""
 	want := operator.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Container: "manager", Zone: "za"}

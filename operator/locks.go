@@ -1,0 +1,132 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// LockOptions say more about a lock and how to reach it. The zero value is ready to
+// use.
+type LockOptions struct {
+	// Servers are URLs of the API server, nearest first, used instead of the
+	// config's Host. All have the same scheme and path, lead to the same
+	// cluster, and accept the same credentials. They cannot be used through a
+	// proxy, unless there is one only.
+	Servers []string
+	// Labels are set on the Lease. Others on it are kept.
+	Labels map[string]string
+	// Version of the program, for people. The candidate's presence object carries it, if
+	// the lock has one.
+	Version string
+	// Logger gets what people should know. The zero value drops it; in [Options] the zero
+	// value means the logger in the context, or else that of slog.Default, which writes
+	// to stderr unless the program says otherwise. To drop what is logged there, use
+	// logr.FromSlogHandler(slog.DiscardHandler).
+	Logger logr.Logger
+}
+
+// LeaseLock returns a lock on the Lease namespace/name, on connections of its
+// own that serve this lock alone: no rate limit, no retries, and dead
+// connections are left within timing.AttemptTimeout. cfg says where the API
+// server is and how to authenticate; it is not changed. Its Timeout, QPS,
+// Burst and content types have no meaning here. timing is that of the election
+// that will use the lock; zero fields have their defaults.
+//
+// It does no I/O but reading the files that cfg names.
+func LeaseLock(cfg *rest.Config, timing election.Timing, namespace, name string, o LockOptions) (*lease.Lock, error) {
+	clients, err := newAPIClients(cfg, timing, o)
+	if err != nil {
+		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
+	}
+	lock, err := lease.New(clients.lease(namespace, name))
+	if err != nil {
+		return nil, fmt.Errorf("making the lock: %w", err)
+	}
+	return lock, nil
+}
+
+// LeaseOnlyLock returns a lock on the Lease namespace/name, as LeaseLock does,
+// that does not campaign where a legacy lock counts too, and keeps a presence
+// object. Where self is in no pod of that namespace whose UID is known, there is
+// none, so that neither tools nor other candidates know of this one.
+func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, o LockOptions) (*multilock.LeaseOnly, error) {
+	clients, err := newAPIClients(cfg, timing, o)
+	if err != nil {
+		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
+	}
+	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
+		Lease: clients.lease(namespace, name), Core: clients.core,
+		Candidate: self.Candidate(), Pod: self.ownerIn(namespace), Version: o.Version, Timing: timing,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the lock: %w", err)
+	}
+	return lock, nil
+}
+
+// ShieldLock returns a lock on the Lease namespace/name that moves an operator
+// off its leader-for-life ConfigMap. See [multilock.Shield] for what it does,
+// and LeaseLock for cfg and timing; the LegacyKind in m has no
+// meaning. self must be in a pod whose UID is known, in the lock's namespace.
+func ShieldLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, m MigrationOptions, o LockOptions) (*multilock.Shield, error) {
+	clients, err := newAPIClients(cfg, timing, o)
+	if err == nil && self.Namespace != "" && self.Namespace != namespace {
+		err = fmt.Errorf("the own pod is in namespace %s: legacy pods, the ConfigMap that they own and the candidates' presences are where the Lease is: use that namespace for the lock", self.Namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy ConfigMap: %w", namespace, name, err)
+	}
+	return multilock.NewShield(multilock.ShieldConfig{
+		Lease: clients.lease(namespace, name), Core: clients.core, Apps: clients.apps,
+		LegacyName: m.LegacyName, Mode: m.Mode, LegacyPodOptions: m.LegacyPodOptions, Settle: m.Settle,
+		Candidate: self.Candidate(), Pod: self.owner(), Version: o.Version, Timing: timing,
+	})
+}
+
+// TwinLock returns a lock on the Lease namespace/name that moves an operator off
+// client-go's old lock on an annotation, while programs run that know only that.
+// See [multilock.Twin] for what it does, and LeaseLock for cfg and timing. The
+// LegacyKind in m must be LegacyConfigMap or LegacyEndpoints; what m says of pods, and
+// its Settle, have no meaning. Where self is in no pod of that namespace whose UID is
+// known, neither tools nor other candidates know of this one.
+func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, m MigrationOptions, o LockOptions) (*multilock.Twin, error) {
+	clients, err := newAPIClients(cfg, timing, o)
+	kind, elected := annotated[m.LegacyKind]
+	if err == nil && !elected {
+		err = fmt.Errorf("legacy kind %q has no election record: use %s or %s", m.LegacyKind, LegacyConfigMap, LegacyEndpoints)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy %s: %w", namespace, name, m.LegacyKind, err)
+	}
+	return multilock.NewTwin(multilock.TwinConfig{
+		Lease: clients.lease(namespace, name), Core: clients.core,
+		Kind: kind, LegacyName: m.LegacyName, Mode: m.Mode,
+		Candidate: self.Candidate(), Pod: self.ownerIn(namespace), Version: o.Version,
+		Timing: timing,
+	})
+}
+
+// ownerIn returns the own pod, or none where it is not in that namespace: what
+// it owned elsewhere would be collected.
+func (s Self) ownerIn(namespace string) ownerref.Owner {
+	if s.Namespace != "" && s.Namespace != namespace {
+		return ownerref.Owner{}
+	}
+	return s.owner()
+}
+
+// owner returns the own pod.
+func (s Self) owner() ownerref.Owner {
+	return ownerref.Owner{Kind: ownerref.Pod, Name: s.PodName, UID: types.UID(s.PodUID)}
+}

@@ -1,0 +1,54 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere keeps Options complete: what a
+// user may choose about an elector is a field of the same name and type, and reaches
+// the elector as it is. A new field of election.Config is one or the other.
+func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
+	setHere := map[string]bool{
+		"Lock": true, "Candidate": true, "WaitOnAbsent": true, "StopAtLoss": true,
+		"OnOverrun": true, "Peers": true, "ProcessID": true, "Dead": true,
+	}
+	var given election.Config
+	o := Options{
+		Disabled:     true,
+		Timing:       election.Timing{LeaseDuration: time.Minute},
+		MaxClockSkew: time.Second, CampaignUnfinished: true,
+		HeadStart:      func(election.Takeover) time.Duration { return 0 },
+		Health:         election.Health{Check: func(context.Context) error { return nil }},
+		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
+		LockOptions: LockOptions{Logger: funcr.New(func(string, string) {}, funcr.Options{})},
+	}
+	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }); err != nil {
+		t.Fatal(err)
+	}
+	config, options := reflect.ValueOf(given), reflect.ValueOf(o)
+	for _, field := range reflect.VisibleFields(config.Type()) {
+		option := options.FieldByName(field.Name)
+		switch got := config.FieldByIndex(field.Index); {
+		case setHere[field.Name] && option.IsValid():
+			t.Errorf("%s is an option, and set here too", field.Name)
+		case setHere[field.Name]:
+		case !option.IsValid():
+			t.Errorf("%s of election.Config is neither an option nor set here", field.Name)
+		case option.Type() != field.Type || option.IsZero() || fmt.Sprint(option) != fmt.Sprint(got):
+			t.Errorf("%s is %v as an option, and %v for the elector", field.Name, option, got)
+		}
+	}
+}
