@@ -139,7 +139,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		c.Peers, e.roster = e.peers(lock), lock
 	}
 	if e.witness != nil {
-		c.ProcessID, c.Dead = e.witness.Marks, e.witness.Dead
+		c.ProcessID, c.Dead = e.witness.ProcessID, e.witness.Dead
 	}
 	if err == nil {
 		e.Elector, err = election.New(c)
@@ -167,19 +167,19 @@ type roster interface {
 	SetUnhealthy(why string)
 }
 
-// alone is the lock of a process without election.
-type alone struct {
+// memoryLock is the lock of a process without election.
+type memoryLock struct {
 	locks.Lock
 	candidate locks.Candidate
 }
 
 // Peers tells of the only one there is.
-func (a alone) Peers(_ context.Context, tell func([]locks.Peer)) {
-	tell([]locks.Peer{{Candidate: a.candidate}})
+func (l memoryLock) Peers(_ context.Context, tell func([]locks.Peer)) {
+	tell([]locks.Peer{{Candidate: l.candidate}})
 }
 
 // SetUnhealthy has nobody to tell.
-func (alone) SetUnhealthy(string) {}
+func (memoryLock) SetUnhealthy(string) {}
 
 // place finds out where this process is, and makes its lock.
 func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Candidate, error) {
@@ -187,7 +187,7 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
 		self := e.options.Self
 		who := locks.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
-		return alone{memory.New(name), who}, who, nil
+		return memoryLock{memory.New(name), who}, who, nil
 	}
 	var err error
 	if e.config = e.options.Config; e.config == nil {
@@ -258,7 +258,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	}
 	if e.witness != nil {
 		defer e.pods.transport.CloseConnections()
-		tellers.Go(func() { e.witness.Attend(telling) })
+		tellers.Go(func() { e.witness.FindContainer(telling) })
 	}
 	return e.Elector.Run(ctx, lead)
 }

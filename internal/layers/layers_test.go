@@ -21,35 +21,35 @@ import (
 const module = "github.com/zonelect/zonelect"
 
 const (
-	backoff     = "github.com/cenkalti/backoff/v4"
-	logr        = "github.com/go-logr/logr"
-	otel        = "go.opentelemetry.io/otel"
-	kubernetes  = "k8s.io"
-	pflag       = "github.com/spf13/pflag"
-	jsonpatch   = "gopkg.in/evanphx/json-patch.v4"
-	election    = module + "/election"
-	timing      = election + "/timing"
-	internal    = module + "/internal"
-	apierror    = internal + "/apierror"
-	apitest     = internal + "/apitest"
-	inspect     = internal + "/inspect"
-	rawapi      = internal + "/rawapi"
-	presence    = internal + "/presence"
-	record      = internal + "/record"
-	sleep       = internal + "/sleep"
-	locks       = module + "/locks" // the contract alone, not what is below it
-	memory      = locks + "/memory"
-	lease       = locks + "/lease"
-	annotation  = locks + "/annotation"
-	ownerref    = locks + "/ownerref"
-	multilock   = locks + "/multilock"
-	shield      = multilock + "/shield"
-	twin        = multilock + "/twin"
-	leaseOnly   = multilock + "/leaseonly"
-	participant = multilock + "/internal/participant"
-	zone        = module + "/zone"
-	migrate     = module + "/migrate"
-	operator    = module + "/operator"
+	backoff    = "github.com/cenkalti/backoff/v4"
+	logr       = "github.com/go-logr/logr"
+	otel       = "go.opentelemetry.io/otel"
+	kubernetes = "k8s.io"
+	pflag      = "github.com/spf13/pflag"
+	jsonpatch  = "gopkg.in/evanphx/json-patch.v4"
+	election   = module + "/election"
+	timing     = election + "/timing"
+	internal   = module + "/internal"
+	apierror   = internal + "/apierror"
+	apitest    = internal + "/apitest"
+	inspect    = internal + "/inspect"
+	rawapi     = internal + "/rawapi"
+	presence   = internal + "/presence"
+	record     = internal + "/record"
+	sleep      = internal + "/sleep"
+	locks      = module + "/locks" // the contract alone, not what is below it
+	memory     = locks + "/memory"
+	lease      = locks + "/lease"
+	annotation = locks + "/annotation"
+	ownerref   = locks + "/ownerref"
+	multilock  = locks + "/multilock"
+	shield     = multilock + "/shield"
+	twin       = multilock + "/twin"
+	leaseOnly  = multilock + "/leaseonly"
+	candidate  = multilock + "/internal/candidate"
+	zone       = module + "/zone"
+	migrate    = module + "/migrate"
+	operator   = module + "/operator"
 )
 
 // row says what the packages at and below a directory may import besides the
@@ -69,7 +69,7 @@ var onTheAPI = row{allowed: []string{locks, kubernetes, apierror, rawapi, record
 var testKits = []string{election + "/electiontest", locks + "/lockstest", multilock + "/internal/multilocktest", apitest}
 
 // behindMultilock are the packages that others use by package multilock alone.
-var behindMultilock = []string{shield, twin, leaseOnly, participant}
+var behindMultilock = []string{shield, twin, leaseOnly, candidate}
 
 // house is the table of docs/design.md. The row with the longest directory
 // counts; a package without one fails.
@@ -80,17 +80,17 @@ var house = map[string]row{
 	"locks/lease":      onTheAPI,
 	"locks/ownerref":   {allowed: append([]string{presence}, onTheAPI.allowed...)},
 	"locks/annotation": onTheAPI,
-	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, participant}},
+	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, candidate}},
 	"locks/multilock/shield": {
-		allowed: append([]string{timing, participant, lease, ownerref, sleep}, onTheAPI.allowed...),
+		allowed: append([]string{timing, candidate, lease, ownerref, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/twin": {
-		allowed: append([]string{timing, participant, lease, annotation, ownerref}, onTheAPI.allowed...),
+		allowed: append([]string{timing, candidate, lease, annotation, ownerref}, onTheAPI.allowed...),
 	},
 	"locks/multilock/leaseonly": {
-		allowed: append([]string{timing, participant, lease, ownerref}, onTheAPI.allowed...),
+		allowed: append([]string{timing, candidate, lease, ownerref}, onTheAPI.allowed...),
 	},
-	"locks/multilock/internal/participant": {
+	"locks/multilock/internal/candidate": {
 		allowed: append([]string{timing, lease, ownerref, presence, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/multilocktest": {
@@ -284,20 +284,20 @@ func TestAForbiddenImportIsCaught(t *testing.T) {
 		{"zone/order.go", election, true},
 		{"locks/multilock/multilock.go", shield, true},
 		{"locks/multilock/multilock.go", ownerref, false},
-		{"locks/multilock/shield/lock.go", participant, true},
+		{"locks/multilock/shield/lock.go", candidate, true},
 		{"locks/multilock/shield/lock.go", twin, false},
 		{"locks/multilock/shield/lock.go", leaseOnly, false},
 		{"locks/multilock/shield/lock.go", multilock, false},
 		{"locks/multilock/shield/lock.go", annotation, false},
 		{"locks/multilock/shield/lock.go", multilock + "/internal/multilocktest", false},
-		{"locks/multilock/twin/lock.go", participant, true},
+		{"locks/multilock/twin/lock.go", candidate, true},
 		{"locks/multilock/twin/lock.go", shield, false},
-		{"locks/multilock/leaseonly/lock.go", participant, true},
+		{"locks/multilock/leaseonly/lock.go", candidate, true},
 		{"locks/multilock/leaseonly/lock.go", shield, false},
-		{"locks/multilock/internal/participant/lease.go", shield, false},
+		{"locks/multilock/internal/candidate/lease.go", shield, false},
 		{"locks/multilock/internal/multilocktest/stage.go", "testing", true},
-		{"locks/lease/lock.go", participant, false},
-		{"operator/self.go", participant, false},
+		{"locks/lease/lock.go", candidate, false},
+		{"operator/self.go", candidate, false},
 		{"operator/self.go", shield, false},
 		{"operator/self.go", multilock, true},
 		{"operator/self.go", zone, true},

@@ -79,21 +79,21 @@ func New(c Config) *Witness {
 	return &Witness{config: c, writes: make(chan struct{}, 1), told: map[string]bool{}}
 }
 
-// Marks is for election.Config. It takes the seat, if it is free.
-func (w *Witness) Marks() locks.ProcessID {
+// ProcessID is for election.Config. It takes the seat, if it is free.
+func (w *Witness) ProcessID() locks.ProcessID {
 	select {
 	case w.writes <- struct{}{}:
 	default:
 	}
-	place, _ := w.sit()
+	place, _ := w.trySeat()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return locks.ProcessID{Seat: place, ContainerID: w.containerID}
 }
 
-// sit takes the seat, unless this Witness has it. It returns where it is, once
+// trySeat takes the seat, unless this Witness has it. It returns where it is, once
 // taken, and where this process would take it.
-func (w *Witness) sit() (taken, here string) {
+func (w *Witness) trySeat() (taken, here string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.place != "" || w.config.PodUID == "" {
@@ -109,7 +109,7 @@ func (w *Witness) sit() (taken, here string) {
 // Dead is for election.Config.
 func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 	d := holder.Details
-	if _, here := w.sit(); here != "" && d.Seat == here && d.Pod == w.config.PodName+"/"+w.config.PodUID {
+	if _, here := w.trySeat(); here != "" && d.Seat == here && d.Pod == w.config.PodName+"/"+w.config.PodUID {
 		return w.awaitSeat(ctx, holder)
 	}
 	pod, uid, _ := strings.Cut(d.Pod, "/")
@@ -129,7 +129,7 @@ func (w *Witness) awaitSeat(ctx context.Context, holder locks.Suspect) error {
 	again := time.NewTicker(seatRetry)
 	defer again.Stop()
 	for {
-		switch taken, _ := w.sit(); taken {
+		switch taken, _ := w.trySeat(); taken {
 		case holder.Details.Seat:
 			w.proven(holder, "its seat was free")
 			return nil
@@ -179,9 +179,9 @@ func (w *Witness) proven(holder locks.Suspect, how string) {
 	w.config.Logger.Info("the leader is dead", "lock", w.config.Lock, "holder", holder.Details.Holder, "proof", how)
 }
 
-// Attend finds out the own container's ID, once a record is written that could
+// FindContainer finds out the own container's ID, once a record is written that could
 // say it. It returns when that is settled, or ctx ends.
-func (w *Witness) Attend(ctx context.Context) {
+func (w *Witness) FindContainer(ctx context.Context) {
 	if w.config.PodName == "" || w.config.PodUID == "" {
 		return
 	}

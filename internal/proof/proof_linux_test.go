@@ -79,8 +79,8 @@ func (b *bench) ask(w *Witness, holder locks.Suspect) func() (answer error, answ
 	}
 }
 
-func suspect(pod string, marks locks.ProcessID) locks.Suspect {
-	return locks.Suspect{Details: locks.Details{Holder: "holder", Pod: pod, ProcessID: marks}, Acquired: at(10), Early: true}
+func suspect(pod string, noted locks.ProcessID) locks.Suspect {
+	return locks.Suspect{Details: locks.Details{Holder: "holder", Pod: pod, ProcessID: noted}, Acquired: at(10), Early: true}
 }
 
 func (b *bench) want(what string, ask func() (error, bool), err error, answered bool) {
@@ -94,29 +94,29 @@ func TestWhoGetsTheSeatOfTheHolderHasProof(t *testing.T) {
 	heard(t, func(b *bench) {
 		uid := rand.Text()
 		old, next := b.witness("op", uid), b.witness("op", uid)
-		marks := old.Marks()
-		if marks.Seat == "" || next.Marks().Seat != "" {
-			t.Fatalf("the first notes %q, the second %q", marks.Seat, next.Marks().Seat)
+		noted := old.ProcessID()
+		if noted.Seat == "" || next.ProcessID().Seat != "" {
+			t.Fatalf("the first notes %q, the second %q", noted.Seat, next.ProcessID().Seat)
 		}
 		// It lives: this process has the seat, as one Witness alone.
-		ask := b.ask(next, suspect("op/"+uid, marks))
+		ask := b.ask(next, suspect("op/"+uid, noted))
 		time.Sleep(time.Minute)
 		b.want("its former self lives", ask, nil, false)
 
 		free := b.witness("op", rand.Text())
-		b.want("its former self is dead", b.ask(free, suspect("op/"+free.config.PodUID, marks)), nil, true)
-		if free.Marks().Seat != marks.Seat {
+		b.want("its former self is dead", b.ask(free, suspect("op/"+free.config.PodUID, noted)), nil, true)
+		if free.ProcessID().Seat != noted.Seat {
 			t.Error("it does not note the seat that it has")
 		}
 		for what, holder := range map[string]locks.Suspect{
-			"another pod":               suspect("op/"+uid, marks),
-			"another boot or namespace": suspect("op/"+free.config.PodUID, locks.ProcessID{Seat: marks.Seat + "1"}),
+			"another pod":               suspect("op/"+uid, noted),
+			"another boot or namespace": suspect("op/"+free.config.PodUID, locks.ProcessID{Seat: noted.Seat + "1"}),
 			"no seat":                   suspect("op/"+free.config.PodUID, locks.ProcessID{}),
-			"no pod":                    suspect("", marks),
+			"no pod":                    suspect("", noted),
 		} {
 			b.want(what, b.ask(free, holder), errUnknown, true)
 		}
-		b.want("no own pod", b.ask(b.witness("", ""), suspect("/", marks)), errUnknown, true)
+		b.want("no own pod", b.ask(b.witness("", ""), suspect("/", noted)), errUnknown, true)
 		if len(b.requests) > 0 {
 			t.Errorf("it asked the server: %q", b.requests)
 		}
@@ -173,8 +173,8 @@ func TestAMissingPermissionIsToldOnce(t *testing.T) {
 		for _, id := range []string{"c1", "c2"} {
 			b.want("it is forbidden", b.ask(w, suspect("op/u", locks.ProcessID{ContainerID: id})), locks.ErrForbidden, true)
 		}
-		w.Marks()
-		w.Attend(b.t.Context())
+		w.ProcessID()
+		w.FindContainer(b.t.Context())
 		if len(b.said) != 2 || !strings.Contains(b.said[0], `needs verb \"watch\" on pod`) || !strings.Contains(b.said[1], `needs verb \"get\" on pod`) {
 			t.Errorf("it said %q", b.said)
 		}
@@ -191,20 +191,20 @@ func TestALeaderFindsOutItsContainerOnceTheKubeletHasReportedIt(t *testing.T) {
 		uid := rand.Text()
 		w := b.witness("op", uid)
 		attended := make(chan struct{})
-		go func() { w.Attend(b.t.Context()); close(attended) }()
+		go func() { w.FindContainer(b.t.Context()); close(attended) }()
 		time.Sleep(time.Hour)
 		if synctest.Wait(); len(b.requests) > 0 {
 			t.Errorf("a follower asks %q", b.requests)
 		}
 		b.report(uid, "c1", corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}) // started long ago
-		w.Marks()
+		w.ProcessID()
 		time.Sleep(10 * time.Second)
-		if id := w.Marks().ContainerID; id != "" {
+		if id := w.ProcessID().ContainerID; id != "" {
 			t.Errorf("it notes %q, of a former instance", id)
 		}
 		b.report(uid, "c2", corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
 		<-attended
-		if id := w.Marks().ContainerID; id != "c2" {
+		if id := w.ProcessID().ContainerID; id != "c2" {
 			t.Errorf("it notes %q", id)
 		}
 		n := len(b.requests)

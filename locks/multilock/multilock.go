@@ -4,25 +4,25 @@
 package multilock
 
 import (
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/multilock/twin"
 )
 
 // Mode says how a candidate takes part in a migration.
-type Mode = participant.Mode
+type Mode = candidate.Mode
 
 // The modes of a candidate.
 const (
 	// Auto follows the phase on record: the candidate holds both locks until the
 	// phase says that the Lease alone counts.
-	Auto = participant.Auto
+	Auto = candidate.Auto
 	// Dual always holds both, and does not campaign beyond that phase.
-	Dual = participant.Dual
+	Dual = candidate.Dual
 	// Alone is the mode on the presence object of a [LeaseOnly], which takes no part
 	// in a migration.
-	Alone = participant.Alone
+	Alone = candidate.Alone
 )
 
 // Shield is the lock of a program that replaces a leader-for-life ConfigMap.
@@ -73,7 +73,7 @@ var (
 	ErrLegacy = shield.ErrLegacy
 	// ErrPodGone says that this candidate's pod no longer exists, so that nothing
 	// accounts for what this process does.
-	ErrPodGone = participant.ErrPodGone
+	ErrPodGone = candidate.ErrPodGone
 	// ErrPhase says that the phase on record keeps this kind of candidate out.
-	ErrPhase = participant.ErrPhase
+	ErrPhase = candidate.ErrPhase
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -31,8 +31,8 @@ import (
 // concurrent use.
 type Lock struct {
 	config    Config
-	lease     *participant.PhasedLease
-	presence  *participant.PresenceKeeper
+	lease     *candidate.PhasedLease
+	presence  *candidate.PresenceKeeper
 	configMap *ownerref.ConfigMap
 }
 
@@ -74,13 +74,13 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	l := &Lock{config: c}
 	var errs [2]error
-	l.lease, errs[0] = participant.NewPhasedLease(c.Lease, record.Legacy{})
+	l.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{})
 	l.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.Lease.Name, Logger: c.Lease.Logger})
 	if err := errors.Join(append(errs[:], c.Timing.Validate())...); err != nil {
 		return nil, err
 	}
-	l.presence = participant.NewPresenceKeeper(participant.Config{
-		Lease: c.Lease, Core: c.Core, Mode: participant.Alone, Candidate: c.Candidate, Pod: c.Pod,
+	l.presence = candidate.NewPresenceKeeper(candidate.Config{
+		Lease: c.Lease, Core: c.Core, Mode: candidate.Alone, Candidate: c.Candidate, Pod: c.Pod,
 		Version: c.Version, Timing: c.Timing,
 	}, l.lease.StageChanged)
 	return l, nil
@@ -144,7 +144,7 @@ func (l *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 // Write writes the Lease, but does not take it for a new holder at a version
 // whose phase forbids that.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if err := participant.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
+	if err := candidate.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
 		return locks.Snapshot{}, err
 	}
 	return l.lease.Write(ctx, base, r)

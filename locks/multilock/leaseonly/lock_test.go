@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -96,7 +96,7 @@ func TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			now.Record.Holder, now.Record.LeaseDuration = "plain", 15*time.Second
-			if _, err := plain.Write(s.T.Context(), now.Version, now.Record); errors.Is(err, participant.ErrPhase) == (phase == "sealed") {
+			if _, err := plain.Write(s.T.Context(), now.Version, now.Record); errors.Is(err, candidate.ErrPhase) == (phase == "sealed") {
 				t.Errorf("in phase %s it wrote, with %v", phase, err)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -29,12 +29,12 @@ const (
 )
 
 // keeper keeps the shield for one call of Attend. Its goroutine owns the
-// situation; requests run beside it, one at a time, and so does the watch.
+// state; requests run beside it, one at a time, and so does the watch.
 type keeper struct {
-	situation situation
-	shield    *Lock
-	clear     func(locks.Permission)
-	said      locks.Permission
+	state  state
+	shield *Lock
+	clear  func(locks.Permission)
+	said   locks.Permission
 
 	term     *tenure
 	finished <-chan struct{} // the term's, until it has been noticed
@@ -71,18 +71,18 @@ type result struct {
 func newKeeper(s *Lock, clear func(locks.Permission)) *keeper {
 	return &keeper{
 		shield: s,
-		situation: situation{
+		state: state{
 			mode: s.config.Mode,
 			poll: pollInterval, recheck: s.config.Timing.RenewInterval,
 			neverWatched: true,
 		},
 		clear:   clear,
 		results: make(chan result, 1),
-		retries: participant.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
-		races:   participant.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+		retries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+		races:   candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 
 		// A delay varies by half: it is a RenewInterval at most.
-		watchRetries: participant.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
+		watchRetries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
 	}
 }
 
@@ -96,7 +96,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			k.term.done <- err
 		}
 	}()
-	k.situation.settle = k.shield.settle(ctx)
+	k.state.settle = k.shield.settle(ctx)
 	k.wait.Go(func() { k.shield.presence.Keep(ctx) })
 	for {
 		alarm, stopAlarm := sleep.After(time.Until(k.proceed(ctx)))
@@ -108,10 +108,10 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			stopAlarm()
 			return err
 		case me := <-k.shield.presence.Present:
-			k.situation.setPresence(me, time.Now())
+			k.state.setPresence(me, time.Now())
 		case <-k.shield.presence.Listed:
 		case <-k.shield.lease.StageChanged:
-			k.situation.stage = k.situation.stage.Later(k.shield.lease.Stage())
+			k.state.stage = k.state.stage.Later(k.shield.lease.Stage())
 		case t := <-k.shield.tenures:
 			k.startTerm(t)
 		case <-k.finished:
@@ -120,7 +120,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 			k.busy, k.making = false, false
 			k.handleResult(r)
 			for _, early := range k.early {
-				k.leaveIf(k.situation.observe(early, time.Now()))
+				k.leaveIf(k.state.observe(early, time.Now()))
 			}
 			k.early = nil
 		case <-k.watch.opened:
@@ -130,7 +130,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		case err := <-k.watch.ended:
 			k.watchEnded(err)
 		case <-k.shield.lease.ConnectionDoubted:
-			if k.situation.duty != member { // whose connection is left to a takeover
+			if k.state.duty != member { // whose connection is left to a takeover
 				k.watch.stop()
 			}
 		case <-alarm:
@@ -142,14 +142,14 @@ func (k *keeper) run(ctx context.Context) (err error) {
 // proceed does what is due, and returns when to look again at the latest.
 func (k *keeper) proceed(ctx context.Context) time.Time {
 	now := time.Now()
-	k.shield.lease.ObserveStage(k.situation.stage)
-	k.situation.shieldKeepers, k.situation.listed = k.shield.presence.ShieldKeepers()
+	k.shield.lease.ObserveStage(k.state.stage)
+	k.state.shieldKeepers, k.state.listed = k.shield.presence.ShieldKeepers()
 	k.publishPermission()
 	later := now.Add(time.Hour)
 	switch {
 	case !k.watch.running() && now.Before(k.watchAt):
 		later = k.watchAt
-	case k.situation.duty == leading && k.watch.running():
+	case k.state.duty == leading && k.watch.running():
 		if deaf := k.watch.heard.Add(watchSilence); now.After(deaf) {
 			k.watch.stop() // its end is an event
 		} else {
@@ -159,17 +159,17 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	if k.busy {
 		return later
 	}
-	if k.situation.duty == leaving && k.term.term.TrustedFor() <= 0 {
+	if k.state.duty == leaving && k.term.term.TrustedFor() <= 0 {
 		k.leave(context.Cause(k.term.ctx)) // cut off: it may do nothing more
 	}
 	if now.Before(k.retryAt) {
 		return k.retryAt
 	}
-	s := k.situation.next(now)
-	if k.situation.known && !k.watch.running() && !now.Before(k.watchAt) {
+	s := k.state.rules().next(now)
+	if k.state.known && !k.watch.running() && !now.Before(k.watchAt) {
 		k.startWatch(ctx)
 	}
-	k.publishWaiting(cmp.Or(s.why, k.trouble, k.situation.watchRefusal))
+	k.publishWaiting(cmp.Or(s.why, k.trouble, k.state.watchRefusal))
 	switch s.do {
 	case idle:
 		if !s.until.IsZero() && s.until.Before(later) {
@@ -177,7 +177,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		}
 		return later
 	case grant:
-		k.situation.startLeading()
+		k.state.startLeading()
 		k.term.clear(locks.Permission{Granted: true})
 		k.shield.log().Info("no legacy pod may lead: the work may begin", "configMap", k.shield.config.LegacyName)
 	case leave:
@@ -191,11 +191,11 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 
 // publishPermission says whether this candidate may campaign, if that has changed.
 func (k *keeper) publishPermission() {
-	c := k.situation.permission()
+	c := k.state.rules().permission()
 	switch problem := k.shield.presence.Problem(); {
 	case !c.Granted && problem != nil:
 		c.Why = problem.Error()
-	case !k.situation.met && k.trouble != "":
+	case !k.state.met && k.trouble != "":
 		c.Why = k.trouble
 	}
 	if c != k.said {
@@ -212,9 +212,9 @@ func (k *keeper) publishWaiting(why string) {
 	k.waiting = why
 	k.shield.presence.SetWaiting(why)
 	switch {
-	case k.situation.duty == adopting:
+	case k.state.duty == adopting:
 		k.term.clear(locks.Permission{Why: why})
-	case why != "" && k.situation.duty == leading:
+	case why != "" && k.state.duty == leading:
 		k.shield.log().Info("leading beside the shield", "waitingFor", why)
 	}
 }
@@ -222,8 +222,8 @@ func (k *keeper) publishWaiting(why string) {
 // startTerm takes up a term that was won.
 func (k *keeper) startTerm(t *tenure) {
 	k.term, k.finished = t, t.ctx.Done()
-	k.situation.beginTerm(time.Now())
-	k.situation.stage = k.situation.stage.Later(k.shield.lease.Stage()) // the term was won in that phase
+	k.state.beginTerm(time.Now())
+	k.state.stage = k.state.stage.Later(k.shield.lease.Stage()) // the term was won in that phase
 	k.retryAt, k.watchAt = time.Time{}, time.Time{}
 	if k.waiting != "" { // the elector has not been told in this term
 		k.waiting = ""
@@ -241,7 +241,7 @@ func (k *keeper) termEnded() {
 		k.leave(cause)
 		return
 	}
-	k.situation.duty = leaving
+	k.state.duty = leaving
 	k.retryAt = time.Time{}
 }
 
@@ -260,7 +260,7 @@ func (k *keeper) leave(err error) {
 	k.term.done <- err
 	k.term, k.finished = nil, nil
 	k.failing, k.trouble = idle, ""
-	k.situation.endTerm()
+	k.state.endTerm()
 	k.publishWaiting("")
 }
 
@@ -270,16 +270,16 @@ func (k *keeper) act(ctx context.Context, do action) {
 	if do == count || do == unseal {
 		limit *= 3 // lists of several kinds
 	}
-	if k.situation.duty != member && do != read && do != join {
+	if k.state.duty != member && do != read && do != join {
 		// What only the holder may do ends with the term, and with its trust.
 		ctx = k.term.ctx
-		if k.situation.duty == leaving {
+		if k.state.duty == leaving {
 			ctx = context.WithoutCancel(ctx)
 		}
 		limit = min(limit, k.term.term.TrustedFor())
 	}
-	if why := mending[do]; k.situation.duty == leading && why != "" {
-		k.shield.log().Info("mending the ConfigMap: "+why, "configMap", k.shield.config.LegacyName, "phase", k.situation.stage.Phase)
+	if why := mending[do]; k.state.duty == leading && why != "" {
+		k.shield.log().Info("mending the ConfigMap: "+why, "configMap", k.shield.config.LegacyName, "phase", k.state.stage.Phase)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	k.busy, k.making = true, do == putUp
@@ -297,9 +297,9 @@ var mending = map[action]string{
 	seal: "it still has owners", notePhase: "it says another phase",
 }
 
-// job returns what performs an action on the situation as it is now.
+// job returns what performs an action on the state as it is now.
 func (k *keeper) job(do action) func(context.Context) result {
-	base, me, stage, seen, presumed := k.situation.record, k.situation.me, k.situation.stage, k.situation.seen(), k.situation.presumed
+	base, me, stage, seen, presumed := k.state.record, k.state.me, k.state.stage, k.state.seen(), k.state.presumed
 	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
 	change := func(s ownerref.ShieldState) func(context.Context) result {
 		s.Stage = s.Stage.Later(stage)
@@ -311,12 +311,12 @@ func (k *keeper) job(do action) func(context.Context) result {
 	shield := base.Shield
 	switch do {
 	case join:
-		return change(k.situation.joined(shield))
+		return change(k.state.rules().joined(shield))
 	case arm:
-		shield.Armed, shield.Presumed = true, k.situation.pods.presumes()
+		shield.Armed, shield.Presumed = true, k.state.pods.presumes()
 		return change(shield)
 	case forget:
-		shield.Presumed = k.situation.pods.left(shield.Presumed)
+		shield.Presumed = k.state.pods.left(shield.Presumed)
 		return change(shield)
 	case seal:
 		shield.Presences = nil
@@ -357,7 +357,7 @@ func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.O
 	return k.shield.configMap.Change(ctx, base, s)
 }
 
-// handleResult applies what came of an action to the situation.
+// handleResult applies what came of an action to the state.
 func (k *keeper) handleResult(r result) {
 	if r.err != nil {
 		k.handleFailure(r)
@@ -370,22 +370,22 @@ func (k *keeper) handleResult(r result) {
 	var lost error
 	switch r.do {
 	case read:
-		lost = k.situation.observeRead(r.record, r.asOf, r.sent, time.Now())
+		lost = k.state.observeRead(r.record, r.asOf, r.sent, time.Now())
 	case count:
-		if r.sent.Before(k.situation.since) {
+		if r.sent.Before(k.state.since) {
 			break // for a term that is over
 		}
-		lost = k.situation.observeCount(podCount{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed, note: r.counted.Note})
+		lost = k.state.observeCount(podCount{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed, note: r.counted.Note})
 	case remove:
 		// The version of the deletion is not known: read it.
-		k.situation.setRecord(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
+		k.state.setRecord(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
 	default:
 		k.raced = false
 		k.races.Reset()
-		if r.do == putUp && k.situation.ours != nil {
-			k.situation.ours[r.record.UID] = true
+		if r.do == putUp && k.state.ours != nil {
+			k.state.ours[r.record.UID] = true
 		}
-		lost = k.situation.observeWrite(r.record, time.Now())
+		lost = k.state.observeWrite(r.record, time.Now())
 	}
 	k.leaveIf(lost)
 }
@@ -394,8 +394,8 @@ func (k *keeper) handleResult(r result) {
 // before the next. A leader that cannot put its shield up again stops (M8).
 func (k *keeper) handleFailure(r result) {
 	conflict := errors.Is(r.err, locks.ErrConflict)
-	k.situation.known = k.situation.known && r.do == count // all else may have changed the record, or been too late
-	k.situation.readAt = time.Time{}
+	k.state.known = k.state.known && r.do == count // all else may have changed the record, or been too late
+	k.state.readAt = time.Time{}
 	if conflict {
 		// The first is a race. One after the other is something that stays, or many
 		// who write at once: they must not all come again at one time.
@@ -410,7 +410,7 @@ func (k *keeper) handleFailure(r result) {
 		}
 		k.failing, k.trouble = r.do, r.err.Error()
 	}
-	if r.do == putUp && k.situation.duty == leading && !conflict {
+	if r.do == putUp && k.state.duty == leading && !conflict {
 		k.leaveIf(fmt.Errorf("%w: the ConfigMap is gone and could not be made anew: %w", ErrLegacy, r.err))
 	}
 }

@@ -45,7 +45,7 @@ func keeperOn(t *testing.T, h http.Handler) *keeper {
 func TestTheEndOfASilentWatchIsWaitedFor(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
 	stopped := 0
-	k.situation.duty, k.busy = leading, true
+	k.state.duty, k.busy = leading, true
 	k.watch = watch{ended: make(chan error), heard: time.Now().Add(-2 * watchSilence), cancel: func() { stopped++ }}
 	if next := k.proceed(t.Context()); !next.After(time.Now()) || stopped == 0 {
 		t.Errorf("it looks again at %v, having stopped the watch %d times", next, stopped)
@@ -60,7 +60,7 @@ func TestM8AWatchGoesOnFromWhereTheLastEnded(t *testing.T) {
 		asked <- r.URL.Query().Get("resourceVersion")
 		http.NotFound(w, r)
 	}))
-	k.situation.known, k.situation.record.Number, k.watch.from = true, 14, 10
+	k.state.known, k.state.record.Number, k.watch.from = true, 14, 10
 	k.startWatch(t.Context())
 	defer k.wait.Wait()
 	if from := <-asked; from != "10" {
@@ -72,16 +72,16 @@ func TestM8AWatchGoesOnFromWhereTheLastEnded(t *testing.T) {
 // is gone now. The read comes before the next watch is agreed to.
 func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
-	k.situation.me = me
+	k.state.me = me
 	k.startTerm(&tenure{ctx: t.Context(), done: make(chan error, 1)})
-	_ = k.situation.observeRead(shield(10, true, me), 0, start, start)
-	k.situation.startLeading()
+	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	k.state.startLeading()
 	k.watch = watch{ended: make(chan error), cancel: func() {}, from: 10}
 	k.watchEnded(fmt.Errorf("410: %w", locks.ErrVersionExpired))
-	if s := k.situation.next(start); s.do != read {
+	if s := k.state.rules().next(start); s.do != read {
 		t.Fatalf("after the watch it does %v first", s.do)
 	}
-	if err := k.situation.observeRead(absent(0), 10, start, start); !errors.Is(err, ErrLegacy) {
+	if err := k.state.observeRead(absent(0), 10, start, start); !errors.Is(err, ErrLegacy) {
 		t.Errorf("the term goes on: %v", err)
 	}
 }
@@ -89,12 +89,12 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 // TestM10WhoIsNotTrustedAnyMoreLeavesTheShield: another may hold the Lease.
 func TestM10WhoIsNotTrustedAnyMoreLeavesTheShield(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
-	k.situation.me, k.situation.stage = me, record.Stage{Phase: record.PhaseLegacy, Step: 2}
+	k.state.me, k.state.stage = me, record.Stage{Phase: record.PhaseLegacy, Step: 2}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	k.startTerm(&tenure{ctx: ctx, done: done}) // with the zero term, which nobody trusts
-	_ = k.situation.observeRead(shield(10, true, me), 0, start, start)
-	k.situation.startLeading()
+	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	k.state.startLeading()
 	cancel(election.ErrStopped)
 	k.termEnded()
 	defer k.wait.Wait()

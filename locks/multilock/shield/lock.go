@@ -1,9 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shield is the lock of programs that replace leader-for-life ConfigMaps.
+// Package shield serves one legacy lock: operator-sdk's leader-for-life, a ConfigMap
+// that the leader's pod owns.
+//
 // Its rules, M1 to M12, are in docs/design.md. The file rules.go holds them as code,
-// without any I/O. Programs use it by package multilock.
+// and state.go what they decide by, both without any I/O. Programs use the package by
+// package multilock.
 package shield
 
 import (
@@ -19,7 +22,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -38,7 +41,7 @@ type Config struct {
 	// LegacyName is the name of the legacy ConfigMap, in the Lease's
 	// namespace. Empty means that of the Lease.
 	LegacyName string
-	Mode       participant.Mode // empty means Auto
+	Mode       candidate.Mode // empty means Auto
 	// Candidate and Pod are who campaigns; Pod is required with its UID.
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
@@ -62,8 +65,8 @@ type Config struct {
 // use.
 type Lock struct {
 	config    Config
-	lease     *participant.PhasedLease
-	presence  *participant.PresenceKeeper
+	lease     *candidate.PhasedLease
+	presence  *candidate.PresenceKeeper
 	configMap *ownerref.ConfigMap
 	pods      *ownerref.LegacyPods
 	tenures   chan *tenure
@@ -78,14 +81,14 @@ func New(c Config) (*Lock, error) {
 		c.LegacyName = c.Lease.Name
 	}
 	if c.Mode == "" {
-		c.Mode = participant.Auto
+		c.Mode = candidate.Auto
 	}
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
 	s := &Lock{config: c, tenures: make(chan *tenure)}
 	errs := []error{s.check(), c.Timing.Validate()}
 	var err error
-	s.lease, err = participant.NewPhasedLease(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
+	s.lease, err = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
 	errs = append(errs, err)
 	s.configMap, err = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Logger: c.Lease.Logger})
 	errs = append(errs, err)
@@ -97,7 +100,7 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
-	s.presence = participant.NewPresenceKeeper(participant.Config{
+	s.presence = candidate.NewPresenceKeeper(candidate.Config{
 		Lease: c.Lease, Core: c.Core, Mode: c.Mode, Candidate: c.Candidate, Pod: c.Pod,
 		Version: c.Version, Timing: c.Timing, Shielded: true,
 	}, s.lease.StageChanged)
@@ -109,7 +112,7 @@ func (s *Lock) check() error {
 	if s.config.Pod.Name == "" || s.config.Pod.UID == "" {
 		errs = append(errs, fmt.Errorf("the own pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", s.config.Pod))
 	}
-	return errors.Join(append(errs, participant.CheckMode(s.config.Mode))...)
+	return errors.Join(append(errs, candidate.CheckMode(s.config.Mode))...)
 }
 
 // Describe says what Lease this is. It does no I/O.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -361,7 +361,7 @@ func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 		}
 		_, cause := a.Loses()
 		err := a.Wait()
-		if !errors.Is(cause, participant.ErrPodGone) || !errors.Is(err, participant.ErrPodGone) {
+		if !errors.Is(cause, candidate.ErrPodGone) || !errors.Is(err, candidate.ErrPodGone) {
 			t.Errorf("the cause is %v, Run returned %v", cause, err)
 		}
 	})

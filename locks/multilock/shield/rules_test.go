@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/record"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -44,31 +44,31 @@ func sealed(number, step uint64) ownerref.Record {
 
 // holder is a candidate that holds the Lease, may not lead yet, and has read r
 // since.
-func holder(r ownerref.Record) *situation {
-	s := &situation{me: me, listed: true, poll: time.Second, recheck: time.Minute}
+func holder(r ownerref.Record) *state {
+	s := &state{me: me, listed: true, poll: time.Second, recheck: time.Minute}
 	s.beginTerm(start)
 	_ = s.observeRead(r, 0, start, start)
 	return s
 }
 
 // leader is one that leads under an armed shield at version 10.
-func leader() *situation {
+func leader() *state {
 	s := holder(shield(10, true, me))
 	s.startLeading()
 	return s
 }
 
 // tallies records a count at the record as it stands.
-func (s *situation) tallies(standing ...ownerref.Owner) {
+func (s *state) tallies(standing ...ownerref.Owner) {
 	s.pods = podCount{at: start, of: s.record.Number, uid: s.record.UID}
 	for _, o := range standing {
 		s.pods.standing = append(s.pods.standing, ownerref.Standing{Pod: o, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}})
 	}
 }
 
-func (s *situation) wants(t *testing.T, law string, want action) step {
+func (s *state) wants(t *testing.T, law string, want action) step {
 	t.Helper()
-	got := s.next(start)
+	got := s.rules().next(start)
 	if got.do != want {
 		t.Errorf("%s: it would %v, want %v", law, got.do, want)
 	}
@@ -79,7 +79,7 @@ func TestM1WithoutAPresenceNothingIsDone(t *testing.T) {
 	s := holder(shield(1, true))
 	s.me = ownerref.Owner{}
 	s.wants(t, "no presence", idle)
-	if c := s.permission(); c.Granted {
+	if c := s.rules().permission(); c.Granted {
 		t.Error("it may campaign without a presence")
 	}
 }
@@ -121,21 +121,21 @@ func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
 		{"third, and the first is in", third, []ownerref.Owner{first}, 6 * time.Second},
 		{"third, and the others are in", third, []ownerref.Owner{first, second}, 0},
 	} {
-		s := &situation{listed: true, recheck: time.Minute, shieldKeepers: []ownerref.Owner{third, first, second}}
+		s := &state{listed: true, recheck: time.Minute, shieldKeepers: []ownerref.Owner{third, first, second}}
 		s.setPresence(tc.me, start.Add(-time.Hour))
 		_ = s.observeRead(shield(1, true, tc.inside...), 0, start, start)
-		if got := s.turn().Sub(start); got != tc.turn {
+		if got := s.rules().turn().Sub(start); got != tc.turn {
 			t.Errorf("%s: its turn comes after %v, want %v", tc.name, got, tc.turn)
 		}
-		if got := s.next(start.Add(tc.turn - 1)); tc.turn > 0 && (got.do != idle || !got.until.Equal(start.Add(tc.turn))) {
+		if got := s.rules().next(start.Add(tc.turn - 1)); tc.turn > 0 && (got.do != idle || !got.until.Equal(start.Add(tc.turn))) {
 			t.Errorf("%s: before its turn it would %v, until %v", tc.name, got.do, got.until)
 		}
-		if got := s.next(start.Add(tc.turn)); got.do != join {
+		if got := s.rules().next(start.Add(tc.turn)); got.do != join {
 			t.Errorf("%s: at its turn it would %v", tc.name, got.do)
 		}
 		s.beginTerm(start)
 		s.readAt = start
-		if got := s.next(start); got.do != join {
+		if got := s.rules().next(start); got.do != join {
 			t.Errorf("%s: as the Lease's holder it would %v", tc.name, got.do)
 		}
 	}
@@ -145,17 +145,17 @@ func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
 // tells who they are.
 func TestM2NobodyWaitsForLongToJoin(t *testing.T) {
 	last := presenceOf("z")
-	s := &situation{recheck: 2 * time.Second}
+	s := &state{recheck: 2 * time.Second}
 	s.setPresence(last, start)
 	_ = s.observeRead(shield(1, true, other), 0, start, start)
-	if got := s.turn().Sub(start); got <= 0 || got > s.recheck {
+	if got := s.rules().turn().Sub(start); got <= 0 || got > s.recheck {
 		t.Errorf("as long as it knows nobody it waits for %v", got)
 	}
 	s.listed = true
 	for i := range 1000 {
 		s.shieldKeepers = append(s.shieldKeepers, presenceOf(fmt.Sprint(i)))
 	}
-	if got := s.turn().Sub(start); got > 2*s.recheck {
+	if got := s.rules().turn().Sub(start); got > 2*s.recheck {
 		t.Errorf("after 1000 others it waits for %v", got)
 	}
 }
@@ -165,7 +165,7 @@ func TestM2WhoeverJoinsPutsInTheOthersToo(t *testing.T) {
 	known, unknown := presenceOf("known"), presenceOf("unknown")
 	s := holder(shield(1, true, other, unknown))
 	s.shieldKeepers = []ownerref.Owner{known, me, other}
-	got := s.joined(s.record.Shield)
+	got := s.rules().joined(s.record.Shield)
 	for _, o := range []ownerref.Owner{me, other, known, unknown} {
 		if !got.Has(o) {
 			t.Errorf("%s is not among the owners", o.Name)
@@ -250,7 +250,7 @@ func TestM5ALeaderKeepsAnUnarmedShieldUp(t *testing.T) {
 }
 
 func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing.T) {
-	s := &situation{me: me, record: shield(1, true, me), known: true}
+	s := &state{me: me, record: shield(1, true, me), known: true}
 	s.readAt = start.Add(-time.Second)
 	s.beginTerm(start)
 	s.wants(t, "read before the Lease was won", read)
@@ -264,7 +264,7 @@ func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing
 	} {
 		s := holder(r)
 		s.tallies()
-		if got := s.next(start); got.do == grant {
+		if got := s.rules().next(start); got.do == grant {
 			t.Errorf("%s: the work may begin", name)
 		}
 	}
@@ -285,18 +285,18 @@ func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 	if got := s.wants(t, "too early", idle); !got.until.Equal(s.settled) {
 		t.Errorf("it looks again at %v", got.until)
 	}
-	if got := s.next(s.settled); got.do != read {
+	if got := s.rules().next(s.settled); got.do != read {
 		t.Errorf("settled, unread: %v", got.do)
 	}
 	_ = s.observeRead(shield(1, true, me), 1, s.settled, s.settled)
-	if got := s.next(s.settled); got.do != grant {
+	if got := s.rules().next(s.settled); got.do != grant {
 		t.Errorf("settled and read: %v", got.do)
 	}
 }
 
 // TestM7EachProcessWaitsWhoeverPutItsPresenceIn: that one may not have lived to.
 func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
-	s := &situation{me: me, settle: 5 * time.Second}
+	s := &state{me: me, settle: 5 * time.Second}
 	s.beginTerm(start)
 	_ = s.observeRead(shield(1, true, me), 0, start, start)
 	if got := s.wants(t, "it was there at first sight", idle); !got.until.Equal(start.Add(s.settle)) {
@@ -306,13 +306,13 @@ func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
 
 // TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat: a member did not write it.
 func TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat(t *testing.T) {
-	s := &situation{me: me, listed: true, settle: 5 * time.Second, recheck: time.Minute}
+	s := &state{me: me, listed: true, settle: 5 * time.Second, recheck: time.Minute}
 	_ = s.observeRead(shield(1, true, other), 0, start, start)
 	seen := start.Add(time.Minute)
 	_ = s.observe(shield(2, true, other, me), seen)
 	s.beginTerm(seen)
 	_ = s.observeRead(shield(2, true, other, me), 2, seen, seen)
-	if got := s.next(seen); got.do != idle || !got.until.Equal(seen.Add(s.settle)) {
+	if got := s.rules().next(seen); got.do != idle || !got.until.Equal(seen.Add(s.settle)) {
 		t.Errorf("it would %v, until %v, want to wait until %v", got.do, got.until, seen.Add(s.settle))
 	}
 }
@@ -323,25 +323,25 @@ func TestM7AShieldMadeAnewIsWaitedForAgain(t *testing.T) {
 	again := ownerref.Owner{Kind: ownerref.Lease, Name: me.Name, UID: "made-anew"}
 	anew := shield(3, true, other, me)
 	anew.UID = "made anew"
-	for name, happens := range map[string]func(s *situation, now time.Time){
-		"another ConfigMap": func(s *situation, now time.Time) { _ = s.observe(anew, now) },
-		"another presence": func(s *situation, now time.Time) {
+	for name, happens := range map[string]func(s *state, now time.Time){
+		"another ConfigMap": func(s *state, now time.Time) { _ = s.observe(anew, now) },
+		"another presence": func(s *state, now time.Time) {
 			s.setPresence(again, now)
 			_ = s.observe(shield(3, true, other, again), now)
 		},
-		"an event that comes after the read": func(s *situation, now time.Time) {
+		"an event that comes after the read": func(s *state, now time.Time) {
 			_ = s.observeRead(shield(4, true, other, me), 2, now, now)
 			_ = s.observe(shield(3, true, other), now)
 		},
 	} {
-		s := &situation{listed: true, settle: 5 * time.Second, recheck: time.Minute}
+		s := &state{listed: true, settle: 5 * time.Second, recheck: time.Minute}
 		s.setPresence(me, start)
 		_ = s.observeRead(shield(2, true, other, me), 0, start, start)
 		now := start.Add(time.Minute)
 		happens(s, now)
 		s.beginTerm(now)
 		_ = s.observeRead(s.record, s.record.Number, now, now)
-		if got := s.next(now); got.do != idle || !got.until.Equal(now.Add(s.settle)) {
+		if got := s.rules().next(now); got.do != idle || !got.until.Equal(now.Add(s.settle)) {
 			t.Errorf("%s: it would %v, until %v, want to wait until %v", name, got.do, got.until, now.Add(s.settle))
 		}
 	}
@@ -416,7 +416,7 @@ func TestM8AShieldIsKnownByItsUID(t *testing.T) {
 		_ = s.observeRead(events[len(events)-1], 12, start, start)
 		s.wants(t, name, idle)
 	}
-	s = &situation{me: me}
+	s = &state{me: me}
 	s.beginTerm(start)
 	_ = s.observeRead(bare("", 1), 0, start, start)
 	s.wants(t, "nothing was seen before", idle)
@@ -486,7 +486,7 @@ func TestM10TheLeaderGivesASealedShieldBackToThePresences(t *testing.T) {
 func TestM10InPhaseLegacyTheShieldGoesWithItsLeader(t *testing.T) {
 	s := leader()
 	s.stage = record.Stage{Phase: record.PhaseLegacy, Step: 3}
-	if s.permission().Granted {
+	if s.rules().permission().Granted {
 		t.Error("it may campaign")
 	}
 	s.wants(t, "while the work stops", idle)
@@ -504,13 +504,13 @@ func TestM10AShieldThatIsLeftInPhaseLegacyIsTakenDownByWhoeverGetsTheLease(t *te
 		s := holder(r)
 		s.stage = record.Stage{Phase: record.PhaseLegacy, Step: 3}
 		want := idle
-		if s.isOurs() {
+		if s.hasShield() {
 			want = remove
 		}
 		s.wants(t, name, want)
 		for _, d := range []duty{member, adopting} {
-			if s.duty = d; s.permission().Granted != s.isOurs() {
-				t.Errorf("%s: that it may campaign is %v", name, s.permission().Granted)
+			if s.duty = d; s.rules().permission().Granted != s.hasShield() {
+				t.Errorf("%s: that it may campaign is %v", name, s.rules().permission().Granted)
 			}
 		}
 	}
@@ -552,7 +552,7 @@ func TestM10CleanRemovesTheConfigMapAndNothingElse(t *testing.T) {
 
 // presuming is a leader under a shield that was armed in spite of the legacy
 // pod.
-func presuming() *situation {
+func presuming() *state {
 	r := shield(10, true, me)
 	r.Shield.Presumed = []ownerref.Owner{legacy}
 	s := holder(r)
@@ -583,7 +583,7 @@ func TestM11ALeaderWatchesOverPodsThatArePresumedGone(t *testing.T) {
 	if got := s.wants(t, "just counted", idle); got.until.IsZero() || got.why == "" {
 		t.Errorf("it looks again at %v, and says %q", got.until, got.why)
 	}
-	if got := s.next(start.Add(s.recheck)); got.do != count {
+	if got := s.rules().next(start.Add(s.recheck)); got.do != count {
 		t.Errorf("later it would %v", got.do)
 	}
 	s.pods = podCount{at: start}
@@ -623,8 +623,8 @@ func TestAForeignConfigMapIsLeftAlone(t *testing.T) {
 
 func TestACandidateInModeDualDoesNotCampaignBeyondIt(t *testing.T) {
 	s := holder(sealed(1, 1))
-	s.mode = participant.Dual
-	if s.permission().Granted {
+	s.mode = candidate.Dual
+	if s.rules().permission().Granted {
 		t.Error("it may campaign")
 	}
 }

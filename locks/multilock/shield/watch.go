@@ -48,7 +48,7 @@ func (w *watch) stop() {
 func (k *keeper) startWatch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	events, opened, ended := make(chan watchEvent), make(chan struct{}, 1), make(chan error, 1)
-	from, expired := cmp.Or(k.watch.from, k.situation.record.Number), k.watch.expired
+	from, expired := cmp.Or(k.watch.from, k.state.record.Number), k.watch.expired
 	if expired {
 		from = 0
 	}
@@ -65,7 +65,7 @@ func (k *keeper) startWatch(ctx context.Context) {
 	})
 }
 
-// handleEvent applies an event of the watch to the situation.
+// handleEvent applies an event of the watch to the state.
 func (k *keeper) handleEvent(s watchEvent) {
 	k.watch.heard, k.watch.from = time.Now(), s.record.Number
 	switch {
@@ -73,7 +73,7 @@ func (k *keeper) handleEvent(s watchEvent) {
 	case k.making && s.record.Kind == ownerref.Shield:
 		k.early = append(k.early, s.record) // perhaps what is being made: the answer tells
 	default:
-		k.leaveIf(k.situation.observe(s.record, time.Now()))
+		k.leaveIf(k.state.observe(s.record, time.Now()))
 	}
 }
 
@@ -81,9 +81,9 @@ func (k *keeper) handleEvent(s watchEvent) {
 // tells what has happened before, if events were missed.
 func (k *keeper) watchOpened() {
 	if k.watch.expired {
-		k.watch.expired, k.situation.gap, k.situation.known = false, true, false
+		k.watch.expired, k.state.gap, k.state.known = false, true, false
 	}
-	k.watch.heard, k.situation.neverWatched, k.situation.watchRefusal = time.Now(), false, ""
+	k.watch.heard, k.state.neverWatched, k.state.watchRefusal = time.Now(), false, ""
 	k.watchRetries.Reset()
 }
 
@@ -94,7 +94,7 @@ func (k *keeper) watchEnded(err error) {
 	k.watch.cancel()
 	expired := errors.Is(err, locks.ErrVersionExpired)
 	if err != nil && !k.watch.stopped {
-		k.situation.known = false
+		k.state.known = false
 		if !expired || k.watch.expired { // else at once
 			k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
 		}
@@ -103,13 +103,13 @@ func (k *keeper) watchEnded(err error) {
 		}
 	}
 	k.watch = watch{heard: k.watch.heard, from: k.watch.from, expired: expired || k.watch.expired}
-	k.situation.gap = k.situation.gap || expired
+	k.state.gap = k.state.gap || expired
 }
 
 // watchForbidden records that a watch is not permitted: that does not mend itself.
 func (k *keeper) watchForbidden(err error) {
-	if k.situation.watchRefusal != err.Error() {
+	if k.state.watchRefusal != err.Error() {
 		k.shield.log().Error(err, "what happens to the ConfigMap cannot be watched", "readEvery", k.shield.config.Timing.RenewInterval)
 	}
-	k.situation.watchRefusal = err.Error()
+	k.state.watchRefusal = err.Error()
 }

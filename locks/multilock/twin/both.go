@@ -16,13 +16,13 @@ import (
 const UnknownHolder = "leaderelection.k8s.io/unknown"
 
 // both is one lock out of two that end by time: a holder has both, or, where
-// alone says so, the governing one alone. It keeps nothing of what it read but
+// governsAlone says so, the governing one alone. It keeps nothing of what it read but
 // version numbers. See [Lock].
 type both struct {
 	governing, legacy locks.Lock
-	// alone says of a state of the governing lock whether that counts alone.
-	alone func(locks.Snapshot) bool
-	known twinNumbers
+	// governsAlone reports of a state of the governing lock whether that counts alone.
+	governsAlone func(locks.Snapshot) bool
+	known        twinNumbers
 }
 
 var _ locks.Lock = (*both)(nil)
@@ -30,8 +30,8 @@ var _ locks.Lock = (*both)(nil)
 // state is what two snapshots mean together. That of the legacy lock does not
 // matter where the governing one counts alone.
 func (b *both) state(governing, legacy locks.Snapshot) *twinState {
-	if b.alone(governing) {
-		return &twinState{governing: governing, alone: true}
+	if b.governsAlone(governing) {
+		return &twinState{governing: governing, governingOnly: true}
 	}
 	return &twinState{governing: governing, legacy: legacy}
 }
@@ -82,7 +82,7 @@ func (b *both) read(ctx context.Context) (*twinState, uint64, error) {
 func (b *both) collect(ctx context.Context) (*twinState, error) {
 	governing, err := b.readGoverning(ctx)
 	for err == nil {
-		if b.alone(governing) {
+		if b.governsAlone(governing) {
 			return b.state(governing, locks.Snapshot{}), nil
 		}
 		var legacy, again locks.Snapshot
@@ -123,7 +123,7 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		}
 		from = read
 	}
-	if from.alone || !from.exists() && b.alone(locks.Snapshot{}) {
+	if from.governingOnly || !from.exists() && b.governsAlone(locks.Snapshot{}) {
 		return b.writeAlone(ctx, from, r)
 	}
 	at := from.legacy.Version
@@ -161,7 +161,7 @@ func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) 
 	if err != nil {
 		return locks.Snapshot{}, fmt.Errorf("the governing lock: %w", err)
 	}
-	if !b.alone(governing) {
+	if !b.governsAlone(governing) {
 		return locks.Snapshot{}, fmt.Errorf("%s was written alone, and by its phase %s counts too, so that nothing is renewed", b.governing.Describe(), b.legacy.Describe())
 	}
 	return b.wrote(b.state(governing, locks.Snapshot{}))

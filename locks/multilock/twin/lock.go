@@ -1,8 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package twin is the lock of programs that replace client-go's records on
-// annotations. Programs use it by package multilock.
+// Package twin serves one legacy lock: client-go's old one, an election record in an
+// annotation of a ConfigMap or an Endpoints object.
+//
+// Programs use the package by package multilock.
 package twin
 
 import (
@@ -20,7 +22,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -36,7 +38,7 @@ type Config struct {
 	// LegacyName is its name, in the Lease's namespace. Empty means that of the
 	// Lease.
 	LegacyName string
-	Mode       participant.Mode // empty means Auto
+	Mode       candidate.Mode // empty means Auto
 	// Candidate and Pod are who campaigns. Without the pod's name and UID there
 	// is no presence object, so that no tool sees this candidate.
 	Candidate locks.Candidate
@@ -111,8 +113,8 @@ type Config struct {
 // serves one elector at a time. All methods are safe for concurrent use.
 type Lock struct {
 	config   Config
-	lease    *participant.PhasedLease
-	presence *participant.PresenceKeeper
+	lease    *candidate.PhasedLease
+	presence *candidate.PresenceKeeper
 	record   *annotation.Lock
 	both     *both
 	turned   chan struct{} // the phase has changed, or a write in phase dual has failed
@@ -124,13 +126,13 @@ var _ locks.Guardian = (*Lock)(nil)
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
 	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
-	c.Mode = cmp.Or(c.Mode, participant.Auto)
+	c.Mode = cmp.Or(c.Mode, candidate.Auto)
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
-	errs := []error{participant.CheckMode(c.Mode), c.Timing.Validate()}
+	errs := []error{candidate.CheckMode(c.Mode), c.Timing.Validate()}
 	var err error
-	t.lease, err = participant.NewPhasedLease(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	t.lease, err = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
 	errs = append(errs, err)
 	t.record, err = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
@@ -139,16 +141,16 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
-	t.presence = participant.NewPresenceKeeper(participant.Config{
+	t.presence = candidate.NewPresenceKeeper(candidate.Config{
 		Lease: c.Lease, Core: c.Core, Mode: c.Mode, Candidate: c.Candidate, Pod: c.Pod,
 		Version: c.Version, Timing: c.Timing,
 	}, t.lease.StageChanged)
-	t.both = &both{governing: t.lease, legacy: t.record, alone: t.alone}
+	t.both = &both{governing: t.lease, legacy: t.record, governsAlone: t.leaseGovernsAlone}
 	return t, nil
 }
 
-// alone says whether the Lease counts alone: see Phases.
-func (t *Lock) alone(governing locks.Snapshot) bool {
+// leaseGovernsAlone reports whether the Lease counts alone: see Phases.
+func (t *Lock) leaseGovernsAlone(governing locks.Snapshot) bool {
 	stage := record.StageOf(governing.Version)
 	if !governing.Version.Exists() {
 		stage = t.lease.Stage()
@@ -181,19 +183,19 @@ func (t *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	s, ok := base.Opaque.(*twinState)
 	if ok && s != nil {
 		at := s.governing.Version
-		if err := participant.CheckHolder(t.permission(record.StageOf(at)), at, r); err != nil {
+		if err := candidate.CheckHolder(t.permission(record.StageOf(at)), at, r); err != nil {
 			return locks.Snapshot{}, err
 		}
 	}
 	now, err := t.both.Write(ctx, base, r)
-	if err != nil && (!ok || !s.alone) {
-		participant.Signal(t.turned) // half of it may stand on the legacy object, in a phase that is clean by now
+	if err != nil && (!ok || !s.governingOnly) {
+		candidate.Signal(t.turned) // half of it may stand on the legacy object, in a phase that is clean by now
 	}
 	return now, err
 }
 
 func (t *Lock) permission(stage record.Stage) locks.Permission {
-	return participant.PermissionIn(stage, t.config.Mode, record.PhaseClean)
+	return candidate.PermissionIn(stage, t.config.Mode, record.PhaseClean)
 }
 
 // SetUnhealthy has the presence object say why this candidate should not lead; see
@@ -220,7 +222,7 @@ func (t *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 		}
 		select {
 		case <-t.lease.StageChanged:
-			participant.Signal(t.turned)
+			candidate.Signal(t.turned)
 		case <-t.presence.Present:
 		case err := <-t.presence.PodGone:
 			return err
@@ -235,11 +237,11 @@ func (t *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 func (t *Lock) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
 	clear(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
-	delays := participant.Delays(interval, 30*interval)
+	delays := candidate.Delays(interval, 30*interval)
 	for trouble := ""; ; {
 		var again <-chan time.Time
 		if t.lease.Stage().Phase == record.PhaseClean {
-			err := t.tidy(ctx, term)
+			err := t.clearLegacyRecord(ctx, term)
 			if err != nil && !errors.Is(err, locks.ErrForbidden) {
 				again = time.After(delays.NextBackOff())
 			}
@@ -258,10 +260,10 @@ func (t *Lock) Adopt(ctx context.Context, term locks.Term, clear func(locks.Perm
 	}
 }
 
-// tidy takes a candidate's record off the legacy object, at a version that was
+// clearLegacyRecord takes a candidate's record off the legacy object, at a version that was
 // read before the Lease was read to say that it counts alone: what a leader puts
 // there in a later phase dual is another version.
-func (t *Lock) tidy(ctx context.Context, term locks.Term) error {
+func (t *Lock) clearLegacyRecord(ctx context.Context, term locks.Term) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*t.config.Timing.AttemptTimeout)
 	defer cancel()
 	legacy, err := t.record.Read(ctx)
@@ -273,7 +275,7 @@ func (t *Lock) tidy(ctx context.Context, term locks.Term) error {
 		return nil
 	}
 	governing, err := t.lease.Read(ctx)
-	if err != nil || !t.alone(governing) || governing.Record.Holder != term.Holder {
+	if err != nil || !t.leaseGovernsAlone(governing) || governing.Record.Holder != term.Holder {
 		return err
 	}
 	return t.record.Clear(ctx, legacy.Version)

@@ -88,7 +88,7 @@ func (p *pair) twin() (twin *both, governing, legacy *lockstest.Faulty) {
 
 // twinOf is always in phase dual.
 func twinOf(governing, legacy locks.Lock) *both {
-	return &both{governing: governing, legacy: legacy, alone: func(locks.Snapshot) bool { return false }}
+	return &both{governing: governing, legacy: legacy, governsAlone: func(locks.Snapshot) bool { return false }}
 }
 
 // put writes a record into one of the locks, whatever is there.

@@ -33,7 +33,7 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
-	"github.com/zonelect/zonelect/locks/multilock/internal/participant"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -371,7 +371,7 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 		a := s.start("a")
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
-		for phase, mode := range map[record.Phase]participant.Mode{record.PhaseLegacy: participant.Auto, record.PhaseClean: participant.Dual} {
+		for phase, mode := range map[record.Phase]candidate.Mode{record.PhaseLegacy: candidate.Auto, record.PhaseClean: candidate.Dual} {
 			s.phase(phase)
 			twin, err := New(Config{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints, Mode: mode})
 			if err != nil {
@@ -381,7 +381,7 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := twin.Write(s.T.Context(), now.Version, ours("b", 1)); !errors.Is(err, participant.ErrPhase) {
+			if _, err := twin.Write(s.T.Context(), now.Version, ours("b", 1)); !errors.Is(err, candidate.ErrPhase) {
 				t.Errorf("%s: it wrote, with %v", phase, err)
 			}
 		}
@@ -395,7 +395,7 @@ func TestNothingIsTakenOffThatCounts(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
 		tidy := func(holder string) {
-			if err := a.twin.tidy(s.T.Context(), locks.Term{Holder: holder}); err != nil {
+			if err := a.twin.clearLegacyRecord(s.T.Context(), locks.Term{Holder: holder}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -550,7 +550,7 @@ func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) 
 
 // TestSealedByHandIsTakenForDual: a record that ends by time cannot be sealed.
 func TestSealedByHandIsTakenForDual(t *testing.T) {
-	for _, mode := range []participant.Mode{participant.Auto, participant.Dual} {
+	for _, mode := range []candidate.Mode{candidate.Auto, candidate.Dual} {
 		phaseScenario(t, func(s *phaseStage) {
 			a := s.start("a", func(c *Config) { c.Mode = mode })
 			s.leads(a.Seat, 0, 1)
@@ -573,7 +573,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 
 func TestInModeDualACandidateDoesNotGoBeyond(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
-		fixed := func(c *Config) { c.Mode = participant.Dual }
+		fixed := func(c *Config) { c.Mode = candidate.Dual }
 		d := s.start("d", fixed)
 		s.leads(d.Seat, 0, 1)
 		a := s.start("a")
@@ -658,7 +658,7 @@ func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
 func TestACandidateIsSeenByItsPresence(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a", func(c *Config) { c.Version, c.Candidate.Zone = "v2", "z1" })
-		b := s.start("b", func(c *Config) { c.Mode = participant.Dual })
+		b := s.start("b", func(c *Config) { c.Mode = candidate.Dual })
 		bare := s.start("c", func(c *Config) { c.Pod = ownerref.Owner{} })
 		s.phase(record.PhaseLegacy)
 		time.Sleep(time.Second)
@@ -692,7 +692,7 @@ func TestACandidateWhosePodIsGoneStops(t *testing.T) {
 		}
 		s.server.Delete("/api/v1/namespaces/ns/pods/a")
 		s.server.Delete("/apis/coordination.k8s.io/v1/namespaces/ns/leases/" + all[0].Name)
-		if err := a.Wait(); !errors.Is(err, participant.ErrPodGone) {
+		if err := a.Wait(); !errors.Is(err, candidate.ErrPodGone) {
 			t.Errorf("it ended with %v", err)
 		}
 	})

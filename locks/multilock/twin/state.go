@@ -15,7 +15,7 @@ import (
 // once it is passed on, as the opaque version of a snapshot.
 type twinState struct {
 	governing, legacy locks.Snapshot
-	alone             bool // the governing lock counts alone; of legacy nothing is known
+	governingOnly     bool // the governing lock counts alone; of legacy nothing is known
 	at                twinPlace
 }
 
@@ -53,7 +53,7 @@ func (s *twinState) snapshot(number uint64) locks.Snapshot {
 func (s *twinState) record() (r locks.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
 	switch {
-	case s.alone:
+	case s.governingOnly:
 		return g, false
 	case !s.governing.Version.Exists() && isReleasedByOurs(l):
 		return unreleased(l), false
@@ -135,7 +135,7 @@ func (s *twinState) order() (newer, older locks.Record) {
 // isTorn reports whether one side was written as by a [Lock] that has not written
 // the other yet.
 func (s *twinState) isTorn() bool {
-	if s.alone {
+	if s.governingOnly {
 		return false
 	}
 	newer, _ := s.order()
@@ -246,7 +246,7 @@ func (n *twinNumbers) markRead(s *twinState, side locks.Snapshot, known twinMark
 // overlook takes the legacy side for what it was last seen to be, where it does
 // not matter and was not looked at.
 func (n *twinNumbers) overlook(s *twinState) {
-	if s.alone {
+	if s.governingOnly {
 		s.at.legacy = n.place.legacy
 	}
 }

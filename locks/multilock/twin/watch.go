@@ -42,7 +42,7 @@ func (b *both) Watch(ctx context.Context, from locks.Version, events chan<- lock
 }
 
 // errTurned says that the governing lock has begun to count alone, or ceased to.
-var errTurned = errors.New("it counts alone, or does not any more")
+var errTurned = errors.New("the governing lock counts alone, or no longer does")
 
 // twinWatch is one watch on both locks.
 type twinWatch struct {
@@ -75,10 +75,10 @@ func (w *twinWatch) run(ctx context.Context, events chan<- locks.Event) error {
 	}
 	governing := follow(w.both.governing, w.state.governing.Version)
 	var legacy <-chan locks.Event
-	if !w.state.alone {
+	if !w.state.governingOnly {
 		legacy = follow(w.both.legacy, w.state.legacy.Version)
 	}
-	for w.both.alone(w.state.governing) == w.state.alone {
+	for w.both.governsAlone(w.state.governing) == w.state.governingOnly {
 		event, out, settle := w.next(events)
 		timer := time.NewTimer(settle)
 		select {

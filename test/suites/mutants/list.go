@@ -500,12 +500,12 @@ var mutants = []mutant{
 		"operator/TestNoTermIsWonWhileTheWorkOfALostOneStops"},
 
 	{"M1", "a candidate campaigns without a presence",
-		"locks/multilock/shield/rules.go", `case s.me == ownerref.Owner{}:
+		"locks/multilock/shield/rules.go", `case r.me == ownerref.Owner{}:
 		return locks.Permission`, `case false:
 		return locks.Permission`,
 		"locks/multilock/shield/TestM1WithoutAPresenceNothingIsDone"},
 	{"M1", "a candidate touches the shield before it has a presence",
-		"locks/multilock/shield/rules.go", `case s.me == ownerref.Owner{}:
+		"locks/multilock/shield/rules.go", `case r.me == ownerref.Owner{}:
 		return step`, `case false:
 		return step`,
 		"locks/multilock/shield/TestM1WithoutAPresenceNothingIsDone"},
@@ -520,46 +520,46 @@ var mutants = []mutant{
 		"internal/presence/TestWhatBelongsToAnotherIsLeftAlone"},
 
 	{"M2", "a candidate that does not hold the Lease does not join the shield",
-		"locks/multilock/shield/rules.go", `s.record.Shield.Has(s.me) || s.stage.Phase == record.PhaseLegacy {`, `true {`,
+		"locks/multilock/shield/rules.go", `r.record.Shield.Has(r.me) || r.stage.Phase == record.PhaseLegacy {`, `true {`,
 		"locks/multilock/shield/TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners"},
 	{"M2", "a member leaves it to the others to put it in",
-		"locks/multilock/shield/rules.go", `turn := s.turn(); now.Before(turn) {`, `turn := s.turn(); turn.After(s.outside) {`,
+		"locks/multilock/shield/rules.go", `turn := r.turn(); now.Before(turn) {`, `turn := r.turn(); turn.After(r.outside) {`,
 		"locks/multilock/shield/TestM2AMemberJoinsWhenItsTurnComes"},
 	{"M2", "a member lets all others go first, however many",
-		"locks/multilock/shield/rules.go", `min(slot, 2*s.recheck/time.Duration(missing+1))`, `slot`,
+		"locks/multilock/shield/rules.go", `min(slot, 2*r.recheck/time.Duration(missing+1))`, `slot`,
 		"locks/multilock/shield/TestM2NobodyWaitsForLongToJoin"},
 	{"M2", "the Lease's holder waits for its turn to join",
-		"locks/multilock/shield/rules.go", `case !shield.Has(s.me):
-		return step{do: join}`, `case !shield.Has(s.me):
-		return s.asMember(now)`,
+		"locks/multilock/shield/rules.go", `case !shield.Has(r.me):
+		return step{do: join}`, `case !shield.Has(r.me):
+		return r.asMember(now)`,
 		"locks/multilock/shield/TestM2AMemberJoinsWhenItsTurnComes"},
 	{"M2", "whoever joins takes out those that it does not know",
-		"locks/multilock/shield/rules.go", `shield = shield.With(s.me)`, `shield.Presences = []ownerref.Owner{s.me}`,
+		"locks/multilock/shield/rules.go", `shield = shield.With(r.me)`, `shield.Presences = []ownerref.Owner{r.me}`,
 		"locks/multilock/shield/TestM2WhoeverJoinsPutsInTheOthersToo"},
 	{"M2", "a leader does not put its presence back",
-		"locks/multilock/shield/rules.go", `case !shield.Has(s.me):`, `case !shield.Has(s.me) && s.duty != leading:`,
+		"locks/multilock/shield/rules.go", `case !shield.Has(r.me):`, `case !shield.Has(r.me) && r.duty != leading:`,
 		"locks/multilock/shield/TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners"},
 
 	{"M3", "any candidate's hand is on the shield",
-		"locks/multilock/shield/rules.go", `case s.duty == member:
-		return s.asMember(now)`, `case false:
-		return s.asMember(now)`,
+		"locks/multilock/shield/rules.go", `case r.duty == member:
+		return r.asMember(now)`, `case false:
+		return r.asMember(now)`,
 		"locks/multilock/shield/TestM3AMemberOnlyJoins"},
 	{"M3", "what a holder sends outlives its term",
 		"locks/multilock/shield/keeper.go", `limit = min(limit, k.term.term.TrustedFor())`, `ctx = context.WithoutCancel(ctx)`,
 		"locks/multilock/shield/TestM3WhatAHolderSendsEndsWithItsTerm"},
 
 	{"M4", "the shield goes up beside legacy pods",
-		"locks/multilock/shield/rules.go", `case len(s.pods.standing) > 0:`, `case false:`,
+		"locks/multilock/shield/rules.go", `case len(r.pods.standing) > 0:`, `case false:`,
 		"locks/multilock/shield/TestM4TheShieldGoesUpOnlyWhenNoLegacyPodIsLeft"},
 	{"M4", "legacy pods are counted once, and not again after the ConfigMap has changed",
-		"locks/multilock/shield/rules.go", `return !c.at.IsZero() && c.of == s.record.Number && c.uid == s.record.UID, c.at`, `return !c.at.IsZero(), c.at`,
+		"locks/multilock/shield/state.go", `return !c.at.IsZero() && c.of == s.record.Number && c.uid == s.record.UID, c.at`, `return !c.at.IsZero(), c.at`,
 		"locks/multilock/shield/TestM4TheShieldGoesUpOnlyWhenNoLegacyPodIsLeft"},
 	{"M4", "legacy owners that were met are forgotten",
-		"locks/multilock/shield/rules.go", `s.owners = s.owners.Remember(r.Owner)`, `_ = r.Owner`,
+		"locks/multilock/shield/state.go", `s.owners = s.owners.Remember(r.Owner)`, `_ = r.Owner`,
 		"locks/multilock/shield/TestM4LegacyOwnersThatWereMetAreCountedToo"},
 	{"M4", "the legacy owners that other candidates met are forgotten",
-		"locks/multilock/shield/rules.go", `all := s.record.Shield`, `all := ownerref.ShieldState{}`,
+		"locks/multilock/shield/state.go", `all := s.record.Shield`, `all := ownerref.ShieldState{}`,
 		"locks/multilock/shield/TestM4LegacyOwnersThatOthersMetAreCountedToo"},
 	{"M4", "owners are told by bare name",
 		"locks/ownerref/shield.go", `return other.UID == o.UID })
@@ -613,10 +613,10 @@ func with(`,
 		return step{do: arm}`,
 		"locks/multilock/shield/TestM5TheShieldIsArmedByACountThatCameAfterIt"},
 	{"M5", "the shield is armed at a version that came after the count",
-		"locks/multilock/shield/rules.go", `c.of == s.record.Number && `, ``,
+		"locks/multilock/shield/state.go", `c.of == s.record.Number && `, ``,
 		"locks/multilock/shield/TestM5TheShieldIsArmedByACountThatCameAfterIt"},
 	{"M5", "the shield is armed though a pod is left",
-		"locks/multilock/shield/rules.go", `case len(s.pods.standing) == 0:
+		"locks/multilock/shield/rules.go", `case len(r.pods.standing) == 0:
 		return step{do: arm}`, `case true:
 		return step{do: arm}`,
 		"locks/multilock/shield/TestM5TheShieldIsArmedByACountThatCameAfterIt"},
@@ -630,9 +630,9 @@ func with(`,
 // underSeal`,
 		"locks/multilock/shield/TestM5TheShieldIsArmedByACountThatCameAfterIt"},
 	{"M5", "a leader takes its shield down",
-		"locks/multilock/shield/rules.go", `case s.duty == leading:
-		return s.countAgain(`, `case false:
-		return s.countAgain(`,
+		"locks/multilock/shield/rules.go", `case r.duty == leading:
+		return r.countAgain(`, `case false:
+		return r.countAgain(`,
 		"locks/multilock/shield/TestM5ALeaderKeepsAnUnarmedShieldUp"},
 	{"M5", "the shield is put up armed",
 		"locks/ownerref/configmap.go", `if s.Armed {
@@ -644,29 +644,29 @@ func with(`,
 		"locks/ownerref/TestACopyOfAnArmedShieldIsNotArmed"},
 
 	{"M6", "an event of the past arms a shield that was read unarmed",
-		"locks/multilock/shield/rules.go", `case !s.known || r.Number > s.record.Number:`, `case true:`,
+		"locks/multilock/shield/state.go", `case !s.known || r.Number > s.record.Number:`, `case true:`,
 		"locks/multilock/shield/TestM6AnEventOfThePastDoesNotArmAShield"},
 	{"M6", "work begins under a shield that is not armed",
 		"locks/multilock/shield/rules.go", `case !shield.Armed:`, `case false:`,
 		"locks/multilock/shield/TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive"},
 	{"M6", "work begins under a shield without the own presence",
-		"locks/multilock/shield/rules.go", `case !shield.Has(s.me):`, `case false:`,
+		"locks/multilock/shield/rules.go", `case !shield.Has(r.me):`, `case false:`,
 		"locks/multilock/shield/TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive"},
 	{"M6", "work begins by what was read before the Lease was won",
-		"locks/multilock/shield/rules.go", `case s.readAt.Before(s.since):`, `case false:`,
+		"locks/multilock/shield/rules.go", `case r.readAt.Before(r.since):`, `case false:`,
 		"locks/multilock/shield/TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive"},
 	{"M6", "work begins where the ConfigMap may not be watched",
-		"locks/multilock/shield/rules.go", `case (s.neverWatched || s.watchRefusal != "") &&`, `case false &&`,
+		"locks/multilock/shield/rules.go", `case (r.neverWatched || r.watchRefusal != "") &&`, `case false &&`,
 		"locks/multilock/shield/TestACandidateThatMayNotWatchTheConfigMapDoesNotLeadAndSaysSo"},
 
 	{"M7", "an old collector is not waited for",
-		"locks/multilock/shield/rules.go", `now.Before(s.settled):`, `false:`,
+		"locks/multilock/shield/rules.go", `now.Before(r.settled):`, `false:`,
 		"locks/multilock/shield/TestM7WorkWaitsUntilAnOldCollectorHasSettled"},
 	{"M7", "the shield is not read again after the wait",
-		"locks/multilock/shield/rules.go", `s.readAt.Before(s.settled):`, `false:`,
+		"locks/multilock/shield/rules.go", `r.readAt.Before(r.settled):`, `false:`,
 		"locks/multilock/shield/TestM7WorkWaitsUntilAnOldCollectorHasSettled"},
 	{"M7", "who did not write its presence itself does not wait",
-		"locks/multilock/shield/rules.go", `s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
+		"locks/multilock/shield/state.go", `s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
 	}`, `if s.met {
 			s.settled = now.Add(s.settle)
 		}
@@ -674,7 +674,7 @@ func with(`,
 	}`,
 		"locks/multilock/shield/TestM7EachProcessWaitsWhoeverPutItsPresenceIn"},
 	{"M7", "who was put in by another before it had the Lease does not wait",
-		"locks/multilock/shield/rules.go", `s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
+		"locks/multilock/shield/state.go", `s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
 	}`, `s.inside, s.outside = inside, now
 		if s.duty != member {
 			s.settled = now.Add(s.settle)
@@ -682,13 +682,13 @@ func with(`,
 	}`,
 		"locks/multilock/shield/TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat"},
 	{"M7", "a shield made anew with the own presence in it is not waited for",
-		"locks/multilock/shield/rules.go", `if r.UID != s.record.UID || inside != s.inside {`, `if inside != s.inside {`,
+		"locks/multilock/shield/state.go", `if r.UID != s.record.UID || inside != s.inside {`, `if inside != s.inside {`,
 		"locks/multilock/shield/TestM7AShieldMadeAnewIsWaitedForAgain"},
 	{"M7", "a presence made anew that another put in is not waited for",
-		"locks/multilock/shield/rules.go", `s.me, s.outside, s.inside = me, now, false`, `s.me, s.outside = me, now`,
+		"locks/multilock/shield/state.go", `s.me, s.outside, s.inside = me, now, false`, `s.me, s.outside = me, now`,
 		"locks/multilock/shield/TestM7AShieldMadeAnewIsWaitedForAgain"},
 	{"M7", "that the own presence was out does not count once it is in again",
-		"locks/multilock/shield/rules.go", `case r.UID == s.record.UID && !r.Shield.Has(s.me):`, `case false:`,
+		"locks/multilock/shield/state.go", `case r.UID == s.record.UID && !r.Shield.Has(s.me):`, `case false:`,
 		"locks/multilock/shield/TestM7AShieldMadeAnewIsWaitedForAgain"},
 	{"M7", "a server of whom no version is known is taken for a new one",
 		"locks/multilock/shield/version.go", `if err != nil || minor < PreconditionsSince {`, `if minor < PreconditionsSince && err == nil {`,
@@ -698,27 +698,27 @@ func with(`,
 		"locks/multilock/shield/TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor"},
 
 	{"M8", "a legacy ConfigMap does not end the term",
-		"locks/multilock/shield/rules.go", `case ownerref.Legacy:
+		"locks/multilock/shield/state.go", `case ownerref.Legacy:
 		return fmt.Errorf("%w: legacy pod %s has made`, `case "":
 		return fmt.Errorf("%w: legacy pod %s has made`,
 		"locks/multilock/shield/TestM8EveryEventCountsWhileLeading"},
 	{"M8", "the latest state alone counts",
-		"locks/multilock/shield/rules.go", `if r.Number <= s.floor {`, `if r.Number < s.record.Number {`,
+		"locks/multilock/shield/state.go", `if r.Number <= s.floor {`, `if r.Number < s.record.Number {`,
 		"locks/multilock/shield/TestM8EveryEventCountsWhileLeading"},
 	{"M8", "a shield that somebody else made counts as the own",
-		"locks/multilock/shield/rules.go", `if !s.ours[r.UID] {`, `if false {`,
+		"locks/multilock/shield/state.go", `if !s.ours[r.UID] {`, `if false {`,
 		"locks/multilock/shield/TestM8EveryEventCountsWhileLeading"},
 	{"M8", "a shield that was stripped of all is not known any more",
-		"locks/multilock/shield/rules.go", `case r.Bare:`, `case false:`,
+		"locks/multilock/shield/state.go", `case r.Bare:`, `case false:`,
 		"locks/multilock/shield/TestM8AShieldIsKnownByItsUID"},
 	{"M8", "any ConfigMap without marks counts as the shield",
-		"locks/multilock/shield/rules.go", `case r.UID != s.marked || r.UID == "":`, `case r.UID == "":`,
+		"locks/multilock/shield/state.go", `case r.UID != s.marked || r.UID == "":`, `case r.UID == "":`,
 		"locks/multilock/shield/TestM8AShieldIsKnownByItsUID"},
 	{"M8", "a shield that became something else meanwhile is known by its UID",
-		"locks/multilock/shield/rules.go", `s.marked = ""`, `break`,
+		"locks/multilock/shield/state.go", `s.marked = ""`, `break`,
 		"locks/multilock/shield/TestM8AShieldIsKnownByItsUID"},
 	{"M8", "a silent watch is doubted only while the work runs",
-		"locks/multilock/shield/keeper.go", `if k.situation.duty != member {`, `if k.situation.duty == leading {`,
+		"locks/multilock/shield/keeper.go", `if k.state.duty != member {`, `if k.state.duty == leading {`,
 		"locks/multilock/shield/TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt"},
 	{"M8", "the term ends only once the elector's goroutine gets to it",
 		"election/adopting.go", `if lost {`, `if lost && false {`,
@@ -727,32 +727,32 @@ func with(`,
 		"election/leading.go", ` || l.work.Err() != nil {`, ` {`,
 		"election/TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm"},
 	{"M8", "a ConfigMap that vanished is not made again at once",
-		"locks/multilock/shield/rules.go", `return step{do: putUp} // M8: at once`, `return s.withoutShield(now)`,
+		"locks/multilock/shield/rules.go", `return step{do: putUp} // M8: at once`, `return r.withoutShield(now)`,
 		"locks/multilock/shield/TestM8EveryEventCountsWhileLeading"},
 	{"M8", "the term goes on where the ConfigMap cannot be made again",
-		"locks/multilock/shield/keeper.go", `if r.do == putUp && k.situation.duty == leading && !conflict {`, `if false {`,
+		"locks/multilock/shield/keeper.go", `if r.do == putUp && k.state.duty == leading && !conflict {`, `if false {`,
 		"locks/multilock/shield/TestM8ATermEndsWhereTheShieldCannotBeMadeAgain"},
 	{"M8", "a watch goes on from what was read or written since, not from where the last ended",
-		"locks/multilock/shield/watch.go", `cmp.Or(k.watch.from, k.situation.record.Number), k.watch.expired`, `cmp.Or(k.situation.record.Number, k.watch.from), k.watch.expired`,
+		"locks/multilock/shield/watch.go", `cmp.Or(k.watch.from, k.state.record.Number), k.watch.expired`, `cmp.Or(k.state.record.Number, k.watch.from), k.watch.expired`,
 		"locks/multilock/shield/TestM8AWatchGoesOnFromWhereTheLastEnded"},
 	{"M8", "a watch that expired has missed nothing before the next is agreed to",
-		"locks/multilock/shield/watch.go", `k.situation.gap = k.situation.gap || expired`, `_ = expired`,
+		"locks/multilock/shield/watch.go", `k.state.gap = k.state.gap || expired`, `_ = expired`,
 		"locks/multilock/shield/TestM8AWatchThatExpiredHasMissedEvents"},
 	{"M8", "a gap in the watch does not matter",
-		"locks/multilock/shield/rules.go", `if gap && s.duty == leading`, `if gap && false`,
+		"locks/multilock/shield/state.go", `if gap && s.duty == leading`, `if gap && false`,
 		"locks/multilock/shield/TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts"},
 	{"M8", "what happens between the read of M6 and the work's begin does not count",
-		"locks/multilock/shield/rules.go", `if s.duty == adopting {
+		"locks/multilock/shield/state.go", `if s.duty == adopting {
 		s.floor = r.Number
 	}`, `s.floor = r.Number`,
 		"locks/multilock/shield/TestM8AReadWhileLeadingHidesNoEvent"},
 	{"M8", "a leader that may not watch does not read",
 		"locks/multilock/shield/watch.go", `if err != nil && !k.watch.stopped {
-		k.situation.known = false`, `if err != nil && !k.watch.stopped {`,
+		k.state.known = false`, `if err != nil && !k.watch.stopped {`,
 		"locks/multilock/shield/TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval"},
 	{"M8", "a leader whose pod is gone goes on",
-		"locks/multilock/internal/participant/presence.go", `case object.Name().Absent(err):
-		return fmt.Errorf("%w: %s", ErrPodGone, a.config.Pod)`, `case object.Name().Absent(err):
+		"locks/multilock/internal/candidate/presence.go", `case object.Name().Absent(err):
+		return fmt.Errorf("%w: %s", ErrPodGone, k.config.Pod)`, `case object.Name().Absent(err):
 		return nil`,
 		"locks/multilock/shield/TestACandidateWhosePodIsGoneStops"},
 
@@ -761,57 +761,57 @@ func with(`,
 		"locks/ownerref/TestWhatMustNotBeIsNotSent"},
 	{"M9", "a leader seals before it has armed",
 		"locks/multilock/shield/rules.go", `case !shield.Armed:
-		return s.unarmed(now)`, `case !shield.Armed && s.stage.Phase == record.PhaseSealed:
+		return r.underUnarmedShield(now)`, `case !shield.Armed && r.stage.Phase == record.PhaseSealed:
 		return step{do: seal}
 	case !shield.Armed:
-		return s.unarmed(now)`,
+		return r.underUnarmedShield(now)`,
 		"locks/multilock/shield/TestM9OnlyAnArmedShieldIsSealed"},
 	{"M9", "whoever made a sealed shield anew, the leader goes on",
-		"locks/multilock/shield/rules.go", `case ownerref.Shield, ownerref.Sealed:
+		"locks/multilock/shield/state.go", `case ownerref.Shield, ownerref.Sealed:
 		if`, `case ownerref.Shield:
 		if`,
 		"locks/multilock/shield/TestM8EveryEventCountsWhileLeading"},
 	{"M9", "the phase on the ConfigMap does not count",
-		"locks/multilock/shield/rules.go", `s.stage = s.stage.Later(r.Shield.Stage)`, `_ = r.Shield.Stage`,
+		"locks/multilock/shield/state.go", `s.stage = s.stage.Later(r.Shield.Stage)`, `_ = r.Shield.Stage`,
 		"locks/multilock/shield/TestM9TheLaterPhaseOfLeaseAndConfigMapCounts"},
 	{"M9", "the earlier step counts",
 		"internal/record/stage.go", `case other.Phase == "" || s.Step > other.Step:`, `case other.Phase == "" || s.Step < other.Step:`,
 		"internal/record/TestTheLaterChangeCounts"},
 
 	{"M10", "a sealed shield is not given back",
-		"locks/multilock/shield/rules.go", `case s.stage.Phase == record.PhaseDual:
+		"locks/multilock/shield/rules.go", `case r.stage.Phase == record.PhaseDual:
 		return step{do: unseal}`, `case false:
 		return step{do: unseal}`,
 		"locks/multilock/shield/TestM10TheLeaderGivesASealedShieldBackToThePresences"},
 	{"M10", "a candidate in mode lease becomes an owner of the shield",
-		"locks/multilock/internal/participant/presence.go", `if CheckMode(Mode(o.Mode)) == nil {`, `if true {`,
+		"locks/multilock/internal/candidate/presence.go", `if CheckMode(Mode(o.Mode)) == nil {`, `if true {`,
 		"locks/multilock/shield/TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne"},
 	{"M10", "candidates campaign in phase legacy",
-		"locks/multilock/internal/participant/participant.go", `case stage.Phase == record.PhaseLegacy:`, `case false:`,
+		"locks/multilock/internal/candidate/candidate.go", `case stage.Phase == record.PhaseLegacy:`, `case false:`,
 		"locks/multilock/shield/TestM10InPhaseLegacyTheShieldGoesWithItsLeader"},
 	{"M10", "a leader leaves its shield in phase legacy",
-		"locks/multilock/shield/rules.go", `if s.stage.Phase == record.PhaseLegacy && s.isOurs() {`, `if false {`,
+		"locks/multilock/shield/rules.go", `if r.stage.Phase == record.PhaseLegacy && r.hasShield() {`, `if false {`,
 		"locks/multilock/shield/TestM10InPhaseLegacyTheShieldGoesWithItsLeader"},
 	{"M10", "the shield goes while the work still stops",
-		"locks/multilock/shield/rules.go", `case s.stage.Phase == record.PhaseLegacy && s.duty == adopting:`, `case s.stage.Phase == record.PhaseLegacy:`,
+		"locks/multilock/shield/rules.go", `case r.stage.Phase == record.PhaseLegacy && r.duty == adopting:`, `case r.stage.Phase == record.PhaseLegacy:`,
 		"locks/multilock/shield/TestM10WhoeverLeadsInPhaseLegacyKeepsTheShieldUntilItsWorkHasStopped"},
 	{"M10", "who takes down what a dead leader left leads",
 		"locks/multilock/shield/rules.go", `	return step{why: why}
 }
 
-// asLeaving`, `	return s.granted()
+// asLeaving`, `	return r.granted()
 }
 
 // asLeaving`,
 		"locks/multilock/shield/TestM10AShieldThatIsLeftInPhaseLegacyIsTakenDownByWhoeverGetsTheLease"},
 	{"M10", "nobody campaigns to take down what a dead leader left",
-		"locks/multilock/shield/rules.go", `case s.stage.Phase == record.PhaseLegacy && s.isLeftOver():`, `case false:`,
+		"locks/multilock/shield/rules.go", `case r.stage.Phase == record.PhaseLegacy && r.isLeftOver():`, `case false:`,
 		"locks/multilock/shield/TestM10AShieldThatIsLeftInPhaseLegacyIsTakenDownByWhoeverGetsTheLease"},
 	{"M10", "who is cut off as it stops goes on keeping the shield, and never leaves",
-		"locks/multilock/shield/keeper.go", `if k.situation.duty == leaving && k.term.term.TrustedFor() <= 0 {`, `if false {`,
+		"locks/multilock/shield/keeper.go", `if k.state.duty == leaving && k.term.term.TrustedFor() <= 0 {`, `if false {`,
 		"locks/multilock/shield/TestM10WhoIsNotTrustedAnyMoreLeavesTheShield"},
 	{"M10", "work begins under a shield of an earlier phase",
-		"locks/multilock/shield/rules.go", `case s.isOurs() && s.record.Shield.Stage != s.stage:`, `case false:`,
+		"locks/multilock/shield/rules.go", `case r.hasShield() && r.record.Shield.Stage != r.stage:`, `case false:`,
 		"locks/multilock/shield/TestM10WorkBeginsOnlyUnderAShieldThatCarriesThePhase"},
 
 	{"M11", "a legacy pod counts as gone before the grace is over",
@@ -833,16 +833,16 @@ func with(`,
 		"locks/ownerref/legacypods.go", `c.last = time.Time{}`, `_ = c.last`,
 		"locks/ownerref/TestTheSilenceStartsAnewAfterEveryGap"},
 	{"M11", "a pod that was presumed gone and is heard of does not end the term",
-		"locks/multilock/shield/rules.go", `p != nil && s.duty == leading {`, `p != nil && false {`,
+		"locks/multilock/shield/state.go", `p != nil && s.duty == leading {`, `p != nil && false {`,
 		"locks/multilock/shield/TestM11APodThatWasPresumedGoneAndIsHeardOfEndsTheTermAndTheShield"},
 	{"M11", "the shield stays though a pod that was presumed gone is heard of",
-		"locks/multilock/shield/rules.go", `case s.pods.returned(shield.Presumed) != nil:`, `case false:`,
+		"locks/multilock/shield/rules.go", `case r.pods.returned(shield.Presumed) != nil:`, `case false:`,
 		"locks/multilock/shield/TestM11APodThatWasPresumedGoneAndIsHeardOfEndsTheTermAndTheShield"},
 	{"M11", "a shield is sealed beside a pod that is presumed gone",
-		"locks/multilock/shield/rules.go", `case s.stage.Phase == record.PhaseSealed && len(shield.Presumed) == 0:`, `case s.stage.Phase == record.PhaseSealed:`,
+		"locks/multilock/shield/rules.go", `case r.stage.Phase == record.PhaseSealed && len(shield.Presumed) == 0:`, `case r.stage.Phase == record.PhaseSealed:`,
 		"locks/multilock/shield/TestM11NothingIsSealedWhileAPodIsPresumedGone"},
 	{"M11", "who comes after does not look for pods that are presumed gone",
-		"locks/multilock/shield/rules.go", `case len(shield.Presumed) > 0 && s.duty == adopting && s.pods.at.IsZero():`, `case false:`,
+		"locks/multilock/shield/rules.go", `case len(shield.Presumed) > 0 && r.duty == adopting && r.pods.at.IsZero():`, `case false:`,
 		"locks/multilock/shield/TestM11AHolderCountsBeforeItLeadsBesidePodsThatArePresumedGone"},
 	{"M11", "the shield does not name the pods that are presumed gone",
 		"locks/ownerref/shield.go", `	writePods(cm.Annotations, AnnotationPresumed, s.Presumed)
@@ -859,7 +859,7 @@ func with(`,
 		"locks/multilock/leaseonly/lock.go", `case r.Kind == ownerref.Shield:`, `case false:`,
 		"locks/multilock/leaseonly/TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed"},
 	{"M12", "a candidate on the Lease alone writes faster than it hears of the phase",
-		"locks/multilock/leaseonly/lock.go", `if err := participant.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {`, `if err := error(nil); err != nil {`,
+		"locks/multilock/leaseonly/lock.go", `if err := candidate.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {`, `if err := error(nil); err != nil {`,
 		"locks/multilock/leaseonly/TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt"},
 
 	{"twin", "the Lease is written before the legacy record",
@@ -907,7 +907,7 @@ func with(`,
 		"election/internal/rules/observer.go", `if lostPart {`, `if false && lostPart {`,
 		"locks/multilock/twin/TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome"},
 	{"twin", "what was written alone counts alone, whatever the phase is by then",
-		"locks/multilock/twin/both.go", `if !b.alone(governing) {`, `if s := (&twinState{governing: governing, alone: true}); s.alone {
+		"locks/multilock/twin/both.go", `if !b.governsAlone(governing) {`, `if s := (&twinState{governing: governing, alone: true}); s.alone {
 		return b.wrote(s)
 	} else {`,
 		"locks/multilock/twin/TestWhatIsWrittenAloneIsNoRenewalWhereBothCount"},
@@ -918,13 +918,13 @@ func with(`,
 		"locks/multilock/twin/both.go", `if legacy.Version.Exists() && legacy.Version.Number < governing.Version.Number {`, `if legacy.Version.Exists() {`,
 		"locks/multilock/twin/TestAReadIsOfOneMoment"},
 	{"twin", "the lock is taken in phase legacy",
-		"locks/multilock/internal/participant/participant.go", `if p.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {`, `if true {`,
+		"locks/multilock/internal/candidate/candidate.go", `if p.Granted || r.Holder == "" || r.Holder == record.HolderOf(lease) {`, `if true {`,
 		"locks/multilock/twin/TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt"},
 	{"twin", "what stands on the legacy object frees a Lease that was deleted",
 		"locks/multilock/twin/state.go", `case !s.governing.Version.Exists() && isReleasedByOurs(l):`, `case false:`,
 		"locks/multilock/twin/TestWhatTwoRecordsReadAs"},
 	{"twin", "a record is taken off that counts again",
-		"locks/multilock/twin/lock.go", `!t.alone(governing) || `, ``,
+		"locks/multilock/twin/lock.go", `!t.leaseGovernsAlone(governing) || `, ``,
 		"locks/multilock/twin/TestNothingIsTakenOffThatCounts"},
 
 	{"guardian", "work begins before the guardian allows it",
@@ -991,7 +991,7 @@ func with(`,
 		"internal/proof/verdict.go", `if running.StartedAt.Time.Before(start.Truncate(time.Second)) {`, `if false {`,
 		"internal/proof/TestAnInstanceIsOwnOnlyIfItIsNotOlderThanTheProcess"},
 	{"proof", "a seat that the holder still has is proof",
-		"internal/proof/proof.go", `switch taken, _ := w.sit(); taken {`, `switch _, taken := w.sit(); taken {`,
+		"internal/proof/proof.go", `switch taken, _ := w.trySeat(); taken {`, `switch _, taken := w.trySeat(); taken {`,
 		"internal/proof/TestWhoGetsTheSeatOfTheHolderHasProof"},
 
 	{"handover", "a term is handed over to somebody who is not there",

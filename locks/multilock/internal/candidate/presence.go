@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package participant
+package candidate
 
 import (
 	"context"
@@ -67,36 +67,36 @@ func NewPresenceKeeper(c Config, failed chan struct{}) *PresenceKeeper {
 
 // SetUnhealthy has the presence object say why this candidate should not lead.
 // Package multilock says when that is written.
-func (a *PresenceKeeper) SetUnhealthy(why string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (k *PresenceKeeper) SetUnhealthy(why string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	now := time.Now()
-	switch a.health.set(why, now) {
+	switch k.health.set(why, now) {
 	case writeNow:
-		Signal(a.again)
+		Signal(k.again)
 	case writeLater:
-		Signal(a.reworded)
+		Signal(k.reworded)
 	case writeWhenDue:
-		if a.well != nil {
-			a.well.Stop()
+		if k.well != nil {
+			k.well.Stop()
 		}
-		a.well = time.AfterFunc(a.health.due.Sub(now), func() { Signal(a.again) })
+		k.well = time.AfterFunc(k.health.due.Sub(now), func() { Signal(k.again) })
 	case writeNever:
 	}
 }
 
 // Peers reports which candidates have a presence object at the lock, in the form of
 // [election.Config]. It knows nobody unless Keep runs.
-func (a *PresenceKeeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
+func (k *PresenceKeeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
 	for {
-		a.mu.Lock()
-		peers, known := a.peers, a.peersKnown
-		a.mu.Unlock()
+		k.mu.Lock()
+		peers, known := k.peers, k.peersKnown
+		k.mu.Unlock()
 		if known {
 			tell(peers)
 		}
 		select {
-		case <-a.peersChanged:
+		case <-k.peersChanged:
 		case <-ctx.Done():
 			return
 		}
@@ -104,56 +104,56 @@ func (a *PresenceKeeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
 }
 
 // SetWaiting has the presence object say what this candidate waits for.
-func (a *PresenceKeeper) SetWaiting(waiting string) {
-	a.mu.Lock()
-	a.waiting = waiting
-	a.mu.Unlock()
-	Signal(a.again)
+func (k *PresenceKeeper) SetWaiting(waiting string) {
+	k.mu.Lock()
+	k.waiting = waiting
+	k.mu.Unlock()
+	Signal(k.again)
 }
 
 // Problem is why there is no presence yet; nil if there is one.
-func (a *PresenceKeeper) Problem() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.err
+func (k *PresenceKeeper) Problem() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
 }
 
 // hasPod reports whether there is a pod that a presence can belong to.
-func (a *PresenceKeeper) hasPod() bool { return a.config.Pod.Name != "" && a.config.Pod.UID != "" }
+func (k *PresenceKeeper) hasPod() bool { return k.config.Pod.Name != "" && k.config.Pod.UID != "" }
 
 // pod is the own pod; zero if no presence can belong to it.
-func (a *PresenceKeeper) pod() presence.Pod {
-	if !a.hasPod() {
+func (k *PresenceKeeper) pod() presence.Pod {
+	if !k.hasPod() {
 		return presence.Pod{}
 	}
-	return presence.Pod{Name: a.config.Pod.Name, UID: a.config.Pod.UID}
+	return presence.Pod{Name: k.config.Pod.Name, UID: k.config.Pod.UID}
 }
 
 // Keep keeps the presence, and the peers up to date, until ctx ends or
 // the own pod is gone.
-func (a *PresenceKeeper) Keep(ctx context.Context) {
+func (k *PresenceKeeper) Keep(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
-	if !a.hasPod() {
-		a.config.Lease.Logger.Info("the own pod is not known by name and UID, or is in another namespace than the Lease, so that neither people nor the other candidates know of this one: set POD_NAME and POD_UID by the downward API")
+	if !k.hasPod() {
+		k.config.Lease.Logger.Info("the own pod is not known by name and UID, or is in another namespace than the Lease, so that neither people nor the other candidates know of this one: set POD_NAME and POD_UID by the downward API")
 	}
-	delays := a.delays()
+	delays := k.delays()
 	for first := true; ; first = false {
 		later := time.Duration(-1)
-		if a.hasPod() {
+		if k.hasPod() {
 			var err error
-			if later, err = a.ensure(ctx, delays); err != nil {
+			if later, err = k.ensure(ctx, delays); err != nil {
 				select {
-				case a.PodGone <- err:
+				case k.PodGone <- err:
 				case <-ctx.Done():
 				}
 				return
 			}
 		}
 		if first { // the first list finds the own presence, then
-			following.Go(func() { a.followPeers(ctx) })
+			following.Go(func() { k.followPeers(ctx) })
 		}
-		if !a.waitForWork(ctx, later) {
+		if !k.waitForWork(ctx, later) {
 			return
 		}
 	}
@@ -161,7 +161,7 @@ func (a *PresenceKeeper) Keep(ctx context.Context) {
 
 // waitForWork waits until the presence needs attention: at most for so long,
 // unless that is negative. It reports whether ctx still goes on.
-func (a *PresenceKeeper) waitForWork(ctx context.Context, most time.Duration) bool {
+func (k *PresenceKeeper) waitForWork(ctx context.Context, most time.Duration) bool {
 	var late <-chan time.Time
 	if most >= 0 {
 		ready, stop := sleep.After(most)
@@ -170,11 +170,11 @@ func (a *PresenceKeeper) waitForWork(ctx context.Context, most time.Duration) bo
 	}
 	for {
 		select {
-		case <-a.again:
+		case <-k.again:
 			return true
 		case <-late:
 			return true
-		case <-a.reworded:
+		case <-k.reworded:
 			if late == nil {
 				late = time.After(steady)
 			}
@@ -184,8 +184,8 @@ func (a *PresenceKeeper) waitForWork(ctx context.Context, most time.Duration) bo
 	}
 }
 
-func (a *PresenceKeeper) delays() *backoff.ExponentialBackOff {
-	interval := a.config.Timing.RenewInterval
+func (k *PresenceKeeper) delays() *backoff.ExponentialBackOff {
+	interval := k.config.Timing.RenewInterval
 	return Delays(interval/10, 5*interval)
 }
 
@@ -196,51 +196,51 @@ const steady = time.Minute
 
 // ensure creates or updates the presence. It returns after how long to do that
 // again without a signal, negative for never, or ErrPodGone.
-func (a *PresenceKeeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
-	a.mu.Lock()
-	wanted, missing, before := a.presence(), a.missing, a.own.UID
-	a.missing = false
-	a.mu.Unlock()
+func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
+	k.mu.Lock()
+	wanted, missing, before := k.presence(), k.missing, k.own.UID
+	k.missing = false
+	k.mu.Unlock()
 	if missing {
-		err := a.checkPod(ctx)
+		err := k.checkPod(ctx)
 		if errors.Is(err, ErrPodGone) {
 			return 0, err
 		}
-		if time.Since(a.made) > steady {
-			a.remakes.Reset()
+		if time.Since(k.made) > steady {
+			k.remakes.Reset()
 		}
-		if atOnce := err == nil && a.config.Shielded; !atOnce && sleep.For(ctx, a.remakes.NextBackOff()) != nil {
+		if atOnce := err == nil && k.config.Shielded; !atOnce && sleep.For(ctx, k.remakes.NextBackOff()) != nil {
 			return 0, nil
 		}
-		a.config.Lease.Logger.Info("the own presence object was deleted: making it anew")
+		k.config.Lease.Logger.Info("the own presence object was deleted: making it anew")
 	}
-	limited, cancel := context.WithTimeout(ctx, 2*a.config.Timing.AttemptTimeout)
-	o, err := presence.Ensure(limited, a.config.Lease.Client, a.config.Lease.Namespace, wanted)
+	limited, cancel := context.WithTimeout(ctx, 2*k.config.Timing.AttemptTimeout)
+	o, err := presence.Ensure(limited, k.config.Lease.Client, k.config.Lease.Namespace, wanted)
 	cancel()
-	if a.setProblem(err); err != nil {
-		return a.retryAfter(err, delays), nil
+	if k.setProblem(err); err != nil {
+		return k.retryAfter(err, delays), nil
 	}
 	if o.UID != before {
-		a.made = time.Now()
+		k.made = time.Now()
 	}
 	delays.Reset()
-	a.mu.Lock()
-	a.own = o
-	a.mu.Unlock()
+	k.mu.Lock()
+	k.own = o
+	k.mu.Unlock()
 	select {
-	case a.Present <- ownerOf(o):
+	case k.Present <- ownerOf(o):
 	case <-ctx.Done():
 	}
 	return -1, nil
 }
 
 // presence is what the presence object is to say. The caller holds mu.
-func (a *PresenceKeeper) presence() presence.Object {
-	w := a.config
+func (k *PresenceKeeper) presence() presence.Object {
+	w := k.config
 	return presence.Object{
-		Lock: w.Lease.Name, Pod: a.pod(),
+		Lock: w.Lease.Name, Pod: k.pod(),
 		Identity: w.Candidate.Identity, Zone: w.Candidate.Zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: string(w.Mode), Waiting: a.waiting, Unhealthy: a.health.text(time.Now()),
+		Version: w.Version, Mode: string(w.Mode), Waiting: k.waiting, Unhealthy: k.health.text(time.Now()),
 	}
 }
 
@@ -250,56 +250,56 @@ const notPermitted = 10 * time.Minute
 
 // retryAfter is how long after an error to try again. The shield depends on the
 // presence.
-func (a *PresenceKeeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.Duration {
-	if errors.Is(err, locks.ErrForbidden) && !a.config.Shielded {
+func (k *PresenceKeeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.Duration {
+	if errors.Is(err, locks.ErrForbidden) && !k.config.Shielded {
 		return notPermitted
 	}
 	return delays.NextBackOff()
 }
 
 // setProblem records why there is no presence, or that there is one.
-func (a *PresenceKeeper) setProblem(err error) {
-	a.mu.Lock()
-	before := a.err
-	a.err = err
-	a.mu.Unlock()
+func (k *PresenceKeeper) setProblem(err error) {
+	k.mu.Lock()
+	before := k.err
+	k.err = err
+	k.mu.Unlock()
 	if err != nil && (before == nil || err.Error() != before.Error()) {
-		a.config.Lease.Logger.Error(err, "cannot keep the own presence object: people and the other candidates do not know of this one")
-		Signal(a.failed)
+		k.config.Lease.Logger.Error(err, "cannot keep the own presence object: people and the other candidates do not know of this one")
+		Signal(k.failed)
 	}
 }
 
 // checkPod returns ErrPodGone if this candidate's pod no longer exists.
-func (a *PresenceKeeper) checkPod(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, a.config.Timing.AttemptTimeout)
+func (k *PresenceKeeper) checkPod(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, k.config.Timing.AttemptTimeout)
 	defer cancel()
-	object := rawapi.New[corev1.Pod](a.config.Core, apierror.Object{
-		Resource: apierror.Pods, Namespace: a.config.Lease.Namespace, Name: a.config.Pod.Name,
+	object := rawapi.New[corev1.Pod](k.config.Core, apierror.Object{
+		Resource: apierror.Pods, Namespace: k.config.Lease.Namespace, Name: k.config.Pod.Name,
 	})
 	pod, err := object.Get(ctx)
 	switch {
 	case object.Name().Absent(err):
-		return fmt.Errorf("%w: %s", ErrPodGone, a.config.Pod)
+		return fmt.Errorf("%w: %s", ErrPodGone, k.config.Pod)
 	case err != nil:
 		return fmt.Errorf("look whether the own pod still exists: %w", err)
-	case pod.UID != a.config.Pod.UID:
-		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, a.config.Pod)
+	case pod.UID != k.config.Pod.UID:
+		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, k.config.Pod)
 	}
 	return nil
 }
 
 // followPeers keeps the peers up to date.
-func (a *PresenceKeeper) followPeers(ctx context.Context) {
+func (k *PresenceKeeper) followPeers(ctx context.Context) {
 	begin := func() *presence.Roster {
-		return presence.NewRoster(a.config.Lease.Client, a.config.Lease.Namespace, a.config.Lease.Name, a.pod())
+		return presence.NewRoster(k.config.Lease.Client, k.config.Lease.Namespace, k.config.Lease.Name, k.pod())
 	}
-	roster, delays := begin(), a.delays()
+	roster, delays := begin(), k.delays()
 	for refused := false; ctx.Err() == nil; {
-		a.mu.Lock()
-		own := a.own.Number
-		a.mu.Unlock()
+		k.mu.Lock()
+		own := k.own.Number
+		k.mu.Unlock()
 		began := time.Now()
-		err := roster.Follow(ctx, own, a.setPresences)
+		err := roster.Follow(ctx, own, k.setPresences)
 		if time.Since(began) > steady {
 			refused = false
 			delays.Reset()
@@ -310,56 +310,56 @@ func (a *PresenceKeeper) followPeers(ctx context.Context) {
 		forbidden := errors.Is(err, locks.ErrForbidden)
 		if forbidden {
 			roster = begin()
-			a.setPresences(nil, 0) // what was known grows old
+			k.setPresences(nil, 0) // what was known grows old
 		}
 		if forbidden && !refused {
 			refused = true
-			a.config.Lease.Logger.Info("which other candidates there are is not known", "cause", err.Error())
+			k.config.Lease.Logger.Info("which other candidates there are is not known", "cause", err.Error())
 		}
-		if sleep.For(ctx, a.retryAfter(err, delays)) == nil && forbidden {
-			Signal(a.again) // nobody sees whether the own presence stands
+		if sleep.For(ctx, k.retryAfter(err, delays)) == nil && forbidden {
+			Signal(k.again) // nobody sees whether the own presence stands
 		}
 	}
 }
 
 // setPresences takes the list of all presences at the lock.
-func (a *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
-	a.mu.Lock()
-	if own := a.own; own.UID != "" && own.Number <= asOf {
+func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
+	k.mu.Lock()
+	if own := k.own; own.UID != "" && own.Number <= asOf {
 		i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Name == own.Name })
-		if a.missing = i < 0; i < 0 || all[i].UID != own.UID {
-			Signal(a.again)
+		if k.missing = i < 0; i < 0 || all[i].UID != own.UID {
+			Signal(k.again)
 		}
 	}
-	a.shieldKeepers = shieldKeepers(all)
-	a.mu.Unlock()
-	a.setPeers(presence.Peers(all))
+	k.shieldKeepers = shieldKeepers(all)
+	k.mu.Unlock()
+	k.setPeers(presence.Peers(all))
 }
 
 // ShieldKeepers returns the presences of all candidates that keep a shield, as far as
 // is known, and whether anything is known of others yet.
-func (a *PresenceKeeper) ShieldKeepers() ([]ownerref.Owner, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.shieldKeepers, a.peersKnown
+func (k *PresenceKeeper) ShieldKeepers() ([]ownerref.Owner, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.shieldKeepers, k.peersKnown
 }
 
 // setPeers has Peers report these candidates, if they have changed.
-func (a *PresenceKeeper) setPeers(peers []locks.Peer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.peersKnown {
-		Signal(a.Listed)
+func (k *PresenceKeeper) setPeers(peers []locks.Peer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.peersKnown {
+		Signal(k.Listed)
 	}
-	if !a.peersKnown || !slices.Equal(peers, a.peers) {
-		a.peers, a.peersKnown = peers, true
-		Signal(a.peersChanged)
+	if !k.peersKnown || !slices.Equal(peers, k.peers) {
+		k.peers, k.peersKnown = peers, true
+		Signal(k.peersChanged)
 	}
 }
 
 // ListShieldKeepers lists the presences of all candidates that keep a shield.
-func (a *PresenceKeeper) ListShieldKeepers(ctx context.Context) ([]ownerref.Owner, error) {
-	all, err := presence.List(ctx, a.config.Lease.Client, a.config.Lease.Namespace, a.config.Lease.Name)
+func (k *PresenceKeeper) ListShieldKeepers(ctx context.Context) ([]ownerref.Owner, error) {
+	all, err := presence.List(ctx, k.config.Lease.Client, k.config.Lease.Namespace, k.config.Lease.Name)
 	return shieldKeepers(all), err
 }
 

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package participant_test
+package candidate_test
 
 import (
 	"fmt"

@@ -1,10 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package participant holds what all locks of a migration share: a Lease that
-// carries the phase, the presence object of the candidate, and the rules that say
-// who may campaign in which phase.
-package participant
+// Package candidate holds what makes a process a candidate in a migration, whichever
+// legacy lock it leaves: a Lease that carries the phase, the presence object of the
+// candidate, and the rules that say who may campaign in which phase.
+package candidate
 
 import (
 	"errors"

@@ -1,0 +1,273 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package shield
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// state is what one candidate knows. Its methods take in what the candidate has seen
+// or done; [rules] decide by it. Both are pure: they do no I/O and read no clock.
+type state struct {
+	stage         record.Stage         // the latest change of phase that was seen on either object
+	me            ownerref.Owner       // this candidate's presence; zero until it exists
+	shieldKeepers []ownerref.Owner     // the presences of all candidates that keep a shield, as far as is known
+	listed        bool                 // others were told
+	record        ownerref.Record      // what stands in the legacy lock's place, as far as is known
+	presumed      []ownerref.Owner     // by the last shield that was seen
+	met           bool                 // record was read at least once
+	known         bool                 // record was read
+	owners        ownerref.ShieldState // its Seen are the legacy owners that were met
+	readAt        time.Time            // when the newest read of record was sent
+
+	mode candidate.Mode
+
+	duty         duty
+	since        time.Time          // when the duty as a holder began
+	inside       bool               // this candidate's presence was seen among the owners
+	outside      time.Time          // since when it was not, on the ConfigMap as it is
+	settle       time.Duration      // how long an old garbage collector is waited for (M7)
+	settled      time.Time          // it does not lead before a read after this
+	ours         map[types.UID]bool // ConfigMaps that this term leads under, or made
+	floor        uint64             // the version that M6 read: events count from there
+	shown        types.UID          // the ConfigMap that the watch showed last
+	gap          bool               // the watch has missed events since
+	marked       types.UID          // the ConfigMap that was a shield when last seen, whatever is on it now
+	neverWatched bool               // the server has never agreed to a watch
+	watchRefusal string             // why a watch is not permitted; empty if it may be
+	pods         podCount
+	poll         time.Duration // how often a holder that waits counts
+	recheck      time.Duration // how often a leader under an unarmed shield counts
+}
+
+// podCount is what the newest count of legacy pods found, and at which version of
+// the record.
+type podCount struct {
+	at       time.Time // zero if none was taken in this term
+	of       uint64
+	uid      types.UID
+	standing []ownerref.Standing
+	presumed []ownerref.Standing
+	note     string // why M11 could not be applied
+}
+
+// returned returns a pod that was presumed gone and is not; nil if there is none.
+func (c podCount) returned(presumed []ownerref.Owner) *ownerref.Standing {
+	for _, p := range presumed {
+		for _, s := range c.standing {
+			if s.Pod.UID == p.UID && s.Heard {
+				return &s
+			}
+		}
+	}
+	return nil
+}
+
+// left returns those that were presumed gone and still exist.
+func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
+	var left []ownerref.Owner
+	for _, p := range presumed {
+		same := func(s ownerref.Standing) bool { return s.Pod.UID == p.UID }
+		if slices.ContainsFunc(c.standing, same) || slices.ContainsFunc(c.presumed, same) {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// presumes returns the pods in spite of which a shield is armed after c.
+func (c podCount) presumes() []ownerref.Owner {
+	var all []ownerref.Owner
+	for _, p := range c.presumed {
+		all = append(all, p.Pod)
+	}
+	return all
+}
+
+// beginTerm takes up a term: what is known from before must be read again.
+func (s *state) beginTerm(now time.Time) {
+	s.duty, s.since, s.pods = adopting, now, podCount{}
+}
+
+// startLeading is the moment from which the work may run.
+func (s *state) startLeading() {
+	s.duty = leading
+	s.shown = s.record.UID
+	s.ours = map[types.UID]bool{s.record.UID: true}
+}
+
+// endTerm clears the term's state.
+func (s *state) endTerm() { s.duty, s.ours = member, nil }
+
+// setPresence records this candidate's presence. A new one was never seen among the
+// owners.
+func (s *state) setPresence(me ownerref.Owner, now time.Time) {
+	if me != s.me {
+		s.me, s.outside, s.inside = me, now, false
+	}
+}
+
+// hasShield reports whether a shield stands, sealed or not.
+func (s *state) hasShield() bool {
+	return s.record.Kind == ownerref.Shield || s.record.Kind == ownerref.Sealed
+}
+
+// isCounted reports whether the newest count is of the record as it stands, and
+// when it was taken.
+func (s *state) isCounted() (bool, time.Time) {
+	c := s.pods
+	return !c.at.IsZero() && c.of == s.record.Number && c.uid == s.record.UID, c.at
+}
+
+// waitingFor names the legacy pods that may still lead, and what keeps M11 from
+// telling that one is gone.
+func (c podCount) waitingFor() string {
+	const most = 3
+	standing, names := c.standing, []string(nil)
+	for _, p := range standing[:min(most, len(standing))] {
+		names = append(names, fmt.Sprintf("%s (%s)", p.Pod.Name, p.Verdict.State))
+	}
+	if more := len(standing) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	text := "legacy pods that may still lead: " + strings.Join(names, ", ")
+	if c.note != "" {
+		text += "; " + c.note
+	}
+	return text
+}
+
+// observeCount records a count. It returns the error that ends the term, if a legacy
+// pod that was presumed gone is not.
+func (s *state) observeCount(c podCount) error {
+	s.pods = c
+	if p := c.returned(s.record.Shield.Presumed); p != nil && s.duty == leading {
+		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard of again", ErrLegacy, p.Pod)
+	}
+	return nil
+}
+
+// observe records an event of the watch. It returns the error that ends the term,
+// if that was lost: while leading every event counts, not only the newest (M8).
+func (s *state) observe(r ownerref.Record, now time.Time) error {
+	s.shown = r.UID
+	return s.observeWrite(r, now)
+}
+
+// observeWrite records what this candidate's write left there.
+func (s *state) observeWrite(r ownerref.Record, now time.Time) error {
+	r = s.identify(r)
+	switch {
+	case !s.known || r.Number > s.record.Number:
+		s.setRecord(r, now)
+	case r.UID == s.record.UID && !r.Shield.Has(s.me):
+		s.settled = now.Add(s.settle) // it was out, though what was read since has it in
+	}
+	if r.Number <= s.floor {
+		return nil
+	}
+	return s.lost(r)
+}
+
+// observeRead records the answer to a read that was sent at that time, when asOf
+// was the newest version known.
+func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
+	s.readAt = sent
+	r = s.identify(r)
+	if r.Kind == ownerref.Absent {
+		r.Number = asOf
+	}
+	if s.known && s.record.Number > asOf && s.record.Number > r.Number {
+		return nil // a watch has seen more meanwhile
+	}
+	s.setRecord(r, now)
+	if s.duty == adopting {
+		s.floor = r.Number
+	}
+	if err := s.lost(r); err != nil {
+		return err
+	}
+	gap := s.gap
+	s.gap = false
+	if gap && s.duty == leading && s.stage.Phase != record.PhaseClean && r.UID != s.shown {
+		return fmt.Errorf("%w: the watch missed events, and the ConfigMap is not the one that it showed last: a legacy pod may have held it meanwhile", ErrLegacy)
+	}
+	s.shown = r.UID
+	return nil
+}
+
+// identify knows a shield by its UID if somebody has stripped it of all that
+// says so: while that ConfigMap exists, no legacy pod can have made another, and
+// all wait at one without an owner.
+func (s *state) identify(r ownerref.Record) ownerref.Record {
+	switch {
+	case r.Kind == ownerref.Shield || r.Kind == ownerref.Sealed:
+		s.marked = r.UID
+	case r.UID != s.marked || r.UID == "":
+	case r.Bare:
+		r.Kind, r.Why, r.Bare = ownerref.Shield, "", false
+	default:
+		s.marked = "" // it became something else
+	}
+	return r
+}
+
+// setRecord makes r the newest. A legacy owner that was met once is remembered: it
+// must be gone before this candidate leads (M4).
+func (s *state) setRecord(r ownerref.Record, now time.Time) {
+	inside := r.Shield.Has(s.me)
+	if r.UID != s.record.UID || inside != s.inside {
+		// Each process settles by itself: whoever put the presence in may not
+		// have lived to. It does so anew for each ConfigMap, since others put it
+		// in too (M7).
+		s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
+	}
+	s.record, s.known, s.met = r, true, true
+	s.stage = s.stage.Later(r.Shield.Stage)
+	if r.Kind == ownerref.Shield {
+		s.presumed = r.Shield.Presumed
+	}
+	if r.Kind == ownerref.Legacy {
+		s.owners = s.owners.Remember(r.Owner)
+	}
+}
+
+// seen are the legacy owners that must be gone too (M4).
+func (s *state) seen() []ownerref.Owner {
+	all := s.record.Shield
+	for _, o := range s.owners.Seen {
+		all = all.Remember(o)
+	}
+	return all.Seen
+}
+
+// lost says whether a record that was seen ends a term that leads.
+func (s *state) lost(r ownerref.Record) error {
+	if s.duty != leading {
+		return nil
+	}
+	switch r.Kind {
+	case ownerref.Legacy:
+		return fmt.Errorf("%w: legacy pod %s has made the ConfigMap its own", ErrLegacy, r.Owner)
+	case ownerref.Foreign:
+		if s.stage.Phase == record.PhaseClean {
+			return nil
+		}
+		return fmt.Errorf("%w: %s", ErrLegacy, r.Why)
+	case ownerref.Shield, ownerref.Sealed:
+		if !s.ours[r.UID] {
+			return fmt.Errorf("%w: the ConfigMap was deleted, and somebody else made it anew", ErrLegacy)
+		}
+	}
+	return nil
+}
