@@ -9,14 +9,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/zonelect/zonelect/internal/goroutinetest"
 )
 
 // transition is a row of the table in doc.go.
@@ -60,7 +59,7 @@ func TestMain(m *testing.M) {
 
 func compare(made map[transition]bool, all bool) (complaints []string) {
 	listed := map[transition]bool{}
-	for _, row := range rows("from", `([a-z]+) +([a-z]+) +\S`) {
+	for _, row := range rows(`([a-z]+) +([a-z]+) +\S`) {
 		listed[transition{row[1], row[2]}] = true
 	}
 	for t := range made {
@@ -77,7 +76,7 @@ func compare(made map[transition]bool, all bool) (complaints []string) {
 }
 
 // rows returns the rows of doc.go that match, but for the table's head.
-func rows(head, pattern string) (rows [][]string) {
+func rows(pattern string) (rows [][]string) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {
 		panic(err)
@@ -85,7 +84,7 @@ func rows(head, pattern string) (rows [][]string) {
 	_, table, _ := strings.Cut(string(text), "\npackage election\n")
 	for line := range strings.Lines(table) {
 		row := regexp.MustCompile(`^//\t` + pattern).FindStringSubmatch(line)
-		if row != nil && row[1] != head {
+		if row != nil && row[1] != "from" {
 			rows = append(rows, row)
 		}
 	}
@@ -102,22 +101,11 @@ func TestTheTableOfStatesIsHeldAgainstWhatElectorsDo(t *testing.T) {
 	}
 }
 
-func TestEachGoroutineIsListed(t *testing.T) {
-	listed := map[string]int{}
-	for _, row := range rows("", `((?:\w+\.)?\w+) {2,}\S.*; `) {
-		listed[row[1]]++
-	}
-	if len(listed) == 0 {
-		t.Fatal("doc.go lists no goroutines")
-	}
-	if started := goroutines(t); !maps.Equal(started, listed) {
-		t.Errorf("the code starts goroutines in %v\ndoc.go lists %v", started, listed)
-	}
-}
+func TestEachGoroutineIsListed(t *testing.T) { goroutinetest.CheckList(t) }
 
 func TestEachPlaceToLookExists(t *testing.T) {
 	declared := map[string]map[string]bool{}
-	for _, row := range rows("", `([\w/]+\.go) +((?:\w+\.)?\w+) {2,}\S`) {
+	for _, row := range rows(`([\w/]+\.go) +((?:\w+\.)?\w+) {2,}\S`) {
 		file, function := row[1], row[2]
 		if declared[file] == nil {
 			declared[file] = map[string]bool{}
@@ -142,40 +130,6 @@ func declarations(t *testing.T, name string) []ast.Decl {
 		t.Fatal(err)
 	}
 	return file.Decls
-}
-
-// goroutines returns how often each function starts one.
-func goroutines(t *testing.T) map[string]int {
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := map[string]int{}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		for _, decl := range declarations(t, name) {
-			ast.Inspect(decl, func(n ast.Node) bool {
-				if starts(n) {
-					started[nameOf(decl)]++
-				}
-				return true
-			})
-		}
-	}
-	return started
-}
-
-// starts reports whether a goroutine begins here: by a go statement, a WaitGroup or
-// a timer with a function.
-func starts(n ast.Node) bool {
-	if call, is := n.(*ast.CallExpr); is {
-		selector, is := call.Fun.(*ast.SelectorExpr)
-		return is && slices.Contains([]string{"Go", "AfterFunc"}, selector.Sel.Name)
-	}
-	_, is := n.(*ast.GoStmt)
-	return is
 }
 
 // nameOf returns a function's name, with its receiver's type if it has one.

@@ -42,3 +42,18 @@
 //	resources: [configmaps]
 //	verbs: [get]
 package multilock
+
+// The goroutines
+//
+// These functions start goroutines; a test holds the list against the code. Attend and
+// Watch wait for theirs.
+//
+//	leaseonly/Lock.Attend                    keeps the presence; until the end of Attend
+//	shield/keeper.run                        keeps the presence; until the end of Attend
+//	shield/keeper.startWatch                 one watch of the ConfigMap; until it ends, or the end of Attend
+//	shield/keeper.act                        the requests of one action; until their answers, or their limit
+//	twin/Lock.Attend                         keeps the presence; until the end of Attend
+//	twin/twinWatch.run                       the watch of one of both locks; until either ends
+//	candidate/PresenceKeeper.Keep          follows the other candidates' presences; until the end of Attend
+//	candidate/PresenceKeeper.SetUnhealthy  has the presence say that all is well again; a timer, which the next change stops
+//	candidate/PhasedLease.Watch            the Lease's watch; until it ends, or its context
