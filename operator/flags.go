@@ -23,18 +23,15 @@ const electFlag = "leader-elect"
 // field as well. So call AddFlags after the program's own flags are defined, and
 // after fs.AddGoFlagSet, which drops flags that fs has.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	if theirs := fs.Lookup(electFlag); theirs != nil {
+		o.decide(theirs.Value)
+	}
 	o.eachFlag(func(own *pflag.Flag) {
-		theirs := fs.Lookup(own.Name)
-		if theirs == nil {
-			fs.AddFlag(own)
+		if theirs := fs.Lookup(own.Name); theirs != nil {
+			theirs.Value = &shared{theirs.Value, own.Value}
 			return
 		}
-		theirs.Value = &shared{theirs.Value, own.Value}
-	}, func(name string) (current string, found bool) {
-		if f := fs.Lookup(name); f != nil {
-			return f.Value.String(), true
-		}
-		return "", false
+		fs.AddFlag(own)
 	})
 }
 
@@ -42,29 +39,28 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 // that kubebuilder made. Package flag panics if a program defines a flag of the
 // same name afterwards, so call AddGoFlags right before the flags are parsed.
 func (o *Options) AddGoFlags(fs *flag.FlagSet) {
+	if theirs := fs.Lookup(electFlag); theirs != nil {
+		o.decide(theirs.Value)
+	}
 	o.eachFlag(func(own *pflag.Flag) {
-		theirs := fs.Lookup(own.Name)
-		if theirs == nil {
-			fs.Var(&goFlag{own.Value}, own.Name, own.Usage)
+		if theirs := fs.Lookup(own.Name); theirs != nil {
+			theirs.Value = &shared{theirs.Value, own.Value}
 			return
 		}
-		theirs.Value = &shared{theirs.Value, own.Value}
-	}, func(name string) (current string, found bool) {
-		if f := fs.Lookup(name); f != nil {
-			return f.Value.String(), true
-		}
-		return "", false
+		fs.Var(&goFlag{own.Value}, own.Name, own.Usage)
 	})
 }
 
-// eachFlag calls add with each flag. A --leader-elect that the program has
-// decides whether there is an election, also when it is not given.
-func (o *Options) eachFlag(add func(*pflag.Flag), theirs func(name string) (current string, found bool)) {
-	if current, found := theirs(electFlag); found {
-		if elect, err := strconv.ParseBool(current); err == nil {
-			o.Disabled = !elect
-		}
+// decide has the program's own --leader-elect decide whether there is an election,
+// also when it is not given.
+func (o *Options) decide(theirs flag.Value) {
+	if elect, err := strconv.ParseBool(theirs.String()); err == nil {
+		o.Disabled = !elect
 	}
+}
+
+// eachFlag calls add with each flag.
+func (o *Options) eachFlag(add func(*pflag.Flag)) {
 	o.byFlag = true
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.SortFlags = false

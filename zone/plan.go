@@ -4,6 +4,7 @@
 package zone
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sort"
@@ -93,18 +94,10 @@ func (w Wish) Plan() (Plan, error) {
 }
 
 func (w Wish) withDefaults() Wish {
-	if w.MaxClockDrift == 0 {
-		w.MaxClockDrift = timing.DefaultMaxClockDrift
-	}
-	if w.RoundTrip == 0 {
-		w.RoundTrip = RoundTripDefault
-	}
-	if w.Candidates == 0 {
-		w.Candidates = CandidatesDefault
-	}
-	if w.Zones == 0 {
-		w.Zones = min(ZonesDefault, w.Candidates)
-	}
+	w.MaxClockDrift = cmp.Or(w.MaxClockDrift, timing.DefaultMaxClockDrift)
+	w.RoundTrip = cmp.Or(w.RoundTrip, RoundTripDefault)
+	w.Candidates = cmp.Or(w.Candidates, CandidatesDefault)
+	w.Zones = cmp.Or(w.Zones, min(ZonesDefault, w.Candidates))
 	return w
 }
 

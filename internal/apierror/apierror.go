@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -222,13 +223,6 @@ func tooLarge(status metav1.Status) bool {
 }
 
 func hasCause(status metav1.Status, cause metav1.CauseType) bool {
-	if status.Details == nil {
-		return false
-	}
-	for _, c := range status.Details.Causes {
-		if c.Type == cause {
-			return true
-		}
-	}
-	return false
+	is := func(c metav1.StatusCause) bool { return c.Type == cause }
+	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, is)
 }

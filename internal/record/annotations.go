@@ -154,14 +154,10 @@ func ReadDetails(annotations map[string]string) locks.Details {
 func WriteDetails(annotations map[string]string, d locks.Details) map[string]string {
 	for _, f := range fields(&d) {
 		value := f.encode()
-		if value == "" {
-			delete(annotations, f.key)
-			continue
-		}
-		if annotations == nil {
+		if annotations == nil && value != "" {
 			annotations = make(map[string]string)
 		}
-		annotations[f.key] = value
+		set(annotations, f.key, value)
 	}
 	return annotations
 }

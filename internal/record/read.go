@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,4 +84,21 @@ func value[T string | int32 | metav1.MicroTime](p *T) T {
 		return zero
 	}
 	return *p
+}
+
+// LongWarning warns of a lease that blocks a lock for long after a crash, once
+// per value as long as it stays the same. The zero value is ready to use, also
+// concurrently.
+type LongWarning struct {
+	warned atomic.Int64 // the duration that was last warned of
+}
+
+// See warns of d if it is above [MaxDuration] and was not warned of just
+// before.
+func (w *LongWarning) See(log logr.Logger, lock locks.Description, d time.Duration) {
+	if d <= MaxDuration || w.warned.Swap(int64(d)) == int64(d) {
+		return
+	}
+	log.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; if no holder is alive, set the "+lock.Kind+"'s leaseDurationSeconds to 1 and its renewTime to the present time by hand",
+		"lock", lock.String(), "leaseDuration", d)
 }

@@ -104,11 +104,7 @@ func secrets(req *http.Request) []string {
 		for _, value := range values {
 			switch {
 			case key == "Authorization":
-				_, credentials, found := strings.Cut(value, " ")
-				if !found {
-					credentials = value
-				}
-				add(credentials)
+				add(value[strings.IndexByte(value, ' ')+1:]) // without the scheme, if there is one
 			case strings.HasPrefix(key, "Impersonate-Extra-"):
 				add(value)
 			}

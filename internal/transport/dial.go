@@ -45,7 +45,7 @@ func (d *dialer) get(ctx context.Context, key lineKey, lane int32) (net.Conn, er
 	since, _ := locks.WantsLiveConnection(ctx)
 	conn, err := d.line(key).get(ctx, since)
 	if err != nil {
-		return nil, explain(err, key.addr)
+		return nil, &dialError{addr: key.addr, err: err}
 	}
 	if c := d.open.find(conn); c != nil {
 		c.give(lane)
@@ -123,13 +123,6 @@ func (d *dialer) tlsConfig() (*tls.Config, error) {
 		return nil, fmt.Errorf("preparing TLS: %w", err)
 	}
 	return config, nil
-}
-
-func explain(err error, addr string) error {
-	if err == nil {
-		return nil
-	}
-	return &dialError{addr: addr, err: err}
 }
 
 // dialError says where to a connection could not be made. It has Timeout

@@ -6,6 +6,7 @@ package ownerref
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -163,20 +164,10 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func statuses(pod *corev1.Pod) [][]corev1.ContainerStatus {
-	return [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses}
-}
-
 // runs reports whether any container's status says that it runs.
 func runs(pod *corev1.Pod) bool {
-	for _, kind := range statuses(pod) {
-		for _, container := range kind {
-			if container.State.Running != nil {
-				return true
-			}
-		}
-	}
-	return false
+	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses)
+	return slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // reported reports whether the kubelet says of every container that it has
@@ -238,12 +229,9 @@ func finishedState(pod *corev1.Pod) PodState {
 
 // disrupted reports whether a pod is a disruption's target for that reason.
 func disrupted(pod *corev1.Pod, reason string) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reason {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reason
+	})
 }
 
 func whyAlive(pod *corev1.Pod, state PodState) string {

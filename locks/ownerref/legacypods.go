@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -143,7 +144,7 @@ func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
 // next count must come within ten seconds, and none may fail.
 func (c *LegacyPods) Count(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
 	if c.last.IsZero() || time.Since(c.last) > gap {
-		c.observations = observations{}
+		c.observations = observations{nodes: map[string]*nodeView{}, finished: map[types.UID]time.Time{}}
 	}
 	count, err := c.count(ctx, owner, seen)
 	if err != nil {
@@ -261,12 +262,9 @@ func revisionOf(pod *corev1.Pod) string {
 }
 
 func everRan(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
+	})
 }
 
 // makeSureGone returns an error if a legacy owner exists that was not listed.

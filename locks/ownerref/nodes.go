@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -28,32 +29,31 @@ const (
 // they are listed so often.
 const justNow = heartbeat + 2*listInterval
 
-// observations is what was seen of nodes and pods. The zero value has seen
-// nothing.
+// observations is what was seen of nodes and pods.
 type observations struct {
-	nodes    map[string]*view
+	nodes    map[string]*nodeView
 	all      nodeHeartbeats
 	finished map[types.UID]time.Time // when a pod was first seen as finished
 }
 
-// heart is what was seen of one node's heartbeats.
-type heart struct {
+// heartbeats is what was seen of one node's heartbeats.
+type heartbeats struct {
 	version string // empty where there are none
 	since   time.Time
 	beats   bool
 }
 
 // see takes in that the version was read, in an answer that came now.
-func (h *heart) see(version string, now time.Time) {
+func (h *heartbeats) see(version string, now time.Time) {
 	if h.since.IsZero() || h.version != version {
 		h.beats = !h.since.IsZero() && version != ""
 		h.version, h.since = version, now
 	}
 }
 
-// view is the newest look at one node.
-type view struct {
-	heart       heart
+// nodeView is the newest look at one node.
+type nodeView struct {
+	heart       heartbeats
 	taken       time.Time
 	observation NodeObservation
 	note        string
@@ -69,10 +69,7 @@ func (c *LegacyPods) observe(ctx context.Context, pod *corev1.Pod) (NodeObservat
 	}
 	v := c.observations.nodes[node]
 	if v == nil {
-		v = &view{}
-		if c.observations.nodes == nil {
-			c.observations.nodes = map[string]*view{}
-		}
+		v = &nodeView{}
 		c.observations.nodes[node] = v
 	}
 	if v.taken.IsZero() || time.Since(v.taken) >= lookInterval {
@@ -93,9 +90,6 @@ func (c *LegacyPods) finishedFor(pod *corev1.Pod) time.Duration {
 	}
 	first, ok := c.observations.finished[pod.UID]
 	if !ok {
-		if c.observations.finished == nil {
-			c.observations.finished = map[types.UID]time.Time{}
-		}
 		first = time.Now()
 		c.observations.finished[pod.UID] = first
 	}
@@ -104,7 +98,7 @@ func (c *LegacyPods) finishedFor(pod *corev1.Pod) time.Duration {
 
 // observeNode renews the view of a node. It asks no more than it must: a node that
 // beats is fine.
-func (c *LegacyPods) observeNode(ctx context.Context, node string, v *view) error {
+func (c *LegacyPods) observeNode(ctx context.Context, node string, v *nodeView) error {
 	v.observation, v.note = NodeObservation{Grace: c.config.LegacyGrace}, ""
 	if err := c.listen(ctx, node, v); err != nil {
 		return err
@@ -118,7 +112,7 @@ func (c *LegacyPods) observeNode(ctx context.Context, node string, v *view) erro
 	}
 	if s.HeartKnown && v.heart.version == "" && (!s.NodeKnown || s.Exists && s.Ready) {
 		// A node without heartbeats, as far as is known: that is not silence.
-		s.HeartKnown, s.SilentFor, v.heart = false, 0, heart{}
+		s.HeartKnown, s.SilentFor, v.heart = false, 0, heartbeats{}
 	}
 	if s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
 		return nil
@@ -139,7 +133,7 @@ func (c *LegacyPods) observeNode(ctx context.Context, node string, v *view) erro
 
 // listen reads the heartbeats of a node. The silence runs from the answer that
 // first showed the newest to the request that found no newer.
-func (c *LegacyPods) listen(ctx context.Context, node string, v *view) error {
+func (c *LegacyPods) listen(ctx context.Context, node string, v *nodeView) error {
 	name := apierror.Object{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease, Name: node}
 	sent := time.Now()
 	lease, err := rawapi.New[coordinationv1.Lease](c.config.Coordination, name).Get(ctx)
@@ -149,7 +143,7 @@ func (c *LegacyPods) listen(ctx context.Context, node string, v *view) error {
 		if c.config.LegacyGrace > 0 {
 			v.note = fmt.Sprintf("the heartbeats of node %s may not be read, so that its pods are waited for, dead or not: %v", node, err)
 		}
-		v.heart = heart{}
+		v.heart = heartbeats{}
 		return nil
 	case name.Absent(err):
 	case err != nil:
@@ -164,7 +158,7 @@ func (c *LegacyPods) listen(ctx context.Context, node string, v *view) error {
 }
 
 // readNode reads what the Node itself says, if that is allowed.
-func (c *LegacyPods) readNode(ctx context.Context, node string, v *view) error {
+func (c *LegacyPods) readNode(ctx context.Context, node string, v *nodeView) error {
 	s := &v.observation
 	name := apierror.Object{Resource: apierror.Nodes, Name: node}
 	object, err := rawapi.New[corev1.Node](c.config.Core, name).Get(ctx)
@@ -186,18 +180,14 @@ func (c *LegacyPods) readNode(ctx context.Context, node string, v *view) error {
 			s.Ready = condition.Status == corev1.ConditionTrue
 		}
 	}
-	for _, taint := range object.Spec.Taints {
-		if taint.Key == corev1.TaintNodeOutOfService {
-			s.OutOfService = true
-		}
-	}
+	s.OutOfService = slices.ContainsFunc(object.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 	return nil
 }
 
 // nodeHeartbeats is what was seen of the heartbeats of all nodes. The zero value has
 // seen nothing.
 type nodeHeartbeats struct {
-	hearts map[string]*heart
+	hearts map[string]*heartbeats
 	listed time.Time
 }
 
@@ -227,12 +217,12 @@ func (o *nodeHeartbeats) list(ctx context.Context, config LegacyPodsConfig) erro
 		return err
 	}
 	o.listed = time.Now()
-	hearts := make(map[string]*heart, len(leases.Items))
+	hearts := make(map[string]*heartbeats, len(leases.Items))
 	for i := range leases.Items {
 		lease := &leases.Items[i]
 		h := o.hearts[lease.Name]
 		if h == nil {
-			h = &heart{}
+			h = &heartbeats{}
 		}
 		h.see(lease.ResourceVersion, o.listed)
 		hearts[lease.Name] = h

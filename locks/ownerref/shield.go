@@ -52,9 +52,11 @@ type ShieldState struct {
 	Presumed []Owner
 }
 
-// With returns s with p among its presences.
-func (s ShieldState) With(p Owner) ShieldState {
-	s.Presences = with(s.Presences, p)
+// With returns s with the owners among its presences.
+func (s ShieldState) With(owners ...Owner) ShieldState {
+	for _, o := range owners {
+		s.Presences = with(s.Presences, o)
+	}
 	return s
 }
 

@@ -10,6 +10,7 @@
 package ctrlruntime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,14 +78,8 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	if options.LeaderElectionResourceLockInterface != nil {
 		return errors.New("LeaderElectionResourceLockInterface is set, but zonelect brings its own lock: leave it nil, or call ctrl.NewManager, whose election is client-go's")
 	}
-	if o.Config == nil {
-		if o.Config = options.LeaderElectionConfig; o.Config == nil {
-			o.Config = config
-		}
-	}
-	if o.Namespace == "" {
-		o.Namespace = options.LeaderElectionNamespace
-	}
+	o.Config = cmp.Or(o.Config, options.LeaderElectionConfig, config)
+	o.Namespace = cmp.Or(o.Namespace, options.LeaderElectionNamespace)
 	if o.ResourceLock == "" && o.Mode == "" {
 		o.ResourceLock = options.LeaderElectionResourceLock
 	}

@@ -349,10 +349,7 @@ func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.O
 	if err != nil {
 		return ownerref.Record{}, err
 	}
-	s := base.Shield.With(me)
-	for _, o := range all {
-		s = s.With(o)
-	}
+	s := base.Shield.With(me).With(all...)
 	s.Stage = stage
 	return k.shield.configMap.Change(ctx, base, s)
 }

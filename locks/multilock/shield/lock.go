@@ -10,6 +10,7 @@
 package shield
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -77,12 +79,8 @@ var _ locks.Guardian = (*Lock)(nil)
 // New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
 func New(c Config) (*Lock, error) {
-	if c.LegacyName == "" {
-		c.LegacyName = c.Lease.Name
-	}
-	if c.Mode == "" {
-		c.Mode = candidate.Auto
-	}
+	c.LegacyName = cmp.Or(c.LegacyName, c.Lease.Name)
+	c.Mode = cmp.Or(c.Mode, candidate.Auto)
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
 	s := &Lock{config: c, tenures: make(chan *tenure)}
@@ -168,3 +166,27 @@ func (s *Lock) Adopt(ctx context.Context, term locks.Term, clear func(locks.Perm
 }
 
 func (s *Lock) log() logr.Logger { return s.config.Lease.Logger }
+
+// PreconditionsSince is the minor version of Kubernetes 1 from which on every
+// garbage collector that may serve an API server of that version compares
+// resourceVersions: they do since 1.34, and a controller manager may be one
+// version older than the API server.
+const PreconditionsSince = 35
+
+// settle returns M7's wait. Where the server's version cannot be known, it is
+// taken for an old one.
+func (s *Lock) settle(ctx context.Context) time.Duration {
+	if s.config.Settle != 0 {
+		return max(0, s.config.Settle)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timing.AttemptTimeout)
+	defer cancel()
+	minor, err := rawapi.ServerMinor(ctx, s.config.Core)
+	if err != nil {
+		s.log().Info("the API server's version is not known: the garbage collector is taken for an old one", "settle", SettleDefault, "cause", err.Error())
+	}
+	if err != nil || minor < PreconditionsSince {
+		return SettleDefault
+	}
+	return 0
+}

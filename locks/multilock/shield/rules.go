@@ -157,11 +157,7 @@ func (r rules) turn() time.Time {
 // joined is a shield with this candidate's presence among its owners, and with all
 // others that belong there (M2).
 func (r rules) joined(shield ownerref.ShieldState) ownerref.ShieldState {
-	shield = shield.With(r.me)
-	for _, o := range r.shieldKeepers {
-		shield = shield.With(o)
-	}
-	return shield
+	return shield.With(r.me).With(r.shieldKeepers...)
 }
 
 // inPhaseLegacy is for a holder, which never leads in that phase: it takes the shield

@@ -36,14 +36,15 @@ func (b *both) state(governing, legacy locks.Snapshot) *twinState {
 	return &twinState{governing: governing, legacy: legacy}
 }
 
-// Describe names the governing lock, and both kinds. It does no I/O.
+// Describe names the governing lock, which is the Lease, and both kinds. It does no
+// I/O.
 func (b *both) Describe() locks.Description {
 	d := b.governing.Describe()
 	d.Kind += "+" + b.legacy.Describe().Kind
 	return d
 }
 
-// CloseConnections closes those of both locks. See lease.Lock.
+// CloseConnections closes every connection of both locks, as lease.Lock does.
 func (b *both) CloseConnections() {
 	for _, lock := range []locks.Lock{b.governing, b.legacy} {
 		if l, ok := lock.(interface{ CloseConnections() }); ok {
@@ -52,8 +53,9 @@ func (b *both) CloseConnections() {
 	}
 }
 
-// Read reads both locks, until what it has was true at one moment: two
-// requests, and more while others write; or the governing lock alone.
+// Read reads the Lease, and in phase dual the legacy object too, until what it has
+// was true at one moment: two requests, or one in phase clean, and more while others
+// write.
 func (b *both) Read(ctx context.Context) (locks.Snapshot, error) {
 	state, number, err := b.read(ctx)
 	if err != nil || !state.exists() {

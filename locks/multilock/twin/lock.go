@@ -116,8 +116,8 @@ type Lock struct {
 	lease    *candidate.PhasedLease
 	presence *candidate.PresenceKeeper
 	record   *annotation.Lock
-	both     *both
-	turned   chan struct{} // the phase has changed, or a write in phase dual has failed
+	*both
+	turned chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
 var _ locks.Guardian = (*Lock)(nil)
@@ -156,23 +156,6 @@ func (t *Lock) leaseGovernsAlone(governing locks.Snapshot) bool {
 		stage = t.lease.Stage()
 	}
 	return stage.Phase == record.PhaseClean
-}
-
-// Describe names the Lease, and both kinds. It does no I/O.
-func (t *Lock) Describe() locks.Description { return t.both.Describe() }
-
-// CloseConnections closes every connection, as lease.Lock does.
-func (t *Lock) CloseConnections() { t.both.CloseConnections() }
-
-// Read reads the Lease, and in phase dual the legacy object too, until what it
-// has was true at one moment: one or two requests, and more while others write.
-func (t *Lock) Read(ctx context.Context) (locks.Snapshot, error) { return t.both.Read(ctx) }
-
-// Watch watches what Read reads, and ends as soon as one watch does. It tells of
-// whole states only, in order. Half of a write of ours it tells after a second,
-// if the other half is still missing then.
-func (t *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	return t.both.Watch(ctx, from, events)
 }
 
 // Write puts r on what Read reads, the legacy object first, if both are still at

@@ -16,7 +16,7 @@ import (
 // latest phase that it saw, and notes it on a Lease that is created again. Its methods
 // are safe for concurrent use.
 type PhasedLease struct {
-	lease  *lease.Lock
+	*lease.Lock
 	legacy record.Legacy // what to note about the legacy lock; zero for nothing
 
 	StageChanged      chan struct{} // signalled when a later phase was seen
@@ -33,34 +33,27 @@ func NewPhasedLease(c lease.Config, legacy record.Legacy) (*PhasedLease, error) 
 	p := &PhasedLease{legacy: legacy, StageChanged: make(chan struct{}, 1), ConnectionDoubted: make(chan struct{}, 1)}
 	c.Annotate = p.annotate
 	var err error
-	p.lease, err = lease.New(c)
+	p.Lock, err = lease.New(c)
 	return p, err
 }
-
-// Describe says what Lease this is. It does no I/O.
-func (p *PhasedLease) Describe() locks.Description { return p.lease.Describe() }
-
-// CloseConnections closes every connection, as [lease.Lock.CloseConnections]
-// does.
-func (p *PhasedLease) CloseConnections() { p.lease.CloseConnections() }
 
 // Read reads the Lease.
 func (p *PhasedLease) Read(ctx context.Context) (locks.Snapshot, error) {
 	p.noteDoubt(ctx)
-	now, err := p.lease.Read(ctx)
+	now, err := p.Lock.Read(ctx)
 	return p.observe(now), err
 }
 
 // Write writes the Lease, and nothing else.
 func (p *PhasedLease) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	p.noteDoubt(ctx)
-	now, err := p.lease.Write(ctx, base, r)
+	now, err := p.Lock.Write(ctx, base, r)
 	return p.observe(now), err
 }
 
 // Amend is [lease.Lock.Amend].
 func (p *PhasedLease) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	now, err := p.lease.Amend(ctx, before, r)
+	now, err := p.Lock.Amend(ctx, before, r)
 	return p.observe(now), err
 }
 
@@ -71,7 +64,7 @@ func (p *PhasedLease) Watch(ctx context.Context, from locks.Version, events chan
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	seen, ended := make(chan locks.Event), make(chan error, 1)
-	go func() { ended <- p.lease.Watch(ctx, from, seen) }()
+	go func() { ended <- p.Lock.Watch(ctx, from, seen) }()
 	for {
 		select {
 		case e := <-seen:

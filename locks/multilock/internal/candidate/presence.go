@@ -322,9 +322,11 @@ func (k *PresenceKeeper) followPeers(ctx context.Context) {
 	}
 }
 
-// setPresences takes the list of all presences at the lock.
+// setPresences takes the list of all presences at the lock, and has Peers report the
+// candidates, if they have changed.
 func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if own := k.own; own.UID != "" && own.Number <= asOf {
 		i := slices.IndexFunc(all, func(o presence.Object) bool { return o.Name == own.Name })
 		if k.missing = i < 0; i < 0 || all[i].UID != own.UID {
@@ -332,8 +334,13 @@ func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
 		}
 	}
 	k.shieldKeepers = shieldKeepers(all)
-	k.mu.Unlock()
-	k.setPeers(presence.Peers(all))
+	if !k.peersKnown {
+		Signal(k.Listed)
+	}
+	if peers := presence.Peers(all); !k.peersKnown || !slices.Equal(peers, k.peers) {
+		k.peers, k.peersKnown = peers, true
+		Signal(k.peersChanged)
+	}
 }
 
 // ShieldKeepers returns the presences of all candidates that keep a shield, as far as
@@ -342,19 +349,6 @@ func (k *PresenceKeeper) ShieldKeepers() ([]ownerref.Owner, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.shieldKeepers, k.peersKnown
-}
-
-// setPeers has Peers report these candidates, if they have changed.
-func (k *PresenceKeeper) setPeers(peers []locks.Peer) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.peersKnown {
-		Signal(k.Listed)
-	}
-	if !k.peersKnown || !slices.Equal(peers, k.peers) {
-		k.peers, k.peersKnown = peers, true
-		Signal(k.peersChanged)
-	}
 }
 
 // ListShieldKeepers lists the presences of all candidates that keep a shield.
