@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,6 +166,34 @@ func logger(ctx context.Context, o Options) logr.Logger {
 type roster interface {
 	Peers(ctx context.Context, tell func([]locks.Peer))
 	SetUnhealthy(why string)
+}
+
+// peers are those that a lock tells of. What preferred zones have had no candidate
+// for a LeaseDuration is logged: their names may be wrong.
+func (e *Election) peers(lock roster) func(context.Context, func([]locks.Peer)) {
+	if len(e.options.PreferredZones) == 0 {
+		return lock.Peers
+	}
+	return func(ctx context.Context, tell func([]locks.Peer)) {
+		var empty []string
+		forget := func() bool { return false }
+		defer func() { forget() }()
+		lock.Peers(ctx, func(all []locks.Peer) {
+			tell(all)
+			now := slices.DeleteFunc(slices.Clone(e.options.PreferredZones), func(z string) bool {
+				return slices.ContainsFunc(all, func(p locks.Peer) bool { return p.Zone == z })
+			})
+			if slices.Equal(now, empty) {
+				return
+			}
+			forget()
+			if empty = now; len(now) > 0 {
+				forget = time.AfterFunc(e.options.Timing.WithDefaults().LeaseDuration, func() {
+					e.log.Info("no candidate is known in some preferred zones: others lead meanwhile; are the names right?", "zones", now)
+				}).Stop
+			}
+		})
+	}
 }
 
 // memoryLock is the lock of a process without election.

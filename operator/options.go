@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
@@ -210,6 +211,23 @@ func (o MigrationOptions) check() error {
 	}
 	if !slices.Contains([]LegacyKind{"", LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints}, o.LegacyKind) {
 		errs = append(errs, fmt.Errorf("legacy kind %q is unknown: use %s, %s or %s", o.LegacyKind, LegacyLeaderForLife, LegacyConfigMap, LegacyEndpoints))
+	}
+	return errors.Join(errs...)
+}
+
+// checkZones returns what is wrong with preferred zones.
+func checkZones(preferred []string) error {
+	var errs []error
+	for i, z := range preferred {
+		wrong := validation.IsValidLabelValue(z)
+		switch {
+		case z == "":
+			errs = append(errs, fmt.Errorf("preferred zone %d of %d has no name: leave it out", i+1, len(preferred)))
+		case len(wrong) > 0:
+			errs = append(errs, fmt.Errorf("preferred zone %q is no zone: %s", z, strings.Join(wrong, "; ")))
+		case slices.Contains(preferred[:i], z):
+			errs = append(errs, fmt.Errorf("preferred zone %q is named twice: name it once, in its place", z))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -12,11 +12,15 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/zone"
 )
 
 // Self is who this process is. It is a value; fields that are not known are
@@ -212,4 +216,40 @@ func podNamespace() string {
 		return "" // no service account is mounted
 	}
 	return strings.TrimSpace(string(raw))
+}
+
+// zonePatience bounds the lookup: an election without a zone is better than
+// one that has not begun.
+const zonePatience = 5 * time.Second
+
+// zoneOf returns the zone of a node, or "" after having logged why.
+func zoneOf(ctx context.Context, cfg *rest.Config, log logr.Logger, node string) string {
+	z, err := lookup(ctx, cfg, node)
+	if err != nil {
+		log.Info("going on without a zone: leadership will not be placed by zone; set NODE_ZONE or the zone in the configuration, or let it be looked up", "reason", err.Error())
+	}
+	return z
+}
+
+// lookup reads the node's zone on connections that are closed afterwards.
+func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) {
+	if node == "" {
+		return "", errors.New("the node is not known: set NODE_NAME by the downward API (fieldRef spec.nodeName)")
+	}
+	if cfg == nil {
+		return "", errors.New("there is no configuration to reach the API server with")
+	}
+	cfg = named(cfg)
+	tr, err := transport.New(cfg, transport.Options{AttemptTimeout: zonePatience})
+	if err != nil {
+		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
+	}
+	defer tr.CloseConnections()
+	client, err := restClient(cfg, tr, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
+	if err != nil {
+		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, zonePatience)
+	defer cancel()
+	return zone.Lookup(ctx, client, node)
 }

@@ -301,31 +301,22 @@ var mending = map[action]string{
 func (k *keeper) job(do action) func(context.Context) result {
 	base, me, stage, seen, presumed := k.state.record, k.state.me, k.state.stage, k.state.seen(), k.state.presumed
 	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
-	change := func(s ownerref.ShieldState) func(context.Context) result {
-		s.Stage = s.Stage.Later(stage)
-		return func(ctx context.Context) result {
-			r.record, r.err = k.shield.configMap.Change(ctx, base, s)
-			return r
-		}
-	}
 	shield := base.Shield
 	switch do {
 	case join:
-		return change(k.state.rules().joined(shield))
+		shield = k.state.rules().joined(shield)
 	case arm:
 		shield.Armed, shield.Presumed = true, k.state.pods.presumes()
-		return change(shield)
 	case forget:
 		shield.Presumed = k.state.pods.left(shield.Presumed)
-		return change(shield)
 	case seal:
 		shield.Presences = nil
-		return change(shield)
-	case notePhase:
-		return change(shield)
 	}
+	shield.Stage = shield.Stage.Later(stage)
 	return func(ctx context.Context) result {
 		switch do {
+		case join, arm, forget, seal, notePhase:
+			r.record, r.err = k.shield.configMap.Change(ctx, base, shield)
 		case read:
 			r.record, r.err = k.shield.configMap.Read(ctx)
 		case putUp:

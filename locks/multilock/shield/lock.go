@@ -84,18 +84,15 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
 	s := &Lock{config: c, tenures: make(chan *tenure)}
-	errs := []error{s.check(), c.Timing.Validate()}
-	var err error
-	s.lease, err = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
-	errs = append(errs, err)
-	s.configMap, err = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Logger: c.Lease.Logger})
-	errs = append(errs, err)
-	s.pods, err = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
+	var errs [3]error
+	s.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
+	s.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Logger: c.Lease.Logger})
+	s.pods, errs[2] = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,
 		LegacyPodOptions: c.LegacyPodOptions, Logger: c.Lease.Logger,
 	})
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(append([]error{c.check()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
 	s.presence = candidate.NewPresenceKeeper(candidate.Config{
@@ -105,12 +102,12 @@ func New(c Config) (*Lock, error) {
 	return s, nil
 }
 
-func (s *Lock) check() error {
-	var errs []error
-	if s.config.Pod.Name == "" || s.config.Pod.UID == "" {
-		errs = append(errs, fmt.Errorf("the own pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", s.config.Pod))
+func (c Config) check() error {
+	var err error
+	if c.Pod.Name == "" || c.Pod.UID == "" {
+		err = fmt.Errorf("the own pod %q is not known by name and UID: set POD_NAME and POD_UID by the downward API", c.Pod)
 	}
-	return errors.Join(append(errs, candidate.CheckMode(s.config.Mode))...)
+	return errors.Join(err, candidate.CheckMode(c.Mode), c.Timing.Validate())
 }
 
 // Describe says what Lease this is. It does no I/O.

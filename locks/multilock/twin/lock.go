@@ -130,15 +130,13 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	c.Pod.Kind = ownerref.Pod
 	t := &Lock{config: c, turned: make(chan struct{}, 1)}
-	errs := []error{candidate.CheckMode(c.Mode), c.Timing.Validate()}
-	var err error
-	t.lease, err = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
-	errs = append(errs, err)
-	t.record, err = annotation.New(annotation.Config{
+	var errs [2]error
+	t.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
+	t.record, errs[1] = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
 		CloseConnections: c.Lease.CloseConnections, Logger: c.Lease.Logger,
 	})
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(append([]error{candidate.CheckMode(c.Mode), c.Timing.Validate()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
 	t.presence = candidate.NewPresenceKeeper(candidate.Config{
