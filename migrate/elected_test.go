@@ -28,10 +28,14 @@ func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*mul
 	s.t.Helper()
 	s.runs(name)
 	c := multilock.TwinConfig{
-		Lease: lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:  apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion), Kind: kind,
-		Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
-		Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)}, Version: "v2",
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
+			Candidate: locks.Candidate{Identity: name, Zone: "z-" + name},
+			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+			Version:   "v2",
+		},
+		Kind: kind,
 	}
 	for _, f := range change {
 		f(&c)

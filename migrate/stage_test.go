@@ -207,11 +207,15 @@ func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *sea
 	s.runs(name)
 	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
 	config := multilock.ShieldConfig{
-		Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
-		Candidate: candidate,
-		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
-		Version:   "v2", LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"}, Settle: -1,
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:      apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
+			Candidate: candidate,
+			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+			Version:   "v2",
+		},
+		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
+		Settle:           -1,
 	}
 	for _, f := range change {
 		f(&config)

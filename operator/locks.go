@@ -65,10 +65,7 @@ func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, self Self, namespac
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
 	}
-	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
-		Lease: clients.lease(namespace, name), Core: clients.core,
-		Candidate: self.Candidate(), Pod: self.ownerIn(namespace), Version: o.Version, Timing: timing,
-	})
+	lock, err := multilock.NewLeaseOnly(clients.multilock(timing, self, namespace, name))
 	if err != nil {
 		return nil, fmt.Errorf("making the lock: %w", err)
 	}
@@ -88,9 +85,8 @@ func ShieldLock(cfg *rest.Config, timing election.Timing, self Self, namespace, 
 		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy ConfigMap: %w", namespace, name, err)
 	}
 	return multilock.NewShield(multilock.ShieldConfig{
-		Lease: clients.lease(namespace, name), Core: clients.core, Apps: clients.apps,
+		Config: clients.multilock(timing, self, namespace, name), Apps: clients.apps,
 		LegacyName: m.LegacyName, Mode: m.Mode, LegacyPodOptions: m.LegacyPodOptions, Settle: m.Settle,
-		Candidate: self.Candidate(), Pod: self.owner(), Version: o.Version, Timing: timing,
 	})
 }
 
@@ -110,23 +106,24 @@ func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, na
 		return nil, fmt.Errorf("making the lock on lease %s/%s and its legacy %s: %w", namespace, name, m.LegacyKind, err)
 	}
 	return multilock.NewTwin(multilock.TwinConfig{
-		Lease: clients.lease(namespace, name), Core: clients.core,
-		Kind: kind, LegacyName: m.LegacyName, Mode: m.Mode,
-		Candidate: self.Candidate(), Pod: self.ownerIn(namespace), Version: o.Version,
-		Timing: timing,
+		Config: clients.multilock(timing, self, namespace, name),
+		Kind:   kind, LegacyName: m.LegacyName, Mode: m.Mode,
 	})
 }
 
-// ownerIn returns the own pod, or none where it is not in that namespace: what
-// it owned elsewhere would be collected.
-func (s Self) ownerIn(namespace string) ownerref.Owner {
+// multilock returns what every lock of that package is made of.
+func (c *apiClients) multilock(timing election.Timing, self Self, namespace, name string) multilock.Config {
+	return multilock.Config{
+		Lease: c.lease(namespace, name), Core: c.core,
+		Candidate: self.Candidate(), Pod: self.podIn(namespace), Version: c.options.Version, Timing: timing,
+	}
+}
+
+// podIn returns the own pod, or none where it is not in that namespace: what it owned
+// elsewhere would be collected.
+func (s Self) podIn(namespace string) ownerref.Owner {
 	if s.Namespace != "" && s.Namespace != namespace {
 		return ownerref.Owner{}
 	}
-	return s.owner()
-}
-
-// owner returns the own pod.
-func (s Self) owner() ownerref.Owner {
 	return ownerref.Owner{Kind: ownerref.Pod, Name: s.PodName, UID: types.UID(s.PodUID)}
 }

@@ -95,7 +95,7 @@ var house = map[string]row{
 		allowed: append([]string{timing, lease, ownerref, presence, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/multilocktest": {
-		allowed: []string{election, locks, lease, shield, leaseOnly, ownerref, presence, kubernetes},
+		allowed: []string{election, locks, lease, candidate, shield, leaseOnly, ownerref, presence, kubernetes},
 	},
 	"election":                {allowed: []string{election, locks, sleep, otel, backoff, logr}},
 	"election/status":         {},

@@ -33,11 +33,13 @@ func ExampleNewTwin() {
 	}
 	self := locks.Candidate{Identity: "my-operator-1_3f9a"}
 	lock, err := multilock.NewTwin(multilock.TwinConfig{
-		Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator"},
-		Core:      clients.CoreV1().RESTClient(),
-		Kind:      annotation.ConfigMaps,
-		Candidate: self,
-		Timing:    election.Timing{}.WithDefaults(),
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator"},
+			Core:      clients.CoreV1().RESTClient(),
+			Candidate: self,
+			Timing:    election.Timing{}.WithDefaults(),
+		},
+		Kind: annotation.ConfigMaps,
 	})
 	if err != nil {
 		panic(err)
@@ -80,13 +82,15 @@ func ExampleNewShield() {
 		panic(err)
 	}
 	lock, err := multilock.NewShield(multilock.ShieldConfig{
-		Lease:            lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
-		Core:             clients.CoreV1().RESTClient(),
-		Candidate:        locks.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
-		Pod:              ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
+			Core:      clients.CoreV1().RESTClient(),
+			Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
+			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
+			Timing:    election.Timing{}.WithDefaults(),
+		},
 		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=my-operator"},
 		Settle:           -1, // zero asks the API server whether a wait is needed
-		Timing:           election.Timing{}.WithDefaults(),
 	})
 	if err != nil {
 		panic(err)

@@ -25,6 +25,10 @@ const (
 	Alone = candidate.Alone
 )
 
+// Config says what every lock of this package is made of. [ShieldConfig] and
+// [TwinConfig] embed it.
+type Config = candidate.Config
+
 // Shield is the lock of a program that replaces a leader-for-life ConfigMap.
 type Shield = shield.Lock
 

@@ -47,11 +47,15 @@ func (w *world) joins(name, zone string) {
 	w.runs(name)
 	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
 	lock, err := multilock.NewShield(multilock.ShieldConfig{
-		Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
-		Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
-		Candidate: candidate,
-		Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
-		Version:   "v1.2.0", LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"}, Settle: -1,
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
+			Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
+			Candidate: candidate,
+			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+			Version:   "v1.2.0",
+		},
+		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
+		Settle:           -1,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -65,9 +69,14 @@ func (w *world) joinsTwin(name, zone string) {
 	w.runs(name)
 	candidate := locks.Candidate{Identity: name + "_1", Zone: zone}
 	lock, err := multilock.NewTwin(multilock.TwinConfig{
-		Lease: lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
-		Core:  apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion), Kind: annotation.Endpoints,
-		Candidate: candidate, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)}, Version: "v1.2.0",
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: apitest.Wire(w.t, w.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "op"},
+			Core:      apitest.Wire(w.t, w.server, corev1.SchemeGroupVersion),
+			Candidate: candidate,
+			Pod:       ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+			Version:   "v1.2.0",
+		},
+		Kind: annotation.Endpoints,
 	})
 	if err != nil {
 		w.t.Fatal(err)

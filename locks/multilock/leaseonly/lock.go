@@ -12,12 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -36,23 +32,9 @@ type Lock struct {
 	configMap *ownerref.ConfigMap
 }
 
-// Config says what a [Lock] is made of.
-type Config struct {
-	// Lease is the Lease. Client and CloseConnections serve this lock alone.
-	Lease lease.Config
-	// Core talks to the core group, v1, to look for the ConfigMap; where that is
-	// not permitted, it is not looked for, and the log says so. Required.
-	Core rest.Interface
-	// Candidate and Pod are who campaigns. Without the name and the UID of a pod
-	// in the Lease's namespace there is no presence object, so that neither tools
-	// nor other candidates know of this one.
-	Candidate locks.Candidate
-	Pod       ownerref.Owner
-	// Version of the program, for people.
-	Version string
-	// Timing is the election's.
-	Timing timing.Timing
-}
+// Config says what a [Lock] is made of. Core looks for the ConfigMap; where that is not
+// permitted, it is not looked for, and the log says so.
+type Config = candidate.Config
 
 var (
 	_ locks.Guardian = (*Lock)(nil)
@@ -79,17 +61,14 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append(errs[:], c.Timing.Validate())...); err != nil {
 		return nil, err
 	}
-	l.presence = candidate.NewPresenceKeeper(candidate.Config{
-		Lease: c.Lease, Core: c.Core, Mode: candidate.Alone, Candidate: c.Candidate, Pod: c.Pod,
-		Version: c.Version, Timing: c.Timing,
-	}, l.lease.StageChanged)
+	l.presence = candidate.NewPresenceKeeper(c, candidate.Alone, false, l.lease.StageChanged)
 	return l, nil
 }
 
 // Describe says what Lease this is. It does no I/O.
 func (l *Lock) Describe() locks.Description { return l.lease.Describe() }
 
-// CloseConnections closes every connection, as [lease.Lock.CloseConnections] does.
+// CloseConnections closes every connection, as package lease does.
 func (l *Lock) CloseConnections() { l.lease.CloseConnections() }
 
 // Read reads the Lease.
@@ -150,7 +129,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return l.lease.Write(ctx, base, r)
 }
 
-// Amend is [lease.Lock.Amend]. It takes the Lease for nobody, so it asks for no phase.
+// Amend amends the Lease, as package lease does. It takes the Lease for nobody, so it asks for no phase.
 func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	return l.lease.Amend(ctx, before, r)
 }

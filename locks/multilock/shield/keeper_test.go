@@ -20,6 +20,7 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -27,11 +28,13 @@ import (
 func keeperOn(t *testing.T, h http.Handler) *keeper {
 	t.Helper()
 	s, err := New(Config{
-		Lease:            lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:             apitest.Wire(t, h, corev1.SchemeGroupVersion),
+		Config: candidate.Config{
+			Lease:     lease.Config{Client: apitest.Wire(t, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:      apitest.Wire(t, h, corev1.SchemeGroupVersion),
+			Candidate: locks.Candidate{Identity: "a"},
+			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
+		},
 		Apps:             apitest.Wire(t, h, appsv1.SchemeGroupVersion),
-		Candidate:        locks.Candidate{Identity: "a"},
-		Pod:              ownerref.Owner{Kind: ownerref.Pod, Name: "a", UID: "a"},
 		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
 	})
 	if err != nil {

@@ -19,11 +19,9 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
@@ -34,27 +32,17 @@ const SettleDefault = 5 * time.Second
 
 // Config says what a [Lock] is made of.
 type Config struct {
-	// Lease is the Lease that decides among candidates. Client and
-	// CloseConnections serve this lock alone.
-	Lease lease.Config
-	// Core and Apps talk to those API groups, v1. Required, but for Apps if
-	// PodSelector is set.
-	Core, Apps rest.Interface
+	candidate.Config
+	// Apps talks to the apps group, v1. Required, unless PodSelector is set.
+	Apps rest.Interface
 	// LegacyName is the name of the legacy ConfigMap, in the Lease's
 	// namespace. Empty means that of the Lease.
 	LegacyName string
 	Mode       candidate.Mode // empty means Auto
-	// Candidate and Pod are who campaigns; Pod is required with its UID.
-	Candidate locks.Candidate
-	Pod       ownerref.Owner
-	// Version of the program, for people.
-	Version string
 	ownerref.LegacyPodOptions
 	// Settle is M7's wait. Zero asks the API server for its version, and means
 	// none from 1.35 on and SettleDefault below. Negative means none.
 	Settle time.Duration
-	// Timing is the election's: its AttemptTimeout bounds each request.
-	Timing timing.Timing
 }
 
 // Lock is a [locks.Lock] on a Lease that takes the place of a
@@ -95,10 +83,7 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append([]error{c.check()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("shield of the ConfigMap %s/%s: %w", c.Lease.Namespace, c.LegacyName, err)
 	}
-	s.presence = candidate.NewPresenceKeeper(candidate.Config{
-		Lease: c.Lease, Core: c.Core, Mode: c.Mode, Candidate: c.Candidate, Pod: c.Pod,
-		Version: c.Version, Timing: c.Timing, Shielded: true,
-	}, s.lease.StageChanged)
+	s.presence = candidate.NewPresenceKeeper(c.Config, c.Mode, true, s.lease.StageChanged)
 	return s, nil
 }
 
@@ -113,7 +98,7 @@ func (c Config) check() error {
 // Describe says what Lease this is. It does no I/O.
 func (s *Lock) Describe() locks.Description { return s.lease.Describe() }
 
-// CloseConnections closes every connection, as [lease.Lock.CloseConnections] does.
+// CloseConnections closes every connection, as package lease does.
 func (s *Lock) CloseConnections() { s.lease.CloseConnections() }
 
 // Read reads the Lease.

@@ -44,7 +44,7 @@ func (b *both) Describe() locks.Description {
 	return d
 }
 
-// CloseConnections closes every connection of both locks, as lease.Lock does.
+// CloseConnections closes every connection of both locks, as package lease does.
 func (b *both) CloseConnections() {
 	for _, lock := range []locks.Lock{b.governing, b.legacy} {
 		if l, ok := lock.(interface{ CloseConnections() }); ok {

@@ -15,38 +15,22 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
-	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // Config says what a [Lock] is made of.
 type Config struct {
-	// Lease is the Lease that decides among candidates. Client and
-	// CloseConnections serve this lock alone.
-	Lease lease.Config
-	// Core talks to the core group, v1. Required.
-	Core rest.Interface
+	candidate.Config
 	// Kind of the object that has the annotation. Required.
 	Kind annotation.Kind
 	// LegacyName is its name, in the Lease's namespace. Empty means that of the
 	// Lease.
 	LegacyName string
 	Mode       candidate.Mode // empty means Auto
-	// Candidate and Pod are who campaigns. Without the pod's name and UID there
-	// is no presence object, so that no tool sees this candidate.
-	Candidate locks.Candidate
-	Pod       ownerref.Owner
-	// Version of the program, for people.
-	Version string
-	// Timing is the election's.
-	Timing timing.Timing
 }
 
 // Lock is one lock out of a Lease and the lock of older programs, client-go's
@@ -139,10 +123,7 @@ func New(c Config) (*Lock, error) {
 	if err := errors.Join(append([]error{candidate.CheckMode(c.Mode), c.Timing.Validate()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)
 	}
-	t.presence = candidate.NewPresenceKeeper(candidate.Config{
-		Lease: c.Lease, Core: c.Core, Mode: c.Mode, Candidate: c.Candidate, Pod: c.Pod,
-		Version: c.Version, Timing: c.Timing,
-	}, t.lease.StageChanged)
+	t.presence = candidate.NewPresenceKeeper(c.Config, c.Mode, false, t.lease.StageChanged)
 	t.both = &both{governing: t.lease, legacy: t.record, governsAlone: t.leaseGovernsAlone}
 	return t, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 )
 
 func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
@@ -50,8 +51,11 @@ func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock {
 	t.Helper()
 	twin, err := New(Config{
-		Lease: lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:  apitest.Client(t, server, corev1.SchemeGroupVersion), Kind: kind,
+		Config: candidate.Config{
+			Lease: lease.Config{Client: apitest.Client(t, server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:  apitest.Client(t, server, corev1.SchemeGroupVersion),
+		},
+		Kind: kind,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +64,12 @@ func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock 
 }
 
 func TestNewTwinListsWhatIsWrong(t *testing.T) {
-	_, err := New(Config{Mode: "x", Timing: election.Timing{LeaseDuration: time.Second}})
+	_, err := New(Config{
+		Config: candidate.Config{
+			Timing: election.Timing{LeaseDuration: time.Second},
+		},
+		Mode: "x",
+	})
 	for _, word := range []string{`"x" is neither`, "LeaseDuration", "namespace is empty", "name is empty", `the kind is ""`} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v does not say %q", err, word)

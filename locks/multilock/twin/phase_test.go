@@ -143,8 +143,11 @@ func (s *phaseStage) start(name string, change ...func(*Config)) *phaseSeat {
 	s.server.Put("/api/v1/namespaces/ns/pods/"+name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}})
 	way := &cable{server: s.server}
 	c := Config{
-		Lease: s.leases(way), Core: s.core(way), Kind: annotation.Endpoints,
-		Candidate: locks.Candidate{Identity: name}, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+		Config: candidate.Config{
+			Lease: s.leases(way), Core: s.core(way),
+			Candidate: locks.Candidate{Identity: name}, Pod: ownerref.Owner{Name: name, UID: types.UID("uid-" + name)},
+		},
+		Kind: annotation.Endpoints,
 	}
 	for _, f := range change {
 		f(&c)
@@ -314,7 +317,10 @@ func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 		s.refuses(func(_, path string) bool { return path == legacyPath }) // nobody tidies
 		s.phase(record.PhaseClean)
 		s.refuses(nil)
-		b, err := New(Config{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints})
+		b, err := New(Config{
+			Config: candidate.Config{Lease: s.leases(s.server), Core: s.core(s.server)},
+			Kind:   annotation.Endpoints,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,7 +379,11 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 		time.Sleep(time.Second)
 		for phase, mode := range map[record.Phase]candidate.Mode{record.PhaseLegacy: candidate.Auto, record.PhaseClean: candidate.Dual} {
 			s.phase(phase)
-			twin, err := New(Config{Lease: s.leases(s.server), Core: s.core(s.server), Kind: annotation.Endpoints, Mode: mode})
+			twin, err := New(Config{
+				Config: candidate.Config{Lease: s.leases(s.server), Core: s.core(s.server)},
+				Kind:   annotation.Endpoints,
+				Mode:   mode,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

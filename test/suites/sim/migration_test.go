@@ -141,13 +141,15 @@ func (m *migration) join(p *process) {
 
 func (m *migration) candidate(p *process, at *pod, w *wire) {
 	config := multilock.ShieldConfig{
-		Lease:            lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:             w.client(corev1.SchemeGroupVersion),
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:      w.client(corev1.SchemeGroupVersion),
+			Candidate: locks.Candidate{Identity: p.name, Pod: at.name + "/" + string(at.uid())},
+			Pod:       ownerref.Owner{Name: at.name, UID: at.uid()},
+			Timing:    p.timing,
+		},
 		Apps:             w.client(appsv1.SchemeGroupVersion),
-		Candidate:        locks.Candidate{Identity: p.name, Pod: at.name + "/" + string(at.uid())},
-		Pod:              ownerref.Owner{Name: at.name, UID: at.uid()},
 		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
-		Timing:           p.timing,
 	}
 	if m.compares {
 		config.Settle = -1

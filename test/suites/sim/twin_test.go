@@ -89,9 +89,13 @@ func (c *annotated) join(p *process) {
 		return
 	}
 	lock, err := multilock.NewTwin(multilock.TwinConfig{
-		Lease: lease.Config{Client: wire.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:  wire.client(corev1.SchemeGroupVersion), Kind: annotation.ConfigMaps,
-		Candidate: locks.Candidate{Identity: p.name}, Timing: p.timing,
+		Config: multilock.Config{
+			Lease:     lease.Config{Client: wire.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:      wire.client(corev1.SchemeGroupVersion),
+			Candidate: locks.Candidate{Identity: p.name},
+			Timing:    p.timing,
+		},
+		Kind: annotation.ConfigMaps,
 	})
 	if err != nil {
 		panic(err)

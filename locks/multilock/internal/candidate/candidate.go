@@ -47,18 +47,22 @@ var ErrPodGone = errors.New("the own pod is gone")
 // ErrPhase says that the phase on record keeps this kind of candidate out.
 var ErrPhase = errors.New("not in this phase")
 
-// Config describes a candidate, as its presence object shows it.
+// Config says what every lock of a migration is made of.
 type Config struct {
-	Lease     lease.Config
-	Core      rest.Interface
-	Mode      Mode
+	// Lease is the Lease that decides among candidates. Client and
+	// CloseConnections serve this lock alone.
+	Lease lease.Config
+	// Core talks to the core group, v1. Required.
+	Core rest.Interface
+	// Candidate and Pod are who campaigns. A shield requires the name and the UID of
+	// a pod in the Lease's namespace. Without them other locks have no presence
+	// object, so that neither tools nor other candidates know of this one.
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
-	Version   string
-	Timing    timing.Timing
-	// Shielded says that the shield of a leader-for-life lock depends on the
-	// presence.
-	Shielded bool
+	// Version of the program, for people.
+	Version string
+	// Timing is the election's. Its AttemptTimeout bounds each request of a shield.
+	Timing timing.Timing
 }
 
 // PermissionIn says whether a candidate that takes part in the migration may

@@ -30,6 +30,8 @@ type PresenceKeeper struct {
 	Listed  chan struct{}       // the presences of all have been listed for the first time
 
 	config       Config
+	mode         Mode
+	shielded     bool                        // the shield of a leader-for-life lock depends on the presence
 	failed       chan struct{}               // signalled when the presence cannot be kept
 	again        chan struct{}               // the presence needs attention
 	reworded     chan struct{}               // the same, but that can wait
@@ -49,16 +51,17 @@ type PresenceKeeper struct {
 	shieldKeepers []ownerref.Owner // the presences of those among them that keep a shield
 }
 
-// NewPresenceKeeper returns the keeper of the candidate that c describes. It
-// signals on failed when it cannot keep the presence, and says why by Problem.
-func NewPresenceKeeper(c Config, failed chan struct{}) *PresenceKeeper {
+// NewPresenceKeeper returns the keeper of the candidate that c describes. On one that
+// is shielded, the shield of a leader-for-life lock depends. The keeper signals on
+// failed when it cannot keep the presence, and says why by Problem.
+func NewPresenceKeeper(c Config, mode Mode, shielded bool, failed chan struct{}) *PresenceKeeper {
 	most := notPermitted
-	if c.Shielded {
+	if shielded {
 		most = 5 * c.Timing.RenewInterval
 	}
 	return &PresenceKeeper{
 		Present: make(chan ownerref.Owner), PodGone: make(chan error, 1), Listed: make(chan struct{}, 1),
-		config: c, failed: failed,
+		config: c, mode: mode, shielded: shielded, failed: failed,
 		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
 		remakes: Delays(c.Timing.RenewInterval/10, most),
 		health:  advertisedHealth{first: c.Timing.LeaseDuration, most: 5 * steady},
@@ -209,7 +212,7 @@ func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.Exponential
 		if time.Since(k.made) > steady {
 			k.remakes.Reset()
 		}
-		if atOnce := err == nil && k.config.Shielded; !atOnce && sleep.For(ctx, k.remakes.NextBackOff()) != nil {
+		if atOnce := err == nil && k.shielded; !atOnce && sleep.For(ctx, k.remakes.NextBackOff()) != nil {
 			return 0, nil
 		}
 		k.config.Lease.Logger.Info("the own presence object was deleted: making it anew")
@@ -240,7 +243,7 @@ func (k *PresenceKeeper) presence() presence.Object {
 	return presence.Object{
 		Lock: w.Lease.Name, Pod: k.pod(),
 		Identity: w.Candidate.Identity, Zone: w.Candidate.Zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: string(w.Mode), Waiting: k.waiting, Unhealthy: k.health.text(time.Now()),
+		Version: w.Version, Mode: string(k.mode), Waiting: k.waiting, Unhealthy: k.health.text(time.Now()),
 	}
 }
 
@@ -251,7 +254,7 @@ const notPermitted = 10 * time.Minute
 // retryAfter is how long after an error to try again. The shield depends on the
 // presence.
 func (k *PresenceKeeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.Duration {
-	if errors.Is(err, locks.ErrForbidden) && !k.config.Shielded {
+	if errors.Is(err, locks.ErrForbidden) && !k.shielded {
 		return notPermitted
 	}
 	return delays.NextBackOff()

@@ -29,6 +29,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -147,13 +148,15 @@ func (s *Stage) Start(name string, change ...func(*shield.Config)) *Seat {
 // Shield is the lock of a candidate in that pod.
 func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Config)) (*shield.Lock, locks.Candidate) {
 	s.T.Helper()
-	candidate := locks.Candidate{Identity: name, Zone: "z-" + name}
+	who := locks.Candidate{Identity: name, Zone: "z-" + name}
 	config := shield.Config{
-		Lease:            lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
-		Core:             apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
+		Config: candidate.Config{
+			Lease:     lease.Config{Client: apitest.Wire(s.T, to, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
+			Core:      apitest.Wire(s.T, to, corev1.SchemeGroupVersion),
+			Candidate: who,
+			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
+		},
 		Apps:             apitest.Wire(s.T, to, appsv1.SchemeGroupVersion),
-		Candidate:        candidate,
-		Pod:              ownerref.Owner{Kind: ownerref.Pod, Name: name, UID: types.UID("uid-" + name)},
 		LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=op"},
 		Settle:           -1,
 	}
@@ -164,7 +167,7 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	return lock, candidate
+	return lock, who
 }
 
 // StartPlain lets a candidate in mode lease campaign until all is quiet.
