@@ -45,19 +45,13 @@ func (o *Object) annotations() map[string]*string {
 // written returns a copy of lease that says o.
 func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
-	if lease.Labels == nil {
-		lease.Labels = map[string]string{}
-	}
-	lease.Labels[Label] = labelOf(o.Lock)
-	if lease.Annotations == nil {
-		lease.Annotations = map[string]string{}
-	}
+	metav1.SetMetaDataLabel(&lease.ObjectMeta, Label, labelOf(o.Lock))
 	for key, text := range o.annotations() {
 		if *text == "" {
 			delete(lease.Annotations, key)
 			continue
 		}
-		lease.Annotations[key] = strings.ToValidUTF8((*text)[:min(len(*text), record.MaxText)], "")
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, strings.ToValidUTF8((*text)[:min(len(*text), record.MaxText)], ""))
 	}
 	if len(lease.OwnerReferences) == 0 {
 		lease.OwnerReferences = []metav1.OwnerReference{{

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -164,11 +165,7 @@ func (r *Roster) take(e rawapi.Event[*coordinationv1.Lease]) bool {
 }
 
 func (r *Roster) sorted() []Object {
-	all := make([]Object, 0, len(r.all))
-	for _, name := range slices.Sorted(maps.Keys(r.all)) {
-		all = append(all, r.all[name])
-	}
-	return all
+	return slices.SortedFunc(maps.Values(r.all), func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Peers returns the candidates that presences tell of: one for each identity.

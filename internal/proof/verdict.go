@@ -6,6 +6,7 @@ package proof
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -27,16 +28,13 @@ import (
 // it is reported in whole seconds, rounded down, the first second of a term
 // proves nothing.
 func Terminated(pod *corev1.Pod, containerID string, acquired time.Time) bool {
-	for _, all := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-		for _, status := range all {
-			for _, end := range []*corev1.ContainerStateTerminated{status.State.Terminated, status.LastTerminationState.Terminated} {
-				if end != nil && containerID != "" && end.ContainerID == containerID && !end.FinishedAt.Time.Before(acquired) {
-					return true
-				}
-			}
-		}
+	proves := func(end *corev1.ContainerStateTerminated) bool {
+		return end != nil && containerID != "" && end.ContainerID == containerID && !end.FinishedAt.Time.Before(acquired)
 	}
-	return false
+	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses)
+	return slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool {
+		return proves(s.State.Terminated) || proves(s.LastTerminationState.Terminated)
+	})
 }
 
 // errNotYet: what the kubelet has reported may still be of a former instance.

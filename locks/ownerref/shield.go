@@ -154,13 +154,11 @@ func (s ShieldState) written(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	cm = cm.DeepCopy()
 	cm.OwnerReferences = s.references(cm.OwnerReferences)
 	cm.Annotations = record.WriteStage(cm.Annotations, s.Stage)
-	if cm.Annotations == nil {
-		cm.Annotations = map[string]string{}
-	}
-	cm.Annotations[AnnotationArmed] = unarmed
+	armed := unarmed
 	if s.Armed {
-		cm.Annotations[AnnotationArmed] = string(cm.UID)
+		armed = string(cm.UID)
 	}
+	metav1.SetMetaDataAnnotation(&cm.ObjectMeta, AnnotationArmed, armed)
 	writePods(cm.Annotations, AnnotationSeen, s.Seen)
 	writePods(cm.Annotations, AnnotationPresumed, s.Presumed)
 	return cm

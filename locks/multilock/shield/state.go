@@ -75,14 +75,10 @@ func (c podCount) returned(presumed []ownerref.Owner) *ownerref.Standing {
 
 // left returns those that were presumed gone and still exist.
 func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
-	var left []ownerref.Owner
-	for _, p := range presumed {
-		same := func(s ownerref.Standing) bool { return s.Pod.UID == p.UID }
-		if slices.ContainsFunc(c.standing, same) || slices.ContainsFunc(c.presumed, same) {
-			left = append(left, p)
-		}
-	}
-	return left
+	all := slices.Concat(c.standing, c.presumed)
+	return slices.DeleteFunc(slices.Clone(presumed), func(p ownerref.Owner) bool {
+		return !slices.ContainsFunc(all, func(s ownerref.Standing) bool { return s.Pod.UID == p.UID })
+	})
 }
 
 // presumes returns the pods in spite of which a shield is armed after c.
