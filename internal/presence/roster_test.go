@@ -235,7 +235,7 @@ func TestARosterFillsUpAgainOnceItHasRoom(t *testing.T) {
 		for _, o := range made[:10] {
 			server.Delete(all + "/" + o.Name)
 		}
-		time.Sleep(2 * firstRefill)
+		time.Sleep(4 * firstRefill) // a watch that ends by itself meanwhile begins the wait anew, and 1.5 times as long
 		if n := lists(); known != most || n != 2 {
 			t.Errorf("after ten are gone it knows %d after %d lists, want %d after two", known, n, most)
 		}
