@@ -45,6 +45,9 @@ func Wrote(token uint64, w register.Write) Event {
 	return e
 }
 
+// Acknowledged reports whether e is a write that the API server acknowledged.
+func (e Event) Acknowledged() bool { return e.Event == "wrote" && e.Error == "" }
+
 // Printer prints the events of one candidate to stdout, unbuffered. It is safe
 // for concurrent use.
 type Printer struct {

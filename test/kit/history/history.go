@@ -1,7 +1,13 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history judges when programs led, by what they printed themselves.
+// Package history is the one judge of whether two leaders worked at the same
+// time. It has three sources: the spans of work that programs printed (History),
+// the order of the writes that reached a register (Register), and, for a test
+// that watches as it happens, who is at work now (Working).
+//
+// What an overlap means is for each suite to say: some are the fault of others,
+// and some are documented.
 package history
 
 import (
@@ -13,15 +19,27 @@ import (
 )
 
 // Span is a time in which a program led: from the first to the last act of its
-// work, as it printed them, or to when it was killed. That an API server went
-// away, or that another holds the lock by now, ends no span: only the end of the
-// work does.
+// work, as it printed them, or until it was killed. Only the end of the work ends
+// a span. An API server that goes away does not, nor does another holder of the
+// lock.
 type Span struct {
 	Pod        string
 	Legacy     bool
 	Start, End time.Time
-	Open       bool      // it leads still, and End is when the history was taken
+	Open       bool      // it still leads, and End is when the history was taken
 	Gone       time.Time // when its pod was removed, if it was
+}
+
+// Shared is how long both led. Spans that only touch share no time.
+func (s Span) Shared(o Span) time.Duration {
+	start, end := s.Start, s.End
+	if o.Start.After(start) {
+		start = o.Start
+	}
+	if o.End.Before(end) {
+		end = o.End
+	}
+	return max(0, end.Sub(start))
 }
 
 // History is what the programs of one lock have done.
@@ -30,18 +48,12 @@ type History []Span
 // Overlap is a time in which two programs led.
 type Overlap struct{ First, Second Span }
 
-// Ours reports whether a candidate takes part. Legacy programs among themselves
-// are theirs to answer for.
+// Ours reports whether a candidate takes part. zonelect does not answer for two
+// legacy programs.
 func (o Overlap) Ours() bool { return !o.First.Legacy || !o.Second.Legacy }
 
-// Length is how long both led. The second began last.
-func (o Overlap) Length() time.Duration {
-	end := o.First.End
-	if o.Second.End.Before(end) {
-		end = o.Second.End
-	}
-	return end.Sub(o.Second.Start)
-}
+// Length is how long both led.
+func (o Overlap) Length() time.Duration { return o.First.Shared(o.Second) }
 
 func (o Overlap) String() string {
 	return fmt.Sprintf("%s began to lead while %s led, and both did for %v", o.Second.Pod, o.First.Pod, o.Length())
@@ -52,7 +64,9 @@ func (h History) ordered() History {
 	return slices.SortedFunc(slices.Values(h), func(a, b Span) int { return a.Start.Compare(b.Start) })
 }
 
-// Overlaps returns all pairs of spans that share a time.
+// Overlaps returns all pairs of spans that share a time, in the order in which
+// the first of each pair began. Two spans of one pod are a pair like any other:
+// its container was restarted while the work went on.
 func (h History) Overlaps() (all []Overlap) {
 	h = h.ordered()
 	for i, a := range h {
@@ -63,6 +77,40 @@ func (h History) Overlaps() (all []Overlap) {
 		}
 	}
 	return all
+}
+
+// Longest is how long the longest of these overlaps lasts; 0 if there is none.
+func Longest(all []Overlap) (longest time.Duration) {
+	for _, o := range all {
+		longest = max(longest, o.Length())
+	}
+	return longest
+}
+
+// Led is for how long, from start on, at least so many led at the same time.
+func (h History) Led(atLeast int, start time.Time) (led time.Duration) {
+	type step struct {
+		at time.Time
+		by int
+	}
+	var steps []step
+	for _, s := range h {
+		if s.Start.Before(start) {
+			s.Start = start
+		}
+		if s.Start.Before(s.End) {
+			steps = append(steps, step{s.Start, 1}, step{s.End, -1})
+		}
+	}
+	slices.SortFunc(steps, func(a, b step) int { return a.at.Compare(b.at) })
+	leading := 0
+	for i, now := range steps {
+		if leading >= atLeast {
+			led += now.at.Sub(steps[i-1].at)
+		}
+		leading += now.by
+	}
+	return led
 }
 
 // Changes counts how often another pod led than before.
@@ -82,8 +130,8 @@ type Gap struct{ Last, Next Span }
 // Length is how long nobody led.
 func (g Gap) Length() time.Duration { return g.Next.Start.Sub(g.Last.End) }
 
-// Owed is when somebody could lead at the earliest: when the last leader had
-// stopped and, if it was removed for the next one's sake, its pod was gone.
+// Owed is when the next leader could begin at the earliest: once the last one had
+// stopped and, if its pod was removed in the gap, that pod was gone.
 func (g Gap) Owed() time.Time {
 	if g.Last.Gone.After(g.Last.End) && g.Last.Gone.Before(g.Next.Start) {
 		return g.Last.Gone
@@ -105,8 +153,8 @@ func (h History) Gaps() (all []Gap) {
 	return all
 }
 
-// TermsOf returns the times in which a program led, by what it printed. The
-// last one lasts as long as the program, unless its work has stopped.
+// TermsOf returns the spans in which a program led, by what it printed. The last
+// one ends with the program, unless its work has stopped before.
 func TermsOf(program Span, printed []events.Event) (h History) {
 	for _, e := range printed {
 		switch e.Event {

@@ -15,8 +15,15 @@ func led(pod string, from, to int) Span {
 	return Span{Pod: pod, Legacy: pod[0] == 'o', Start: time.Unix(int64(from), 0), End: time.Unix(int64(to), 0)}
 }
 
-// The judges below judge the runs on a real control plane: one that finds
-// nothing in a wrong history makes each of those worth nothing.
+// unfinished is a span that still goes on.
+func unfinished(pod string, from, now int) Span {
+	s := led(pod, from, now)
+	s.Open = true
+	return s
+}
+
+// The tests on a real control plane rely on these judges. If one of them finds
+// nothing in a wrong history, those tests show nothing.
 
 func TestATermLastsUntilTheWorkHasStopped(t *testing.T) {
 	var printed []events.Event
@@ -41,6 +48,11 @@ func TestTermsThatShareATimeAreFound(t *testing.T) {
 		"within another's term":   {History{led("new-0", 0, 9), led("new-1", 4, 5), led("new-2", 6, 7)}, 2, 0},
 		"not in order":            {History{led("new-1", 4, 9), led("new-0", 0, 5)}, 1, 0},
 		"legacy programs":         {History{led("old-0", 0, 5), led("old-1", 4, 9), led("new-0", 9, 10)}, 0, 1},
+		"two that only touch":     {History{led("new-0", 0, 5), led("new-1", 5, 9)}, 0, 0},
+		"one that goes on":        {History{unfinished("new-0", 0, 9), led("new-1", 4, 5)}, 1, 0},
+		"two that go on":          {History{unfinished("new-0", 0, 9), unfinished("new-1", 8, 9)}, 1, 0},
+		"one that begins last":    {History{led("new-0", 0, 5), unfinished("new-1", 5, 9)}, 0, 0},
+		"one pod in turn":         {History{led("new-0", 0, 5), led("new-0", 5, 9)}, 0, 0},
 		"the same pod twice":      {History{led("new-0", 0, 5), led("new-0", 4, 9)}, 1, 0},
 	} {
 		var ours, theirs int
@@ -73,5 +85,39 @@ func TestOnlyAnotherPodIsAnotherLeader(t *testing.T) {
 	h := History{led("old-0", 0, 5), led("old-0", 6, 9), led("new-0", 9, 10), led("old-0", 25, 30)}
 	if n := h.Changes(); n != 2 {
 		t.Errorf("%d changes of leader, want 2", n)
+	}
+}
+
+func TestAnOverlapLastsWhileBothLead(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b Span
+		want time.Duration
+	}{
+		"in part":    {led("new-0", 0, 5), led("new-1", 3, 9), 2 * time.Second},
+		"within":     {led("new-0", 0, 9), led("new-1", 3, 5), 2 * time.Second},
+		"the whole":  {led("new-0", 0, 5), led("new-0", 0, 5), 5 * time.Second},
+		"they touch": {led("new-0", 0, 5), led("new-1", 5, 9), 0},
+		"apart":      {led("new-0", 0, 5), led("new-1", 7, 9), 0},
+		"never":      {led("new-0", 0, 5), Span{}, 0},
+	} {
+		if there, back := c.a.Shared(c.b), c.b.Shared(c.a); there != c.want || back != c.want {
+			t.Errorf("%s: they share %v and %v, want %v", name, there, back, c.want)
+		}
+	}
+	h := History{led("new-0", 0, 9), led("new-1", 3, 5), led("new-2", 4, 8)}
+	if longest := Longest(h.Overlaps()); longest != 4*time.Second {
+		t.Errorf("the longest overlap lasts %v, want 4s", longest)
+	}
+}
+
+func TestTheTimeWithLeadersIsCountedOnce(t *testing.T) {
+	h := History{led("new-0", 0, 5), led("new-1", 4, 9), unfinished("new-2", 8, 12), led("new-0", 20, 21)}
+	for _, c := range []struct {
+		atLeast, from int
+		want          time.Duration
+	}{{1, 0, 13 * time.Second}, {2, 0, 2 * time.Second}, {3, 0, 0}, {1, 10, 3 * time.Second}, {2, 5, time.Second}, {1, 30, 0}} {
+		if got := h.Led(c.atLeast, time.Unix(int64(c.from), 0)); got != c.want {
+			t.Errorf("from %ds on at least %d led for %v, want %v", c.from, c.atLeast, got, c.want)
+		}
 	}
 }

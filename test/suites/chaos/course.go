@@ -343,8 +343,8 @@ func answered(p plan, e evidence, all map[string]evidence) time.Time {
 	}
 	first := e.Healed
 	for _, one := range all {
-		for _, report := range one.reports() {
-			if acknowledged(report) && report.Sent.After(since) && report.Time.Before(first) && report.Time.Before(e.Mending) {
+		for _, report := range one.Printed.Writes() {
+			if report.Acknowledged() && report.Sent.After(since) && report.Time.Before(first) && report.Time.Before(e.Mending) {
 				first = report.Time
 			}
 		}
@@ -355,8 +355,8 @@ func answered(p plan, e evidence, all map[string]evidence) time.Time {
 // acks are all writes that were acknowledged, of whichever group.
 func acks(all map[string]evidence) (found []events.Event) {
 	for _, e := range all {
-		for _, report := range e.reports() {
-			if acknowledged(report) {
+		for _, report := range e.Printed.Writes() {
+			if report.Acknowledged() {
 				found = append(found, report)
 			}
 		}

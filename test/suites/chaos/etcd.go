@@ -17,15 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/history"
 )
-
-// revision is one state of a register, in etcd's order.
-type revision struct {
-	Version  uint64
-	Token    uint64
-	Identity string
-	Sequence int
-}
 
 // etcd reads a member's own history, by its JSON gateway: every revision, where
 // an apiserver's watch may have been away.
@@ -69,7 +62,7 @@ func (e etcd) soon(ctx context.Context) (revision int64, err error) {
 
 // history returns all revisions of a ConfigMap from one revision on until
 // another, which is not newer than etcd's.
-func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (all []revision, err error) {
+func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (all history.Register, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	body, err := e.post(ctx, "/v3/watch", map[string]any{"create_request": map[string]any{
@@ -119,7 +112,7 @@ type change struct {
 	}
 }
 
-func (c change) revision() (r revision, err error) {
+func (c change) revision() (r history.Revision, err error) {
 	if r.Version, err = strconv.ParseUint(c.KV.ModRevision, 10, 64); err != nil {
 		return r, fmt.Errorf("read a revision of etcd's: %w", err)
 	}

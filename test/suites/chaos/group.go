@@ -189,7 +189,7 @@ func (g *group) followers() (all []*seat) {
 func (g *group) wrote(ctx context.Context, since time.Time) error {
 	for {
 		for _, one := range g.all() {
-			if slices.ContainsFunc(one.Events(), func(e events.Event) bool { return acknowledged(e) && !e.Sent.Before(since) }) {
+			if slices.ContainsFunc(one.Events(), func(e events.Event) bool { return e.Acknowledged() && !e.Sent.Before(since) }) {
 				return nil
 			}
 		}
@@ -198,8 +198,6 @@ func (g *group) wrote(ctx context.Context, since time.Time) error {
 		}
 	}
 }
-
-func acknowledged(e events.Event) bool { return e.Event == "wrote" && e.Error == "" }
 
 // alive reports whether the process runs, or stands still.
 func (s *seat) alive() bool {

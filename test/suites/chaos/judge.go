@@ -22,10 +22,10 @@ import (
 type evidence struct {
 	// Register is its whole history, in etcd's order. Unread means that it is
 	// not known.
-	Register []revision
+	Register history.Register
 	Unread   bool `json:",omitempty"`
 	// Printed is what each candidate said, by its identity.
-	Printed map[string][]events.Event
+	Printed history.Printed
 	// Terms are the times in which they led.
 	Terms history.History
 	// Exits are how the candidates ended, by their identity.
@@ -99,80 +99,30 @@ func judge(e evidence) (f findings) {
 	return f
 }
 
-// write names a write.
-type write struct {
-	identity string
-	token    uint64
-	sequence int
-}
-
-func (r revision) write() write { return write{r.Identity, r.Token, r.Sequence} }
-
-func (e evidence) reports() map[write]events.Event {
-	all := map[write]events.Event{}
-	for identity, printed := range e.Printed {
-		for _, event := range printed {
-			if event.Event == "wrote" {
-				all[write{identity, event.Token, event.Sequence}] = event
-			}
-		}
-	}
-	return all
-}
-
-// order judges the register: tokens never fall, and within a term numbers never
-// do.
+// order judges the register: see history.Register.Overlaps.
 func (f *findings) order(e evidence) {
-	reports, begun := e.reports(), e.begun()
-	var newest revision
-	for _, r := range e.Register {
-		falls := r.Token < newest.Token
-		again := r.Token == newest.Token && (r.Identity != newest.Identity || r.Sequence <= newest.Sequence)
-		if !falls && !again {
-			newest = r
-			continue
-		}
-		report, told := reports[r.write()]
-		// Who had its write acknowledged was still at work; so was who sent one
-		// when another's work had begun.
-		successor := begun[newest.Token]
-		meanwhile := told && falls && !successor.IsZero() && report.Sent.After(successor)
-		if told && acknowledged(report) || meanwhile || r.Token == newest.Token && r.Identity != newest.Identity {
-			f.overlap(e, r.Identity, newest.Identity, "revision %d: %s wrote %d of term %d after %s wrote %d of term %d", r.Version, r.Identity, r.Sequence, r.Token, newest.Identity, newest.Sequence, newest.Token)
-			continue
-		}
-		f.Late++
+	overlaps, late := e.Register.Overlaps(e.Printed)
+	for _, o := range overlaps {
+		f.overlap(e, o.Revision.Identity, o.After.Identity, "%v", o)
 	}
-}
-
-// begun is when the work of each term began, by its token.
-func (e evidence) begun() map[uint64]time.Time {
-	all := map[uint64]time.Time{}
-	for _, printed := range e.Printed {
-		for _, event := range printed {
-			if event.Event == "leading" {
-				all[event.Token] = event.Time
-			}
-		}
-	}
-	return all
+	f.Late += late
 }
 
 // lost judges that each write that was acknowledged is where the answer said.
 func (f *findings) lost(e evidence) {
-	at := map[uint64]write{}
+	at := map[uint64]history.Write{}
 	for _, r := range e.Register {
-		at[r.Version] = r.write()
+		at[r.Version] = r.Write()
 	}
-	for w, report := range e.reports() {
-		if !acknowledged(report) {
+	for w, report := range e.Printed.Writes() {
+		if !report.Acknowledged() {
 			continue
 		}
 		f.Writes++
 		version, err := strconv.ParseUint(report.Version, 10, 64)
 		if found, ok := at[version]; err != nil || !ok || found != w {
 			f.Lost++
-			f.note("write %d of term %d by %s was acknowledged as revision %s, where there is %+v", w.sequence, w.token, w.identity, report.Version, found)
+			f.note("write %d of term %d by %s was acknowledged as revision %s, where there is %+v", w.Sequence, w.Token, w.Identity, report.Version, found)
 		}
 	}
 }
@@ -198,9 +148,9 @@ func (f *findings) works(e evidence) {
 // term, since the fault, and the longest of them.
 func (f *findings) lull(e evidence) {
 	var acks []events.Event
-	for w, report := range e.reports() {
-		if acknowledged(report) && !report.Time.After(e.Over) {
-			report.Identity = w.identity
+	for w, report := range e.Printed.Writes() {
+		if report.Acknowledged() && !report.Time.After(e.Over) {
+			report.Identity = w.Identity
 			acks = append(acks, report)
 		}
 	}

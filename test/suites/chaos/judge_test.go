@@ -50,7 +50,7 @@ func (s *story) write(who string, token uint64, sequence int, sent time.Time, er
 
 func (s *story) arrive(who string, token uint64, sequence int) uint64 {
 	version := uint64(100 + len(s.Register))
-	s.Register = append(s.Register, revision{version, token, who, sequence})
+	s.Register = append(s.Register, history.Revision{Version: version, Token: token, Identity: who, Sequence: sequence})
 	return version
 }
 

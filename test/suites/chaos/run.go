@@ -302,7 +302,7 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 	var errs []error
 	for _, g := range s.groups {
 		one := e
-		one.Printed, one.Terms, one.Exits = map[string][]events.Event{}, history.History{}, map[string]exit{}
+		one.Printed, one.Terms, one.Exits = history.Printed{}, history.History{}, map[string]exit{}
 		one.Peers, one.Timings = map[string]bool{}, map[string]election.Timing{}
 		one.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
 		for _, seat := range g.all() {
@@ -325,7 +325,7 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 
 // readRegister reads all that a group's leaders have written. The deletion of
 // the register marks the end.
-func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int64) ([]revision, error) {
+func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int64) (history.Register, error) {
 	end, err := store.soon(ctx)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -329,42 +331,18 @@ func (o *operator) removePod(t *testing.T, s *trial.Seat) {
 	must(t, o.client.CoreV1().Pods(o.namespace).Delete(t.Context(), s.Identity, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 }
 
-// span is a time in which a program led.
-type span struct{ start, end time.Time }
-
 // terms are the terms of a program until now, or until it was ended.
-func (o *operator) terms(s *trial.Seat) []span {
-	last := o.ended[s]
-	if last.IsZero() {
-		last = time.Now()
+func (o *operator) terms(s *trial.Seat) history.History {
+	end, ended := o.ended[s]
+	if !ended {
+		end = time.Now()
 	}
-	var all []span
-	for _, e := range s.Events() {
-		switch {
-		case e.Event == "leading":
-			all = append(all, span{e.Time, last})
-		case e.Event == "stopped" && len(all) > 0:
-			all[len(all)-1].end = e.Time
-		}
-	}
-	return all
+	return history.TermsOf(history.Span{Pod: s.Identity, Legacy: s == o.legacy, End: end, Open: !ended}, s.Events())
 }
 
 // overlap is how long the candidate and the legacy pod both led, at most at one
 // time.
 func (o *operator) overlap() time.Duration {
-	var most time.Duration
-	for _, a := range o.terms(o.next) {
-		for _, b := range o.terms(o.legacy) {
-			start, end := a.start, a.end
-			if b.start.After(start) {
-				start = b.start
-			}
-			if b.end.Before(end) {
-				end = b.end
-			}
-			most = max(most, end.Sub(start))
-		}
-	}
-	return most
+	all := append(o.terms(o.next), o.terms(o.legacy)...).Overlaps()
+	return history.Longest(slices.DeleteFunc(all, func(x history.Overlap) bool { return x.First.Legacy == x.Second.Legacy }))
 }

@@ -5,12 +5,27 @@ package e2e_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/zonelect/zonelect/test/kit/history"
+	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// judgeOverlaps fails for those in which a candidate takes part, and returns how
-// many there are of them and of others.
+// termsOf are the spans in which candidates led, as they printed them. The last
+// one of a candidate that was killed ended when it was.
+func termsOf(seats []*trial.Seat, killed map[string]time.Time) (h history.History) {
+	for _, s := range seats {
+		end, ended := killed[s.Identity]
+		if !ended {
+			end = time.Now()
+		}
+		h = append(h, history.TermsOf(history.Span{Pod: s.Identity, End: end, Open: !ended}, s.Events())...)
+	}
+	return h
+}
+
+// judgeOverlaps fails for each overlap in which a candidate takes part. It returns
+// how many there are of those, and of others.
 func judgeOverlaps(t *testing.T, h history.History) (ours, theirs int) {
 	t.Helper()
 	for _, o := range h.Overlaps() {

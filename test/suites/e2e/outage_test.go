@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -89,10 +88,7 @@ func TestAnOutageOfTheAPIDoesNotMoveLeadership(t *testing.T) {
 		leader, last = next, e
 		time.Sleep(10 * time.Second) // until all have heard of it
 	}
-	var h history.History
-	for _, s := range seats {
-		h = append(h, history.TermsOf(history.Span{Pod: s.Identity, End: time.Now(), Open: true}, s.Events())...)
-	}
+	h := termsOf(seats, nil)
 	ours, _ := judgeOverlaps(t, h)
 	t.Logf("%d outages, %d moves of leadership, %d times two leaders, %d terms", n, moved, ours, len(h))
 	if len(h) != n+1 {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -105,14 +104,7 @@ func indexOf(seats []*trial.Seat, s *trial.Seat) int {
 // killed one's term ended when it was killed.
 func checkTerms(t *testing.T, all []*trial.Seat, killed map[string]time.Time) {
 	t.Helper()
-	var h history.History
-	for _, s := range all {
-		end, ended := killed[s.Identity]
-		if !ended {
-			end = time.Now()
-		}
-		h = append(h, history.TermsOf(history.Span{Pod: s.Identity, End: end, Open: !ended}, s.Events())...)
-	}
+	h := termsOf(all, killed)
 	judgeOverlaps(t, h)
 	if len(h) < 12 {
 		t.Errorf("only %d terms", len(h))

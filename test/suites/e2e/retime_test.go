@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -72,13 +71,5 @@ func TestARolloutThatShortensTheLeaseNeverHasTwoLeaders(t *testing.T) {
 	leader := die(old[0], long, fresh)
 	die(leader, short, others(fresh, leader))
 
-	var h history.History
-	for _, s := range append(old, fresh...) {
-		end, ended := killed[s.Identity]
-		if !ended {
-			end = time.Now()
-		}
-		h = append(h, history.TermsOf(history.Span{Pod: s.Identity, End: end, Open: !ended}, s.Events())...)
-	}
-	judgeOverlaps(t, h)
+	judgeOverlaps(t, termsOf(append(old, fresh...), killed))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/history"
 	"github.com/zonelect/zonelect/test/kit/slow"
 )
 
@@ -64,51 +65,6 @@ func clientGo(ctx context.Context, cfg *rest.Config, timing election.Timing, nam
 	return nil
 }
 
-// record is who leads one lock, and how long.
-type record struct {
-	mu      sync.Mutex
-	leading int
-	since   time.Time
-	led     time.Duration // while one did, or more
-	both    time.Duration // while more than one did
-	losses  int
-}
-
-// lead is the work.
-func (r *record) lead(ctx context.Context) {
-	r.change(1)
-	<-ctx.Done()
-	r.change(-1)
-}
-
-func (r *record) change(by int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.note(time.Now())
-	r.leading += by
-	if by < 0 {
-		r.losses++
-	}
-}
-
-func (r *record) note(now time.Time) {
-	if r.leading > 0 {
-		r.led += now.Sub(r.since)
-	}
-	if r.leading > 1 {
-		r.both += now.Sub(r.since)
-	}
-	r.since = now
-}
-
-// reset begins to count anew.
-func (r *record) reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.note(time.Now())
-	r.led, r.both, r.losses = 0, 0, 0
-}
-
 // row is one line of the table.
 type row struct {
 	Kind        string
@@ -131,7 +87,7 @@ func trial(kind string, elect elect, cfg *rest.Config, w slow.Answers, timing el
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer stop()
-	r, c := &record{since: time.Now()}, &counts{}
+	r, c := &history.Recorder{}, &counts{}
 	errs := make(chan error, candidates)
 	name := fmt.Sprintf("%s-%d-%d-%d", kind, w.Least.Milliseconds(), w.Most.Milliseconds(), timing.LeaseDuration/time.Second)
 	if w.Lost > 0 {
@@ -146,26 +102,39 @@ func trial(kind string, elect elect, cfg *rest.Config, w slow.Answers, timing el
 				return next.RoundTrip(req)
 			})
 		})
-		wait.Go(func() { errs <- elect(ctx, mine, timing, name, fmt.Sprint("candidate-", i), r.lead) })
+		identity := fmt.Sprint("candidate-", i)
+		lead := func(ctx context.Context) {
+			defer r.Begin(identity)()
+			<-ctx.Done()
+		}
+		wait.Go(func() { errs <- elect(ctx, mine, timing, name, identity, lead) })
 	}
 	select {
 	case err := <-errs:
 		return row{}, err
 	case <-time.After(warm):
 	}
-	r.reset()
+	start := time.Now()
 	requests, connections := c.read()
 	time.Sleep(span)
 	moreRequests, moreConnections := c.read()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.note(time.Now())
+	h := r.History()
 	per := span.Minutes() * candidates
 	return row{
 		Kind: kind, Weather: w.Name, Timing: fmt.Sprintf("%d/%d/%d", timing.LeaseDuration/time.Second, timing.RenewDeadline/time.Second, timing.RenewInterval/time.Second),
-		Share: r.led.Seconds() / span.Seconds(), Overlap: r.both, Losses: float64(r.losses) / span.Hours(),
+		Share: h.Led(1, start).Seconds() / span.Seconds(), Overlap: h.Led(2, start), Losses: float64(losses(h, start)) / span.Hours(),
 		Connections: float64(moreConnections-connections) / per, Requests: float64(moreRequests-requests) / per,
 	}, nil
+}
+
+// losses are how many terms have ended since start.
+func losses(h history.History, start time.Time) (n int) {
+	for _, s := range h {
+		if !s.Open && s.End.After(start) {
+			n++
+		}
+	}
+	return n
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

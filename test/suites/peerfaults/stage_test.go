@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/test/kit/history"
 )
 
 const (
@@ -71,7 +72,7 @@ func play(t *testing.T, e elector, schedule func(s *stage) bool) (fault bool) {
 		s := &stage{t: t, timing: usual, server: apitest.NewServer(), elector: e}
 		s.server.Lingers = isPod
 		fault = schedule(s)
-		if led, _ := s.candidates[0].span(); led.IsZero() {
+		if s.candidates[0].span().Start.IsZero() {
 			t.Error("the first candidate has never led")
 		}
 		for _, c := range s.candidates {
@@ -148,8 +149,8 @@ type candidate struct {
 	done   chan struct{} // closed when the elector's Run has returned
 	works  sync.WaitGroup
 
-	mu       sync.Mutex
-	from, to time.Time // of the last work; to is zero while it runs
+	mu  sync.Mutex
+	led history.Span // the last work
 }
 
 func (s *stage) candidate(name string) *candidate {
@@ -180,48 +181,38 @@ func (c *candidate) work(ctx context.Context) {
 	c.works.Add(1)
 	defer c.works.Done()
 	c.mu.Lock()
-	c.from, c.to = time.Now(), time.Time{}
+	c.led = history.Span{Pod: c.name, Start: time.Now(), Open: true}
 	c.mu.Unlock()
 	<-ctx.Done()
 	time.Sleep(c.stopTime)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.to = time.Now()
+	c.led.End, c.led.Open = time.Now(), false
 }
 
 // leads reports whether c's work runs.
 func (c *candidate) leads() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.from.IsZero() && c.to.IsZero()
+	return c.led.Open
 }
 
 func (c *candidate) rests() bool { return !c.leads() }
 
 // span is when c worked last.
-func (c *candidate) span() (from, to time.Time) {
+func (c *candidate) span() history.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.to.IsZero() {
-		return c.from, time.Now()
+	led := c.led
+	if led.Open {
+		led.End = time.Now()
 	}
-	return c.from, c.to
+	return led
 }
 
 // overlap is for how long two candidates worked beside each other.
 func (s *stage) overlap(a, b *candidate) time.Duration {
-	from, to := a.span()
-	since, until := b.span()
-	if from.IsZero() || since.IsZero() {
-		return 0
-	}
-	if since.After(from) {
-		from = since
-	}
-	if until.Before(to) {
-		to = until
-	}
-	d := max(0, to.Sub(from))
+	d := a.span().Shared(b.span())
 	s.t.Logf("%s and %s lead beside each other for %v", a.name, b.name, d.Round(10*time.Millisecond))
 	return d
 }

@@ -5,11 +5,14 @@ package sim_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/test/kit/history"
 )
 
 // judge sees each write that the server accepts, and each begin and end of
@@ -31,7 +34,7 @@ type judge struct {
 
 	byHand  bool                      // the ConfigMap was deleted by hand, and is not armed again
 	beyond  map[[2]*process]time.Time // who work beside each other since when because of that
-	working map[*process]election.Term
+	working history.Working[*process]
 	robbed  map[*process]bool // somebody of the others took the lock from it
 	token   uint64
 	leader  string // who led last
@@ -76,7 +79,7 @@ func (h held) left(by *process, now time.Time) time.Duration {
 }
 
 func newJudge(log func(string, ...any)) *judge {
-	return &judge{start: time.Now(), log: log, working: map[*process]election.Term{}, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func(*process) {}}
+	return &judge{start: time.Now(), log: log, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func(*process) {}}
 }
 
 // unlawful notes what must not be. The caller holds mu.
@@ -127,8 +130,7 @@ func (j *judge) wroteLegacy(by *process, after *locks.Record) {
 	}
 	if by != nil && by.ours && after != nil && after.Holder == "" {
 		// The first half of a release; the Lease may be gone, and never get the other.
-		_, works := j.working[by]
-		if j.lease.holder == by.name && (!works || !j.tidies) {
+		if j.lease.holder == by.name && (!j.working.Has(by) || !j.tidies) {
 			j.emptied(&j.lease, by)
 		}
 		if !j.legacy.theirs {
@@ -168,12 +170,12 @@ func (j *judge) changed(h *held, by *process, after *locks.Record) {
 
 // emptied takes in a release (S5).
 func (j *judge) emptied(h *held, by *process) {
-	switch _, works := j.working[by]; {
+	switch {
 	case by.name == h.holder:
 		h.given = true
 		switch {
 		case !by.ours:
-		case works:
+		case j.working.Has(by):
 			j.unlawful("%v released the lock while its work runs", by)
 		case time.Now().Before(h.owed):
 			j.unlawful("%v released the lock while another's lease lasts, which it cannot know", by)
@@ -208,7 +210,7 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 				// Of a longer lease than its own it may not know, see S4 of docs/design.md.
 				owed, owedTo = now.Add(min(left, max(by.lease, after.LeaseDuration))), h.by
 			}
-			if _, works := j.working[by]; works || owedTo == by { // who leads goes on
+			if j.working.Has(by) || owedTo == by { // who leads goes on
 				owed = time.Time{}
 			}
 		case by.ours:
@@ -282,7 +284,7 @@ func sameRenewal(a, b locks.Record) bool {
 // rob notes that somebody of the others took a lock that was held.
 func (j *judge) rob(holder *process) {
 	j.robbed[holder] = true // it may trust its term, and not work yet
-	for p := range j.working {
+	for _, p := range j.working.All() {
 		if p.ours {
 			j.robbed[p] = true
 		}
@@ -297,10 +299,7 @@ func (j *judge) begin(p *process, term election.Term) {
 		return
 	}
 	j.log("%.3fs %v LEADS, token %d, cause %s", time.Since(j.start).Seconds(), p, term.Token, term.Cause)
-	if j.lease.holder == p.name || !p.ours {
-		delete(j.robbed, p) // this is another term than that which was taken
-	}
-	for other := range j.working {
+	for _, other := range j.working.Begin(p) {
 		j.beside(p, other)
 	}
 	if p.ours {
@@ -318,7 +317,7 @@ func (j *judge) begin(p *process, term election.Term) {
 		}
 		j.token = max(j.token, term.Token)
 	}
-	j.working[p] = term
+	delete(j.robbed, p)
 	if p.name != j.leader {
 		if j.leader != "" {
 			j.failovers++
@@ -378,9 +377,7 @@ func (j *judge) endure(most time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for pair, since := range j.beyond {
-		_, first := j.working[pair[0]]
-		_, second := j.working[pair[1]]
-		if !first || !second {
+		if !j.working.Has(pair[0]) || !j.working.Has(pair[1]) {
 			delete(j.beyond, pair)
 			continue
 		}
@@ -394,10 +391,10 @@ func (j *judge) endure(most time.Duration) {
 func (j *judge) end(p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, works := j.working[p]; works {
+	if j.working.Has(p) {
 		j.log("%.3fs %v has stopped", time.Since(j.start).Seconds(), p)
 	}
-	delete(j.working, p)
+	j.working.End(p)
 }
 
 // crash takes in that p is no more.
@@ -405,15 +402,15 @@ func (j *judge) crash(p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	p.crashed = true
-	delete(j.working, p)
+	j.working.End(p)
 }
 
 // leads is whoever works; nil if nobody does.
 func (j *judge) leads() *process {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for p := range j.working {
-		return p
+	if all := j.working.All(); len(all) > 0 {
+		return all[0]
 	}
 	return nil
 }
@@ -451,5 +448,39 @@ func (t *tally) add(seed uint64, r result) {
 	t.virtual += r.virtual
 	for why, n := range r.overlaps {
 		t.overlaps[why] += n
+	}
+}
+
+func TestTheJudgeSeesWhoBeginsWhileAnotherWorks(t *testing.T) {
+	j := newJudge(func(string, ...any) {})
+	a, b, theirs := &process{name: "a", ours: true}, &process{name: "b", ours: true}, &process{name: "c", kind: "client-go"}
+	trusted := func(token uint64) election.Term { return election.Term{Token: token} }
+	count := func() (two int) {
+		for _, fault := range j.verdict() {
+			if strings.Contains(fault, "two leaders") {
+				two++
+			}
+		}
+		return two
+	}
+	j.begin(a, trusted(1))
+	j.end(a)
+	j.begin(b, trusted(2))
+	if n := count(); n != 0 || j.leads() != b {
+		t.Errorf("one after the other: %v", j.verdict())
+	}
+	j.begin(a, trusted(3))
+	if n := count(); n != 1 {
+		t.Errorf("a began while b worked: %v", j.verdict())
+	}
+	j.begin(a, trusted(4)) // its last work has not ended, nor has b's
+	if n := count(); n != 3 {
+		t.Errorf("a began twice, while b worked: %v", j.verdict())
+	}
+	j.crash(a)
+	j.end(b)
+	j.begin(theirs, trusted(5))
+	if n := count(); n != 3 || len(j.overlaps) != 0 || j.leads() != theirs {
+		t.Errorf("nobody else worked: %v, %v", j.verdict(), j.overlaps)
 	}
 }

@@ -1,0 +1,69 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Working is who is at work at this moment, in the order in which they began. Its
+// zero value is nobody. It is not safe for concurrent use.
+type Working[P comparable] struct{ now []P }
+
+// Begin notes that p's work begins, and returns those who are still at work: each
+// of them overlaps with p. If p is among them, its own last work has not ended.
+func (w *Working[P]) Begin(p P) (beside []P) {
+	beside = slices.Clone(w.now)
+	if !w.Has(p) {
+		w.now = append(w.now, p)
+	}
+	return beside
+}
+
+// End notes that p's work has ended.
+func (w *Working[P]) End(p P) {
+	w.now = slices.DeleteFunc(w.now, func(o P) bool { return o == p })
+}
+
+// Has reports whether p is at work.
+func (w *Working[P]) Has(p P) bool { return slices.Contains(w.now, p) }
+
+// All are those who are at work.
+func (w *Working[P]) All() []P { return slices.Clone(w.now) }
+
+// Recorder writes down when work runs in this process. Its zero value is empty.
+// It is safe for concurrent use.
+type Recorder struct {
+	mu    sync.Mutex
+	spans History
+}
+
+// Begin notes that the work of a pod begins. The function that it returns notes
+// its end.
+func (r *Recorder) Begin(pod string) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := len(r.spans)
+	r.spans = append(r.spans, Span{Pod: pod, Start: time.Now(), Open: true})
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.spans[i].End, r.spans[i].Open = time.Now(), false
+	}
+}
+
+// History is what the recorder saw. Work that still runs ends now.
+func (r *Recorder) History() History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := slices.Clone(r.spans)
+	for i := range h {
+		if h[i].Open {
+			h[i].End = time.Now()
+		}
+	}
+	return h
+}
