@@ -29,12 +29,12 @@ const (
 	AllMembers
 )
 
-// Network says what carries the traffic between the zones.
-type Network int
+// NetworkKind says what carries the traffic between the zones.
+type NetworkKind int
 
 const (
 	// Auto is Namespaces where that is possible, else Links. The default.
-	Auto Network = iota
+	Auto NetworkKind = iota
 	// Namespaces is one Linux network namespace per zone. Needs root, ip and nft.
 	Namespaces
 	// Links is TCP relays on loopback, inside the test process. Needs nothing.
@@ -42,7 +42,7 @@ const (
 )
 
 // String returns the network's name, for test names and logs.
-func (n Network) String() string {
+func (n NetworkKind) String() string {
 	switch n {
 	case Namespaces:
 		return "namespaces"
@@ -54,8 +54,8 @@ func (n Network) String() string {
 }
 
 // ParseNetwork returns the network of that name, as String returns it.
-func ParseNetwork(name string) (Network, error) {
-	for _, n := range []Network{Auto, Namespaces, Links} {
+func ParseNetwork(name string) (NetworkKind, error) {
+	for _, n := range []NetworkKind{Auto, Namespaces, Links} {
 		if n.String() == name {
 			return n, nil
 		}
@@ -74,8 +74,8 @@ type Config struct {
 	Zones []string
 	// Topology says which etcd members an apiserver talks to.
 	Topology Topology
-	// Network says what carries the traffic between the zones.
-	Network Network
+	// NetworkKind says what carries the traffic between the zones.
+	Network NetworkKind
 	// WithoutControllers leaves the kube-controller-manager out: nothing is
 	// garbage-collected, no node is ever found dead, and the start is faster.
 	WithoutControllers bool
@@ -83,14 +83,14 @@ type Config struct {
 	// the API, for a test that stands in between; it shall lead to an apiserver
 	// of the testbed. Default: the apiserver of a living zone.
 	ControllersServer string
-	// WithoutNodes leaves nodes and kubelets out; AddPod then fails.
+	// WithoutNodes leaves nodes and kubelets out; Cluster.AddPod then fails.
 	WithoutNodes bool
 	// APIServerFlags are given to every apiserver, after the testbed's own:
 	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
 	APIServerFlags []string
 	// SyncToDisk lets etcd's members wait for their disk before they acknowledge
-	// anything, as in production; see SlowDisk. Here they need not: the machine
-	// goes on when they are killed.
+	// anything, as in production; see Parts.SlowDisk. Without it they lose nothing either: the
+	// machine goes on when they are killed.
 	SyncToDisk bool
 	// Dir takes state and logs; it is made if need be, and stays after Close,
 	// but must not hold an earlier testbed's state. Default: a temporary

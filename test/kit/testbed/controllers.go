@@ -8,65 +8,65 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 )
 
-// moveControllers makes sure that the kube-controller-manager runs as a client
+// controllers are the kube-controller-manager, which runs outside of the zones.
+type controllers struct {
+	*shared
+	task *task
+	home string // the zone whose apiserver it uses
+}
+
+// move makes sure that the kube-controller-manager runs as a client
 // of a living zone's apiserver. It starts it at first, and starts it anew
 // elsewhere when its zone is gone. The caller holds mu.
-func (t *Testbed) moveControllers(ctx context.Context) error {
-	if t.config.WithoutControllers {
+func (c *controllers) move(ctx context.Context) error {
+	if c.config.WithoutControllers {
 		return nil
 	}
-	zone, alive := t.livingZone(t.governed)
-	if t.controllers != nil && (zone == t.governed || !alive) {
+	zone, alive := c.livingZone(c.home)
+	if c.task != nil && (zone == c.home || !alive) {
 		return nil
 	}
-	if t.controllers != nil {
-		if err := t.controllers.kill(ctx); err != nil {
+	if c.task != nil {
+		if err := c.task.kill(ctx); err != nil {
 			return err
 		}
 	}
 	if !alive {
 		return fmt.Errorf("start the controllers: no zone has a living apiserver")
 	}
-	kubeconfig := filepath.Join(t.dir, "kcm.kubeconfig")
-	if err := t.writeKubeconfig(kubeconfig, cmp.Or(t.config.ControllersServer, t.network.observe(zone))); err != nil {
+	kubeconfig := filepath.Join(c.dir, "kcm.kubeconfig")
+	if err := c.writeKubeconfig(kubeconfig, cmp.Or(c.config.ControllersServer, c.fabric.observe(zone))); err != nil {
 		return err
 	}
-	started, err := t.launcher.start(command{
-		name: "kube-controller-manager", argv: append([]string{t.program, "kcm"}, t.controllerFlags(kubeconfig)...),
-		dir: t.dir, stderr: filepath.Join(t.dir, "kcm.log"),
+	started, err := c.launcher.start(command{
+		name: "kube-controller-manager", argv: append([]string{c.program, "kcm"}, c.flags(kubeconfig)...),
+		dir: c.dir, stderr: filepath.Join(c.dir, "kcm.log"),
 	})
 	if err != nil {
 		return err
 	}
-	t.controllers, t.governed = started, zone
-	t.say("the controllers run on the apiserver of zone %s", zone)
+	c.task, c.home = started, zone
+	c.say("the controllers run on the apiserver of zone %s", zone)
 	return nil
 }
 
-// livingZone returns a zone whose apiserver runs and can be reached by at
-// least one other zone, if there is another; the preferred one if it is so.
-// The caller holds mu.
-func (t *Testbed) livingZone(preferred string) (string, bool) {
-	if z, ok := t.zones[preferred]; ok && t.well(z) && !t.cutOff(preferred) {
-		return preferred, true
-	}
-	for _, name := range t.config.Zones {
-		if t.well(t.zones[name]) && !t.cutOff(name) {
-			return name, true
-		}
-	}
-	return "", false
+// controllerNames are those that matter to elections: who collects a lock whose
+// owner is gone, who finds a node dead, who removes its pods.
+var controllerNames = []string{
+	"garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
+	"pod-garbage-collector-controller", "namespace-controller", "deployment-controller", "replicaset-controller",
 }
 
-// cutOff reports whether a zone is partitioned from all others, were it one way
-// only: then no connection works. The caller holds mu.
-func (t *Testbed) cutOff(zone string) bool {
-	for _, other := range t.config.Zones {
-		if other != zone && !t.state.severed[pair{zone, other}] && !t.state.severed[pair{other, zone}] {
-			return false
-		}
+// flags are the flags of the kube-controller-manager.
+func (c *controllers) flags(kubeconfig string) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--leader-elect=false",
+		"--controllers=" + strings.Join(controllerNames, ","),
+		"--secure-port=0",
+		"--profiling=false",
 	}
-	return len(t.config.Zones) > 1
 }

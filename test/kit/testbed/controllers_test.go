@@ -17,11 +17,11 @@ import (
 // owner, a pod in this zone, is gone.
 func collects(t *testing.T, bed *Testbed, zone string) {
 	t.Helper()
-	owner, err := bed.AddPod(t.Context(), zone, "owner", "default", nil)
+	owner, err := bed.Cluster.AddPod(t.Context(), zone, "owner", "default", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client(t, bed.RESTConfig(zone)).CoreV1()
+	c := client(t, bed.Cluster.RESTConfig(zone)).CoreV1()
 	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID},
 	}}}

@@ -12,25 +12,25 @@ import (
 // it waits for its disk before it acknowledges anything; 0 writes a second is no
 // bound. It ends with the member. It needs Config.SyncToDisk, root, the cgroup
 // controller blkio (cgroup v1), and a state directory on a disk.
-func (t *Testbed) SlowDisk(zone string, writesPerSecond int) error {
-	if !t.config.SyncToDisk {
+func (p *Parts) SlowDisk(zone string, writesPerSecond int) error {
+	if !p.config.SyncToDisk {
 		return errors.New("slow a disk: the members do not wait for it, it needs Config.SyncToDisk")
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z, err := t.poweredZone(zone)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	z, err := p.poweredZone(zone)
 	if err == nil {
-		err = t.slowDisk(z, writesPerSecond)
+		err = p.slowDisk(z, writesPerSecond)
 	}
 	if err != nil {
 		return fmt.Errorf("slow the disk of zone %s: %w", zone, err)
 	}
-	t.say("zone %s: etcd may write %d times a second", zone, writesPerSecond)
+	p.say("zone %s: etcd may write %d times a second", zone, writesPerSecond)
 	return nil
 }
 
 // slowDisk sets the bound for a zone's member. The caller holds mu.
-func (t *Testbed) slowDisk(z *zone, writesPerSecond int) error {
+func (p *Parts) slowDisk(z *zone, writesPerSecond int) error {
 	if z.disk != nil {
 		last := z.disk
 		z.disk = nil
@@ -42,6 +42,6 @@ func (t *Testbed) slowDisk(z *zone, writesPerSecond int) error {
 		return nil
 	}
 	var err error
-	z.disk, err = newThrottle(t.dir, z.name, writesPerSecond, z.etcd)
+	z.disk, err = newThrottle(p.dir, z.name, writesPerSecond, z.etcd)
 	return err
 }

@@ -2,60 +2,69 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package testbed runs a real Kubernetes control plane in zones whose power
-// and network a test can take away: etcd, kube-apiserver and
-// kube-controller-manager, nodes and pods with a kubelet that is played by a
-// goroutine, and the programs under test inside the zones.
+// and network a test can take away. It runs etcd, kube-apiserver and
+// kube-controller-manager, and the programs under test inside the zones. Nodes
+// and pods are real objects; a goroutine plays their kubelet.
 //
 //	bed, err := testbed.Start(ctx, testbed.Config{})
 //	...
 //	defer bed.Close()
-//	pod, err := bed.AddPod(ctx, "za", "candidate-a", "default", nil)
+//	pod, err := bed.Cluster.AddPod(ctx, "za", "candidate-a", "default", nil)
 //	candidate, err := bed.StartProcess("za", testbed.ProcessSpec{
 //		Name: "candidate-a", Path: path,
-//		Args: []string{"--kubeconfig", bed.Kubeconfig("za"), "--pod-uid", string(pod.UID)},
+//		Args: []string{"--kubeconfig", bed.Cluster.Kubeconfig("za"), "--pod-uid", string(pod.UID)},
 //	})
 //	err = bed.CutPower(ctx, "za")
+//
+// A Testbed itself has zones, their power and the programs in them. Its field
+// Network has what happens between the zones, Parts the control plane in each of
+// them, and Cluster the Kubernetes API: how to reach it, its pods, and whose
+// requests it rejects.
 //
 // # Zones
 //
 // In the stacked topology, the default, every zone has one etcd member and one
-// apiserver that knows only that member, so an apiserver is as well as its
-// zone. Programs in a zone reach the API through a virtual IP, as through the
+// apiserver that knows only that member, so an apiserver fails with its zone.
+// Programs in a zone reach the API through a virtual IP, as through the
 // kubernetes Service: each new connection goes to an apiserver at random, and
-// stays there, also when that apiserver is dead. A dead apiserver gets its
-// share of new connections for EndpointLease more, and then no longer.
+// stays there even if that apiserver dies. A dead apiserver gets its share of new
+// connections for another EndpointLease.
 //
 // # Networks
 //
-// Namespaces gives each zone a network namespace of its own, routed by the
-// host. It needs root on Linux with iproute2 and nftables, and is the real
-// thing: a cut link is silence, below TCP.
+// Namespaces gives each zone its own network namespace, routed by the host. It
+// needs root on Linux with iproute2 and nftables, and is the real thing: a cut
+// link is silence, below TCP.
 //
-// Links needs nothing but loopback: all traffic between zones, also that of
+// Links needs nothing but loopback: all traffic between zones, including that of
 // etcd's members, runs through TCP relays in the test process that can swallow
-// it. What it cannot do: the kernel still answers for a zone that is cut, so a
-// new connection to it is accepted (and then never answered) where in reality
-// it would not even open, and bytes sent into a cut are acknowledged. Programs
-// under test are cut only where they use the zone's virtual IP; nothing keeps
-// them from connecting to another port of this machine.
+// it. It has limits. The kernel still answers for a zone that is cut off: it
+// accepts a new connection that in reality would not even open, and acknowledges
+// bytes that are sent into the cut. Programs under test are cut off only where
+// they use the zone's virtual IP; nothing keeps them from connecting to another
+// port of this machine.
 //
-// In both networks the test process stands outside of the zones: RESTConfig
+// In both networks the test process is outside the zones: Cluster.RESTConfig
 // reaches every zone that has power, through any partition.
 //
 // # Faults
 //
-// A zone can lose its power (CutPower, Restore) or its way to others, one way
-// too (Partition, PartitionOneWay, PartitionFromAll, Heal), or have a bad one
-// (SetWeather). A part of it can stand still or die (Pause, Resume, Kill, Start,
-// and EtcdLeader says where it hurts), or wait for its disk (SlowDisk).
-// Connections to the API can go silent (SilenceConnections), and apiservers can
-// have too much to do for a user (Reject, Admit). A program can stand still, die,
-// and have its clock stepped (see Process).
+//   - A zone loses its power: CutPower, Restore.
+//   - It loses its connection to other zones, in one direction or both, or has a
+//     bad one: Network.Partition, PartitionOneWay, PartitionFromAll, Heal,
+//     SetWeather.
+//   - Connections to the API go silent: Network.SilenceConnections.
+//   - A part of the control plane stands still, dies or waits for its disk:
+//     Parts.Pause, Resume, Kill, Start, SlowDisk. Parts.EtcdLeader says which
+//     member matters most.
+//   - Apiservers reject what a user asks: Cluster.Reject, Admit.
+//   - A program stands still, dies, or has its clock stepped: see Process.
 //
 // # Controllers
 //
-// One kube-controller-manager runs outside of the zones too, without leader
-// election, as a client of one zone's apiserver. When that zone loses power or
-// is partitioned from all others it is started anew on another zone; when only
-// a part of that zone is paused or killed, after EndpointLease.
+// One kube-controller-manager runs outside the zones too, without leader
+// election, as a client of one zone's apiserver. If that zone loses power or is
+// partitioned from all others, the testbed starts it again as a client of another
+// zone. If only a part of that zone is paused or killed, it does so after
+// EndpointLease.
 package testbed

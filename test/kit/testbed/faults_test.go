@@ -70,7 +70,7 @@ func refuses(t *testing.T, bed *Testbed, zone string) {
 // impatient is a client that does not wait for what does not come.
 func impatient(t *testing.T, bed *Testbed, zone string) kubernetes.Interface {
 	t.Helper()
-	config := bed.RESTConfig(zone)
+	config := bed.Cluster.RESTConfig(zone)
 	config.Timeout = impatience
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -95,7 +95,7 @@ func leaderOf(t *testing.T, bed *Testbed) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	leader, err := bed.EtcdLeader(ctx)
+	leader, err := bed.Parts.EtcdLeader(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,28 +103,28 @@ func leaderOf(t *testing.T, bed *Testbed) string {
 }
 
 func pausesOneAPIServer(t *testing.T, bed *Testbed) {
-	ok(t, bed.Pause(APIServer, "za"))
+	ok(t, bed.Parts.Pause(APIServer, "za"))
 	refuses(t, bed, "za")
 	for _, zone := range others(bed, "za") {
 		writes(t, bed, zone)
 	}
-	ok(t, bed.Resume(APIServer, "za"))
+	ok(t, bed.Parts.Resume(APIServer, "za"))
 }
 
 func pausesLeader(t *testing.T, bed *Testbed) {
 	leader := leaderOf(t, bed)
-	ok(t, bed.Pause(Etcd, leader))
+	ok(t, bed.Parts.Pause(Etcd, leader))
 	losesLeader(t, bed, leader)
-	ok(t, bed.Resume(Etcd, leader))
+	ok(t, bed.Parts.Resume(Etcd, leader))
 }
 
 func killsLeader(t *testing.T, bed *Testbed) {
 	leader := leaderOf(t, bed)
-	ok(t, bed.Kill(t.Context(), Etcd, leader))
+	ok(t, bed.Parts.Kill(t.Context(), Etcd, leader))
 	losesLeader(t, bed, leader)
-	ok(t, bed.Start(t.Context(), Etcd, leader))
+	ok(t, bed.Parts.Start(t.Context(), Etcd, leader))
 	runs := bed.zones[leader].etcd
-	ok(t, bed.Start(t.Context(), Etcd, leader))
+	ok(t, bed.Parts.Start(t.Context(), Etcd, leader))
 	if bed.zones[leader].etcd != runs {
 		t.Error("a member that runs was started again")
 	}
@@ -151,8 +151,8 @@ func ok(t *testing.T, err error) {
 }
 
 func silencesConnections(t *testing.T, bed *Testbed) {
-	if bed.Network() != Namespaces {
-		if bed.SilenceConnections("za", BothWays) == nil {
+	if bed.Network.Kind() != Namespaces {
+		if bed.Network.SilenceConnections("za", BothWays) == nil {
 			t.Error("relays were asked to silence connections, and say that they do")
 		}
 		return
@@ -160,10 +160,10 @@ func silencesConnections(t *testing.T, bed *Testbed) {
 	asker := startAsker(t, bed, "za", "")
 	asker.says(http.StatusNotFound)
 	for _, what := range []Silence{BothWays, Answers} {
-		ok(t, bed.SilenceConnections("za", what))
+		ok(t, bed.Network.SilenceConnections("za", what))
 		asker.expect("silent")
 		asker.says(http.StatusNotFound)
-		lost, err := bed.Silenced("za")
+		lost, err := bed.Network.Silenced("za")
 		if err != nil || lost == 0 {
 			t.Errorf("%d packets were lost (%v)", lost, err)
 		}
@@ -173,32 +173,32 @@ func silencesConnections(t *testing.T, bed *Testbed) {
 func rejectsRequests(t *testing.T, bed *Testbed) {
 	asker := startAsker(t, bed, "za", "lesser")
 	asker.says(http.StatusForbidden)
-	ok(t, bed.Reject(t.Context(), "lesser"))
+	ok(t, bed.Cluster.Reject(t.Context(), "lesser"))
 	asker.expect("429 Too Many Requests, retry after 1")
-	ok(t, bed.Reject(t.Context(), "lesser", "update", "patch"))
+	ok(t, bed.Cluster.Reject(t.Context(), "lesser", "update", "patch"))
 	asker.says(http.StatusForbidden) // for it gets
-	ok(t, bed.Reject(t.Context(), "lesser", "get"))
+	ok(t, bed.Cluster.Reject(t.Context(), "lesser", "get"))
 	asker.says(http.StatusTooManyRequests)
-	ok(t, bed.Admit(t.Context(), "lesser"))
+	ok(t, bed.Cluster.Admit(t.Context(), "lesser"))
 	asker.says(http.StatusForbidden)
 }
 
 func setsWeather(t *testing.T, bed *Testbed) {
-	if bed.Network() != Namespaces {
-		if bed.SetWeather("za", Weather{Loss: 1}) == nil {
+	if bed.Network.Kind() != Namespaces {
+		if bed.Network.SetWeather("za", Weather{Loss: 1}) == nil {
 			t.Error("relays were asked for weather, and say that they have it")
 		}
 		return
 	}
-	if bed.SetWeather("za", Weather{Loss: 2}) == nil {
+	if bed.Network.SetWeather("za", Weather{Loss: 2}) == nil {
 		t.Error("more than everything shall be lost")
 	}
-	ok(t, bed.SetWeather("za", Weather{Loss: 1}))
+	ok(t, bed.Network.SetWeather("za", Weather{Loss: 1}))
 	refuses(t, bed, "za")
-	ok(t, bed.SetWeather("za", Weather{Delay: 20 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.02}))
+	ok(t, bed.Network.SetWeather("za", Weather{Delay: 20 * time.Millisecond, Jitter: 20 * time.Millisecond, Loss: 0.02}))
 	writes(t, bed, "za")
-	ok(t, bed.SetWeather("za", Weather{}))
-	if late, lost := bed.Weathered(); late == 0 || lost == 0 {
+	ok(t, bed.Network.SetWeather("za", Weather{}))
+	if late, lost := bed.Network.Weathered(); late == 0 || lost == 0 {
 		t.Errorf("%d packets were late and %d lost", late, lost)
 	}
 }
@@ -207,7 +207,7 @@ func setsWeather(t *testing.T, bed *Testbed) {
 const writesPerSecond = 4
 
 func slowsDisk(t *testing.T, bed *Testbed) {
-	if err := bed.SlowDisk("za", writesPerSecond); err != nil {
+	if err := bed.Parts.SlowDisk("za", writesPerSecond); err != nil {
 		t.Skip(err)
 	}
 	const long = time.Second / writesPerSecond / 2 // a sync is a write at least
@@ -235,11 +235,11 @@ func slowsDisk(t *testing.T, bed *Testbed) {
 		})
 	}
 	slow(true)
-	ok(t, bed.SlowDisk("za", 0))
+	ok(t, bed.Parts.SlowDisk("za", 0))
 	slow(false)
-	ok(t, bed.SlowDisk("za", writesPerSecond))
-	ok(t, bed.Kill(t.Context(), Etcd, "za"))
-	ok(t, bed.Start(t.Context(), Etcd, "za"))
+	ok(t, bed.Parts.SlowDisk("za", writesPerSecond))
+	ok(t, bed.Parts.Kill(t.Context(), Etcd, "za"))
+	ok(t, bed.Parts.Start(t.Context(), Etcd, "za"))
 	if left, _ := filepath.Glob(fmt.Sprintf("/sys/fs/cgroup/blkio/zonelect-testbed-%d-*", os.Getpid())); len(left) > 0 {
 		t.Errorf("cgroups left behind: %v", left)
 	}
@@ -249,7 +249,7 @@ func slowsDisk(t *testing.T, bed *Testbed) {
 // how often.
 func syncs(t *testing.T, bed *Testbed, zone string) (sum, count float64) {
 	t.Helper()
-	response, err := http.Get("http://" + bed.network.site(zone).etcd + "/metrics")
+	response, err := http.Get("http://" + bed.fabric.site(zone).etcd + "/metrics")
 	ok(t, err)
 	defer response.Body.Close()
 	for in := bufio.NewScanner(response.Body); in.Scan(); {
@@ -302,7 +302,7 @@ func TestAnotherPackageTimeIsRefused(t *testing.T) {
 func startAsker(t *testing.T, bed *Testbed, zone, user string) *helper {
 	t.Helper()
 	asker, err := bed.StartProcess(zone, ProcessSpec{
-		Name: "asker", Path: os.Args[0], Args: []string{bed.Kubeconfig(zone), user}, Env: []string{roleVariable + "=ask"},
+		Name: "asker", Path: os.Args[0], Args: []string{bed.Cluster.Kubeconfig(zone), user}, Env: []string{roleVariable + "=ask"},
 	})
 	ok(t, err)
 	t.Cleanup(func() { ok(t, asker.Kill()) })

@@ -13,26 +13,26 @@ import (
 const serviceRange = "10.96.0.0/16"
 
 // etcdFlags are the flags of a zone's etcd member.
-func (t *Testbed) etcdFlags(zone string) []string {
-	place := t.network.site(zone)
+func (p *Parts) etcdFlags(zone string) []string {
+	place := p.fabric.site(zone)
 	var cluster []string
-	for _, member := range t.config.Zones {
-		cluster = append(cluster, member+"="+t.network.site(member).peerURL)
+	for _, member := range p.config.Zones {
+		cluster = append(cluster, member+"="+p.fabric.site(member).peerURL)
 	}
 	flags := []string{
 		"--name=" + zone,
-		"--data-dir=" + filepath.Join(t.dir, zone, "etcd"),
+		"--data-dir=" + filepath.Join(p.dir, zone, "etcd"),
 		"--listen-client-urls=http://" + place.etcd,
 		"--advertise-client-urls=http://" + place.etcd,
 		"--listen-peer-urls=https://" + place.peer,
 		"--initial-advertise-peer-urls=" + place.peerURL,
 		"--initial-cluster=" + strings.Join(cluster, ","),
-		"--peer-cert-file=" + t.pki.cert,
-		"--peer-key-file=" + t.pki.key,
-		"--peer-trusted-ca-file=" + t.pki.caFile,
+		"--peer-cert-file=" + p.pki.cert,
+		"--peer-key-file=" + p.pki.key,
+		"--peer-trusted-ca-file=" + p.pki.caFile,
 		"--log-level=warn",
 	}
-	if !t.config.SyncToDisk {
+	if !p.config.SyncToDisk {
 		flags = append(flags, "--unsafe-no-fsync")
 	}
 	if place.shared {
@@ -44,21 +44,21 @@ func (t *Testbed) etcdFlags(zone string) []string {
 // apiserverFlags are the flags of a zone's apiserver. There are no service
 // accounts in pods, for no pod runs, and no endpoints of the API's Service, for
 // the testbed plays it.
-func (t *Testbed) apiserverFlags(zone string) []string {
-	place := t.network.site(zone)
+func (p *Parts) apiserverFlags(zone string) []string {
+	place := p.fabric.site(zone)
 	host, port, _ := strings.Cut(place.apiserver, ":")
 	flags := []string{
 		"--bind-address=" + host,
 		"--secure-port=" + port,
-		"--etcd-servers=" + strings.Join(t.members(zone), ","),
-		"--tls-cert-file=" + t.pki.cert,
-		"--tls-private-key-file=" + t.pki.key,
-		"--cert-dir=" + filepath.Join(t.dir, zone),
-		"--token-auth-file=" + t.pki.tokens,
+		"--etcd-servers=" + strings.Join(p.members(zone), ","),
+		"--tls-cert-file=" + p.pki.cert,
+		"--tls-private-key-file=" + p.pki.key,
+		"--cert-dir=" + filepath.Join(p.dir, zone),
+		"--token-auth-file=" + p.pki.tokens,
 		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + t.pki.account,
-		"--service-account-signing-key-file=" + t.pki.account,
+		"--service-account-key-file=" + p.pki.account,
+		"--service-account-signing-key-file=" + p.pki.account,
 		"--service-cluster-ip-range=" + serviceRange,
 		"--endpoint-reconciler-type=none",
 		"--disable-admission-plugins=ServiceAccount",
@@ -67,37 +67,19 @@ func (t *Testbed) apiserverFlags(zone string) []string {
 	if place.shared {
 		flags = append(flags, "--permit-port-sharing")
 	}
-	return append(flags, t.config.APIServerFlags...)
+	return append(flags, p.config.APIServerFlags...)
 }
 
 // members are the URLs of the etcd members that a zone's apiserver talks to.
-func (t *Testbed) members(zone string) []string {
-	own := []string{"http://" + t.network.site(zone).etcd}
-	if t.config.Topology == Stacked {
+func (p *Parts) members(zone string) []string {
+	own := []string{"http://" + p.fabric.site(zone).etcd}
+	if p.config.Topology == Stacked {
 		return own
 	}
-	for _, other := range t.config.Zones {
+	for _, other := range p.config.Zones {
 		if other != zone {
-			own = append(own, t.network.etcdURL(zone, other))
+			own = append(own, p.fabric.etcdURL(zone, other))
 		}
 	}
 	return own
-}
-
-// controllers are those that matter to elections: who collects a lock whose
-// owner is gone, who finds a node dead, who removes its pods.
-var controllers = []string{
-	"garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
-	"pod-garbage-collector-controller", "namespace-controller", "deployment-controller", "replicaset-controller",
-}
-
-// controllerFlags are the flags of the kube-controller-manager.
-func (t *Testbed) controllerFlags(kubeconfig string) []string {
-	return []string{
-		"--kubeconfig=" + kubeconfig,
-		"--leader-elect=false",
-		"--controllers=" + strings.Join(controllers, ","),
-		"--secure-port=0",
-		"--profiling=false",
-	}
 }

@@ -17,10 +17,10 @@ import (
 // EtcdLeader returns the zone whose etcd member leads the others. It waits for
 // one: members elect a leader anew within seconds. A member that leads and is
 // cut off from the others counts only until they have elected another.
-func (t *Testbed) EtcdLeader(ctx context.Context) (string, error) {
+func (p *Parts) EtcdLeader(ctx context.Context) (string, error) {
 	var leader string
 	err := poll(ctx, "find etcd's leader", func(ctx context.Context) error {
-		leader = t.etcdLeader(ctx)
+		leader = p.etcdLeader(ctx)
 		if leader == "" {
 			return errors.New("no member says that it leads")
 		}
@@ -31,17 +31,17 @@ func (t *Testbed) EtcdLeader(ctx context.Context) (string, error) {
 
 // etcdLeader asks all members at the same time, and believes the one that leads
 // in the latest term.
-func (t *Testbed) etcdLeader(ctx context.Context) string {
-	answers := make([]etcdStatus, len(t.config.Zones))
+func (p *Parts) etcdLeader(ctx context.Context) string {
+	answers := make([]etcdStatus, len(p.config.Zones))
 	var all sync.WaitGroup
-	for i, zone := range t.config.Zones {
-		all.Go(func() { answers[i] = t.etcdStatus(ctx, zone) })
+	for i, zone := range p.config.Zones {
+		all.Go(func() { answers[i] = p.etcdStatus(ctx, zone) })
 	}
 	all.Wait()
 	leader, latest := "", uint64(0)
 	for i, answer := range answers {
 		if term, leads := answer.leads(); leads && term > latest {
-			leader, latest = t.config.Zones[i], term
+			leader, latest = p.config.Zones[i], term
 		}
 	}
 	return leader
@@ -63,10 +63,10 @@ func (s etcdStatus) leads() (uint64, bool) {
 }
 
 // etcdStatus asks a member; what does not answer has no status.
-func (t *Testbed) etcdStatus(ctx context.Context, zone string) etcdStatus {
-	client := t.client()
+func (p *Parts) etcdStatus(ctx context.Context, zone string) etcdStatus {
+	client := p.client()
 	defer client.CloseIdleConnections()
-	url := fmt.Sprintf("http://%s/v3/maintenance/status", t.network.site(zone).etcd)
+	url := fmt.Sprintf("http://%s/v3/maintenance/status", p.fabric.site(zone).etcd)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 	if err != nil {
 		return etcdStatus{}

@@ -44,7 +44,7 @@ func NamespacesPossible() error {
 }
 
 // newNamespaces makes the namespaces and their links, all up.
-func newNamespaces(ctx context.Context, zones []string) (network, error) {
+func newNamespaces(ctx context.Context, zones []string) (fabric, error) {
 	taken, err := takeSlot(ctx)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,6 @@ func NamespacesPossible() error {
 }
 
 // newNamespaces fails: Config does not let it come to this.
-func newNamespaces(context.Context, []string) (network, error) {
+func newNamespaces(context.Context, []string) (fabric, error) {
 	return nil, NamespacesPossible()
 }

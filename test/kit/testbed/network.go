@@ -4,95 +4,115 @@
 package testbed
 
 import (
-	"context"
-	"maps"
+	"errors"
+	"fmt"
 	"slices"
 )
 
-// host is the place outside of all zones, where the test process runs.
-const host = ""
+// Network is the network between the zones: partitions, weather, silence, and
+// where the virtual IPs lead.
+type Network struct{ *routes }
 
-// pair is a direction of traffic: from a zone, or the host, to a zone.
-type pair struct{ from, to string }
-
-// network carries the traffic between the zones and the host. It is told the
-// state to be in, and knows itself how to get there. Calls come one at a time.
-type network interface {
-	// site says where a zone's parts listen, and how others name them.
-	site(zone string) site
-	// etcdURL is how programs in zone from reach the etcd member of zone to.
-	etcdURL(from, to string) string
-	// observe is the URL of a zone's apiserver for the host.
-	observe(zone string) string
-	// vip is the URL of the API for programs in a zone.
-	vip(zone string) string
-	// hosts are the names and addresses that the URLs above use, for the
-	// serving certificate.
-	hosts() []string
-	// inside turns a command line into one that runs in the zone, with the
-	// same process ID.
-	inside(zone string, argv []string) []string
-	// environ is what the zone's etcd needs in its environment.
-	environ(zone string) []string
-	// apply brings the network into a state. When it returns, nothing passes
-	// any more where the state says so. Repeating it is harmless.
-	apply(ctx context.Context, s state) error
-	// weathered counts the packets that weather has held and lost so far.
-	weathered() (late, lost int64)
-	// silenced counts the packets of a zone that were lost by silence, since the
-	// silence or the VIP changed last.
-	silenced(ctx context.Context, zone string) (int, error)
-	// close takes the network down and waits until nothing is left of it.
-	close() error
+// Partition cuts the traffic between two zones, both ways, established
+// connections too, and silently. The test process still reaches both.
+func (n *Network) Partition(a, b string) error {
+	return n.sever(pair{a, b}, pair{b, a})
 }
 
-// site is where the control plane of one zone listens (HOST:PORT each).
-type site struct {
-	etcd      string // for clients, plain HTTP
-	peer      string // for etcd's other members, TLS
-	peerURL   string // what the other members know the member by
-	apiserver string // TLS
-	shared    bool   // the ports are held with SO_REUSEPORT until close
+// PartitionOneWay drops what goes from one zone to another, silently; the other
+// way everything passes. So no new connection opens between the two, and on an
+// established one only one side hears the other.
+func (n *Network) PartitionOneWay(from, to string) error {
+	return n.sever(pair{from, to})
 }
 
-// state is what the network shall be like. It is a value: it is cloned before
-// it is changed.
-type state struct {
-	dark    map[string]bool     // zones without power
-	severed map[pair]bool       // partitions between zones, each direction on its own
-	vip     map[string][]string // for each zone, the zones whose apiservers its VIP picks from
-	// silenced is what became of the connections through each zone's VIP: the
-	// first entry says it of those that were there at the first silence, the
-	// second of those since then that were there at the second, and so on.
-	silenced map[string][]Silence
-	weather  map[string]Weather // of zones
-}
-
-// newState returns the state in which everything passes and no VIP leads
-// anywhere.
-func newState() state {
-	return state{
-		dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{},
-		silenced: map[string][]Silence{}, weather: map[string]Weather{},
+// PartitionFromAll cuts the traffic between a zone and all others, as
+// Partition does. The others' virtual IPs drop it after EndpointLease; its own
+// learns of no change until Heal.
+func (n *Network) PartitionFromAll(zone string) error {
+	var ways []pair
+	for _, other := range n.config.Zones {
+		if other != zone {
+			ways = append(ways, pair{zone, other}, pair{other, zone})
+		}
 	}
+	return n.sever(ways...)
 }
 
-// clone returns a copy that can be changed on its own.
-func (s state) clone() state {
-	c := newState()
-	maps.Copy(c.dark, s.dark)
-	maps.Copy(c.severed, s.severed)
-	maps.Copy(c.weather, s.weather)
-	for zone, backends := range s.vip {
-		c.vip[zone] = slices.Clone(backends)
+// sever cuts traffic between zones.
+func (n *Network) sever(ways ...pair) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, way := range ways {
+		for _, name := range []string{way.from, way.to} {
+			if _, err := n.zone(name); err != nil {
+				return fmt.Errorf("partition zone %s from %s: %w", way.from, way.to, err)
+			}
+		}
+		if way.from == way.to {
+			return fmt.Errorf("partition zone %s: it cannot be cut off from itself", way.from)
+		}
 	}
-	for zone, all := range s.silenced {
-		c.silenced[zone] = slices.Clone(all)
+	before := n.cutOffZones()
+	for _, way := range ways {
+		n.state.severed[way] = true
 	}
-	return c
+	for _, name := range n.cutOffZones() {
+		if !slices.Contains(before, name) {
+			n.frozenVIP[name] = n.endpoints()
+			n.zones[name].epoch++
+			n.expireLater(n.zones[name])
+		}
+	}
+	if err := n.settle(n.ctx); err != nil {
+		return err
+	}
+	return n.controllers.move(n.ctx)
 }
 
-// passes reports whether traffic between two places gets through.
-func (s state) passes(p pair) bool {
-	return !s.dark[p.from] && !s.dark[p.to] && !s.severed[p]
+// Heal ends all partitions. Connections that have outlived them go on.
+func (n *Network) Heal() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return errors.New("heal partitions: the testbed is closed")
+	}
+	for _, name := range n.cutOffZones() {
+		if z := n.zones[name]; n.well(z) {
+			z.epoch++
+			z.expired = false
+		}
+	}
+	clear(n.frozenVIP)
+	clear(n.state.severed)
+	if err := n.settle(n.ctx); err != nil {
+		return err
+	}
+	return n.controllers.move(n.ctx)
+}
+
+// Kind is what carries the traffic, never Auto.
+func (n *Network) Kind() NetworkKind { return n.config.Network }
+
+// SteerVIP leads new connections from a zone through its virtual IP to the
+// apiservers of these zones only, dead or not; with no zones named, back to
+// normal. Established connections stay where they are.
+func (n *Network) SteerVIP(fromZone string, backends ...string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range append([]string{fromZone}, backends...) {
+		if _, err := n.zone(name); err != nil {
+			return fmt.Errorf("steer the virtual IP of zone %s: %w", fromZone, err)
+		}
+	}
+	n.steer[fromZone] = slices.Clone(backends)
+	return n.settle(n.ctx)
+}
+
+// Backends returns the zones whose apiservers the virtual IP of a zone picks
+// from for new connections.
+func (n *Network) Backends(zone string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.state.vip[zone])
 }

@@ -22,7 +22,7 @@ const patience = 60 * time.Second
 // and no control plane.
 type bench struct {
 	t        *testing.T
-	network  network
+	network  fabric
 	launcher *launcher
 	dir      string
 	servers  map[string]*helper
@@ -40,8 +40,8 @@ type helper struct {
 var benchZones = []string{"za", "zb", "zc"}
 
 // onEachNetwork runs a test on both networks, as far as they are possible here.
-func onEachNetwork(t *testing.T, test func(t *testing.T, kind Network)) {
-	for _, kind := range []Network{Links, Namespaces} {
+func onEachNetwork(t *testing.T, test func(t *testing.T, kind NetworkKind)) {
+	for _, kind := range []NetworkKind{Links, Namespaces} {
 		t.Run(kind.String(), func(t *testing.T) {
 			if err := NamespacesPossible(); kind == Namespaces && err != nil {
 				t.Skip(err)
@@ -52,7 +52,7 @@ func onEachNetwork(t *testing.T, test func(t *testing.T, kind Network)) {
 }
 
 // newBench makes a bench on this network, in which everything passes.
-func newBench(t *testing.T, kind Network) *bench {
+func newBench(t *testing.T, kind NetworkKind) *bench {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it takes real time: make e2e-long runs it")
@@ -171,7 +171,7 @@ func kinds(outcomes []string) string {
 }
 
 func TestVIPSpreadsNewConnections(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		b := newBench(t, kind)
 		for _, zone := range benchZones {
 			if got := kinds(b.dials(zone, "60")); got != "za zb zc" {
@@ -182,7 +182,7 @@ func TestVIPSpreadsNewConnections(t *testing.T) {
 }
 
 func TestVIPSteersNewConnectionsOnly(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		b := newBench(t, kind)
 		b.state.vip["za"] = []string{"zb"}
 		b.apply()
@@ -205,7 +205,7 @@ func TestVIPSteersNewConnectionsOnly(t *testing.T) {
 }
 
 func TestCutIsSilent(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		b := newBench(t, kind)
 		b.state.vip["za"] = []string{"zb"}
 		b.apply()
@@ -241,7 +241,7 @@ func TestCutIsSilent(t *testing.T) {
 }
 
 func TestPartitionFreezesAndHeals(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		b := newBench(t, kind)
 		b.state.vip["za"] = []string{"zb"}
 		b.apply()
@@ -273,7 +273,7 @@ func TestPartitionFreezesAndHeals(t *testing.T) {
 const onTheirWay = 5
 
 func TestPartitionOneWayCutsOneWay(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		b := newBench(t, kind)
 		b.state.vip["za"] = []string{"zb"}
 		b.apply()

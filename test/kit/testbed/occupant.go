@@ -27,37 +27,37 @@ const occupantPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 // occupy notes that a user is to be rejected. With the first of them the
 // occupant begins: on each apiserver it keeps a request open that never says
 // all it has to say, so that another one is always executing.
-func (t *Testbed) occupy(user, level string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
+func (c *Cluster) occupy(user, level string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return errors.New("the testbed is closed")
 	}
-	t.rejected[user] = true
-	if t.vacateAll != nil {
+	c.rejected[user] = true
+	if c.vacateAll != nil {
 		return nil
 	}
-	ctx, cancel := context.WithCancel(t.ctx)
-	for _, zone := range t.config.Zones {
-		t.background.Go(func() {
+	ctx, cancel := context.WithCancel(c.ctx)
+	for _, zone := range c.config.Zones {
+		c.background.Go(func() {
 			for ctx.Err() == nil {
 				// It ends whenever the apiserver ends it, or cannot be reached.
-				_ = t.sit(ctx, zone, level)
+				_ = c.sit(ctx, zone, level)
 			}
 		})
 	}
-	t.vacateAll = cancel
+	c.vacateAll = cancel
 	return nil
 }
 
 // vacate notes that a user is rejected no more.
-func (t *Testbed) vacate(user string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.rejected, user)
-	if len(t.rejected) == 0 && t.vacateAll != nil {
-		t.vacateAll()
-		t.vacateAll = nil
+func (c *Cluster) vacate(user string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.rejected, user)
+	if len(c.rejected) == 0 && c.vacateAll != nil {
+		c.vacateAll()
+		c.vacateAll = nil
 	}
 }
 
@@ -66,14 +66,14 @@ const sitPause = 5 * time.Millisecond
 
 // sit makes a request of this priority level to a zone's apiserver that stays
 // open as long as the apiserver lets it. It notices soon when that is gone.
-func (t *Testbed) sit(ctx context.Context, zone, level string) error {
+func (c *Cluster) sit(ctx context.Context, zone, level string) error {
 	time.Sleep(sitPause)
-	place, err := url.Parse(t.network.observe(zone))
+	place, err := url.Parse(c.fabric.observe(zone))
 	if err != nil {
 		return fmt.Errorf("find the apiserver of zone %s: %w", zone, err)
 	}
 	alive := net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 3}
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second, KeepAliveConfig: alive}, Config: t.tlsConfig()}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second, KeepAliveConfig: alive}, Config: c.tlsConfig()}
 	conn, err := dialer.DialContext(ctx, "tcp", place.Host)
 	if err != nil {
 		return fmt.Errorf("reach the apiserver of zone %s: %w", zone, err)

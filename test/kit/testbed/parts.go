@@ -10,6 +10,10 @@ import (
 	"os"
 )
 
+// Parts are the parts of the control plane in the zones: etcd's members and the
+// apiservers.
+type Parts struct{ *routes }
+
 // Part is a part of the control plane that every zone has.
 type Part string
 
@@ -24,34 +28,34 @@ const (
 // connections stay open, and nobody answers on them. Where other zones go on,
 // virtual IPs drop one whose part stands still after EndpointLease. Nothing can
 // be restored before Resume.
-func (t *Testbed) Pause(part Part, zones ...string) error {
-	return t.signalParts(part, true, zones)
+func (p *Parts) Pause(part Part, zones ...string) error {
+	return p.signalParts(part, true, zones)
 }
 
 // Resume lets a part that was paused go on, in these zones or in all.
-func (t *Testbed) Resume(part Part, zones ...string) error {
-	return t.signalParts(part, false, zones)
+func (p *Parts) Resume(part Part, zones ...string) error {
+	return p.signalParts(part, false, zones)
 }
 
 // signalParts freezes a part or lets it go on.
-func (t *Testbed) signalParts(part Part, freeze bool, names []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	zones, err := t.poweredZones(names)
+func (p *Parts) signalParts(part Part, freeze bool, names []string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	zones, err := p.poweredZones(names)
 	if err != nil {
 		return fmt.Errorf("pause or resume the %s: %w", part, err)
 	}
 	var errs []error
 	for _, z := range zones {
-		if err := t.signalPart(z, part, freeze); err != nil {
+		if err := p.signalPart(z, part, freeze); err != nil {
 			errs = append(errs, fmt.Errorf("zone %s: %w", z.name, err))
 		}
 	}
-	return errors.Join(append(errs, t.review(zones...))...)
+	return errors.Join(append(errs, p.review(zones...))...)
 }
 
 // signalPart freezes a zone's part, or lets it go on.
-func (t *Testbed) signalPart(z *zone, part Part, freeze bool) error {
+func (p *Parts) signalPart(z *zone, part Part, freeze bool) error {
 	running, err := z.part(part)
 	if err != nil {
 		return err
@@ -61,20 +65,20 @@ func (t *Testbed) signalPart(z *zone, part Part, freeze bool) error {
 		return fmt.Errorf("send %s to the %s: %w", signal, part, err)
 	}
 	running.paused = freeze
-	t.say("zone %s: %s to the %s", z.name, signal, part)
+	p.say("zone %s: %s to the %s", z.name, signal, part)
 	if !freeze {
 		return nil
 	}
-	return running.awaitStill(t.ctx)
+	return running.awaitStill(p.ctx)
 }
 
 // Kill kills a part of the control plane in a zone. All else in the zone goes
 // on; new connections to the part are refused. Virtual IPs go on leading there
 // for EndpointLease.
-func (t *Testbed) Kill(ctx context.Context, part Part, zone string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z, err := t.poweredZone(zone)
+func (p *Parts) Kill(ctx context.Context, part Part, zone string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	z, err := p.poweredZone(zone)
 	if err != nil {
 		return fmt.Errorf("kill the %s of zone %s: %w", part, zone, err)
 	}
@@ -83,40 +87,40 @@ func (t *Testbed) Kill(ctx context.Context, part Part, zone string) error {
 		err = running.kill(ctx)
 	}
 	if err == nil && part == Etcd {
-		err = t.slowDisk(z, 0)
+		err = p.slowDisk(z, 0)
 	}
 	if err != nil {
 		return fmt.Errorf("kill the %s of zone %s: %w", part, zone, err)
 	}
-	t.say("zone %s: the %s was killed", zone, part)
-	return t.review(z)
+	p.say("zone %s: the %s was killed", zone, part)
+	return p.review(z)
 }
 
 // Start starts a part that Kill has ended, and waits until it is ready. An etcd
 // member is not before it has a quorum. Other methods need not wait for it, so
 // several can be started at the same time. A part that runs is left alone.
-func (t *Testbed) Start(ctx context.Context, part Part, zone string) error {
-	started, err := t.startAgain(part, zone)
+func (p *Parts) Start(ctx context.Context, part Part, zone string) error {
+	started, err := p.startAgain(part, zone)
 	if err == nil {
-		err = t.waitForPart(ctx, part, zone, started)
+		err = p.waitForPart(ctx, part, zone, started)
 	}
 	if err != nil {
 		return fmt.Errorf("start the %s of zone %s: %w", part, zone, err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z, err := t.poweredZone(zone)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	z, err := p.poweredZone(zone)
 	if err != nil {
 		return fmt.Errorf("start the %s of zone %s: %w", part, zone, err)
 	}
-	return t.review(z)
+	return p.review(z)
 }
 
 // startAgain starts a part that has ended.
-func (t *Testbed) startAgain(part Part, zone string) (*task, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z, err := t.poweredZone(zone)
+func (p *Parts) startAgain(part Part, zone string) (*task, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	z, err := p.poweredZone(zone)
 	if err != nil {
 		return nil, err
 	}
@@ -128,27 +132,27 @@ func (t *Testbed) startAgain(part Part, zone string) (*task, error) {
 		return last, nil
 	}
 	if part == Etcd {
-		z.etcd, err = t.startEtcd(z)
+		z.etcd, err = p.startEtcd(z)
 		return z.etcd, err
 	}
-	z.apiserver, err = t.startAPIServer(z)
+	z.apiserver, err = p.startAPIServer(z)
 	return z.apiserver, err
 }
 
 // waitForPart waits until a part that was started is ready.
-func (t *Testbed) waitForPart(ctx context.Context, part Part, zone string, started *task) error {
+func (p *Parts) waitForPart(ctx context.Context, part Part, zone string, started *task) error {
 	if part == Etcd {
-		return t.waitForEtcd(ctx, zone, started)
+		return p.waitForEtcd(ctx, zone, started)
 	}
-	return t.waitForAPIServer(ctx, zone, started)
+	return p.waitForAPIServer(ctx, zone, started)
 }
 
-// RestartAPIServer is Kill and Start of a zone's apiserver.
-func (t *Testbed) RestartAPIServer(ctx context.Context, zone string) error {
-	if err := t.Kill(ctx, APIServer, zone); err != nil {
+// RestartAPIServer kills a zone's apiserver and starts it again.
+func (p *Parts) RestartAPIServer(ctx context.Context, zone string) error {
+	if err := p.Kill(ctx, APIServer, zone); err != nil {
 		return err
 	}
-	return t.Start(ctx, APIServer, zone)
+	return p.Start(ctx, APIServer, zone)
 }
 
 // part is a zone's running part, or the one that ran last. The zone has power.
@@ -163,25 +167,19 @@ func (z *zone) part(part Part) (*task, error) {
 	}
 }
 
-// well reports whether a zone's apiserver serves, as far as the testbed has a
-// hand in it. The caller holds mu.
-func (t *Testbed) well(z *zone) bool {
-	return z.ready && z.apiserver.runs() && (z.etcd.runs() || t.config.Topology == AllMembers)
-}
-
 // review finds out whether zones have become well, or have ceased to be, and
 // what that means to the virtual IPs: an apiserver that does not serve loses its
 // endpoint lease, if there is another that can take it away. The caller holds mu.
-func (t *Testbed) review(zones ...*zone) error {
-	_, others := t.livingZone("")
+func (p *Parts) review(zones ...*zone) error {
+	_, others := p.livingZone("")
 	for _, z := range zones {
 		z.epoch++
 		switch {
-		case t.well(z) && !t.cutOff(z.name):
+		case p.well(z) && !p.cutOff(z.name):
 			z.expired = false
 		case others:
-			t.expireLater(z)
+			p.expireLater(z)
 		}
 	}
-	return t.settle(t.ctx)
+	return p.settle(p.ctx)
 }

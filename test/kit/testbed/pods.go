@@ -121,8 +121,8 @@ func (k *kubelet) podStatus(pod *corev1.Pod) corev1.PodStatus {
 	return status
 }
 
-// PodManifest is the pod that AddPod creates, for those who want to add to it
-// first: one container, bound to the zone's node.
+// PodManifest is the pod that Cluster.AddPod creates, for a caller that wants to
+// add to it first: one container, bound to the zone's node.
 func PodManifest(zone, name, namespace string, labels map[string]string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels},
@@ -134,14 +134,15 @@ func PodManifest(zone, name, namespace string, labels map[string]string) *corev1
 }
 
 // AddPod creates a pod on a zone's node and returns it once it is Running and
-// Ready. The namespace must exist. No program runs for it: see StartProcess.
-// Pods that are created by other means behave the same, once they have the
-// node's name; a pod that is deleted goes at once while its zone has power.
-func (t *Testbed) AddPod(ctx context.Context, zone, name, namespace string, labels map[string]string) (*corev1.Pod, error) {
-	if err := t.hasKubelet(zone); err != nil {
+// Ready. The namespace must exist. No program runs for it: see
+// Testbed.StartProcess. Pods that are created by other means behave the same,
+// once they have the node's name. A pod that is deleted is gone at once while
+// its zone has power.
+func (c *Cluster) AddPod(ctx context.Context, zone, name, namespace string, labels map[string]string) (*corev1.Pod, error) {
+	if err := c.hasKubelet(zone); err != nil {
 		return nil, fmt.Errorf("add pod %s/%s: %w", namespace, name, err)
 	}
-	client, err := kubernetes.NewForConfig(t.restConfig(zone))
+	client, err := kubernetes.NewForConfig(c.restConfig(zone))
 	if err != nil {
 		return nil, fmt.Errorf("add pod %s/%s: make a client: %w", namespace, name, err)
 	}
@@ -167,10 +168,10 @@ func (t *Testbed) AddPod(ctx context.Context, zone, name, namespace string, labe
 }
 
 // hasKubelet reports what keeps a zone from running pods.
-func (t *Testbed) hasKubelet(zone string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	z, err := t.poweredZone(zone)
+func (c *Cluster) hasKubelet(zone string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	z, err := c.poweredZone(zone)
 	if err == nil && z.kubelet == nil {
 		return fmt.Errorf("zone %s has no node: start the testbed with nodes", zone)
 	}

@@ -27,7 +27,7 @@ type ProcessSpec struct {
 // Process is a program that runs in a zone, or has run there. Its methods are
 // safe for concurrent use.
 type Process struct {
-	bed    *Testbed
+	bed    *shared
 	zone   string
 	task   *task
 	output *transcript
@@ -53,7 +53,7 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 	}
 	output := newTranscript()
 	started, err := t.launcher.start(command{
-		name: spec.Name, argv: t.network.inside(zone, append([]string{spec.Path}, spec.Args...)),
+		name: spec.Name, argv: t.fabric.inside(zone, append([]string{spec.Path}, spec.Args...)),
 		env: append([]string{clockVariable + "=" + clock}, spec.Env...), stdout: output, stderr: filepath.Join(t.dir, zone, spec.Name+".log"),
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) 
 		<-started.done
 		output.end()
 	})
-	return &Process{bed: t, zone: zone, task: started, output: output, clock: clock}, nil
+	return &Process{bed: t.shared, zone: zone, task: started, output: output, clock: clock}, nil
 }
 
 // PID is the program's process ID.

@@ -32,7 +32,7 @@ func startBeat(t *testing.T, bed *Testbed, zone string) *Process {
 }
 
 func TestProcess(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		bed := startBed(t, Config{
 			Zones: []string{"za"}, Network: kind, WithoutControllers: true, WithoutNodes: true,
 		})

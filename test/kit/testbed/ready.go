@@ -5,8 +5,6 @@ package testbed
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -21,10 +19,10 @@ const readyTimeout = 90 * time.Second
 
 // waitFor waits until a part of the control plane answers that it is ready, and
 // fails at once when its process ends.
-func (t *Testbed) waitFor(ctx context.Context, part *task, url string) error {
+func (s *shared) waitFor(ctx context.Context, part *task, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	client := t.client()
+	client := s.client()
 	defer client.CloseIdleConnections()
 	err := poll(ctx, "wait until "+part.name+" is ready", func(ctx context.Context) error {
 		if part.ended() {
@@ -36,19 +34,6 @@ func (t *Testbed) waitFor(ctx context.Context, part *task, url string) error {
 		return fmt.Errorf("%w; its log ends with:\n%s", err, part.tail())
 	}
 	return nil
-}
-
-// client is an HTTP client that knows the testbed's authority and forgets
-// connections at once, for the far end may be dead by the next time.
-func (t *Testbed) client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: t.tlsConfig()}}
-}
-
-// tlsConfig trusts the testbed's authority.
-func (t *Testbed) tlsConfig() *tls.Config {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(t.pki.ca)
-	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
 // discard reads an answer to its end.

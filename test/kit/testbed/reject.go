@@ -13,7 +13,6 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -39,19 +38,19 @@ const (
 // The user must not be of the group system:masters, which is exempt: let a
 // program impersonate a lesser one. A user who is rejected already is rejected
 // with these verbs instead.
-func (t *Testbed) Reject(ctx context.Context, user string, verbs ...string) error {
-	if err := t.reject(ctx, user, verbs); err != nil {
+func (c *Cluster) Reject(ctx context.Context, user string, verbs ...string) error {
+	if err := c.reject(ctx, user, verbs); err != nil {
 		return fmt.Errorf("reject the requests of %s: %w", user, err)
 	}
-	t.say("requests of %s are rejected %v", user, verbs)
+	c.say("requests of %s are rejected %v", user, verbs)
 	return nil
 }
 
-func (t *Testbed) reject(ctx context.Context, user string, verbs []string) error {
-	if err := t.admit(ctx, user); err != nil {
+func (c *Cluster) reject(ctx context.Context, user string, verbs []string) error {
+	if err := c.admit(ctx, user); err != nil {
 		return err
 	}
-	client, err := t.livingClient()
+	client, err := c.livingClient()
 	if err != nil {
 		return err
 	}
@@ -68,23 +67,23 @@ func (t *Testbed) reject(ctx context.Context, user string, verbs []string) error
 			return err
 		}
 	}
-	if err := t.occupy(user, string(level.UID)); err != nil {
+	if err := c.occupy(user, string(level.UID)); err != nil {
 		return err
 	}
-	return t.awaitRejection(ctx, user, true)
+	return c.awaitRejection(ctx, user, true)
 }
 
 // Admit ends Reject. It returns once all zones that are well have heard of it.
-func (t *Testbed) Admit(ctx context.Context, user string) error {
-	if err := t.admit(ctx, user); err != nil {
+func (c *Cluster) Admit(ctx context.Context, user string) error {
+	if err := c.admit(ctx, user); err != nil {
 		return fmt.Errorf("admit the requests of %s: %w", user, err)
 	}
-	t.say("requests of %s are admitted", user)
+	c.say("requests of %s are admitted", user)
 	return nil
 }
 
-func (t *Testbed) admit(ctx context.Context, user string) error {
-	client, err := t.livingClient()
+func (c *Cluster) admit(ctx context.Context, user string) error {
+	client, err := c.livingClient()
 	if err != nil {
 		return err
 	}
@@ -95,10 +94,10 @@ func (t *Testbed) admit(ctx context.Context, user string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.awaitRejection(ctx, user, false); err != nil {
+	if err := c.awaitRejection(ctx, user, false); err != nil {
 		return err
 	}
-	t.vacate(user)
+	c.vacate(user)
 	return nil
 }
 
@@ -144,21 +143,12 @@ func rejectingSchema(user string, verbs []string) *flowcontrolv1.FlowSchema {
 	}
 }
 
-// livingClient is a client of a living zone.
-func (t *Testbed) livingClient() (kubernetes.Interface, error) {
-	config, err := t.Living()
-	if err != nil {
-		return nil, err
-	}
-	return kubernetes.NewForConfig(config)
-}
-
 // awaitRejection waits until all zones that are well reject a user, or none.
-func (t *Testbed) awaitRejection(ctx context.Context, user string, want bool) error {
+func (c *Cluster) awaitRejection(ctx context.Context, user string, want bool) error {
 	ctx, cancel := context.WithTimeout(ctx, rejectTimeout)
 	defer cancel()
-	for _, zone := range t.wellZones() {
-		config := t.restConfig(zone)
+	for _, zone := range c.wellZones() {
+		config := c.restConfig(zone)
 		config.Impersonate.UserName = user
 		client, err := rest.HTTPClientFor(config)
 		if err != nil {
@@ -191,17 +181,4 @@ func rejects(ctx context.Context, client *http.Client, url string, want bool) er
 		return errors.New(response.Status)
 	}
 	return nil
-}
-
-// wellZones are the zones whose apiservers serve and are not cut off.
-func (t *Testbed) wellZones() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var well []string
-	for _, name := range t.config.Zones {
-		if t.well(t.zones[name]) && !t.cutOff(name) {
-			well = append(well, name)
-		}
-	}
-	return well
 }

@@ -22,30 +22,30 @@ const (
 // SilenceConnections makes the connections that run through a zone's virtual
 // IP at this moment silent for good: nothing closes or resets them. Those that
 // are opened later work. It needs Namespaces.
-func (t *Testbed) SilenceConnections(zone string, what Silence) error {
-	if t.config.Network != Namespaces {
+func (n *Network) SilenceConnections(zone string, what Silence) error {
+	if n.config.Network != Namespaces {
 		return errors.New("silence connections: relays cannot, it needs the network Namespaces")
 	}
 	if what != BothWays && what != Answers {
 		return fmt.Errorf("silence connections: unknown silence %q: use BothWays or Answers", what)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, err := t.zone(zone); err != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, err := n.zone(zone); err != nil {
 		return fmt.Errorf("silence connections: %w", err)
 	}
-	t.state.silenced[zone] = append(t.state.silenced[zone], what)
-	t.say("zone %s: connections through the virtual IP go silent (%s)", zone, what)
-	return t.settle(t.ctx)
+	n.state.silenced[zone] = append(n.state.silenced[zone], what)
+	n.say("zone %s: connections through the virtual IP go silent (%s)", zone, what)
+	return n.settle(n.ctx)
 }
 
 // Silenced returns how many packets of a zone were lost by SilenceConnections,
 // since it or SteerVIP was used last.
-func (t *Testbed) Silenced(zone string) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, err := t.zone(zone); err != nil {
+func (n *Network) Silenced(zone string) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, err := n.zone(zone); err != nil {
 		return 0, fmt.Errorf("count silenced packets: %w", err)
 	}
-	return t.network.silenced(t.ctx, zone)
+	return n.fabric.silenced(n.ctx, zone)
 }

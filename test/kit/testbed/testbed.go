@@ -13,35 +13,17 @@ import (
 	"time"
 )
 
-// Testbed is a running control plane in zones. Its methods are safe for
-// concurrent use; those that change something wait for one another. After
-// Close they fail.
+// Testbed is a running control plane in zones. Its methods, and those of its
+// fields, are safe for concurrent use; those that change something wait for one
+// another. After Close they fail.
 type Testbed struct {
-	config   Config
-	dir      string
-	program  string // the control plane's
-	network  network
-	pki      *pki
-	launcher *launcher
+	Network *Network // the network between the zones
+	Parts   *Parts   // the parts of the control plane
+	Cluster *Cluster // the Kubernetes API
 
-	ctx        context.Context // ends at Close
-	cancel     context.CancelFunc
-	background sync.WaitGroup // goroutines that end with ctx or with a program
-
-	mu          sync.Mutex
-	closed      bool
-	zones       map[string]*zone
-	state       state
-	steer       map[string][]string // what SteerVIP asked for
-	frozenVIP   map[string][]string // what cut-off zones have heard last
-	controllers *task
-	governed    string             // the zone whose apiserver the controllers use
-	rejected    map[string]bool    // users whose requests apiservers reject
-	vacateAll   context.CancelFunc // ends the requests of the occupant
-
+	*routes
 	closing  sync.Once
 	closeErr error
-	progress sync.Mutex // for Config.Progress
 }
 
 // Start builds the control plane's program if need be (see Build), and starts
@@ -67,15 +49,20 @@ func Start(ctx context.Context, config Config) (*Testbed, error) {
 // newTestbed returns a testbed in which nothing runs.
 func newTestbed(config Config, program string) *Testbed {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Testbed{
+	all := &shared{
 		config: config, program: program, ctx: ctx, cancel: cancel, launcher: newLauncher(),
-		zones: map[string]*zone{}, steer: map[string][]string{}, frozenVIP: map[string][]string{}, rejected: map[string]bool{},
-		state: newState(),
+		zones: map[string]*zone{}, state: newState(),
 	}
 	for _, name := range config.Zones {
-		t.zones[name] = &zone{name: name}
+		all.zones[name] = &zone{name: name}
 	}
-	return t
+	r := &routes{
+		shared: all, controllers: &controllers{shared: all},
+		steer: map[string][]string{}, frozenVIP: map[string][]string{},
+	}
+	return &Testbed{
+		Network: &Network{r}, Parts: &Parts{r}, Cluster: &Cluster{shared: all, rejected: map[string]bool{}}, routes: r,
+	}
 }
 
 // start brings everything up, from the network to the nodes.
@@ -93,7 +80,7 @@ func (t *Testbed) start(ctx context.Context) error {
 	if err := t.startZones(ctx); err != nil {
 		return err
 	}
-	if err := t.moveControllers(ctx); err != nil {
+	if err := t.controllers.move(ctx); err != nil {
 		return err
 	}
 	t.say("%d zones are ready after %s", len(t.config.Zones), time.Since(begun).Round(time.Millisecond))
@@ -127,19 +114,19 @@ func (t *Testbed) makeDir() error {
 func (t *Testbed) makeNetwork(ctx context.Context) error {
 	var err error
 	if t.config.Network == Namespaces {
-		t.network, err = newNamespaces(ctx, t.config.Zones)
+		t.fabric, err = newNamespaces(ctx, t.config.Zones)
 	} else {
-		t.network, err = newLinks(t.config.Zones)
+		t.fabric, err = newLinks(t.config.Zones)
 	}
 	if err != nil {
-		t.network = nil
+		t.fabric = nil
 		return fmt.Errorf("make the network: %w", err)
 	}
-	if t.pki, err = newPKI(t.dir, t.network.hosts()); err != nil {
+	if t.pki, err = newPKI(t.dir, t.fabric.hosts()); err != nil {
 		return err
 	}
 	for _, zone := range t.config.Zones {
-		if err := t.writeKubeconfig(t.Kubeconfig(zone), t.network.vip(zone)); err != nil {
+		if err := t.writeKubeconfig(t.Cluster.Kubeconfig(zone), t.fabric.vip(zone)); err != nil {
 			return err
 		}
 	}
@@ -149,9 +136,6 @@ func (t *Testbed) makeNetwork(ctx context.Context) error {
 // Dir is the directory of state and logs: one directory per zone, with
 // etcd.log, apiserver.log and NAME.log for each program, and kcm.log.
 func (t *Testbed) Dir() string { return t.dir }
-
-// Network is the network that is used, never Auto.
-func (t *Testbed) Network() Network { return t.config.Network }
 
 // Zones returns the zones' names, in the order of Config.
 func (t *Testbed) Zones() []string { return append([]string(nil), t.config.Zones...) }
@@ -182,15 +166,15 @@ func (t *Testbed) tearDown() error {
 	for _, zone := range t.config.Zones {
 		failed = errors.Join(failed, t.zones[zone].kill(ctx))
 	}
-	if t.controllers != nil {
-		failed = errors.Join(failed, t.controllers.kill(ctx))
+	if t.controllers.task != nil {
+		failed = errors.Join(failed, t.controllers.task.kill(ctx))
 	}
 	if failed == nil { // else waiting could take for ever
 		t.launcher.close()
 		t.background.Wait()
 	}
-	if t.network != nil {
-		failed = errors.Join(failed, t.network.close())
+	if t.fabric != nil {
+		failed = errors.Join(failed, t.fabric.close())
 	}
 	if t.config.Dir == "" && t.dir != "" {
 		failed = errors.Join(failed, os.RemoveAll(t.dir))
@@ -198,10 +182,12 @@ func (t *Testbed) tearDown() error {
 	return failed
 }
 
-// say reports progress.
-func (t *Testbed) say(format string, args ...any) {
-	t.progress.Lock()
-	defer t.progress.Unlock()
-	// Progress is a courtesy: a writer that fails stops nothing.
-	_, _ = fmt.Fprintf(t.config.Progress, "testbed: "+format+"\n", args...)
+// startZones starts all zones at the same time, for etcd's members need one
+// another to become ready.
+func (t *Testbed) startZones(ctx context.Context) error {
+	var all []*zone
+	for _, name := range t.config.Zones {
+		all = append(all, t.zones[name])
+	}
+	return t.Parts.bootAll(ctx, all)
 }

@@ -77,7 +77,7 @@ func eventually(t *testing.T, what string, ask func(ctx context.Context) error) 
 func backendsAre(t *testing.T, bed *Testbed, zone string, want ...string) {
 	t.Helper()
 	eventually(t, "wait for backends", func(context.Context) error {
-		if got := bed.Backends(zone); !slices.Equal(got, want) {
+		if got := bed.Network.Backends(zone); !slices.Equal(got, want) {
 			return fmt.Errorf("the virtual IP of %s leads to %v, want %v", zone, got, want)
 		}
 		return nil
@@ -86,7 +86,7 @@ func backendsAre(t *testing.T, bed *Testbed, zone string, want ...string) {
 
 func TestOneZone(t *testing.T) {
 	bed := startBed(t, Config{Zones: []string{"za"}, Network: Links, WithoutControllers: true})
-	c := client(t, bed.RESTConfig("za"))
+	c := client(t, bed.Cluster.RESTConfig("za"))
 	if err := write(t.Context(), c, "one"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestOneZone(t *testing.T) {
 	if err != nil || version.Major != "1" {
 		t.Errorf("the apiserver says it is %v (%v), want its true version", version, err)
 	}
-	pod, err := bed.AddPod(t.Context(), "za", "first", "default", map[string]string{"app": "x"})
+	pod, err := bed.Cluster.AddPod(t.Context(), "za", "first", "default", map[string]string{"app": "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestOneZone(t *testing.T) {
 		return errors.Join(errors.New("the pod is still there"), err)
 	})
 	killed := bed.zones["za"].apiserver
-	if err := bed.RestartAPIServer(t.Context(), "za"); err != nil {
+	if err := bed.Parts.RestartAPIServer(t.Context(), "za"); err != nil {
 		t.Fatal(err)
 	}
 	if !killed.ended() || bed.zones["za"].apiserver.ended() {
@@ -124,9 +124,9 @@ func TestOneZone(t *testing.T) {
 }
 
 func TestZoneDiesAndComesBack(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		bed := startBed(t, Config{Network: kind})
-		pod, err := bed.AddPod(t.Context(), "za", "candidate", "default", nil)
+		pod, err := bed.Cluster.AddPod(t.Context(), "za", "candidate", "default", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,14 +139,14 @@ func TestZoneDiesAndComesBack(t *testing.T) {
 		default:
 			t.Error("a program of the zone has outlived its power")
 		}
-		if got := bed.Backends("zb"); !slices.Equal(got, []string{"za", "zb", "zc"}) {
+		if got := bed.Network.Backends("zb"); !slices.Equal(got, []string{"za", "zb", "zc"}) {
 			t.Errorf("right after the cut the virtual IP leads to %v, want the dead backend too", got)
 		}
 		for _, zone := range []string{"zb", "zc"} {
-			c := client(t, bed.RESTConfig(zone))
+			c := client(t, bed.Cluster.RESTConfig(zone))
 			eventually(t, "write in zone "+zone, func(ctx context.Context) error { return write(ctx, c, "after-"+zone) })
 		}
-		if err := write(t.Context(), client(t, bed.RESTConfig("za")), "never"); err == nil {
+		if err := write(t.Context(), client(t, bed.Cluster.RESTConfig("za")), "never"); err == nil {
 			t.Error("the dead zone's apiserver took a write")
 		}
 		if _, err := bed.StartProcess("za", ProcessSpec{Name: "x", Path: os.Args[0]}); err == nil {
@@ -165,7 +165,7 @@ func TestZoneDiesAndComesBack(t *testing.T) {
 // restored checks what Restore has brought back in zone za.
 func restored(t *testing.T, bed *Testbed, before *corev1.Pod) {
 	t.Helper()
-	c := client(t, bed.RESTConfig("za"))
+	c := client(t, bed.Cluster.RESTConfig("za"))
 	eventually(t, "write in zone za", func(ctx context.Context) error { return write(ctx, c, "again") })
 	eventually(t, "wait for the pod's new container", func(ctx context.Context) error {
 		pod, err := c.CoreV1().Pods("default").Get(ctx, before.Name, metav1.GetOptions{})
@@ -181,34 +181,34 @@ func restored(t *testing.T, bed *Testbed, before *corev1.Pod) {
 }
 
 func TestCutOffZone(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		bed := startBed(t, Config{Network: kind, WithoutControllers: true})
-		if err := bed.PartitionFromAll("zc"); err != nil {
+		if err := bed.Network.PartitionFromAll("zc"); err != nil {
 			t.Fatal(err)
 		}
-		cut := client(t, bed.RESTConfig("zc"))
+		cut := client(t, bed.Cluster.RESTConfig("zc"))
 		eventually(t, "wait for zone zc to refuse writes", func(ctx context.Context) error {
 			if write(ctx, cut, "cut") == nil {
 				return errors.New("it still takes them")
 			}
 			return nil
 		})
-		living, err := bed.Living()
+		living, err := bed.Cluster.Living()
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := client(t, living)
 		eventually(t, "write on the other side", func(ctx context.Context) error { return write(ctx, c, "whole") })
-		if err := bed.Kill(t.Context(), APIServer, "za"); err != nil {
+		if err := bed.Parts.Kill(t.Context(), APIServer, "za"); err != nil {
 			t.Fatal(err)
 		}
 		backendsAre(t, bed, "za", "zb")
 		backendsAre(t, bed, "zc", "za", "zb", "zc")
-		if err := bed.Heal(); err != nil {
+		if err := bed.Network.Heal(); err != nil {
 			t.Fatal(err)
 		}
 		backendsAre(t, bed, "za", "zb", "zc")
-		if err := bed.Start(t.Context(), APIServer, "za"); err != nil {
+		if err := bed.Parts.Start(t.Context(), APIServer, "za"); err != nil {
 			t.Fatal(err)
 		}
 		backendsAre(t, bed, "za", "za", "zb", "zc")
@@ -217,7 +217,7 @@ func TestCutOffZone(t *testing.T) {
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
-	onEachNetwork(t, func(t *testing.T, kind Network) {
+	onEachNetwork(t, func(t *testing.T, kind NetworkKind) {
 		bed := startBed(t, Config{Zones: []string{"za", "zb"}, Network: kind})
 		program := startBeat(t, bed, "za")
 		if err := bed.Close(); err != nil {
@@ -230,7 +230,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		if _, err := os.Stat(bed.Dir()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the state directory %s is still there (%v)", bed.Dir(), err)
 		}
-		if n, ok := bed.network.(interface{ traces() string }); ok && n.traces() != "" {
+		if n, ok := bed.fabric.(interface{ traces() string }); ok && n.traces() != "" {
 			t.Errorf("left behind: %s", n.traces())
 		}
 		if _, err := bed.StartProcess("za", ProcessSpec{Name: "late", Path: os.Args[0]}); err == nil {

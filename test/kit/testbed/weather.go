@@ -36,34 +36,34 @@ func (w Weather) valid() error {
 // measure of bandwidth, and what comes in a burst of thousands of packets is
 // slower than Weather says. Inside of a zone, and towards the test process,
 // nothing changes. It needs Namespaces, and /dev/net/tun.
-func (t *Testbed) SetWeather(zone string, w Weather) error {
-	if t.config.Network != Namespaces {
+func (n *Network) SetWeather(zone string, w Weather) error {
+	if n.config.Network != Namespaces {
 		return errors.New("set the weather: relays have none, it needs the network Namespaces")
 	}
 	if err := w.valid(); err != nil {
 		return fmt.Errorf("set the weather: %w", err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, err := t.zone(zone); err != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, err := n.zone(zone); err != nil {
 		return fmt.Errorf("set the weather: %w", err)
 	}
-	before := t.state.weather[zone]
-	t.state.weather[zone] = w
-	if err := t.settle(t.ctx); err != nil {
-		t.state.weather[zone] = before
+	before := n.state.weather[zone]
+	n.state.weather[zone] = w
+	if err := n.settle(n.ctx); err != nil {
+		n.state.weather[zone] = before
 		return fmt.Errorf("set the weather of zone %s: %w", zone, err)
 	}
-	t.say("zone %s: the weather is %+v", zone, w)
+	n.say("zone %s: the weather is %+v", zone, w)
 	return nil
 }
 
 // Weathered returns how many packets weather has made late, and how many it has
 // lost, since Start.
-func (t *Testbed) Weathered() (late, lost int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.network.weathered()
+func (n *Network) Weathered() (late, lost int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fabric.weathered()
 }
 
 // between is the weather between two of these zones.

@@ -100,7 +100,7 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 		return nil, err
 	}
 	s := &Seat{Identity: identity, Zone: zone, Kind: kind, more: make(chan struct{})}
-	all := []string{"--kubeconfig", bed.Kubeconfig(zone), "--lock", lock, "--identity", identity}
+	all := []string{"--kubeconfig", bed.Cluster.Kubeconfig(zone), "--lock", lock, "--identity", identity}
 	switch kind {
 	case Zonelect:
 		s.Traces = filepath.Join(bed.Dir(), identity+".spans")

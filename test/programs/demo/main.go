@@ -85,7 +85,7 @@ func run(ctx context.Context, network string, all []*troupe) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
-	fmt.Printf("The network is: %v\n\n", bed.Network())
+	fmt.Printf("The network is: %v\n\n", bed.Network.Kind())
 	d := &demo{bed: bed, start: time.Now()}
 	return d.play(ctx, all)
 }
@@ -98,7 +98,7 @@ func host(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
-	fmt.Printf("It runs until Ctrl-C. In other terminals:\n\n    export KUBECONFIG=%s\n\n", bed.Kubeconfig(zones[0]))
+	fmt.Printf("It runs until Ctrl-C. In other terminals:\n\n    export KUBECONFIG=%s\n\n", bed.Cluster.Kubeconfig(zones[0]))
 	<-ctx.Done()
 	return nil
 }
@@ -153,19 +153,19 @@ func (d *demo) play(ctx context.Context, all []*troupe) error {
 	if err := wait.Wait(); err != nil {
 		return err
 	}
-	return conclude(report{Network: fmt.Sprint(d.bed.Network()), LeaseDuration: lease.Seconds(), Results: results})
+	return conclude(report{Network: fmt.Sprint(d.bed.Network.Kind()), LeaseDuration: lease.Seconds(), Results: results})
 }
 
 // cast starts a troupe: the leader first, then the followers, whose
 // connections run to the zone that will die, as a Service may have it.
 func (d *demo) cast(ctx context.Context, t *troupe) (err error) {
 	if !t.forLife() {
-		if t.observer, err = trial.Observe(ctx, d.bed.RESTConfig(zones[2]), t.lock); err != nil {
+		if t.observer, err = trial.Observe(ctx, d.bed.Cluster.RESTConfig(zones[2]), t.lock); err != nil {
 			return err
 		}
 	}
 	for i, zone := range zones {
-		if err := d.bed.SteerVIP(zone, zones[0]); err != nil {
+		if err := d.bed.Network.SteerVIP(zone, zones[0]); err != nil {
 			return err
 		}
 		s, err := d.seat(ctx, t, zone)
@@ -182,7 +182,7 @@ func (d *demo) cast(ctx context.Context, t *troupe) (err error) {
 			return err
 		}
 		d.say(e.Time, "%-14s  %s is %s", t.lock, s.Identity, event)
-		if err := d.bed.SteerVIP(zone); err != nil {
+		if err := d.bed.Network.SteerVIP(zone); err != nil {
 			return err
 		}
 	}
@@ -194,7 +194,7 @@ func (d *demo) seat(ctx context.Context, t *troupe, zone string) (*trial.Seat, e
 	identity := string(t.kind) + "-" + zone
 	if t.forLife() {
 		identity = t.lock + "-" + zone
-		if _, err := d.bed.AddPod(ctx, zone, identity, "default", nil); err != nil {
+		if _, err := d.bed.Cluster.AddPod(ctx, zone, identity, "default", nil); err != nil {
 			return nil, err
 		}
 	}

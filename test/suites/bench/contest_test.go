@@ -51,7 +51,7 @@ type led struct {
 // one leads.
 func newContest(t *testing.T, ctx context.Context, b *testbed.Testbed, k kind, timing election.Timing, lock string, seats int) *contest {
 	t.Helper()
-	c := &contest{t: t, cfg: b.RESTConfig("za"), kind: k, timing: timing.WithDefaults(), lock: lock, terms: make(chan led)}
+	c := &contest{t: t, cfg: b.Cluster.RESTConfig("za"), kind: k, timing: timing.WithDefaults(), lock: lock, terms: make(chan led)}
 	for range seats {
 		seat, err := c.start()
 		must(t, err)

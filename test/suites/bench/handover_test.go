@@ -108,7 +108,7 @@ func newByHand(t *testing.T, ctx context.Context, b *testbed.Testbed) *byHand {
 // newLock returns a lock with connections of its own.
 func newLock(t *testing.T, b *testbed.Testbed, name string) locks.Lock {
 	t.Helper()
-	lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
+	lock, err := operator.LeaseLock(b.Cluster.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
 	must(t, err)
 	t.Cleanup(lock.CloseConnections)
 	return lock

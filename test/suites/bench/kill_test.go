@@ -142,7 +142,7 @@ type observer struct {
 // observe watches all Leases until the test ends.
 func observe(t *testing.T, ctx context.Context, b *testbed.Testbed) *observer {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	watch, err := client.CoordinationV1().Leases("default").Watch(ctx, metav1.ListOptions{})
 	must(t, err)

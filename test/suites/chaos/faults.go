@@ -111,7 +111,7 @@ func faults() (all []fault) {
 }
 
 // possible returns the faults that a network can do, and the names of others.
-func possible(n testbed.Network) (all []fault, skipped []string) {
+func possible(n testbed.NetworkKind) (all []fault, skipped []string) {
 	for _, f := range faults() {
 		if f.namespaces && n != testbed.Namespaces {
 			skipped = append(skipped, f.name)

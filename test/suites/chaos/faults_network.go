@@ -59,7 +59,7 @@ func reconnected(t election.Timing, lasted time.Duration) promise {
 func oneWay(says bool) injection {
 	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 		zone := s.leaderZone()
-		undo := func(context.Context) error { return s.bed.Heal() }
+		undo := func(context.Context) error { return s.bed.Network.Heal() }
 		if s.isDark(zone) {
 			return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 		}
@@ -69,7 +69,7 @@ func oneWay(says bool) injection {
 			if says {
 				from, to = zone, other
 			}
-			if err := s.bed.PartitionOneWay(from, to); err != nil {
+			if err := s.bed.Network.PartitionOneWay(from, to); err != nil {
 				return undo, err
 			}
 		}
@@ -80,13 +80,13 @@ func oneWay(says bool) injection {
 
 func networkBad(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	zone := s.leaderZone()
-	undo := func(context.Context) error { return s.bed.SetWeather(zone, testbed.Weather{}) }
-	late, lost := s.bed.Weathered()
-	if err := s.bed.SetWeather(zone, badWeather); err != nil {
+	undo := func(context.Context) error { return s.bed.Network.SetWeather(zone, testbed.Weather{}) }
+	late, lost := s.bed.Network.Weathered()
+	if err := s.bed.Network.SetWeather(zone, badWeather); err != nil {
 		return undo, err
 	}
 	return undo, s.soon(ctx, func() error {
-		if moreLate, moreLost := s.bed.Weathered(); moreLate == late || moreLost == lost {
+		if moreLate, moreLost := s.bed.Network.Weathered(); moreLate == late || moreLost == lost {
 			return fmt.Errorf("%w: %d packets were late and %d lost", errMissed, moreLate-late, moreLost-lost)
 		}
 		return nil
@@ -97,7 +97,7 @@ func networkBad(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 func silenced(what testbed.Silence) injection {
 	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 		for _, zone := range zones {
-			if err := s.bed.SilenceConnections(zone, what); err != nil {
+			if err := s.bed.Network.SilenceConnections(zone, what); err != nil {
 				return nil, err
 			}
 		}
@@ -105,7 +105,7 @@ func silenced(what testbed.Silence) injection {
 		return nil, s.soon(ctx, func() error {
 			all := 0
 			for _, zone := range zones {
-				packets, err := s.bed.Silenced(zone)
+				packets, err := s.bed.Network.Silenced(zone)
 				if err != nil {
 					return err
 				}

@@ -66,7 +66,7 @@ func apiserverFrozen(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) 
 		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 	}
 	undo := func(context.Context) error { return s.resume(testbed.APIServer, zone) }
-	if err := s.bed.Pause(testbed.APIServer, zone); err != nil {
+	if err := s.bed.Parts.Pause(testbed.APIServer, zone); err != nil {
 		return undo, err
 	}
 	return undo, s.mute(ctx, zone)
@@ -78,7 +78,7 @@ func etcdLeaderFrozen(ctx context.Context, s *stage, _ *rand.Rand) (cure, error)
 		return nil, err
 	}
 	undo := func(context.Context) error { return s.resume(testbed.Etcd, zone) }
-	if err := s.bed.Pause(testbed.Etcd, zone); err != nil {
+	if err := s.bed.Parts.Pause(testbed.Etcd, zone); err != nil {
 		return undo, err
 	}
 	return undo, s.silent(ctx, zone)
@@ -89,8 +89,8 @@ func etcdLeaderKilled(ctx context.Context, s *stage, _ *rand.Rand) (cure, error)
 	if err != nil {
 		return nil, err
 	}
-	undo := func(ctx context.Context) error { return s.bed.Start(ctx, testbed.Etcd, zone) }
-	if err := s.bed.Kill(ctx, testbed.Etcd, zone); err != nil {
+	undo := func(ctx context.Context) error { return s.bed.Parts.Start(ctx, testbed.Etcd, zone) }
+	if err := s.bed.Parts.Kill(ctx, testbed.Etcd, zone); err != nil {
 		return undo, err
 	}
 	return undo, s.silent(ctx, zone)
@@ -105,9 +105,9 @@ func diskSlow(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 		if s.isDark(zone) {
 			return nil // it has ended with the member
 		}
-		return s.bed.SlowDisk(zone, 0)
+		return s.bed.Parts.SlowDisk(zone, 0)
 	}
-	if err := s.bed.SlowDisk(zone, 4); err != nil {
+	if err := s.bed.Parts.SlowDisk(zone, 4); err != nil {
 		return nil, errors.Join(errMissed, err)
 	}
 	return undo, nil
@@ -120,9 +120,9 @@ func requestsRejected(ctx context.Context, s *stage, dice *rand.Rand) (cure, err
 		verbs = []string{"create", "update", "patch", "delete"}
 	}
 	undo := func(ctx context.Context) error {
-		return s.each(func(g *group) error { return s.bed.Admit(ctx, s.user(g)) })
+		return s.each(func(g *group) error { return s.bed.Cluster.Admit(ctx, s.user(g)) })
 	}
-	return undo, s.each(func(g *group) error { return s.bed.Reject(ctx, s.user(g), verbs...) })
+	return undo, s.each(func(g *group) error { return s.bed.Cluster.Reject(ctx, s.user(g), verbs...) })
 }
 
 // resume lets a part go on, unless it has lost its power meanwhile.
@@ -130,14 +130,14 @@ func (s *stage) resume(part testbed.Part, zone string) error {
 	if s.isDark(zone) {
 		return nil
 	}
-	return s.bed.Resume(part, zone)
+	return s.bed.Parts.Resume(part, zone)
 }
 
 // etcdLeader is the zone of etcd's leader.
 func (s *stage) etcdLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	zone, err := s.bed.EtcdLeader(ctx)
+	zone, err := s.bed.Parts.EtcdLeader(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errMissed, err)
 	}

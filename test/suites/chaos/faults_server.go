@@ -40,9 +40,9 @@ func apiserverKilled(ctx context.Context, s *stage, dice *rand.Rand) (cure, erro
 	if s.isDark(zone) {
 		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 	}
-	host := s.bed.RESTConfig(zone).Host[len("https://"):]
+	host := s.bed.Cluster.RESTConfig(zone).Host[len("https://"):]
 	done := make(chan error, 1)
-	go func() { done <- s.bed.RestartAPIServer(context.WithoutCancel(ctx), zone) }()
+	go func() { done <- s.bed.Parts.RestartAPIServer(context.WithoutCancel(ctx), zone) }()
 	undo := func(context.Context) error { return <-done }
 	for began := time.Now(); time.Since(began) < time.Second; {
 		conn, err := net.DialTimeout("tcp", host, 100*time.Millisecond)
@@ -57,8 +57,8 @@ func apiserverKilled(ctx context.Context, s *stage, dice *rand.Rand) (cure, erro
 // frozen is the fault of a part that stands still in all zones.
 func frozen(part testbed.Part) injection {
 	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-		undo := func(context.Context) error { return s.bed.Resume(part) }
-		if err := s.bed.Pause(part); err != nil {
+		undo := func(context.Context) error { return s.bed.Parts.Resume(part) }
+		if err := s.bed.Parts.Pause(part); err != nil {
 			return undo, err
 		}
 		return undo, s.unanswered(ctx)
@@ -72,7 +72,7 @@ func (s *stage) unanswered(ctx context.Context) error {
 
 // mute makes sure that the apiserver of a zone does not answer a write.
 func (s *stage) mute(ctx context.Context, zone string) error {
-	cfg := s.bed.RESTConfig(zone)
+	cfg := s.bed.Cluster.RESTConfig(zone)
 	cfg.Timeout = 300 * time.Millisecond
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

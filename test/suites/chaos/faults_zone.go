@@ -129,12 +129,12 @@ func (s *stage) isDark(zone string) bool {
 
 func leaderZoneCut(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	zone := s.leaderZone()
-	undo := func(context.Context) error { return s.bed.Heal() }
+	undo := func(context.Context) error { return s.bed.Network.Heal() }
 	if s.isDark(zone) {
 		return nil, fmt.Errorf("%w: zone %s has no power", errMissed, zone)
 	}
 	s.take(zone)
-	if err := s.bed.PartitionFromAll(zone); err != nil {
+	if err := s.bed.Network.PartitionFromAll(zone); err != nil {
 		return undo, err
 	}
 	// Its member of etcd has no quorum.
@@ -145,7 +145,7 @@ func leaderZoneCut(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 func (s *stage) silent(ctx context.Context, zone string) error {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	if _, err := (etcd{s.bed.EtcdURL(zone)}).now(ctx); err == nil {
+	if _, err := (etcd{s.bed.Cluster.EtcdURL(zone)}).now(ctx); err == nil {
 		return fmt.Errorf("%w: etcd in zone %s still answers", errMissed, zone)
 	}
 	return nil

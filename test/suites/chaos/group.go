@@ -319,7 +319,7 @@ func (g *group) addPod(ctx context.Context, zone string) error {
 		return nil
 	}
 	s := g.stage
-	pod, err := s.bed.AddPod(ctx, zone, g.podName(zone), s.namespace, map[string]string{"group": g.name})
+	pod, err := s.bed.Cluster.AddPod(ctx, zone, g.podName(zone), s.namespace, map[string]string{"group": g.name})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pods[g.podName(zone)] = pod

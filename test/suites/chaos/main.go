@@ -43,7 +43,7 @@ type options struct {
 	faults        []string
 	html          string
 	ledger        ledger
-	network       testbed.Network
+	network       testbed.NetworkKind
 	summary, keep bool
 	rerun         bool
 	unguarded     bool

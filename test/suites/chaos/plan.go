@@ -262,7 +262,7 @@ func round(all []fault) (rounds [][]fault) {
 
 // choose returns the round for a flag: names of faults, or of pairs as a+b.
 // Empty is all that the network can do.
-func choose(names []string, n testbed.Network) (rounds [][]fault, skipped []string, err error) {
+func choose(names []string, n testbed.NetworkKind) (rounds [][]fault, skipped []string, err error) {
 	all, skipped := possible(n)
 	if len(names) == 0 {
 		return round(all), skipped, nil

@@ -84,7 +84,7 @@ const (
 
 // perform does one run. The error says that the testbed is of no use any more.
 func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
-	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Again: p.Again, Network: bed.Network().String(), Time: time.Now().UTC().Truncate(time.Second)}
+	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
 	s := newStage(bed, p)
 	all, err := s.play(ctx, &r)
@@ -103,7 +103,7 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
 	defer func() { r.excuse(err) }()
 	began := time.Now()
-	store := etcd{s.bed.EtcdURL(zones[0])}
+	store := etcd{s.bed.Cluster.EtcdURL(zones[0])}
 	from, err := store.soon(ctx)
 	if err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func (s *stage) etcdLeads(ctx context.Context, f fault) string {
 	}
 	asking, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	zone, err := s.bed.EtcdLeader(asking)
+	zone, err := s.bed.Parts.EtcdLeader(asking)
 	if err != nil {
 		return "" // it has none
 	}

@@ -203,7 +203,7 @@ func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Int
 		s.asked++
 		zone := zones[s.asked%len(zones)]
 		s.mu.Unlock()
-		cfg := s.bed.RESTConfig(zone)
+		cfg := s.bed.Cluster.RESTConfig(zone)
 		cfg.Timeout = 2 * time.Second
 		client, err := kubernetes.NewForConfig(cfg)
 		if err != nil {
@@ -293,7 +293,7 @@ func (s *stage) kubeconfig(g *group, zone string) string {
 // writeKubeconfig writes a kubeconfig with which programs of the zone are the
 // group's user.
 func (s *stage) writeKubeconfig(g *group, zone string) error {
-	config, err := clientcmd.LoadFromFile(s.bed.Kubeconfig(zone))
+	config, err := clientcmd.LoadFromFile(s.bed.Cluster.Kubeconfig(zone))
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig of zone %s: %w", zone, err)
 	}

@@ -53,8 +53,8 @@ func newCluster(t *testing.T, version string) *cluster {
 	bed := trial.Bed(t, testbed.Config{
 		Kubernetes: version, Zones: []string{zone}, Network: testbed.Links, ControllersServer: g.url,
 	})
-	g.lead(t, bed.RESTConfig(zone))
-	client, err := kubernetes.NewForConfig(bed.RESTConfig(zone))
+	g.lead(t, bed.Cluster.RESTConfig(zone))
+	client, err := kubernetes.NewForConfig(bed.Cluster.RESTConfig(zone))
 	must(t, err)
 	version, err = serverVersion(client)
 	must(t, err)
@@ -210,7 +210,7 @@ func (c *cluster) newOperator(t *testing.T, namespace string) *operator {
 func (o *operator) start(t *testing.T, kind trial.Kind, name string, more ...string) *trial.Seat {
 	t.Helper()
 	name = o.namespace + "-" + name
-	pod, err := o.AddPod(t.Context(), zone, name, o.namespace, map[string]string{"app": lock})
+	pod, err := o.Cluster.AddPod(t.Context(), zone, name, o.namespace, map[string]string{"app": lock})
 	must(t, err)
 	args := []string{"--namespace", o.namespace}
 	if kind == trial.Zonelect {
@@ -256,7 +256,7 @@ func (o *operator) configMaps() string { return "/api/v1/namespaces/" + o.namesp
 func (o *operator) startNext(t *testing.T, how ...string) {
 	t.Helper()
 	o.path = newGate(t)
-	o.path.lead(t, o.RESTConfig(zone))
+	o.path.lead(t, o.Cluster.RESTConfig(zone))
 	o.next = o.start(t, trial.Zonelect, "next", append(how, "--kubeconfig", o.path.kubeconfig(t))...)
 	o.awaitOwners(t, 2)
 }

@@ -34,7 +34,7 @@ type electedMove struct {
 // zonelect, on to clean, and back.
 func TestAMoveOffAnAnnotationNeverHasTwoLeaders(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	p := &past{b, patience(t, 4*time.Minute), client}
 	var all sync.WaitGroup
@@ -110,7 +110,7 @@ func (m *electedMove) run(t *testing.T) {
 func (m *electedMove) begin(t *testing.T, kind trial.Kind, zone, name string) *trial.Seat {
 	t.Helper()
 	name = m.lock + "-" + name
-	pod, err := m.AddPod(m.ctx, zone, name, "default", map[string]string{"app": m.lock})
+	pod, err := m.Cluster.AddPod(m.ctx, zone, name, "default", map[string]string{"app": m.lock})
 	must(t, err)
 	args := []string{"--kind", m.kind, "--lease-duration", "5s", "--renew-deadline", "3s", "--retry-period", "1s"}
 	if kind == trial.Zonelect {

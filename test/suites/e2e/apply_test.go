@@ -129,10 +129,10 @@ func (k *kubectl) apply(t *testing.T, o *unstructured.Unstructured) *unstructure
 // what came of it.
 func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 	all := kustomizations(t)
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	heard := &warnings{}
-	cfg := rest.CopyConfig(b.RESTConfig("za"))
+	cfg := rest.CopyConfig(b.Cluster.RESTConfig("za"))
 	cfg.WarningHandler = heard
 	k := newKubectl(t, cfg)
 	before := systemFlows(t, b)
@@ -278,7 +278,7 @@ func systemFlows(t *testing.T, b *testbed.Testbed) [2]types.UID {
 // that.
 func flowOf(t *testing.T, b *testbed.Testbed, namespace, request string) types.UID {
 	t.Helper()
-	cfg := rest.CopyConfig(b.RESTConfig("za"))
+	cfg := rest.CopyConfig(b.Cluster.RESTConfig("za"))
 	cfg.Impersonate.UserName = "system:serviceaccount:" + namespace + ":nobody"
 	client, err := rest.HTTPClientFor(cfg)
 	must(t, err)

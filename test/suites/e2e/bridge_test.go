@@ -64,7 +64,7 @@ func (r *requests) take() map[string]int {
 func startBridged(t *testing.T, b *testbed.Testbed, identity string) *bridged {
 	t.Helper()
 	p := &bridged{began: make(chan time.Time, 1), stopped: make(chan time.Time, 1), over: make(chan error, 1)}
-	cfg := b.RESTConfig("za")
+	cfg := b.Cluster.RESTConfig("za")
 	cfg.Wrap(p.requests.around)
 	e, err := operator.New(t.Context(), "bridged", operator.Options{
 		Config: cfg, Namespace: "default", Self: operator.SelfOptions{Identity: identity, Zone: "za"}, NoEvents: true,
@@ -145,7 +145,7 @@ func TestAClientGoElectorOnABridgeAnswersFromMemoryAndTakesOverAtOnce(t *testing
 	second.cancel()
 	soonFrom(second.stopped)
 	must(t, <-second.over)
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	lease, err := client.CoordinationV1().Leases("default").Get(ctx, "bridged", metav1.GetOptions{})
 	must(t, err)

@@ -64,7 +64,7 @@ type contest struct {
 // newContest makes a contest of which there is no Lease yet.
 func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *contest {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	c := &contest{
 		t: t, bed: b, client: client, namespace: namespace, name: name, timing: quick,
@@ -203,7 +203,7 @@ type entrant struct {
 func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *entrant {
 	c.t.Helper()
 	e := &entrant{contest: c, identity: identity, wire: &wire{}}
-	cfg := c.bed.RESTConfig("za")
+	cfg := c.bed.Cluster.RESTConfig("za")
 	cfg.Wrap(e.wire.around)
 	for _, f := range change {
 		f(cfg, e.wire)

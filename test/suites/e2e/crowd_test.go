@@ -59,10 +59,10 @@ type attendee struct {
 // join starts a candidate.
 func (c *crowd) join(name, zone string) {
 	c.t.Helper()
-	pod, err := c.bed.AddPod(c.t.Context(), "za", name, c.namespace, nil)
+	pod, err := c.bed.Cluster.AddPod(c.t.Context(), "za", name, c.namespace, nil)
 	must(c.t, err)
 	m := &attendee{wire: &wire{}}
-	cfg := c.bed.RESTConfig("za")
+	cfg := c.bed.Cluster.RESTConfig("za")
 	cfg.Wrap(m.wire.around)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return claims{c.name, next, &c.claims} })
 	e, err := operator.New(c.t.Context(), c.name, operator.Options{

@@ -53,7 +53,7 @@ func newDeathbed(t *testing.T) *deathbed {
 	t.Helper()
 	w := &deathbed{t: t, Testbed: trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true, WithoutNodes: true}), ctx: patience(t, 5*time.Minute)}
 	var err error
-	w.client, err = kubernetes.NewForConfig(w.RESTConfig("zc"))
+	w.client, err = kubernetes.NewForConfig(w.Cluster.RESTConfig("zc"))
 	must(t, err)
 	return w
 }
@@ -305,7 +305,7 @@ func (w *deathbed) stranger(zone string) string {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}},
 	}, metav1.CreateOptions{})
 	must(w.t, err)
-	cfg, err := clientcmd.LoadFromFile(w.Kubeconfig(zone))
+	cfg, err := clientcmd.LoadFromFile(w.Cluster.Kubeconfig(zone))
 	must(w.t, err)
 	for _, user := range cfg.AuthInfos {
 		user.Impersonate = name

@@ -54,7 +54,7 @@ func TestTheExamplesLeadAndHandOver(t *testing.T) {
 		path, err := testbed.BuildProgram(ctx, "./examples/"+example)
 		must(t, err)
 		start := func(name string) *testbed.Process {
-			spec := testbed.ProcessSpec{Name: example + "-" + name, Path: path, Env: []string{"KUBECONFIG=" + b.Kubeconfig("za")}}
+			spec := testbed.ProcessSpec{Name: example + "-" + name, Path: path, Env: []string{"KUBECONFIG=" + b.Cluster.Kubeconfig("za")}}
 			if example == "controller-runtime" {
 				spec.Args = []string{"-webhook-port", freePort(t)}
 			}

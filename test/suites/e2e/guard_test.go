@@ -31,7 +31,7 @@ const guardRuns = 4
 func TestS12AGuardedLeaderThatWasStoppedWritesNothingWhenItRunsAgain(t *testing.T) {
 	runs := fromEnv(t, "ZONELECT_GUARD_RUNS", guardRuns)
 	b := trial.Bed(t, plain)
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	ctx := patience(t, time.Duration(runs)*20*time.Second+time.Minute)
 	late := map[bool]int{}

@@ -39,13 +39,13 @@ type shift struct {
 
 func newShift(t *testing.T, lock string, patient time.Duration) *shift {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("zc"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("zc"))
 	must(t, err)
 	s := &shift{Testbed: b, ctx: patience(t, patient), client: client, lock: lock, seats: map[string]*trial.Seat{}}
 	path, err := testbed.BuildProgram(s.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
 	grant(t, s.ctx, client, "shift", "on-call")
-	s.plugin = plugin{path, b.Kubeconfig("zc"), []string{"--as", "on-call"}}
+	s.plugin = plugin{path, b.Cluster.Kubeconfig("zc"), []string{"--as", "on-call"}}
 	return s
 }
 
@@ -71,7 +71,7 @@ func (s *shift) start(t *testing.T, zone string, args ...string) {
 	t.Helper()
 	s.starts++
 	name := fmt.Sprintf("%s-%s-%d", s.lock, zone, s.starts)
-	pod, err := s.AddPod(s.ctx, zone, name, "default", nil)
+	pod, err := s.Cluster.AddPod(s.ctx, zone, name, "default", nil)
 	must(t, err)
 	s.seats[zone], err = trial.Start(s.ctx, s.Testbed, trial.Zonelect, zone, s.lock, name,
 		append(args, "--pod-name", name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName)...)

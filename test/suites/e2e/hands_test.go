@@ -29,7 +29,7 @@ import (
 // names, permissions are missing: all on locks of their own, at the same time.
 func TestWhateverHandsDoAMigrationNeverHasTwoLeaders(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	p := &past{b, patience(t, 5*time.Minute), client}
 	run := func(t *testing.T, f func(*testing.T, *past)) { f(t, p) }
@@ -341,7 +341,7 @@ func takeovers(t *testing.T, p *past) {
 			s.phase("sealed")
 		}
 		s.until("settled", func() bool { return s.settled(r.phase) })
-		pod, err := s.AddPod(s.ctx, "zb", s.lock+"-fresh", "default", map[string]string{"app": s.lock})
+		pod, err := s.Cluster.AddPod(s.ctx, "zb", s.lock+"-fresh", "default", map[string]string{"app": s.lock})
 		must(t, err)
 		leader, terms := s.leader(), len(s.terms())
 		leader.wire.cut(r.cut)

@@ -44,7 +44,7 @@ type input struct {
 // inputs puts what is no leader-for-life lock in a lock's place.
 func inputs(t *testing.T, p *past) {
 	pod := func(name string) metav1.OwnerReference {
-		made, err := p.AddPod(p.ctx, "zb", name, "default", nil)
+		made, err := p.Cluster.AddPod(p.ctx, "zb", name, "default", nil)
 		must(t, err)
 		return podOwner(made.Name, made.UID)
 	}
@@ -388,7 +388,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheDefaultGrace(t *testing.T) {
 		t.Skip("takes 90 seconds: run with -long")
 	}
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	s := newSiege(t, &past{b, patience(t, 4*time.Minute), client}, "original")
 	s.lock = "default-grace"

@@ -99,14 +99,14 @@ func (l *lockedBuffer) String() string {
 // A migration is taken all the way there and back with the kubectl plugin.
 func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	m := &migration{past: &past{b, patience(t, 4*time.Minute), client}, lock: "op", variant: "original", ended: map[*trial.Seat]time.Time{}}
 	path, err := testbed.BuildProgram(m.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
 	grant(t, m.ctx, client, "status", "migrator")
 	grant(t, m.ctx, client, "migrate", "migrator")
-	p := plugin{path, m.Kubeconfig("zc"), []string{"--as", "migrator"}}
+	p := plugin{path, m.Cluster.Kubeconfig("zc"), []string{"--as", "migrator"}}
 	stranger := plugin{path, p.kubeconfig, []string{"--as", "stranger"}}
 	stranger.run(t, m.ctx, exitError, "status op", `needs verb "get" on leases`, "ClusterRole zonelect-status (config/status/role.yaml) grants that")
 	stranger.run(t, m.ctx, exitError, "migrate plan op", "ClusterRole zonelect-migrate (config/migrate/role.yaml) grants that")

@@ -48,7 +48,7 @@ type past struct {
 // or its tests prove nothing.
 func TestTheLegacyProgramsBehaveAsTheRealOnesDid(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	p := &past{b, patience(t, 2*time.Minute), client}
 	// All at the same time, however few processors there are: they mostly wait.
@@ -72,7 +72,7 @@ func TestTheLegacyProgramsBehaveAsTheRealOnesDid(t *testing.T) {
 func (p *past) seat(t *testing.T, zone, lock string, args ...string) *trial.Seat {
 	t.Helper()
 	name := lock + "-" + zone
-	_, err := p.AddPod(p.ctx, zone, name, "default", nil)
+	_, err := p.Cluster.AddPod(p.ctx, zone, name, "default", nil)
 	must(t, err)
 	s, err := trial.Start(p.ctx, p.Testbed, trial.Legacy, zone, lock, name, args...)
 	must(t, err)

@@ -23,7 +23,7 @@ import (
 
 func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +35,14 @@ func TestTheLocksHoldTheLawsOnARealAPIServer(t *testing.T) {
 		}
 	}
 	onLease := func(t *testing.T, name string) locks.Lock {
-		lock, err := operator.LeaseLock(b.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
+		lock, err := operator.LeaseLock(b.Cluster.RESTConfig("za"), election.Timing{}, "default", name, operator.LockOptions{})
 		must(t, err)
 		t.Cleanup(lock.CloseConnections)
 		return lock
 	}
 	twin := func(kind operator.LegacyKind) func(t *testing.T, name string) locks.Lock {
 		return func(t *testing.T, name string) locks.Lock {
-			lock, err := operator.TwinLock(b.RESTConfig("za"), election.Timing{}, operator.Self{}, "default", name, operator.MigrationOptions{LegacyKind: kind}, operator.LockOptions{})
+			lock, err := operator.TwinLock(b.Cluster.RESTConfig("za"), election.Timing{}, operator.Self{}, "default", name, operator.MigrationOptions{LegacyKind: kind}, operator.LockOptions{})
 			must(t, err)
 			t.Cleanup(lock.CloseConnections)
 			return lock

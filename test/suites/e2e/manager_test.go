@@ -133,15 +133,15 @@ func TestAManagerThatLosesItsLeadershipStopsWithinASecond(t *testing.T) {
 func TestWhenTheZoneOfAManagersLeaderLosesPowerTheNextLeadsAsTheLeaseEnds(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: network(), WithoutControllers: true})
 	m := &managers{Testbed: b, ctx: patience(t, 3*time.Minute), lock: "power"}
-	must(t, b.SteerVIP("za", "za"))
+	must(t, b.Network.SteerVIP("za", "za"))
 	leader := m.start(t, "za")
 	_, err := leader.Await(m.ctx, "leading", time.Time{})
 	must(t, err)
-	must(t, b.SteerVIP("zb", "za"))
+	must(t, b.Network.SteerVIP("zb", "za"))
 	follower := m.start(t, "zb")
 	time.Sleep(time.Second)
-	must(t, b.SteerVIP("zb"))
-	observer, err := trial.Observe(m.ctx, b.RESTConfig("zc"), m.lock)
+	must(t, b.Network.SteerVIP("zb"))
+	observer, err := trial.Observe(m.ctx, b.Cluster.RESTConfig("zc"), m.lock)
 	must(t, err)
 	s := &stage{Testbed: b, ctx: m.ctx, leader: leader, observer: observer}
 	cut := s.lose(t, "za")
@@ -183,7 +183,7 @@ func TestOfAManagersReplicasAllServeWebhooksAndOneReconciles(t *testing.T) {
 	follower := m.start(t, "za", "--webhook", address, "--certs", certs)
 
 	heard := &warnings{}
-	cfg := rest.CopyConfig(b.RESTConfig("za"))
+	cfg := rest.CopyConfig(b.Cluster.RESTConfig("za"))
 	cfg.WarningHandler = heard
 	client, err := kubernetes.NewForConfig(cfg)
 	must(t, err)

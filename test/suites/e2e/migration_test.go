@@ -71,7 +71,7 @@ func (m *migration) insist(t *testing.T, what string, do func(context.Context, *
 	var err error
 	zones := m.Zones()
 	for began := time.Now(); time.Since(began) < time.Minute; m.asked++ {
-		cfg := m.RESTConfig(zones[m.asked%len(zones)])
+		cfg := m.Cluster.RESTConfig(zones[m.asked%len(zones)])
 		cfg.Timeout = 3 * time.Second // for each request
 		client, made := kubernetes.NewForConfig(cfg)
 		must(t, made)
@@ -432,14 +432,14 @@ func (m *migration) checkOverlaps(t *testing.T) {
 // to the apiserver of another.
 func (m *migration) seatIn(t *testing.T, zone, apiserver string, args ...string) *trial.Seat {
 	t.Helper()
-	must(t, m.SteerVIP(zone, apiserver))
+	must(t, m.Network.SteerVIP(zone, apiserver))
 	return m.start(t, trial.Zonelect, zone, zone, args...)
 }
 
 func newMigration(t *testing.T) *migration {
 	t.Helper()
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: network()})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("zc"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("zc"))
 	must(t, err)
 	return &migration{past: &past{b, patience(t, 4*time.Minute), client}, lock: "op", variant: "original", ended: map[*trial.Seat]time.Time{}}
 }
@@ -451,9 +451,9 @@ func TestInPhaseDualAZonesLossIsFollowedAsTheLeaseEnds(t *testing.T) {
 	follower := m.seatIn(t, "zb", "za")
 	m.await(t, follower, "following")
 	m.awaitConfigMap(t, "of both", func(cm *corev1.ConfigMap) bool { return cm != nil && len(cm.OwnerReferences) == 2 })
-	must(t, m.SteerVIP("zb"))
+	must(t, m.Network.SteerVIP("zb"))
 	before := m.configMap(t)
-	observer, err := trial.Observe(m.ctx, m.RESTConfig("zc"), m.lock)
+	observer, err := trial.Observe(m.ctx, m.Cluster.RESTConfig("zc"), m.lock)
 	must(t, err)
 	s := &stage{Testbed: m.Testbed, ctx: m.ctx, leader: leader, observer: observer}
 	if lag := s.takeover(t, follower, s.lose(t, "za")); lag > 2*time.Second {
@@ -467,7 +467,7 @@ func TestInPhaseDualAZonesLossIsFollowedAsTheLeaseEnds(t *testing.T) {
 func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
 	const grace = 30 * time.Second
 	m := newMigration(t)
-	must(t, m.SteerVIP("za", "za"))
+	must(t, m.Network.SteerVIP("za", "za"))
 	old := m.start(t, trial.Legacy, "za", "old")
 	m.await(t, old, "leading")
 	var fresh []*trial.Seat
@@ -491,7 +491,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
 // lock with the Lease take turns.
 func TestCandidatesAndOldElectorsNeverLeadTogether(t *testing.T) {
 	b := trial.Bed(t, plain)
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	p := &past{b, patience(t, 4*time.Minute), client}
 	var all sync.WaitGroup

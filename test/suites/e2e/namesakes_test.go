@@ -159,7 +159,7 @@ func cleaned(t *testing.T, p *past) {
 	s := newSiege(t, p, "original")
 	path, err := testbed.BuildProgram(s.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
-	k := plugin{path: path, kubeconfig: s.Kubeconfig("zb")}
+	k := plugin{path: path, kubeconfig: s.Cluster.Kubeconfig("zb")}
 	run := func(code int, line string, words ...string) {
 		t.Helper()
 		k.run(t, s.ctx, code, fmt.Sprintf(line, s.lock), words...)

@@ -29,18 +29,18 @@ var outages = []outage{
 }
 
 func pause(part testbed.Part) func(*testing.T, *testbed.Testbed) {
-	return func(t *testing.T, b *testbed.Testbed) { must(t, b.Pause(part)) }
+	return func(t *testing.T, b *testbed.Testbed) { must(t, b.Parts.Pause(part)) }
 }
 
 func resume(part testbed.Part) func(*testing.T, *testbed.Testbed) {
-	return func(t *testing.T, b *testbed.Testbed) { must(t, b.Resume(part)) }
+	return func(t *testing.T, b *testbed.Testbed) { must(t, b.Parts.Resume(part)) }
 }
 
 func restartAll(t *testing.T, b *testbed.Testbed) {
 	var all sync.WaitGroup
 	for _, zone := range b.Zones() {
 		all.Go(func() {
-			if err := b.RestartAPIServer(t.Context(), zone); err != nil {
+			if err := b.Parts.RestartAPIServer(t.Context(), zone); err != nil {
 				t.Error(err)
 			}
 		})
@@ -62,7 +62,7 @@ func TestAnOutageOfTheAPIDoesNotMoveLeadership(t *testing.T) {
 	}
 	leader, last, err := trial.AwaitAny(ctx, seats, "leading", time.Time{})
 	must(t, err)
-	observer, err := trial.Observe(ctx, b.RESTConfig("za"), "lock")
+	observer, err := trial.Observe(ctx, b.Cluster.RESTConfig("za"), "lock")
 	must(t, err)
 	awaitRenewal(t, ctx, observer)
 	moved := 0

@@ -69,7 +69,7 @@ func (o overrun) happens(t *testing.T, b *testbed.Testbed) {
 	timing := election.Timing{LeaseDuration: 3 * time.Second, RenewDeadline: 1600 * time.Millisecond, RenewInterval: 800 * time.Millisecond}
 	s := &overstay{ctx: patience(t, time.Minute), lock: nameOf(t)}
 	var err error
-	s.client, err = kubernetes.NewForConfig(b.RESTConfig("za"))
+	s.client, err = kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	begin := func(kind trial.Kind, name string, args ...string) *trial.Seat {
 		seat, err := trial.Start(t.Context(), b, kind, "za", s.lock, s.lock+"-"+name, append(args,

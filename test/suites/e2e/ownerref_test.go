@@ -45,9 +45,9 @@ func newYard(t *testing.T) *yard {
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"}})
 	y := &yard{t: t, ctx: patience(t, 3*time.Minute), name: "shield"}
 	var err error
-	y.admin, err = kubernetes.NewForConfig(bed.RESTConfig("za"))
+	y.admin, err = kubernetes.NewForConfig(bed.Cluster.RESTConfig("za"))
 	must(t, err)
-	asUser := bed.RESTConfig("za")
+	asUser := bed.Cluster.RESTConfig("za")
 	asUser.Impersonate.UserName = "operator"
 	y.user, err = kubernetes.NewForConfig(asUser)
 	must(t, err)

@@ -58,11 +58,11 @@ func (a *present) knew() []string {
 func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	ctx := patience(t, 2*time.Minute)
-	client, err := kubernetes.NewForConfig(b.RESTConfig("zc"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("zc"))
 	must(t, err)
 	path, err := testbed.BuildProgram(ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
-	p := plugin{path: path, kubeconfig: b.Kubeconfig("zc")}
+	p := plugin{path: path, kubeconfig: b.Cluster.Kubeconfig("zc")}
 	until := func(what string, so func() bool) {
 		t.Helper()
 		for late := time.Now().Add(soon); !so(); time.Sleep(20 * time.Millisecond) {
@@ -139,11 +139,11 @@ func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 // attend starts a candidate in a pod of its own.
 func attend(t *testing.T, ctx context.Context, b *testbed.Testbed, zone string) *present {
 	t.Helper()
-	pod, err := b.AddPod(ctx, zone, "op-"+zone, "default", map[string]string{"app": "op"})
+	pod, err := b.Cluster.AddPod(ctx, zone, "op-"+zone, "default", map[string]string{"app": "op"})
 	must(t, err)
 	a := &present{pod: pod}
 	a.Election, err = operator.New(ctx, "op", operator.Options{
-		Config: b.RESTConfig(zone), Namespace: "default", Timing: brisk, LockOptions: operator.LockOptions{Version: "v7"}, NoEvents: true, HeadStart: a.headStart,
+		Config: b.Cluster.RESTConfig(zone), Namespace: "default", Timing: brisk, LockOptions: operator.LockOptions{Version: "v7"}, NoEvents: true, HeadStart: a.headStart,
 		Self: operator.SelfOptions{
 			Identity: fmt.Sprintf("op-%s_%d", zone, time.Now().UnixMicro()), Zone: zone,
 			Node: pod.Spec.NodeName, PodName: pod.Name, PodUID: string(pod.UID),

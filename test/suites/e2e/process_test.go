@@ -28,7 +28,7 @@ func TestAPausedLeaderStopsItsWorkBeforeAllElse(t *testing.T) {
 	paused := time.Now()
 	_, err := next.Await(ctx, "leading", paused)
 	must(t, err)
-	observer, err := trial.Observe(ctx, b.RESTConfig("za"), "lock")
+	observer, err := trial.Observe(ctx, b.Cluster.RESTConfig("za"), "lock")
 	must(t, err)
 	awaitRenewal(t, ctx, observer)
 	for time.Since(paused) < 2*lease {

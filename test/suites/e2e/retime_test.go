@@ -40,7 +40,7 @@ func TestARolloutThatShortensTheLeaseNeverHasTwoLeaders(t *testing.T) {
 			must(t, err)
 		}
 	}
-	observer, err := trial.Observe(ctx, b.RESTConfig("za"), "retimed")
+	observer, err := trial.Observe(ctx, b.Cluster.RESTConfig("za"), "retimed")
 	must(t, err)
 	awaitRenewal(t, ctx, observer)
 

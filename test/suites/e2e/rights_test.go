@@ -47,7 +47,7 @@ func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
 	// must remove.
 	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true})
 	whatThereIsToApply(t, b)
-	admin, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	admin, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	addDeadNode(t, admin)
 	all := kustomizations(t)
@@ -171,7 +171,7 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 		o.grant(name, granted(t, f, all[name]))
 	}
 	o.options = operator.Options{
-		Config: b.RESTConfig("za"), Timing: rightsTiming, Namespace: o.name, NoEvents: true,
+		Config: b.Cluster.RESTConfig("za"), Timing: rightsTiming, Namespace: o.name, NoEvents: true,
 		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, LockOptions: operator.LockOptions{Logger: o.logger(missed)},
 	}
 	o.options.Config.Impersonate.UserName = account(o.name)

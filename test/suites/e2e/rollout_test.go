@@ -357,7 +357,7 @@ func (r *report) String() string {
 func TestAMigrationNeverHasTwoLeaders(t *testing.T) {
 	todo := rounds(t)
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
-	client, err := kubernetes.NewForConfig(b.RESTConfig("za"))
+	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	outages, told := &faults{}, &report{}
 	for _, seeds := range todo {

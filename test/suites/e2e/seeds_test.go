@@ -196,7 +196,7 @@ func (r *rollout) disturb(t *testing.T) {
 		r.outages.one.Lock()
 		defer r.outages.one.Unlock()
 		began, end := time.Now(), r.outages.begin(r.zone, r.when())
-		if err := r.RestartAPIServer(r.ctx, r.zone); err != nil {
+		if err := r.Parts.RestartAPIServer(r.ctx, r.zone); err != nil {
 			t.Error(err)
 		}
 		end()

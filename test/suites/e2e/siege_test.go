@@ -128,7 +128,7 @@ func (s *siege) enter(name string, change ...func(*entry)) *member {
 	m := &member{s: s, wire: &cable{}, over: make(chan struct{})}
 	name = s.lock + "-" + name
 	e := &entry{
-		zone: "za", cfg: s.RESTConfig("za"),
+		zone: "za", cfg: s.Cluster.RESTConfig("za"),
 		self: operator.Self{Identity: fmt.Sprintf("%s_%d", name, time.Now().UnixMicro()), PodName: name, Namespace: "default"},
 		legacy: operator.MigrationOptions{
 			LegacyPodOptions: ownerref.LegacyPodOptions{PodSelector: "app=" + s.lock, LegacyGrace: s.grace},
@@ -141,7 +141,7 @@ func (s *siege) enter(name string, change ...func(*entry)) *member {
 	}
 	e.self.Zone = e.zone
 	if e.self.PodUID == "" && !e.alone {
-		pod, err := s.AddPod(s.ctx, e.zone, name, "default", map[string]string{"app": s.lock})
+		pod, err := s.Cluster.AddPod(s.ctx, e.zone, name, "default", map[string]string{"app": s.lock})
 		must(s.t, err)
 		e.self.PodUID, e.self.Node = string(pod.UID), pod.Spec.NodeName
 	}
@@ -463,7 +463,7 @@ func (s *siege) start(zone, name string) *trial.Seat {
 func (s *siege) startAt(configMap, zone, name string) *trial.Seat {
 	s.t.Helper()
 	name = s.lock + "-" + name
-	pod, err := s.AddPod(s.ctx, zone, name, "default", map[string]string{"app": s.lock})
+	pod, err := s.Cluster.AddPod(s.ctx, zone, name, "default", map[string]string{"app": s.lock})
 	must(s.t, err)
 	seat, err := trial.Start(s.ctx, s.Testbed, trial.Legacy, zone, configMap, name, "--variant", s.variant, "--pod-uid", string(pod.UID))
 	must(s.t, err)

@@ -19,7 +19,7 @@ import (
 )
 
 // network is namespaces where CI has them, and whatever works elsewhere.
-func network() testbed.Network {
+func network() testbed.NetworkKind {
 	if os.Getenv("CI") != "" {
 		return testbed.Namespaces
 	}
@@ -42,12 +42,12 @@ func newStage(t *testing.T, topology testbed.Topology, zone string) *stage {
 		Testbed: trial.Bed(t, testbed.Config{Network: network(), Topology: topology, WithoutControllers: true}),
 		ctx:     patience(t, 3*time.Minute),
 	}
-	must(t, s.SteerVIP("za", zone))
+	must(t, s.Network.SteerVIP("za", zone))
 	s.leader = start(t, s.Testbed, "za", "lock", "leader")
 	_, err := s.leader.Await(s.ctx, "leading", time.Time{})
 	must(t, err)
-	must(t, s.SteerVIP("za"))
-	s.observer, err = trial.Observe(s.ctx, s.RESTConfig("zc"), "lock")
+	must(t, s.Network.SteerVIP("za"))
+	s.observer, err = trial.Observe(s.ctx, s.Cluster.RESTConfig("zc"), "lock")
 	must(t, err)
 	return s
 }
@@ -56,11 +56,11 @@ func newStage(t *testing.T, topology testbed.Topology, zone string) *stage {
 // of zone.
 func (s *stage) follow(t *testing.T, zone string) *trial.Seat {
 	t.Helper()
-	must(t, s.SteerVIP("zb", zone))
+	must(t, s.Network.SteerVIP("zb", zone))
 	follower := start(t, s.Testbed, "zb", "lock", "follower")
 	_, err := follower.Await(s.ctx, "following", time.Time{})
 	must(t, err)
-	must(t, s.SteerVIP("zb"))
+	must(t, s.Network.SteerVIP("zb"))
 	return follower
 }
 
@@ -79,9 +79,9 @@ func (s *stage) followSlowly(t *testing.T, zone string, delay time.Duration, led
 	t.Helper()
 	var servers []string
 	for _, z := range []string{zone, "zb", "zc"} {
-		servers = append(servers, s.RESTConfig(z).Host)
+		servers = append(servers, s.Cluster.RESTConfig(z).Host)
 	}
-	cfg := s.RESTConfig(zone)
+	cfg := s.Cluster.RESTConfig(zone)
 	cfg.Dial = slow.Answers{Least: delay, Most: delay}.Dial((&net.Dialer{}).DialContext, func() {})
 	lock, err := operator.LeaseLock(cfg, election.Timing{}, "default", "lock", operator.LockOptions{Servers: servers})
 	must(t, err)

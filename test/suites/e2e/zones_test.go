@@ -38,7 +38,7 @@ func newZonal(t *testing.T, b *testbed.Testbed, lock, second string) *zonal {
 	z.leader = z.enter(t, "za", "first")
 	led, err := z.leader.Await(z.ctx, "leading", time.Time{})
 	must(t, err)
-	must(t, z.SteerVIP(second, "za"))
+	must(t, z.Network.SteerVIP(second, "za"))
 	for _, zone := range []string{"zb", "zc", "za", "zb", "zc"} {
 		z.others = append(z.others, z.enter(t, zone, fmt.Sprint("other-", len(z.others))))
 	}
@@ -46,9 +46,9 @@ func newZonal(t *testing.T, b *testbed.Testbed, lock, second string) *zonal {
 		_, err := s.Await(z.ctx, "following", led.Time)
 		must(t, err)
 	}
-	must(t, z.SteerVIP(second))
+	must(t, z.Network.SteerVIP(second))
 	z.known(t, 1+len(z.others))
-	z.observer, err = trial.Observe(z.ctx, z.RESTConfig(z.third()), lock)
+	z.observer, err = trial.Observe(z.ctx, z.Cluster.RESTConfig(z.third()), lock)
 	must(t, err)
 	awaitRenewal(t, z.ctx, z.observer)
 	return z
@@ -60,7 +60,7 @@ func (z *zonal) third() string { return map[string]string{"zb": "zc", "zc": "zb"
 // enter starts a candidate with a pod of its own.
 func (z *zonal) enter(t *testing.T, zone, name string) *trial.Seat {
 	t.Helper()
-	pod, err := z.AddPod(z.ctx, zone, z.lock+"-"+name, "default", nil)
+	pod, err := z.Cluster.AddPod(z.ctx, zone, z.lock+"-"+name, "default", nil)
 	must(t, err)
 	return start(t, z.Testbed, zone, z.lock, pod.Name, "--preferred-zones", "za,"+z.second,
 		"--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName)
@@ -69,7 +69,7 @@ func (z *zonal) enter(t *testing.T, zone, name string) *trial.Seat {
 // known waits until so many candidates have a presence.
 func (z *zonal) known(t *testing.T, n int) {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(z.RESTConfig("zb"))
+	client, err := kubernetes.NewForConfig(z.Cluster.RESTConfig("zb"))
 	must(t, err)
 	for late := time.Now().Add(soon); ; time.Sleep(20 * time.Millisecond) {
 		all, err := client.CoordinationV1().Leases("default").List(z.ctx, metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + z.lock})

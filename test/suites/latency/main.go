@@ -51,7 +51,7 @@ func run(warm, span time.Duration) error {
 		return err
 	}
 	defer b.Close()
-	cfg, err := b.Living()
+	cfg, err := b.Cluster.Living()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,98 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// host is the place outside of all zones, where the test process runs.
+const host = ""
+
+// pair is a direction of traffic: from a zone, or the host, to a zone.
+type pair struct{ from, to string }
+
+// fabric carries the traffic between the zones and the host. Its caller names the
+// state to be in, and it finds the way there. Calls come one at a time.
+type fabric interface {
+	// site says where a zone's parts listen, and how others name them.
+	site(zone string) site
+	// etcdURL is how programs in zone from reach the etcd member of zone to.
+	etcdURL(from, to string) string
+	// observe is the URL of a zone's apiserver for the host.
+	observe(zone string) string
+	// vip is the URL of the API for programs in a zone.
+	vip(zone string) string
+	// hosts are the names and addresses that the URLs above use, for the
+	// serving certificate.
+	hosts() []string
+	// inside turns a command line into one that runs in the zone, with the
+	// same process ID.
+	inside(zone string, argv []string) []string
+	// environ is what the zone's etcd needs in its environment.
+	environ(zone string) []string
+	// apply brings the network into a state. When it returns, nothing passes
+	// any more where the state says so. Repeating it is harmless.
+	apply(ctx context.Context, s state) error
+	// weathered counts the packets that weather has held and lost so far.
+	weathered() (late, lost int64)
+	// silenced counts the packets of a zone that were lost by silence, since the
+	// silence or the VIP changed last.
+	silenced(ctx context.Context, zone string) (int, error)
+	// close takes the network down and waits until nothing is left of it.
+	close() error
+}
+
+// site is where the control plane of one zone listens (HOST:PORT each).
+type site struct {
+	etcd      string // for clients, plain HTTP
+	peer      string // for etcd's other members, TLS
+	peerURL   string // what the other members know the member by
+	apiserver string // TLS
+	shared    bool   // the ports are held with SO_REUSEPORT until close
+}
+
+// state is what the network should be like. It is a value: it is cloned before
+// it is changed.
+type state struct {
+	dark    map[string]bool     // zones without power
+	severed map[pair]bool       // partitions between zones, each direction on its own
+	vip     map[string][]string // for each zone, the zones whose apiservers its VIP picks from
+	// silenced is what became of the connections through each zone's VIP: the
+	// first entry says it of those that were there at the first silence, the
+	// second of those since then that were there at the second, and so on.
+	silenced map[string][]Silence
+	weather  map[string]Weather // of zones
+}
+
+// newState returns the state in which everything passes and no VIP leads
+// anywhere.
+func newState() state {
+	return state{
+		dark: map[string]bool{}, severed: map[pair]bool{}, vip: map[string][]string{},
+		silenced: map[string][]Silence{}, weather: map[string]Weather{},
+	}
+}
+
+// clone returns a copy that can be changed on its own.
+func (s state) clone() state {
+	c := newState()
+	maps.Copy(c.dark, s.dark)
+	maps.Copy(c.severed, s.severed)
+	maps.Copy(c.weather, s.weather)
+	for zone, backends := range s.vip {
+		c.vip[zone] = slices.Clone(backends)
+	}
+	for zone, all := range s.silenced {
+		c.silenced[zone] = slices.Clone(all)
+	}
+	return c
+}
+
+// passes reports whether traffic between two places gets through.
+func (s state) passes(p pair) bool {
+	return !s.dark[p.from] && !s.dark[p.to] && !s.severed[p]
+}

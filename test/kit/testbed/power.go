@@ -1,0 +1,79 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// CutPower takes a zone's power away. First its link goes dark, so that no
+// connection is closed, refused or reset by it; then its kubelet stops and all
+// its processes are killed, those of StartProcess too. When it returns they
+// are gone. Virtual IPs go on leading to it for EndpointLease. If ctx ends
+// before, the zone is dark, but some processes may not be reaped yet.
+func (t *Testbed) CutPower(ctx context.Context, zone string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	z, err := t.poweredZone(zone)
+	if err != nil {
+		return fmt.Errorf("cut the power of zone %s: %w", zone, err)
+	}
+	z.dark = true
+	z.epoch++
+	if err := t.settle(ctx); err != nil {
+		return fmt.Errorf("cut the power of zone %s: %w", zone, err)
+	}
+	err = z.kill(ctx)
+	t.expireLater(z)
+	t.say("zone %s: the power is cut", zone)
+	return errors.Join(err, t.controllers.move(ctx))
+}
+
+// Restore gives zones their power back and waits until their etcd members,
+// apiservers and kubelets are ready, and virtual IPs lead to them. The programs
+// that ran there are the caller's to start again. A zone that has power already
+// is left alone. Without a quorum of etcd no zone becomes ready: restore zones
+// that it takes to have one in the same call.
+func (t *Testbed) Restore(ctx context.Context, zones ...string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var dark []*zone
+	for _, name := range zones {
+		z, err := t.zone(name)
+		if err != nil {
+			return fmt.Errorf("restore zone %s: %w", name, err)
+		}
+		if z.dark {
+			dark = append(dark, z)
+		}
+	}
+	for _, z := range dark {
+		z.dark = false
+		z.epoch++
+	}
+	if err := t.settle(ctx); err != nil {
+		return fmt.Errorf("restore %v: %w", zones, err)
+	}
+	if err := t.Parts.bootAll(ctx, dark); err != nil {
+		return errors.Join(fmt.Errorf("restore %v: %w", zones, err), t.darken(dark))
+	}
+	return errors.Join(t.settle(ctx), t.controllers.move(ctx))
+}
+
+// darken takes the power from zones that did not come up, so that Restore can
+// be tried again. The caller holds mu.
+func (t *Testbed) darken(zones []*zone) error {
+	ctx, cancel := context.WithTimeout(t.ctx, closeWait)
+	defer cancel()
+	for _, z := range zones {
+		z.dark, z.expired = true, true
+	}
+	err := t.settle(ctx)
+	for _, z := range zones {
+		err = errors.Join(err, z.kill(ctx))
+	}
+	return err
+}

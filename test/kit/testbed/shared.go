@@ -1,0 +1,171 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testbed
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// shared is what all parts of a testbed work on. Its lock is held by whoever
+// changes something.
+type shared struct {
+	config   Config
+	dir      string
+	program  string // the control plane's
+	fabric   fabric
+	pki      *pki
+	launcher *launcher
+
+	ctx        context.Context // ends at Close
+	cancel     context.CancelFunc
+	background sync.WaitGroup // goroutines that end with ctx or with a program
+
+	mu     sync.Mutex
+	closed bool
+	zones  map[string]*zone
+	state  state
+
+	progress sync.Mutex // for Config.Progress
+}
+
+// restConfig needs no lock: nothing that it reads changes after Start.
+func (s *shared) restConfig(zone string) *rest.Config {
+	return &rest.Config{
+		Host:            s.fabric.observe(zone),
+		BearerToken:     adminToken,
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.pki.ca},
+		QPS:             -1,
+	}
+}
+
+// writeKubeconfig writes a kubeconfig of the admin for this server.
+func (s *shared) writeKubeconfig(file, server string) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["testbed"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: s.pki.ca}
+	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{Token: adminToken}
+	config.Contexts["testbed"] = &clientcmdapi.Context{Cluster: "testbed", AuthInfo: "admin"}
+	config.CurrentContext = "testbed"
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		return fmt.Errorf("write the kubeconfig %s: %w", file, err)
+	}
+	return nil
+}
+
+// livingZone returns a zone whose apiserver runs and can be reached by at
+// least one other zone, if there is another; the preferred one if it is so.
+// The caller holds mu.
+func (s *shared) livingZone(preferred string) (string, bool) {
+	if z, ok := s.zones[preferred]; ok && s.well(z) && !s.cutOff(preferred) {
+		return preferred, true
+	}
+	for _, name := range s.config.Zones {
+		if s.well(s.zones[name]) && !s.cutOff(name) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// cutOff reports whether a zone is partitioned from all others, were it one way
+// only: then no connection works. The caller holds mu.
+func (s *shared) cutOff(zone string) bool {
+	for _, other := range s.config.Zones {
+		if other != zone && !s.state.severed[pair{zone, other}] && !s.state.severed[pair{other, zone}] {
+			return false
+		}
+	}
+	return len(s.config.Zones) > 1
+}
+
+// cutOffZones are the zones that are partitioned from all others.
+func (s *shared) cutOffZones() []string {
+	var cut []string
+	for _, name := range s.config.Zones {
+		if s.cutOff(name) {
+			cut = append(cut, name)
+		}
+	}
+	return cut
+}
+
+// well reports whether a zone's apiserver serves, as far as the testbed has a
+// hand in it. The caller holds mu.
+func (s *shared) well(z *zone) bool {
+	return z.ready && z.apiserver.runs() && (z.etcd.runs() || s.config.Topology == AllMembers)
+}
+
+// client is an HTTP client that knows the testbed's authority and forgets
+// connections at once, for the far end may be dead by the next time.
+func (s *shared) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tlsConfig()}}
+}
+
+// tlsConfig trusts the testbed's authority.
+func (s *shared) tlsConfig() *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.pki.ca)
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
+// say reports progress.
+func (s *shared) say(format string, args ...any) {
+	s.progress.Lock()
+	defer s.progress.Unlock()
+	// Progress is a courtesy: a writer that fails stops nothing.
+	_, _ = fmt.Fprintf(s.config.Progress, "testbed: "+format+"\n", args...)
+}
+
+// poweredZone finds a zone that has power. The caller holds mu.
+func (s *shared) poweredZone(name string) (*zone, error) {
+	z, err := s.zone(name)
+	if err == nil && z.dark {
+		return nil, fmt.Errorf("zone %s has no power: restore it first", name)
+	}
+	return z, err
+}
+
+// poweredZones finds zones that have power, those named or all. The caller
+// holds mu.
+func (s *shared) poweredZones(names []string) ([]*zone, error) {
+	var found []*zone
+	for _, name := range names {
+		z, err := s.poweredZone(name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, z)
+	}
+	if len(names) > 0 {
+		return found, nil
+	}
+	for _, name := range s.config.Zones {
+		if z, err := s.poweredZone(name); err == nil {
+			found = append(found, z)
+		}
+	}
+	return found, nil
+}
+
+// zone finds a zone. The caller holds mu.
+func (s *shared) zone(name string) (*zone, error) {
+	z, ok := s.zones[name]
+	switch {
+	case s.closed:
+		return nil, errors.New("the testbed is closed")
+	case !ok:
+		return nil, fmt.Errorf("there is no zone %q: the zones are %s", name, strings.Join(s.config.Zones, ", "))
+	}
+	return z, nil
+}
