@@ -46,8 +46,8 @@ type ForLife struct {
 	told string // the owner that was printed last
 }
 
-// Run starts anew after each error until it leads, and then works until ctx
-// ends. The lock stays behind: it goes with the pod.
+// Run starts over after each error until it leads, and then works until ctx ends.
+// It leaves the lock, which is deleted with the pod.
 func (f *ForLife) Run(ctx context.Context, work func(context.Context, Term)) {
 	for {
 		f.Print(events.Event{Event: "started"})

@@ -18,9 +18,9 @@ type controllers struct {
 	home string // the zone whose apiserver it uses
 }
 
-// move makes sure that the kube-controller-manager runs as a client
-// of a living zone's apiserver. It starts it at first, and starts it anew
-// elsewhere when its zone is gone. The caller holds mu.
+// move makes sure that the kube-controller-manager runs as a client of a living
+// zone's apiserver. It starts it the first time, and starts it again elsewhere
+// when its zone is gone. The caller holds mu.
 func (c *controllers) move(ctx context.Context) error {
 	if c.config.WithoutControllers {
 		return nil
@@ -53,8 +53,8 @@ func (c *controllers) move(ctx context.Context) error {
 	return nil
 }
 
-// controllerNames are those that matter to elections: who collects a lock whose
-// owner is gone, who finds a node dead, who removes its pods.
+// controllerNames are the controllers that matter to elections: those that collect
+// a lock whose owner is gone, find a node dead, and remove its pods.
 var controllerNames = []string{
 	"garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
 	"pod-garbage-collector-controller", "namespace-controller", "deployment-controller", "replicaset-controller",

@@ -35,7 +35,7 @@ type fabric interface {
 	// environ is what the zone's etcd needs in its environment.
 	environ(zone string) []string
 	// apply brings the network into a state. When it returns, nothing passes
-	// any more where the state says so. Repeating it is harmless.
+	// where the state says so. Repeating it is harmless.
 	apply(ctx context.Context, s state) error
 	// weathered counts the packets that weather has held and lost so far.
 	weathered() (late, lost int64)

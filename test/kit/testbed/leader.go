@@ -15,7 +15,7 @@ import (
 )
 
 // EtcdLeader returns the zone whose etcd member leads the others. It waits for
-// one: members elect a leader anew within seconds. A member that leads and is
+// one: members elect another leader within seconds. A member that leads and is
 // cut off from the others counts only until they have elected another.
 func (p *Parts) EtcdLeader(ctx context.Context) (string, error) {
 	var leader string

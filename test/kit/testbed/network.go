@@ -27,8 +27,8 @@ func (n *Network) PartitionOneWay(from, to string) error {
 }
 
 // PartitionFromAll cuts the traffic between a zone and all others, as
-// Partition does. The others' virtual IPs drop it after EndpointLease; its own
-// learns of no change until Heal.
+// Partition does. The others' virtual IPs drop it after EndpointLease. Its own
+// virtual IP sees no change until Heal.
 func (n *Network) PartitionFromAll(zone string) error {
 	var ways []pair
 	for _, other := range n.config.Zones {

@@ -15,9 +15,9 @@ import (
 	"strings"
 )
 
-// filter is the host's nftables table for a state, made anew as a whole:
-// partitions drop what the host forwards between two zones, a zone without
-// power gets and gives nothing at all. Dropping comes before routing, where
+// filter is the host's nftables table for a state, replaced as a whole.
+// Partitions drop what the host forwards between two zones, and a zone without
+// power neither gets nor sends anything. Dropping comes before routing, where
 // the host could still answer that it knows no way.
 func (n *namespaces) filter(s state) string {
 	table := n.slot.table()

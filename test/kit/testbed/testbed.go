@@ -29,7 +29,7 @@ type Testbed struct {
 // Start builds the control plane's program if need be (see Build), and starts
 // it in all zones. It returns when every apiserver is ready and every node is.
 // If something fails, or ctx ends first, nothing is left running. ctx is not
-// used any more once Start has returned.
+// used once Start has returned.
 func Start(ctx context.Context, config Config) (*Testbed, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -157,7 +157,7 @@ func (t *Testbed) Close() error {
 const closeWait = 30 * time.Second
 
 // tearDown takes everything down, in the reverse order of start. Nothing
-// changes the testbed any more: every method that could sees that it is closed.
+// changes the testbed meanwhile: every method that could sees that it is closed.
 func (t *Testbed) tearDown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()

@@ -150,11 +150,11 @@ const (
 	redials     = mostRedials * transport.DialIntervalDefault
 )
 
-// betweenTerms is for how long nobody may lead: what is promised for each fault
+// betweenTerms is for how long nobody may lead. What is promised for a fault
 // counts from when it bit, or from when the gap began if that is later. So the
-// second of two may strike at the worst moment of the first one's recovery, and
-// all begins anew. Where a lease runs out and no request hangs, the next leader's
-// first write does not either.
+// second fault may strike at the worst moment of the recovery from the first, and
+// all begins again. If a lease runs out and no request hangs, the next leader's
+// first write does not hang either.
 func betweenTerms(hits []hit, from time.Time) time.Duration {
 	most, hanging, lease := slack, false, false
 	for _, h := range hits {
@@ -352,7 +352,7 @@ func answered(p plan, e evidence, all map[string]evidence) time.Time {
 	return first
 }
 
-// acks are all writes that were acknowledged, of whichever group.
+// acks are the acknowledged writes of all groups.
 func acks(all map[string]evidence) (found []events.Event) {
 	for _, e := range all {
 		for _, report := range e.Printed.Writes() {

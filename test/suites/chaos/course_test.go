@@ -222,7 +222,7 @@ func TestChangesOfLeaderAreJudgedInPairs(t *testing.T) {
 	}
 }
 
-// Precedence is that of who waits.
+// The Precedence that counts is that of the candidate that waits.
 func TestAfterAnOutageAnotherMayLeadWhereTimingsDiffer(t *testing.T) {
 	c := under(t, "etcd-frozen", "", 0, 30, 30)
 	if got := c.changes(); got != 0 {

@@ -47,8 +47,9 @@ type evidence struct {
 
 // findings are what a judge found.
 type findings struct {
-	// Overlaps are pairs of candidates of which the one wrote, in an earlier term,
-	// after the other had in a later one, or whose works ran at the same time.
+	// Overlaps are pairs of candidates that worked at the same time, by what they
+	// printed, or of which one wrote in an earlier term after the other had written
+	// in a later one: see package history.
 	Overlaps int `json:"overlaps"`
 	// Theirs are overlaps among zonelect's candidates and client-go's that
 	// client-go makes: one that works on in a term that is over, or one that
@@ -144,8 +145,8 @@ func (f *findings) works(e evidence) {
 	}
 }
 
-// lull finds the times between two writes that were acknowledged, of whichever
-// term, since the fault, and the longest of them.
+// lull finds the times between two acknowledged writes of any term, since the
+// fault, and the longest of these times.
 func (f *findings) lull(e evidence) {
 	var acks []events.Event
 	for w, report := range e.Printed.Writes() {

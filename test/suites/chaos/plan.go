@@ -18,8 +18,8 @@ import (
 // zones of the testbed.
 var zones = []string{"za", "zb", "zc"}
 
-// timings that runs have. Each keeps its term through one lost request, but for
-// the last, which the law just allows.
+// timings are those that runs have. With each of them a term survives one lost
+// request, except with the last one, which the law just allows.
 var timings = []election.Timing{
 	{LeaseDuration: 4 * time.Second, RenewDeadline: 2500 * time.Millisecond, RenewInterval: 500 * time.Millisecond},
 	{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second},
@@ -109,8 +109,8 @@ func (p plan) timed() plan {
 	return p
 }
 
-// inOrder returns two faults in the order in which they begin: chance, but for
-// those that could not be done any more.
+// inOrder returns two faults in the order in which they begin. Chance decides,
+// unless one of them could not be done after the other.
 func inOrder(dice *rand.Rand, pair []fault) []fault {
 	pair = slices.Clone(pair)
 	if dice.IntN(2) == 0 {

@@ -82,7 +82,7 @@ const (
 	tail        = time.Second // what is on its way arrives
 )
 
-// perform does one run. The error says that the testbed is of no use any more.
+// perform does one run. The error says that the testbed cannot be used again.
 func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
 	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
@@ -269,8 +269,8 @@ func (s *stage) tookZone(zone string) bool {
 	return slices.Contains(s.took, zone)
 }
 
-// unhealed says that the testbed is of no use any more. It wraps nothing: that
-// something did not bite is another matter.
+// unhealed says that the testbed cannot be used again. It wraps nothing: a fault
+// that did not bite is another matter.
 type unhealed string
 
 func (u unhealed) Error() string { return string(u) }

@@ -116,7 +116,7 @@ func startingWith(zone string) []string {
 	return zones
 }
 
-// restaff seats a candidate wherever there is none any more, as kubelets do.
+// restaff starts a candidate wherever one is gone, as kubelets do.
 func (s *stage) restaff(ctx context.Context) error {
 	return s.each(func(g *group) error {
 		for _, zone := range zones {

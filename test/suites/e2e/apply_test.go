@@ -290,8 +290,8 @@ func flowOf(t *testing.T, b *testbed.Testbed, namespace, request string) types.U
 	return types.UID(answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID))
 }
 
-// TestAnOverlaysNamespaceReachesEveryBinding: all that the one who applies must
-// say is in which namespace.
+// TestAnOverlaysNamespaceReachesEveryBinding: a user who applies the overlay says
+// in which namespace, and nothing else.
 func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.CopyFS(filepath.Join(root, "config"), os.DirFS("../../../config")))

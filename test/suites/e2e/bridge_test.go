@@ -77,7 +77,7 @@ func startBridged(t *testing.T, b *testbed.Testbed, identity string) *bridged {
 	return p
 }
 
-// elect is what programs do with client-go's elector, but for the lock.
+// elect is what programs do with client-go's elector, except for the lock.
 func (p *bridged) elect(ctx context.Context, bridge *operator.Bridge) error {
 	var work sync.WaitGroup
 	work.Add(1) // client-go starts the work in a goroutine of its own

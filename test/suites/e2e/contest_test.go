@@ -61,7 +61,7 @@ type contest struct {
 	logs bytes.Buffer
 }
 
-// newContest makes a contest of which there is no Lease yet.
+// newContest makes a contest whose Lease does not exist yet.
 func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *contest {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))

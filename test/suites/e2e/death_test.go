@@ -40,8 +40,7 @@ const (
 	reportedIn = 200 * time.Millisecond
 )
 
-// deathbed is three zones with candidates in pods, of which the test plays the
-// kubelet.
+// deathbed is three zones with candidates in pods. The test plays the kubelet.
 type deathbed struct {
 	*testbed.Testbed
 	t      *testing.T

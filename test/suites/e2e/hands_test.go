@@ -318,9 +318,9 @@ func (s *siege) meddle(e edit, phase, name string) {
 	s.t.Logf("%s in phase %s: the leader %s\n  %s", e.what, phase, outcome, strings.Join(s.since(logged), "\n  "))
 }
 
-// takeovers deletes the ConfigMap by hand and has a legacy pod take it before
-// the leader can make it anew: the one overlap that is documented. It lasts
-// until the watch event comes, or the trust ends if the leader is cut off.
+// takeovers deletes the ConfigMap by hand and has a legacy pod take it before the
+// leader can recreate it: the one overlap that is documented. It lasts until the
+// watch event comes or, if the leader is cut off, until its trust ends.
 func takeovers(t *testing.T, p *past) {
 	type row struct {
 		phase string

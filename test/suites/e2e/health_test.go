@@ -20,7 +20,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// ward is candidates for one lock, of which each is unhealthy while its file is there.
+// ward is candidates for one lock. Each is unhealthy while its file exists.
 type ward struct {
 	t    *testing.T
 	bed  *testbed.Testbed

@@ -236,7 +236,7 @@ func (m *migration) stop() {
 	}
 }
 
-// running returns the pods that are there; removed those that are not any more.
+// running returns the pods that are there, and removed those that were removed.
 func (m *migration) running() []*pod { return m.podsThat(time.Time.IsZero) }
 
 func (m *migration) removed() []*pod {

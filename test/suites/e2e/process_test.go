@@ -75,8 +75,8 @@ func TestClientGoAndZonelectOnOneLeaseNeverLeadTogether(t *testing.T) {
 		won[leader.Kind]++
 		since = e.Time.Add(1)
 		i := indexOf(seats, leader)
-		// client-go tells its work to stop and releases at the same time, so
-		// that who stops first is chance: its leaders are only killed here.
+		// client-go tells its work to stop and releases at the same time. Which of
+		// them comes first is chance, so its leaders are only killed here.
 		if round%2 == 0 && leader.Kind == trial.Zonelect {
 			must(t, leader.Terminate())
 			must(t, leader.Wait(ctx))

@@ -194,7 +194,7 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 // rightsTiming leaves a machine that all attempts share some slack.
 var rightsTiming = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second, Exclusive: true}
 
-// grant gives the service account these rights, but for the missing one.
+// grant gives the service account these rights, except the missing one.
 func (o *tenant) grant(name string, all []right) {
 	o.t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -363,7 +363,7 @@ func leadsByALease(o *tenant) []step {
 
 func withEvents(o *tenant) { o.options.NoEvents = false }
 
-// postsEvents lets each Event come twice, the second of which is a patch.
+// postsEvents lets each Event come twice, the second time as a patch.
 func postsEvents(o *tenant) []step {
 	resigns := func() error { return o.elector.Resign(o.ctx) }
 	return []step{o.leads(), resigns, o.leads(), resigns, o.until("Events were posted", func() bool {

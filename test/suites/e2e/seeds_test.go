@@ -25,10 +25,10 @@ import (
 //
 //	go test -v -count=1 -run TestAMigrationNever/stale-7 ./suites/e2e/ -seeds 7
 //
-// A seed decides what is done to a migration: whether there is a fault (the odd
-// ones have one), which, at which moment of which step, and by which way the
-// phase is changed and legacy pods lead again. What comes of it is also the
-// machine's doing: a seed that has failed once may pass the next time.
+// A seed decides what is done to a migration: whether there is a fault (odd seeds
+// have one), which fault, at which moment of which step, and how the phase is
+// changed and legacy pods lead again. It does not decide the timing: a seed that
+// has failed once may pass the next time.
 var seeds = flag.String("seeds", "", "seeds of migrations: 1-10 or 3,7; one for each variant by default")
 
 // oneSeed is what a variant is tried with unless seeds are given. One of them
@@ -148,7 +148,7 @@ type faults struct {
 	all []fault
 }
 
-// begin takes in a fault, and returns what to call when it is over.
+// begin notes that a fault begins, and returns what to call when it is over.
 func (f *faults) begin(to, when string) (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -330,8 +330,8 @@ func (s *siege) deletePod(name string) {
 	must(s.t, s.client.CoreV1().Pods("default").Delete(s.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero}))
 }
 
-// overlaps are the times longer than most that two led together, of which one
-// was a candidate. The legacy programs' terms are known by what they print.
+// overlaps are the times longer than most in which a candidate and somebody else
+// led at the same time. The legacy programs' terms are known by what they print.
 func (s *siege) overlaps(most time.Duration, legacy ...reign) (all []history.Overlap) {
 	var h history.History
 	led := func(r reign, legacy bool) {
@@ -369,8 +369,8 @@ func (s *siege) neverTwo() {
 	}
 }
 
-// cable is what a candidate's requests pass through. It counts them, and once
-// it is cut nothing passes any more, nor on what is open.
+// cable is what a candidate's requests pass through. It counts them. Once it is
+// cut, nothing passes, not even on open connections.
 type cable struct {
 	next http.RoundTripper
 

@@ -29,7 +29,7 @@ type zonal struct {
 	observer *trial.Observer
 }
 
-// newZonal starts two candidates in each zone, of which the first in za leads.
+// newZonal starts two candidates in each zone. The first one in za leads.
 // The connections of those in the second preferred zone all run to za, so that
 // they die with it.
 func newZonal(t *testing.T, b *testbed.Testbed, lock, second string) *zonal {

@@ -24,7 +24,7 @@ func quick(retry time.Duration, c *candidate) *candidate {
 	return c
 }
 
-// Release asks who holds the lease, and then believes what it saw before.
+// Release reads the lease, and then goes by what it had read before.
 func TestClientGoReleasesAnothersLease(t *testing.T) {
 	for name, away := range map[string]func(*candidate){"partition": func(c *candidate) { c.cut() }, "pause": func(c *candidate) { c.stop() }} {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +124,8 @@ func refuses(t *testing.T, unlawful durations) {
 	}
 }
 
-// The record has whole seconds, and the rest is cut off: of a lease of 1.9 s
-// others heed one.
+// The record has whole seconds, and client-go cuts off the rest: the others wait
+// for one second of a lease of 1.9 s.
 func TestClientGoCutsTheLeaseToWholeSeconds(t *testing.T) {
 	unlawful := durations{1900 * time.Millisecond, 1400 * time.Millisecond, 400 * time.Millisecond}
 	if !play(t, clientGo, func(s *stage) bool {
@@ -174,9 +174,9 @@ func TestClientGoTrustsFromTheAnswer(t *testing.T) {
 	})
 }
 
-// What ends the work is that a request returns. One whose credentials come from
-// a program that hangs does not heed its context, nor does a network file
-// system below them.
+// The work ends only once a request returns. A request ignores its context if its
+// credentials come from a program that hangs, or from a network file system that
+// does.
 func TestNothingEndsClientGosTermWhileARequestHangs(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		a, b := s.candidate("a").start(), s.candidate("b")

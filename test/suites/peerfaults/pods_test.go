@@ -37,7 +37,7 @@ func (c *candidate) node(ready corev1.ConditionStatus) {
 	})
 }
 
-// crash ends c as SIGKILL does: nothing that it sends arrives any more.
+// crash ends c as SIGKILL does: nothing that it sends arrives after that.
 func (c *candidate) crash() {
 	c.cut()
 	c.cancel()

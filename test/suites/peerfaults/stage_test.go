@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package peerfaults_test shows the faults of other electors that
-// docs/chaos-findings.md lists: those of client-go's as it stands in go.mod, in
-// virtual time on an API server in memory, and those of the past. Each test
-// plays one schedule twice: the other elector must show the fault, and zonelect
-// must not. A test that fails because a fault is gone means that it has been
+// docs/chaos-findings.md lists: those of client-go in the version of go.mod, and
+// those of legacy electors. It runs in virtual time, on an API server in memory.
+// Each test plays one schedule twice: the other elector must show the fault, and
+// zonelect must not. If a test fails because a fault is gone, the fault has been
 // mended: correct the page, and remove the test.
 package peerfaults_test
 
@@ -210,7 +210,7 @@ func (c *candidate) span() history.Span {
 	return led
 }
 
-// overlap is for how long two candidates worked beside each other.
+// overlap is for how long two candidates worked at the same time.
 func (s *stage) overlap(a, b *candidate) time.Duration {
 	d := a.span().Shared(b.span())
 	s.t.Logf("%s and %s lead beside each other for %v", a.name, b.name, d.Round(10*time.Millisecond))

@@ -11,8 +11,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// What a candidate is told by others than the lock: who campaigns, who is fit to
-// lead, and who is dead. But for the last it is advice, and late or wrong.
+// What a candidate learns from other sources than the lock: who campaigns, who is
+// fit to lead, and who is dead. Only the last is certain. The rest is advice, and
+// may be late or wrong.
 
 var (
 	errSick   = errors.New("unfit")

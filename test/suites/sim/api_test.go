@@ -136,8 +136,8 @@ func (a *api) setPhase(to string) {
 	a.change(leasePath, a.phase(to))
 }
 
-// insist sets a phase, on a new Lease where there is none: in phase legacy nobody
-// makes it anew.
+// insist sets a phase. It creates the Lease if there is none, because in phase
+// legacy nobody else does.
 func (a *api) insist(to string) {
 	a.step++
 	if a.change(leasePath, a.phase(to)) {

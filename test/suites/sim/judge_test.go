@@ -15,8 +15,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/history"
 )
 
-// judge sees each write that the server accepts, and each begin and end of
-// work, and says what was unlawful. What programs of others do is counted.
+// judge sees each write that the server accepts, and each begin and end of work.
+// It says what broke a rule of zonelect, and counts what other programs did.
 type judge struct {
 	mu     sync.Mutex
 	start  time.Time
@@ -65,8 +65,8 @@ type held struct {
 // isHeld reports whether it has a holder that did not give it up.
 func (h held) isHeld() bool { return h.holder != "" && !h.given }
 
-// left is for how much longer a process may not take it: as the record says, but
-// for those who heed their own lease alone.
+// left is for how much longer a process must not take it: as long as the record
+// says, or as its own lease says if the process goes by that alone.
 func (h held) left(by *process, now time.Time) time.Duration {
 	if !h.isHeld() {
 		return 0
@@ -101,8 +101,8 @@ func (j *judge) verdict() []string {
 	return j.faults
 }
 
-// wrote takes in that a process, or nil for somebody else, changed the record
-// that decides; nil where none exists.
+// wrote notes that a process changed the record that decides. by is nil for
+// anybody else, and after is nil if the record was deleted.
 func (j *judge) wrote(by *process, after *locks.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -116,8 +116,8 @@ func (j *judge) wrote(by *process, after *locks.Record) {
 	}
 }
 
-// wroteLegacy takes in that the record of legacy electors was changed. Among
-// candidates it decides nothing.
+// wroteLegacy notes that the record of legacy electors was changed. It decides
+// nothing among candidates.
 func (j *judge) wroteLegacy(by *process, after *locks.Record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,7 +168,7 @@ func (j *judge) changed(h *held, by *process, after *locks.Record) {
 	}
 }
 
-// emptied takes in a release (S5).
+// emptied notes a release (S5).
 func (j *judge) emptied(h *held, by *process) {
 	switch {
 	case by.name == h.holder:
@@ -190,7 +190,7 @@ func (j *judge) emptied(h *held, by *process) {
 	}
 }
 
-// took takes in that by made itself the holder, or renewed (S3, S4, S10).
+// took notes that by made itself the holder, or renewed (S3, S4, S10).
 func (j *judge) took(h *held, by *process, after *locks.Record) {
 	now, owed, owedTo := time.Now(), h.owed, h.owedTo
 	if h.theirs || !by.ours {
@@ -291,7 +291,7 @@ func (j *judge) rob(holder *process) {
 	}
 }
 
-// begin takes in that p's work begins.
+// begin notes that p's work begins.
 func (j *judge) begin(p *process, term election.Term) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -371,8 +371,8 @@ func (j *judge) hand(by bool) {
 	j.byHand = by
 }
 
-// endure judges that those who work beside each other by somebody's hand do not
-// do so for longer than a term of which nothing is heard.
+// endure judges that two that work at the same time because of somebody's hand do
+// not do so for longer than a term that is not renewed.
 func (j *judge) endure(most time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -387,7 +387,7 @@ func (j *judge) endure(most time.Duration) {
 	}
 }
 
-// end takes in that p's work has returned.
+// end notes that p's work has returned.
 func (j *judge) end(p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -397,7 +397,7 @@ func (j *judge) end(p *process) {
 	j.working.End(p)
 }
 
-// crash takes in that p is no more.
+// crash notes that p has died.
 func (j *judge) crash(p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

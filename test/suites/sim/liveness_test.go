@@ -7,7 +7,7 @@ import "time"
 
 // What the bounds on a leader's absence add to what follows from timings.
 const (
-	// settling is what requests, their retries and a watch that starts anew take
+	// settling is what requests, their retries and a watch that starts again take
 	// after much was wrong.
 	settling = 5 * time.Second
 	// takingOver is the same where nothing was wrong.

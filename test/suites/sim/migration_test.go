@@ -175,7 +175,7 @@ func (m *migration) node(at *pod, ready bool) {
 	})
 }
 
-// deleting takes in that a pod has changed.
+// deleting notes that a pod has changed.
 func (m *migration) deleting(o apitest.Object) {
 	meta := o["metadata"].(apitest.Object)
 	if meta["deletionTimestamp"] == nil {
@@ -309,7 +309,7 @@ func (m *migration) strip(s step) {
 	})
 }
 
-// bare reports whether nothing says any more that the ConfigMap is a shield.
+// bare reports whether nothing on the ConfigMap says that it is a shield.
 func (m *migration) bare() bool {
 	m.server.Mu.Lock()
 	defer m.server.Mu.Unlock()
@@ -432,7 +432,7 @@ func (m *migration) removed(by *process, owner ownerref.Owner) {
 }
 
 // mayBegin judges the ConfigMap as p knows it when its work begins (M6). A hand may
-// have disarmed it after p was cleared, as it may under one who works (M8).
+// have disarmed it after p got its permission, as it may while p works (M8).
 func (m *migration) mayBegin(p *process, at *pod) {
 	saw := p.saw()
 	m.mu.Lock()

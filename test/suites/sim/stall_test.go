@@ -49,8 +49,8 @@ func (g *gate) pass() bool {
 }
 
 // stalls is a log that takes its time now and then, up to two leases, and with
-// it the goroutine that writes to it: the elector's, for the most part. It
-// stands for a process of which one goroutine does not get on.
+// it the goroutine that writes to it, mostly the elector's. It stands for a
+// process in which one goroutine makes no progress.
 type stalls struct {
 	process *process
 	mu      sync.Mutex

@@ -11,8 +11,8 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// mix is the timings that candidates for one lock have side by side, each its
-// own, and that a rollout changes. docs/timing.md says which mixes are lawful.
+// mix is the timings that candidates for one lock have side by side, one each. A
+// rollout changes them. docs/timing.md says which mixes are safe.
 type mix struct {
 	ours   []election.Timing
 	theirs []election.Timing // of other programs; ours where it is nil

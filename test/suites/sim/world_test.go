@@ -94,7 +94,7 @@ type sight struct {
 	record ownerref.Record
 }
 
-// isDone reports whether nothing of p runs any more.
+// isDone reports whether nothing of p runs.
 func (p *process) isDone() bool {
 	select {
 	case <-p.done:
@@ -451,10 +451,11 @@ func (w *world) reconfigure(seat, choice int) {
 	}
 }
 
-// mayDelete reports whether somebody may delete the record. Where leases differ,
-// who makes it anew cannot know for how long others wait who had it in between and
-// were deleted too: that is safe up to twice the own lease, and once in a while.
-// Where watches leave things out it cannot know of a second deletion either.
+// mayDelete reports whether somebody may delete the record. If leases differ, a
+// candidate that recreates it cannot know how long a holder in between may work
+// whose record was deleted too. That is safe up to twice the candidate's own
+// lease, and once in a while. If watches skip states, the candidate cannot know of
+// a second deletion either.
 func (w *world) mayDelete() bool {
 	switch {
 	case w.mix.even() && !w.population.coarse:
@@ -465,8 +466,8 @@ func (w *world) mayDelete() bool {
 	return w.judge.settled(5 * w.mix.lease())
 }
 
-// hideAgain deletes the record that a process has made anew soon, if it is to be
-// deleted again: where a hand tampers, that of its victim alone.
+// hideAgain soon deletes a record that a process has recreated, if it is to be
+// deleted again. While a hand tampers, only its victim's record is.
 func (w *world) hideAgain(by *process) {
 	if victim := w.again.Load(); victim != nil && victim != by {
 		w.hides.Store(0)

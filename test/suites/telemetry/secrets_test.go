@@ -59,7 +59,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 // fault is how a server fails.
 type fault string
 
-// The faults, of which each tells all it knows where it can.
+// The faults. Each of them says all that it knows wherever it can.
 const (
 	none    fault = ""
 	closed  fault = "the connection is closed"

@@ -9,8 +9,8 @@
 //	go run ./suites/sim/ordered -v -run /shield -seed 23              # the same, however often
 //	go run ./suites/sim/ordered -v -run /shield -seed 23 -orders 100  # in a hundred orders, up to one that fails
 //
-// The first time, all of the standard library is built anew, which takes a minute
-// or two.
+// The first time, it builds the whole standard library, which takes a minute or
+// two.
 package main
 
 import (
@@ -50,8 +50,8 @@ var edits = []overlay.Edit{
 	edit("runtime/chan.go", `(?m)^\tbubble   \*synctestBubble\n`, "${0}\torder    uintptr\n"),
 	edit("runtime/chan.go", `(?m)^\tc\.elemsize = uint16\(elem\.Size_\)\n`, "${0}\tsimChannels++\n\tc.order = simChannels\n"),
 	edit("runtime/select.go", `(?m)^\treturn uintptr\(unsafe\.Pointer\(c\)\)\n`, "\tif simFollows() {\n\t\treturn c.order\n\t}\n${0}"),
-	// Real time: who has run for 10 ms makes room, here for the slice of play;
-	// who has waited for a mutex for 1 ms gets it next.
+	// Real time: a goroutine that has run for 10 ms makes room, here after 10 s; one
+	// that has waited for a mutex for 1 ms gets it next, here never.
 	edit("runtime/proc.go", `(?m)^const forcePreemptNS = .*\n`, "const forcePreemptNS = 10e9\n"),
 	edit("runtime/sema.go", `(?m)^(func internal_sync_nanotime\(\) int64 \{\n\treturn) nanotime\(\)\n`, "${1} 0\n"),
 	// A goroutine outside of bubbles, which anything may wake, moves none of theirs.
