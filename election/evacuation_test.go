@@ -17,7 +17,7 @@ import (
 )
 
 // evacuates marks zones, as kubectl does.
-func (s *stage) evacuates(zones string) {
+func (s *stage) evacuates(zones locks.Evacuations) {
 	s.T.Helper()
 	s.write(func(r *locks.Record) { r.Evacuated = zones })
 	synctest.Wait()

@@ -19,14 +19,14 @@ func FuzzHandoverRequest(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		q, err := locks.ParseHandoverRequest(text)
+		q, err := locks.Request(text).Parse()
 		if (err == nil) != (q.Holder != "") {
 			t.Fatalf("%q is read as %+v, %v", text, q, err)
 		}
 		if err != nil {
 			return
 		}
-		if again, err := locks.ParseHandoverRequest(q.String()); err != nil || again != q {
+		if again, err := q.Request().Parse(); err != nil || again != q {
 			t.Fatalf("read %+v\nthen %+v, %v", q, again, err)
 		}
 	})

@@ -284,7 +284,7 @@ func (l *leadership) answerRequest() {
 		}
 		return
 	}
-	request, err := locks.ParseHandoverRequest(details.Request)
+	request, err := details.Request.Parse()
 	if err == nil && request.Holder != l.config.Candidate.Identity {
 		l.log.Info("a request for a handover is void: it asks another holder", "asks", request.Holder)
 		return

@@ -175,7 +175,7 @@ func TestWhoWouldComeFirstIsHandedOverTo(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		to        locks.Successor
-		evacuated string
+		evacuated locks.Evacuations
 		sick      string
 		want      string
 	}{
@@ -309,7 +309,7 @@ func TestAHandoverThatDidNotComeAboutIsAnError(t *testing.T) {
 }
 
 // asks puts a request on the lock, as kubectl does.
-func (s *stage) asks(request string) {
+func (s *stage) asks(request locks.Request) {
 	s.T.Helper()
 	s.write(func(r *locks.Record) { r.Details.Request = request })
 	synctest.Wait()
@@ -390,7 +390,7 @@ func TestARefusedRequestIsAnsweredOnTheRecord(t *testing.T) {
 			a.Leads()
 			b := s.start("b")
 			told := a.Subscribe(s.T.Context())
-			s.asks(request)
+			s.asks(locks.Request(request))
 			d := s.record().Details
 			if d.Request != "" || !strings.Contains(d.Refused, says) || len(d.Refused) > 600 {
 				t.Errorf("%s: the record says %+v", request, d)

@@ -218,11 +218,11 @@ func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.write(func(r *locks.Record) {
 			r.Holder, r.LeaseDuration = "client-go", lease
-			r.Details = locks.Details{Holder: "x", Zone: "old", Pod: "old"}
+			r.Details = locks.Details{Holder: "x", Zone: "old", Pod: locks.Pod{Name: "old", UID: "old"}}
 		})
 		a := s.start("a", func(c *election.Config) {
 			c.HeadStart = func(o election.Takeover) time.Duration {
-				if o.Previous != "client-go" || o.PreviousZone != "" || o.PreviousPod != "" {
+				if o.Previous != "client-go" || o.PreviousZone != "" || o.PreviousPod != (locks.Pod{}) {
 					t.Errorf("head start is asked for %+v", o)
 				}
 				return 0

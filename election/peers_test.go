@@ -97,12 +97,12 @@ func TestEvacuationsAreReadAsTheyWereWritten(t *testing.T) {
 		"=2026-11-21T12:00:00Z,zb":          {all: []locks.Evacuation{{Zone: "zb"}}, wrong: true},
 		"za=2026-11-21T13:00:00+01:00,za=,": {all: []locks.Evacuation{{Zone: "za", Until: until}}, wrong: true},
 	} {
-		got, err := locks.ParseEvacuations(text)
+		got, err := locks.Evacuations(text).Parse()
 		same := slices.EqualFunc(got, want.all, func(a, b locks.Evacuation) bool { return a.Zone == b.Zone && a.Until.Equal(b.Until) })
 		if !same || (err != nil) != want.wrong {
 			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want.all)
 		}
-		if again, err := locks.ParseEvacuations(locks.FormatEvacuations(got)); err != nil || len(again) != len(got) {
+		if again, err := locks.FormatEvacuations(got).Parse(); err != nil || len(again) != len(got) {
 			t.Errorf("%q: read again %+v (%v)", text, again, err)
 		}
 	}

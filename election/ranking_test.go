@@ -20,7 +20,7 @@ func multitude(n int) []locks.Peer {
 	for i := range n {
 		all = append(all, locks.Peer{Candidate: locks.Candidate{
 			Identity: fmt.Sprintf("operator-7d9c5b%04d_%08x", i, i*7919), Zone: fmt.Sprintf("zone-%d", i%3),
-			Node: fmt.Sprintf("node-%d", i), Pod: fmt.Sprintf("operator-7d9c5b%04d/uid-%d", i, i),
+			Node: fmt.Sprintf("node-%d", i), Pod: locks.Pod{Name: fmt.Sprintf("operator-7d9c5b%04d", i), UID: fmt.Sprintf("uid-%d", i)},
 		}})
 	}
 	return all

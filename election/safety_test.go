@@ -809,7 +809,7 @@ func TestS10AHeadStartOnlyDelays(t *testing.T) {
 func TestS11ATakeoverReplacesAllThatIsSaidAboutTheHolder(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.write(func(r *locks.Record) {
-			r.Details = locks.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: "old", Container: "old", Nonce: "old", Trace: "old"}
+			r.Details = locks.Details{Holder: "x", Token: 7, Released: 7, Zone: "old", Node: "old", Pod: locks.Pod{Name: "old", UID: "old"}, Container: "old", Nonce: "old", Trace: "old"}
 		})
 		s.start("a").Leads()
 		d := s.record().Details

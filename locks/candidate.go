@@ -11,11 +11,22 @@ type Candidate struct {
 	// process must not continue its predecessor's term. Required.
 	Identity string
 	Zone     string // the failure domain it runs in; empty if unknown
-	// Node, Pod (name/uid) and Container are stored in the record, for people and to
-	// prove that a holder is dead. Optional.
+	// Node, Pod and Container are stored in the record, for people and to prove that a
+	// holder is dead. Optional.
 	Node      string
-	Pod       string
+	Pod       Pod
 	Container string
+}
+
+// Pod identifies a pod. The zero Pod is unknown.
+type Pod struct{ Name, UID string }
+
+// String returns "name/uid", or nothing for the zero Pod.
+func (p Pod) String() string {
+	if p == (Pod{}) {
+		return ""
+	}
+	return p.Name + "/" + p.UID
 }
 
 // Peer is what a candidate reports about itself to the others.

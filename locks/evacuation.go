@@ -6,6 +6,7 @@ package locks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,10 +20,13 @@ type Evacuation struct {
 	Until time.Time
 }
 
-// FormatEvacuations returns the value of Record.Evacuated: zones separated by commas,
-// each with its end if it has one, such as "za,zb=2026-11-21T12:00:00Z". It is the
-// inverse of [ParseEvacuations], to the second.
-func FormatEvacuations(all []Evacuation) string {
+// Evacuations is the text of a list of evacuations, as people may write it: zones
+// separated by commas, each with its end if it has one, such as
+// "za,zb=2026-11-21T12:00:00Z".
+type Evacuations string
+
+// FormatEvacuations is the inverse of [Evacuations.Parse], to the second.
+func FormatEvacuations(all []Evacuation) Evacuations {
 	var texts []string
 	for _, e := range all {
 		if !e.Until.IsZero() {
@@ -30,21 +34,20 @@ func FormatEvacuations(all []Evacuation) string {
 		}
 		texts = append(texts, e.Zone)
 	}
-	return strings.Join(texts, ",")
+	return Evacuations(strings.Join(texts, ","))
 }
 
-// ParseEvacuations parses what FormatEvacuations returns. It leaves out invalid
-// entries and names them in the error.
-func ParseEvacuations(text string) ([]Evacuation, error) {
+// Parse returns the list. It leaves out invalid entries and names them in the error.
+func (e Evacuations) Parse() ([]Evacuation, error) {
 	var all []Evacuation
 	var errs []error
-	for part := range strings.SplitSeq(text, ",") {
+	for part := range strings.SplitSeq(string(e), ",") {
 		zone, until, limited := strings.Cut(strings.TrimSpace(part), "=")
-		e := Evacuation{Zone: zone}
+		one := Evacuation{Zone: zone}
 		var err error
 		if limited {
-			e.Until, err = time.Parse(time.RFC3339, until)
-			if year := e.Until.UTC().Year(); err == nil && (year < 1970 || year > 9999) {
+			one.Until, err = time.Parse(time.RFC3339, until)
+			if year := one.Until.UTC().Year(); err == nil && (year < 1970 || year > 9999) {
 				err = errors.New("no such year") // a zero time would say that it never ends
 			}
 		}
@@ -52,8 +55,14 @@ func ParseEvacuations(text string) ([]Evacuation, error) {
 		case err != nil || zone == "" && limited:
 			errs = append(errs, fmt.Errorf("evacuated zone %q: write ZONE, or ZONE=TIME with a time such as 2026-11-21T12:00:00Z", part))
 		case zone != "":
-			all = append(all, e)
+			all = append(all, one)
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// InForce returns the valid evacuations that have not ended.
+func (e Evacuations) InForce(now time.Time) []Evacuation {
+	all, _ := e.Parse()
+	return slices.DeleteFunc(all, func(one Evacuation) bool { return !one.Until.IsZero() && !now.Before(one.Until) })
 }

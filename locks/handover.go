@@ -35,16 +35,19 @@ type HandoverRequest struct {
 	Successor
 }
 
-// String returns what Details.Request holds.
-func (q HandoverRequest) String() string {
+// Request is the text of a HandoverRequest, as people may write it.
+type Request string
+
+// Request returns the text of q.
+func (q HandoverRequest) Request() Request {
 	text, _ := json.Marshal(q) // texts alone always have a JSON form
-	return string(text)
+	return Request(text)
 }
 
-// ParseHandoverRequest parses what HandoverRequest.String returns.
-func ParseHandoverRequest(text string) (HandoverRequest, error) {
+// Parse returns what is asked for, or an error that says how to write it.
+func (r Request) Parse() (HandoverRequest, error) {
 	var q HandoverRequest
-	err := json.Unmarshal([]byte(text), &q)
+	err := json.Unmarshal([]byte(r), &q)
 	if err == nil && q.Holder == "" {
 		err = errors.New("it names no holder")
 	}

@@ -64,10 +64,10 @@ type Record struct {
 	Transitions int32 // changes of holder, as far as the record remembers
 
 	Details Details
-	// Evacuated lists the zones that leadership should leave, see
-	// [ParseEvacuations]. It belongs to the lock and not to its holder: an elector
-	// writes back what it read. If it is empty, Write keeps the stored value.
-	Evacuated string
+	// Evacuated lists the zones that leadership should leave. It belongs to the lock
+	// and not to its holder: an elector writes back what it read. If it is empty,
+	// Write keeps the stored value.
+	Evacuated Evacuations
 }
 
 // Details is what zonelect stores beside the fields of client-go.
@@ -84,10 +84,10 @@ type Details struct {
 	// candidate that Holder wants to lead next.
 	Released uint64
 	Handover Handover
-	// Request asks Holder to hand over, see [HandoverRequest]. Somebody else writes
-	// it, and Holder removes it. Refused is why Holder has not handed over, after a
-	// request or because its zone is evacuated.
-	Request string
+	// Request asks Holder to hand over. Somebody else writes it, and Holder removes
+	// it. Refused is why Holder has not handed over, after a request or because its
+	// zone is evacuated.
+	Request Request
 	Refused string
 
 	// Nonce is a random value that the process drew when it started. It tells apart
@@ -100,7 +100,7 @@ type Details struct {
 
 	Zone      string
 	Node      string
-	Pod       string // name/uid
+	Pod       Pod
 	Container string
 	Trace     string // W3C traceparent of the term
 

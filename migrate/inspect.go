@@ -70,7 +70,7 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 	d, ours := inspect.DetailsOf(said)
 	r.Lease = LeaseReport{
 		Exists: true, Phase: stage.Phase, Step: stage.Step, Holder: said.Holder,
-		Ours: ours, Zone: d.Zone, Node: d.Node, Pod: d.Pod, Token: d.Token,
+		Ours: ours, Zone: d.Zone, Node: d.Node, Pod: d.Pod.String(), Token: d.Token,
 		Since: said.AcquireTime, Renewed: said.RenewTime, Transitions: said.Transitions,
 		DurationSeconds: int64(said.LeaseDuration / time.Second),
 		Expired:         said.Holder != "" && time.Since(said.RenewTime) > said.LeaseDuration,

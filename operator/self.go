@@ -42,7 +42,7 @@ type Self struct {
 func (s Self) Candidate() locks.Candidate {
 	c := locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node, Container: s.Container}
 	if s.PodName != "" {
-		c.Pod = s.PodName + "/" + s.PodUID
+		c.Pod = locks.Pod{Name: s.PodName, UID: s.PodUID}
 	}
 	return c
 }

@@ -176,10 +176,10 @@ func TestAnUnreadableKubeconfigIsAnError(t *testing.T) {
 
 func TestACandidateIsWhoItIs(t *testing.T) {
 	s := Self{Identity: "i", PodName: "p", PodUID: "u", Namespace: "ns", Node: "n", Container: "c", Zone: "z"}
-	if got, want := s.Candidate(), (locks.Candidate{Identity: "i", Zone: "z", Node: "n", Pod: "p/u", Container: "c"}); got != want {
+	if got, want := s.Candidate(), (locks.Candidate{Identity: "i", Zone: "z", Node: "n", Pod: locks.Pod{Name: "p", UID: "u"}, Container: "c"}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := (Self{Identity: "i"}).Candidate().Pod; got != "" {
+	if got := (Self{Identity: "i"}).Candidate().Pod; got != (locks.Pod{}) {
 		t.Errorf("pod %q outside a cluster", got)
 	}
 }

@@ -23,11 +23,11 @@ func anyTakeover(r *rand.Rand) election.Takeover {
 	t := election.Takeover{
 		Lock:     locks.Description{Name: name(2)},
 		Cause:    []status.Cause{status.CauseReleased, status.CauseExpired, status.CauseDied}[r.IntN(3)],
-		Previous: name(12), PreviousZone: name(3), PreviousPod: name(12),
-		Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)},
+		Previous: name(12), PreviousZone: name(3), PreviousPod: locks.Pod{Name: name(12)},
+		Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: locks.Pod{Name: name(12)}},
 	}
 	for range r.IntN(10) {
-		p := locks.Peer{Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: name(12)}}
+		p := locks.Peer{Candidate: locks.Candidate{Identity: name(12), Zone: name(3), Pod: locks.Pod{Name: name(12)}}}
 		if r.IntN(4) == 0 {
 			p.Unhealthy = "it is unwell"
 		}
@@ -71,10 +71,10 @@ func TestACachedOrderRanksOnceForATakeover(t *testing.T) {
 func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 	order := zone.Order{Preferred: []string{"za", "zb", "zc", "zd"}}
 	first := election.Takeover{
-		Cause: status.CauseDied, Previous: "x", PreviousZone: "zd", PreviousPod: "op/1",
+		Cause: status.CauseDied, Previous: "x", PreviousZone: "zd", PreviousPod: locks.Pod{Name: "op", UID: "1"},
 		Candidate: peers("d@zd")[0].Candidate, Peers: peers("a@zd", "b@zd", "c@zd", "d@zd"),
 	}
-	first.Peers[0].Pod = "op/1"
+	first.Peers[0].Pod = locks.Pod{Name: "op", UID: "1"}
 	for i := range 16 { // so that some lock has another order
 		cached := order.Cached()
 		cached(first)
@@ -83,7 +83,7 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 			"Cause":        func(o *election.Takeover) { o.Cause = status.CauseReleased },
 			"Previous":     func(o *election.Takeover) { o.Previous = "a" },
 			"PreviousZone": func(o *election.Takeover) { o.Cause, o.PreviousZone = status.CauseExpired, "zd" },
-			"PreviousPod":  func(o *election.Takeover) { o.PreviousPod = "op/2" },
+			"PreviousPod":  func(o *election.Takeover) { o.PreviousPod = locks.Pod{Name: "op", UID: "2"} },
 			"Peers":        func(o *election.Takeover) { o.Peers = peers("a@zd", "b@zd", "c@zd", "e@zd") },
 			"Evacuated":    func(o *election.Takeover) { o.Evacuated = []string{"zd"} },
 		} {

@@ -131,7 +131,7 @@ func (o Order) queue(t election.Takeover) []place {
 
 func (o Order) place(p locks.Peer, t election.Takeover) place {
 	at := place{identity: p.Identity, hash: hash(p.Identity, t.Lock), evacuated: evacuated(p.Zone, t)}
-	if t.Cause == status.CauseDied && p.Pod != "" && p.Pod == t.PreviousPod {
+	if t.Cause == status.CauseDied && p.Pod != (locks.Pod{}) && p.Pod == t.PreviousPod {
 		at.hash = 0
 	}
 	for _, last := range []bool{p.Identity == t.Previous, p.Unhealthy != "", at.evacuated} {

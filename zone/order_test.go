@@ -58,8 +58,8 @@ func queue(o zone.Order, t election.Takeover) string {
 // TestTheRestartedLeaderGoesFirstAmongItsEquals: others may not know yet that
 // the former process is dead. Where leadership is wanted elsewhere, it waits.
 func TestTheRestartedLeaderGoesFirstAmongItsEquals(t *testing.T) {
-	died := election.Takeover{Cause: status.CauseDied, Previous: "x", PreviousZone: "zb", PreviousPod: "op/1", Peers: peers("a@za", "b@zb", "c@zc")}
-	died.Peers[1].Pod, died.Peers[2].Pod = "op/1", "op/2"
+	died := election.Takeover{Cause: status.CauseDied, Previous: "x", PreviousZone: "zb", PreviousPod: locks.Pod{Name: "op", UID: "1"}, Peers: peers("a@za", "b@zb", "c@zc")}
+	died.Peers[1].Pod, died.Peers[2].Pod = locks.Pod{Name: "op", UID: "1"}, locks.Pod{Name: "op", UID: "2"}
 	if got, want := queue(zone.Order{}, died), "b 0s, a 200ms, c 400ms"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

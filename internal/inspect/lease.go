@@ -55,7 +55,7 @@ func LeaderOf(lease *coordinationv1.Lease) *Leader {
 	}
 	d, _ := DetailsOf(r)
 	return &Leader{
-		Identity: r.Holder, Zone: d.Zone, Node: d.Node, Pod: d.Pod, Token: d.Token,
+		Identity: r.Holder, Zone: d.Zone, Node: d.Node, Pod: d.Pod.String(), Token: d.Token,
 		Since: lease.Spec.AcquireTime, Renewed: lease.Spec.RenewTime,
 		LeaseDurationSeconds: int32(r.LeaseDuration / time.Second), Transitions: r.Transitions,
 	}

@@ -147,8 +147,8 @@ func (s *Status) checkWork() {
 }
 
 // checkEvacuations adds the zones that people want leadership out of.
-func (s *Status) checkEvacuations(text string, now time.Time) {
-	all, err := locks.ParseEvacuations(text)
+func (s *Status) checkEvacuations(listed locks.Evacuations, now time.Time) {
+	all, err := listed.Parse()
 	if err != nil {
 		s.Warn("the annotation zonelect.dev/evacuated cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}

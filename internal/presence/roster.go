@@ -178,7 +178,7 @@ func Peers(all []Object) []locks.Peer {
 		}
 		met[o.Identity] = true
 		peers = append(peers, locks.Peer{
-			Candidate: locks.Candidate{Identity: o.Identity, Zone: o.Zone, Node: o.Node, Pod: o.Pod.Name + "/" + string(o.Pod.UID)},
+			Candidate: locks.Candidate{Identity: o.Identity, Zone: o.Zone, Node: o.Node, Pod: locks.Pod{Name: o.Pod.Name, UID: string(o.Pod.UID)}},
 			Unhealthy: o.Unhealthy,
 		})
 	}

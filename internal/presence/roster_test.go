@@ -147,7 +147,7 @@ func TestGarbageIsNobody(t *testing.T) {
 		change(lease)
 		return *lease
 	}
-	good := locks.Peer{Candidate: locks.Candidate{Identity: "a_1", Zone: "z1", Node: "n1", Pod: "a/uid-a"}}
+	good := locks.Peer{Candidate: locks.Candidate{Identity: "a_1", Zone: "z1", Node: "n1", Pod: locks.Pod{Name: "a", UID: "uid-a"}}}
 	zoneless, ill := good, good
 	zoneless.Zone, ill.Unhealthy = "", "no disk"
 	for name, tc := range map[string]struct {
@@ -159,7 +159,7 @@ func TestGarbageIsNobody(t *testing.T) {
 		"a zone of kilobytes":      {func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationZone] = long }, []locks.Peer{zoneless}},
 		"an identity of kilobytes": {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &long }, nil},
 		"no identity":              {func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil }, nil},
-		"no annotations":           {func(l *coordinationv1.Lease) { l.Annotations = nil }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Pod: "a/uid-a"}}}},
+		"no annotations":           {func(l *coordinationv1.Lease) { l.Annotations = nil }, []locks.Peer{{Candidate: locks.Candidate{Identity: "a_1", Pod: locks.Pod{Name: "a", UID: "uid-a"}}}}},
 		"no owner":                 {func(l *coordinationv1.Lease) { l.OwnerReferences = nil }, nil},
 		"a name of its own":        {func(l *coordinationv1.Lease) { l.Name = "mine" }, nil},
 		"another lock's":           {func(l *coordinationv1.Lease) { l.Labels[Label] = "another" }, nil},

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -109,18 +108,17 @@ func (w *Witness) trySeat() (taken, here string) {
 // Dead is for election.Config.
 func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 	d := holder.Details
-	if _, here := w.trySeat(); here != "" && d.Seat == here && d.Pod == w.config.PodName+"/"+w.config.PodUID {
+	if _, here := w.trySeat(); here != "" && d.Seat == here && d.Pod == (locks.Pod{Name: w.config.PodName, UID: w.config.PodUID}) {
 		return w.awaitSeat(ctx, holder)
 	}
-	pod, uid, _ := strings.Cut(d.Pod, "/")
 	switch {
-	case pod == "" || uid == "" || d.ContainerID == "":
+	case d.Pod.Name == "" || d.Pod.UID == "" || d.ContainerID == "":
 		return errUnknown
 	case !holder.Early:
 		return errLate
 	}
-	return w.awaitReport(ctx, pod, holder, func(pod *corev1.Pod) bool {
-		return string(pod.UID) == uid && Terminated(pod, d.ContainerID, holder.Acquired)
+	return w.awaitReport(ctx, d.Pod.Name, holder, func(pod *corev1.Pod) bool {
+		return string(pod.UID) == d.Pod.UID && Terminated(pod, d.ContainerID, holder.Acquired)
 	})
 }
 

@@ -80,7 +80,8 @@ func (b *bench) ask(w *Witness, holder locks.Suspect) func() (answer error, answ
 }
 
 func suspect(pod string, noted locks.ProcessID) locks.Suspect {
-	return locks.Suspect{Details: locks.Details{Holder: "holder", Pod: pod, ProcessID: noted}, Acquired: at(10), Early: true}
+	name, uid, _ := strings.Cut(pod, "/")
+	return locks.Suspect{Details: locks.Details{Holder: "holder", Pod: locks.Pod{Name: name, UID: uid}, ProcessID: noted}, Acquired: at(10), Early: true}
 }
 
 func (b *bench) want(what string, ask func() (error, bool), err error, answered bool) {

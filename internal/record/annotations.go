@@ -49,6 +49,7 @@ type field struct {
 	text     *string
 	number   *uint64
 	handover *locks.Handover
+	pod      *locks.Pod
 }
 
 // fields lists every annotation of d. Reading and writing both walk this list,
@@ -59,7 +60,7 @@ func fields(d *locks.Details) []field {
 		{key: AnnotationReleased, number: &d.Released},
 		{key: AnnotationZone, text: &d.Zone},
 		{key: AnnotationNode, text: &d.Node},
-		{key: AnnotationPod, text: &d.Pod},
+		{key: AnnotationPod, pod: &d.Pod},
 		{key: AnnotationContainer, text: &d.Container},
 		{key: AnnotationContainerID, text: &d.ContainerID},
 		{key: AnnotationSeat, text: &d.Seat},
@@ -67,7 +68,7 @@ func fields(d *locks.Details) []field {
 		{key: AnnotationNonce, text: &d.Nonce},
 		{key: AnnotationTrace, text: &d.Trace},
 		{key: AnnotationHandover, handover: &d.Handover},
-		{key: AnnotationRequest, text: &d.Request},
+		{key: AnnotationRequest, text: (*string)(&d.Request)},
 		{key: AnnotationRefused, text: &d.Refused},
 		{key: AnnotationWaits, text: &d.Waits},
 	}
@@ -80,6 +81,8 @@ func (f field) decode(value string) {
 		*f.number = parseNumber(value)
 	case f.handover != nil:
 		*f.handover = parseHandover(value)
+	case f.pod != nil:
+		*f.pod = parsePod(value)
 	default:
 		*f.text = readText(value)
 	}
@@ -100,6 +103,8 @@ func (f field) encode() string {
 		return *f.text
 	case f.handover != nil:
 		return formatHandover(*f.handover)
+	case f.pod != nil:
+		return f.pod.String()
 	case *f.number == 0:
 		return ""
 	default:
@@ -127,6 +132,15 @@ func parseHandover(s string) locks.Handover {
 		return locks.Handover{}
 	}
 	return locks.Handover{To: s[:at], Precedence: time.Duration(milliseconds) * time.Millisecond}
+}
+
+// parsePod returns the pod of which value is the String.
+func parsePod(value string) locks.Pod {
+	name, uid, _ := strings.Cut(readText(value), "/")
+	if name == "" || uid == "" {
+		return locks.Pod{}
+	}
+	return locks.Pod{Name: name, UID: uid}
 }
 
 // parseNumber returns zero for anything but the canonical decimal form, so

@@ -30,7 +30,7 @@ func held() locks.Record {
 		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
 		Details: locks.Details{
 			Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1",
-			Pod: "pod-1/12345678-1234", Container: "manager", Nonce: "n", Trace: "00-aa-bb-01",
+			Pod: locks.Pod{Name: "pod-1", UID: "12345678-1234"}, Container: "manager", Nonce: "n", Trace: "00-aa-bb-01",
 			ProcessID: locks.ProcessID{Seat: "boot/net", ContainerID: "containerd://c1"},
 			Request:   `{"holder":"pod-1_12345678_ab"}`, Refused: "no successor", Waits: "others may lead",
 		},
@@ -132,9 +132,9 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 	want.Annotations = map[string]string{
 		"theirs": "kept", "zonelect.dev/phase": "dual",
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
-		AnnotationPod: r.Details.Pod, AnnotationContainer: "manager", AnnotationNonce: "n", AnnotationTrace: "00-aa-bb-01",
+		AnnotationPod: r.Details.Pod.String(), AnnotationContainer: "manager", AnnotationNonce: "n", AnnotationTrace: "00-aa-bb-01",
 		AnnotationContainerID: "containerd://c1", AnnotationSeat: "boot/net",
-		AnnotationRequest: r.Details.Request, AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
+		AnnotationRequest: string(r.Details.Request), AnnotationRefused: r.Details.Refused, AnnotationWaits: r.Details.Waits,
 	}
 	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
 		t.Errorf("\n got %s\nwant %s", g, w)
@@ -241,7 +241,7 @@ func TestCheckRefusesWhatWouldBeCut(t *testing.T) {
 
 func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 	long := strings.Repeat("z", MaxText+1)
-	for there, want := range map[string]string{"za,zb": "za,zb", long: "", "": ""} {
+	for there, want := range map[string]locks.Evacuations{"za,zb": "za,zb", long: "", "": ""} {
 		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationEvacuated: there}}}
 		r := Read(base)
 		if r.Evacuated != want {

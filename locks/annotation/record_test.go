@@ -28,7 +28,7 @@ func held() locks.Record {
 	return locks.Record{
 		Holder: "pod-1_12345678_ab", LeaseDuration: 15 * time.Second,
 		AcquireTime: acquired, RenewTime: renewed, Transitions: 7,
-		Details: locks.Details{Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1", Pod: "pod-1/12345678-1234"},
+		Details: locks.Details{Holder: "pod-1_12345678_ab", Token: 4711, Zone: "z1", Node: "n1", Pod: locks.Pod{Name: "pod-1", UID: "12345678-1234"}},
 	}
 }
 

@@ -85,7 +85,7 @@ func ExampleNewShield() {
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: clients.CoordinationV1().RESTClient(), Namespace: "default", Name: "my-operator-lock"},
 			Core:      clients.CoreV1().RESTClient(),
-			Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Pod: "my-operator-1/p1"},
+			Candidate: locks.Candidate{Identity: "my-operator-1_3f9a", Pod: locks.Pod{Name: self.Name, UID: string(self.UID)}},
 			Pod:       ownerref.Owner{Kind: ownerref.Pod, Name: self.Name, UID: self.UID},
 			Timing:    election.Timing{}.WithDefaults(),
 		},

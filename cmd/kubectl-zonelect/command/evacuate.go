@@ -228,12 +228,12 @@ func (e *evacuation) all(ctx context.Context, rows []*row, do func(context.Conte
 // mark notes the zone on a Lease.
 func (e *evacuation) mark(ctx context.Context, r *row) {
 	lease, err := e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
-		kept := slices.DeleteFunc(inForce(lease.Annotations[record.AnnotationEvacuated], e.env.now()), func(o locks.Evacuation) bool { return o.Zone == e.zone })
+		kept := slices.DeleteFunc(locks.Evacuations(lease.Annotations[record.AnnotationEvacuated]).InForce(e.env.now()), func(o locks.Evacuation) bool { return o.Zone == e.zone })
 		text := locks.FormatEvacuations(append(kept, locks.Evacuation{Zone: e.zone, Until: e.ends}))
 		if len(text) > record.MaxText {
 			return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
 		}
-		annotate(lease, record.AnnotationEvacuated, text)
+		annotate(lease, record.AnnotationEvacuated, string(text))
 		annotate(lease, record.AnnotationRefused, "") // a leader that stays says so again
 		return nil
 	})
@@ -334,16 +334,10 @@ func (e *evacuation) verdict(rows []*row) error {
 // awayFrom returns the zones that a Lease says are evacuated.
 func awayFrom(lease *coordinationv1.Lease, now time.Time) []string {
 	var zones []string
-	for _, e := range inForce(record.Read(lease).Evacuated, now) {
+	for _, e := range record.Read(lease).Evacuated.InForce(now) {
 		zones = append(zones, e.Zone)
 	}
 	return zones
-}
-
-// inForce are the evacuations that are not over.
-func inForce(text string, now time.Time) []locks.Evacuation {
-	all, _ := locks.ParseEvacuations(text)
-	return slices.DeleteFunc(all, func(e locks.Evacuation) bool { return !e.Until.IsZero() && !now.Before(e.Until) })
 }
 
 // listed lists zones as people read them.

@@ -131,7 +131,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 		return err
 	}
 	m := &move{lock: f.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
-	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.String()
+	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.Request()
 	if len(request) > record.MaxText {
 		return refused("the identities do not fit into a request: they are too long")
 	}
@@ -139,7 +139,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 		if now := inspect.LeaderOf(lease); now == nil || now.Identity != leader.Identity {
 			return refused("lock %s has changed hands meanwhile: try again", f.Name)
 		}
-		annotate(lease, record.AnnotationRequest, request)
+		annotate(lease, record.AnnotationRequest, string(request))
 		annotate(lease, record.AnnotationRefused, "")
 		return nil
 	})
@@ -151,7 +151,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 		_, err := fmt.Fprintf(h.env.streams.Out, "%s, the leader of lock %s, is asked to hand over\n", leader, f.Name)
 		return err
 	}
-	return h.await(ctx, m, request)
+	return h.await(ctx, m, string(request))
 }
 
 // leader returns the holder of the lock, if it can hand the lock over.

@@ -44,9 +44,9 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 	if !e.dryRun {
 		e.all(ctx, rows, func(ctx context.Context, r *row) {
 			_, r.failed = e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
-				all, _ := locks.ParseEvacuations(lease.Annotations[record.AnnotationEvacuated])
+				all, _ := locks.Evacuations(lease.Annotations[record.AnnotationEvacuated]).Parse()
 				all = slices.DeleteFunc(all, func(o locks.Evacuation) bool { return o.Zone == e.zone })
-				annotate(lease, record.AnnotationEvacuated, locks.FormatEvacuations(all))
+				annotate(lease, record.AnnotationEvacuated, string(locks.FormatEvacuations(all)))
 				return nil
 			})
 		})

@@ -25,9 +25,9 @@ func FuzzEvacuations(f *testing.F) {
 		f.Add(seed, int64(1_800_000_000))
 	}
 	f.Fuzz(func(t *testing.T, text string, now int64) {
-		all, err := locks.ParseEvacuations(text)
+		all, err := locks.Evacuations(text).Parse()
 		at := time.Unix(now, 0)
-		for _, zone := range Evacuated(text, at) {
+		for _, zone := range Evacuated(locks.Evacuations(text), at) {
 			named := slices.ContainsFunc(strings.Split(text, ","), func(part string) bool {
 				name, until, limited := strings.Cut(strings.TrimSpace(part), "=")
 				end, err := time.Parse(time.RFC3339, until)
@@ -37,7 +37,7 @@ func FuzzEvacuations(f *testing.F) {
 				t.Errorf("%q at %v is read as an evacuation of %q", text, at, zone)
 			}
 		}
-		again, problem := locks.ParseEvacuations(locks.FormatEvacuations(all))
+		again, problem := locks.FormatEvacuations(all).Parse()
 		same := func(a, b locks.Evacuation) bool {
 			return a.Zone == b.Zone && a.Until.IsZero() == b.Until.IsZero() && a.Until.Unix() == b.Until.Unix()
 		}

@@ -18,13 +18,10 @@ func Share(lock locks.Description, identity string) float64 {
 }
 
 // Evacuated returns the zones that are evacuated at a time.
-func Evacuated(text string, now time.Time) []string {
-	all, _ := locks.ParseEvacuations(text)
+func Evacuated(listed locks.Evacuations, now time.Time) []string {
 	var zones []string
-	for _, e := range all {
-		if e.Until.IsZero() || now.Before(e.Until) {
-			zones = append(zones, e.Zone)
-		}
+	for _, e := range listed.InForce(now) {
+		zones = append(zones, e.Zone)
 	}
 	return zones
 }

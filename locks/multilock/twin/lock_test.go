@@ -192,7 +192,7 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
-			evacuated := ""
+			evacuated := locks.Evacuations("")
 			if tc.governing != nil {
 				evacuated = "za"
 				tc.governing.Evacuated = evacuated

@@ -97,7 +97,7 @@ func (a *api) harm(s step) {
 	case ask:
 		a.change(leasePath, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
-			annotate(o, record.AnnotationRequest, locks.HandoverRequest{Holder: holder}.String())
+			annotate(o, record.AnnotationRequest, string(locks.HandoverRequest{Holder: holder}.Request()))
 		})
 	case empties:
 		a.change(leasePath, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })

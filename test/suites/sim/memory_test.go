@@ -58,9 +58,9 @@ func (m *oneLock) harm(s step) {
 	case bare:
 		m.change(func(r *locks.Record) { r.LeaseDuration, r.RenewTime, r.AcquireTime = 0, time.Time{}, time.Time{} })
 	case ask:
-		m.change(func(r *locks.Record) { r.Details.Request = locks.HandoverRequest{Holder: r.Holder}.String() })
+		m.change(func(r *locks.Record) { r.Details.Request = locks.HandoverRequest{Holder: r.Holder}.Request() })
 	case empties:
-		m.change(func(r *locks.Record) { r.Evacuated = zoneOf(s) })
+		m.change(func(r *locks.Record) { r.Evacuated = locks.Evacuations(zoneOf(s)) })
 	case compact:
 		m.lock.Expire()
 	}

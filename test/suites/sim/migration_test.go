@@ -144,7 +144,7 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 		Config: multilock.Config{
 			Lease:     lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 			Core:      w.client(corev1.SchemeGroupVersion),
-			Candidate: locks.Candidate{Identity: p.name, Pod: at.name + "/" + string(at.uid())},
+			Candidate: locks.Candidate{Identity: p.name, Pod: locks.Pod{Name: at.name, UID: string(at.uid())}},
 			Pod:       ownerref.Owner{Name: at.name, UID: at.uid()},
 			Timing:    p.timing,
 		},

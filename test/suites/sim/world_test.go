@@ -283,7 +283,7 @@ func slowed(t election.Timing, part float64) election.Timing {
 }
 
 func (p *process) candidate() locks.Candidate {
-	return locks.Candidate{Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: p.name + "/uid-" + p.name}
+	return locks.Candidate{Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: locks.Pod{Name: p.name, UID: "uid-" + p.name}}
 }
 
 // pick is a number below n, for any goroutine of p.
