@@ -303,7 +303,7 @@ func TestTheQuestionIsAskedWhileTheAnswerMatters(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var judge coroner
 		var marks atomic.Value
-		marks.Store(locks.ProcessID{Seat: "seat"})
+		marks.Store(locks.ProcessID{ProcessLock: "seat"})
 		a := s.start("a", judge.heeded, func(c *election.Config) {
 			c.ProcessID = func() locks.ProcessID { return marks.Load().(locks.ProcessID) }
 		})
@@ -315,7 +315,7 @@ func TestTheQuestionIsAskedWhileTheAnswerMatters(t *testing.T) {
 		if now := len(judge.questions()); now != before {
 			t.Errorf("asked %d times, though nothing was new", now-before)
 		}
-		more := locks.ProcessID{Seat: "seat", ContainerID: "id"}
+		more := locks.ProcessID{ProcessLock: "seat", ContainerID: "id"}
 		marks.Store(more)
 		time.Sleep(interval)
 		synctest.Wait()

@@ -111,8 +111,9 @@ type Details struct {
 // candidate can prove that the process is dead, see election.Config.Dead. A field is
 // empty if its value is not certain.
 type ProcessID struct {
-	// Seat names a lock file that the process holds until it ends.
-	Seat string
+	// ProcessLock tells where the process holds a socket that the kernel frees when the
+	// process ends: its boot and network namespace.
+	ProcessLock string
 	// ContainerID is the container instance whose main process this is.
 	ContainerID string
 }

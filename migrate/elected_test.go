@@ -170,7 +170,7 @@ func TestTheStepOutOfDualWaitsForTheRecord(t *testing.T) {
 // names sets what legacy lock the Lease names.
 func (s *stage) names(legacy string) {
 	s.server.Change(leasePath, func(o apitest.Object) {
-		o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/legacy"] = legacy
+		o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/legacy-lock"] = legacy
 	})
 }
 

@@ -203,7 +203,7 @@ func TestNothingIsFollowedBeforeItIsDone(t *testing.T) {
 		})
 	}
 	for what, do := range map[string]func(s *stage){
-		"unarmed":            func(s *stage) { s.lies("a", "dual"); s.says("zonelect.dev/armed", "false") },
+		"unarmed":            func(s *stage) { s.lies("a", "dual"); s.says("zonelect.dev/shield-armed", "false") },
 		"without the leader": func(s *stage) { s.poses("b", "auto"); s.lies("b", "dual") },
 	} {
 		scenario(t, func(s *stage) {

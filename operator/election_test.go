@@ -105,7 +105,7 @@ func TestALeaderThatIsProvenDeadIsFollowedAtOnce(t *testing.T) {
 		server.Mu.Lock()
 		defer server.Mu.Unlock()
 		noted := server.Objects[leasePath]["metadata"].(map[string]any)["annotations"].(map[string]any)
-		if seat, id := noted[record.AnnotationSeat], noted[record.AnnotationContainerID]; (seat == nil) != (runtime.GOOS != "linux") || id != nil {
+		if lock, id := noted[record.AnnotationProcessLock], noted[record.AnnotationContainerID]; (lock == nil) != (runtime.GOOS != "linux") || id != nil {
 			t.Errorf("the Lease says of it: %v", noted)
 		}
 		return nil

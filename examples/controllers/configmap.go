@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// ConfigMapReconciler sets the annotation example.zonelect.dev/seen on each
+// ConfigMapReconciler sets the annotation example.zonelect.dev/legacy-pods on each
 // ConfigMap that has the label app=example.
 type ConfigMapReconciler struct {
 	client.Client
@@ -27,14 +27,14 @@ func (r *ConfigMapReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if err := r.Get(ctx, req.NamespacedName, &cm); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if cm.Labels["app"] != "example" || cm.Annotations["example.zonelect.dev/seen"] != "" {
+	if cm.Labels["app"] != "example" || cm.Annotations["example.zonelect.dev/legacy-pods"] != "" {
 		return ctrl.Result{}, nil
 	}
 	before := cm.DeepCopy()
 	if cm.Annotations == nil {
 		cm.Annotations = map[string]string{}
 	}
-	cm.Annotations["example.zonelect.dev/seen"] = "yes"
+	cm.Annotations["example.zonelect.dev/legacy-pods"] = "yes"
 	return ctrl.Result{}, r.Patch(ctx, &cm, client.MergeFrom(before))
 }
 

@@ -150,7 +150,7 @@ func (s *Status) checkWork() {
 func (s *Status) checkEvacuations(listed locks.Evacuations, now time.Time) {
 	all, err := listed.Parse()
 	if err != nil {
-		s.Warn("the annotation zonelect.dev/evacuated cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		s.Warn("the annotation zonelect.dev/evacuated-zones cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	var going []string
 	for _, e := range all {

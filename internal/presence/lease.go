@@ -26,7 +26,7 @@ const Label = "zonelect.dev/lock"
 const (
 	annotationVersion = "zonelect.dev/version"
 	annotationMode    = "zonelect.dev/mode"
-	annotationWaiting = "zonelect.dev/waiting"
+	annotationWaiting = "zonelect.dev/waiting-for"
 	annotationHealth  = "zonelect.dev/health"
 )
 

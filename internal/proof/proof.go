@@ -43,18 +43,18 @@ type Witness struct {
 	writes chan struct{} // gets a word when a record is about to be written
 
 	mu          sync.Mutex
-	place       string // of the seat, once it is taken
+	place       string // of the process lock, once it is taken
 	containerID string
 	told        map[string]bool
 }
 
-// Delays between requests, and between tries to take a seat.
+// Delays between requests, and between tries to take a process lock.
 const (
 	retryFirst = time.Second
 	retryMost  = 30 * time.Second
 	retryFor   = 10 * time.Minute // the own container's ID
 	patience   = 5 * time.Second  // with one request
-	seatRetry  = 200 * time.Millisecond
+	lockRetry  = 200 * time.Millisecond
 )
 
 // Why nothing can be proven of a holder as things are.
@@ -78,27 +78,27 @@ func New(c Config) *Witness {
 	return &Witness{config: c, writes: make(chan struct{}, 1), told: map[string]bool{}}
 }
 
-// ProcessID is for election.Config. It takes the seat, if it is free.
+// ProcessID is for election.Config. It takes the process lock, if it is free.
 func (w *Witness) ProcessID() locks.ProcessID {
 	select {
 	case w.writes <- struct{}{}:
 	default:
 	}
-	place, _ := w.trySeat()
+	place, _ := w.tryLock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return locks.ProcessID{Seat: place, ContainerID: w.containerID}
+	return locks.ProcessID{ProcessLock: place, ContainerID: w.containerID}
 }
 
-// trySeat takes the seat, unless this Witness has it. It returns where it is, once
+// tryLock takes the process lock, unless this Witness has it. It returns where it is, once
 // taken, and where this process would take it.
-func (w *Witness) trySeat() (taken, here string) {
+func (w *Witness) tryLock() (taken, here string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.place != "" || w.config.PodUID == "" {
 		return w.place, w.place
 	}
-	here, ok := takeSeat(w.config.PodUID + "\x00" + w.config.Lock)
+	here, ok := takeLock(w.config.PodUID + "\x00" + w.config.Lock)
 	if ok {
 		w.place = here
 	}
@@ -108,8 +108,8 @@ func (w *Witness) trySeat() (taken, here string) {
 // Dead is for election.Config.
 func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 	d := holder.Details
-	if _, here := w.trySeat(); here != "" && d.Seat == here && d.Pod == (locks.Pod{Name: w.config.PodName, UID: w.config.PodUID}) {
-		return w.awaitSeat(ctx, holder)
+	if _, here := w.tryLock(); here != "" && d.ProcessLock == here && d.Pod == (locks.Pod{Name: w.config.PodName, UID: w.config.PodUID}) {
+		return w.awaitLock(ctx, holder)
 	}
 	switch {
 	case d.Pod.Name == "" || d.Pod.UID == "" || d.ContainerID == "":
@@ -122,14 +122,14 @@ func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 	})
 }
 
-// awaitSeat waits until this process has the very seat that the holder had.
-func (w *Witness) awaitSeat(ctx context.Context, holder locks.Suspect) error {
-	again := time.NewTicker(seatRetry)
+// awaitLock waits until this process has the very process lock that the holder had.
+func (w *Witness) awaitLock(ctx context.Context, holder locks.Suspect) error {
+	again := time.NewTicker(lockRetry)
 	defer again.Stop()
 	for {
-		switch taken, _ := w.trySeat(); taken {
-		case holder.Details.Seat:
-			w.proven(holder, "its seat was free")
+		switch taken, _ := w.tryLock(); taken {
+		case holder.Details.ProcessLock:
+			w.proven(holder, "its process lock was free")
 			return nil
 		case "":
 		default: // by a thread that is elsewhere

@@ -91,28 +91,28 @@ func (b *bench) want(what string, ask func() (error, bool), err error, answered 
 	}
 }
 
-func TestWhoGetsTheSeatOfTheHolderHasProof(t *testing.T) {
+func TestWhoGetsTheProcessLockOfTheHolderHasProof(t *testing.T) {
 	heard(t, func(b *bench) {
 		uid := rand.Text()
 		old, next := b.witness("op", uid), b.witness("op", uid)
 		noted := old.ProcessID()
-		if noted.Seat == "" || next.ProcessID().Seat != "" {
-			t.Fatalf("the first notes %q, the second %q", noted.Seat, next.ProcessID().Seat)
+		if noted.ProcessLock == "" || next.ProcessID().ProcessLock != "" {
+			t.Fatalf("the first notes %q, the second %q", noted.ProcessLock, next.ProcessID().ProcessLock)
 		}
-		// It lives: this process has the seat, as one Witness alone.
+		// It lives: this process has the process lock, as one Witness alone.
 		ask := b.ask(next, suspect("op/"+uid, noted))
 		time.Sleep(time.Minute)
 		b.want("its former self lives", ask, nil, false)
 
 		free := b.witness("op", rand.Text())
 		b.want("its former self is dead", b.ask(free, suspect("op/"+free.config.PodUID, noted)), nil, true)
-		if free.ProcessID().Seat != noted.Seat {
-			t.Error("it does not note the seat that it has")
+		if free.ProcessID().ProcessLock != noted.ProcessLock {
+			t.Error("it does not note the process lock that it has")
 		}
 		for what, holder := range map[string]locks.Suspect{
 			"another pod":               suspect("op/"+uid, noted),
-			"another boot or namespace": suspect("op/"+free.config.PodUID, locks.ProcessID{Seat: noted.Seat + "1"}),
-			"no seat":                   suspect("op/"+free.config.PodUID, locks.ProcessID{}),
+			"another boot or namespace": suspect("op/"+free.config.PodUID, locks.ProcessID{ProcessLock: noted.ProcessLock + "1"}),
+			"no process lock":           suspect("op/"+free.config.PodUID, locks.ProcessID{}),
 			"no pod":                    suspect("", noted),
 		} {
 			b.want(what, b.ask(free, holder), errUnknown, true)

@@ -20,10 +20,10 @@ const (
 	AnnotationNode      = "zonelect.dev/node"
 	AnnotationPod       = "zonelect.dev/pod"
 	AnnotationContainer = "zonelect.dev/container"
-	// AnnotationContainerID and AnnotationSeat are what a holder's death is
+	// AnnotationContainerID and AnnotationProcessLock are what a holder's death is
 	// proven by.
 	AnnotationContainerID = "zonelect.dev/container-id"
-	AnnotationSeat        = "zonelect.dev/seat"
+	AnnotationProcessLock = "zonelect.dev/process-lock"
 	AnnotationToken       = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
 	// AnnotationNonce tells processes of one identity apart.
 	AnnotationNonce = "zonelect.dev/nonce"
@@ -32,11 +32,11 @@ const (
 	AnnotationHandover = "zonelect.dev/handover"
 	AnnotationRequest  = "zonelect.dev/handover-request"
 	AnnotationRefused  = "zonelect.dev/handover-refused"
-	AnnotationWaits    = "zonelect.dev/waits"
+	AnnotationWaits    = "zonelect.dev/waiting-for"
 )
 
 // AnnotationEvacuated holds locks.Record.Evacuated.
-const AnnotationEvacuated = "zonelect.dev/evacuated"
+const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
 
 // MaxText is the length in bytes above which a text in the details is taken
 // for garbage: it reads as absent, and [Check] refuses to write it.
@@ -63,7 +63,7 @@ func fields(d *locks.Details) []field {
 		{key: AnnotationPod, pod: &d.Pod},
 		{key: AnnotationContainer, text: &d.Container},
 		{key: AnnotationContainerID, text: &d.ContainerID},
-		{key: AnnotationSeat, text: &d.Seat},
+		{key: AnnotationProcessLock, text: &d.ProcessLock},
 		{key: AnnotationToken, number: &d.Token},
 		{key: AnnotationNonce, text: &d.Nonce},
 		{key: AnnotationTrace, text: &d.Trace},

@@ -115,7 +115,7 @@ func (s Stage) Later(other Stage) Stage {
 
 // AnnotationLegacy names the legacy lock that is moved to a Lease, as
 // [Legacy.String] writes it.
-const AnnotationLegacy = "zonelect.dev/legacy"
+const AnnotationLegacy = "zonelect.dev/legacy-lock"
 
 // Legacy is a lock that is moved to a Lease. The zero value is none.
 type Legacy struct {

@@ -21,7 +21,7 @@ func amend(ctx context.Context, l locks.Lock, before, r locks.Record) (locks.Sna
 // renewedRecord is the renewal of r that notes a token, a trace and no refusal.
 func renewedRecord(r locks.Record) locks.Record {
 	r.RenewTime = r.RenewTime.Add(2 * time.Second)
-	r.Details.Token, r.Details.Refused, r.Details.Seat = 7654321, "", "seat-1"
+	r.Details.Token, r.Details.Refused, r.Details.ProcessLock = 7654321, "", "seat-1"
 	return r
 }
 

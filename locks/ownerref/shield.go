@@ -22,11 +22,11 @@ import (
 const (
 	// AnnotationArmed is the UID of the ConfigMap once it is armed, so that a
 	// copy of it that somebody restores is not.
-	AnnotationArmed = "zonelect.dev/armed"
+	AnnotationArmed = "zonelect.dev/shield-armed"
 	// AnnotationSeen lists ShieldState.Seen as name/uid, with commas between.
-	AnnotationSeen = "zonelect.dev/seen"
+	AnnotationSeen = "zonelect.dev/legacy-pods"
 	// AnnotationPresumed lists ShieldState.Presumed in the same way.
-	AnnotationPresumed = "zonelect.dev/presumed"
+	AnnotationPresumed = "zonelect.dev/presumed-gone"
 )
 
 const unarmed = "false"

@@ -101,7 +101,7 @@ func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 		}},
 		"evacuations that are garbage": {func(w *world) {
 			w.putLease(newLease("op", "op-a_1", "za", evacuated("zb=soon")))
-		}, []string{`warning: op: the annotation zonelect.dev/evacuated cannot be read in full: evacuated zone "zb=soon"`}},
+		}, []string{`warning: op: the annotation zonelect.dev/evacuated-zones cannot be read in full: evacuated zone "zb=soon"`}},
 		"a Lease of somebody else's with the label": {func(w *world) {
 			l := newLease("foreign", "op-x_1", "zx")
 			l.Labels = map[string]string{presence.Label: "op"}

@@ -140,7 +140,7 @@ var changes = []edit{{
 }, {
 	what: "the armed annotation is removed", says: "leading beside the shield",
 	do: func(s *siege, _ *member, _ *trial.Seat) {
-		s.patchConfigMap(`{"metadata":{"annotations":{"zonelect.dev/armed":null}}}`)
+		s.patchConfigMap(`{"metadata":{"annotations":{"zonelect.dev/shield-armed":null}}}`)
 	},
 }, {
 	what: "the ConfigMap's phase is garbled", says: "mending the ConfigMap: ",

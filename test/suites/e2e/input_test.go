@@ -158,7 +158,7 @@ func elsewhere(t *testing.T, p *past) {
 	if len(cm.OwnerReferences) != 1 || cm.OwnerReferences[0].Kind != "Lease" {
 		t.Errorf("its owners are %v", cm.OwnerReferences)
 	}
-	if l := s.lease(); l.Annotations["zonelect.dev/legacy"] != "configmap/"+old {
+	if l := s.lease(); l.Annotations["zonelect.dev/legacy-lock"] != "configmap/"+old {
 		t.Errorf("the Lease says %v", l.Annotations)
 	}
 	s.neverTwo()

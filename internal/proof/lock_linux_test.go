@@ -16,19 +16,19 @@ import (
 // began is after the start of this process.
 var began = time.Now()
 
-// envSeat has a process take that seat, start a child, say so and wait.
-const envSeat = "PROOF_TEST_SEAT"
+// envLock has a process take that process lock, start a child, say so and wait.
+const envLock = "PROOF_TEST_LOCK"
 
 func TestMain(m *testing.M) {
-	switch seat := os.Getenv(envSeat); seat {
+	switch lock := os.Getenv(envLock); lock {
 	case "":
 		os.Exit(m.Run())
 	case "none": // the child
 		time.Sleep(time.Hour)
 	default:
-		_, taken := takeSeat(seat)
+		_, taken := takeLock(lock)
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), envSeat+"=none")
+		child.Env = append(os.Environ(), envLock+"=none")
 		err := child.Start()
 		fmt.Println(taken, err, child.Process.Pid)
 		time.Sleep(time.Hour)
@@ -36,24 +36,24 @@ func TestMain(m *testing.M) {
 }
 
 func TestASeatIsTakenOnce(t *testing.T) {
-	seat := rand.Text()
-	place, taken := takeSeat(seat)
+	lock := rand.Text()
+	place, taken := takeLock(lock)
 	if !taken || place == "" {
-		t.Fatalf("a free seat at %q is not taken", place)
+		t.Fatalf("a free process lock at %q is not taken", place)
 	}
-	if again, taken := takeSeat(seat); taken || again != place {
+	if again, taken := takeLock(lock); taken || again != place {
 		t.Errorf("taken again: %v, at %q", taken, again)
 	}
-	if _, taken := takeSeat(seat + "2"); !taken {
-		t.Error("another seat is not free")
+	if _, taken := takeLock(lock + "2"); !taken {
+		t.Error("another process lock is not free")
 	}
 }
 
-// TestASeatIsFreedByTheEndOfItsProcessAlone, also while a child of it lives on.
-func TestASeatIsFreedByTheEndOfItsProcessAlone(t *testing.T) {
-	seat := rand.Text()
+// TestAProcessLockIsFreedByTheEndOfItsProcessAlone, also while a child of it lives on.
+func TestAProcessLockIsFreedByTheEndOfItsProcessAlone(t *testing.T) {
+	lock := rand.Text()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envSeat+"="+seat)
+	cmd.Env = append(os.Environ(), envLock+"="+lock)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -71,20 +71,20 @@ func TestASeatIsFreedByTheEndOfItsProcessAlone(t *testing.T) {
 			_ = p.Kill()
 		}
 	}()
-	if _, taken := takeSeat(seat); taken {
+	if _, taken := takeLock(lock); taken {
 		t.Error("taken while it is held")
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = cmd.Process.Wait()
-	if _, taken := takeSeat(seat); !taken {
+	if _, taken := takeLock(lock); !taken {
 		t.Error("not free after the end of its process")
 	}
 }
 
 func TestASeatsNameFitsASocket(t *testing.T) {
-	if n := len(seatName(rand.Text())); n > 107 {
+	if n := len(lockName(rand.Text())); n > 107 {
 		t.Errorf("it has %d bytes", n)
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// takeSeat binds a socket to an abstract name that stands for text, and never
+// takeLock binds a socket to an abstract name that stands for text, and never
 // closes it: it ends with the process, and is not inherited by others. It returns
 // where such names are unique, empty if that is not known, and whether it has
-// the seat. Socket and description are those of one thread, for a thread may be
+// the process lock. Socket and description are those of one thread, for a thread may be
 // in a network namespace of its own.
-func takeSeat(text string) (place string, taken bool) {
+func takeLock(text string) (place string, taken bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -37,15 +37,15 @@ func takeSeat(text string) (place string, taken bool) {
 	if err != nil {
 		return place, false
 	}
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: seatName(text)}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: lockName(text)}); err != nil {
 		_ = syscall.Close(fd)
 		return place, false
 	}
 	return place, true
 }
 
-// seatName is an abstract socket's name, which has 107 bytes at most.
-func seatName(text string) string {
+// lockName is an abstract socket's name, which has 107 bytes at most.
+func lockName(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "@zonelect/" + hex.EncodeToString(sum[:])
 }

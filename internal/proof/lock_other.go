@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// takeSeat: there are no abstract sockets here.
-func takeSeat(string) (place string, taken bool) { return "", false }
+// takeLock: there are no abstract sockets here.
+func takeLock(string) (place string, taken bool) { return "", false }
 
 // processStart is known on Linux only.
 func processStart() (time.Time, error) {
