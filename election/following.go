@@ -101,7 +101,7 @@ func (f *following) proceed() time.Time {
 // until another overtakes it. A candidate that gets no answers gives each request
 // more time. The former leader does not, so that it is back first after an outage.
 func (f *following) impatience() time.Duration {
-	patience, timing := f.run.patience(), f.config.Timing
+	patience, timing := f.patience(), f.config.Timing
 	if f.observer.MayReclaim() {
 		return patience
 	}
@@ -185,7 +185,7 @@ func (r *run) publishHolder() {
 // after a term, unless it runs out in any case.
 func (f *following) withdraw() {
 	defer f.endDeathProbe()
-	writes, settled := f.requester.drain(f.run.patience())
+	writes, settled := f.requester.drain(f.patience())
 	won, unknown := false, false
 	if n := len(f.writes); n > 0 && f.unsure { // no read has told what became of the last one
 		unknown = time.Since(f.writes[n-1].sent.awake) < f.config.Timing.LeaseDuration

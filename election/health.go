@@ -105,10 +105,7 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 
 // sameText reports whether two errors say the same, or are both nil.
 func sameText(a, b error) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Error() == b.Error()
+	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
 func waitFor[T any](ctx context.Context, c <-chan T) {

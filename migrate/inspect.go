@@ -89,7 +89,7 @@ func (o *observer) readCandidates(ctx context.Context, r *Report) error {
 		return err
 	}
 	for _, c := range all {
-		c.Part.Holds = c.Identity != "" && c.Identity == r.Lease.Holder
+		c.Holds = c.Identity != "" && c.Identity == r.Lease.Holder
 	}
 	r.Candidates = append(r.Candidates, all...)
 	return nil
@@ -118,7 +118,7 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 		to.Presences = append(to.Presences, p.Name)
 	}
 	for _, c := range r.Candidates {
-		c.Part.Shields = slices.Contains(to.Presences, c.Presence)
+		c.Shields = slices.Contains(to.Presences, c.Presence)
 	}
 	for _, p := range shield.Presumed {
 		to.Presumed = append(to.Presumed, p.String())

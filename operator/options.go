@@ -141,7 +141,7 @@ func (o Options) validate(name string) error {
 	if name == "" {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
 	}
-	return errors.Join(append(errs, o.MigrationOptions.check(), checkZones(o.PreferredZones))...)
+	return errors.Join(append(errs, o.check(), checkZones(o.PreferredZones))...)
 }
 
 // headStart is the one that was chosen, or the zones' order. Who is alone has

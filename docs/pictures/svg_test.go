@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// colour is what a class of shapes or texts looks like on a light and on a dark page.
-type colour struct{ light, dark string }
+// color is what a class of shapes or texts looks like on a light and on a dark page.
+type color struct{ light, dark string }
 
 // paper is the background, and ink is for text.
 var (
-	paper = colour{"#ffffff", "#0d1117"}
-	ink   = colour{"#1f2328", "#e6edf3"}
-	faint = colour{"#59636e", "#9198a1"}
-	line  = colour{"#818b98", "#6e7681"}
+	paper = color{"#ffffff", "#0d1117"}
+	ink   = color{"#1f2328", "#e6edf3"}
+	faint = color{"#59636e", "#9198a1"}
+	line  = color{"#818b98", "#6e7681"}
 )
 
 // fills are the classes of boxes and bars.
-var fills = map[string]colour{
+var fills = map[string]color{
 	"good":  {"#aceebb", "#12561f"},
 	"wait":  {"#fff3b0", "#5c4813"},
 	"bad":   {"#ffcecb", "#792e2e"},
@@ -34,7 +34,7 @@ var fills = map[string]colour{
 // attributes that each element has besides.
 func style() string {
 	var light, dark strings.Builder
-	rule := func(selector, property string, c colour) {
+	rule := func(selector, property string, c color) {
 		fmt.Fprintf(&light, "  %s { %s: %s }\n", selector, property, c.light)
 		fmt.Fprintf(&dark, "    %s { %s: %s }\n", selector, property, c.dark)
 	}
@@ -118,7 +118,7 @@ func (p *picture) heading(x, y, size float64, anchor, words string) {
 	p.write("ink", ink, ` font-weight="bold"`, x, y, size, anchor, words)
 }
 
-func (p *picture) write(class string, c colour, weight string, x, y, size float64, anchor, words string) {
+func (p *picture) write(class string, c color, weight string, x, y, size float64, anchor, words string) {
 	fmt.Fprintf(&p.body, `<text class="%s" fill="%s" font-size="%g"%s text-anchor="%s" x="%g" y="%g">%s</text>`+"\n",
 		class, c.light, size, weight, anchor, x, y, escape(words))
 	w := em * size * float64(len([]rune(words)))

@@ -19,8 +19,8 @@ type PhasedLease struct {
 	*lease.Lock
 	legacy record.Legacy // what to note about the legacy lock; zero for nothing
 
-	StageChanged      chan struct{} // signalled when a later phase was seen
-	ConnectionDoubted chan struct{} // signalled when the connections may be dead
+	StageChanged      chan struct{} // signaled when a later phase was seen
+	ConnectionDoubted chan struct{} // signaled when the connections may be dead
 
 	mu    sync.Mutex
 	stage record.Stage

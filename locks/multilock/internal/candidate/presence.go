@@ -32,7 +32,7 @@ type PresenceKeeper struct {
 	config       Config
 	mode         Mode
 	shielded     bool                        // the shield of a leader-for-life lock depends on the presence
-	failed       chan struct{}               // signalled when the presence cannot be kept
+	failed       chan struct{}               // signaled when the presence cannot be kept
 	again        chan struct{}               // the presence needs attention
 	reworded     chan struct{}               // the same, but that can wait
 	peersChanged chan struct{}               // the peers have changed
