@@ -299,6 +299,9 @@ func (j *judge) begin(p *process, term election.Term) {
 		return
 	}
 	j.log("%.3fs %v LEADS, token %d, cause %s", time.Since(j.start).Seconds(), p, term.Token, term.Cause)
+	if j.lease.holder == p.name || !p.ours {
+		delete(j.robbed, p) // this is another term than the one that was taken
+	}
 	for _, other := range j.working.Begin(p) {
 		j.beside(p, other)
 	}
@@ -317,7 +320,6 @@ func (j *judge) begin(p *process, term election.Term) {
 		}
 		j.token = max(j.token, term.Token)
 	}
-	delete(j.robbed, p)
 	if p.name != j.leader {
 		if j.leader != "" {
 			j.failovers++
