@@ -147,7 +147,7 @@ func (f *following) answered(a answer) bool {
 		return false // so did an earlier one
 	}
 	// An answer to a write of the last term, whose end has not waited for it, begins none.
-	if a.op == opRenew || a.op == opRelease || a.op == opAcquire && !f.writes.pending(a) {
+	if a.op == opRenew || a.op == opRelease {
 		f.observeAnswer(a)
 		f.readFirst(now)
 		return false

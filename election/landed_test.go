@@ -212,6 +212,19 @@ func TestS8AnAnswerOfAFormerTermWinsNothing(t *testing.T) {
 	})
 }
 
+func TestS8ALateAnswerToAnAcquisitionThatAnotherFollowedWinsNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		answers := make(chan struct{})
+		a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
+		s.write(func(r *locks.Record) { r.Holder, r.RenewTime = "x", time.Now() })
+		time.Sleep(deadline / 2) // by then a read has shown it
+		close(answers)
+		a.Idles()
+		time.Sleep(interval)
+		a.Idles()
+	})
+}
+
 // deaf is a lock whose first write is answered only when answers is closed.
 type deaf struct {
 	locks.Lock

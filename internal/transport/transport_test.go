@@ -368,8 +368,10 @@ func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
 		t.Fatalf("the slow request went by %s, want %s", got, first)
 	}
 	next := make(chan string, 1)
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
 	go func() {
-		body, _ := get(t.Context(), tr, s.URL)
+		body, _ := get(ctx, tr, s.URL)
 		next <- body
 	}()
 	select {
@@ -379,8 +381,8 @@ func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
 		}
 	case <-arrived:
 		t.Error("the request that overtook took the connection")
+		giveUp()
 		cancel()
-		tr.CloseConnections()
 		<-next
 	}
 }

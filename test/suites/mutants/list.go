@@ -395,7 +395,7 @@ var mutants = []mutant{
 		"election/TestS7ANewerTokenEndsTheTermAtOnce"},
 
 	{"S8", "a late answer to the acquisition of a former term begins another",
-		"election/claim.go", ` || a.op == opAcquire && !f.writes.pending(a) {`, ` {`,
+		"election/requester.go", `if f.op == opAcquire {`, `if false {`,
 		"election/TestS8AnAnswerOfAFormerTermWinsNothing"},
 	{"S8", "the token stays the same",
 		"election/leadership.go", `cmp.Or(last.snapshot.Version.Token, last.snapshot.Version.Number)`, `cmp.Or[uint64](1)`,
@@ -1044,7 +1044,7 @@ func with(`,
 		"election/amend.go", `c.failures == mostFailures || `, ``,
 		"election/TestAmendmentsThatFailAgainAndAgainEnd"},
 	{"S13", "who may not amend has a problem",
-		"election/claim.go", `if a.refused() {`, `if false {`,
+		"election/amend.go", ` || errors.Is(a.err, locks.ErrForbidden)`, ``,
 		"election/TestWhoMayNotAmendGoesOnWithout"},
 	{"S13", "an amendment extends trust from when its chain began",
 		"election/renewing.go", `l.sent = a.sent
