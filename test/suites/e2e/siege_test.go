@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -97,6 +98,11 @@ func (s *siege) since(n int) []string {
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	return slices.Clone(s.logs[n:])
+}
+
+// said reports whether something was logged after the first so many lines.
+func (s *siege) said(n int, what string) bool {
+	return strings.Contains(strings.Join(s.since(n), "\n"), what)
 }
 
 // member is one candidate.
@@ -309,6 +315,17 @@ func (s *siege) deleteLease(name string) {
 func (s *siege) deleteNow(remove deleter, name string) {
 	s.t.Helper()
 	must(s.t, remove(s.ctx, name, metav1.DeleteOptions{}))
+}
+
+// updateConfigMap changes the ConfigMap as it stands now, whoever else writes it.
+func (s *siege) updateConfigMap(change func(*corev1.ConfigMap)) {
+	s.t.Helper()
+	must(s.t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		_, cm := s.record()
+		change(cm)
+		_, err := s.client.CoreV1().ConfigMaps("default").Update(s.ctx, cm, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 func (s *siege) patchConfigMap(patch string) {
