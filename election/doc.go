@@ -74,20 +74,20 @@ package election
 // test holds the list against the code. Run waits for all of them but those that say
 // otherwise.
 //
-//	run.startGuardian         the guardian; until it returns, which the end of Run makes it do
-//	run.watchPeers            Config.Peers; until it returns, which the end of Run makes it do
-//	run.watchHealth           calls the health check at its interval; until the end of Run
-//	Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
-//	run.probeDeath            Config.Dead for one holder; until it returns, which another holder or the end of the candidacy makes it do
-//	watcher.start             one watch of the lock; until it returns, which the next watch or the end of Run makes it do
-//	requester.send            one request of the lock; until its answer, or its limit
-//	newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
-//	leadership.startAdoption  the guardian's part in a term; until it returns, which the end of the work makes it do
-//	leadership.startWork      sees whether the work stops in time; until the work has returned, or is late
-//	leadership.startWork      the work; until it returns, which the loop waits for
-//	leadership.reportOverrun  Config.OnOverrun; until it returns
-//	board.subscribe           hands transitions to one subscriber; until the subscriber's context ends, and Run does not wait for that
-//	guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
+//	guardian.go    run.startGuardian         the guardian; until it returns, which the end of Run makes it do
+//	peers.go       run.watchPeers            Config.Peers; until it returns, which the end of Run makes it do
+//	health.go      run.watchHealth           calls the health check at its interval; until the end of Run
+//	health.go      Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
+//	deathprobe.go  run.probeDeath            Config.Dead for one holder; until it returns, which another holder or the end of the candidacy makes it do
+//	watcher.go     watcher.start             one watch of the lock; until it returns, which the next watch or the end of Run makes it do
+//	requester.go   requester.send            one request of the lock; until its answer, or its limit
+//	term.go        newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
+//	adopting.go    leadership.startAdoption  the guardian's part in a term; until it returns, which the end of the work makes it do
+//	leading.go     leadership.startWork      sees whether the work stops in time; until the work has returned, or is late
+//	leading.go     leadership.startWork      the work; until it returns, which the loop waits for
+//	stopping.go    leadership.reportOverrun  Config.OnOverrun; until it returns
+//	status.go      board.subscribe           hands transitions to one subscriber; until the subscriber's context ends, and Run does not wait for that
+//	guard.go       guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
 
 // Where to look
 //
@@ -125,12 +125,13 @@ package election
 //
 // How a term ends in good order:
 //
-//	stopping.go      leadership.stopWork        every wanted stop begins here
-//	handover.go      leadership.handOver        a handover, and whom to
-//	stopping.go      leadership.reportOverrun   the work did not stop in time
-//	workwatchdog.go  workWatchdog.watch         the same, even if the loop hangs
-//	release.go       leadership.giveUp          whether to release
-//	release.go       run.release                the release itself
+//	stopping.go              leadership.stopWork       every wanted stop begins here
+//	handover.go              leadership.handOver       a handover, and whom to
+//	stopping.go              leadership.reportOverrun  the work did not stop in time
+//	workwatchdog.go          workWatchdog.watch        the same, even if the loop hangs; it calls Config.OnOverrun
+//	../operator/election.go  Election.exitOnOverrun    what OnOverrun does for an operator with ExitOnOverrun
+//	release.go               leadership.giveUp         whether to release
+//	release.go               run.release               the release itself
 //
 // Where requests are sent:
 //

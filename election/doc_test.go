@@ -6,16 +6,13 @@ package election
 import (
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/zonelect/zonelect/internal/goroutinetest"
+	"github.com/zonelect/zonelect/internal/doctest"
 )
 
 // transition is a row of the table in doc.go.
@@ -101,49 +98,6 @@ func TestTheTableOfStatesIsHeldAgainstWhatElectorsDo(t *testing.T) {
 	}
 }
 
-func TestEachGoroutineIsListed(t *testing.T) { goroutinetest.CheckList(t) }
+func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t) }
 
-func TestEachPlaceToLookExists(t *testing.T) {
-	declared := map[string]map[string]bool{}
-	for _, row := range rows(`([\w/]+\.go) +((?:\w+\.)?\w+) {2,}\S`) {
-		file, function := row[1], row[2]
-		if declared[file] == nil {
-			declared[file] = map[string]bool{}
-			for _, decl := range declarations(t, file) {
-				declared[file][nameOf(decl)] = true
-			}
-		}
-		if !declared[file][function] {
-			t.Errorf("doc.go says to look for %s in %s, which does not have it", function, file)
-		}
-	}
-	if len(declared) < 15 {
-		t.Errorf("doc.go says to look in %d files only", len(declared))
-	}
-}
-
-// declarations returns what a file declares.
-func declarations(t *testing.T, name string) []ast.Decl {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file.Decls
-}
-
-// nameOf returns a function's name, with its receiver's type if it has one.
-func nameOf(decl ast.Decl) string {
-	f, is := decl.(*ast.FuncDecl)
-	if !is {
-		return ""
-	}
-	if f.Recv == nil {
-		return f.Name.Name
-	}
-	receiver := f.Recv.List[0].Type
-	if pointer, is := receiver.(*ast.StarExpr); is {
-		receiver = pointer.X
-	}
-	return fmt.Sprint(receiver, ".", f.Name)
-}
+func TestEachPlaceToLookExists(t *testing.T) { doctest.CheckPlaces(t) }

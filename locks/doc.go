@@ -4,8 +4,9 @@
 // Package locks defines what a lock is: the record that candidates share, and the
 // operations by which an elector reads, writes and watches it.
 //
-// The packages below it implement locks: lease on a Lease, annotation and ownerref on
-// the objects of legacy electors, multilock on both at once, and memory for tests.
+// The packages below it implement locks: lease on a Lease, annotation on the object of a
+// legacy elector, multilock on both at once, and memory for tests. Package ownerref reads
+// and writes the leader-for-life ConfigMap, which is no Lock by itself.
 // Package lockstest has the tests that every Lock must pass.
 //
 // A type that implements [Lock] may also be an [Amender], which keeps a term behind a

@@ -7,10 +7,15 @@ import "errors"
 
 // Errors that a [Lock] returns, wrapped in an error that says what was tried and, if
 // possible, what to do. Use errors.Is.
+//
+// ErrConflict and ErrVersionExpired are part of the contract: an elector goes on in
+// another way after them. It treats ErrForbidden and ErrNoAPI as it does any other
+// error, but tells people and telemetry which it was.
 var (
-	// ErrConflict: the record is no longer at the version that the write replaces.
+	// ErrConflict, of Write and Amend: the record is no longer what the write replaces,
+	// and nothing was written.
 	ErrConflict = errors.New("the record was changed meanwhile")
-	// ErrVersionExpired: a watch cannot start from that version any more; read again.
+	// ErrVersionExpired, of Watch: it cannot start from that version any more; read again.
 	ErrVersionExpired = errors.New("the version is too old to watch from")
 	// ErrForbidden: a permission is missing.
 	ErrForbidden = errors.New("permission missing")

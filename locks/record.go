@@ -77,8 +77,9 @@ type Details struct {
 	// leave them in place. In a record without a holder only Token and Released are
 	// valid, which tell whether that term was released, and then Handover.
 	Holder string
-	// Token is the fencing token of Holder's term. The first renewal writes it; until
-	// then it is zero.
+	// Token is the fencing token of Holder's term: larger than that of any earlier term,
+	// also after the record was deleted (S8). The first renewal writes it; until then it
+	// is zero.
 	Token uint64
 	// Released equals Token once Holder has released the lock. Handover names the
 	// candidate that Holder wants to lead next.

@@ -16,6 +16,8 @@
 // An election record ends by time and cannot be sealed: clean follows dual, and
 // rolls back to it. The Lease notes which kind of lock moves.
 //
+// What the cluster holds is read by internal/inspect, as for kubectl zonelect status.
+//
 // A step is refused with a [RefusedError], which lists what is in its way,
 // unless all checks pass or the caller has acknowledged those that fail and may
 // be. A caller may stop at any time: nothing here holds anything.

@@ -29,13 +29,16 @@ package operator
 // These functions start goroutines; a test holds the list against the code. client-go's
 // broadcaster of Events starts its own, until the end of Run.
 //
-//	Options.Become          the election, for a program that blocks until it leads; until done, or the end of its context
-//	Election.Run            tells the other candidates of the own health; until the end of Run
-//	Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that
-//	Election.Run            finds out the own container's ID; until that is settled, or the end of Run
-//	Election.postEvents     posts Events; until the end of Run
-//	Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
-//	Election.exitOnOverrun  logs that the process ends; until then
-//	Bridge.Run              the elector; until the work has returned
-//	Bridge.Run              ends the context of the work when the Bridge cannot go on; at once
-//	Bridge.Run              ends the elector when the work is to stop and nobody leads; at once
+//	election.go                     Options.Become          the election, for a program that blocks until it leads; until done, or the end of its context
+//	election.go                     Election.Run            tells the other candidates of the own health; until the end of Run
+//	election.go                     Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that
+//	election.go                     Election.Run            finds out the own container's ID; until that is settled, or the end of Run
+//	election.go                     Election.postEvents     posts Events; until the end of Run
+//	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
+//	election.go                     Election.exitOnOverrun  logs that the process ends; until then
+//	bridge.go                       Bridge.Run              the elector; until the work has returned
+//	bridge.go                       Bridge.Run              ends the context of the work when the Bridge cannot go on; at once
+//	bridge.go                       Bridge.Run              ends the elector when the work is to stop and nobody leads; at once
+//	../internal/transport/conns.go  conns.dialer            ends a dial when all connections are closed; none before that
+//	../internal/transport/line.go   line.start              one dial; until it connects, or fails, or its limit
+//	../internal/transport/line.go   line.keep               closes a connection that nobody came for; a timer of AttemptTimeout

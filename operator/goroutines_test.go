@@ -6,7 +6,7 @@ package operator
 import (
 	"testing"
 
-	"github.com/zonelect/zonelect/internal/goroutinetest"
+	"github.com/zonelect/zonelect/internal/doctest"
 )
 
-func TestEachGoroutineIsListed(t *testing.T) { goroutinetest.CheckList(t) }
+func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t, "../internal/transport") }

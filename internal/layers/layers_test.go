@@ -21,36 +21,36 @@ import (
 const module = "github.com/zonelect/zonelect"
 
 const (
-	backoff       = "github.com/cenkalti/backoff/v4"
-	logr          = "github.com/go-logr/logr"
-	otel          = "go.opentelemetry.io/otel"
-	kubernetes    = "k8s.io"
-	pflag         = "github.com/spf13/pflag"
-	jsonpatch     = "gopkg.in/evanphx/json-patch.v4"
-	election      = module + "/election"
-	timing        = election + "/timing"
-	internal      = module + "/internal"
-	apierror      = internal + "/apierror"
-	apitest       = internal + "/apitest"
-	goroutinetest = internal + "/goroutinetest"
-	inspect       = internal + "/inspect"
-	rawapi        = internal + "/rawapi"
-	presence      = internal + "/presence"
-	record        = internal + "/record"
-	sleep         = internal + "/sleep"
-	locks         = module + "/locks" // the contract alone, not what is below it
-	memory        = locks + "/memory"
-	lease         = locks + "/lease"
-	annotation    = locks + "/annotation"
-	ownerref      = locks + "/ownerref"
-	multilock     = locks + "/multilock"
-	shield        = multilock + "/shield"
-	twin          = multilock + "/twin"
-	leaseOnly     = multilock + "/leaseonly"
-	candidate     = multilock + "/internal/candidate"
-	zone          = module + "/zone"
-	migrate       = module + "/migrate"
-	operator      = module + "/operator"
+	backoff    = "github.com/cenkalti/backoff/v4"
+	logr       = "github.com/go-logr/logr"
+	otel       = "go.opentelemetry.io/otel"
+	kubernetes = "k8s.io"
+	pflag      = "github.com/spf13/pflag"
+	jsonpatch  = "gopkg.in/evanphx/json-patch.v4"
+	election   = module + "/election"
+	timing     = election + "/timing"
+	internal   = module + "/internal"
+	apierror   = internal + "/apierror"
+	apitest    = internal + "/apitest"
+	doctest    = internal + "/doctest"
+	inspect    = internal + "/inspect"
+	rawapi     = internal + "/rawapi"
+	presence   = internal + "/presence"
+	record     = internal + "/record"
+	sleep      = internal + "/sleep"
+	locks      = module + "/locks" // the contract alone, not what is below it
+	memory     = locks + "/memory"
+	lease      = locks + "/lease"
+	annotation = locks + "/annotation"
+	ownerref   = locks + "/ownerref"
+	multilock  = locks + "/multilock"
+	shield     = multilock + "/shield"
+	twin       = multilock + "/twin"
+	leaseOnly  = multilock + "/leaseonly"
+	candidate  = multilock + "/internal/candidate"
+	zone       = module + "/zone"
+	migrate    = module + "/migrate"
+	operator   = module + "/operator"
 )
 
 // row says what the packages at and below a directory may import besides the
@@ -67,7 +67,7 @@ type row struct {
 var onTheAPI = row{allowed: []string{locks, kubernetes, apierror, rawapi, record, logr, backoff}}
 
 // testKits may import testing, and each other.
-var testKits = []string{election + "/electiontest", locks + "/lockstest", multilock + "/internal/multilocktest", apitest, goroutinetest}
+var testKits = []string{election + "/electiontest", locks + "/lockstest", multilock + "/internal/multilocktest", apitest, doctest}
 
 // behindMultilock are the packages that others use by package multilock alone.
 var behindMultilock = []string{shield, twin, leaseOnly, candidate}

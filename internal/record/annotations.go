@@ -24,7 +24,10 @@ const (
 	// proven by.
 	AnnotationContainerID = "zonelect.dev/container-id"
 	AnnotationProcessLock = "zonelect.dev/process-lock"
-	AnnotationToken       = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
+	// AnnotationToken is the fencing token of the holder's term. What it promises is said
+	// at locks.Details.Token, and S8 and S11 in docs/design.md. The first renewal of a
+	// term writes it.
+	AnnotationToken = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
 	// AnnotationNonce tells processes of one identity apart.
 	AnnotationNonce = "zonelect.dev/nonce"
 	AnnotationTrace = "zonelect.dev/trace"

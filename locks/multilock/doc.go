@@ -48,12 +48,43 @@ package multilock
 // These functions start goroutines; a test holds the list against the code. Attend and
 // Watch wait for theirs.
 //
-//	leaseonly/Lock.Attend                    keeps the presence; until the end of Attend
-//	shield/keeper.run                        keeps the presence; until the end of Attend
-//	shield/keeper.startWatch                 one watch of the ConfigMap; until it ends, or the end of Attend
-//	shield/keeper.act                        the requests of one action; until their answers, or their limit
-//	twin/Lock.Attend                         keeps the presence; until the end of Attend
-//	twin/twinWatch.run                       the watch of one of both locks; until either ends
-//	candidate/PresenceKeeper.Keep          follows the other candidates' presences; until the end of Attend
-//	candidate/PresenceKeeper.SetUnhealthy  has the presence say that all is well again; a timer, which the next change stops
-//	candidate/PhasedLease.Watch            the Lease's watch; until it ends, or its context
+//	leaseonly/lock.go                  Lock.Attend                  keeps the presence; until the end of Attend
+//	shield/keeper.go                   keeper.run                   keeps the presence; until the end of Attend
+//	shield/watch.go                    keeper.startWatch            one watch of the ConfigMap; until it ends, or the end of Attend
+//	shield/keeper.go                   keeper.act                   the requests of one action; until their answers, or their limit
+//	twin/lock.go                       Lock.Attend                  keeps the presence; until the end of Attend
+//	twin/watch.go                      twinWatch.run                the watch of one of both locks; until either ends
+//	internal/candidate/presence.go     PresenceKeeper.Keep          follows the other candidates' presences; until the end of Attend
+//	internal/candidate/presence.go     PresenceKeeper.SetUnhealthy  has the presence say that all is well again; a timer, which the next change stops
+//	internal/candidate/lease.go        PhasedLease.Watch            the Lease's watch; until it ends, or its context
+//	../../internal/presence/roster.go  Roster.refill                lists the presences again after some were left out; a timer, which Attend stops
+
+// Where to look
+//
+// A test checks that each function is in its file. docs/migration.md says what a person
+// does in each phase.
+//
+// What a phase is, and who changes it:
+//
+//	../../migrate/step.go            Migration.move            writes the next phase on the Lease; nobody else moves a phase
+//	internal/candidate/lease.go      PhasedLease.annotate      keeps the phase on the Lease, and begins with phase dual
+//	internal/candidate/lease.go      PhasedLease.ObserveStage  a candidate sees another phase
+//	internal/candidate/candidate.go  PermissionIn              who may campaign in which phase
+//	leaseonly/lock.go                permissionAlone           the same for a program in mode lease
+//
+// A leader-for-life ConfigMap, from dual by sealed to clean:
+//
+//	shield/keeper.go  keeper.run          the loop, which owns the state
+//	shield/rules.go   rules.next          what to do next: every case, by duty and phase
+//	shield/rules.go   rules.underShield   phase dual: count the legacy pods, then lead
+//	shield/rules.go   rules.underSeal     phase sealed: the ConfigMap has no owners
+//	shield/rules.go   rules.inPhaseClean  phase clean: the leader deletes the ConfigMap
+//	shield/keeper.go  keeper.job          what each action sends
+//	shield/state.go   state.lost          what ends a term
+//
+// A record on an annotation, from dual to clean:
+//
+//	twin/both.go   both.Write              a write of both records, and in which order
+//	twin/state.go  twinState.agreed        what both records say as one
+//	twin/lock.go   Lock.leaseGovernsAlone  phase clean: the Lease counts alone
+//	twin/lock.go   Lock.clearLegacyRecord  phase clean: the annotation goes, and its object stays

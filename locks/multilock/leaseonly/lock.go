@@ -89,7 +89,7 @@ func (l *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { l.presence.
 
 // Attend says whether this candidate may campaign, as [locks.Guardian] describes. It
 // also keeps this candidate's presence, but does not depend on it.
-func (l *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
+func (l *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	wait.Go(func() { l.presence.Keep(ctx) })
@@ -101,7 +101,7 @@ func (l *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 		}
 		if c != said {
 			said = c
-			clear(c)
+			permit(c)
 			l.presence.SetWaiting(c.Why)
 		}
 		var later <-chan time.Time
@@ -165,8 +165,8 @@ func (l *Lock) look(ctx context.Context) (locks.Permission, time.Duration) {
 }
 
 // Adopt lets the work begin at once.
-func (l *Lock) Adopt(ctx context.Context, _ locks.Term, clear func(locks.Permission)) error {
-	clear(locks.Permission{Granted: true})
+func (l *Lock) Adopt(ctx context.Context, _ locks.Term, permit func(locks.Permission)) error {
+	permit(locks.Permission{Granted: true})
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

@@ -33,7 +33,7 @@ const (
 type keeper struct {
 	state  state
 	shield *Lock
-	clear  func(locks.Permission)
+	permit func(locks.Permission)
 	said   locks.Permission
 
 	term     *tenure
@@ -68,7 +68,7 @@ type result struct {
 	err     error
 }
 
-func newKeeper(s *Lock, clear func(locks.Permission)) *keeper {
+func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 	return &keeper{
 		shield: s,
 		state: state{
@@ -76,7 +76,7 @@ func newKeeper(s *Lock, clear func(locks.Permission)) *keeper {
 			poll: pollInterval, recheck: s.config.Timing.RenewInterval,
 			neverWatched: true,
 		},
-		clear:   clear,
+		permit:  permit,
 		results: make(chan result, 1),
 		retries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 		races:   candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
@@ -178,7 +178,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		return later
 	case grant:
 		k.state.startLeading()
-		k.term.clear(locks.Permission{Granted: true})
+		k.term.permit(locks.Permission{Granted: true})
 		k.shield.log().Info("no legacy pod may lead: the work may begin", "configMap", k.shield.config.LegacyName)
 	case leave:
 		k.leave(context.Cause(k.term.ctx))
@@ -200,7 +200,7 @@ func (k *keeper) publishPermission() {
 	}
 	if c != k.said {
 		k.said = c
-		k.clear(c)
+		k.permit(c)
 	}
 }
 
@@ -213,7 +213,7 @@ func (k *keeper) publishWaiting(why string) {
 	k.shield.presence.SetWaiting(why)
 	switch {
 	case k.state.duty == adopting:
-		k.term.clear(locks.Permission{Why: why})
+		k.term.permit(locks.Permission{Why: why})
 	case why != "" && k.state.duty == leading:
 		k.shield.log().Info("leading beside the shield", "waitingFor", why)
 	}

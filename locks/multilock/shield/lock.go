@@ -124,21 +124,21 @@ func (s *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { s.presence.
 
 // Attend keeps this candidate's presence and the shield, as [locks.Guardian]
 // describes. It returns ErrPodGone when the candidate's pod no longer exists.
-func (s *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
-	return newKeeper(s, clear).run(ctx)
+func (s *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error {
+	return newKeeper(s, permit).run(ctx)
 }
 
 // tenure is one term, as the keeper has to adopt it.
 type tenure struct {
-	ctx   context.Context
-	term  locks.Term
-	clear func(locks.Permission)
-	done  chan error
+	ctx    context.Context
+	term   locks.Term
+	permit func(locks.Permission)
+	done   chan error
 }
 
 // Adopt makes sure that no legacy pod may lead, and watches that none does.
-func (s *Lock) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
-	t := &tenure{ctx: ctx, term: term, clear: clear, done: make(chan error, 1)}
+func (s *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Permission)) error {
+	t := &tenure{ctx: ctx, term: term, permit: permit, done: make(chan error, 1)}
 	select {
 	case s.tenures <- t:
 		return <-t.done

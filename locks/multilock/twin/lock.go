@@ -170,7 +170,7 @@ func (t *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { t.presence.
 
 // Attend keeps this candidate's presence, and says by the phase whether it may
 // campaign. It returns ErrPodGone when the candidate's pod no longer exists.
-func (t *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
+func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -179,7 +179,7 @@ func (t *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 	for said := (locks.Permission{}); ; {
 		if c := t.permission(t.lease.Stage()); c != said {
 			said = c
-			clear(c)
+			permit(c)
 			t.presence.SetWaiting(c.Why)
 		}
 		select {
@@ -196,8 +196,8 @@ func (t *Lock) Attend(ctx context.Context, clear func(locks.Permission)) error {
 
 // Adopt lets the work begin at once, for whoever has the record has all that it
 // takes. In phase clean it takes what is left of the legacy lock away.
-func (t *Lock) Adopt(ctx context.Context, term locks.Term, clear func(locks.Permission)) error {
-	clear(locks.Permission{Granted: true})
+func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Permission)) error {
+	permit(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
 	delays := candidate.Delays(interval, 30*interval)
 	for trouble := ""; ; {
