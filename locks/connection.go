@@ -18,11 +18,6 @@ func WithLiveConnection(ctx context.Context, since time.Time) context.Context {
 	return context.WithValue(ctx, liveKey{}, since)
 }
 
-// WithFreshConnection is WithLiveConnection with the current time.
-func WithFreshConnection(ctx context.Context) context.Context {
-	return WithLiveConnection(ctx, time.Now())
-}
-
 type orderedKey struct{}
 
 // WithOneConnection asks a Lock to use one connection for all calls with such a context,

@@ -91,7 +91,7 @@ func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
 	s := serve(t, true, 0, peer)
 	tr := mustNew(t, s.config(), calm())
 	first := mustGet(t, t.Context(), tr, s.URL)
-	fresh := mustGet(t, locks.WithFreshConnection(t.Context()), tr, s.URL)
+	fresh := mustGet(t, locks.WithLiveConnection(t.Context(), time.Now()), tr, s.URL)
 	if fresh == first {
 		t.Errorf("%s served the request that wanted a fresh connection", first)
 	}
@@ -113,7 +113,7 @@ func TestOnlyAmendmentsShareAConnection(t *testing.T) {
 	}{
 		{http.MethodPatch, t.Context(), "HTTP/1.1"},
 		{http.MethodPatch, locks.WithOneConnection(t.Context()), "HTTP/2.0"},
-		{http.MethodPatch, locks.WithFreshConnection(t.Context()), "HTTP/1.1"},
+		{http.MethodPatch, locks.WithLiveConnection(t.Context(), time.Now()), "HTTP/1.1"},
 		{http.MethodPut, t.Context(), "HTTP/1.1"},
 	} {
 		if got, err := send(test.ctx, tr, test.method, s.URL); err != nil || got != test.want {
@@ -359,7 +359,7 @@ func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
 		slow <- body
 	}()
 	<-begin
-	ctx, cancel := context.WithCancel(locks.WithFreshConnection(t.Context()))
+	ctx, cancel := context.WithCancel(locks.WithLiveConnection(t.Context(), time.Now()))
 	defer cancel()
 	go func() { _, _ = get(ctx, tr, s.URL+"/hang") }()
 	<-dials
