@@ -23,6 +23,7 @@ import (
 
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -145,7 +146,7 @@ func (w *deathbed) noted(lock, key, value string) {
 	for {
 		lease, err := w.client.CoordinationV1().Leases("default").Get(w.ctx, lock, metav1.GetOptions{})
 		must(w.t, err)
-		if got := lease.Annotations["zonelect.dev/"+key]; got != "" && strings.HasPrefix(got, value) {
+		if got := lease.Annotations[key]; got != "" && strings.HasPrefix(got, value) {
 			return
 		}
 		select {
@@ -191,7 +192,7 @@ func TestALeaderWhoseProcessPanicsLeadsAgainAsSoonAsItIsBack(t *testing.T) {
 	for i := range fromEnv(t, "ZONELECT_DEATH_RUNS", deathRuns) {
 		lock := fmt.Sprint("panic-", i)
 		leader, followers := w.begin(lock)
-		w.noted(lock, "seat", "")
+		w.noted(lock, record.AnnotationProcessLock, "")
 		died := leader.dies()
 		time.Sleep(time.Until(died.Add(backAfter)))
 		back := w.run("za", lock, leader.pod, 2)
@@ -213,7 +214,7 @@ func TestALeaderWhoseContainerHasEndedIsFollowedAsSoonAsThatIsReported(t *testin
 		lock := fmt.Sprint("report-", i)
 		leader, followers := w.begin(lock)
 		leader.runs(time.Now())
-		w.noted(lock, "container-id", leader.id())
+		w.noted(lock, record.AnnotationContainerID, leader.id())
 		leader.dies()
 		time.Sleep(backAfter)
 		reported := time.Now()
@@ -260,7 +261,7 @@ func secondCopy(w *deathbed) {
 	pod := w.pod("copied-a")
 	leader := w.run("za", "copied", pod, 1)
 	w.await(leader, "leading", time.Time{})
-	w.noted("copied", "seat", "")
+	w.noted("copied", record.AnnotationProcessLock, "")
 	second := w.run("za", "copied", pod, 2)
 	w.await(second, "following", time.Time{})
 	time.Sleep(2 * timing.DefaultRenewInterval)
@@ -276,7 +277,7 @@ func noPermission(w *deathbed) {
 	leader := w.run("za", lock, w.pod(lock+"-a"), 1)
 	w.await(leader, "leading", time.Time{})
 	leader.runs(time.Now())
-	w.noted(lock, "container-id", leader.id())
+	w.noted(lock, record.AnnotationContainerID, leader.id())
 	follower := w.run("zb", lock, w.pod(lock+"-b"), 1, "--kubeconfig", w.stranger("zb"))
 	w.await(follower, "following", time.Time{})
 	died := leader.dies()
@@ -327,7 +328,7 @@ func unknownContainer(w *deathbed) {
 func deletedPod(w *deathbed) {
 	leader, followers := w.begin("deleted")
 	leader.runs(time.Now())
-	w.noted("deleted", "container-id", leader.id())
+	w.noted("deleted", record.AnnotationContainerID, leader.id())
 	died := leader.dies()
 	must(w.t, w.client.CoreV1().Pods("default").Delete(w.ctx, leader.pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	w.expires(died, followers...)
