@@ -129,7 +129,7 @@ var mutants = []mutant{
 		"election/timing/timing.go", `return t.RenewInterval * 3 / 2`, `return t.RenewInterval * 5 / 2`,
 		"election/TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval"},
 	{"S3", "silence is not answered by a read on a fresh connection",
-		"internal/transport/transport.go", `since, wants := locks.WantsLiveConnection(ctx)`, `since, wants := election.WantsLiveConnection(ctx)
+		"internal/transport/transport.go", `since, wants := locks.WantsLiveConnection(ctx)`, `since, wants := locks.WantsLiveConnection(ctx)
 	wants = false`,
 		"internal/transport/TestAFreshConnectionIsOpenedOnDemand"},
 	{"S3", "durations are cut to whole seconds on the record",
