@@ -908,7 +908,7 @@ func with(`,
 		"election/internal/rules/observer.go", `if lostPart {`, `if false && lostPart {`,
 		"locks/multilock/twin/TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome"},
 	{"twin", "what was written alone counts alone, whatever the phase is by then",
-		"locks/multilock/twin/both.go", `if !b.governsAlone(governing) {`, `if s := (&twinState{governing: governing, alone: true}); s.alone {
+		"locks/multilock/twin/both.go", `if !b.governsAlone(governing) {`, `if s := (&twinState{governing: governing, governingOnly: true}); s.governingOnly {
 		return b.wrote(s)
 	} else {`,
 		"locks/multilock/twin/TestWhatIsWrittenAloneIsNoRenewalWhereBothCount"},
