@@ -47,8 +47,9 @@ type Config struct {
 //     with the longer lease. Each change on either side is a renewal of it. A
 //     candidate that stopped between its two writes looks so too: all wait for
 //     a lease.
-//   - one is absent, or has no holder, and the other is held: held by that one.
-//     The snapshot is partial, so that the holder mends it at once.
+//   - one is absent, or has no holder, and the other is held: held by that one, and
+//     if a hand emptied the one, for the longer lease of both. The snapshot is
+//     partial, so that the holder mends it at once.
 //   - the same holder: what the Lease says. A renewal of ours on the legacy
 //     object alone is none.
 //   - the legacy object is absent and the Lease is free: nobody is known to hold

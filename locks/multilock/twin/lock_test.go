@@ -151,6 +151,12 @@ func lasting(r locks.Record, d time.Duration) locks.Record {
 	return r
 }
 
+// emptied is r without its holder, as a hand leaves it.
+func emptied(r locks.Record, d time.Duration) locks.Record {
+	r.Holder, r.LeaseDuration = "", d
+	return r
+}
+
 func cleared(r locks.Record) locks.Record {
 	r.Holder, r.LeaseDuration = "", time.Second
 	return r
@@ -181,6 +187,9 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 		"no legacy object":                         {governing: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
 		"a free Lease":                             {governing: of(given(ours("Z", 2))), legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime, partial: true},
 		"a free legacy object":                     {governing: of(ours("Z", 2)), legacy: of(cleared(theirs("L", 4))), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
+		"a Lease that a hand emptied":              {governing: of(emptied(ours("Z", 2), time.Hour)), legacy: of(theirs("L", 4)), holder: "L", lease: time.Hour, renewed: theirs("", 4).RenewTime, partial: true},
+		"a legacy object that a hand emptied":      {governing: of(ours("Z", 2)), legacy: of(emptied(theirs("L", 4), time.Hour)), holder: "Z", lease: time.Hour, renewed: ours("", 2).RenewTime, partial: true},
+		"one without a duration beside a free one": {governing: of(given(ours("Z", 2))), legacy: of(lasting(theirs("L", 4), 0)), holder: "L", renewed: theirs("", 4).RenewTime, partial: true},
 		"an object without a record":               {governing: of(ours("Z", 2)), legacy: &locks.Record{}, holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
 		"both given up":                            {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 2))), lease: time.Second, renewed: ours("", 2).RenewTime, released: true},
 		"the legacy object given up last":          {governing: of(given(ours("Z", 2))), legacy: of(given(ours("Z", 4))), lease: time.Second, renewed: ours("", 4).RenewTime, released: true},

@@ -66,11 +66,21 @@ func (s *twinState) record() (r locks.Record, partial bool) {
 	case g.Holder == l.Holder:
 		return s.agreed()
 	case l.Holder == "":
-		return g, true
+		return s.lengthened(g), true
 	case g.Holder == "":
-		return l, true
+		return s.lengthened(l), true
 	}
 	return s.disputed(), false
+}
+
+// lengthened is r with the longer lease. Where a hand emptied the other side, its
+// holder's lease still stands there, and that holder may go on. One that gave it up
+// left a second.
+func (s *twinState) lengthened(r locks.Record) locks.Record {
+	if r.LeaseDuration > 0 { // else the elector takes its own, or the one before
+		r.LeaseDuration = max(s.governing.Record.LeaseDuration, s.legacy.Record.LeaseDuration)
+	}
+	return r
 }
 
 // isReleasedByOurs reports whether a candidate of this library gave a record up:

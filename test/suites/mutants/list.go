@@ -892,8 +892,14 @@ func with(`,
 		"locks/multilock/twin/TestAHandOnEitherRecordOfATwinIsMendedAtOnce"},
 	{"twin", "one free side makes both free",
 		"locks/multilock/twin/state.go", `case g.Holder == "":
-		return l, true`, `case g.Holder == "":
+		return s.lengthened(l), true`, `case g.Holder == "":
 		return g, true`,
+		"locks/multilock/twin/TestWhatTwoRecordsReadAs"},
+	{"twin", "a side that a hand emptied takes its holder's longer lease along",
+		"locks/multilock/twin/state.go", `return s.lengthened(l), true`, `return l, true`,
+		"locks/multilock/twin/TestWhatTwoRecordsReadAs"},
+	{"twin", "a lease of a second that was given up stands in for a duration that is gone",
+		"locks/multilock/twin/state.go", `if r.LeaseDuration > 0 { // else`, `if true { // else`,
 		"locks/multilock/twin/TestWhatTwoRecordsReadAs"},
 	{"twin", "a legacy object that was deleted is released",
 		"locks/multilock/twin/state.go", `return unreleased(g), false`, `return g, false`,
