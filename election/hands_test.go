@@ -126,6 +126,29 @@ func TestS3AnEmptiedRecordThatIsChangedAgainIsNoReleaseEither(t *testing.T) {
 	})
 }
 
+// TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait: of the candidate that had the
+// lock in between nothing was seen.
+func TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait(t *testing.T) {
+	for what, forge := range map[string]func(*locks.Record){
+		"as a release":    func(r *locks.Record) { r.LeaseDuration, r.RenewTime = time.Second, time.Now() },
+		"without a lease": func(r *locks.Record) { r.LeaseDuration, r.RenewTime = 0, time.Now() },
+		"as another's end": func(r *locks.Record) {
+			*r = locks.Record{LeaseDuration: time.Second, RenewTime: time.Now(), Transitions: 7}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				s.write(func(r *locks.Record) { *r = locks.Record{LeaseDuration: 2 * lease, RenewTime: time.Now()} })
+				b := s.start("b")
+				time.Sleep(time.Second)
+				s.write(forge)
+				_, took := b.Leads()
+				s.want("b leads", took, 2*lease)
+			})
+		})
+	}
+}
+
 // TestS3AFirstRecordThatAHandEmptiedIsNoRelease: it has the times and the lease of
 // a renewal.
 func TestS3AFirstRecordThatAHandEmptiedIsNoRelease(t *testing.T) {

@@ -144,6 +144,8 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		o.prior, o.priorSeen = o.renewal, o.seen
 	case o.gaveUp && !sameRelease(o.renewal, s.Record): // another may have had it unseen
 		o.gaveUp = o.givenUp(s.Record)
+	case !o.gaveUp: // whoever had it before may go on for as long as that asked for
+		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
 	}
 	o.renewal, o.exists, o.uid, o.startOver = s.Record, true, s.Version.UID, false
 	o.seen, o.gap = now, false

@@ -162,6 +162,10 @@ var mutants = []mutant{
 	{"S3", "whoever starts takes an empty record for released, whatever it looks like",
 		"election/internal/rules/free.go", `return r.RenewTime.IsZero() || r.LeaseDuration <= time.Second`, `return true`,
 		"election/TestS3AFirstRecordThatAHandEmptiedIsNoRelease"},
+	{"S3", "an emptied record that is forged again has the shorter lease",
+		"election/internal/rules/observer.go", `s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
+	}`, `}`,
+		"election/TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait"},
 	{"S3", "the second change of an emptied record makes it a release",
 		"election/internal/rules/observer.go", `still := o.stillEmpty(s); {`, `still := false; {`,
 		"election/TestS3AnEmptiedRecordThatIsChangedAgainIsNoReleaseEither"},
