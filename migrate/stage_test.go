@@ -265,7 +265,7 @@ func (s *stage) says(key, value string) {
 func (s *stage) joinsPlain(name string) *seat {
 	s.t.Helper()
 	s.runs(name)
-	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
+	lock, err := multilock.NewLeaseOnly(multilock.Config{
 		Lease: lease.Config{Client: apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:  apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion),
 

@@ -49,11 +49,7 @@ func LeaseLock(cfg *rest.Config, timing election.Timing, namespace, name string,
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
 	}
-	lock, err := lease.New(clients.lease(namespace, name))
-	if err != nil {
-		return nil, fmt.Errorf("making the lock: %w", err)
-	}
-	return lock, nil
+	return lease.New(clients.lease(namespace, name))
 }
 
 // LeaseOnlyLock returns a lock on the Lease namespace/name, as LeaseLock does,
@@ -65,11 +61,7 @@ func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, self Self, namespac
 	if err != nil {
 		return nil, fmt.Errorf("making the lock on lease %s/%s: %w", namespace, name, err)
 	}
-	lock, err := multilock.NewLeaseOnly(clients.multilock(timing, self, namespace, name))
-	if err != nil {
-		return nil, fmt.Errorf("making the lock: %w", err)
-	}
-	return lock, nil
+	return multilock.NewLeaseOnly(clients.multilock(timing, self, namespace, name))
 }
 
 // ShieldLock returns a lock on the Lease namespace/name that moves an operator

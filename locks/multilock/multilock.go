@@ -25,8 +25,8 @@ const (
 	Alone = candidate.Alone
 )
 
-// Config says what every lock of this package is made of. [ShieldConfig] and
-// [TwinConfig] embed it.
+// Config says what every lock of this package is made of, and all that a [LeaseOnly] is
+// made of. [ShieldConfig] and [TwinConfig] embed it.
 type Config = candidate.Config
 
 // Shield is the lock of a program that replaces a leader-for-life ConfigMap.
@@ -52,12 +52,9 @@ func NewTwin(c TwinConfig) (*Twin, error) { return twin.New(c) }
 // LeaseOnly is the lock of a program that takes no part in a migration.
 type LeaseOnly = leaseonly.Lock
 
-// LeaseOnlyConfig says what a [LeaseOnly] is made of.
-type LeaseOnlyConfig = leaseonly.Config
-
 // NewLeaseOnly returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
-func NewLeaseOnly(c LeaseOnlyConfig) (*LeaseOnly, error) { return leaseonly.New(c) }
+func NewLeaseOnly(c Config) (*LeaseOnly, error) { return leaseonly.New(c) }
 
 // What a shield waits for where the garbage collector is an old one; see
 // ShieldConfig.Settle.

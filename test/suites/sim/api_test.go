@@ -80,7 +80,7 @@ func (a *api) wire(p *process) *wire {
 
 func (a *api) join(p *process) {
 	w := a.wire(p)
-	lock, err := multilock.NewLeaseOnly(multilock.LeaseOnlyConfig{
+	lock, err := multilock.NewLeaseOnly(multilock.Config{
 		Lease: lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:  w.client(corev1.SchemeGroupVersion), Candidate: locks.Candidate{Identity: p.name}, Timing: p.timing,
 	})
