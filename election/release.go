@@ -63,7 +63,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 				// have the lock so soon if it had not.
 				return token != 0 && (base.Record.Details.Released == token || lost && base.Record.Holder != "")
 			}
-			if lost && base.Partial {
+			if lost && base.Partial && (token == 0 || base.Record.Details.Released != token) {
 				return false // that try may have freed the part that is gone, and another may lead by it
 			}
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())

@@ -81,8 +81,9 @@ type Details struct {
 	// also after the record was deleted (S8). The first renewal writes it; until then it
 	// is zero.
 	Token uint64
-	// Released equals Token once Holder has released the lock. Handover names the
-	// candidate that Holder wants to lead next.
+	// Released equals Token once Holder has released the lock. In a record that still
+	// has a holder, it says that Holder has released a part of the lock. Handover names
+	// the candidate that Holder wants to lead next.
 	Released uint64
 	Handover Handover
 	// Request asks Holder to hand over. Somebody else writes it, and Holder removes

@@ -531,6 +531,62 @@ func TestOnTheWayBackALegacyLeaderEndsTheTerm(t *testing.T) {
 	})
 }
 
+// TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf: a legacy elector
+// takes the legacy record as soon as it is free. A hand may delete what that elector
+// wrote, or empty it.
+func TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf(t *testing.T) {
+	for what, row := range map[string]struct {
+		meanwhile func(s *phaseStage)
+		held      string
+	}{
+		"nobody took it":                     {func(*phaseStage) {}, "nobody, nobody"},
+		"a legacy elector took it":           {func(s *phaseStage) { s.put(theirs("L", 1)) }, "L, a"},
+		"it was deleted":                     {func(s *phaseStage) { s.server.Delete(legacyPath) }, "nobody, a"},
+		"a legacy elector's was emptied":     {func(s *phaseStage) { s.take("L"); s.legacyHolder("") }, "nobody, a"},
+		"a legacy elector took and released": {func(s *phaseStage) { s.take("L"); s.put(cleared(s.onLegacy())) }, "nobody, nobody"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			phaseScenario(t, func(s *phaseStage) {
+				a := s.start("a")
+				s.leads(a.Seat, 0, 1)
+				time.Sleep(3 * twinInterval / 2) // a renewal has noted the token, and none is under way
+				s.refuses(func(verb, path string) bool { return verb == "update" && path == leasePath })
+				a.Stop()
+				synctest.Wait()
+				s.held("nobody, a")
+				row.meanwhile(s)
+				s.refuses(nil)
+				_ = a.Wait()
+				s.held(row.held)
+			})
+		})
+	}
+}
+
+// onLegacy returns the record of the legacy object.
+func (s *phaseStage) onLegacy() locks.Record {
+	s.T.Helper()
+	now, err := s.legacy.Read(s.T.Context())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return now.Record
+}
+
+// take has a legacy elector take the legacy object, and leave the details of others.
+func (s *phaseStage) take(holder string) {
+	r := s.onLegacy()
+	r.Holder, r.LeaseDuration, r.AcquireTime, r.RenewTime = holder, twinLease, time.Now(), time.Now()
+	s.put(r)
+}
+
+// legacyHolder changes the holder of the legacy object and nothing else, as a hand does.
+func (s *phaseStage) legacyHolder(holder string) {
+	r := s.onLegacy()
+	r.Holder = holder
+	s.put(r)
+}
+
 func TestInPhaseLegacyTheLegacyElectorsLeadAndInDualTheyTakeTurns(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zonelect/zonelect/locks"
 )
@@ -66,7 +67,7 @@ func (s *twinState) record() (r locks.Record, partial bool) {
 	case g.Holder == l.Holder:
 		return s.agreed()
 	case l.Holder == "":
-		return s.lengthened(g), true
+		return s.lengthened(s.halfReleased(g)), true
 	case g.Holder == "":
 		return s.lengthened(l), true
 	}
@@ -81,6 +82,16 @@ func (s *twinState) lengthened(r locks.Record) locks.Record {
 		r.LeaseDuration = max(s.governing.Record.LeaseDuration, s.legacy.Record.LeaseDuration)
 	}
 	return r
+}
+
+// halfReleased is g, marked as released if a release of its own term got no further than
+// the legacy record, and nobody took that since. Its holder may finish the release.
+func (s *twinState) halfReleased(g locks.Record) locks.Record {
+	l := s.legacy.Record
+	if isReleasedByOurs(l) && l.LeaseDuration <= time.Second && g.Details.Holder == g.Holder && g.Details.Token == l.Details.Token {
+		g.Details.Released = g.Details.Token
+	}
+	return g
 }
 
 // isReleasedByOurs reports whether a candidate of this library gave a record up:

@@ -264,8 +264,11 @@ var mutants = []mutant{
 		"election/TestS4WaitOnAbsentMakesANewcomerWait"},
 
 	{"S5", "a release is repeated though half of the one before may have freed the lock for another",
-		"election/release.go", `if lost && base.Partial {`, `if false {`,
+		"election/release.go", `if lost && base.Partial && (`, `if false && (`,
 		"election/TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone"},
+	{"S5", "half of a release that another program's record left standing counts as this candidate's",
+		"locks/multilock/twin/state.go", `l.LeaseDuration <= time.Second && `, `l.LeaseDuration <= time.Hour && `,
+		"locks/multilock/twin/TestS5AReleaseThatHalfLandedIsFinishedUnlessAnotherMayHaveThatHalf"},
 	{"S5", "a release does not check the holder",
 		"election/internal/rules/observer.go", `	if r.Holder != o.self.Identity {
 		return false
