@@ -35,7 +35,7 @@ func (s adopting) handle(e event) {
 	s.leadership.handle(e)
 }
 
-// startAdoption has the guardian adopt the term, if there is one; else the work begins.
+// startAdoption asks the guardian to adopt the term. Without a guardian the work begins.
 func (l *leadership) startAdoption() {
 	if l.guardian == nil {
 		l.startWork()
@@ -52,7 +52,7 @@ func (l *leadership) startAdoption() {
 		err := l.guardian.Adopt(ctx, locks.Term{Holder: l.term.Holder, Trust: l.term.TrustedFor}, clear)
 		lost := ctx.Err() == nil
 		done <- err
-		if lost { // at once, whatever keeps the elector's goroutine
+		if lost { // at once, even if the elector's goroutine is busy
 			l.endWork(unguarded(err))
 		}
 	})
@@ -69,7 +69,7 @@ func (s adopting) permitWork(p locks.Permission) {
 	}
 }
 
-// unguarded is why a term ends whose guardian has returned.
+// unguarded returns why a term ends after its guardian has returned.
 func unguarded(err error) error {
 	err = cmp.Or(err, errLeft)
 	if !errors.Is(err, ErrLost) {
@@ -78,7 +78,8 @@ func unguarded(err error) error {
 	return err
 }
 
-// collectAdoption handles the return of Adopt, if it has returned: the work may know before.
+// collectAdoption handles the return of Adopt, if it has returned. The work may learn of
+// that before the loop does.
 func (l *leadership) collectAdoption() {
 	select {
 	case err := <-l.adoption.done:
@@ -87,7 +88,7 @@ func (l *leadership) collectAdoption() {
 	}
 }
 
-// adoptionEnded handles the return of Adopt: a term that goes on is lost.
+// adoptionEnded handles the return of Adopt. If the term has not ended yet, it is lost.
 func (l *leadership) adoptionEnded(err error) {
 	l.adoption.done = nil
 	if l.cause != nil {

@@ -11,21 +11,22 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Behind a slow API server a renewal may be answered so late that the next one,
-// which replaces the version in that answer, is answered too late. There the next
-// ones amend the record of the write before instead, without waiting for its answer.
-// Each amends one record alone, so they land in order, each once or not at all.
+// If the API server is slow, the answer to a renewal may come so late that the answer to
+// the next one, which replaces the version in that answer, comes too late. The elector then
+// sends amendments instead: each amends the record of the write before it, without waiting
+// for the answer to that write. Each amends only that one record, so amendments land in
+// order, each once or not at all.
 
 // mostAmendments is how many amendments may be under way.
 const mostAmendments = 12
 
-// mostFailures is how often amendments of renewals may fail in a row until no more are
-// sent: something changes what is written, or reorders it.
+// mostFailures is how many times in a row amendments of renewals may fail before no more
+// are sent. Something then changes what is written, or reorders it.
 const mostFailures = 3
 
-// amendEvery is how long after a write the next one amends it, while its answer is
-// still waited for. It is zero where no amendment is to be sent: two answers fit into
-// a RenewDeadline, the server is silent rather than slow, or an amendment has failed.
+// amendEvery is how long after a write the next one amends it, if the answer has not come.
+// It is zero if no amendment should be sent, because two answers fit into a RenewDeadline,
+// the server is silent rather than slow, or an amendment has failed.
 func (c *requester) amendEvery(t Timing, now time.Time) time.Duration {
 	last := c.newest
 	switch {
@@ -49,10 +50,10 @@ func (c *requester) amendments() (n int) {
 	return n
 }
 
-// checkChain notes what an answer says of the amendments that follow the last write
-// which replaced a version: when one write has not landed, none after it does. None of
-// those is waited for then, nor is another sent. It reports whether the answer is of
-// the first amendment that has not landed.
+// checkChain notes what an answer says about the chain: the last write that replaced a
+// version, and the amendments after it. If one write of the chain has not landed, no later
+// one lands. The loop then waits for none of the later ones and sends no more. checkChain
+// reports whether the answer is that of the first amendment that has not landed.
 func (c *requester) checkChain(a answer) (first bool) {
 	c.amendmentsFlow = a.amends() && a.err == nil || a.op == opRead && c.amendmentsFlow
 	switch {

@@ -19,10 +19,10 @@ import (
 // amending counts the amendments of a lock.
 type amending struct {
 	locks.Amender
-	err     error // instead of each, as late as on a slow server
+	err     error // if set, the answer to each, as late as on a slow server
 	sent    atomic.Int64
-	last    atomic.Int64 // when, in nanoseconds
-	closest atomic.Int64 // that two came to each other, in nanoseconds
+	last    atomic.Int64 // when the last one was sent, in nanoseconds
+	closest atomic.Int64 // the shortest time between two, in nanoseconds
 }
 
 func (l *amending) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
@@ -40,8 +40,8 @@ func (l *amending) Amend(ctx context.Context, before, r locks.Record) (locks.Sna
 // slow is a lock whose answers take most of a RenewDeadline.
 const slow = 8 * time.Second
 
-// onSlow starts a candidate on a lock whose answers take so long, once it leads and
-// the lock has been slow for a while.
+// onSlow starts a candidate, makes its lock slow by delay per answer, and returns when the
+// lock has been slow for a while.
 func onSlow(s *stage, delay time.Duration, change ...func(*amending)) (*seat, *amending) {
 	var lock *amending
 	a := s.start("a", func(c *election.Config) {
@@ -56,7 +56,7 @@ func onSlow(s *stage, delay time.Duration, change ...func(*amending)) (*seat, *a
 	return a, lock
 }
 
-// wins has the seat win and lose terms for so long.
+// wins lets the seat win and lose terms for d.
 func (c *seat) wins(d time.Duration) {
 	for over := time.After(d); ; {
 		select {
@@ -116,8 +116,8 @@ func TestASlowServerIsSentNoMoreThanARenewalASecond(t *testing.T) {
 	})
 }
 
-// TestWhoMayNotAmendGoesOnWithout, says nothing, and asks no second time. To learn it
-// may cost a term.
+// TestWhoMayNotAmendGoesOnWithout, reports no problem, and does not try a second time.
+// Learning it may cost a term.
 func TestWhoMayNotAmendGoesOnWithout(t *testing.T) {
 	for _, err := range []error{locks.ErrForbidden, locks.ErrNoAPI} {
 		scenario(t, func(s *stage) {
@@ -153,7 +153,7 @@ func TestWhoMayNotAmendGoesOnWithout(t *testing.T) {
 // mostUnderWay is how many amendments may be under way when the first one fails.
 const mostUnderWay = 12
 
-// TestAmendmentsThatFailAgainAndAgainEnd, as where admission changes what is written.
+// TestAmendmentsThatFailAgainAndAgainEnd, as if admission changes what is written.
 func TestAmendmentsThatFailAgainAndAgainEnd(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, lock := onSlow(s, slow, func(l *amending) { l.err = fmt.Errorf("patch: %w", locks.ErrConflict) })
@@ -166,8 +166,8 @@ func TestAmendmentsThatFailAgainAndAgainEnd(t *testing.T) {
 	})
 }
 
-// TestS3AHandsEditUnderAmendmentsIsMended: a follower would take the renewal of a
-// record with a shorter lease at its word.
+// TestS3AHandsEditUnderAmendmentsIsMended: a follower would believe the renewal of a record
+// with a shorter lease.
 func TestS3AHandsEditUnderAmendmentsIsMended(t *testing.T) {
 	for what, edit := range map[string]func(*locks.Record){
 		"a shorter lease": func(r *locks.Record) { r.LeaseDuration = time.Second },
@@ -216,7 +216,7 @@ func TestS5NothingAmendsAReleasedRecord(t *testing.T) {
 	})
 }
 
-// TestAmendmentsKeepWhatOthersAsk for, and it is done.
+// TestAmendmentsKeepWhatOthersAsk for, and the leader does it.
 func TestAmendmentsKeepWhatOthersAsk(t *testing.T) {
 	scenario(t, func(s *stage) {
 		onSlow(s, slow)

@@ -22,13 +22,13 @@ const mostAttempts = 100
 type acquisition struct {
 	rules.Freeing
 	attempts []answer   // writes and the reads between them; the last one won
-	pending  sentWrites // those that amend the one which won
+	pending  sentWrites // amendments of the one that won
 }
 
 // won is the write that won.
 func (v acquisition) won() answer { return v.attempts[len(v.attempts)-1] }
 
-// newest is the write that was sent last: the one that won, or what amends it.
+// newest is the write that was sent last: the one that won, or its last amendment.
 func (v acquisition) newest() request {
 	if n := len(v.pending); n > 0 {
 		return v.pending[n-1]
@@ -36,8 +36,8 @@ func (v acquisition) newest() request {
 	return v.won().request
 }
 
-// inOrder are the attempts as they were sent. A read that overtook the write which
-// won was answered before that is known.
+// inOrder returns the attempts in the order in which they were sent. A read that overtook
+// the winning write was answered before it.
 func (v acquisition) inOrder() []answer {
 	return slices.SortedStableFunc(slices.Values(v.attempts), func(a, b answer) int { return a.sent.awake.Compare(b.sent.awake) })
 }
@@ -45,13 +45,13 @@ func (v acquisition) inOrder() []answer {
 // freeing says when this candidate may take a free lock, and why.
 type freeing struct {
 	rules.Freeing
-	headStart time.Duration // what it leaves to others, which is part of At
+	headStart time.Duration // how long it leaves the lock to others; part of At
 }
 
-// free is when this candidate may take the lock: what the rules say, later by the
-// precedence of the former leader after an outage or of a successor that was
-// named, by the head start that others have and by the courtesy of who gave it
-// up. Whoever was named waits for nothing but its health.
+// free returns when this candidate may take the lock. That is what the rules say, delayed
+// by the precedence of the former leader after an outage or of a named successor, by the
+// head start of other candidates, and by the time for which a candidate that gave the lock
+// up leaves it to others. A named successor waits only for its own health.
 func (r *run) free() (freeing, bool) {
 	when, known := r.observer.Free()
 	free := freeing{Freeing: when}
@@ -59,7 +59,7 @@ func (r *run) free() (freeing, bool) {
 		free.At = rules.Latest(free.At, r.outage.Over(time.Now()))
 	}
 	switch {
-	case !known || free.Cause == status.CauseReclaimed: // nobody else can have that
+	case !known || free.Cause == status.CauseReclaimed: // nobody else can take that
 	case free.Handover.To != r.config.Candidate.Identity:
 		free.headStart = r.headStart(r.takeover(when))
 		free.At = rules.Latest(free.At.Add(free.Handover.Precedence+free.headStart), r.holdOff)
@@ -70,7 +70,7 @@ func (r *run) free() (freeing, bool) {
 	return free, known
 }
 
-// perform sends the request that was decided on.
+// perform sends the request that next decided on.
 func (f *following) perform(do action) {
 	if do != claim {
 		if do == overtake {
@@ -84,8 +84,8 @@ func (f *following) perform(do action) {
 			read.since = time.Now()
 		}
 		f.refresh = false
-		// A read that only prepares for the expiry leaves its connection to the
-		// takeover; any other shows that the watch may be as good as dead.
+		// A read that only prepares for the expiry keeps its connection for the takeover.
+		// Any other fresh read means that the watch may be dead, too.
 		f.rewatch = read.fresh() && (!f.asked || !f.unanswered.IsZero())
 		f.requester.send(f.requests, read)
 		return
@@ -100,10 +100,10 @@ func (f *following) perform(do action) {
 	}
 	if f.observer.NeedsProof(base) {
 		record.Details.Waits = pastUnknown
-		record.LeaseDuration = f.observer.LongerLease() // if it is not renewed, others wait as this candidate would
+		record.LeaseDuration = f.observer.LongerLease() // if this candidate does not renew it, others wait as long as it would
 	}
 	record.Details.ProcessID, record.Details.Nonce = f.config.ProcessID(), f.nonce
-	write := request{op: opAcquire, base: base.Version, record: record, sent: now, limit: f.config.Timing.RenewDeadline} // no trust would be left of a later answer
+	write := request{op: opAcquire, base: base.Version, record: record, sent: now, limit: f.config.Timing.RenewDeadline} // a later answer would leave no trust
 	f.sendWrite(&f.writes, write)
 }
 
@@ -121,8 +121,8 @@ func (f *following) amendClaim() {
 	f.sendWrite(&f.writes, write)
 }
 
-// overtake notes that the request under way is slow or lost. A write may have
-// landed: nothing more is written before a read has told.
+// overtake notes that the request under way is slow or lost. A write may have landed, so
+// this candidate writes nothing more before a read has shown whether it did.
 func (f *following) overtake() {
 	slow := f.requester.newest
 	f.overtaken++
@@ -144,9 +144,10 @@ func (f *following) answered(a answer) bool {
 	}
 	if a.refused() && !a.breaksChain {
 		f.writes.drop(a.flight)
-		return false // so did an earlier one
+		return false // an earlier amendment was refused before it
 	}
-	// An answer to a write of the last term, whose end has not waited for it, begins none.
+	// The last term ended without waiting for the answer to this write: it begins no
+	// term.
 	if a.op == opRenew || a.op == opRelease {
 		f.observeAnswer(a)
 		f.readFirst(now)
@@ -160,8 +161,8 @@ func (f *following) answered(a answer) bool {
 	return f.answeredClaim(a, now)
 }
 
-// noteAnswer notes what an answer says about its connection and the API, and keeps it if a
-// takeover is under way.
+// noteAnswer notes what an answer says about its connection and the API. It keeps the
+// answer if a takeover is under way.
 func (f *following) noteAnswer(a answer, now time.Time) {
 	if !a.failed() {
 		f.unanswered, f.overtaken = time.Time{}, 0
@@ -175,7 +176,7 @@ func (f *following) noteAnswer(a answer, now time.Time) {
 		}
 	}
 	if a.op == opAcquire || f.acquisition.Cause != "" {
-		if len(f.acquisition.attempts) == mostAttempts { // of an outage that may last
+		if len(f.acquisition.attempts) == mostAttempts { // an outage may last long
 			f.acquisition.attempts = slices.Delete(f.acquisition.attempts, 1, 2)
 		}
 		f.acquisition.attempts = append(f.acquisition.attempts, a)
@@ -207,8 +208,9 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	return false
 }
 
-// shownToHaveWon reports whether a read has shown an acquisition of this candidacy's whose
-// answer has not come: that is as good, see [leadership.confirm].
+// shownToHaveWon reports whether a read has shown that an acquisition of this candidacy
+// landed although its answer has not come. That is as good as the answer, see
+// [leadership.confirm].
 func (f *following) shownToHaveWon(now time.Time) bool {
 	w, ok := f.writes.landed(f.observer.Newest())
 	if !ok || !f.observer.Exact() || f.acquisition.Cause == "" || f.clock.now().since(w.sent) >= f.config.Timing.RenewDeadline {
@@ -243,15 +245,16 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	f.blind = false
 	f.forgetLostWrite()
 	if news {
-		f.gaps = [2]time.Duration{} // the watch has not told
+		f.gaps = [2]time.Duration{} // the watch did not report it
 		f.news(now)
 		f.publishHolder()
 	} else if a.fresh() {
-		// One read answers for both, the silence and an expiry that is near.
+		// One read does both: it answers the silence, and prepares for an expiry that is
+		// near.
 		free, known := f.free()
 		f.asked, f.prepared = true, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.headStart)))
 	}
-	if a.snapshot.Version.Exists() { // else the watch goes on from what is known, and leaves nothing out
+	if a.snapshot.Version.Exists() { // else the watch goes on from the known version, and leaves nothing out
 		f.watcher.resume = a.snapshot.Version
 	}
 	if f.rewatch && !f.watcher.heard.After(a.sent.awake) {
@@ -259,9 +262,9 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	}
 }
 
-// isStillNewest reports whether what a write was to replace is still the newest that is
-// known, after it met a conflict and a read: nothing explains that, and a server
-// that refuses all writes is not asked in haste.
+// isStillNewest reports whether, after a write met a conflict, a read has shown the very
+// version that the write was to replace. Nothing explains such a conflict, so the elector
+// does not hurry: the server may refuse all writes.
 func (r *run) isStillNewest(denied *locks.Version) bool {
 	return denied != nil && r.observer.Newest().Version.Number == denied.Number
 }

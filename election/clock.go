@@ -13,17 +13,16 @@ type moment struct {
 	asleep suspension
 }
 
-// suspension says between which bounds the time lies for which the machine has been
-// suspended so far.
+// suspension holds the bounds of the time for which the machine has been suspended so far.
 type suspension struct{ least, most time.Duration }
 
-// since returns the time from earlier to m by the boot-time clock, or less
-// where the clock could not be read exactly.
+// since returns the time from earlier to m by the boot-time clock, or less if the clock
+// could not be read exactly.
 func (m moment) since(earlier moment) time.Duration {
 	return m.awake.Sub(earlier.awake) + max(0, m.asleep.least-earlier.asleep.most)
 }
 
-// sinceAtMost is since, or more where the clock could not be read exactly.
+// sinceAtMost is since, or more if the clock could not be read exactly.
 func (m moment) sinceAtMost(earlier moment) time.Duration {
 	return m.awake.Sub(earlier.awake) + max(0, m.asleep.most-earlier.asleep.least)
 }
@@ -34,25 +33,25 @@ type clock struct {
 }
 
 func (c clock) now() moment {
-	// In this order a suspension between the two readings counts as elapsed.
-	// As the start of a trusted span that is still before what follows it.
+	// In this order a suspension between the two readings counts as elapsed. That is safe
+	// for the start of a trusted span, too: the start is still before what follows it.
 	awake := time.Now()
 	return moment{awake: awake, asleep: c.asleep()}
 }
 
 const (
-	// exact is how soon the three readings of measure follow each other, as a
-	// rule: the time between them is then rounded away.
+	// exact is the time within which measure usually makes its three readings. Rounding
+	// then removes the time between them.
 	exact = 100 * time.Microsecond
-	// mostTries is how often measure tries to be that fast. A tracer, or a timer
-	// that is emulated, may make each reading slow.
+	// mostTries is how many times measure tries to be that fast. A tracer or an emulated
+	// timer may make each reading slow.
 	mostTries = 4
 )
 
-// measure returns how long the machine has been suspended by two clocks, of
-// which only boot runs on meanwhile. Both are read one after the other, so the
-// result is exact, to the millisecond, only if that took no time. Otherwise it
-// lies between the bounds that the fastest try gives.
+// measure returns how long the machine has been suspended, from two clocks. Only boot runs
+// during a suspension. measure reads one clock after the other, so the result is exact, to
+// the millisecond, only if that took almost no time. Otherwise it lies between the bounds
+// that the fastest try gives.
 func measure(monotonic, boot func() time.Duration) suspension {
 	var best suspension
 	fastest := time.Duration(-1)

@@ -16,7 +16,7 @@ const (
 )
 
 // suspended returns how long this machine has been suspended since it booted:
-// CLOCK_BOOTTIME runs on meanwhile, CLOCK_MONOTONIC does not.
+// CLOCK_BOOTTIME runs during a suspension, CLOCK_MONOTONIC does not.
 func suspended() suspension {
 	return measure(
 		func() time.Duration { return clockGettime(clockMonotonic) },
@@ -26,8 +26,8 @@ func suspended() suspension {
 
 func clockGettime(id uintptr) time.Duration {
 	var ts syscall.Timespec
-	// Both clocks exist since Linux 2.6.39, and with valid arguments the call
-	// cannot fail. It does not block, so that the scheduler need not hear of it.
+	// Both clocks exist since Linux 2.6.39, and with valid arguments the call cannot
+	// fail. It does not block, so the scheduler need not know of it.
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
 	return time.Duration(ts.Nano())
 }

@@ -5,6 +5,6 @@
 
 package election
 
-// suspended is known on Linux only. Elsewhere a machine that sleeps stretches
-// the terms of its holders; clusters do not run there, developers do.
+// suspended measures on Linux only. Elsewhere a machine that sleeps stretches the terms of
+// its holders. Clusters do not run there; developers do.
 func suspended() suspension { return suspension{} }

@@ -14,7 +14,7 @@ type slowClocks struct {
 	t     *testing.T
 	now   time.Duration // monotonic
 	slept time.Duration
-	takes func() time.Duration // before and after each look at the clock
+	takes func() time.Duration // time taken before and after each reading of the clock
 	reads int
 }
 
@@ -67,8 +67,8 @@ func TestS2TheMostExactOfSlowReadingsCounts(t *testing.T) {
 	}
 }
 
-// TestS2WhereTheClockIsUnsureTimeCountsAsElapsed: neither end of a span, nor a
-// renewal in it, makes trust longer than the span from when it was sent.
+// TestS2WhereTheClockIsUnsureTimeCountsAsElapsed: no reading, at either end of a span or at
+// a renewal in it, makes trust last longer than the span from when the renewal was sent.
 func TestS2WhereTheClockIsUnsureTimeCountsAsElapsed(t *testing.T) {
 	dice := rand.New(rand.NewPCG(12, 1))
 	wall := time.Now()

@@ -114,13 +114,13 @@ func TestANegativeMaxClockSkewIsRefused(t *testing.T) {
 	}
 }
 
-// offset is a lock as a process sees it whose wall clock is ahead.
+// offset is a lock as seen by a process whose wall clock is ahead.
 type offset struct {
 	locks.Lock
 	ahead time.Duration
 }
 
-// seen is what that process makes of the times in a record.
+// seen is what that process reads as the times in a record.
 func (o offset) seen(s locks.Snapshot) locks.Snapshot {
 	if s.Version.Exists() {
 		s.Record = shifted(s.Record, -o.ahead)

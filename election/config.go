@@ -57,13 +57,12 @@ type Config struct {
 	// first start is slower by both. If candidates have different timings, this is
 	// safe only with the longest LeaseDuration among them.
 	WaitOnAbsent bool
-	// MaxClockSkew is how far apart the wall clocks of any two candidates of the lock
-	// may ever be. Zero, the default, means that nothing is known about them, and that
-	// wall clocks are ignored. Otherwise the first record that this candidate finds
-	// after Run begins counts as expired once it is LeaseDuration + MaxClockSkew + 1 s
-	// old by its own times. So after a power cut of the whole cluster the candidate
-	// need not watch the record for a LeaseDuration. Everything that it sees later is
-	// waited for in full.
+	// MaxClockSkew is how far apart the wall clocks of any two candidates of the lock may
+	// ever be. Zero, the default, means that nothing is known about them, and that wall
+	// clocks are ignored. Otherwise the first record that this candidate finds after Run
+	// begins counts as expired once it is LeaseDuration + MaxClockSkew + 1 s old by its
+	// own times. So after a power cut of the whole cluster the candidate need not watch
+	// the record for a LeaseDuration. It waits in full for everything that it sees later.
 	//
 	// This is the only place where a wall clock decides who may lead. Suppose that
 	// clocks are further apart, or are set back. Then a candidate that starts while a

@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// unknownCrowd is how many candidates are planned for where nobody tells how many
-	// there are.
+	// unknownCrowd is how many candidates Spread plans for if their number is not known.
 	unknownCrowd = 500
-	// fewPeers is how many candidates may do the same at the same moment.
+	// fewPeers is how many candidates may act at the same moment.
 	fewPeers = 20
 )
 
@@ -38,14 +37,14 @@ func (o Takeover) Spread(t Timing) time.Duration {
 	if len(o.Peers) > 0 {
 		others = float64(len(o.Peers) - 1)
 	}
-	growth := max(t.RenewInterval/50, 7*o.RoundTrip) // in which their number grows by e
+	growth := max(t.RenewInterval/50, 7*o.RoundTrip) // the time in which their number grows e-fold
 	growth = min(growth, t.RenewInterval*2/7)
 	return time.Duration(float64(growth) * math.Log1p(rules.Share(o.Lock, o.Candidate.Identity)*others))
 }
 
-// stagger is how much later than the first candidate this one asks what all have a
-// reason to ask at the same moment: after the holder fell silent, or their
-// watches or requests failed. start is its head start.
+// stagger is how much later than the first candidate this one sends a request that all have
+// a reason to send at the same moment, because the holder fell silent, or their watches or
+// requests failed. start is the head start of this candidate.
 func (r *run) stagger(start time.Duration) time.Duration {
 	t := r.config.Timing
 	switch {
@@ -54,18 +53,17 @@ func (r *run) stagger(start time.Duration) time.Duration {
 	case r.unordered():
 		return time.Duration(r.share * float64(t.RenewInterval) / 2)
 	}
-	// Before the lease ends there is also to be time for that request.
+	// There must also be time for that request before the lease ends.
 	room := max(t.LeaseDuration-t.Silence()-prepareLead-t.AttemptTimeout, t.RenewInterval/2)
 	return time.Duration(float64(room) * min(1, float64(start)/float64(t.LeaseDuration)))
 }
 
-// unordered reports whether nothing ranks this candidate among the others but
-// its hash.
+// unordered reports whether only its hash ranks this candidate among the others.
 func (r *run) unordered() bool {
 	return len(r.peers) == 0 || len(r.peers) > fewPeers && r.config.HeadStart == nil
 }
 
-// currentStagger is the stagger as things are.
+// currentStagger is this candidate's stagger at this moment.
 func (r *run) currentStagger() time.Duration {
 	free, known := r.free()
 	if !known {
@@ -74,9 +72,9 @@ func (r *run) currentStagger() time.Duration {
 	return r.stagger(free.headStart)
 }
 
-// prepareEarly is how much earlier than others a candidate makes sure of a living
-// connection for an expiry: those that go first do so, since most of a crowd that
-// does not know itself takes over at the end of its spread.
+// prepareEarly is how much earlier than others a candidate makes sure that it has a live
+// connection for an expiry. The candidates that go first do that first. Most candidates of
+// a crowd that does not know its size take over at the end of the spread.
 func (r *run) prepareEarly(start time.Duration) time.Duration {
 	if start <= 0 || !r.unordered() {
 		return 0
@@ -84,9 +82,9 @@ func (r *run) prepareEarly(start time.Duration) time.Duration {
 	return r.config.Timing.RenewInterval/2 - r.stagger(start)
 }
 
-// measure notes how long a request took. One on a fresh connection takes three
-// round trips: TCP, TLS and its own. The shorter of two counts, for a dial may
-// have been lost.
+// measure notes how long a request took. A request on a fresh connection takes three round
+// trips: TCP, TLS and its own. The shorter of the last two counts, because a dial may have
+// been lost.
 func (r *run) measure(a answer) {
 	took := a.trip()
 	if r.roundTrips[1] == 0 {

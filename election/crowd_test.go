@@ -15,7 +15,7 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// spreads are those of candidates that know no peers, the first to go first.
+// spreads are the spreads of candidates that know no peers, shortest first.
 func spreads(lock, candidates int, trip time.Duration) []time.Duration {
 	all := make([]time.Duration, candidates)
 	for i := range all {
@@ -116,7 +116,7 @@ func TestAServerThatRefusesAllWritesIsAskedEverMoreSeldom(t *testing.T) {
 	})
 }
 
-// refusing is a lock that says of all writes that another one was faster.
+// refusing is a lock that answers every write by saying that another one was faster.
 type refusing struct{ *lockstest.Faulty }
 
 func (refusing) Write(context.Context, locks.Version, locks.Record) (locks.Snapshot, error) {

@@ -20,12 +20,12 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// coroner answers the candidates' question who is dead.
+// coroner answers the candidates' question whether a holder is dead.
 type coroner struct {
 	mu    sync.Mutex
 	dead  map[string]chan struct{} // closed when it is proven, by identity
 	asked []locks.Suspect
-	ended int // questions that were not wanted any more
+	ended int // questions that were canceled
 }
 
 func (c *coroner) of(identity string) chan struct{} {
@@ -69,8 +69,8 @@ func (c *coroner) see(ctx context.Context, s locks.Suspect) error {
 
 func (c *coroner) heeded(config *election.Config) { config.Dead = c.see }
 
-// die ends a candidate as the end of its process does: its work is gone, and it
-// sends nothing any more.
+// die ends a candidate as the end of its process does: its work is gone, and it no longer
+// sends anything.
 func (c *seat) die() {
 	c.link.Set(cut)
 	c.SetStopTime(0)
@@ -116,8 +116,8 @@ func TestAHeadStartIsLeftAlsoWhereTheHolderIsDead(t *testing.T) {
 	})
 }
 
-// TestALateRenewalOfADeadHolderDoesNotBringItBack: it was sent before the end,
-// and lands between the proof and the takeover's write.
+// TestALateRenewalOfADeadHolderDoesNotBringItBack: the holder sent it before its end, and
+// it lands between the proof and the takeover's write.
 func TestALateRenewalOfADeadHolderDoesNotBringItBack(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var judge coroner
@@ -182,7 +182,7 @@ func TestNobodyAsksAboutAHolderWhoseDetailsAreNotBelieved(t *testing.T) {
 	})
 }
 
-// half says that all that stands is a part.
+// half marks every record as partial.
 type half struct{ *memory.Lock }
 
 func (h half) Read(ctx context.Context) (locks.Snapshot, error) {
@@ -206,8 +206,8 @@ func TestADeadHolderOfAPartOfTheLockProvesNothing(t *testing.T) {
 	})
 }
 
-// TestARecordThatCameBackEndsByTimeAlone: it names a holder that is dead, and
-// who held the lock since lives.
+// TestARecordThatCameBackEndsByTimeAlone: it names a holder that is dead, and the candidate
+// that held the lock since is alive.
 func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 	for name, comeBack := range map[string]func(*stage, locks.Record){
 		"in a restored backup": func(s *stage, r locks.Record) { s.lock.Restore(r); s.Restored = true },
@@ -235,7 +235,7 @@ func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 				a.die()
 				close(judge.of("a"))
 				b.Leads()
-				b.link.Set(cut) // it hears of nothing, and leads on
+				b.link.Set(cut) // it hears nothing, and leads on
 				time.Sleep(interval)
 				comeBack(s, backup)
 				_, took := c.Leads()
@@ -247,8 +247,8 @@ func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 	}
 }
 
-// TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed, by a hand or by a
-// write that lands late: who held the lock since may live all the same.
+// TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed, by a manual edit or by a write
+// that lands late: the candidate that held the lock since may be alive nevertheless.
 func TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var judge coroner
@@ -262,7 +262,7 @@ func TestARecordThatCameBackEndsByTimeAloneAlsoWhenItIsRenewed(t *testing.T) {
 		a.die()
 		close(judge.of("a"))
 		b.Leads()
-		b.link.Set(cut) // it hears of nothing, and leads on
+		b.link.Set(cut) // it hears nothing, and leads on
 		s.write(func(r *locks.Record) { *r = backup })
 		synctest.Wait()
 		s.write(func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(interval) })

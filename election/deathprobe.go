@@ -15,18 +15,19 @@ import (
 // mostProbers is how many candidates ask servers about a holder.
 const mostProbers = 2
 
-// deathProbe is the question about one suspect, which is asked in a goroutine of
-// its own. The zero deathProbe is about nobody.
+// deathProbe is a call of Config.Dead for one suspect, in its own goroutine. The zero
+// deathProbe is about nobody.
 type deathProbe struct {
 	suspect locks.Suspect
-	over    Takeover // the takeover that Suspect.Early was decided by
+	over    Takeover // the takeover that decided Suspect.Early
 	about   rules.Tenure
-	proven  chan struct{} // gets a word when it is dead
+	proven  chan struct{} // gets a value once the suspect is proven dead
 	end     context.CancelFunc
 }
 
-// probeDeath asks whether the holder is dead, if that was not asked yet as things
-// are now. Who may not campaign has no use for it.
+// probeDeath asks whether the holder is dead, unless it has asked about this very suspect
+// already. A candidate that may not campaign does not ask, because it has no use for the
+// answer.
 func (r *run) probeDeath() {
 	if r.config.Dead == nil {
 		return
@@ -40,7 +41,7 @@ func (r *run) probeDeath() {
 	last := &r.deathProbe
 	suspect.Early = last.suspect.Early
 	if suspect == last.suspect && slices.Equal(over.Peers, last.over.Peers) && slices.Equal(over.Evacuated, last.over.Evacuated) {
-		return // to rank them all again would take time that a takeover has not
+		return // ranking them all again would take time that a takeover does not have
 	}
 	suspect.Early, last.over = r.isEarly(over), over
 	if suspect == last.suspect {
@@ -57,7 +58,7 @@ func (r *run) probeDeath() {
 	})
 }
 
-// endDeathProbe ends the question; its answer no longer counts.
+// endDeathProbe ends the call. Its answer no longer counts.
 func (r *run) endDeathProbe() {
 	if r.deathProbe.end != nil {
 		r.deathProbe.end()

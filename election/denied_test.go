@@ -15,14 +15,14 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// denying is a lock that calls each request of some a conflict.
+// denying is a lock that answers some requests with a conflict.
 type denying struct {
 	locks.Lock
 	reads, writes, absent atomic.Bool
 	count                 atomic.Int64
 }
 
-// enough keeps what never pauses from never ending.
+// enough stops a candidate that never pauses.
 func (d *denying) enough(ctx context.Context) {
 	if d.count.Add(1) > 10_000 {
 		<-ctx.Done()

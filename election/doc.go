@@ -43,9 +43,9 @@ package election
 
 // The states
 //
-// Run goes through these states. Each is a type in the file of its name, which says
-// what is due in it and how it answers an event; loop.go has the loop around them. A
-// test holds this table against the transitions that all tests make.
+// Run goes through these states. Each is a type in the file of its name, which says what is
+// due in it and how it answers an event; loop.go has the loop around them. A test compares
+// this table with the transitions that all tests make.
 //
 //	from       to         when
 //	idle       following  Run is called
@@ -53,16 +53,16 @@ package election
 //	following  adopting   it won the lock, which has a guardian
 //	following  leading    it won the lock
 //	following  idle       the context of Run ended, or the guardian returned
-//	verifying  adopting   nobody else can lead any longer, and the lock has a guardian
-//	verifying  leading    nobody else can lead any longer
+//	verifying  adopting   nobody else can lead now, and the lock has a guardian
+//	verifying  leading    nobody else can lead now
 //	verifying  stopping   a stop is wanted
-//	verifying  lost       trust ran out, or the lock is another's
+//	verifying  lost       trust ran out, or somebody else has the lock
 //	adopting   leading    the guardian permits the work
 //	adopting   stopping   a stop is wanted
-//	adopting   lost       trust ran out, the lock is another's, or the guardian returned
+//	adopting   lost       trust ran out, somebody else has the lock, or the guardian returned
 //	leading    stopping   a stop is wanted, or the work returned
-//	leading    lost       trust ran out, the lock is another's, or the guardian returned
-//	stopping   lost       trust ran out, the lock is another's, or the guardian returned
+//	leading    lost       trust ran out, somebody else has the lock, or the guardian returned
+//	stopping   lost       trust ran out, somebody else has the lock, or the guardian returned
 //	stopping   following  the work has returned, and the lock was given up or is left to run out
 //	stopping   idle       the same, and Run is to return
 //	lost       following  the work has returned
@@ -70,19 +70,19 @@ package election
 //
 // The goroutines
 //
-// Run itself is the loop, which owns all state. These functions start the others; a
-// test holds the list against the code. Run waits for all of them but those that say
+// Run itself is the loop, which owns all state. These functions start the others; a test
+// compares the list with the code. Run waits for all of them except those that say
 // otherwise.
 //
-//	guardian.go    run.startGuardian         the guardian; until it returns, which the end of Run makes it do
-//	peers.go       run.watchPeers            Config.Peers; until it returns, which the end of Run makes it do
+//	guardian.go    run.startGuardian         the guardian; until it returns; the end of Run cancels its context
+//	peers.go       run.watchPeers            Config.Peers; until it returns; the end of Run cancels its context
 //	health.go      run.watchHealth           calls the health check at its interval; until the end of Run
 //	health.go      Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
-//	deathprobe.go  run.probeDeath            Config.Dead for one holder; until it returns, which another holder or the end of the candidacy makes it do
-//	watcher.go     watcher.start             one watch of the lock; until it returns, which the next watch or the end of Run makes it do
+//	deathprobe.go  run.probeDeath            Config.Dead for one holder; until it returns; another holder or the end of the candidacy cancels its context
+//	watcher.go     watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context
 //	requester.go   requester.send            one request of the lock; until its answer, or its limit
 //	term.go        newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
-//	adopting.go    leadership.startAdoption  the guardian's part in a term; until it returns, which the end of the work makes it do
+//	adopting.go    leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context
 //	leading.go     leadership.startWork      sees whether the work stops in time; until the work has returned, or is late
 //	leading.go     leadership.startWork      the work; until it returns, which the loop waits for
 //	stopping.go    leadership.reportOverrun  Config.OnOverrun; until it returns
@@ -111,8 +111,8 @@ package election
 //	leadership.go  run.begin                a term that was won
 //	renewing.go    leadership.answered      the answer to a renewal or a read
 //	renewing.go    leadership.renewed       an acknowledged renewal extends the trust
-//	leadership.go  leadership.inspect       a record that was seen during a term is checked
-//	renewing.go    leadership.mend          what somebody changed is written again
+//	leadership.go  leadership.inspect       checks a record that was seen during a term
+//	renewing.go    leadership.mend          writes again what somebody changed
 //
 // Where trust ends, and what ends it:
 //
@@ -126,7 +126,7 @@ package election
 // How a term ends in good order:
 //
 //	stopping.go              leadership.stopWork       every wanted stop begins here
-//	handover.go              leadership.handOver       a handover, and whom to
+//	handover.go              leadership.handOver       a handover, and to whom
 //	stopping.go              leadership.reportOverrun  the work did not stop in time
 //	workwatchdog.go          workWatchdog.watch        the same, even if the loop hangs; it calls Config.OnOverrun
 //	../operator/election.go  Election.exitOnOverrun    what OnOverrun does for an operator with ExitOnOverrun

@@ -18,7 +18,7 @@ import (
 // transition is a row of the table in doc.go.
 type transition struct{ from, to string }
 
-// made are the transitions that electors have made in this process.
+// made has the transitions that electors have made in this process.
 var made = struct {
 	sync.Mutex
 	transitions map[transition]bool
@@ -39,8 +39,8 @@ func init() {
 	}
 }
 
-// TestMain holds the table of states in doc.go against the transitions that the
-// tests have made: none is missing in it, and, where all tests ran, each was made.
+// TestMain compares the table of states in doc.go with the transitions that the tests have
+// made: the table must have every one, and, if all tests ran, each must have been made.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	all := true
@@ -72,7 +72,7 @@ func compare(made map[transition]bool, all bool) (complaints []string) {
 	return complaints
 }
 
-// rows returns the rows of doc.go that match, but for the table's head.
+// rows returns the rows of doc.go that match, except the table's head.
 func rows(pattern string) (rows [][]string) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {

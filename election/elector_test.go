@@ -103,7 +103,7 @@ func TestAResignedTermIsLeftToOthers(t *testing.T) {
 		if term.Cause != status.CauseReleased || term.Previous != "a" {
 			t.Errorf("the term is %+v", term)
 		}
-		b.Stop() // nobody else is there: a comes back
+		b.Stop() // no other candidate is there: a comes back
 		a.Leads()
 	})
 }
@@ -150,8 +150,8 @@ func TestAStopWhileTheAcquisitionIsOnItsWayGivesTheLockBack(t *testing.T) {
 	}
 }
 
-// TestAStopGivesTheLockBackThoughTheFirstReadFails: until a read has told, nobody
-// knows whether the acquisition has landed.
+// TestAStopGivesTheLockBackThoughTheFirstReadFails: until a read has shown it, nobody knows
+// whether the acquisition has landed.
 func TestAStopGivesTheLockBackThoughTheFirstReadFails(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")
@@ -174,8 +174,8 @@ func TestAStopGivesTheLockBackThoughTheFirstReadFails(t *testing.T) {
 	})
 }
 
-// TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack, whichever of the two
-// the loop takes first.
+// TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack, no matter which of the two the
+// loop handles first.
 func TestAStopAsTheAnswerToTheAcquisitionComesGivesTheLockBack(t *testing.T) {
 	for range 20 {
 		scenario(t, func(s *stage) {
@@ -353,7 +353,7 @@ func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 		for range 2 {
 			uid(a)
 			uid(b)
-			s.lock.Delete() // a makes it anew
+			s.lock.Delete() // a recreates it
 		}
 		uid(a)
 		uid(b)
@@ -428,7 +428,7 @@ func TestACandidateDoesNotFollowItself(t *testing.T) {
 		a.link.Set(lockstest.Fault{LoseAnswers: true})
 		transitions := a.Subscribe(s.T.Context())
 		a.Start()
-		time.Sleep(time.Second) // it is seen to hold the lock, by the watch alone
+		time.Sleep(time.Second) // only the watch has shown that it holds the lock
 		a.link.Set(lockstest.Fault{})
 		a.Leads()
 		for t := range transitions {

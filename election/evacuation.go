@@ -13,8 +13,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// leaveEvacuatedZone hands the term over while its own zone is evacuated. Where nobody
-// can take it the term goes on, and that is told.
+// leaveEvacuatedZone hands the term over while the leader's zone is evacuated. If nobody
+// can take over, the term goes on, and the elector publishes why.
 func (l *leadership) leaveEvacuatedZone() {
 	zone := l.config.Candidate.Zone
 	if l.cause != nil || zone == "" || !slices.Contains(rules.Evacuated(l.observer.LastRecord().Evacuated, time.Now()), zone) {
@@ -32,12 +32,12 @@ func (l *leadership) leaveEvacuatedZone() {
 	l.publishStaying("")
 }
 
-// publishStaying tells why the term goes on in an evacuated zone, if that is news.
+// publishStaying publishes why the term goes on in an evacuated zone, if that has changed.
 func (l *leadership) publishStaying(why string) {
 	if l.board.read().Staying == why {
 		return
 	}
-	if l.cause == nil { // a release takes it off, and does not wait for a renewal
+	if l.cause == nil { // a release removes it, without waiting for a renewal
 		l.announce(why)
 	}
 	l.board.publish(status.ChangeStaying, nil, func(s *Status) { s.Staying = why })

@@ -142,8 +142,8 @@ func TestWhoTakesOverInAnEvacuatedZoneLeavesItToo(t *testing.T) {
 	})
 }
 
-// TestASuccessorThatNeverComesCostsLessAndLess: the object of a candidate may
-// outlive it for long, where its node died.
+// TestASuccessorThatNeverComesCostsLessAndLess: the object of a candidate may long outlive
+// it, if its node died.
 func TestASuccessorThatNeverComesCostsLessAndLess(t *testing.T) {
 	scenario(t, func(s *stage) {
 		all := newCrowd("a", "ghost")
@@ -164,7 +164,7 @@ func TestASuccessorThatNeverComesCostsLessAndLess(t *testing.T) {
 		if want := []time.Duration{8 * lease, 16 * lease, 32 * lease, 64 * lease}; !slices.Equal(worked, want) {
 			t.Errorf("it worked for %v, want %v", worked, want)
 		}
-		// Once it has led it is as good as any.
+		// Once it has led, it is as good as any other.
 		a.Leads()
 		ghost := s.start("ghost", all.join)
 		ghost.Idles()

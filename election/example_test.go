@@ -41,8 +41,8 @@ func ExampleElector_Run() {
 	// released: true <nil>
 }
 
-// What the work writes is refused once its term is not trusted any more. What it
-// writes to can refuse older tokens, which is the only protection without a gap.
+// The guard refuses what the work writes once its term is no longer trusted. The receiver
+// can refuse older tokens, which is the only protection without a gap.
 func ExampleTerm_Guard() {
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("got", r.Method, "with token", r.Header.Get("Fencing-Token"))

@@ -20,23 +20,23 @@ func (e *Elector) SetSuspended(f func() time.Duration) {
 	}
 }
 
-// SetClocks makes e read these clocks, of which only boot goes on while the
-// machine is suspended. Call it before Run.
+// SetClocks makes e read these clocks. Only boot runs while the machine is suspended. Call
+// it before Run.
 func (e *Elector) SetClocks(monotonic, boot func() time.Duration) {
 	e.clock.asleep = func() suspension { return measure(monotonic, boot) }
 }
 
-// Ranking is what an elector that follows a holder does whenever it is told who
-// campaigns, without an elector.
+// Ranking is what an elector that follows a holder does whenever it gets new peers, without
+// an elector.
 type Ranking struct{ run run }
 
-// NewRanking returns the ranking of a candidate of that configuration.
+// NewRanking returns the ranking of a candidate with that configuration.
 func NewRanking(c Config) *Ranking {
 	return &Ranking{run{Elector: &Elector{config: c}, observer: rules.NewObserver(rules.Self{})}}
 }
 
-// Meet takes in who campaigns, and reports whether the candidate is among the
-// first at the takeover from a holder that has died.
+// Meet notes the peers, and reports whether the candidate is among the first at the
+// takeover from a holder that has died.
 func (k *Ranking) Meet(peers []locks.Peer, previous string) bool {
 	k.run.setPeers(peers)
 	return k.run.isEarly(k.run.takeover(rules.Freeing{Cause: status.CauseDied, Holder: previous}))

@@ -19,8 +19,8 @@ import (
 // traceparent is the key of the W3C header, which records carry too.
 const traceparent = "traceparent"
 
-// failover is the span of one takeover, made when it was won: only then is it
-// known to be one. Its phases follow each other without a gap.
+// failover is the span of one takeover. It begins when the takeover is won, because only
+// then is it known to be one. Its phases follow each other without a gap.
 type failover struct {
 	telemetry *telemetry
 	ctx       context.Context
@@ -32,7 +32,7 @@ type failover struct {
 	cause     attribute.KeyValue
 }
 
-// failover begins the span of a takeover, with all its phases but the last.
+// failover begins the span of a takeover, with its phases up to the acquisition.
 func (t *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
 	attempts, last := won.inOrder(), won.won()
 	first := attempts[0]
@@ -61,7 +61,8 @@ func (t *telemetry) failover(ctx context.Context, won acquisition, term Term) *f
 	return f
 }
 
-// adopted ends the phase in which the lock is held and nobody may work yet.
+// adopted ends the phase in which this candidate holds the lock and its work may not begin
+// yet.
 func (f *failover) adopted(now time.Time) {
 	f.ready = now
 	f.phase("election.adopt", f.won, f.ready)
@@ -109,7 +110,7 @@ func (f *failover) attempt(ctx context.Context, a answer, resend int) {
 	span.End(trace.WithTimestamp(f.stamp(a.end)))
 }
 
-// working ends the span: the work runs. It is the work's goroutine that calls.
+// working ends the span, because the work runs. The work's goroutine calls it.
 func (f *failover) working(now time.Time) {
 	f.phase("election.work_start", f.ready, now)
 	took := now.Sub(f.life)

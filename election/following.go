@@ -11,37 +11,38 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// prepareLead is how long before an expiry a candidate that is about to take
-// over makes sure of a living connection: at least, for that takes two answers.
+// prepareLead is the least time before an expiry at which a candidate that is about to take
+// over makes sure that it has a live connection. That takes two answers, so a slow server
+// calls for more.
 const prepareLead = time.Second
 
-// following is one candidacy: what is done until the lock is won. Its fields are what
-// it knows, and next decides what it does.
+// following is one candidacy, until the lock is won. Its fields hold what the candidate
+// knows, and next decides what it does.
 type following struct {
 	*run
 
-	unsure        bool             // nothing is written before a read has told how things are
-	unsureAt      time.Time        // since when; only a read that was sent then or later tells
+	unsure        bool             // a read must show the state of the lock before the next write
+	unsureAt      time.Time        // since when; only a read that was sent then or later counts
 	refresh       bool             // an optional read is wanted
 	refreshAt     time.Time        // no optional read before this
 	retryAt       time.Time        // no read before this
 	claimAt       time.Time        // no write before this: the last may have landed
-	heard         time.Time        // when there was news of the lock, by any way
+	heard         time.Time        // when there was news of the lock, from any source
 	gaps          [2]time.Duration // between the last events of the watch, the newest last
-	asked         bool             // silence has been answered by a read
-	prepared      bool             // the connection was made sure of for this expiry
+	asked         bool             // this candidate has read after a silence
+	prepared      bool             // the connection was checked for this expiry
 	unanswered    time.Time        // when the last request was sent, if it got no answer: its connection may be dead
-	overtakeAfter time.Duration    // how long a request goes without an answer until another overtakes it
-	amendEvery    time.Duration    // how long a claim goes without an answer until it is amended; zero if it is not
-	overtaken     int              // how many requests were overtaken since there was an answer
-	ahead         time.Duration    // how long before an expiry the connection is made sure of
+	overtakeAfter time.Duration    // how long a request may go without an answer before another overtakes it
+	amendEvery    time.Duration    // how long a claim may go without an answer before it is amended; zero if it is not
+	overtaken     int              // how many requests were overtaken since the last answer
+	ahead         time.Duration    // how long before an expiry the connection is checked
 	writes        sentWrites
-	rewatch       bool    // the read on its way is to be followed by another watch
-	blind         bool    // since the last read things may have happened unseen
+	rewatch       bool    // another watch starts after the read that is under way
+	blind         bool    // something may have happened unseen since the last read
 	retries       *pauses // between reads that fail
 	refusals      *pauses // between writes that fail or are refused
 
-	// What all do at the same moment this candidate does later or earlier by this.
+	// By how much later or earlier this candidate does what all do at the same moment.
 	delay, early time.Duration
 
 	denied      *locks.Version // what the last write was to replace, if it met a conflict
@@ -58,7 +59,7 @@ func (r *run) follow() {
 		retries:  r.newPauses(timing.RenewInterval),
 		refusals: r.newPauses(4 * timing.RenewInterval),
 	}
-	if r.observer.MayReclaim() { // it is within a precedence that the lock can be had back
+	if r.observer.MayReclaim() { // it can take the lock back only within a precedence
 		f.retries = r.newPauses(timing.RenewInterval / 4)
 	}
 	f.news(time.Now())
@@ -67,7 +68,7 @@ func (r *run) follow() {
 	r.enter(f)
 }
 
-// proceed does what is due, and returns when to look again at the latest.
+// proceed does what is due, and returns by when to look again.
 func (f *following) proceed() time.Time {
 	now := time.Now()
 	if f.observer.Known() && f.watcher.due(now) {
@@ -76,7 +77,7 @@ func (f *following) proceed() time.Time {
 	f.probeDeath()
 	free, known := f.free()
 	if !f.requester.acquiring() && (!known || free.At.After(now)) {
-		f.acquisition = acquisition{} // another one was faster, or the holder lives
+		f.acquisition = acquisition{} // another candidate was faster, or the holder lives
 	}
 	f.barred = !f.permission.Granted || f.unfit()
 	f.delay, f.early = f.stagger(free.headStart), f.prepareEarly(free.headStart)
@@ -97,9 +98,9 @@ func (f *following) proceed() time.Time {
 	return f.watcher.earlier(until)
 }
 
-// impatience is how long a request of this candidacy may go without an answer
-// until another overtakes it. A candidate that gets no answers gives each request
-// more time. The former leader does not, so that it is back first after an outage.
+// impatience is how long a request of this candidacy may go without an answer before
+// another overtakes it. A candidate that gets no answers gives each request more time. The
+// former leader does not, so that it is back first after an outage.
 func (f *following) impatience() time.Duration {
 	patience, timing := f.patience(), f.config.Timing
 	if f.observer.MayReclaim() {
@@ -108,8 +109,8 @@ func (f *following) impatience() time.Duration {
 	return max(patience, min(patience<<min(f.overtaken, 4), timing.AttemptTimeout+timing.RenewInterval*3/2))
 }
 
-// handle answers an event. A guardian that has left ends the candidacy, as the end of
-// Run's context does.
+// handle answers an event. The candidacy ends if the guardian returns or Run's context
+// ends.
 func (f *following) handle(e event) {
 	switch e := e.(type) {
 	case stopWanted:
@@ -135,7 +136,7 @@ func (f *following) handle(e event) {
 	case holderDead:
 		f.observer.ProvenDead(f.deathProbe.about, time.Now())
 	case stepDownRequest:
-		e.over <- e.afterTerm(f.workWatchdog.Load()) // the term ended while it was asked to
+		e.over <- e.afterTerm(f.workWatchdog.Load()) // the term ended before the request arrived
 	default:
 		f.run.handle(e)
 	}
@@ -145,7 +146,7 @@ func (f *following) handle(e event) {
 func (f *following) win() {
 	f.endDeathProbe()
 	if f.ctx.Err() != nil {
-		_ = f.release(0, "", locks.Handover{}, false) // what it could not do, it has noted
+		_ = f.release(0, "", locks.Handover{}, false) // release has reported its problems itself
 		f.finish()
 		return
 	}
@@ -157,7 +158,7 @@ func (f *following) win() {
 func (f *following) hear(e locks.Event) {
 	now := time.Now()
 	if !f.observeEvent(e, now) {
-		return // a watch that lives is no sign of the lock's holder, nor of the API behind it
+		return // a watch that lives is no sign of the lock's holder or of the API behind it
 	}
 	f.outage.Answered(now)
 	f.gaps = [2]time.Duration{f.gaps[1], now.Sub(f.heard)}
@@ -165,8 +166,9 @@ func (f *following) hear(e locks.Event) {
 	f.publishHolder()
 }
 
-// publishHolder publishes who holds the lock, if that has changed. This candidate may
-// see its own acquisition before the answer comes, which begins a term.
+// publishHolder publishes who holds the lock, if that has changed. It leaves out this
+// candidate itself, which may see its own acquisition before the answer that begins its
+// term.
 func (r *run) publishHolder() {
 	holder, details := r.observer.Holder()
 	delete(r.noShows, holder)
@@ -180,14 +182,14 @@ func (r *run) publishHolder() {
 	}
 }
 
-// withdraw ends a candidacy. A write on its way may win the lock: it is waited
-// for, and the lock given back, since nobody will lead. So is one that was kept
-// after a term, unless it runs out in any case.
+// withdraw ends a candidacy. A write on its way may win the lock, so withdraw waits for it
+// and gives the lock back, because nobody will lead. It also gives back a lock that was
+// kept after a lost term, unless the lease has run out by now.
 func (f *following) withdraw() {
 	defer f.endDeathProbe()
 	writes, settled := f.requester.drain(f.patience())
 	won, unknown := false, false
-	if n := len(f.writes); n > 0 && f.unsure { // no read has told what became of the last one
+	if n := len(f.writes); n > 0 && f.unsure { // no read has shown whether the last one landed
 		unknown = time.Since(f.writes[n-1].sent.awake) < f.config.Timing.LeaseDuration
 	}
 	for _, a := range writes {
@@ -200,7 +202,7 @@ func (f *following) withdraw() {
 	}
 	switch kept := f.keptTerm; {
 	case won, unknown:
-		_ = f.release(0, "", locks.Handover{}, !won) // what it could not do, it has noted
+		_ = f.release(0, "", locks.Handover{}, !won) // release has reported its problems itself
 	case kept != nil && settled && time.Since(kept.sent.awake) < f.config.Timing.LeaseDuration:
 		_ = f.release(kept.term.Token, kept.trace, locks.Handover{}, true)
 	}

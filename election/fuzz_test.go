@@ -9,8 +9,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// FuzzHandoverRequest reads any text: a request names its holder, and what was
-// read reads the same after it was written.
+// FuzzHandoverRequest reads any text. A request names its holder, and it reads the same
+// again after it was written.
 func FuzzHandoverRequest(f *testing.F) {
 	for _, seed := range []string{
 		`{"holder":"a"}`, `{"holder":"a","identity":"b","zone":"za"}`, `{"holder":""}`, `{}`, `null`, `[]`, `"a"`, `{"holder":"a"}{}`,

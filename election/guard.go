@@ -77,7 +77,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if term.TrustedFor() <= 0 {
 		if req.Body != nil {
-			_ = req.Body.Close() // a RoundTripper must, and nothing was sent
+			_ = req.Body.Close() // a RoundTripper must close it; nothing was sent
 		}
 		return nil, term.untrusted(false)
 	}
@@ -90,7 +90,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols { // which stays open in both directions until it is cut off
+	if resp.StatusCode != http.StatusSwitchingProtocols { // such a connection stays open in both directions until it is cut off
 		resp.Body = &guardedBody{resp.Body, ctx, func() { forget(); cancel(nil) }}
 	}
 	return resp, nil
@@ -107,7 +107,7 @@ func OnlyReads(req *http.Request) bool {
 	return false
 }
 
-// reason is why a request was cut off, where a guard did that, and err else.
+// reason returns why a guard cut a request off, or else err.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrUntrusted) {
 		return cause
@@ -119,7 +119,7 @@ func (t Term) untrusted(sent bool) error {
 	return &UntrustedError{Lock: t.Lock, Token: t.Token, Sent: sent}
 }
 
-// guardedBody is the answer to a write, which ends with the term too.
+// guardedBody is the body of an answer to a write. It ends with the term, too.
 type guardedBody struct {
 	io.ReadCloser
 	ctx  context.Context
@@ -132,7 +132,7 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return n, reason(b.ctx, err)
 }
 
-// Close ends the watch over the answer.
+// Close closes the body, and ends the guarding of it.
 func (b *guardedBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.done()

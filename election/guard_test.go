@@ -19,8 +19,8 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// server answers requests after a while, unless they are cut off before. The
-// answer's body comes as late again.
+// server answers requests after a delay, unless they are cut off before. The body of the
+// answer comes after another such delay.
 type server struct {
 	delay time.Duration
 	sent  atomic.Int64

@@ -16,7 +16,7 @@ import (
 // permission to campaign.
 var ErrWithdrawn = errors.New("leadership withdrawn")
 
-// errLeft: a guardian that returns without an error still guards no more.
+// errLeft: a guardian that returns without an error no longer guards the lock either.
 var errLeft = errors.New("the lock's guardian has left")
 
 // startGuardian starts the guardian, if there is one.
@@ -33,8 +33,8 @@ func (r *run) startGuardian() {
 	r.background.Go(func() { r.guardianLeft <- guardian.Attend(r.watching, clear) })
 }
 
-// latestTo returns a function that puts a word into a channel with room for
-// one, in the place of one that has not been read. It never blocks.
+// latestTo returns a function that puts a value into a channel with room for one. It
+// replaces a value that has not been read, and never blocks.
 func latestTo[T any](box chan T) func(T) {
 	return func(word T) {
 		select {
@@ -58,7 +58,7 @@ func (l *leadership) stopIfWithdrawn() {
 	}
 }
 
-// publishWaiting publishes what is waited for, if that is something else than before.
+// publishWaiting publishes what this candidate waits for, if that has changed.
 func (r *run) publishWaiting(why string) {
 	if r.board.read().Waiting == why {
 		return
@@ -69,7 +69,7 @@ func (r *run) publishWaiting(why string) {
 	}
 }
 
-// abandoned is the error of Run when its guardian has left.
+// abandoned is the error of Run after its guardian has returned.
 func abandoned(err error) error {
 	return fmt.Errorf("guard the lock: %w", cmp.Or(err, errLeft))
 }

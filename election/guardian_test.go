@@ -147,7 +147,8 @@ func TestATermThatTheGuardianLosesEndsAtOnce(t *testing.T) {
 	})
 }
 
-// marksThatHang are asked for at each renewal, and keep the elector's goroutine until then.
+// marksThatHang returns a Config.ProcessID, which each renewal calls. Once now is set, it
+// blocks the elector's goroutine.
 func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() locks.ProcessID {
 	return func() locks.ProcessID {
 		if now.Load() {
@@ -157,8 +158,8 @@ func marksThatHang(now *atomic.Bool, until <-chan struct{}) func() locks.Process
 	}
 }
 
-// TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector: a log that is not
-// read, or a function of the program's that hangs.
+// TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector, such as a log that nobody
+// reads, or a function of the program that hangs.
 func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var g *guarded
@@ -188,8 +189,8 @@ func TestATermThatTheGuardianLosesEndsWhateverKeepsTheElector(t *testing.T) {
 	})
 }
 
-// TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm, which it may while a log that
-// is not read keeps the elector.
+// TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm. The guardian may lose it while a log
+// that nobody reads blocks the elector.
 func TestWorkDoesNotBeginOnceTheGuardianHasLostTheTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var g *guarded
@@ -235,8 +236,9 @@ func TestAWithdrawnClearanceEndsTheTermInGoodOrder(t *testing.T) {
 	})
 }
 
-// TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack: the write was on
-// its way. Kept, the lock would keep out those for whom it was withdrawn.
+// TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack: the write was on its way. If
+// the candidate kept the lock, it would keep out those for whom its clearance was
+// withdrawn.
 func TestALockThatIsWonAfterTheClearanceWasWithdrawnIsGivenBack(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var g *guarded

@@ -56,7 +56,7 @@ type stepDownRequest struct {
 	over chan error
 }
 
-// afterTerm is the answer where the last term is over already.
+// afterTerm is the answer if the last term is over already.
 func (f stepDownRequest) afterTerm(last *workWatchdog) error {
 	if f.to == nil && last != nil && last.released.Load() {
 		return nil
@@ -64,7 +64,7 @@ func (f stepDownRequest) afterTerm(last *workWatchdog) error {
 	return ErrNotLeading
 }
 
-// tooLate is the answer where the work was late already.
+// tooLate is the answer if the work was late already.
 func (f stepDownRequest) tooLate(cause error) error {
 	if f.to != nil {
 		return fmt.Errorf("%w: %w", ErrStopping, cause)
@@ -83,8 +83,8 @@ func (f stepDownRequest) notReleased(why string, cause error) error {
 
 const notInTime = "the work has not stopped in time, so that the lease runs out; if it was the work that asked for this, let it return instead of waiting"
 
-// stepDown gives a stepDownRequest to the loop, and waits for its answer; the work waits
-// only until its term ends.
+// stepDown gives a stepDownRequest to the loop, and waits for the answer. If the work
+// itself asks, it waits only until its term ends.
 func (e *Elector) stepDown(ctx context.Context, f stepDownRequest) error {
 	ended, _ := e.ended.Load().(chan struct{})
 	if s := e.Status().State; s != status.StateLeader && s != status.StateAdopting && s != status.StateStopping {
@@ -102,7 +102,7 @@ func (e *Elector) stepDown(ctx context.Context, f stepDownRequest) error {
 			return f.afterTerm(dog)
 		case err := <-f.over:
 			return err
-		case <-dog.late: // so that the loop may hang
+		case <-dog.late: // even if the loop hangs
 			if loop != nil {
 				return f.tooLate(context.Cause(dog.work))
 			}
@@ -115,8 +115,8 @@ func (e *Elector) stepDown(ctx context.Context, f stepDownRequest) error {
 	}
 }
 
-// releasedLater is the answer to work that has asked for the end of its own
-// term, if that has come.
+// releasedLater is the answer to work that asked for the end of its own term, or nil if the
+// term has not ended yet.
 func releasedLater(work context.Context) error {
 	cause := context.Cause(work)
 	if cause == nil {
@@ -140,7 +140,8 @@ func (l *leadership) handleStepDown(f stepDownRequest) {
 	l.stepDownRequests = append(l.stepDownRequests, f)
 }
 
-// answerStepDowns tells those who asked for the end of a term what became of it.
+// answerStepDowns tells every caller that asked for the end of the term whether the lock
+// was released.
 func (l *leadership) answerStepDowns() {
 	for _, f := range l.stepDownRequests {
 		f.over <- l.outcomeOf(f)
@@ -148,7 +149,7 @@ func (l *leadership) answerStepDowns() {
 	l.stepDownRequests = nil
 }
 
-// outcomeOf says what became of a stepDownRequest.
+// outcomeOf is the answer to a stepDownRequest at the end of the term.
 func (l *leadership) outcomeOf(f stepDownRequest) error {
 	if l.released {
 		return nil
@@ -187,8 +188,8 @@ func (l *leadership) handOver(to locks.Successor) error {
 	return nil
 }
 
-// handover is what the release of a term says about who leads next. The work may
-// have taken long to stop, so that the choice is made anew.
+// handover is what the release of a term says about who leads next. It chooses again,
+// because the work may have taken long to stop.
 func (l *leadership) handover() locks.Handover {
 	if l.successor == nil {
 		return locks.Handover{}
@@ -203,8 +204,8 @@ func (l *leadership) handover() locks.Handover {
 	return locks.Handover{To: next, Precedence: max(time.Millisecond, l.config.Timing.Precedence.Truncate(time.Millisecond))}
 }
 
-// chooseSuccessor chooses whom to hand over to, or says why there is nobody. It is
-// empty where whoever comes first will do.
+// chooseSuccessor chooses the candidate to hand over to, or returns why there is none. The
+// choice is empty if the first candidate to come will do.
 func (r *run) chooseSuccessor(to locks.Successor) (string, error) {
 	switch {
 	case to.Identity == r.config.Candidate.Identity:
@@ -264,9 +265,9 @@ type noShow struct {
 	until time.Time // until then it is not chosen again
 }
 
-// noteNoShow notes that a successor did not take the lock: what is known of it says
-// that it lives, as it may for long after a node died. It is not chosen for a
-// while, which doubles each time: each try costs its Precedence.
+// noteNoShow notes that a successor did not take the lock. Config.Peers may report it as
+// alive for long after its node died. The elector does not choose it again for a while,
+// which doubles each time, because each try costs a Precedence.
 func (r *run) noteNoShow(identity string) {
 	n := r.noShows[identity]
 	n.until = time.Now().Add(8 * r.config.Timing.LeaseDuration << min(n.times, 8))
@@ -278,7 +279,8 @@ func (r *run) noteNoShow(identity string) {
 func (l *leadership) answerRequest() {
 	_, details := l.observer.Holder()
 	if details.Request == "" {
-		// Whoever asks takes the last answer off the record, and gets another.
+		// Each request removes the last answer from the record, so the leader writes it
+		// again.
 		if why := l.board.read().Staying; why != "" && l.refused == nil && details.Refused == "" {
 			l.announce(why)
 		}
@@ -297,7 +299,7 @@ func (l *leadership) answerRequest() {
 	}
 }
 
-// refuseHandover tells that a request from outside was refused.
+// refuseHandover reports that a request on the record was refused.
 func (l *leadership) refuseHandover(why error) {
 	l.announce(why.Error())
 	l.board.publish(status.ChangeRefused, why, func(*Status) {})
@@ -307,7 +309,7 @@ func (l *leadership) refuseHandover(why error) {
 // maxRefusal is how many bytes of a refusal are written on a record.
 const maxRefusal = 512
 
-// announce has a renewal put on the record, soon, why a term goes on.
+// announce makes a renewal due at once that writes to the record why the term goes on.
 func (l *leadership) announce(why string) {
 	if len(why) > maxRefusal {
 		why = strings.ToValidUTF8(why[:maxRefusal], "")

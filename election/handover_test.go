@@ -39,7 +39,7 @@ func (c *crowd) join(config *election.Config) {
 	informed(box)(config)
 }
 
-// change changes the crowd, and waits until all know.
+// change changes the crowd, and waits until all candidates know.
 func (c *crowd) change(f func(peers []locks.Peer) []locks.Peer) {
 	c.peers = f(slices.Clone(c.peers))
 	for _, box := range c.boxes {
@@ -48,7 +48,7 @@ func (c *crowd) change(f func(peers []locks.Peer) []locks.Peer) {
 	synctest.Wait()
 }
 
-// behind gives a candidate a head start to wait for, and the judgement of others' too.
+// behind gives a candidate a head start to wait for, and lets it know those of the others.
 func behind(waits map[string]time.Duration) func(*election.Config) {
 	return func(c *election.Config) {
 		c.HeadStart = func(o election.Takeover) time.Duration { return waits[o.Candidate.Identity] }
@@ -72,7 +72,7 @@ func TestTheNamedSuccessorLeadsAtOnce(t *testing.T) {
 		a.SetStopTime(3 * time.Second)
 		began := time.Now()
 		s.handsOver(a, locks.Successor{Identity: "b"})
-		s.want("the lock is handed over", time.Since(began), 3*time.Second) // not before the work has stopped
+		s.want("the lock is handed over", time.Since(began), 3*time.Second) // only after the work has stopped
 		if cause := <-a.Ended; !errors.Is(cause, election.ErrHandedOver) || !strings.HasSuffix(cause.Error(), " to b") {
 			t.Errorf("cause is %v", cause)
 		}
@@ -439,7 +439,7 @@ func TestARequestToAnotherHolderIsVoid(t *testing.T) {
 		}
 		a.link.Set(cut)
 		s.asks(`{"holder":"b","identity":"a"}`)
-		b.Leads() // and what stood there before does not count
+		b.Leads() // and what the record said before does not count
 		time.Sleep(interval)
 		b.Stays()
 		if d := s.record().Details; d.Request != "" {

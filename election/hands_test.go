@@ -14,7 +14,7 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// What a hand does to the record of a live leader, and what followers make of it.
+// What manual edits do to the record of a live leader, and what followers make of it.
 
 func TestS3AHandThatChangesTheDurationShortensNoWait(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -44,8 +44,8 @@ func TestS3AHandThatChangesTheDurationShortensNoWait(t *testing.T) {
 	}
 }
 
-// TestS3AHolderMayShortenItsLease: it trusts no longer than that from the renewal
-// that says so.
+// TestS3AHolderMayShortenItsLease: from the renewal that says so on, it trusts its term no
+// longer than that.
 func TestS3AHolderMayShortenItsLease(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.write(func(r *locks.Record) {
@@ -59,8 +59,8 @@ func TestS3AHolderMayShortenItsLease(t *testing.T) {
 	})
 }
 
-// TestARecordThatAHandLengthenedCountsByItsOwnTimesToo, for a candidate that takes
-// the first record that it sees by these.
+// TestARecordThatAHandLengthenedCountsByItsOwnTimesToo, for a candidate that judges the
+// first record it sees by those times.
 func TestARecordThatAHandLengthenedCountsByItsOwnTimesToo(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.write(func(r *locks.Record) {
@@ -126,8 +126,8 @@ func TestS3AnEmptiedRecordThatIsChangedAgainIsNoReleaseEither(t *testing.T) {
 	})
 }
 
-// TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait: of the candidate that had the
-// lock in between nothing was seen.
+// TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait: the candidate that had the lock in
+// between was never seen.
 func TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait(t *testing.T) {
 	for what, forge := range map[string]func(*locks.Record){
 		"as a release":    func(r *locks.Record) { r.LeaseDuration, r.RenewTime = time.Second, time.Now() },
@@ -149,8 +149,8 @@ func TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait(t *testing.T) {
 	}
 }
 
-// TestS3AFirstRecordThatAHandEmptiedIsNoRelease: it has the times and the lease of
-// a renewal.
+// TestS3AFirstRecordThatAHandEmptiedIsNoRelease: it still has the times and the lease of a
+// renewal.
 func TestS3AFirstRecordThatAHandEmptiedIsNoRelease(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.write(func(r *locks.Record) { *r = locks.Record{LeaseDuration: lease, RenewTime: time.Now()} })
@@ -175,8 +175,8 @@ func TestS3ARestoredBackupThatIsEmptyIsNoRelease(t *testing.T) {
 	})
 }
 
-// TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince, though its own
-// traces stand on the record that a hand has emptied.
+// TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince, although the record that
+// somebody emptied still has its traces.
 func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 	for name, seen := range map[string]bool{"it saw the other": true, "it was told of nothing": false} {
 		t.Run(name, func(t *testing.T) {
@@ -202,13 +202,13 @@ func TestS3AFormerHolderDoesNotReclaimWhatAnotherElectorHadSince(t *testing.T) {
 	}
 }
 
-// TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing: who saw the release, and
-// then a record that a hand emptied, has not seen who led in between.
+// TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing: a candidate that saw the release,
+// and then a record that somebody emptied, has not seen who led in between.
 func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(lockstest.Fault{Mute: true}) // its watch tells of nothing any more
+		a.link.Set(lockstest.Fault{Mute: true}) // its watch reports nothing now
 		b := s.start("b")
 		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)

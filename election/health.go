@@ -50,8 +50,8 @@ type Health struct {
 	Required bool
 }
 
-// unhealthyPatience is how many times longer a leader leads that took the lock because
-// nobody well did.
+// unhealthyPatience is how many times longer an unhealthy leader leads that took the lock
+// because no healthy candidate did.
 const unhealthyPatience = 10
 
 func (h Health) withDefaults(t Timing) Health {
@@ -74,8 +74,8 @@ func (h Health) validate() error {
 	return errors.Join(errs...)
 }
 
-// watch calls Check until ctx ends, and tells what came of it whenever that
-// changes. It does not wait for a Check that does not return.
+// watch calls Check until ctx ends, and reports the result whenever it changes. When ctx
+// ends, it does not wait for a Check that has not returned.
 func (h Health) watch(ctx context.Context, tell func(error)) {
 	first, last := true, error(nil)
 	news := func(err error) {
@@ -95,7 +95,7 @@ func (h Health) watch(ctx context.Context, tell func(error)) {
 			waitFor(ctx, next.C)
 		case <-next.C:
 			news(fmt.Errorf("the check of its health has not returned within %v", h.Interval))
-			waitFor(ctx, answer) // which is as old as its limit: the next one counts
+			waitFor(ctx, answer) // that answer is as old as its limit, so only the next one counts
 		case <-ctx.Done():
 		}
 		next.Stop()
@@ -115,15 +115,15 @@ func waitFor[T any](ctx context.Context, c <-chan T) {
 	}
 }
 
-// fitness is what the loop knows of its own health.
+// fitness is what the loop knows about this candidate's health.
 type fitness struct {
 	known   bool      // the first check has returned
-	problem error     // nil while all is well
+	problem error     // nil if it is healthy
 	since   time.Time // when that began
-	backAt  time.Time // not before this is the lock taken: it was given up for a problem
+	backAt  time.Time // no takeover before this: the lock was given up for a problem
 }
 
-// watchHealth begins to check this candidate's health, if there is a way to.
+// watchHealth starts the checks of this candidate's health, if Health has a Check.
 func (r *run) watchHealth(ctx context.Context) {
 	health := r.config.Health
 	if health.Check == nil {
@@ -158,8 +158,8 @@ func (r *run) publishHealth(problem error) {
 	}
 }
 
-// othersWell reports whether another candidate is known to be well, and whether
-// any candidate is known at all.
+// othersWell reports whether another candidate is known to be healthy, and whether any
+// candidate is known at all.
 func (r *run) othersWell() (well, known bool) {
 	for _, p := range r.peers {
 		if p.Identity != r.config.Candidate.Identity && p.Unhealthy == "" {
@@ -174,8 +174,8 @@ func (r *run) unfit() bool {
 	return !r.fitness.known || r.fitness.problem != nil && r.config.Health.Required
 }
 
-// healthyFirst is when this candidate may take a lock that is free at a time: it
-// leaves it to those that are well, if there may be any.
+// healthyFirst returns when this candidate may take a lock that is free at a time. It
+// leaves the lock to healthy candidates first, if there may be any.
 func (r *run) healthyFirst(at time.Time) time.Time {
 	if well, known := r.othersWell(); known && !well && !r.config.Health.Required {
 		return at
@@ -187,7 +187,7 @@ func (r *run) healthyFirst(at time.Time) time.Time {
 }
 
 // yieldIfUnhealthy ends the term of a leader that has been unhealthy for too long, and
-// returns when to look again at the latest.
+// returns by when to look again.
 func (l *leadership) yieldIfUnhealthy(now time.Time) time.Time {
 	f, health := &l.fitness, l.config.Health
 	later := now.Add(time.Hour)

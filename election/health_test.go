@@ -103,7 +103,7 @@ func TestAnUnhealthyLeaderLeadsOnWhereWhoIsWellDoesNotCome(t *testing.T) {
 		a.set(errSick)
 		a.Loses()
 		time.Sleep(2 * lease)
-		a.Leads() // nobody else did
+		a.Leads() // nobody else took the lock
 		time.Sleep(4 * lease)
 		a.Stays()
 		if got := a.Status().Unhealthy; got == nil || !strings.Contains(got.Error(), "gone did not take the lock") {
@@ -193,7 +193,7 @@ func TestALeaderLeadsOnWhileNobodyElseIsWellAndSaysSo(t *testing.T) {
 			t.Errorf("after its term the status says %v", got)
 		}
 		words <- []locks.Peer{unwell("a"), unwell("b")}
-		a.Leads() // for the other never came
+		a.Leads() // because the other never came
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // as good as its answer. Trust counts from when it was sent in any case (S1).
 type sentWrites []request
 
-// mostWrites is how many are kept. The oldest is worth the least.
+// mostWrites is how many writes are kept. The oldest is worth the least.
 const mostWrites = 8 + mostAmendments
 
 // add notes a write that is sent now.
@@ -26,8 +26,8 @@ func (w *sentWrites) add(write request) {
 	*w = append(*w, write)
 }
 
-// landed returns the write whose record stands in s. Of two that look alike it
-// is the one that was sent first.
+// landed returns the write whose record is in s. If two look alike, it returns the one that
+// was sent first.
 func (w sentWrites) landed(s locks.Snapshot) (request, bool) {
 	if s.Version.Exists() && !s.Partial {
 		for _, write := range w {
@@ -39,23 +39,24 @@ func (w sentWrites) landed(s locks.Snapshot) (request, bool) {
 	return request{}, false
 }
 
-// readShows reports whether a read itself has shown the newest version that is known.
-// What a watch alone has told confirms nothing (S6).
+// readShows reports whether a read itself has shown the newest known version. What only a
+// watch has shown confirms nothing (S6).
 func (r *run) readShows(a answer) bool {
 	return a.err == nil && a.snapshot.Version.Number == r.observer.Newest().Version.Number
 }
 
-// pending reports whether nothing newer is known than what an answer says.
+// pending reports whether the write that a answers is still kept. If not, something newer
+// is known.
 func (w sentWrites) pending(a answer) bool {
 	return slices.ContainsFunc(w, func(write request) bool { return write.op == a.op && write.sent == a.sent })
 }
 
-// drop forgets the write that a flight made: it has not landed, and will not.
+// drop forgets the write of a flight, which has not landed and will not.
 func (w *sentWrites) drop(f *flight) {
 	*w = slices.DeleteFunc(*w, func(write request) bool { return write.sent == f.sent })
 }
 
-// after returns those that were sent after then.
+// after returns the writes that were sent after then.
 func (w sentWrites) after(then moment) sentWrites {
 	for len(w) > 0 && w[0].sent.since(then) <= 0 {
 		w = w[1:]
@@ -63,8 +64,8 @@ func (w sentWrites) after(then moment) sentWrites {
 	return w
 }
 
-// amending returns those that amend the write which won, as renewals of its term.
-// There are none where another write was sent after that which may replace it.
+// amending returns the writes that amend the winning write, as renewals of its term. It
+// returns none if a later write may replace the winning one.
 func (w sentWrites) amending(won answer) (rest sentWrites) {
 	for _, write := range w.after(won.sent) {
 		if !write.amends() {

@@ -17,11 +17,11 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// swallowing is a lock to which writes get lost on their way, while reads and
-// watches work, as where one connection of several is dead.
+// swallowing is a lock that loses writes on their way, while reads and watches work, as if
+// one of several connections is dead.
 type swallowing struct {
 	locks.Lock
-	writes atomic.Int64 // how many more
+	writes atomic.Int64 // how many more it loses
 }
 
 func (l *swallowing) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
@@ -52,7 +52,7 @@ func TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing(t *testing.T) {
 	})
 }
 
-// TestASlowRenewalIsOvertakenInTimeForAnother: the read tells that it has not
+// TestASlowRenewalIsOvertakenInTimeForAnother: the read shows that the renewal has not
 // landed, and the next one has time.
 func TestASlowRenewalIsOvertakenInTimeForAnother(t *testing.T) {
 	scenario(t, func(s *stage) {
@@ -65,8 +65,8 @@ func TestASlowRenewalIsOvertakenInTimeForAnother(t *testing.T) {
 	})
 }
 
-// TestS6ALockThatMayShowHalfARecordConfirmsNothing: what it shows may be of two
-// objects, one of which was written earlier.
+// TestS6ALockThatMayShowHalfARecordConfirmsNothing: the record that it shows may come from
+// two objects, one of which was written earlier.
 func TestS6ALockThatMayShowHalfARecordConfirmsNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Lock = coarse{c.Lock, 0} })
@@ -101,8 +101,8 @@ func TestS6ALockThatMayShowHalfARecordConfirmsNoAcquisition(t *testing.T) {
 	})
 }
 
-// lame is a lock whose watches work, and of which nothing else is heard once lame
-// is set: reads fail with err, and the answers to writes that land get lost.
+// lame is a lock whose watches work. Once lame is set, nothing else does: reads fail with
+// err, and the answers to writes that land get lost.
 type lame struct {
 	locks.Lock
 	err  error
@@ -145,8 +145,8 @@ func TestS6AWatchThatShowsAnAcquisitionConfirmsNothing(t *testing.T) {
 	})
 }
 
-// TestS6AWatchThatShowsARenewalConfirmsNothing, though a read is answered right
-// after it, which was made before.
+// TestS6AWatchThatShowsARenewalConfirmsNothing, although right after it comes the answer to
+// a read that was made before.
 func TestS6AWatchThatShowsARenewalConfirmsNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var lock *late
@@ -166,8 +166,8 @@ func TestS6AWatchThatShowsARenewalConfirmsNothing(t *testing.T) {
 	})
 }
 
-// late is a lock to which writes take longer than a read waits for, and from which
-// answers take a second; those to writes get lost.
+// late is a lock whose writes take longer than a read waits for, and whose answers take a
+// second. Answers to writes get lost.
 type late struct {
 	locks.Lock
 	late atomic.Bool
@@ -191,8 +191,8 @@ func (l *late) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return locks.Snapshot{}, ctx.Err()
 }
 
-// TestS8AnAnswerOfAFormerTermWinsNothing: the lock does not keep to its context, and
-// the term that the write began has ended.
+// TestS8AnAnswerOfAFormerTermWinsNothing: the lock does not obey its context, and the term
+// that the write began has ended.
 func TestS8AnAnswerOfAFormerTermWinsNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		answers := make(chan struct{})
@@ -240,8 +240,7 @@ func (l *deaf) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return s, err
 }
 
-// TestALockWhoseReadsAreCanceledIsNotReadInHaste, as where a client below it has
-// been closed.
+// TestALockWhoseReadsAreCanceledIsNotReadInHaste, as if a client below it has been closed.
 func TestALockWhoseReadsAreCanceledIsNotReadInHaste(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var lock *closed
@@ -257,7 +256,7 @@ func TestALockWhoseReadsAreCanceledIsNotReadInHaste(t *testing.T) {
 	})
 }
 
-// closed is a lock of which each read is canceled, but for so many that a test ends.
+// closed is a lock that cancels each read, up to a number that lets the test end.
 type closed struct {
 	locks.Lock
 	reads atomic.Int64
@@ -270,8 +269,8 @@ func (l *closed) Read(ctx context.Context) (locks.Snapshot, error) {
 	return locks.Snapshot{}, context.Canceled
 }
 
-// TestALockIsTakenBackThoughEachAnswerIsOvertaken, as where an API server takes more
-// than half a RenewDeadline for each: one that was overtaken tells how things are, too.
+// TestALockIsTakenBackThoughEachAnswerIsOvertaken, as with an API server that takes more
+// than half a RenewDeadline for each: an answer that was overtaken counts, too.
 func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
 	for _, timing := range []election.Timing{{}, longTiming, {LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}} {
 		t.Run(fmt.Sprint(timing.RenewDeadline), func(t *testing.T) {
@@ -290,8 +289,8 @@ func TestALockIsTakenBackThoughEachAnswerIsOvertaken(t *testing.T) {
 	}
 }
 
-// TestALateAnswerToARenewalThatAReadHasShownSaysNothing: the next one is not sent
-// any sooner for it.
+// TestALateAnswerToARenewalThatAReadHasShownSaysNothing: it makes the next renewal no
+// earlier.
 func TestALateAnswerToARenewalThatAReadHasShownSaysNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var lock *tardy
@@ -331,8 +330,8 @@ func (l *tardy) Write(ctx context.Context, base locks.Version, r locks.Record) (
 	return s, err
 }
 
-// TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop: it may have landed, and no read
-// has told.
+// TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop: it may have landed, and no read has
+// shown whether it did.
 func TestAnAcquisitionThatWasGivenUpIsGivenBackAtAStop(t *testing.T) {
 	for _, at := range []time.Duration{interval / 2, deadline - time.Second, deadline + time.Second} {
 		scenario(t, func(s *stage) {

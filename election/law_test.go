@@ -34,7 +34,7 @@ func TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs(t *testing.T) {
 	})
 }
 
-// hangingLog takes a time for each line from when it is set.
+// hangingLog delays each error line by until, once that is set.
 type hangingLog struct {
 	slowLog
 	until atomic.Int64
@@ -69,13 +69,13 @@ func TestS1TheWorkEndsWithTheTrustThoughTheClockIsSlowToRead(t *testing.T) {
 			}
 			a.link.Set(lockstest.Fault{})
 			slowUntil.Store(0)
-			time.Sleep(50 * takes) // no timer reads any more when the scenario ends
+			time.Sleep(50 * takes) // no timer still reads the clock when the scenario ends
 		})
 	}
 }
 
-// TestS1TrustThatRanOutDoesNotComeBack with an answer that is late: the work has
-// been told that the term is lost.
+// TestS1TrustThatRanOutDoesNotComeBack with an answer that is late: the work knows already
+// that the term is lost.
 func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var asleep atomic.Int64
@@ -99,8 +99,8 @@ func TestS1TrustThatRanOutDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// TestS3ARenewalDiffersFromTheOneThatItReplaces, also where the clock says the
-// same: candidates would take it for no renewal.
+// TestS3ARenewalDiffersFromTheOneThatItReplaces, even if the clock says the same: otherwise
+// candidates would not see that it is a renewal.
 func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
@@ -115,8 +115,8 @@ func TestS3ARenewalDiffersFromTheOneThatItReplaces(t *testing.T) {
 	})
 }
 
-// TestAHistoryThatWentBackStartsTheWaitAnew, though the record that came back is
-// the one that was seen before: others may have held the lock since.
+// TestAHistoryThatWentBackStartsTheWaitAnew, even if the record that came back is the one
+// that was seen before: others may have held the lock since.
 func TestAHistoryThatWentBackStartsTheWaitAnew(t *testing.T) {
 	scenario(t, func(s *stage) {
 		old := locks.Record{Holder: "x", LeaseDuration: lease, RenewTime: time.Now()}
@@ -206,7 +206,7 @@ func TestS6AReadSettlesWhatBecameOfAWrite(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true}) // nor does the watch tell
+		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true}) // and the watch reports nothing
 		time.Sleep(interval + 1)
 		a.link.Set(lockstest.Fault{})
 		time.Sleep(lease)
@@ -232,8 +232,8 @@ func TestS11ATakeoverBelievesNothingThatIsSaidOfAnotherHolder(t *testing.T) {
 	})
 }
 
-// TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained, as where somebody
-// has set an annotation just then.
+// TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained, as after somebody has set an
+// annotation just then.
 func TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
@@ -272,8 +272,8 @@ func TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust(t *testi
 	})
 }
 
-// TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion, where a watch leaves states
-// out: while its watch was broken another may have had the lock.
+// TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion, if a watch leaves states out:
+// another candidate may have had the lock while its watch was broken.
 func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
@@ -295,7 +295,7 @@ func TestS4ABlindCandidateDoesNotGoByWhatItKnewOfADeletion(t *testing.T) {
 	})
 }
 
-// What another holder's lease says counts where it is longer than the own one, as in
+// What another holder's lease says counts if it is longer than this candidate's own, as in
 // a rollout that shortens LeaseDuration.
 
 func TestS4WhoLearnsByAReadThatALongerLeaseIsGoneWaitsThatLong(t *testing.T) {

@@ -36,14 +36,14 @@ type leadership struct {
 	overrun bool  // the work did not stop in time
 	stopBy  time.Time
 
-	stepDownRequests []stepDownRequest // who waits for the end
-	successor        *locks.Successor  // who shall lead next; nil if nobody said
-	refused          *string           // to be put on the record; nil leaves what is there
+	stepDownRequests []stepDownRequest // the calls that wait for the end
+	successor        *locks.Successor  // who is to lead next; nil if this is no handover
+	refused          *string           // to be written to the record; nil keeps what is there
 	released         bool              // the lock was given up
 
 	sent       moment         // of the last renewal that extended the trust
 	renewAt    time.Time      // when to send the next
-	unsure     bool           // a read must tell how things are before the next write
+	unsure     bool           // a read must show the state of the lock before the next write
 	denied     *locks.Version // what the last renewal was to replace, if it met a conflict
 	denials    int            // conflicts since a renewal landed
 	unanswered time.Time      // when the last request was sent, if it got no answer
@@ -51,12 +51,12 @@ type leadership struct {
 	retries    *backoff.ExponentialBackOff
 
 	wrote   locks.Record // what was sent last
-	mended  bool         // the record was mended at once, which has not helped yet
-	mendAt  time.Time    // not before this is it mended at once again
-	putBack bool         // a hand emptied the record: the name goes back on it
+	mended  bool         // the record was mended at once, without success so far
+	mendAt  time.Time    // the record is not mended at once again before this
+	putBack bool         // somebody emptied the record: the holder's name goes back on it
 }
 
-// over reports whether a term has ended, and all that it started too.
+// over reports whether a term has ended, and everything that it started too.
 func (l *leadership) over() bool {
 	return l.cause != nil && !l.working() && l.adoption.done == nil
 }
@@ -105,13 +105,13 @@ func (r *run) begin(won acquisition) {
 	} else {
 		l.startAdoption()
 	}
-	l.stopIfWithdrawn() // the permission may have gone while the write that won was on its way
-	l.inspect()         // something may have happened since that write, and been heard already
+	l.stopIfWithdrawn() // the permission may have been withdrawn while the winning write was on its way
+	l.inspect()         // the observer may know already of something that happened since that write
 }
 
-// keep does what is due in a term whose lock is kept, and returns when to look again
-// at the latest. Trust is looked at first, and before anything is sent (S1). due does
-// what is due in the state alone.
+// keep does what is due in a term whose lock is kept, and returns by when to look again. It
+// checks the trust first, before it sends anything (S1). due does what is due in one state
+// only.
 func (l *leadership) keep(due func(now time.Time) time.Time) time.Time {
 	now, left := time.Now(), l.trust.left()
 	if left <= 0 {
@@ -126,19 +126,19 @@ func (l *leadership) keep(due func(now time.Time) time.Time) time.Time {
 	return rules.Earliest(l.watcher.earlier(until), l.keepLock(now, left))
 }
 
-// keepWatching sees to it that a watch runs, and lives.
+// keepWatching makes sure that a watch runs and is alive.
 func (l *leadership) keepWatching(now time.Time) {
 	if !l.watcher.due(now) && !l.watchIsDeaf() {
 		return
 	}
-	if !l.observer.Unproven(now) { // else it is to tell what came before
+	if !l.observer.Unproven(now) { // else the watch must show what came before
 		l.watcher.resume = l.observer.Newest().Version
 	}
 	l.watcher.start(l.watching)
 }
 
-// watchIsDeaf reports whether the watch says nothing about renewals that get through:
-// its connection is dead.
+// watchIsDeaf reports whether the watch does not report renewals that land, because its
+// connection is dead.
 func (l *leadership) watchIsDeaf() bool {
 	return l.watcher.running() && l.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.requester.took)
 }
@@ -171,10 +171,10 @@ func (l *leadership) handle(e event) {
 	}
 }
 
-// inspect compares the newest record with the term. Another holder or a newer token
-// ends the term (S7). So does a record that somebody emptied (S3), and the name goes
-// back on it. A deleted record is created again at once (S4), and what somebody changed
-// is mended. A request on the record is answered.
+// inspect compares the newest record with the term. Another holder or a newer token ends
+// the term (S7). So does a record that somebody emptied (S3), and the leader then puts its
+// name back. It recreates a deleted record at once (S4), mends what somebody changed, and
+// answers a request on the record.
 func (l *leadership) inspect() {
 	now := l.observer.Newest()
 	switch holder := now.Record.Holder; {

@@ -16,14 +16,14 @@ type leading struct{ *leadership }
 
 func (s leading) proceed() time.Time { return s.keep(s.yieldIfUnwanted) }
 
-// yieldIfUnwanted ends a term that goes on where this candidate should not lead: its zone is
-// evacuated, or it is unhealthy.
+// yieldIfUnwanted ends the term in good order if this candidate should not lead, because
+// its zone is evacuated or it is unhealthy.
 func (l *leadership) yieldIfUnwanted(now time.Time) time.Time {
 	l.leaveEvacuatedZone()
 	return l.yieldIfUnhealthy(now)
 }
 
-// startWork lets the work of a term begin.
+// startWork starts the work of a term.
 func (l *leadership) startWork() {
 	l.workDone = make(chan error, 1)
 	l.enter(leading{l})
@@ -45,7 +45,7 @@ func (l *leadership) startWork() {
 			done <- err
 		}()
 		l.failover.working(time.Now())
-		if l.trust.left() <= 0 || l.work.Err() != nil { // this process did not get on for so long
+		if l.trust.left() <= 0 || l.work.Err() != nil { // this process did not run for so long
 			err = nil
 			return
 		}
@@ -53,13 +53,13 @@ func (l *leadership) startWork() {
 	}()
 }
 
-// workReturned handles the return of the work: by itself, if nobody asked it to. The
-// guardian's part ends with it.
+// workReturned handles the return of the work. The work returned by itself if nobody asked
+// it to stop. The guardian's part ends with the work.
 func (l *leadership) workReturned(err error) {
 	l.workErr, l.workDone, l.returned = err, nil, true
 	l.collectAdoption()
 	if l.cause == nil && l.trust.left() <= 0 {
-		l.lose(l.trustRanOut()) // the work heard of it before this loop did
+		l.lose(l.trustRanOut()) // the work learned of it before this loop did
 	}
 	if l.cause == nil {
 		l.stopWork(ErrReturned)
@@ -73,5 +73,5 @@ func (l *leadership) workReturned(err error) {
 	l.adoption.end(l.cause)
 }
 
-// unfinished reports whether something of the work may go on that has returned.
+// unfinished reports whether part of the work may go on although the work has returned.
 func (l *leadership) unfinished() bool { return errors.Is(l.workErr, ErrUnfinished) }

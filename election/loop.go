@@ -21,9 +21,9 @@ type run struct {
 	*Elector
 	lead          func(context.Context, Term) error
 	ctx           context.Context // ends when Run is to return
-	stop          <-chan struct{} // its end; nil once that is known
-	state         state           // nil where Run returns
-	result        error           // what it returns then
+	stop          <-chan struct{} // the end of ctx; nil once the loop knows of it
+	state         state           // nil once Run is to return
+	result        error           // what Run returns then
 	log           logr.Logger
 	requests      context.Context // outlives Run's own, for a release in good order
 	observer      *rules.Observer
@@ -34,18 +34,18 @@ type run struct {
 	watching      context.Context
 	unwatch       context.CancelFunc
 	problems      map[operation]error   // by kind
-	guardian      locks.Guardian        // nil if the lock is none
+	guardian      locks.Guardian        // nil if the lock is not one
 	permission    locks.Permission      // whether this candidate may campaign
 	permissions   chan locks.Permission // nil without a guardian
 	guardianLeft  chan error            // gets what the guardian's Attend returned
 	background    sync.WaitGroup        // goroutines of this Run, except the work and the requests
-	peerUpdates   chan []locks.Peer     // nil where nobody tells who campaigns
+	peerUpdates   chan []locks.Peer     // nil without Config.Peers
 	peers         []locks.Peer          // all candidates that are known, by identity
-	healthUpdates chan error            // nil where nothing tells how this candidate is
+	healthUpdates chan error            // nil without Health.Check
 
-	noShows    map[string]noShow // successors that did not come, by identity
+	noShows    map[string]noShow // successors that did not take the lock, by identity
 	keptTerm   *leadership       // the last term, if its lock is still to be given up
-	holdOff    time.Time         // not before this is the lock taken again: it was given up
+	holdOff    time.Time         // no takeover before this: this candidate gave the lock up
 	outage     rules.Outage      // of the API, as this candidacy sees it
 	fitness    fitness           // of this candidate
 	deathProbe deathProbe        // whether the holder that is followed is dead
@@ -100,8 +100,8 @@ func (r *run) close() {
 // state is one state of the diagram in doc.go. The file of its name says what is due
 // in it, and how it answers an event.
 type state interface {
-	// proceed does what is due and returns until when to wait for an event at the
-	// latest; the zero time if another state is to proceed at once.
+	// proceed does what is due and returns until when to wait for an event, or the zero
+	// time if another state is to proceed at once.
 	proceed() time.Time
 	handle(e event)
 }
@@ -118,7 +118,7 @@ func (r *run) enter(to state) {
 // finish makes Run return.
 func (r *run) finish() { r.enter(nil) }
 
-// loop goes through the states until Run is to return, and says with what.
+// loop goes through the states until Run is to return, and returns what Run returns.
 func (r *run) loop() error {
 	for r.follow(); r.state != nil; {
 		r.loopWatchdog.expectLoop(time.Now())
@@ -200,24 +200,24 @@ func (r *run) handle(e event) {
 	}
 }
 
-// observe takes a snapshot, see [rules.Observer.Observe].
+// observe notes a snapshot, see [rules.Observer.Observe].
 func (r *run) observe(s locks.Snapshot, now time.Time) bool {
 	return r.observed(r.observer.Observe(s, now))
 }
 
-// observeRead takes the answer to a read, see [rules.Observer.ObserveRead].
+// observeRead notes the answer to a read, see [rules.Observer.ObserveRead].
 func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
 	return r.observed(r.observer.ObserveRead(a.snapshot, a.asOf, blind, now))
 }
 
-// observeEvent takes an event of the watch, see [rules.Observer.ObserveEvent].
+// observeEvent notes an event of the watch, see [rules.Observer.ObserveEvent].
 func (r *run) observeEvent(e locks.Event, now time.Time) bool {
 	r.watcher.hear(e, now)
 	r.report(opWatch, nil)
 	return r.observed(r.observer.ObserveEvent(e, r.watcher.after, now))
 }
 
-// observed publishes whose record it was that the observer has seen.
+// observed publishes the UID of the object whose record the observer has seen.
 func (r *run) observed(news bool) bool {
 	r.board.update(func(s *Status) { s.LockUID = r.observer.UID() })
 	return news

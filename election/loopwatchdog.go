@@ -13,13 +13,12 @@ import (
 // ErrWedged is wrapped by the errors of [Elector.Alive].
 var ErrWedged = errors.New("the elector is wedged")
 
-// secondLook is how long after the first look at an elector that does not move
-// the next must find it so: the first may come right after the whole process
-// stood still.
+// secondLook is how long after a first look that finds the elector stuck another look must
+// find it stuck again. The first look may come right after the whole process was stopped.
 const secondLook = time.Second
 
-// loopWatchdog is what tells others that the loop lives. The loop says by when it will
-// look again, and its requester by when an answer is due; there is no timer.
+// loopWatchdog tells others whether the loop is alive. The loop notes by when it will look
+// again, and its requester by when an answer is due. There is no timer.
 type loopWatchdog struct {
 	mu      sync.Mutex
 	loop    deadline
@@ -27,11 +26,11 @@ type loopWatchdog struct {
 	what    operation // what the request asks
 }
 
-// deadline is something that is to happen by a time; zero if there is nothing.
+// deadline is the time by which something must happen; zero if nothing must.
 type deadline struct {
 	by      time.Time
 	changes int
-	suspect time.Time // when somebody looked who found it late; zero if nobody did
+	suspect time.Time // when a look first found it late; zero if none did
 	seen    int       // the number of changes then
 }
 
@@ -40,7 +39,8 @@ func (v *deadline) set(by time.Time) {
 	v.changes++
 }
 
-// late reports how late it is, if that is more than margin and was so a while ago.
+// late returns how late it is, and whether it is late by more than margin and was so at
+// least a secondLook ago.
 func (v *deadline) late(now time.Time, margin time.Duration) (time.Duration, bool) {
 	late := now.Sub(v.by)
 	switch {
@@ -52,16 +52,15 @@ func (v *deadline) late(now time.Time, margin time.Duration) (time.Duration, boo
 	return late, !v.suspect.IsZero() && now.Sub(v.suspect) >= secondLook
 }
 
-// expectLoop notes that the loop will be back by then; the zero time says that it does
-// not run.
+// expectLoop notes by when the loop will be back. The zero time says that it does not run.
 func (p *loopWatchdog) expectLoop(by time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.loop.set(by)
 }
 
-// expectAnswer notes that a request is to be over by then; the zero time says that none
-// is under way.
+// expectAnswer notes by when a request must be over. The zero time says that none is under
+// way.
 func (p *loopWatchdog) expectAnswer(what operation, by time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

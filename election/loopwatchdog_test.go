@@ -78,7 +78,7 @@ func TestAnElectorThatDoesNotRunIsAlive(t *testing.T) {
 	})
 }
 
-// stuck is a lock of which reads, or writes, do not return once told.
+// stuck is a lock whose reads, or writes, do not return once it is set.
 type stuck struct {
 	locks.Lock
 	reads, writes, let chan struct{}
@@ -150,7 +150,7 @@ func TestACourierThatDoesNotReturnIsFoundWhileTheWatchGoesOn(t *testing.T) {
 		lives(t, "while it follows", b.Elector)
 		close(writes)
 		a.link.Set(cut)
-		time.Sleep(lease + time.Second) // b's write is on its way for good
+		time.Sleep(lease + time.Second) // b's write never returns
 		a.link.Set(lockstest.Fault{})
 		dies(t, b.Elector)
 	})

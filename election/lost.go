@@ -29,7 +29,7 @@ func (s lost) due(now time.Time) time.Time {
 	return s.watcher.earlier(until)
 }
 
-// handle answers an event. What is heard of the lock changes nothing about the term.
+// handle answers an event. News of the lock changes nothing about the term.
 func (s lost) handle(e event) {
 	switch e := e.(type) {
 	case answer:
@@ -56,7 +56,7 @@ func (l *leadership) lose(cause error) {
 		l.enter(lost{l})
 	}
 	l.trust.end()
-	l.endWork(cause) // before all that may block
+	l.endWork(cause) // before anything that may block
 	l.adoption.end(cause)
 	l.requester.cancelIf(func(*flight) bool { return true })
 	l.telemetry.leading(l.requests, false)
@@ -67,16 +67,16 @@ func (r *run) trustRanOut() error {
 	return &LostError{Reason: fmt.Sprintf("no renewal was acknowledged within the RenewDeadline of %v", r.config.Timing.RenewDeadline), silence: true}
 }
 
-// inSilence reports whether the term was lost, and perhaps not the lock: nothing was
-// heard of it for too long, or a hand emptied it.
+// inSilence reports whether the term was lost but perhaps not the lock, because no news
+// came for too long or somebody emptied the record.
 func (l *leadership) inSilence() bool {
 	var lost *LostError
 	return errors.As(l.cause, &lost) && lost.silence
 }
 
-// returnName puts the holder's name back on a record that a hand has emptied,
-// while the work still stops: client-go takes an empty record at once. The term
-// is over all the same, and is trusted no more.
+// returnName puts the holder's name back on a record that somebody emptied, while the work
+// still stops, because client-go takes an empty record at once. The term is over
+// nevertheless, and is no longer trusted.
 func (l *leadership) returnName() {
 	if !l.putBack || l.overrun || l.requester.writing() || !l.requester.room() {
 		return

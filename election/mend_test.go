@@ -67,8 +67,8 @@ func TestARequestForAHandoverIsNothingToMend(t *testing.T) {
 	})
 }
 
-// TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops: the term is
-// over, but client-go would take an empty record at once, beside work that stops.
+// TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops: the term is over, but
+// client-go would take an empty record at once, while the work still stops.
 func TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
@@ -93,8 +93,8 @@ func TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops(t *testing.T
 	})
 }
 
-// TestAReleasedRecordIsNotTakenBackWhileTheWorkStops: whoever wrote the token on
-// it wanted it to be free.
+// TestAReleasedRecordIsNotTakenBackWhileTheWorkStops: somebody who writes the token on it
+// wants it to be free.
 func TestAReleasedRecordIsNotTakenBackWhileTheWorkStops(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
@@ -112,7 +112,7 @@ func TestAReleasedRecordIsNotTakenBackWhileTheWorkStops(t *testing.T) {
 	})
 }
 
-// unmendable says of every record that a part of it is gone, whatever is written.
+// unmendable marks every record as partial, whatever is written.
 type unmendable struct{ locks.Lock }
 
 func (l unmendable) Read(ctx context.Context) (locks.Snapshot, error) {
@@ -144,8 +144,8 @@ func (l unmendable) Watch(ctx context.Context, from locks.Version, events chan<-
 	}
 }
 
-// halfReleased is a lock of two records, of which one is gone. The first release gets
-// no answer.
+// halfReleased is a lock of two records, one of which is gone. The first release gets no
+// answer.
 type halfReleased struct {
 	unmendable
 	tried *atomic.Bool
@@ -175,8 +175,8 @@ func TestS5AReleaseThatMayHaveHalfLandedIsNotRepeatedWhereThatHalfIsGone(t *test
 	})
 }
 
-// TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre: admission may take an
-// annotation off each of them.
+// TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre: admission may remove an annotation
+// from each of them.
 func TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre(t *testing.T) {
 	for name, lock := range map[string]func(locks.Lock) locks.Lock{
 		"it stays partial":        func(l locks.Lock) locks.Lock { return unmendable{l} },
@@ -197,8 +197,8 @@ func TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre(t *testing.T) {
 	}
 }
 
-// slowed is a lock whose requests take a little while, so that a loop of them takes
-// time at all.
+// slowed is a lock whose requests take a little while, so that a loop of them takes some
+// time.
 type slowed struct{ locks.Lock }
 
 func (l slowed) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Identities are unique per process start (S9). Where they are the pod's name, as
-// with client-go, two processes may have the same one nevertheless.
+// Identities are unique per process start (S9). If they are pod names, as with client-go,
+// two processes may nevertheless have the same one.
 
 func TestS9AnotherProcessOfTheSameIdentityIsWaitedOut(t *testing.T) {
 	for name, age := range map[string]time.Duration{
@@ -40,8 +40,8 @@ func TestS9AnotherProcessOfTheSameIdentityIsWaitedOut(t *testing.T) {
 	}
 }
 
-// TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut: client-go wrote it, or a
-// zonelect of before there were nonces.
+// TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut: client-go wrote it, or a zonelect
+// version from before there were nonces.
 func TestS9ARecordOfTheOwnIdentityWithoutANonceIsWaitedOut(t *testing.T) {
 	for name, details := range map[string]locks.Details{
 		"client-go's":       {},
@@ -91,8 +91,8 @@ func TestS7AnotherProcessOfTheSameIdentityEndsTheTermAtOnce(t *testing.T) {
 	}
 }
 
-// TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame: the times of its term
-// tell that the record is its own.
+// TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame: the times of its term show that
+// the record is its own.
 func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Lock = stripping{c.Lock} })
@@ -109,7 +109,7 @@ func TestALeaderWhoseAnnotationsAreTakenOffReleasesAllTheSame(t *testing.T) {
 	})
 }
 
-// stripping is a lock of which admission takes something off each write.
+// stripping is a lock whose admission removes something from each write.
 type stripping struct{ locks.Lock }
 
 func (l stripping) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {

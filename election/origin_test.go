@@ -20,8 +20,8 @@ import (
 // onTheWay is how long a request of the second candidate takes, each way.
 const onTheWay = 10 * time.Millisecond
 
-// deletedTwice has b take a deleted record over, and cuts b off; its record is
-// deleted too, right before c makes another one.
+// deletedTwice lets b take over a deleted record, and cuts b off. Then b's record is
+// deleted, too, right before c creates another one.
 func deletedTwice(s *stage, link lockstest.Fault, options ...func(*election.Config)) (c *seat) {
 	a := s.start("a")
 	a.Leads()
@@ -99,8 +99,8 @@ func TestS4AWatchThatBeganAnewProvesNothingOfBefore(t *testing.T) {
 	})
 }
 
-// lagging is a lock whose watches from nowhere begin at a version of the past, as on
-// a server that lags behind.
+// lagging is a lock whose watches without a start version begin at a past version, as on a
+// server that lags behind.
 type lagging struct {
 	locks.Lock
 	at *atomic.Uint64
@@ -118,8 +118,8 @@ func (l lagging) Watch(ctx context.Context, from locks.Version, events chan<- lo
 	return l.Lock.Watch(ctx, from, events)
 }
 
-// TestS4AWatchThatBeganAfterAnotherHadTheLockProvesNothing, though it shows all up
-// to the own creation from there.
+// TestS4AWatchThatBeganAfterAnotherHadTheLockProvesNothing, although it shows everything
+// from there up to this candidate's own creation.
 func TestS4AWatchThatBeganAfterAnotherHadTheLockProvesNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var at atomic.Uint64
@@ -184,7 +184,7 @@ func TestS4WhoGivesUpAWaitingLockLeavesItAlone(t *testing.T) {
 		})
 		time.Sleep(5 * time.Second)
 		s.write(func(r *locks.Record) { r.Evacuated = "z-c" })
-		time.Sleep(2 * interval) // its watch is silent: it hears of it by its renewal's answer
+		time.Sleep(2 * interval) // its watch is silent: it learns of it from its renewal's answer
 		before := c.link.Calls("write")
 		time.Sleep(2 * interval)
 		if n := c.link.Calls("write") - before; n > 0 {
@@ -193,8 +193,7 @@ func TestS4WhoGivesUpAWaitingLockLeavesItAlone(t *testing.T) {
 	})
 }
 
-// coarse is a lock whose watches tell no more than the newest state, and that
-// late.
+// coarse is a lock whose watches report only the newest state, and late.
 type coarse struct {
 	locks.Lock
 	late time.Duration
@@ -233,7 +232,7 @@ func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testin
 		})
 		time.Sleep(2 * interval)
 		a.Stop()
-		time.Sleep(1100 * time.Millisecond) // b has heard of the release
+		time.Sleep(1100 * time.Millisecond) // b has seen the release
 		c := s.start("c")
 		c.Leads()
 		c.link.Set(cut)
@@ -243,8 +242,8 @@ func TestS4ADeletionAfterAReleaseIsNoReleaseWhereAWatchLeavesThingsOut(t *testin
 	})
 }
 
-// stopped is a lock whose writes return when bars is closed, whatever their context
-// says, as those of a process do that was stopped.
+// stopped is a lock whose writes return when bars is closed, whatever their context says,
+// like those of a process that was stopped.
 type stopped struct {
 	locks.Lock
 	stands atomic.Bool
@@ -266,7 +265,7 @@ func TestAnAnswerThatComesAfterItsTermWinsNothing(t *testing.T) {
 		a.Leads()
 		lock.stands.Store(true)
 		a.Loses()
-		time.Sleep(3 * interval) // it does not wait for that answer any more
+		time.Sleep(3 * interval) // it no longer waits for that answer
 		close(lock.bars)
 		term, took := a.Leads()
 		s.want("a leads again", took, 0)
@@ -308,8 +307,8 @@ func TestS4AShorterLeaseThatCameLaterShortensNoWait(t *testing.T) {
 	})
 }
 
-// TestS6NothingIsReleasedWhileAWriteHasNoAnswer, also where the lock does not keep
-// to its context.
+// TestS6NothingIsReleasedWhileAWriteHasNoAnswer, even if the lock does not obey its
+// context.
 func TestS6NothingIsReleasedWhileAWriteHasNoAnswer(t *testing.T) {
 	scenario(t, func(s *stage) {
 		lock := &stopped{Lock: s.lock, bars: make(chan struct{})}

@@ -20,7 +20,7 @@ import (
 
 const precedence = 2 * interval
 
-// away is how an API that is away may look.
+// away has the ways in which an API may be away.
 var away = []lockstest.Fault{cut, {Err: errors.New("503")}}
 
 func TestAfterAnOutageTheFormerLeaderLeadsAgain(t *testing.T) {
@@ -31,7 +31,8 @@ func TestAfterAnOutageTheFormerLeaderLeadsAgain(t *testing.T) {
 	}
 }
 
-// outages takes the API away a few times, and wants the same leader after each.
+// outages takes the API away a few times, and checks that the same leader comes back after
+// each.
 func outages(s *stage, dice *rand.Rand) {
 	a := s.start("a")
 	all := []*seat{a}
@@ -129,7 +130,7 @@ func TestAnOutageDelaysNobodyWhereTheLockWasGivenUp(t *testing.T) {
 	})
 }
 
-// vague is a lock whose watch sends bookmarks, whatever else is the matter.
+// vague is a lock whose watch sends bookmarks, even while all else fails.
 type vague struct{ locks.Lock }
 
 func (v vague) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {

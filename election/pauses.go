@@ -10,9 +10,9 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// pauses are delays that grow, and differ from half to one and a half of that by
-// the candidate and by how many there were. The same candidate has the same
-// each time.
+// pauses are growing delays. Each is multiplied by a factor from 0.5 to 1.5 that depends on
+// the candidate and on how many pauses came before. The same candidate always gets the same
+// pauses.
 type pauses struct {
 	growing *backoff.ExponentialBackOff
 	share   float64
@@ -25,13 +25,13 @@ func (r *run) newPauses(most time.Duration) *pauses {
 
 func (p *pauses) next() time.Duration {
 	pause := time.Duration(float64(p.growing.NextBackOff()) * (0.5 + p.share))
-	_, p.share = math.Modf(p.share + 1/math.Phi) // the pauses of one candidate are as even as those of a crowd
+	_, p.share = math.Modf(p.share + 1/math.Phi) // the pauses of one candidate spread as evenly as those of a crowd
 	return pause
 }
 
 func (p *pauses) reset() { p.growing.Reset() }
 
-// retries returns delays that grow from first to most, without end and without chance.
+// retries returns delays that grow from first to most, without end and without randomness.
 func retries(first, most time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(first),

@@ -13,7 +13,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// watchPeers begins to listen to who else campaigns, if anybody tells.
+// watchPeers starts Config.Peers, if there is one.
 func (r *run) watchPeers(ctx context.Context) {
 	if r.config.Peers == nil {
 		return
@@ -28,8 +28,8 @@ func (r *run) setPeers(peers []locks.Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
 }
 
-// takeover is what the head start of this candidate is decided by, or that of
-// another in its place.
+// takeover returns what decides the head start of this candidate, or of another one that is
+// put in its place.
 func (r *run) takeover(f rules.Freeing) Takeover {
 	return Takeover{
 		Lock:         r.config.Lock.Describe(),
@@ -52,8 +52,8 @@ func (r *run) headStart(t Takeover) time.Duration {
 	return max(0, r.config.HeadStart(t))
 }
 
-// sooner compares candidates by who comes first at a takeover. It asks for the
-// head start of each once.
+// sooner returns a function that compares candidates by who comes first at a takeover. It
+// asks for each head start once.
 func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 	starts := map[string]time.Duration{}
 	start := func(p locks.Peer) time.Duration {

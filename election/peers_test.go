@@ -18,7 +18,7 @@ func peer(identity string) locks.Peer {
 	return locks.Peer{Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}}
 }
 
-// informed has a candidate told who campaigns, by words.
+// informed tells a candidate its peers, which words describe.
 func informed(words chan []locks.Peer) func(*election.Config) {
 	return func(c *election.Config) {
 		c.Peers = func(ctx context.Context, tell func([]locks.Peer)) {

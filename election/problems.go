@@ -12,8 +12,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// report records what came of an operation: a problem is published and logged
-// when it is new, and when it is gone.
+// report records the result of an operation. It publishes and logs a problem when it is
+// new, and again when it is gone.
 func (r *run) report(op operation, err error) {
 	before := r.problems[op.kind()]
 	if err == nil && before == nil || err != nil && before != nil && wording(err) == wording(before) {
@@ -40,9 +40,10 @@ func wording(err error) string {
 	return err.Error()
 }
 
-// forgetLostWrite forgets a write whose answer was lost, once it is seen that another
-// holds the lock: that one was settled, and there is none to come. What the
-// server refused, it would refuse again.
+// forgetLostWrite forgets the problem with a write whose answer was lost, once another
+// candidate is seen to hold the lock: the write is settled, and no other will follow it. A
+// problem with a write that the server refused stays, because the server would refuse it
+// again.
 func (r *run) forgetLostWrite() {
 	holder, _ := r.observer.Holder()
 	lost := r.problems[opWrite]
@@ -55,11 +56,11 @@ func (r *run) problem() error {
 	return errors.Join(r.problems[opRead], r.problems[opWrite], r.problems[opWatch])
 }
 
-// reportWrite records what came of a write. A conflict is no problem: that is how
-// candidates learn from each other.
+// reportWrite records the result of a write. A conflict is no problem, because candidates
+// learn of each other that way.
 func (r *run) reportWrite(a answer) {
 	if a.refused() {
-		return // who goes on without amendments has no problem
+		return // an elector that goes on without amendments has no problem
 	}
 	if a.op == opRenew {
 		r.telemetry.renewal(r.requests, a.err)

@@ -14,7 +14,7 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// multitude is so many candidates in three zones.
+// multitude returns n candidates in three zones.
 func multitude(n int) []locks.Peer {
 	var all []locks.Peer
 	for i := range n {
@@ -45,8 +45,7 @@ func BenchmarkAChangeAmongSoManyPeers(b *testing.B) {
 	}
 }
 
-// TestAChangeOfPeersAsksForEachHeadStartOnce: it is the loop that asks, which has
-// renewals to send.
+// TestAChangeOfPeersAsksForEachHeadStartOnce: the loop asks, and it has renewals to send.
 func TestAChangeOfPeersAsksForEachHeadStartOnce(t *testing.T) {
 	const n = 100
 	peers, asked := multitude(n), map[string]int{}

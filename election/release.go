@@ -12,9 +12,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// giveUp releases the lock after the work has returned, unless it took too
-// long or somebody else has it. Whoever lost the term and not the lock, and
-// campaigns again, keeps its name on it: that is what it comes back by.
+// giveUp releases the lock after the work has returned, unless the work took too long or
+// somebody else has the lock. A candidate that lost the term but not the lock, and
+// campaigns again, keeps its name on the record, because that lets it come back.
 func (l *leadership) giveUp(again bool) {
 	writes, settled := l.requester.drain(l.patience())
 	for _, a := range writes {
@@ -32,17 +32,16 @@ func (l *leadership) giveUp(again bool) {
 		return
 	}
 	l.watchdog.released.Store(true)
-	// Who gives a term up leaves the next one to others, if there are any.
+	// A candidate that gives a term up leaves the next one to others, if there are any.
 	l.holdOff = time.Now().Add(handover.Precedence + l.config.Timing.RenewInterval)
 	l.board.publish(status.ChangeReleased, l.cause, func(s *Status) { s.Holder, s.HolderZone = "", "" })
 	l.log.Info("released", "token", l.term.Token, "to", handover.To)
 }
 
-// release gives the lock up, if this very candidate holds it: by
-// compare-and-swap on a version whose holder it is (S5). A zero token says
-// that nobody ever led. Where it is unsure who holds the lock, it reads first.
-// It begins tries for as long as the term could be trusted, and reports whether it
-// knows that the lock was released.
+// release gives the lock up if this very candidate holds it, by compare-and-swap on a
+// version whose holder it is (S5). A zero token says that nobody ever led. If it is unsure
+// who holds the lock, it reads first. It begins tries for as long as the term could be
+// trusted, and reports whether it knows that the lock was released.
 func (r *run) release(token uint64, trace string, handover locks.Handover, unsure bool) bool {
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
@@ -56,7 +55,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 		ask := request{op: opRead, since: doubt, asOf: base.Version, limit: limit}
 		if !unsure {
 			if r.observer.Unproven(time.Now()) {
-				return false // who might lead still has not given it up
+				return false // somebody who may still lead has not given it up
 			}
 			if !r.observer.Holds() {
 				// An earlier try may have landed without an answer: nobody else could
@@ -70,7 +69,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 		}
 		a, answered := r.requester.call(r.requests, ask)
 		if !answered {
-			return false // a lock that does not keep to its context
+			return false // a lock that does not obey its context
 		}
 		r.observeAnswer(a)
 		if a.op == opRelease && a.err == nil {
@@ -89,7 +88,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 	return false
 }
 
-// patience is how long a request may take where nothing is lost by another try.
+// patience is how long a request may take if another try costs nothing.
 func (r *run) patience() time.Duration { return r.requester.patience(r.config.Timing) }
 
 // observeAnswer handles an answer at the end of a term.

@@ -10,8 +10,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// keepLock renews, as long as the work may go on, and returns when to look again at the
-// latest.
+// keepLock renews as long as the work may go on, and returns by when to look again.
 func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
 	until := now.Add(left)
 	if l.overrun {
@@ -31,8 +30,8 @@ func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
 	return rules.Earliest(until, l.nextRequest(now, left))
 }
 
-// mayAmend reports whether nothing is known by which an amendment would fail, or leave
-// undone what a whole renewal mends.
+// mayAmend reports whether no known fact would make an amendment fail, or require a whole
+// renewal to mend the record.
 func (l *leadership) mayAmend() bool {
 	newest := l.observer.Newest()
 	return !l.unverified && !l.unsure && !newest.Partial && newest.Version.Exists()
@@ -46,15 +45,15 @@ func (l *leadership) amendEvery(now time.Time) time.Duration {
 	return l.requester.amendEvery(l.config.Timing, now)
 }
 
-// goesOnAmending reports whether the next renewal amends the last one though that has
-// been answered: it may be that no other connection than that of the amendments is
-// open any more, and to open one takes as long as two answers.
+// goesOnAmending reports whether the next renewal amends the last one although that has
+// been answered. The connection of the amendments may be the only one that is still open,
+// and opening another takes as long as two answers.
 func (l *leadership) goesOnAmending() bool {
 	c := l.requester
 	return c.amendmentsFlow && !c.busy() && c.amender != nil && l.mayAmend() && l.unanswered.IsZero() && !l.changed(l.observer.Newest().Record)
 }
 
-// amend renews the record of the write before, whose answer is perhaps still to come.
+// amend renews the record of the last write, whose answer may still be to come.
 func (l *leadership) amend() {
 	before := l.wrote
 	write := l.nextRenewal(before, dialAndAnswer(l.config.Timing))
@@ -62,8 +61,8 @@ func (l *leadership) amend() {
 	l.write(write)
 }
 
-// nextRequest is when the next request is due: a renewal, or a read that overtakes
-// the request under way. A read whose answer would come too late is none.
+// nextRequest is when the next request is due: a renewal, or a read that overtakes the
+// request under way. It leaves out a read whose answer would come too late.
 func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 	if !l.requester.busy() {
 		return l.renewAt
@@ -78,12 +77,12 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 	return due
 }
 
-// send sends what keeps the lock: a renewal, or a new record where the one
-// there was has been deleted (S4); or first a read, where things are unclear. So
-// they are while another request has no answer, which may be slow or never come:
-// the read tells whether it landed, by a connection that lives. A write may take
-// all the time that trust leaves. A read may take longer, for to end it would cost
-// a connection that lives.
+// send sends what keeps the lock: a renewal, or a new record if somebody deleted the old
+// one (S4). If the state of the record is unclear, it sends a read first. The state is
+// unclear while another request has no answer, which may be slow or never come: the read
+// shows, on a live connection, whether that request landed. A write may take all the time
+// that trust leaves. A read may take longer, because ending it would cost a live
+// connection.
 func (l *leadership) send(left time.Duration) {
 	base := l.observer.Newest()
 	if overtaken := l.requester.newest; overtaken != nil {
@@ -100,8 +99,8 @@ func (l *leadership) send(left time.Duration) {
 	l.renew(before, left)
 }
 
-// renew puts this term's next renewal in the place of the newest version. It
-// keeps what before says that is not about the holder or its term.
+// renew replaces the newest version with this term's next renewal. It keeps everything in
+// before that is not about the holder or its term.
 func (l *leadership) renew(before locks.Record, limit time.Duration) {
 	write := l.nextRenewal(before, limit)
 	write.base, write.since = l.observer.Newest().Version, l.unanswered
@@ -164,7 +163,7 @@ func (l *leadership) answered(a answer) {
 }
 
 // readLeading handles the answer to a read. A renewal that has not landed by now is sent
-// once more.
+// again.
 func (l *leadership) readLeading(a answer, now time.Time) {
 	l.unanswered = time.Time{}
 	news := l.observeRead(a, false, now)
@@ -178,7 +177,7 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	if news || !a.snapshot.Version.Exists() {
 		l.inspect()
 	}
-	if l.isStillNewest(l.denied) || l.denials > 1 { // something conflicts each time: it is not answered in haste
+	if l.isStillNewest(l.denied) || l.denials > 1 { // something causes a conflict each time: do not hurry
 		l.renewAt = rules.Latest(l.renewAt, now.Add(l.config.Timing.RenewInterval/10))
 	}
 	l.denied = nil
@@ -187,9 +186,10 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	}
 }
 
-// confirm extends the term if a read has shown a write of it whose answer has not come:
-// that is as good as the answer. It is not where a record has two parts, one
-// of which may be older. Nor is a watch, on which nothing rests that must be true.
+// confirm extends the term if a read has shown that one of its writes landed although the
+// answer has not come. That is as good as the answer, unless the record has two parts, one
+// of which may be older. A watch is not as good, because nothing that must be true may
+// depend on it.
 func (l *leadership) confirm(now time.Time) {
 	if w, ok := l.writes.landed(l.observer.Newest()); ok && l.observer.Exact() && !l.isLost() {
 		a := w.landed(l.observer.Newest(), now)
@@ -198,20 +198,20 @@ func (l *leadership) confirm(now time.Time) {
 	}
 }
 
-// renewed handles an acknowledged renewal. One that came so close to the one
-// before that a client-go candidate cannot tell them apart extends nothing.
+// renewed handles an acknowledged renewal. A renewal that came so close to the one before
+// that a client-go candidate cannot tell them apart extends nothing.
 func (l *leadership) renewed(a answer, now time.Time) {
 	timing := l.config.Timing
 	l.retries.Reset()
 	l.denials = 0
 	l.observe(a.snapshot, now)
 	l.writes = l.writes.after(a.sent)
-	if len(l.writes) == 0 { // nothing that is under way can say more
+	if len(l.writes) == 0 { // no request under way can tell more
 		l.requester.stopWaiting()
 		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
 	}
 	if !l.unverified {
-		l.observer.Renewed() // while this term is trusted nobody else could
+		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock
 	}
 	if a.sent.since(l.sent) >= spacing(timing) {
 		l.sent = a.sent
@@ -222,16 +222,17 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	}
 	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
 	if !l.observer.Newest().Version.Exists() || l.refused != nil {
-		l.renewAt = now // that came after this renewal was sent (S4)
+		l.renewAt = now // the deletion or refusal came after this renewal was sent (S4)
 		return
 	}
 	l.mend()
 }
 
-// mend has the record written again where it is not what was written last. It does
-// so at once the first time, for others go by it, or a second after the last time; as
-// long as that does not help, renewals alone do it: admission may change each write. A request that is under
-// way, or is to be repeated, mends it as well.
+// mend makes a renewal due if the record is not what was written last. The first time it is
+// due at once, because others go by the record, or a second after the last such renewal. As
+// long as that does not help, only the regular renewals mend the record, because admission
+// may change each write. A request that is under way, or is to be repeated, mends it as
+// well.
 func (l *leadership) mend() {
 	newest, now := l.observer.Newest(), time.Now()
 	switch {

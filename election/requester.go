@@ -26,8 +26,8 @@ const (
 	opWrite   operation = "write" // any of acquire, renew and release
 )
 
-// kind is what can be wrong with an operation: all writes are one, for where
-// one of them works the others do.
+// kind groups operations by what can be wrong with them. All writes are one kind, because
+// if one of them works, the others do.
 func (o operation) kind() operation {
 	if o == opAcquire || o == opRenew || o == opRelease {
 		return opWrite
@@ -38,7 +38,7 @@ func (o operation) kind() operation {
 // request is one call of the lock.
 type request struct {
 	op     operation
-	since  time.Time     // only on a connection that was alive since; zero if any will do
+	since  time.Time     // only on a connection that was alive after this; zero if any will do
 	asOf   locks.Version // reads: the newest version when it was sent
 	base   locks.Version // writes: what record replaces
 	before *locks.Record // amendments: what record replaces, instead of base
@@ -47,8 +47,8 @@ type request struct {
 	limit  time.Duration // how long it may take
 }
 
-// fresh reports whether the request goes by a connection that is known to be
-// alive, so that no answer means that the API is away.
+// fresh reports whether the request uses a connection that is known to be alive. If no
+// answer comes on that, the API is away.
 func (r request) fresh() bool { return !r.since.IsZero() }
 
 // amends reports whether the request is an amendment.
@@ -57,7 +57,7 @@ func (r request) amends() bool { return r.before != nil }
 // replaces reports whether the request is a write that replaces a version.
 func (r request) replaces() bool { return r.op != opRead && !r.amends() }
 
-// answer is what came of a request.
+// answer is the outcome of a request.
 type answer struct {
 	request
 	snapshot locks.Snapshot
@@ -78,27 +78,27 @@ func (a answer) trip() time.Duration {
 	return took
 }
 
-// conflict reports whether the write did not land because of another one. No
-// read does, whatever a server says.
+// conflict reports whether the write did not land because of another write. A read never
+// conflicts, whatever a server says.
 func (a answer) conflict() bool { return a.op != opRead && errors.Is(a.err, locks.ErrConflict) }
 
-// failed reports whether the request got no answer that tells about the lock.
+// failed reports whether the request got no answer that says anything about the lock.
 func (a answer) failed() bool { return a.err != nil && !a.conflict() }
 
-// mostFlights is how many requests may be under way at a time. The oldest makes
-// room for another.
+// mostFlights is how many requests may be under way at a time. The oldest is canceled to
+// make room for another.
 const mostFlights = 4
 
 // flight is a request that is under way.
 type flight struct {
 	request
 	cancel context.CancelFunc
-	gaveUp bool // it made room for another
+	gaveUp bool // it was canceled to make room for another
 }
 
-// requester makes the requests, each in a goroutine of its own, so that the loop
-// never waits for the network. A request that is slow goes on while another, on
-// another connection, overtakes it. The loop owns all fields.
+// requester makes the requests, each in its own goroutine, so that the loop never waits for
+// the network. A slow request goes on while another one overtakes it on another connection.
+// The loop owns all fields.
 type requester struct {
 	lock           locks.Lock
 	clock          clock
@@ -106,10 +106,10 @@ type requester struct {
 	answers        chan answer
 	flights        []*flight     // oldest first
 	newest         *flight       // the last request, while the loop waits for its answer
-	took           time.Duration // from the last request that was answered to its answer
-	slowest        time.Duration // of the last hundred answers or so
+	took           time.Duration // how long the last answer took
+	slowest        time.Duration // how long the slowest of about the last hundred answers took
 	heard          time.Time     // when the last answer came
-	amender        locks.Amender // the lock, if it takes amendments
+	amender        locks.Amender // the lock, if it accepts amendments
 	chainStart     time.Time     // when the last write was sent that replaced a version
 	chainBroken    bool          // it, or an amendment after it, has not landed
 	amendmentsFlow bool          // the last write that was answered is an amendment, so its connection lives
@@ -123,7 +123,7 @@ func newRequester(lock locks.Lock, c clock, p *loopWatchdog) *requester {
 	return &requester{lock: lock, clock: c, watchdog: p, amender: amender, answers: make(chan answer, mostFlights+mostAmendments)}
 }
 
-// busy reports whether an answer to the last request is waited for.
+// busy reports whether the loop waits for the answer to the last request.
 func (c *requester) busy() bool { return c.newest != nil }
 
 // writing reports whether the outcome of a write is still to come.
@@ -142,8 +142,8 @@ func (c *requester) acquiring() bool {
 	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op == opAcquire })
 }
 
-// room reports whether another request may be sent that is no amendment. Where none
-// may, the oldest one is canceled.
+// room reports whether another request that is not an amendment may be sent. If not, it
+// cancels the oldest one.
 func (c *requester) room() bool {
 	if len(c.flights)-c.amendments() < mostFlights {
 		return true
@@ -154,7 +154,7 @@ func (c *requester) room() bool {
 	return false
 }
 
-// send makes the request. Those that are under way go on. There must be room.
+// send starts the request. Requests that are under way go on. There must be room.
 func (c *requester) send(ctx context.Context, r request) {
 	if r.sent.awake.IsZero() { // else trust counts from no later than the time in the record
 		r.sent = c.clock.now()
@@ -186,8 +186,7 @@ func (c *requester) send(ctx context.Context, r request) {
 	})
 }
 
-// received notes that the answer has been taken from the channel, and completes
-// it.
+// received notes that the answer has been taken from the channel, and completes the answer.
 func (c *requester) received(a answer) answer {
 	c.flights = slices.DeleteFunc(c.flights, func(f *flight) bool { return f == a.flight })
 	if a.newest = a.flight == c.newest; a.newest {
@@ -207,8 +206,8 @@ func (c *requester) received(a answer) answer {
 	return a
 }
 
-// renewals makes acquisitions under way renewals of the term that one of them won.
-// Where one of them may still replace the record, nothing amends that.
+// renewals turns the acquisitions under way into renewals of the term that one of them won.
+// If one of them may still replace the record, nothing amends the record.
 func (c *requester) renewals() {
 	c.chainBroken = c.chainBroken || c.replacing()
 	for _, f := range c.flights {
@@ -218,10 +217,10 @@ func (c *requester) renewals() {
 	}
 }
 
-// stopWaiting stops waiting for the last request: what it asks is known.
+// stopWaiting stops waiting for the last request, because its answer is known already.
 func (c *requester) stopWaiting() { c.newest = nil }
 
-// expectNext tells the loopWatchdog by when the next request is to be over.
+// expectNext tells the loopWatchdog by when the next request must be over.
 func (c *requester) expectNext() {
 	if len(c.flights) == 0 {
 		c.watchdog.expectAnswer("", time.Time{})
@@ -234,14 +233,13 @@ func (c *requester) expectNext() {
 // end is when a request is over at the latest.
 func (f *flight) end() time.Time { return f.sent.awake.Add(f.limit) }
 
-// dialAndAnswer is how long a request may take that may have to wait for a dial: no
-// more than a RenewDeadline for each of the two. To end it sooner would cost the
-// connection, and with it all that the next request could use.
+// dialAndAnswer limits a request that may have to wait for a dial: the dial and the answer
+// get a RenewDeadline each. Ending the request sooner would cost the connection, which is
+// all that the next request could use.
 func dialAndAnswer(t Timing) time.Duration { return 2 * t.RenewDeadline }
 
-// patience is how long a request may go without an answer until another one
-// overtakes it: half as long again as the last answer took, so that a server
-// that is slow is not asked twice.
+// patience is how long a request may go without an answer before another one overtakes it:
+// half as long again as the last answer took, so that a slow server is not asked twice.
 func (c *requester) patience(t Timing) time.Duration {
 	return max(t.AttemptTimeout, min(c.took*3/2, max(c.took*9/8, t.RenewDeadline/2)))
 }
@@ -253,8 +251,8 @@ func (c *requester) cancel() {
 	}
 }
 
-// cancelIf ends those for which do says so, but no amendment: to end one would cost a
-// connection to a slow server, and its answer is waited for nowhere.
+// cancelIf ends the requests for which do returns true, except amendments. Ending an
+// amendment would cost a connection to a slow server, and nothing waits for its answer.
 func (c *requester) cancelIf(do func(*flight) bool) {
 	for _, f := range c.flights {
 		if !f.amends() && do(f) {
@@ -263,10 +261,10 @@ func (c *requester) cancelIf(do func(*flight) bool) {
 	}
 }
 
-// drain waits until nothing is under way, and returns what came of the writes.
-// Neither reads nor amendments are waited for. Nor are writes for longer than
-// patience: whether they landed is unknown then. It gives up on a lock that does not
-// keep to its context, and reports whether all is settled.
+// drain waits until no write is under way, and returns the answers to the writes. It does
+// not wait for reads and amendments. It cancels writes that take longer than patience, and
+// whether they landed is then unknown. It gives up on a lock that does not obey its
+// context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
 	c.cancelIf(func(f *flight) bool { return f.op == opRead })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))

@@ -30,7 +30,7 @@ const (
 	interval = timing.DefaultRenewInterval
 )
 
-// longTiming is that of a candidate with a longer lease than the others'.
+// longTiming is the timing of a candidate with a longer lease than the others.
 var longTiming = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}
 
 // stage is one lock, and the candidates for it, in a bubble of virtual time.
@@ -83,7 +83,8 @@ func (s *stage) want(what string, got, want time.Duration) {
 	}
 }
 
-// write puts a record there behind everybody's back, as another program would.
+// write puts a record on the lock without the candidates' knowledge, as another program
+// would.
 func (s *stage) write(change func(*locks.Record)) locks.Snapshot {
 	s.T.Helper()
 	now, err := s.lock.Read(s.T.Context())
@@ -108,7 +109,7 @@ func (s *stage) record() locks.Record {
 
 var cut = lockstest.Fault{Hang: true}
 
-// slowLog takes a time for each line, as a process does that is stopped there.
+// slowLog delays each line, like a process that is stopped there.
 type slowLog struct {
 	logr.LogSink
 	takes time.Duration
@@ -261,8 +262,8 @@ func TestS3ANewSpecStartsTheWaitAnew(t *testing.T) {
 	})
 }
 
-// TestS3WithoutTimesEachVersionIsARenewal: somebody's hand took them off, perhaps
-// off one that this candidate has not seen.
+// TestS3WithoutTimesEachVersionIsARenewal: somebody removed them, perhaps from one that
+// this candidate has not seen.
 func TestS3WithoutTimesEachVersionIsARenewal(t *testing.T) {
 	scenario(t, func(s *stage) {
 		garble := func(r *locks.Record) {
@@ -277,8 +278,8 @@ func TestS3WithoutTimesEachVersionIsARenewal(t *testing.T) {
 	})
 }
 
-// TestS3ALeaseWithoutADurationLastsAsLongAsBefore: a hand took duration and times
-// off the record of a holder that is cut off and has a longer lease than others.
+// TestS3ALeaseWithoutADurationLastsAsLongAsBefore: somebody removed duration and times from
+// the record of a holder that is cut off and has a longer lease than others.
 func TestS3ALeaseWithoutADurationLastsAsLongAsBefore(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Timing = longTiming })
@@ -291,16 +292,16 @@ func TestS3ALeaseWithoutADurationLastsAsLongAsBefore(t *testing.T) {
 	})
 }
 
-// TestS4ACandidateThatWaitsForALongerLeaseSaysSo: it has made a deleted record anew
-// and does not know yet who led meanwhile. If it is silent itself, others must wait
-// for as long as it would have.
+// TestS4ACandidateThatWaitsForALongerLeaseSaysSo: it has recreated a deleted record and
+// does not know yet who led meanwhile. If it falls silent itself, others must wait for as
+// long as it would have.
 func TestS4ACandidateThatWaitsForALongerLeaseSaysSo(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a", func(c *election.Config) { c.Timing = longTiming })
 		a.Leads()
 		b := s.start("b")
 		a.link.Set(cut)
-		b.link.Set(lockstest.Fault{Mute: true}) // no watch tells what came before
+		b.link.Set(lockstest.Fault{Mute: true}) // no watch shows what came before
 		s.lock.Delete()
 		time.Sleep(2 * longTiming.LeaseDuration)
 		if r := s.record(); r.Holder != "b" || r.Details.Waits == "" || r.LeaseDuration != longTiming.LeaseDuration {
@@ -349,7 +350,7 @@ func TestS3ARenewalThatGotLostDelaysTheTakeoverByHalfAnInterval(t *testing.T) {
 	})
 }
 
-// chatty is a lock whose watches say that nothing happened, when asked to.
+// chatty is a lock whose watches report on request that nothing happened.
 type chatty struct {
 	locks.Lock
 	ask <-chan struct{}
@@ -432,8 +433,8 @@ func TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack(t *testing.T) {
 	})
 }
 
-// afterAForeignTerm returns a follower that has seen client-go lead after a, which led
-// for that long, and give the lock up.
+// afterAForeignTerm returns a follower that has seen a lead for a duration, then client-go
+// lead and give the lock up.
 func (s *stage) afterAForeignTerm(led time.Duration) *seat {
 	a := s.start("a")
 	a.Leads()
@@ -464,8 +465,8 @@ func TestS3WhatAForeignHolderReleasedIsFree(t *testing.T) {
 	})
 }
 
-// Of a term that was never renewed the record has no token. Then a follower cannot tell
-// whether a client-go candidate gave up its own term, or cleared the next one of ours.
+// The record has no token of a term that was never renewed. Then a follower cannot tell
+// whether a client-go candidate gave up its own term, or cleared the next zonelect term.
 func TestS3AForeignReleaseAfterATermWithoutATokenIsWaitedFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		term, took := s.afterAForeignTerm(0).Leads()
@@ -493,7 +494,7 @@ func TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm(t *testing.T) {
 	})
 }
 
-// partial says of every record by others that a part of it is gone.
+// partial marks every record that others wrote as partial.
 type partial struct{ *memory.Lock }
 
 func (p partial) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
@@ -583,7 +584,7 @@ func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
 		if now, _ := s.lock.Read(s.T.Context()); now.Version.Exists() {
 			t.Errorf("there is a record before a lease is over: %+v", now)
 		}
-		_, took := a.Leads() // it holds the record for a lease, for it knows of no version to watch from
+		_, took := a.Leads() // it holds the record for a lease, because it knows no version to watch from
 		s.want("a leads", took, lease+time.Millisecond)
 	})
 }

@@ -27,22 +27,22 @@ func (f *following) news(now time.Time) {
 	f.refusals.reset()
 }
 
-// readFirst has a read sent at once, and nothing written before one that is sent from
-// now on has told how things are.
+// readFirst makes a read due at once. This candidate writes nothing before a read that is
+// sent from now on has shown the state of the lock.
 func (f *following) readFirst(now time.Time) { f.unsure, f.unsureAt, f.retryAt = true, now, now }
 
-// silence is how long nothing is heard until this candidate asks by itself. A
-// holder whose renewals take long is heard of less often: of the last two gaps
-// between events the shorter one counts, so that one late renewal does not.
+// silence is how long this candidate hears nothing before it reads by itself. It hears less
+// often of a holder whose renewals take long. The shorter of the last two gaps between
+// events counts, so that one late renewal does not.
 func (f *following) silence() time.Duration {
 	gap := min(f.gaps[0], f.gaps[1], f.config.Timing.LeaseDuration/3)
 	return max(f.config.Timing.Silence(), gap*3/2)
 }
 
-// next decides what to do now, or until when to wait. free is when the lock
-// may be taken, head start included; known says whether that is known. While
-// the answer to a request is waited for only a claim is worth deciding on, and
-// whether to go on waiting.
+// next decides what to do now, or until when to wait. free is when the lock may be taken,
+// head start included; known says whether that is known. While this candidate waits for an
+// answer, next decides only whether to claim, to amend the claim, to overtake the request
+// or to go on waiting.
 func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (action, time.Time) {
 	later := now.Add(time.Hour)
 	at := func(t time.Time) bool {

@@ -55,7 +55,7 @@ func TestNoScheduleOfFaultsMakesTwoLeaders(t *testing.T) {
 // schedule plays a random schedule, and returns how many terms there were.
 func schedule(s *stage, dice *rand.Rand) int {
 	var judge coroner
-	var sick atomic.Int64 // the number of the candidate that is
+	var sick atomic.Int64 // the number of the candidate that is sick
 	all := newCrowd()
 	start := func(n int) *seat {
 		id := fmt.Sprint("c", n)
@@ -94,7 +94,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 		case 3: // a restart in good order
 			alive[i].Stop()
 			alive[i] = start(s.Seats())
-		case 4: // a process that was never heard of again, or is known to be dead
+		case 4: // a process that stays silent, or is known to be dead
 			if i == 0 {
 				alive[i].link.Set(cut)
 			} else {
@@ -115,8 +115,8 @@ func schedule(s *stage, dice *rand.Rand) int {
 	return len(s.History.Terms())
 }
 
-// bury has c die, and proves it once its work has stopped: at once, unless it is
-// stopping already.
+// bury lets c die, and proves it once its work has stopped: at once, unless it is stopping
+// already.
 func (judge *coroner) bury(c *seat) {
 	proven := judge.of(c.Status().Identity)
 	c.die()
@@ -127,17 +127,17 @@ func (judge *coroner) bury(c *seat) {
 	time.AfterFunc(longestStop, func() { close(proven) })
 }
 
-// ask evacuates a candidate's zone and no other, and asks the leader to hand
-// over, if there is a record.
+// ask evacuates one candidate's zone and no other, and asks the leader to hand over, if
+// there is a record.
 func (s *stage) ask(evacuated, next string) {
 	if now, err := s.lock.Read(s.T.Context()); err == nil && now.Version.Exists() {
 		now.Record.Evacuated = locks.Evacuations("z-" + evacuated)
 		now.Record.Details.Request = locks.HandoverRequest{Holder: now.Record.Holder, Successor: locks.Successor{Identity: next}}.Request()
-		_, _ = s.lock.Write(s.T.Context(), now.Version, now.Record) // who came between is heeded instead
+		_, _ = s.lock.Write(s.T.Context(), now.Version, now.Record) // a write in between wins instead
 	}
 }
 
-// mendAndLead ends all faults, and wants a leader within the promised bound.
+// mendAndLead ends all faults, and checks that somebody leads within the promised bound.
 func mendAndLead(s *stage, alive []*seat) {
 	s.T.Helper()
 	for _, c := range alive {

@@ -33,8 +33,8 @@ type Status struct {
 	// Waiting is what must happen before this candidate may campaign or lead, in the
 	// words of the lock's guardian or of the elector. Empty if nothing must.
 	Waiting string
-	// Unhealthy is why this candidate should not lead, by its own check, and that it
-	// leads all the same, if it does. Nil if it is healthy.
+	// Unhealthy is why this candidate should not lead, by its own check. It also says so
+	// if the candidate leads nevertheless. Nil if it is healthy.
 	Unhealthy error
 	// Staying is why this candidate leads on although its zone is evacuated. Empty if
 	// the zone is not, or if somebody else can take over.
@@ -54,8 +54,8 @@ type Transition struct {
 	Status Status
 }
 
-// board is where the loop publishes, and outsiders read and subscribe. The
-// mutex guards nothing but the fields: nobody is called under it.
+// board is where the loop publishes, and outsiders read and subscribe. The mutex guards
+// only the fields: no outside code runs under it.
 type board struct {
 	mu          sync.Mutex
 	status      Status

@@ -13,8 +13,7 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 )
 
-// stopping is the state in which a stop was wanted: renewals go on while the work
-// stops.
+// stopping is the state in which a stop is wanted. The leader renews while the work stops.
 type stopping struct{ *leadership }
 
 func (s stopping) proceed() time.Time {
@@ -25,7 +24,7 @@ func (s stopping) proceed() time.Time {
 	return s.keep(s.awaitStop)
 }
 
-// awaitStop looks whether the work has stopped in time.
+// awaitStop checks whether the work has stopped in time.
 func (l *leadership) awaitStop(now time.Time) time.Time {
 	l.publishStaying("")
 	if !l.overrun && !now.Before(l.stopBy) {
@@ -61,14 +60,14 @@ func (l *leadership) endTerm(cause error, patience time.Duration) {
 	l.log.Info("stopping", "token", l.term.Token, "cause", cause.Error())
 }
 
-// reportOverrun reports that the work did not stop in time. From now on nothing is
-// renewed, and nothing will be released (S5). So those who asked for the end
-// need not wait for more.
+// reportOverrun reports that the work did not stop in time. From now on the elector renews
+// nothing, and will release nothing (S5). So it answers at once those that asked for the
+// end.
 func (l *leadership) reportOverrun() {
 	l.overrun = true
 	l.observer.Forfeit()
 	l.forfeited.Store(true)
-	l.background.Go(l.watchdog.tell) // which may have been done
+	l.background.Go(l.watchdog.tell) // it may have been told already
 	l.telemetry.overrun(l.requests)
 	l.board.publish(status.ChangeOverrun, l.cause, func(s *Status) { s.Overrun = true })
 	l.answerStepDowns()

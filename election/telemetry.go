@@ -42,7 +42,7 @@ const (
 	keyResponseStatus = attribute.Key("http.response.status_code")
 )
 
-// telemetry is what an elector tells OpenTelemetry.
+// telemetry emits an elector's spans and metrics to OpenTelemetry.
 type telemetry struct {
 	tracer   trace.Tracer
 	timing   Timing

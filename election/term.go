@@ -39,7 +39,7 @@ var ErrUnfinished = errors.New("work not finished")
 // unfinishedAdvice says what follows from ErrUnfinished.
 const unfinishedAdvice = "this process does not campaign again: end it, or set Config.CampaignUnfinished if what goes on may run beside another term"
 
-// errGoexit is what work returned that did not return.
+// errGoexit is the result of work that did not return.
 var errGoexit = fmt.Errorf("%w: it ended its goroutine by runtime.Goexit, as testing.T.FailNow does: return from it instead", ErrUnfinished)
 
 // LostError says why a term was lost. It wraps [ErrLost].
@@ -95,27 +95,26 @@ func (t Term) TrustedFor() time.Duration {
 	return t.trust.left()
 }
 
-// trust is how long a term may be acted on. The elector's goroutine extends
-// it, anyone reads it.
+// trust says how long a term may be acted on. The elector's goroutine extends it, and any
+// goroutine may read it.
 type trust struct {
 	clock      clock
 	start      moment
 	checkEvery time.Duration
 	until      atomic.Int64 // nanoseconds after start; no more than that is trusted
 	timer      *time.Timer  // ends the work when trust runs out, whatever hangs
-	// over ends with the trust, soon after it at the latest.
+	// over is canceled when the trust ends, or soon after it.
 	over   context.Context
 	finish context.CancelFunc
 
-	// What the timer was armed for; its own goroutine alone knows.
+	// What the timer was armed for. Only its own goroutine uses these.
 	armed int64     // the value of until
 	ends  time.Time // when that has run out at the latest: a suspension may bring it forward
 }
 
-// newTrust begins a trusted span that was confirmed by a request sent at
-// start. expired runs once, in a goroutine of its own, when it has run out. It
-// must not block.
-// Timers stand still while the machine is suspended, so one looks again after checkEvery.
+// newTrust begins a trusted span that was confirmed by a request sent at start. expired
+// runs once, in its own goroutine, when the span has run out. It must not block. Timers
+// stand still while the machine is suspended, so the timer checks again after checkEvery.
 func newTrust(c clock, start moment, span, checkEvery time.Duration, expired func()) *trust {
 	t := &trust{clock: c, start: start, checkEvery: checkEvery}
 	t.over, t.finish = context.WithCancel(context.Background())
@@ -126,12 +125,12 @@ func newTrust(c clock, start moment, span, checkEvery time.Duration, expired fun
 		switch until, left := t.remaining(); {
 		case left > 0:
 			t.arm(until, left)
-		case until == 0: // it was taken away, by who knows why
+		case until == 0: // end took it away, and its caller knows why
 		case t.until.CompareAndSwap(until, 0): // an answer that comes now is too late
 			t.finish()
 			expired()
 		default:
-			t.timer.Reset(0) // it came just now
+			t.timer.Reset(0) // a renewal came just now
 		}
 	})
 	t.arm(int64(span), t.left())
@@ -145,8 +144,8 @@ func (t *trust) arm(until int64, left time.Duration) {
 	t.timer.Reset(min(left, t.checkEvery))
 }
 
-// remaining is left, as the timer wants it: where no renewal has come since it was
-// armed for the end, that is now, and takes no other clock to tell.
+// remaining is left, for the timer. If no renewal has come since the timer was armed, and
+// ends has passed, trust has run out, and no other clock need be read.
 func (t *trust) remaining() (until int64, left time.Duration) {
 	until = t.until.Load()
 	if left = time.Until(t.ends); until != t.armed || left > 0 {
@@ -161,8 +160,8 @@ func (t *trust) left() time.Duration {
 	return time.Duration(t.until.Load()) - now.sinceAtMost(t.start)
 }
 
-// extend sets the trust to a span from sent, the moment at which the request
-// was sent that has been acknowledged. Ended trust stays ended.
+// extend extends the trust to a span after sent, the moment at which the acknowledged
+// request was sent. Ended trust stays ended.
 func (t *trust) extend(sent moment, span time.Duration) {
 	before := t.until.Load()
 	if before > 0 {
@@ -170,7 +169,7 @@ func (t *trust) extend(sent moment, span time.Duration) {
 	}
 }
 
-// end takes all trust away, for good.
+// end takes all trust away permanently.
 func (t *trust) end() {
 	t.until.Store(0)
 	t.timer.Stop()

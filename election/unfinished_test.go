@@ -25,8 +25,8 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// runs runs c with that work until the test ends, and returns how to wait for
-// what Run returns.
+// runs runs c with that work until the test ends, and returns a function that waits for the
+// result of Run.
 func (s *stage) runs(c *seat, work func(context.Context, election.Term) error) (wait func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan error, 1)
@@ -52,8 +52,8 @@ func (s *stage) runs(c *seat, work func(context.Context, election.Term) error) (
 	return wait
 }
 
-// TestS5AnOverrunTermIsNotReclaimed: what the work did too late may not be all
-// that goes on. Its own candidate waits like any other.
+// TestS5AnOverrunTermIsNotReclaimed: more than the late work may still go on. Its own
+// candidate waits like any other.
 func TestS5AnOverrunTermIsNotReclaimed(t *testing.T) {
 	for name, ends := range map[string]func(*stage, *seat){
 		"lost for want of answers": func(_ *stage, a *seat) {
@@ -335,8 +335,8 @@ func TestARunWithoutWorkIsRefused(t *testing.T) {
 	})
 }
 
-// TestWorkThatEndsItsGoroutineEndsItsTerm unfinished, for nobody knows what it
-// would have waited for.
+// TestWorkThatEndsItsGoroutineEndsItsTerm unfinished, because nobody knows what it would
+// have waited for.
 func TestWorkThatEndsItsGoroutineEndsItsTerm(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.candidate("a")

@@ -10,11 +10,11 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 )
 
-// pastUnknown is what a record says that is held and not led by yet.
+// pastUnknown is what a record says while its holder may not lead yet.
 const pastUnknown = "the record was deleted, and somebody else may have had it and lead still: the watch tells, or a lease that runs out"
 
-// verifying is the state in which this candidate holds a lock whose record it made
-// where there was none: somebody else may have had the lock before and lead still.
+// verifying is the state in which this candidate holds a lock whose record it created where
+// there was none. Somebody else may have had the lock before and may still lead.
 type verifying struct{ *leadership }
 
 func (s verifying) proceed() time.Time {

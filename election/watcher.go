@@ -19,9 +19,9 @@ type watcher struct {
 	ended  chan error
 	began  time.Time
 	heard  time.Time     // when the watch last said anything
-	resume locks.Version // where the next watch goes on from
-	newest uint64        // the last version that it spoke of
-	after  uint64        // it leaves out nothing from this version on; zero if that is not known
+	resume locks.Version // the version from which the next watch goes on
+	newest uint64        // the last version that the watch reported
+	after  uint64        // the watch leaves out nothing from this version on; zero if that is not known
 	cancel context.CancelFunc
 	again  time.Time // when to start the next; zero while one runs
 	pauses *pauses
@@ -67,8 +67,8 @@ func (w *watcher) hear(e locks.Event, now time.Time) {
 	w.pauses.reset()
 }
 
-// end notes that the watch is over, with err, and when to start the next: in
-// turn after one that ended by itself and was not short, else after a while.
+// end notes that the watch ended with err, and when to start the next: after turn if the
+// watch ended without an error and was not short, else after a longer pause.
 func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 	w.cancel()
 	w.ended, w.events, w.again = nil, nil, now.Add(turn)

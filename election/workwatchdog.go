@@ -13,16 +13,16 @@ import (
 	"github.com/zonelect/zonelect/election/internal/rules"
 )
 
-// workWatchdog sees whether the work of one term stops in time. It waits for
-// nothing that may hang: not for the elector's loop, nor for a log or a lock.
+// workWatchdog checks whether the work of one term stops in time. It waits for nothing that
+// may hang, such as the elector's loop, a log or a lock.
 type workWatchdog struct {
 	timing   Timing
 	term     Term
 	work     context.Context // ends when the work is to stop
 	returned chan struct{}   // closed when the work has returned
-	late     chan struct{}   // closed when it had not as its time was over
+	late     chan struct{}   // closed if it has not returned when its time is over
 	released atomic.Bool     // the lock has been released since
-	tell     func()          // tells the program so, once
+	tell     func()          // tells the program that it is late, once
 }
 
 func newWorkWatchdog(work context.Context, c Config, term Term) *workWatchdog {
@@ -64,7 +64,7 @@ func (w *workWatchdog) watch() {
 	}
 }
 
-// patience is how long the work may take to stop, by why it is to.
+// patience is how long the work may take to stop, depending on the cause.
 func (w *workWatchdog) patience(cause error) time.Duration {
 	if errors.Is(cause, ErrLost) {
 		return w.timing.StopGrace
@@ -72,7 +72,7 @@ func (w *workWatchdog) patience(cause error) time.Duration {
 	return w.timing.StopTimeout
 }
 
-// closed reports whether a channel is that nothing is sent on.
+// closed reports whether c is closed, if nothing is ever sent on it.
 func closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -86,7 +86,7 @@ func closed(c <-chan struct{}) bool {
 // of an elector before its first term.
 func (w *workWatchdog) overdue() bool { return w != nil && closed(w.late) && !closed(w.returned) }
 
-// runs reports whether ctx was made from that of the work.
+// runs reports whether ctx was made from the work's context.
 func (w *workWatchdog) runs(ctx context.Context) bool {
 	term, found := TermFromContext(ctx)
 	return found && w != nil && term.trust == w.term.trust

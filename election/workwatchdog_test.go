@@ -21,13 +21,13 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// blockedLog is a sink that blocks for ever once it is shut, as a full pipe does
-// that nobody reads.
+// blockedLog is a sink that blocks forever once it is shut, like a full pipe that nobody
+// reads.
 type blockedLog struct {
 	slowLog
 	shut    atomic.Bool
 	open    chan struct{}
-	unblock func() // for good; the end of the test does it too
+	unblock func() // permanently; the end of the test does it too
 }
 
 func newBlockedLog(s *stage) *blockedLog {
@@ -53,10 +53,10 @@ func (l *blockedLog) wait() {
 type overran struct {
 	term  election.Term
 	cause error
-	after time.Duration // from when wanted
+	after time.Duration // since the stop was wanted
 }
 
-// watched is a candidate whose overruns are told.
+// watched configures a candidate that reports its overruns.
 func watched(overruns chan<- overran, start *time.Time) func(*election.Config) {
 	return func(c *election.Config) {
 		c.OnOverrun = func(term election.Term, cause error) {
@@ -65,8 +65,8 @@ func watched(overruns chan<- overran, start *time.Time) func(*election.Config) {
 	}
 }
 
-// TestS1NothingThatHangsHidesTheEndOfTrust nor keeps an overrun from being told:
-// neither a log, nor a health check, nor a subscriber that does not read.
+// TestS1NothingThatHangsHidesTheEndOfTrust or keeps an overrun from being reported: not a
+// log, a health check, or a subscriber that does not read.
 func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
 	for name, trouble := range map[string]func(*stage, *seat){
 		"the API fails":    func(_ *stage, a *seat) { a.link.Set(lockstest.Fault{Err: errors.New("503")}) },
@@ -123,7 +123,7 @@ func TestS1NothingThatHangsHidesTheEndOfTrust(t *testing.T) {
 func TestAnOverrunIsToldOnceAndNeverOfWorkThatStopsInTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		takes time.Duration
-		want  time.Duration // zero: not told
+		want  time.Duration // zero: not reported
 	}{
 		"in time": {timing.DefaultStopTimeout - time.Millisecond, 0},
 		"late":    {timing.DefaultStopTimeout + time.Second, timing.DefaultStopTimeout},
@@ -156,8 +156,8 @@ func TestAnOverrunIsToldOnceAndNeverOfWorkThatStopsInTime(t *testing.T) {
 	}
 }
 
-// TestALossShortensTheTimeToStop: trust that ends while the work stops in good
-// order leaves it a StopGrace, whatever is left of the StopTimeout.
+// TestALossShortensTheTimeToStop: if trust ends while the work stops in good order, the
+// work has a StopGrace left, whatever is left of the StopTimeout.
 func TestALossShortensTheTimeToStop(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var start time.Time
@@ -168,7 +168,7 @@ func TestALossShortensTheTimeToStop(t *testing.T) {
 		a.Leads()
 		start = time.Now()
 		log.shut.Store(true)
-		go a.Resign(s.T.Context()) // it is logged, and nothing is renewed any more
+		go a.Resign(s.T.Context()) // it is logged, and no renewal follows
 		time.Sleep(time.Minute)
 		if len(overruns) != 1 {
 			t.Fatalf("%d overruns were told", len(overruns))

@@ -16,7 +16,7 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// In the test of a lock of your own. The laws include how it fails.
+// In the test of your own lock. The laws include how it fails.
 func ExampleRunSuite() {
 	var t *testing.T // that of TestMyLock
 	lockstest.RunSuite(t, lockstest.Suite{
@@ -24,7 +24,7 @@ func ExampleRunSuite() {
 	})
 }
 
-// Two candidates lead in turn, and the history says whether that was lawful.
+// Two candidates lead in turn, and the history checks that they never led together.
 func ExampleHistory() {
 	lock := memory.New("my-operator")
 	var history electiontest.History

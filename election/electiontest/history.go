@@ -13,9 +13,9 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// History records who led when, and tells whether that was lawful. Its zero
-// value is empty and ready. It is safe for concurrent use by all candidates of
-// one lock in one process.
+// History records who led when, and checks that no two led together and that tokens grew.
+// Its zero value is empty and ready. It is safe for concurrent use by all candidates of one
+// lock in one process.
 type History struct {
 	mu    sync.Mutex
 	terms []span
@@ -26,8 +26,7 @@ type span struct {
 	began, end time.Time // end is zero while the work runs
 }
 
-// Lead returns work to be given to Elector.Run: it notes when work begins,
-// and its end when work has returned.
+// Lead returns work for Elector.Run. It notes when work begins, and when work has returned.
 func (h *History) Lead(work func(context.Context, election.Term) error) func(context.Context, election.Term) error {
 	return func(ctx context.Context, term election.Term) error {
 		i := h.begin(term)

@@ -24,9 +24,9 @@ type Stage struct {
 	seats []*Seat
 }
 
-// Scenario runs f in a bubble of testing/synctest, on a stage of its own. When
-// f has returned and the cleanups of T have run, it stops all candidates and
-// checks that no two led together, and that tokens grew.
+// Scenario runs f in a bubble of testing/synctest, on its own stage. When f has returned
+// and the cleanups of T have run, it stops all candidates and checks that no two led
+// together, and that tokens grew.
 func Scenario(t *testing.T, f func(s *Stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func (s *Stage) Seats() int { return len(s.seats) }
 type Seat struct {
 	*election.Elector
 	Leading chan election.Term // gets each term when its work begins
-	Ended   chan error         // gets the cause of each term's end when the work hears of it
+	Ended   chan error         // gets the cause of each term's end when the work learns of it
 	Quit    chan error         // makes the work return what it gets
 
 	stage    *Stage
@@ -80,7 +80,7 @@ func (s *Stage) Seat(config election.Config) *Seat {
 
 // Start lets c campaign, and waits until all is quiet.
 func (c *Seat) Start() {
-	ctx, cancel := context.WithCancel(context.Background()) // that of T ends before its cleanups
+	ctx, cancel := context.WithCancel(context.Background()) // T's context ends before its cleanups
 	c.cancel = cancel
 	c.stage.seats = append(c.stage.seats, c)
 	go func() {
@@ -105,7 +105,7 @@ func (c *Seat) work(ctx context.Context, term election.Term) error {
 // SetStopTime sets how long the work takes to stop; at first no time.
 func (c *Seat) SetStopTime(d time.Duration) { c.stopTime.Store(int64(d)) }
 
-// Stop ends the context of Run, and waits for nothing.
+// Stop ends the context of Run, and does not wait.
 func (c *Seat) Stop() { c.cancel() }
 
 // Wait waits for the end of Run, an hour at most, and returns its error.
@@ -120,8 +120,8 @@ func (c *Seat) Wait() error {
 	}
 }
 
-// Leads waits for c's next term, an hour at most, and until all is quiet then.
-// It returns the term with how long it took.
+// Leads waits for c's next term, an hour at most, and then until all is quiet. It returns
+// the term and how long that took.
 func (c *Seat) Leads() (election.Term, time.Duration) {
 	c.stage.T.Helper()
 	start := time.Now()
@@ -135,8 +135,8 @@ func (c *Seat) Leads() (election.Term, time.Duration) {
 	}
 }
 
-// Loses waits for the end of c's term, an hour at most, and returns how long
-// that took, and its cause.
+// Loses waits for the end of c's term, an hour at most. It returns how long that took, and
+// the cause.
 func (c *Seat) Loses() (time.Duration, error) {
 	c.stage.T.Helper()
 	start := time.Now()
@@ -149,8 +149,7 @@ func (c *Seat) Loses() (time.Duration, error) {
 	}
 }
 
-// Idles wants that, once all is quiet, no term has begun that Leads has not
-// returned.
+// Idles checks that, once all is quiet, no term has begun that Leads has not returned.
 func (c *Seat) Idles() {
 	c.stage.T.Helper()
 	synctest.Wait()
@@ -161,8 +160,7 @@ func (c *Seat) Idles() {
 	}
 }
 
-// Stays wants that, once all is quiet, no term has ended that Loses has not
-// returned.
+// Stays checks that, once all is quiet, no term has ended that Loses has not returned.
 func (c *Seat) Stays() {
 	c.stage.T.Helper()
 	synctest.Wait()

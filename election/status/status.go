@@ -24,7 +24,7 @@ const (
 // Change names what happened in a transition of an elector.
 type Change string
 
-// The changes that subscribers hear of.
+// The changes that subscribers get.
 const (
 	ChangeFollowing Change = "following" // Status.Holder changed while this candidate follows
 	ChangeAdopting  Change = "adopting"  // this candidate holds the lock, its work may not begin yet

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// FuzzTiming validates any timing: one that passes obeys the law without any
-// overflow, and a LeaseDuration that an error proposes is enough.
+// FuzzTiming validates any timing. One that passes obeys the law without any overflow, and
+// a LeaseDuration that an error proposes is long enough.
 func FuzzTiming(f *testing.F) {
 	sec := int64(time.Second)
 	f.Add(int64(0), int64(0), int64(0), int64(0), int64(0), 0.0, false)

@@ -98,7 +98,7 @@ func (t Timing) Validate() error {
 // half a RenewInterval late, and the takeover is late by no more than that.
 func (t Timing) Silence() time.Duration { return t.RenewInterval * 3 / 2 }
 
-// The most that is taken, so that no sum overflows.
+// The largest values that are accepted, so that no sum overflows.
 const (
 	mostDuration = 365 * 24 * time.Hour
 	mostDrift    = 0.5

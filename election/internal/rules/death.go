@@ -16,15 +16,16 @@ type Tenure struct {
 	transitions int32
 }
 
-// TenureOf returns the tenure that a record is of.
+// TenureOf returns the tenure that a record belongs to.
 func TenureOf(r locks.Record) Tenure {
 	return Tenure{r.Holder, r.AcquireTime.UnixMicro(), r.Transitions}
 }
 
-// isDiscontinuous reports whether a snapshot's record is of a term that does not follow
-// the one seen before, on the same object. A restored backup looks so, and an
-// old record that somebody put back: its holder may be long dead, and who held
-// the lock since may live. So such a term ends by time alone, until the next.
+// isDiscontinuous reports whether a snapshot's record belongs to a term that does not
+// follow the one seen before, on the same object. A restored backup looks like that, and so
+// does an old record that somebody put back. The holder in it may be long dead, and a
+// candidate that held the lock since may live. So only time ends such a term, until the
+// next term comes.
 func (o *Observer) isDiscontinuous(s locks.Snapshot) bool {
 	switch {
 	case o.startOver:
@@ -35,10 +36,10 @@ func (o *Observer) isDiscontinuous(s locks.Snapshot) bool {
 	return o.uid != s.Version.UID || s.Record.Transitions <= o.renewal.Transitions
 }
 
-// Suspect returns the holder whose death would free the lock: only where its
-// details are believed (S11), and nothing but its lease keeps others out. Part
-// of a record may be what somebody else left who lives, and a holder that waits
-// may do so for another who does.
+// Suspect returns the holder whose death would free the lock. There is one only if its
+// details are believed (S11), and only its lease keeps others out. What is left of a
+// partial record may come from somebody else who lives, and a holder that waits may wait
+// for somebody else who lives.
 func (o *Observer) Suspect() (locks.Suspect, bool) {
 	r := o.newest.Record
 	if !o.newest.Version.Exists() || o.newest.Partial || o.discontinuous ||
@@ -48,7 +49,7 @@ func (o *Observer) Suspect() (locks.Suspect, bool) {
 	return locks.Suspect{Details: r.Details, Acquired: time.UnixMicro(r.AcquireTime.UnixMicro())}, true
 }
 
-// ProvenDead notes that the holder of a term is dead, which was heard at now.
+// ProvenDead notes that the holder of a term is dead. The proof came at now.
 func (o *Observer) ProvenDead(t Tenure, now time.Time) { o.dead, o.deadAt = t, now }
 
 // died reports whether the lock's holder was proven dead. A renewal that is seen

@@ -22,18 +22,18 @@ type Freeing struct {
 	// Handover is what the holder said about who leads next when it gave the
 	// lock up. It may only delay.
 	Handover locks.Handover
-	// Life is the last sign of life of that holder.
+	// Life is that holder's last sign of life.
 	Life time.Time
 }
 
-// RanOut reports whether the lock is free since a lease ran out, and not since
-// its holder is known to have no more use of it.
+// RanOut reports whether the lock is free because a lease ran out, and not because its
+// holder is known to need it no longer.
 func (f Freeing) RanOut() bool {
 	return f.Cause == status.CauseExpired || f.Cause == status.CauseDeleted || f.Cause == status.CauseCleared
 }
 
-// Free returns when the lock may be taken (S3), and false while nothing is
-// known. It may lie in the past.
+// Free returns when the lock may be taken (S3), and false while nothing is known. The time
+// may lie in the past.
 func (o *Observer) Free() (Freeing, bool) {
 	switch {
 	case !o.known:
@@ -58,15 +58,15 @@ func (o *Observer) Free() (Freeing, bool) {
 	return o.freeing(at, status.CauseExpired), true
 }
 
-// oldest is how long ago a record may claim to be from. What claims more was
-// written by a clock that was never set, or is no time at all.
+// oldest is the greatest age that a record may claim. A greater one comes from a clock that
+// was never set, or is no real time.
 const oldest = 365 * 24 * time.Hour
 
-// byWallClock is when the first record that a candidate sees was written by the
-// times in it, for MaxClockSkew: the one exception of S2. The zero time says
-// that they do not count. The later of the two times counts, as a lock of two
-// records has one of each. A lease that is counted from there gets one second
-// more, for records in whole seconds.
+// byWallClock returns when the first record that a candidate sees was written, by the times
+// in it, for MaxClockSkew: the one exception to S2. The zero time says that those times do
+// not count. The later of the two times counts, because a lock of two records has one of
+// each. A lease that is counted from there gets one second more, because records may have
+// whole seconds.
 func (o *Observer) byWallClock(s locks.Snapshot, now time.Time) time.Time {
 	written := Latest(s.Record.AcquireTime.Round(0), s.Record.RenewTime.Round(0))
 	age := now.Round(0).Sub(written)
@@ -76,10 +76,10 @@ func (o *Observer) byWallClock(s locks.Snapshot, now time.Time) time.Time {
 	return now.Add(-age)
 }
 
-// reclaimable is when a record of the candidate's own may be taken back: at
-// once, unless it is not known who had the lock before it was made (S4), or it is
-// what is left of one that another had just before, who does not know that the
-// rest is gone.
+// reclaimable returns when this candidate may take back its own record. That is at once,
+// with two exceptions: it is not known who had the lock before the record was created (S4),
+// or the record is what is left of one that another candidate had just before, which does
+// not know that the rest is gone.
 func (o *Observer) reclaimable() time.Time {
 	if o.origin.number != 0 {
 		return Latest(o.seen, o.origin.until)
@@ -98,7 +98,7 @@ func (o *Observer) freeAbsent() Freeing {
 	return Freeing{At: at, Cause: status.CauseAbsent, Life: o.seen}
 }
 
-// freeEmpty judges a record without holder.
+// freeEmpty judges a record without a holder.
 func (o *Observer) freeEmpty() Freeing {
 	if o.gaveUp {
 		f := o.freeing(o.seen, status.CauseReleased)
@@ -108,13 +108,13 @@ func (o *Observer) freeEmpty() Freeing {
 	return o.freeing(o.seen.Add(o.LongerLease()), status.CauseCleared)
 }
 
-// givenUp reports whether a record that is about to follow renewal is empty since
-// its holder gave the lock up, or never had a holder. After a term of ours it
-// counts as given up only if that term's token is noted as released: a client-go
-// candidate that was paused can clear the lease of another (facts: release
-// checks the holder it remembers). Each release, client-go's too, writes a new
-// renewTime and the shortest lease; a hand that empties a record does not, nor
-// is a backup that was restored a release.
+// givenUp reports whether a record that is about to follow renewal is empty because its
+// holder gave the lock up, or because it never had one. After a term of a zonelect
+// candidate it counts as given up only if the record notes that term's token as released: a
+// paused client-go candidate can clear the lease of another (facts: release checks the
+// holder it remembers). Each release, client-go's too, writes a new renewTime and the
+// shortest lease. A manual edit that empties a record does not, and a restored backup is
+// not a release.
 func (o *Observer) givenUp(r locks.Record) bool {
 	switch {
 	case !released(r) && !clearedItsOwn(o.renewal, r):
@@ -126,8 +126,8 @@ func (o *Observer) givenUp(r locks.Record) bool {
 	return anew && r.LeaseDuration <= time.Second && !o.startOver
 }
 
-// handover is what a released record says about who leads next; nothing where
-// it is not of the term that was given up last.
+// handover is what a released record says about who leads next. It is empty if the record
+// is not of the term that was given up last.
 func (o *Observer) handover() locks.Handover {
 	h := o.renewal.Details.Handover
 	if h.To == "" || clearedItsOwn(o.prior, o.renewal) {
@@ -137,16 +137,16 @@ func (o *Observer) handover() locks.Handover {
 	return h
 }
 
-// released reports whether an empty record was given up by the last holder of
-// ours that it knows, or never had one.
+// released reports whether the last zonelect holder that an empty record knows gave it up,
+// or the record never had one.
 func released(r locks.Record) bool {
 	d := r.Details
 	return r.Holder == "" && (d.Holder == "" || d.Token != 0 && d.Released == d.Token)
 }
 
-// clearedItsOwn reports whether the record before an empty one was held by a
-// candidate that is not ours, with the same traces of our last term standing
-// in it: then that candidate gave up its own term, not one of ours.
+// clearedItsOwn reports whether a candidate that is not zonelect's held the record before
+// it was emptied, with the same traces of the last zonelect term in it. That candidate then
+// gave up its own term, not a zonelect term.
 func clearedItsOwn(was, empty locks.Record) bool {
 	return was.Holder != "" && was.Holder != was.Details.Holder && empty.Holder == "" &&
 		empty.Details.Token != 0 && empty.Details.Token == was.Details.Token && empty.Details.Holder == was.Details.Holder
@@ -167,11 +167,11 @@ func (o *Observer) freeing(at time.Time, cause status.Cause) Freeing {
 	return f
 }
 
-// Longest is as good as for ever, and leaves room for sums.
+// Longest is practically forever, and leaves room for sums.
 const Longest = 100 * 365 * 24 * time.Hour
 
-// durationOf is the lease that a record asks for: the candidate's own where
-// there is none, or nonsense.
+// durationOf is the lease that a record asks for, or the candidate's own if the record has
+// none or an invalid one.
 func (o *Observer) durationOf(r locks.Record) time.Duration {
 	if r.LeaseDuration <= 0 {
 		return o.self.Lease
@@ -179,8 +179,8 @@ func (o *Observer) durationOf(r locks.Record) time.Duration {
 	return min(r.LeaseDuration, Longest)
 }
 
-// LongerLease is the candidate's own lease, or that of the last record if it is
-// longer. One that was emptied has the least there is: that before it counts.
+// LongerLease is the candidate's own lease, or that of the last record if it is longer. An
+// emptied record has the shortest lease there is, so the record before it counts.
 func (o *Observer) LongerLease() time.Duration {
 	lease := max(o.self.Lease, o.durationOf(o.renewal))
 	if o.renewal.Holder == "" {

@@ -14,9 +14,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// FuzzEvacuations reads any text: a zone is evacuated only where the text names
-// it, without a time or with one that is to come, and what was read reads the
-// same after it was written.
+// FuzzEvacuations reads any text. A zone is evacuated only if the text names it, without a
+// time or with a time to come. The result reads the same again after it was written.
 func FuzzEvacuations(f *testing.F) {
 	for _, seed := range []string{
 		"za,zb=2026-11-21T12:00:00Z", "za=", "=2026-11-21T12:00:00Z", "za=garbage", " za , ,zb", "za=0001-01-01T00:00:00Z",
@@ -47,9 +46,8 @@ func FuzzEvacuations(f *testing.F) {
 	})
 }
 
-// FuzzObserver sees a first record of anything: the lock counts as given up only
-// where the record says so, and else nobody takes it before the lease is over
-// that stands there, however long.
+// FuzzObserver sees any first record. The lock counts as given up only if the record says
+// so. Otherwise nobody takes it before the lease in the record is over, however long it is.
 func FuzzObserver(f *testing.F) {
 	f.Add("a", "a", uint64(17), uint64(0), int64(15), int64(0), int64(0), int64(0))
 	f.Add("", "a", uint64(17), uint64(17), int64(1), int64(0), int64(0), int64(0))

@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules holds what an elector decides by: when a lock may be taken, what
-// a record must say, and who goes first. It is pure: it does no I/O, reads no
-// clock and is told the time.
+// Package rules holds the rules by which an elector decides: when a lock may be taken, what
+// a record must say, and who goes first. It is pure: it does no I/O, reads no clock and
+// gets the time as an argument.
 package rules
 
 import (
@@ -41,7 +41,7 @@ type Observer struct {
 	uid       string         // of renewal's object
 	prior     locks.Record   // the record that was seen right before renewal, if any
 	priorSeen time.Time      // first sight of prior
-	gaveUp    bool           // renewal is empty since its holder gave the lock up, or it never had one
+	gaveUp    bool           // renewal is empty because its holder gave the lock up, or it never had one
 
 	seen          time.Time // first sight of renewal, or of there being nothing
 	lifeSeen      time.Time // first sight of the last renewal by a holder
@@ -50,9 +50,9 @@ type Observer struct {
 	written       time.Time // when renewal was written by its own times, if these count
 	discontinuous bool      // renewal's term does not follow the one seen before
 
-	origin       origin // of renewal, where this candidate made its object
+	origin       origin // of renewal, if this candidate created its object
 	watchMaySkip bool   // the lock's watches may leave something out
-	exact        bool   // they do not, and show records as they were written
+	exact        bool   // the watches leave nothing out, and show records as they were written
 	dead         Tenure // a term whose holder was proven dead
 	deadAt       time.Time
 }
@@ -60,9 +60,9 @@ type Observer struct {
 // NewObserver returns an Observer that has seen nothing yet.
 func NewObserver(self Self) *Observer { return &Observer{self: self} }
 
-// Observe takes a snapshot that was seen at now, in an event or in the answer to a
-// write. It reports whether that was news: a snapshot that is not newer than the
-// newest known is ignored, for a lagging server replays the past.
+// Observe notes a snapshot that was seen at now, in an event or in the answer to a write.
+// It reports whether that was news. It ignores a snapshot that is not newer than the newest
+// known one, because a lagging server replays the past.
 func (o *Observer) Observe(s locks.Snapshot, now time.Time) bool {
 	if o.known && s.Version.Number <= o.newest.Version.Number {
 		return false
@@ -71,12 +71,12 @@ func (o *Observer) Observe(s locks.Snapshot, now time.Time) bool {
 	return true
 }
 
-// ObserveRead takes the answer to a read that was sent when asOf was the newest
-// version. Reads are linearizable: an answer older than asOf means that the lock's
-// history itself went back, as when a database is restored from a backup. It is
-// believed, and every wait starts again. A read that found nothing has no version,
-// and counts only if nothing was seen since; so it does if blind says that things
-// may have happened that nobody saw.
+// ObserveRead notes the answer to a read that was sent when asOf was the newest version.
+// Reads are linearizable: an answer older than asOf means that the lock's history itself
+// went back, as when a database is restored from a backup. The observer believes it, and
+// every wait starts again. A read that found nothing has no version. It counts only if
+// nothing was seen since it was sent. If the record was known to be gone before, it counts
+// only if blind says that something may have happened unseen.
 func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool, now time.Time) bool {
 	switch {
 	case !s.Version.Exists():
@@ -90,7 +90,7 @@ func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool,
 	case o.known && s.Version.Number < asOf.Number:
 		o.startOver = true
 	case o.known && s.Version.Number == o.newest.Version.Number && !o.newest.Version.Exists():
-		// It is there, whoever said that it was not.
+		// The record exists, although something said that it did not.
 	case o.known && s.Version.Number <= o.newest.Version.Number:
 		return false
 	}
@@ -98,8 +98,8 @@ func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool,
 	return true
 }
 
-// ObserveEvent takes an event of a watch that leaves nothing out from the version
-// after on. It reports whether the event was news.
+// ObserveEvent notes an event of a watch that leaves nothing out from the version after on.
+// It reports whether the event was news.
 func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool {
 	news := !e.Bookmark && o.Observe(e.Snapshot, now)
 	if news && !e.Gapless && !e.Snapshot.Version.Exists() {
@@ -109,8 +109,8 @@ func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool
 	return news
 }
 
-// missed notes that the record is gone: who led meanwhile, and may lead still, this
-// candidate cannot know.
+// missed notes that the record is gone. This candidate cannot know who led meanwhile and
+// may still lead.
 func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
@@ -118,13 +118,13 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	o.findOrigin(s, now)
 	o.known, o.newest = true, s
 	if !s.Version.Exists() {
-		return // deleted is not released (S4): what was seen goes on until it expires
+		return // a deletion is no release (S4): the record that was seen counts until it expires
 	}
-	if o.exists && s.Record.LeaseDuration <= 0 { // a hand took it off, and its holder does not know
+	if o.exists && s.Record.LeaseDuration <= 0 { // somebody removed it, and its holder does not know
 		s.Record.LeaseDuration = max(o.self.Lease, o.durationOf(o.renewal))
 	}
 	if o.exists && !o.startOver && o.uid == s.Version.UID && o.renewal.SameRenewal(s.Record) {
-		// A hand may have changed the duration, of which the holder knows nothing.
+		// Somebody may have changed the duration, and the holder does not know.
 		longer := max(o.durationOf(o.renewal), o.durationOf(s.Record))
 		o.renewal = s.Record
 		o.renewal.LeaseDuration = longer
@@ -142,9 +142,9 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	case !still:
 		o.gaveUp = o.givenUp(s.Record)
 		o.prior, o.priorSeen = o.renewal, o.seen
-	case o.gaveUp && !sameRelease(o.renewal, s.Record): // another may have had it unseen
+	case o.gaveUp && !sameRelease(o.renewal, s.Record): // another candidate may have had the lock unseen
 		o.gaveUp = o.givenUp(s.Record)
-	case !o.gaveUp: // whoever had it before may go on for as long as that asked for
+	case !o.gaveUp: // the last holder may go on for as long as its own record asked for
 		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
 	}
 	o.renewal, o.exists, o.uid, o.startOver = s.Record, true, s.Version.UID, false
@@ -154,18 +154,18 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	}
 }
 
-// lostPart reports whether a part of the record is gone since it was seen last, of a
-// lock whose watches may have left out why.
+// lostPart reports whether part of the record has gone since it was last seen, on a lock
+// whose watches may have left out why.
 func (o *Observer) lostPart(s locks.Snapshot) bool {
 	return !o.exact && s.Partial && o.newest.Version.Exists() && !o.newest.Partial
 }
 
-// stillEmpty reports whether a snapshot's record has no holder, as the one before.
+// stillEmpty reports whether a snapshot's record has no holder, like the one before.
 func (o *Observer) stillEmpty(s locks.Snapshot) bool {
 	return o.exists && !o.startOver && o.uid == s.Version.UID && o.renewal.Holder == "" && s.Record.Holder == ""
 }
 
-// sameRelease reports whether two empty records are of one term.
+// sameRelease reports whether two empty records belong to one term.
 func sameRelease(a, b locks.Record) bool {
 	return a.Transitions == b.Transitions && a.Details.Token == b.Details.Token && a.Details.Released == b.Details.Released
 }
@@ -193,7 +193,7 @@ func (o *Observer) Newest() locks.Snapshot { return o.newest }
 // it had.
 func (o *Observer) LastRecord() locks.Record { return o.renewal }
 
-// UID returns the UID of the object that the last record stands on.
+// UID returns the UID of the object that has the last record.
 func (o *Observer) UID() string { return o.uid }
 
 // Exact reports whether the lock's watches leave nothing out, and show records as
@@ -210,8 +210,8 @@ func (o *Observer) Holder() (string, locks.Details) {
 	return r.Holder, r.Details
 }
 
-// Holds reports whether the newest version is held by this very process. Where
-// somebody took the nonce off, the times of the term tell.
+// Holds reports whether the newest version is held by this very process. If somebody
+// removed the nonce, the times of the term decide.
 func (o *Observer) Holds() bool {
 	r := o.newest.Record
 	if r.Holder != o.self.Identity {
@@ -234,9 +234,9 @@ func (o *Observer) DuplicateIdentity() string {
 	}
 }
 
-// MayReclaim reports whether the record is of a term of this candidate that was not
-// given up: it holds the lock, or a hand emptied it and nobody took it since. A
-// forfeited term is waited for as another candidate's is.
+// MayReclaim reports whether the record is of a term of this candidate that was not given
+// up: this candidate still holds the lock, or somebody emptied the record and nobody took
+// the lock since. A candidate waits for its own forfeited term as for another candidate's.
 func (o *Observer) MayReclaim() bool {
 	r := o.renewal
 	switch {
@@ -248,8 +248,9 @@ func (o *Observer) MayReclaim() bool {
 	return r.Holder == o.self.Identity
 }
 
-// wrote reports whether this process wrote a record, or took the lock by it:
-// identities are used twice, against S9, and then only the nonce tells.
+// wrote reports whether this process wrote a record, or took the lock with it. Two
+// processes may have the same identity, against S9, and then only the nonce tells them
+// apart.
 func (o *Observer) wrote(r locks.Record) bool {
 	d := r.Details
 	return d.Holder == o.self.Identity && d.Nonce == o.self.Nonce && d.Token <= o.self.Token

@@ -9,22 +9,23 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// origin is how a record of this candidate's own came to be where there was none. A
-// write on a record fails if anybody wrote another one meanwhile; a creation does
-// not, if that was deleted again. So what came before it must be known from the
-// watch, which leaves nothing out, or be waited for: after a creation nobody else
-// can renew (S4). The zero origin is that of all other records.
+// origin says how this candidate came to create a record where there was none. A write that
+// replaces a record fails if anybody else wrote meanwhile. A creation does not fail if
+// another record was created and deleted meanwhile. So this candidate must know from the
+// watch, which leaves nothing out, what came before the creation. Otherwise it waits,
+// because nobody else can renew after a creation (S4). All other records have the zero
+// origin.
 type origin struct {
 	number    uint64 // of the first version of the object that was seen
 	before    uint64 // of the newest version known before; zero if none was
 	contested bool   // somebody else had the lock in between
 	seen      time.Time
-	until     time.Time // from then on whoever had it before no longer leads
+	until     time.Time // from then on no earlier holder leads
 }
 
-// findOrigin notes where a record comes from that is about to be the newest. A
-// candidate that never saw one has nothing to go by, and does not ask, unless
-// WaitOnAbsent is set; nor does a candidate whose lock's watches may skip events.
+// findOrigin notes the origin of a record that is about to be the newest. A candidate that
+// never saw a record has nothing to go by, and does not ask, unless WaitOnAbsent is set. A
+// candidate whose lock's watches may skip events does not ask either.
 func (o *Observer) findOrigin(s locks.Snapshot, now time.Time) {
 	holder := s.Record.Holder
 	switch {
@@ -52,12 +53,12 @@ func (o *Observer) NeedsProof(base locks.Snapshot) bool {
 	return !base.Version.Exists() && o.mayAsk()
 }
 
-// Unproven reports whether this candidate made its record where there was none, and
+// Unproven reports whether this candidate created its record where there was none, and
 // others who had the lock before may still lead.
 func (o *Observer) Unproven(now time.Time) bool { return now.Before(o.ProvenAt()) }
 
-// ProvenAt returns from when on nobody can lead who had the lock before this
-// candidate's own record; the zero time if that is known already.
+// ProvenAt returns from when on nobody can lead who had the lock before this candidate's
+// own record. It returns the zero time if that is known already.
 func (o *Observer) ProvenAt() time.Time { return o.origin.until }
 
 // traceOrigin compares the origin with an event of a watch that leaves nothing out

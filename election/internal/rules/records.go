@@ -10,7 +10,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// The records that an elector writes. All are pure: base is what they replace.
+// The functions below return the records that an elector writes. All are pure, and base is
+// the record that is replaced.
 
 // Acquisition is the record that takes the lock. It replaces everything that
 // base says about another holder (S11).
@@ -30,16 +31,16 @@ func Acquisition(base locks.Record, me locks.Candidate, lease time.Duration, wal
 	return r
 }
 
-// Creation is the acquisition where there is no record. Of the one that was
-// deleted, if any, it keeps what is not about a holder.
+// Creation is the acquisition if there is no record. It keeps what the deleted record, if
+// there was one, says that is not about a holder.
 func Creation(gone locks.Record, me locks.Candidate, lease time.Duration, wall time.Time) locks.Record {
 	r := Acquisition(locks.Record{Evacuated: gone.Evacuated}, me, lease, wall)
 	r.Transitions = 0
 	return r
 }
 
-// Renewal is the record that goes on with a term, and notes what of it the
-// acquisition could not know.
+// Renewal is the record that continues a term. It notes what the acquisition could not know
+// about the term.
 func Renewal(base locks.Record, details locks.Details, lease time.Duration, wall time.Time) locks.Record {
 	r := base
 	r.Holder, r.LeaseDuration = details.Holder, lease
@@ -48,9 +49,9 @@ func Renewal(base locks.Record, details locks.Details, lease time.Duration, wall
 	return r
 }
 
-// Release is the record that gives a term up. Its lease of one second is what
-// client-go writes: the least that the API takes. Without a token nobody ever
-// led, and no trace of the holder is left.
+// Release is the record that gives a term up. Its lease of one second is what client-go
+// writes: the shortest that the API accepts. Without a token nobody ever led, and no trace
+// of the holder is left.
 func Release(base locks.Record, token uint64, trace string, handover locks.Handover, wall time.Time) locks.Record {
 	r := base
 	r.Holder, r.LeaseDuration = "", time.Second
@@ -65,8 +66,8 @@ func Release(base locks.Record, token uint64, trace string, handover locks.Hando
 	return r
 }
 
-// after is wall, or just after before where the two would be the same: a
-// Renewal is seen by its time being another.
+// after is wall, or a little later if before is the same time. Others recognize a renewal
+// by its different time.
 func after(before, wall time.Time) time.Time {
 	if before.UnixMicro() == wall.UnixMicro() {
 		return wall.Add(time.Microsecond)
