@@ -29,10 +29,10 @@ func (p Pod) String() string {
 	return p.Name + "/" + p.UID
 }
 
-// Peer is what a candidate reports about itself to the others.
+// Peer describes a candidate as it reports itself to the others.
 type Peer struct {
 	Candidate
-	// Unhealthy is why it should not lead; empty if it is healthy.
+	// Unhealthy says why the candidate should not lead; empty if it is healthy.
 	Unhealthy string
 }
 

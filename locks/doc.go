@@ -6,8 +6,8 @@
 //
 // The packages below it implement locks: lease on a Lease, annotation on the object of a
 // legacy elector, multilock on both at once, and memory for tests. Package ownerref reads
-// and writes the leader-for-life ConfigMap, which is no Lock by itself.
-// Package lockstest has the tests that every Lock must pass.
+// and writes the leader-for-life ConfigMap, which is not a Lock by itself. Package
+// lockstest has the tests that every Lock must pass.
 //
 // A type that implements [Lock] may also be an [Amender], which keeps a term behind a
 // slow API server, or a [Guardian], whose holder needs permission before it leads.

@@ -8,14 +8,15 @@ import "errors"
 // Errors that a [Lock] returns, wrapped in an error that says what was tried and, if
 // possible, what to do. Use errors.Is.
 //
-// ErrConflict and ErrVersionExpired are part of the contract: an elector goes on in
-// another way after them. It treats ErrForbidden and ErrNoAPI as it does any other
-// error, but tells people and telemetry which it was.
+// ErrConflict and ErrVersionExpired are part of the contract: an elector handles each of
+// them differently. It treats ErrForbidden and ErrNoAPI like any other error, but tells
+// people and telemetry which one occurred.
 var (
-	// ErrConflict, of Write and Amend: the record is no longer what the write replaces,
-	// and nothing was written.
+	// ErrConflict, from Write and Amend: the record is no longer the one that the write
+	// replaces, and nothing was written.
 	ErrConflict = errors.New("the record was changed meanwhile")
-	// ErrVersionExpired, of Watch: it cannot start from that version any more; read again.
+	// ErrVersionExpired, from Watch: it can no longer start from that version; read
+	// again.
 	ErrVersionExpired = errors.New("the version is too old to watch from")
 	// ErrForbidden: a permission is missing.
 	ErrForbidden = errors.New("permission missing")

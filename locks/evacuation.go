@@ -20,7 +20,7 @@ type Evacuation struct {
 	Until time.Time
 }
 
-// Evacuations is the text of a list of evacuations, as people may write it: zones
+// Evacuations is the text form of a list of evacuations, which people may write: zones
 // separated by commas, each with its end if it has one, such as
 // "za,zb=2026-11-21T12:00:00Z".
 type Evacuations string
@@ -48,7 +48,7 @@ func (e Evacuations) Parse() ([]Evacuation, error) {
 		if limited {
 			one.Until, err = time.Parse(time.RFC3339, until)
 			if year := one.Until.UTC().Year(); err == nil && (year < 1970 || year > 9999) {
-				err = errors.New("no such year") // a zero time would say that it never ends
+				err = errors.New("no such year") // a zero time would mean that it never ends
 			}
 		}
 		switch {

@@ -21,8 +21,8 @@ type Successor struct {
 
 // Handover names, in a released record, the candidate that leads next.
 type Handover struct {
-	To string // an identity; empty if nobody was named
-	// Precedence is how long all other candidates leave the lock alone, each from
+	To string // an identity; empty if no candidate was named
+	// Precedence is how long all other candidates leave the lock alone. Each counts from
 	// when it first saw the release. A reader caps it at its own LeaseDuration. Whole
 	// milliseconds.
 	Precedence time.Duration
@@ -35,16 +35,16 @@ type HandoverRequest struct {
 	Successor
 }
 
-// Request is the text of a HandoverRequest, as people may write it.
+// Request is the text form of a HandoverRequest, which people may write.
 type Request string
 
 // Request returns the text of q.
 func (q HandoverRequest) Request() Request {
-	text, _ := json.Marshal(q) // texts alone always have a JSON form
+	text, _ := json.Marshal(q) // strings always have a JSON form
 	return Request(text)
 }
 
-// Parse returns what is asked for, or an error that says how to write it.
+// Parse returns the request, or an error that says how to write one.
 func (r Request) Parse() (HandoverRequest, error) {
 	var q HandoverRequest
 	err := json.Unmarshal([]byte(r), &q)

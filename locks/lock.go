@@ -34,17 +34,17 @@ type Lock interface {
 	Describe() Description
 }
 
-// Amender is a Lock that can also replace a record by its content, before its version
-// is known. An elector behind a slow API server needs that: it renews while the answer
-// to the previous write is still on its way.
+// Amender is a Lock that can also replace a record by its content, before its version is
+// known. An elector behind a slow API server needs this, because it renews before it has
+// the answer to the previous write.
 type Amender interface {
 	Lock
 
-	// Amend replaces the record before, at whatever version it is. record must
-	// differ in RenewTime, and may differ in Details. Amend fails with ErrConflict,
-	// having written nothing, unless the current record equals before. It does not
-	// compare Evacuated, Details.Request and Details.Refused, and leaves what others
-	// wrote there. Otherwise it behaves as Write.
+	// Amend replaces the record before, whatever its version. record must differ in
+	// RenewTime, and may differ in Details. Amend fails with ErrConflict, having written
+	// nothing, unless the current record equals before. It does not compare Evacuated,
+	// Details.Request and Details.Refused, and keeps what others wrote there. Otherwise
+	// it behaves like Write.
 	Amend(ctx context.Context, before, record Record) (Snapshot, error)
 }
 

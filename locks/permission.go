@@ -21,10 +21,10 @@ type Guardian interface {
 	Lock
 
 	// Attend runs as long as Elector.Run, and reports whether this candidate may
-	// campaign. Until the first report it may not. If Attend withdraws the
-	// permission during a term, the elector stops the work and releases the lock.
-	// Attend returns soon after ctx ends. If it returns earlier, the term ends at
-	// once, and Run returns the error.
+	// campaign. Until the first report the candidate may not. If Attend withdraws the
+	// permission during a term, the elector stops the work and releases the lock. Attend
+	// returns soon after ctx ends. If it returns earlier, the term ends at once, and Run
+	// returns the error.
 	Attend(ctx context.Context, permit func(Permission)) error
 
 	// Adopt runs during one term, from when the candidate holds the record until
@@ -33,13 +33,13 @@ type Guardian interface {
 	// returns an error, and the work's context ends at once with a cause that wraps
 	// both that error and ErrTermLost.
 	//
-	// When the term ends, ctx ends with the same cause. Adopt may then finish what
-	// must be done before the record is released, and returns soon. If the cause is
-	// ErrTermLost it must not write any more.
+	// When the term ends, ctx ends with the same cause. Adopt may then finish what must
+	// be done before the record is released, and returns soon. If the cause is
+	// ErrTermLost it must no longer write.
 	Adopt(ctx context.Context, term Term, permit func(Permission)) error
 }
 
-// Term is what a Guardian is told about the term that it prepares.
+// Term describes to a Guardian the term that it prepares.
 type Term struct {
 	// Holder is the identity of the candidate that holds the record.
 	Holder string
@@ -47,8 +47,8 @@ type Term struct {
 	Trust func() time.Duration
 }
 
-// TrustedFor returns how much longer the candidate may trust the term: zero when the
-// trust has run out, and for the zero Term. It is safe for concurrent use.
+// TrustedFor returns how much longer the candidate may trust the term: zero if the trust
+// has run out, and for the zero Term. It is safe for concurrent use.
 func (t Term) TrustedFor() time.Duration {
 	if t.Trust == nil {
 		return 0
@@ -56,13 +56,13 @@ func (t Term) TrustedFor() time.Duration {
 	return t.Trust()
 }
 
-// ErrTermLost is the cause of a term's end that the candidate did not choose: its
+// ErrTermLost is the cause when a term ends that the candidate did not end itself: its
 // trust ran out, or somebody else has the lock. It is election.ErrLost.
 var ErrTermLost = errors.New("leadership lost")
 
 // Permission is a Guardian's answer to whether a candidate may campaign or lead.
 type Permission struct {
 	Granted bool
-	// Why is what the candidate waits for, in words, if Granted is false.
+	// Why says in words what the candidate waits for, if Granted is false.
 	Why string
 }

@@ -8,17 +8,17 @@ import "time"
 // Version identifies one state of a lock's record. The zero Version means that
 // nothing is known about the record.
 type Version struct {
-	// Number orders the versions of a lock, also across deletion and creation: a
-	// later write has a larger number. It is never zero if the record exists.
+	// Number orders the versions of a lock, even across deletion and creation: a later
+	// write has a larger number. It is never zero if the record exists.
 	Number uint64
-	// Token is the fencing token of a term whose first acknowledged write made
-	// this version. Zero means that Number is the token. A Lock whose Number orders
-	// versions within one process only sets Token.
+	// Token is the fencing token of a term whose first acknowledged write made this
+	// version. Zero means that Number is the token. A Lock sets Token if its Number
+	// orders versions within one process only.
 	Token uint64
 	// UID changes when the record is deleted and created again.
 	UID string
-	// Opaque belongs to the Lock, which gets it back in Write. It is nil if and
-	// only if the record does not exist.
+	// Opaque belongs to the Lock, and the caller passes it back to Write. It is nil if
+	// and only if the record does not exist.
 	Opaque any
 }
 
@@ -29,14 +29,14 @@ func (v Version) Exists() bool { return v.Opaque != nil }
 type Snapshot struct {
 	Version Version
 	Record  Record // zero if Version does not exist
-	// Partial reports that the record exists, but that part of what the lock stores
-	// is gone: the object that keeps legacy electors out, or an annotation. The
-	// holder renews at once, which restores it.
+	// Partial reports that the record exists, but that part of the lock's storage is
+	// gone: the object that keeps legacy electors out, or an annotation. The holder
+	// renews at once, which restores it.
 	Partial bool
 }
 
-// Event is what a watch reports: a new snapshot, which does not exist after a
-// deletion, or a bookmark.
+// Event is one report of a watch: a new snapshot, which does not exist after a deletion,
+// or a bookmark.
 type Event struct {
 	Snapshot Snapshot
 	// Bookmark reports that nothing happened up to Snapshot.Version.Number. No
@@ -57,8 +57,8 @@ type Record struct {
 	// LeaseDuration is in whole seconds. If it is zero or negative, the record has
 	// no valid duration, and a reader uses its own.
 	LeaseDuration time.Duration
-	// AcquireTime and RenewTime are wall clock times, for people to read. An elector
-	// only looks at whether they have changed.
+	// AcquireTime and RenewTime are wall clock times, for people to read. An elector only
+	// checks whether they have changed.
 	AcquireTime time.Time
 	RenewTime   time.Time
 	Transitions int32 // changes of holder, as far as the record remembers
@@ -70,16 +70,16 @@ type Record struct {
 	Evacuated Evacuations
 }
 
-// Details is what zonelect stores beside the fields of client-go.
+// Details holds the fields that zonelect stores beside those of client-go.
 type Details struct {
 	// Holder is the identity that the other fields are about. They are valid only
 	// while Holder equals Record.Holder, because other writers, such as client-go,
 	// leave them in place. In a record without a holder only Token and Released are
 	// valid, which tell whether that term was released, and then Handover.
 	Holder string
-	// Token is the fencing token of Holder's term: larger than that of any earlier term,
-	// also after the record was deleted (S8). The first renewal writes it; until then it
-	// is zero.
+	// Token is the fencing token of Holder's term. It is larger than that of any earlier
+	// term, even if the record was deleted in between (S8). The first renewal writes it;
+	// until then it is zero.
 	Token uint64
 	// Released equals Token once Holder has released the lock. In a record that still
 	// has a holder, it says that Holder has released a part of the lock. Handover names
@@ -92,8 +92,8 @@ type Details struct {
 	Request Request
 	Refused string
 
-	// Nonce is a random value that the process drew when it started. It tells apart
-	// two processes that share an identity, which rule S9 forbids and people do.
+	// Nonce is a random value that the process drew when it started. It tells apart two
+	// processes that share an identity, which happens although rule S9 forbids it.
 	Nonce string
 
 	// Waits is why Holder does not lead yet: another candidate that it cannot see may
@@ -116,13 +116,13 @@ type ProcessID struct {
 	// ProcessLock tells where the process holds a socket that the kernel frees when the
 	// process ends: its boot and network namespace.
 	ProcessLock string
-	// ContainerID is the container instance whose main process this is.
+	// ContainerID names the container instance whose main process this is.
 	ContainerID string
 }
 
 // SameRenewal reports whether two records are the same renewal of the same term. It
-// compares the holder, the times to the microsecond and the transitions, and not the
-// duration, which somebody may have edited. A record without RenewTime equals none.
+// compares the holder, the times to the microsecond and the transitions. It ignores the
+// duration, which somebody may have edited. A record without RenewTime equals no other.
 func (r Record) SameRenewal(o Record) bool {
 	return !o.RenewTime.IsZero() && r.Holder == o.Holder &&
 		r.AcquireTime.UnixMicro() == o.AcquireTime.UnixMicro() &&

@@ -16,10 +16,10 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// FuzzRead reads any annotations. What client-go's type cannot read is no
-// record here either, and what is one has the same holder. What was read, if
-// the annotations can hold it, must read the same after it was written. The
-// seeds hold the record and, in further lines, the renew and the acquire time.
+// FuzzRead reads any annotations. A value that client-go's type cannot read is not a
+// record here either, and a record has the same holder in both. A record that was read
+// must read the same after it is written, if the annotations can hold it. The seeds hold
+// the record and, in further lines, the renew and the acquire time.
 func FuzzRead(f *testing.F) {
 	seeds, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(seeds) == 0 {

@@ -102,10 +102,10 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	return s, l.name.Explain(apierror.Get, err)
 }
 
-// Write puts r on the object if the object is still at base (UID and resourceVersion),
-// or creates the object if base does not exist. base must come from a Lock on the same
-// object. Write refuses a record that the annotations cannot hold without loss before it
-// sends anything. See [locks.Lock] for the other errors.
+// Write puts r on the object if the object is still at base (UID and resourceVersion), or
+// creates the object if base does not exist. base must come from a Lock on the same
+// object. If the annotations cannot hold the record without loss, Write refuses it and
+// sends nothing. See [locks.Lock] for the other errors.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	object, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error { return write(object, r) })
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return s, l.name.Explain(apierror.Update, err)
 }
 
-// Clear removes the record from the object for good, if the object is still at base,
+// Clear removes the record from the object permanently, if the object is still at base,
 // which must exist. The object stays, with everything else on it.
 func (l *Lock) Clear(ctx context.Context, base locks.Version) error {
 	if !base.Exists() {
@@ -125,7 +125,7 @@ func (l *Lock) Clear(ctx context.Context, base locks.Version) error {
 	return err
 }
 
-// Watch sends what happens to the object after from, see [locks.Lock]. It is one
+// Watch sends the changes of the object after version from, see [locks.Lock]. It is one
 // request, which ends by itself after five to ten minutes, even if the server has fallen
 // silent. It returns an error as soon as Read would. It starts no goroutine.
 func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
@@ -156,7 +156,7 @@ func (l *Lock) event(kind watch.EventType, object metav1.Object) (locks.Event, e
 	}
 }
 
-// snapshot is what stands on object.
+// snapshot returns the record on object.
 func (l *Lock) snapshot(object metav1.Object) (locks.Snapshot, error) {
 	r, err := read(object)
 	if err != nil {

@@ -89,13 +89,13 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// payload is what makes an object more than a lock.
+// payload is content on an object that is not part of the lock.
 var payload = map[Kind]object{
 	ConfigMaps: {"kind": "ConfigMap", "apiVersion": "v1", "data": object{"k": "v"}, "binaryData": object{"b": "AAE="}, "immutable": true},
 	Endpoints:  {"kind": "Endpoints", "apiVersion": "v1", "subsets": []any{object{"addresses": []any{object{"ip": "192.0.2.1"}}, "ports": []any{object{"port": 80.}}}}},
 }
 
-// others is an object of others on which there is no record.
+// others returns an object of another owner, without a record.
 func others(kind Kind) object {
 	o := apitest.Clone(payload[kind])
 	o["metadata"] = object{
@@ -132,8 +132,8 @@ func TestAnObjectWithoutRecordIsAFreeLockAndWhatIsOnItIsKept(t *testing.T) {
 	})
 }
 
-// TestARecordIsTakenOffWithoutATrace: the object is as it was before there was a
-// lock on it. What was written since it was read stays.
+// TestARecordIsTakenOffWithoutATrace: the object is as it was before there was a lock on
+// it. Changes made after it was read stay.
 func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {
 		l, server := newLock(t, kind)
@@ -162,7 +162,7 @@ func TestARecordIsTakenOffWithoutATrace(t *testing.T) {
 	})
 }
 
-// TestALegacyElectorAndThisLockTakeTurns: it writes nothing but its record.
+// TestALegacyElectorAndThisLockTakeTurns: the legacy elector writes only its record.
 func TestALegacyElectorAndThisLockTakeTurns(t *testing.T) {
 	forEachKind(t, func(t *testing.T, kind Kind) {
 		l, server := newLock(t, kind)
@@ -290,7 +290,7 @@ func TestALongDurationIsHonoredAndWarnedOf(t *testing.T) {
 func TestCloseConnectionsIsPassedOn(t *testing.T) {
 	l, _ := newLock(t, ConfigMaps)
 	calls := 0
-	l.CloseConnections() // nothing to call is no fault
+	l.CloseConnections() // no function to call is no fault
 	l.config.CloseConnections = func() { calls++ }
 	if l.CloseConnections(); calls != 1 {
 		t.Errorf("%d calls", calls)

@@ -25,7 +25,7 @@ const (
 	AnnotationRenewed  = "zonelect.dev/renewed"
 )
 
-// What an object holds instead of a record. See the package comment.
+// Errors for an object that holds something other than a record. See the package comment.
 var (
 	// ErrNoRecord: the annotation cannot be read.
 	ErrNoRecord = errors.New("the annotation " + AnnotationRecord + " holds no record of a leader election")
@@ -33,7 +33,7 @@ var (
 	ErrOtherLock = errors.New("the object is a lock of another kind")
 )
 
-// wire is the record as client-go writes it. The order of its fields counts.
+// wire is the record as client-go writes it. The order of its fields matters.
 type wire struct {
 	HolderIdentity       string      `json:"holderIdentity"`
 	LeaseDurationSeconds int64       `json:"leaseDurationSeconds"`
@@ -42,8 +42,8 @@ type wire struct {
 	LeaderTransitions    int64       `json:"leaderTransitions"`
 }
 
-// read returns the record that stands on an object. Without the annotation it
-// is empty but for the details.
+// read returns the record on an object. Without the annotation it is empty except for the
+// details.
 func read(object metav1.Object) (locks.Record, error) {
 	annotations := object.GetAnnotations()
 	r := locks.Record{Details: record.ReadDetails(annotations)}
@@ -63,8 +63,8 @@ func read(object metav1.Object) (locks.Record, error) {
 	return r, nil
 }
 
-// precise returns the time that the annotation gives if it lies in the second
-// that the record has, else that second.
+// precise returns the time in the annotation if it is within the record's second, else
+// that second.
 func precise(second time.Time, annotation string) time.Time {
 	t, err := time.Parse(metav1.RFC3339Micro, annotation)
 	if err != nil || t.Unix() != second.Unix() {
@@ -73,7 +73,7 @@ func precise(second time.Time, annotation string) time.Time {
 	return t
 }
 
-// otherLock recognizes an object without record that is a lock nevertheless.
+// otherLock recognizes an object that has no record but is a lock of another kind.
 func otherLock(object metav1.Object) error {
 	owners := object.GetOwnerReferences()
 	if len(owners) == 1 && owners[0].Kind == "Pod" {
@@ -89,8 +89,8 @@ func otherLock(object metav1.Object) error {
 	return nil
 }
 
-// write puts r on an object in place of the record there, and keeps the rest.
-// It returns an error if the annotations cannot hold r without loss.
+// write replaces the record on an object with r, and keeps the rest. It returns an error
+// if the annotations cannot hold r without loss.
 func write(object metav1.Object, r locks.Record) error {
 	if err := check(r); err != nil {
 		return err
@@ -116,8 +116,7 @@ func write(object metav1.Object, r locks.Record) error {
 	return nil
 }
 
-// strip takes the record off an object, with all that goes with it, and keeps
-// the rest.
+// strip removes the record and all that belongs to it from an object, and keeps the rest.
 func strip(object metav1.Object) {
 	annotations := record.WriteDetails(object.GetAnnotations(), locks.Details{})
 	for _, key := range []string{AnnotationRecord, AnnotationAcquired, AnnotationRenewed} {

@@ -96,7 +96,7 @@ func TestTheRecordIsByteForByteWhatClientGoWrote(t *testing.T) {
 				RenewTime:            metav1.NewTime(tc.record.RenewTime),
 				LeaderTransitions:    int(tc.record.Transitions),
 			})
-			// Today's type has two fields more, which no legacy elector wrote.
+			// Today's type has two more fields, which no legacy elector wrote.
 			want := strings.Replace(string(today), `,"strategy":"","preferredHolder":""`, "", 1)
 			if err != nil || got != want {
 				t.Errorf("\n got %s\nwant %s as client-go's type says (%v)", got, want, err)
@@ -105,8 +105,8 @@ func TestTheRecordIsByteForByteWhatClientGoWrote(t *testing.T) {
 	}
 }
 
-// TestWhatLegacyElectorsWroteIsRead as they read it. The literals are what
-// client-go's electors leave, and what people do to them.
+// TestWhatLegacyElectorsWroteIsRead as they read it. The literals are records that
+// client-go's electors leave, and records that people edited.
 func TestWhatLegacyElectorsWroteIsRead(t *testing.T) {
 	second := time.Date(2021, 11, 3, 9, 15, 4, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -183,8 +183,8 @@ func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
 	}
 }
 
-// TestRenewalsWithinASecondDiffer for readers of ours; the elector makes them
-// differ by a microsecond at least.
+// TestRenewalsWithinASecondDiffer for readers of this library; the elector makes them
+// differ by at least a microsecond.
 func TestRenewalsWithinASecondDiffer(t *testing.T) {
 	r := held()
 	object := written(t, r)
@@ -201,8 +201,8 @@ func TestRenewalsWithinASecondDiffer(t *testing.T) {
 	}
 }
 
-// TestMicrosecondsThatALegacyElectorLeftStandingAreNotBelieved: it renews the
-// record, and knows nothing of them.
+// TestMicrosecondsThatALegacyElectorLeftStandingAreNotBelieved: the elector renews the
+// record, and does not know of the microseconds.
 func TestMicrosecondsThatALegacyElectorLeftStandingAreNotBelieved(t *testing.T) {
 	object := written(t, held())
 	object.Annotations[AnnotationRecord] = strings.ReplaceAll(object.Annotations[AnnotationRecord], "08:00:0", "08:00:1")
@@ -225,7 +225,7 @@ func owned(kind, name string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: kind, Name: name, UID: "u"}
 }
 
-// TestALockOfAnotherKindIsNotTaken, for its leader would not notice.
+// TestALockOfAnotherKindIsNotTaken, because its leader would not notice.
 func TestALockOfAnotherKindIsNotTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owners      []metav1.OwnerReference
@@ -256,8 +256,8 @@ func TestALockOfAnotherKindIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestARecordThatWasRemovedIsNotReleased: the traces of our term stand on, so
-// that the elector can tell it from one that was given up.
+// TestARecordThatWasRemovedIsNotReleased: the details of our term stay, so that the
+// elector can tell it from a released record.
 func TestARecordThatWasRemovedIsNotReleased(t *testing.T) {
 	object := written(t, held())
 	delete(object.Annotations, AnnotationRecord)

@@ -16,17 +16,17 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-// store is one object of whatever kind.
+// store is one object of any kind.
 type store interface {
 	get(ctx context.Context) (metav1.Object, error)
-	// put writes base, or a new object where base is nil, with a change.
+	// put writes base, or a new object if base is nil, with a change.
 	put(ctx context.Context, base any, change func(metav1.Object) error) (metav1.Object, error)
 	watch(ctx context.Context, from uint64, each eachEvent) error
 }
 
 type eachEvent func(context.Context, watch.EventType, metav1.Object) error
 
-// stores has what makes a store, for each kind of object.
+// stores has the constructor of the store for each kind of object.
 var stores = map[Kind]struct {
 	resource apierror.Resource
 	make     func(rest.Interface, apierror.Object) store

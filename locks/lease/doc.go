@@ -1,15 +1,15 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lease is a locks.Lock on a coordination.k8s.io/v1 Lease, in the
-// form in which client-go's LeaseLock writes it: candidates of both can share
-// one. What zonelect adds stands in annotations under zonelect.dev/; labels,
-// owner references and annotations of others are kept.
+// Package lease is a locks.Lock on a coordination.k8s.io/v1 Lease, in the form in which
+// client-go's LeaseLock writes it: candidates of both can share one. zonelect stores its
+// additions in annotations under zonelect.dev/, and keeps the labels, owner references
+// and annotations of others.
 //
-// Each operation is one request, without retries and without a rate limit, and
-// is bounded by its context alone. The client limits the size of an answer, as that of
-// operator.LeaseLock does; an event of a watch has at most 4 MiB. The lock needs a Role
-// with these rules in the Lease's namespace:
+// Each operation is one request, without retries and without a rate limit, and is bounded
+// by its context alone. The client, such as that of operator.LeaseLock, limits the size
+// of an answer; a watch event has at most 4 MiB. The lock needs a Role with these rules
+// in the Lease's namespace:
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]

@@ -16,7 +16,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// row is one answer of a server and what must come of it.
+// row is one answer of a server and the error that must result.
 type row struct {
 	code    int
 	body    any // a string is sent as text
@@ -28,7 +28,7 @@ type row struct {
 
 const user = `leases.coordination.k8s.io "lock" is forbidden: User "jane" cannot VERB resource "leases" in API group "coordination.k8s.io" in the namespace "ns"`
 
-// rows hold for every verb, but for the ones that a test changes.
+// rows hold for every verb, except for those that a test changes.
 func rows(verb string) map[string]row {
 	forbidden := strings.Replace(user, "VERB", verb, 1)
 	return map[string]row{

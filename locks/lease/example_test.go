@@ -16,8 +16,8 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-// An election with clients of your own. operator.LeaseLock has better ones: with
-// connections that serve the election alone, and leave a dead server at once.
+// An election with your own clients. operator.LeaseLock makes better ones: their
+// connections serve the election alone, and leave a dead server at once.
 func ExampleNew() {
 	cfg, stop := apitest.Run(nil) // operator.RESTConfig, in a program
 	defer stop()

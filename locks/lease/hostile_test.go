@@ -19,9 +19,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond: whoever may write the
-// Lease can end a term, as by writing another holder, and ask for a handover to a
-// candidate that there is. What makes no sense does nothing.
+// TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond: anybody who may write the Lease
+// can end a term, for example by writing another holder, and ask for a handover to an
+// existing candidate. Invalid values do nothing.
 func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 	huge := strings.Repeat("z", 1<<16)
 	every := map[string]string{}
@@ -36,7 +36,7 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 	ask := func(text string) map[string]string { return map[string]string{record.AnnotationRequest: text} }
 	for name, tc := range map[string]struct {
 		annotations map[string]string
-		says        string // what stands on the Lease as the leader's answer
+		says        string // the leader's answer on the Lease
 	}{
 		"a handover to a stranger":         {ask(`{"holder":"a","identity":"stranger"}`), "no candidate stranger is known"},
 		"a handover to a strange zone":     {ask(`{"holder":"a","zone":"zx"}`), "no other candidate is known in zone zx"},
@@ -82,9 +82,9 @@ func TestHostileAnnotationsNeitherMoveALeaderNorMakeASecond(t *testing.T) {
 	}
 }
 
-// TestAStrategyAndAPreferredHolderAreKeptAndNeverObeyed: they are for the candidates
-// of kube-apiserver's coordinated election, of which a candidate of this library is
-// none.
+// TestAStrategyAndAPreferredHolderAreKeptAndNeverObeyed: they are for the candidates of
+// kube-apiserver's coordinated election, and candidates of this library are not among
+// them.
 func TestAStrategyAndAPreferredHolderAreKeptAndNeverObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
@@ -121,7 +121,7 @@ type pair struct {
 	requests int
 }
 
-// newPair returns one when a leads. Both end with the test, in good order.
+// newPair returns a pair once a leads. Both stop cleanly when the test ends.
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{server: apitest.NewServer(), led: map[string]int{}}

@@ -28,8 +28,8 @@ type Config struct {
 	// CloseConnections, if set, closes every connection that Client uses. See
 	// [Lock.CloseConnections].
 	CloseConnections func()
-	// Annotate, if set, changes the annotations of each Lease that is written,
-	// nil if there are none, and returns them. It must be pure.
+	// Annotate, if set, gets the annotations of each Lease before it is written, or nil
+	// if there are none, and returns them with its changes. It must be pure.
 	Annotate func(annotations map[string]string) map[string]string
 	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
@@ -73,7 +73,7 @@ func (l *Lock) CloseConnections() {
 	}
 }
 
-// snapshot is what stands in lease.
+// snapshot returns the record in lease.
 func (l *Lock) snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
 	l.long.See(l.config.Logger, l.Describe(), s.Record.LeaseDuration)

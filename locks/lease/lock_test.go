@@ -243,7 +243,7 @@ func (discard) WriteHeader(int)             {}
 func TestAServerThatHangsIsLeftWithTheContext(t *testing.T) {
 	arrived := make(chan struct{})
 	l := mustNew(t, clientOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client left
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices only after this that the client left
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})))
@@ -309,7 +309,7 @@ func TestCloseConnectionsIsPassedOn(t *testing.T) {
 	_, client := newAPIServer(t)
 	calls := 0
 	l := mustNew(t, client)
-	l.CloseConnections() // nothing to call is no fault
+	l.CloseConnections() // no function to call is no fault
 	l.config.CloseConnections = func() { calls++ }
 	if l.CloseConnections(); calls != 1 {
 		t.Errorf("%d calls", calls)

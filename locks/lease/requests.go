@@ -29,9 +29,9 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 }
 
 // Write puts r on the Lease if the Lease is still at base (UID and resourceVersion), or
-// creates the Lease if base does not exist. base must come from a Lock on the same
-// Lease. Write refuses a record that a Lease cannot hold without loss before it sends
-// anything. See [locks.Lock] for the other errors.
+// creates the Lease if base does not exist. base must come from a Lock on the same Lease.
+// If a Lease cannot hold the record without loss, Write refuses it and sends nothing. See
+// [locks.Lock] for the other errors.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	verb, send := apierror.Update, l.object.Update
 	if !base.Exists() {

@@ -14,9 +14,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Watch sends what happens to the Lease after from, see [locks.Lock]. It is one request,
-// which ends by itself after five to ten minutes, even if the server has fallen silent.
-// It starts no goroutine.
+// Watch sends the changes of the Lease after version from, see [locks.Lock]. It is one
+// request, which ends by itself after five to ten minutes, even if the server has fallen
+// silent. It starts no goroutine.
 func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	return l.object.Watch(ctx, from.Number, func(ctx context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 		select {

@@ -58,14 +58,14 @@ func TestAWatchTellsWritesAndDeletionInOrder(t *testing.T) {
 	if e := <-events; e.Snapshot.Version.UID != third.Version.UID || e.Snapshot.Record != third.Record {
 		t.Errorf("event %+v, want %+v", e, third)
 	}
-	// What a watch gave can be written to.
+	// A version from a watch can be the base of a write.
 	mustWrite(t, l, third.Version, recordOf("d", 4))
 	e := <-events
 	mustWrite(t, l, e.Snapshot.Version, recordOf("e", 5))
 }
 
-// TestS4AWatchSaysThatItLeavesNothingOut, of a deletion too: by that whoever makes
-// the Lease anew knows that it must ask who had it before.
+// TestS4AWatchSaysThatItLeavesNothingOut, for a deletion too: from this the candidate
+// that recreates the Lease knows whether another recreated it before.
 func TestS4AWatchSaysThatItLeavesNothingOut(t *testing.T) {
 	a, client := newAPIServer(t)
 	l := mustNew(t, client)
@@ -81,7 +81,7 @@ func TestS4AWatchSaysThatItLeavesNothingOut(t *testing.T) {
 	}
 }
 
-// streaming serves a watch with lines, and then ends it as asked.
+// streaming serves a watch with lines, and then ends it as given.
 func streaming(end func(w http.ResponseWriter, r *http.Request), lines ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -181,8 +181,8 @@ func TestAWatchAsksForOneLeaseAndABoundedTime(t *testing.T) {
 	}
 }
 
-// TestAWatchEndsWithItsContext whether it waits for the server or for its
-// reader, and it takes its connection with it.
+// TestAWatchEndsWithItsContext whether it waits for the server or for its reader, and
+// closes its connection.
 func TestAWatchEndsWithItsContext(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"silent server": nil,

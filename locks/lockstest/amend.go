@@ -18,7 +18,8 @@ func amend(ctx context.Context, l locks.Lock, before, r locks.Record) (locks.Sna
 	return l.(locks.Amender).Amend(ctx, before, r)
 }
 
-// renewedRecord is the renewal of r that notes a token, a trace and no refusal.
+// renewedRecord is a renewal of r that sets a token and a process lock and clears the
+// refusal.
 func renewedRecord(r locks.Record) locks.Record {
 	r.RenewTime = r.RenewTime.Add(2 * time.Second)
 	r.Details.Token, r.Details.Refused, r.Details.ProcessLock = 7654321, "", "seat-1"
@@ -31,7 +32,7 @@ func amended(t *testing.T, ctx context.Context, l locks.Lock) {
 	first := mustWrite(t, ctx, l, locks.Version{}, before)
 	asked := before
 	asked.Details.Request, asked.Evacuated = `{"holder":"a"}`, "za"
-	mustWrite(t, ctx, l, first.Version, asked) // by somebody else, unknown to the holder
+	mustWrite(t, ctx, l, first.Version, asked) // by somebody else; the holder does not know
 	want := renewedRecord(before)
 	wrote, err := amend(ctx, l, before, want)
 	if err != nil {

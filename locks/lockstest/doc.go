@@ -2,5 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package lockstest has the tests that every [locks.Lock] must pass, and a lock that
-// fails as a test says.
+// fails on a test's demand.
 package lockstest

@@ -13,37 +13,36 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// ErrInjected is what Faulty's calls fail with, wrapped, where no other error
-// was asked for.
+// ErrInjected is wrapped in every error that Faulty injects.
 var ErrInjected = errors.New("injected fault")
 
-// Fault is how a [Faulty] lock fails. The zero Fault is none.
+// Fault describes how a [Faulty] lock fails. The zero Fault is no fault.
 type Fault struct {
-	// Hang makes calls do nothing until their context ends, as a network that
-	// swallows everything does, and watches fall silent.
+	// Hang makes calls do nothing until their context ends, as on a network that drops
+	// everything, and makes watches fall silent.
 	Hang bool
 	// LoseAnswers makes writes land and then hang until their context ends.
 	LoseAnswers bool
 	// LoseReads makes reads hang until their context ends, too.
 	LoseReads bool
-	// Mute makes watches fall silent; one that was muted never speaks again,
-	// like a connection whose peer is gone.
+	// Mute makes watches fall silent. A muted watch never sends again, like a connection
+	// whose peer is gone.
 	Mute bool
 	// Err makes calls fail with this error at once, and watches end with it.
 	Err error
 	// Delay is how long a call takes before it is made, and again after it.
 	Delay time.Duration
-	// Late makes writes land when the fault changes, though whoever made them
-	// has long given up: like those of a process that was stopped in the middle
-	// of one. Meanwhile all is as with Hang.
+	// Late makes writes land when the fault changes, though their caller has long given
+	// up, like those of a process that was stopped in the middle of a write. Until then
+	// it acts like Hang.
 	Late bool
 }
 
-// silent reports whether nothing is heard of any call.
+// silent reports whether calls get no answer.
 func (f Fault) silent() bool { return f.Hang || f.Late }
 
-// Faulty is a lock that fails on demand, and counts what is asked of it. It is
-// safe for concurrent use.
+// Faulty is a lock that fails on demand, and counts its calls. It is safe for concurrent
+// use.
 type Faulty struct {
 	lock locks.Lock
 
@@ -80,7 +79,7 @@ func (f *Faulty) now() (Fault, <-chan struct{}) {
 	return f.fault, f.change
 }
 
-// enter counts a call and suffers what comes before it.
+// enter counts a call and applies the fault before it.
 func (f *Faulty) enter(ctx context.Context, operation string) error {
 	f.mu.Lock()
 	f.calls[operation]++
@@ -95,7 +94,7 @@ func (f *Faulty) enter(ctx context.Context, operation string) error {
 	return delay(ctx, operation, fault.Delay)
 }
 
-// leave suffers what comes after a call.
+// leave applies the fault after a call.
 func (f *Faulty) leave(ctx context.Context, operation string) error {
 	fault, _ := f.now()
 	if fault.silent() || fault.LoseAnswers && operation == "write" || fault.LoseReads && operation == "read" {
@@ -147,7 +146,7 @@ func (f *Faulty) write(ctx context.Context, do func(context.Context) (locks.Snap
 	if fault, change := f.now(); fault.Late {
 		go func() {
 			<-change
-			_, _ = do(context.WithoutCancel(ctx)) // nobody waits for what comes of it
+			_, _ = do(context.WithoutCancel(ctx)) // nobody waits for the result
 		}()
 	}
 	if err := f.enter(ctx, "write"); err != nil {
@@ -160,8 +159,8 @@ func (f *Faulty) write(ctx context.Context, do func(context.Context) (locks.Snap
 	return s, err
 }
 
-// Amend implements locks.Amender, as a write. A lock that is none says that it
-// takes no amendments.
+// Amend implements locks.Amender, as a write. It returns ErrNoAPI if the inner lock is no
+// Amender.
 func (f *Faulty) Amend(ctx context.Context, before, record locks.Record) (locks.Snapshot, error) {
 	amender, ok := f.lock.(locks.Amender)
 	if !ok {
@@ -201,7 +200,7 @@ func (f *Faulty) Watch(ctx context.Context, from locks.Version, events chan<- lo
 	}
 }
 
-// pass hands an event on, unless the watch was muted meanwhile.
+// pass forwards an event, unless the watch was muted meanwhile.
 func (f *Faulty) pass(ctx context.Context, e locks.Event, events chan<- locks.Event) bool {
 	if fault, _ := f.now(); fault.silent() || fault.Mute {
 		<-ctx.Done()

@@ -13,19 +13,19 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Suite is what every lock must hold, for RunSuite.
+// Suite says how RunSuite makes and deletes the locks under test.
 type Suite struct {
 	// New returns a lock that no other test uses, and that has no record.
 	New func(t *testing.T) locks.Lock
-	// Delete removes the lock's record behind its back. Nil skips the laws
-	// about deletion.
+	// Delete removes the lock's record without the lock's knowledge. Nil skips the tests
+	// of deletion.
 	Delete func(t *testing.T, lock locks.Lock)
 }
 
-// suitePatience bounds each law, so that a lock that hangs fails.
+// suitePatience bounds each test, so that a lock that hangs fails.
 const suitePatience = 30 * time.Second
 
-// RunSuite runs every law as a subtest.
+// RunSuite runs every test of the suite as a subtest.
 func RunSuite(t *testing.T, s Suite) {
 	laws := map[string]func(*testing.T, context.Context, locks.Lock){
 		"ReadOfNoRecordIsNoError":               readOfNoRecord,
@@ -62,7 +62,7 @@ func RunSuite(t *testing.T, s Suite) {
 	}
 }
 
-// suiteRecord is a record with every field set, as of term n.
+// suiteRecord is a record of term n with every field set.
 func suiteRecord(holder string, n int) locks.Record {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC).Add(time.Duration(n) * time.Second)
 	return locks.Record{
@@ -217,7 +217,7 @@ func describe(t *testing.T, _ context.Context, l locks.Lock) {
 	}
 }
 
-// watch starts a watch that the test's end stops and waits for.
+// watch starts a watch. The test stops it at its end and waits for it.
 func watch(t *testing.T, ctx context.Context, l locks.Lock, from locks.Version) <-chan locks.Event {
 	ctx, cancel := context.WithCancel(ctx)
 	events, ended := make(chan locks.Event), make(chan struct{})
@@ -229,7 +229,7 @@ func watch(t *testing.T, ctx context.Context, l locks.Lock, from locks.Version) 
 	return events
 }
 
-// nextEvent returns the next event that is no bookmark.
+// nextEvent returns the next event that is not a bookmark.
 func nextEvent(t *testing.T, ctx context.Context, events <-chan locks.Event) locks.Event {
 	t.Helper()
 	for {
@@ -263,7 +263,7 @@ func watchGoesOn(t *testing.T, ctx context.Context, l locks.Lock) {
 	if e.Snapshot.Version.Number != third.Version.Number {
 		t.Fatalf("then came version %d, want %d", e.Snapshot.Version.Number, third.Version.Number)
 	}
-	mustWrite(t, ctx, l, e.Snapshot.Version, suiteRecord("c", 4)) // what a watch tells can be written upon
+	mustWrite(t, ctx, l, e.Snapshot.Version, suiteRecord("c", 4)) // a version from a watch can be the base of a write
 }
 
 func watchEnds(t *testing.T, ctx context.Context, l locks.Lock) {
@@ -272,7 +272,7 @@ func watchEnds(t *testing.T, ctx context.Context, l locks.Lock) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = l.Watch(watching, s.Version, make(chan locks.Event)) // an error or none: both are right
+		_ = l.Watch(watching, s.Version, make(chan locks.Event)) // an error or nil: both are correct
 	}()
 	cancel()
 	select {
@@ -287,7 +287,7 @@ func (s Suite) deletion(t *testing.T, ctx context.Context, l locks.Lock) {
 	events := watch(t, ctx, l, before.Version)
 	s.Delete(t, l)
 	gone := nextEvent(t, ctx, events).Snapshot
-	for gone.Version.Exists() { // a lock of several objects goes one by one
+	for gone.Version.Exists() { // a lock of several objects loses them one by one
 		gone = nextEvent(t, ctx, events).Snapshot
 	}
 	if gone.Version.Number <= before.Version.Number {

@@ -28,7 +28,7 @@ type Lock struct {
 	uids    int
 	now     locks.Snapshot
 	history []locks.Event
-	expired uint64        // the newest version that no watch can go on from
+	expired uint64        // the newest version from which no watch can continue
 	changed chan struct{} // closed at the next change
 }
 
@@ -37,8 +37,8 @@ func New(name string) *Lock {
 	return &Lock{name: name, count: &atomic.Uint64{}, changed: make(chan struct{})}
 }
 
-// Beside returns another lock that counts its versions together with m, as objects in
-// one database do.
+// Beside returns another lock whose versions come from the same counter as m's, like
+// those of objects in one database.
 func (m *Lock) Beside(name string) *Lock {
 	return &Lock{name: name, count: m.count, changed: make(chan struct{})}
 }
@@ -56,7 +56,7 @@ func (m *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.now.Version.Exists() {
-		return locks.Snapshot{}, nil // as of an API server: no version either
+		return locks.Snapshot{}, nil // like an API server: no version either
 	}
 	return m.now, nil
 }
@@ -101,8 +101,7 @@ func (m *Lock) Amend(ctx context.Context, before, record locks.Record) (locks.Sn
 	return m.now, nil
 }
 
-// Delete removes the record, as somebody might do by hand. It reports whether there was
-// a record.
+// Delete removes the record, as a person might do. It reports whether there was a record.
 func (m *Lock) Delete() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +112,8 @@ func (m *Lock) Delete() bool {
 	return true
 }
 
-// Expire makes every watch that has not caught up end with ErrVersionExpired. So does
-// every later watch from an older version.
+// Expire makes every watch that has not caught up end with ErrVersionExpired. Every later
+// watch from an older version ends so too.
 func (m *Lock) Expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,8 +121,8 @@ func (m *Lock) Expire() {
 	m.wake()
 }
 
-// Restore puts the lock back to its first version, with that record, as restoring a
-// database from a backup does. Running watches do not report it.
+// Restore resets the lock to its first version, with that record, as restoring a database
+// from a backup does. Running watches do not report it.
 func (m *Lock) Restore(record locks.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

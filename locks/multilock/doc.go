@@ -1,36 +1,36 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multilock makes one lock out of a Lease, which alone decides among
-// candidates, and the lock of the programs that are being replaced, so that
-// both kinds can run side by side and never lead together.
+// Package multilock makes one lock out of a Lease, which alone decides among candidates,
+// and the lock of the programs that they replace, so that both kinds can run side by side
+// and never lead together.
 //
 // This package is what a program imports. Each lock has a package of its own:
 //
 //   - [Shield], in package shield, is for leader-for-life ConfigMaps. Its rules, M1 to
 //     M12, are in docs/design.md; shield/rules.go holds them as code, without any I/O.
-//   - [Twin], in package twin, is for client-go's records on annotations, which end by
-//     time. A candidate holds both locks until the phase is clean.
+//   - [Twin], in package twin, is for client-go's records on annotations, which expire. A
+//     candidate holds both locks until the phase is clean.
 //   - [LeaseOnly], in package leaseonly, is for programs that take no part in a
 //     migration, and must not lead beside those that do.
 //
-// All of them keep a presence object, which tells people and the other candidates who
-// is there. It is one more Lease. The candidate's pod owns it, so that it goes with
-// the pod. It is written at the start and on change.
+// All of them keep a presence object, which shows the candidate to people and to the
+// other candidates. It is one more Lease. The candidate's pod owns it, so that it is
+// deleted with the pod. The lock writes it at the start and on each change.
 //
-// SetUnhealthy of a lock has the presence object say why this candidate should not
-// lead; empty means that all is well. The first time, the object says either at once.
-// Where that keeps changing, the object says that all is well once that has been so
-// for a LeaseDuration, and for twice as long after each relapse within a minute, up to
-// five minutes. Other words for the same are written once a minute at most.
-// SetUnhealthy does no I/O.
+// SetUnhealthy of a lock has the presence object say why this candidate should not lead;
+// empty means that it is healthy. The first time, the object says either at once. If
+// health keeps changing, the object says healthy only after the candidate has been
+// healthy for a LeaseDuration, and for twice as long after each relapse within a minute,
+// up to five minutes. While the object says unhealthy, a new reason is written once a
+// minute at most. SetUnhealthy does no I/O.
 //
 // Peers of a lock reports which candidates have a presence object, in the form of
-// election.Config. It costs nothing while nothing changes: Attend has one watch for it.
-// Peers knows nobody while Attend does not run, or where Leases may not be listed and
-// watched.
+// election.Config. It costs nothing while nothing changes: Attend runs one watch for it.
+// Peers knows no candidate while Attend does not run, or without permission to list and
+// watch Leases.
 //
-// They need what package lease needs, and to list the presences:
+// All locks need the permissions of package lease, and one to list the presences:
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]
@@ -53,9 +53,9 @@ package multilock
 //	shield/watch.go                    keeper.startWatch            one watch of the ConfigMap; until it ends, or the end of Attend
 //	shield/keeper.go                   keeper.act                   the requests of one action; until their answers, or their limit
 //	twin/lock.go                       Lock.Attend                  keeps the presence; until the end of Attend
-//	twin/watch.go                      twinWatch.run                the watch of one of both locks; until either ends
+//	twin/watch.go                      twinWatch.run                the watch of one of the two locks; until either ends
 //	internal/candidate/presence.go     PresenceKeeper.Keep          follows the other candidates' presences; until the end of Attend
-//	internal/candidate/presence.go     PresenceKeeper.SetUnhealthy  has the presence say that all is well again; a timer, which the next change stops
+//	internal/candidate/presence.go     PresenceKeeper.SetUnhealthy  has the presence say that the candidate is healthy again; a timer, which the next change stops
 //	internal/candidate/lease.go        PhasedLease.Watch            the Lease's watch; until it ends, or its context
 //	../../internal/presence/roster.go  Roster.refill                lists the presences again after some were left out; a timer, which Attend stops
 
@@ -68,7 +68,7 @@ package multilock
 //
 //	../../migrate/step.go            Migration.move            writes the next phase on the Lease; nobody else moves a phase
 //	internal/candidate/lease.go      PhasedLease.annotate      keeps the phase on the Lease, and begins with phase dual
-//	internal/candidate/lease.go      PhasedLease.ObserveStage  a candidate sees another phase
+//	internal/candidate/lease.go      PhasedLease.ObserveStage  a candidate notes a later phase
 //	internal/candidate/candidate.go  PermissionIn              who may campaign in which phase
 //	leaseonly/lock.go                permissionAlone           the same for a program in mode lease
 //
@@ -84,7 +84,7 @@ package multilock
 //
 // A record on an annotation, from dual to clean:
 //
-//	twin/both.go   both.Write              a write of both records, and in which order
-//	twin/state.go  twinState.agreed        what both records say as one
+//	twin/both.go   both.Write              writes both records, the legacy one first
+//	twin/state.go  twinState.agreed        merges both records of one holder
 //	twin/lock.go   Lock.leaseGovernsAlone  phase clean: the Lease counts alone
-//	twin/lock.go   Lock.clearLegacyRecord  phase clean: the annotation goes, and its object stays
+//	twin/lock.go   Lock.clearLegacyRecord  phase clean: removes the annotation and keeps its object

@@ -22,8 +22,8 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// A candidate that holds a Lease, and beside it the annotation that electors of
-// an old client-go look at. operator.TwinLock does this with better connections.
+// A candidate holds a Lease, and also the annotation that electors of an old client-go
+// use. operator.TwinLock does this with better connections.
 func ExampleNewTwin() {
 	cfg, stop := apitest.Run(nil) // operator.RESTConfig, in a program
 	defer stop()
@@ -68,9 +68,9 @@ func ExampleNewTwin() {
 	// <nil>
 }
 
-// A candidate beside pods that lead for life by a ConfigMap: it waits until none
-// of them is left, and then keeps new ones waiting. operator.ShieldLock does this
-// with better connections.
+// A candidate runs beside pods that lead for life by a ConfigMap. It waits until none of
+// them is left, and then keeps new ones waiting. operator.ShieldLock does this with
+// better connections.
 func ExampleNewShield() {
 	self := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "my-operator-1", Namespace: "default", UID: "p1", Labels: map[string]string{"app": "my-operator"},

@@ -18,21 +18,21 @@ const (
 	// Auto follows the phase on record: the candidate holds both locks until the
 	// phase says that the Lease alone counts.
 	Auto = candidate.Auto
-	// Dual always holds both, and does not campaign beyond that phase.
+	// Dual always holds both, and does not campaign in later phases.
 	Dual = candidate.Dual
-	// Alone is the mode on the presence object of a [LeaseOnly], which takes no part
-	// in a migration.
+	// Alone is the mode in the presence object of a [LeaseOnly], which takes no part in a
+	// migration.
 	Alone = candidate.Alone
 )
 
-// Config says what every lock of this package is made of, and all that a [LeaseOnly] is
-// made of. [ShieldConfig] and [TwinConfig] embed it.
+// Config is the part of the configuration that every lock of this package has, and the
+// whole configuration of a [LeaseOnly]. [ShieldConfig] and [TwinConfig] embed it.
 type Config = candidate.Config
 
 // Shield is the lock of a program that replaces a leader-for-life ConfigMap.
 type Shield = shield.Lock
 
-// ShieldConfig says what a [Shield] is made of.
+// ShieldConfig is the configuration of a [Shield].
 type ShieldConfig = shield.Config
 
 // NewShield returns the lock that c describes, or an error that lists what is
@@ -42,7 +42,7 @@ func NewShield(c ShieldConfig) (*Shield, error) { return shield.New(c) }
 // Twin is the lock of a program that replaces client-go's record on an annotation.
 type Twin = twin.Lock
 
-// TwinConfig says what a [Twin] is made of.
+// TwinConfig is the configuration of a [Twin].
 type TwinConfig = twin.Config
 
 // NewTwin returns the lock that c describes, or an error that lists what is wrong
@@ -56,24 +56,24 @@ type LeaseOnly = leaseonly.Lock
 // wrong with c. It does no I/O.
 func NewLeaseOnly(c Config) (*LeaseOnly, error) { return leaseonly.New(c) }
 
-// What a shield waits for where the garbage collector is an old one; see
-// ShieldConfig.Settle.
+// How long a shield waits for an old garbage collector, and from which version on it need
+// not; see ShieldConfig.Settle.
 const (
 	SettleDefault      = shield.SettleDefault
 	PreconditionsSince = shield.PreconditionsSince
 )
 
-// UnknownHolder is how the holder begins where the two locks of a [Twin] have
-// different holders. client-go's MultiLock says the same.
+// UnknownHolder is the prefix of the holder if the two locks of a [Twin] have different
+// holders. client-go's MultiLock uses the same.
 const UnknownHolder = twin.UnknownHolder
 
 // The errors that end a term, or refuse one.
 var (
-	// ErrLegacy says that a [Shield] has lost the legacy lock: a legacy pod has taken
-	// it, or it is not what this candidate put there.
+	// ErrLegacy says that a [Shield] has lost the legacy lock: a legacy pod has taken it,
+	// or the ConfigMap is not the one that this candidate put there.
 	ErrLegacy = shield.ErrLegacy
-	// ErrPodGone says that this candidate's pod no longer exists, so that nothing
-	// accounts for what this process does.
+	// ErrPodGone says that this candidate's pod no longer exists, so that others cannot
+	// know that this process still runs.
 	ErrPodGone = candidate.ErrPodGone
 	// ErrPhase says that the phase on record keeps this kind of candidate out.
 	ErrPhase = candidate.ErrPhase

@@ -26,13 +26,13 @@ type Config struct {
 	// Namespace and Name of the ConfigMap. Required. It need not exist; the
 	// namespace must.
 	Namespace, Name string
-	// Logger is told of every change that was made. The zero value drops it.
+	// Logger gets a message about every change that was made. The zero value drops it.
 	Logger logr.Logger
 }
 
-// ConfigMap is the object in the legacy lock's place. It keeps nothing of what
-// it read: versions travel through the caller, in a [Record]. All methods are
-// safe for concurrent use; each makes one request at most, without retries.
+// ConfigMap is the object in the legacy lock's place. It keeps no copy of what it read:
+// the caller passes versions back in a [Record]. All methods are safe for concurrent use;
+// each makes at most one request, without retries.
 type ConfigMap struct {
 	object rawapi.Object[corev1.ConfigMap, *corev1.ConfigMap]
 	log    logr.Logger
@@ -48,8 +48,8 @@ func New(c Config) (*ConfigMap, error) {
 	return &ConfigMap{rawapi.New[corev1.ConfigMap](c.Core, name), c.Logger.WithValues("configMap", c.Namespace+"/"+c.Name)}, nil
 }
 
-// Read returns what stands there now. It is linearizable. That there is none
-// is no error but an Absent record.
+// Read returns the current ConfigMap. It is linearizable. If there is no ConfigMap, it
+// returns an Absent record and no error.
 func (m *ConfigMap) Read(ctx context.Context) (Record, error) {
 	cm, err := m.object.Get(ctx)
 	if m.object.Name().Absent(err) {
@@ -61,13 +61,13 @@ func (m *ConfigMap) Read(ctx context.Context) (Record, error) {
 	return Recognize(cm), nil
 }
 
-// Watch passes what happens to the ConfigMap after the version from to each,
-// in order and without leaving anything out, and blocks. From zero it begins
-// with the ConfigMap as it is, if there is one. Of a bookmark only the record's
-// Number is set. It returns nil when it ends by itself, as it does after five
-// to ten minutes, and what each returns, if that is an error; an error that
-// wraps locks.ErrVersionExpired says that the history since from is gone.
-// Before the first event it calls opened, once the server has agreed to it.
+// Watch passes every change of the ConfigMap after version from to each, in order and
+// without gaps, and blocks. From zero it begins with the current ConfigMap, if there is
+// one. In a bookmark only the record's Number is set. Watch returns nil when it ends by
+// itself, which it does after five to ten minutes. If each returns an error, Watch
+// returns that error. An error that wraps locks.ErrVersionExpired says that the history
+// since from is gone. Before the first event it calls opened, once the server has
+// accepted the watch.
 func (m *ConfigMap) Watch(ctx context.Context, from uint64, opened func(), each func(ctx context.Context, r Record, bookmark bool) error) error {
 	return m.object.WatchOpen(ctx, from, opened, func(ctx context.Context, e rawapi.Event[*corev1.ConfigMap]) error {
 		switch number := record.Number(e.Object.ResourceVersion); e.Type {
@@ -82,8 +82,8 @@ func (m *ConfigMap) Watch(ctx context.Context, from uint64, opened func(), each 
 }
 
 // PutUp creates the shield and returns it. It fails with an error that wraps
-// locks.ErrConflict if anything stands there. An armed state is refused:
-// only what stands can be armed.
+// locks.ErrConflict if the ConfigMap exists. It refuses an armed state: only a shield
+// that is up can be armed.
 func (m *ConfigMap) PutUp(ctx context.Context, s ShieldState) (Record, error) {
 	if err := s.checkNew(); err != nil {
 		return Record{}, m.object.Name().Explain(apierror.Create, err)
@@ -103,13 +103,12 @@ func (s ShieldState) checkNew() error {
 	return s.check()
 }
 
-// Change puts s in the place of what base says, and returns what now stands.
-// Whatever else is on the ConfigMap is kept. It fails with an error that wraps
-// locks.ErrConflict if the ConfigMap is not at the version of base any more.
+// Change replaces the state in base with s, and returns the new record. It keeps
+// everything else on the ConfigMap. It fails with an error that wraps locks.ErrConflict
+// if the ConfigMap is no longer at the version of base.
 //
-// Nothing is sent if base is neither a Shield nor Sealed; if s has no presences
-// but is not sealed; or if s takes the last presence from a base that is not
-// armed (M9).
+// Change sends nothing if base is neither a Shield nor Sealed; if s has no presences but
+// is not sealed; or if s removes the last presence from a base that is not armed (M9).
 func (m *ConfigMap) Change(ctx context.Context, base Record, s ShieldState) (Record, error) {
 	if err := base.checkChange(s); err != nil {
 		return Record{}, m.object.Name().Explain(apierror.Update, err)
@@ -135,9 +134,9 @@ func (r Record) checkChange(s ShieldState) error {
 	}
 }
 
-// Remove deletes the ConfigMap if it still is at the version of base, which
-// must be Legacy, a Shield or Sealed. It fails with an error that wraps
-// locks.ErrConflict if it was changed or is gone meanwhile.
+// Remove deletes the ConfigMap if it is still at the version of base, which must be
+// Legacy, a Shield or Sealed. It fails with an error that wraps locks.ErrConflict if the
+// ConfigMap was changed or deleted meanwhile.
 func (m *ConfigMap) Remove(ctx context.Context, base Record) error {
 	if base.Kind == Absent || base.Kind == Foreign || base.object == nil {
 		return m.object.Name().Explain(apierror.Delete, fmt.Errorf("what is to be removed is not ours: %w", base.is()))
@@ -149,7 +148,7 @@ func (m *ConfigMap) Remove(ctx context.Context, base Record) error {
 	return nil
 }
 
-// is says what a record is, for errors.
+// is describes a record, for errors.
 func (r Record) is() error {
 	if r.Why != "" {
 		return fmt.Errorf("it is %s: %s", r.Kind, r.Why)

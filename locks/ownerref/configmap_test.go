@@ -22,8 +22,7 @@ import (
 
 const mapPath = "/api/v1/namespaces/ns/configmaps/lock"
 
-// newMap returns a ConfigMap of a server, and what is sent there: verb and
-// path.
+// newMap returns a ConfigMap on a server, and the verb and path of each request.
 func newMap(t *testing.T) (*apitest.Server, *ConfigMap, *[]string) {
 	t.Helper()
 	server, sent := apitest.NewServer(), &[]string{}
@@ -47,7 +46,7 @@ func mustRead(t *testing.T, m *ConfigMap) Record {
 	return r
 }
 
-// up puts a shield of these candidates up.
+// up puts up a shield of these candidates.
 func up(t *testing.T, m *ConfigMap, names ...string) Record {
 	t.Helper()
 	s := ShieldState{Stage: record.Stage{Phase: record.PhaseDual, Step: 1}}
@@ -70,7 +69,7 @@ func change(t *testing.T, m *ConfigMap, base Record, s ShieldState) Record {
 	return r
 }
 
-// armed puts an armed shield up.
+// armed puts up an armed shield.
 func armed(t *testing.T, m *ConfigMap, names ...string) Record {
 	t.Helper()
 	r := up(t, m, names...)
@@ -162,8 +161,8 @@ func TestWhatOthersPutOnTheShieldIsKept(t *testing.T) {
 	}
 }
 
-// TestAWriteHitsTheVersionThatWasJudgedOrNone is what keeps candidates from
-// arming, joining or removing what became something else meanwhile.
+// TestAWriteHitsTheVersionThatWasJudgedOrNone, so that candidates do not arm, join or
+// remove a ConfigMap that has become something else meanwhile.
 func TestAWriteHitsTheVersionThatWasJudgedOrNone(t *testing.T) {
 	touch := func(s *apitest.Server) {
 		s.Change(mapPath, func(o apitest.Object) { o["metadata"].(apitest.Object)["labels"] = apitest.Object{"x": "y"} })
@@ -270,8 +269,8 @@ func removed(base Record) func(*ConfigMap) error {
 	return func(m *ConfigMap) error { return m.Remove(context.Background(), base) }
 }
 
-// TestASealedOneIsArmedAnewWhereItStands: it was deleted and its leader made it
-// again, without owners and unarmed.
+// TestASealedOneIsArmedAnewWhereItStands: it was deleted, and its leader recreated it
+// without owners and unarmed.
 func TestASealedOneIsArmedAnewWhereItStands(t *testing.T) {
 	_, m, _ := newMap(t)
 	s := ShieldState{Stage: record.Stage{Phase: record.PhaseSealed, Step: 2}}
@@ -285,8 +284,8 @@ func TestASealedOneIsArmedAnewWhereItStands(t *testing.T) {
 	}
 }
 
-// TestACopyOfAnArmedShieldIsNotArmed: between the deletion and the restoring
-// of it legacy pods may have begun to lead.
+// TestACopyOfAnArmedShieldIsNotArmed: between its deletion and its restoration legacy
+// pods may have begun to lead.
 func TestACopyOfAnArmedShieldIsNotArmed(t *testing.T) {
 	server, m, _ := newMap(t)
 	r := armed(t, m, "a")
@@ -362,8 +361,8 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 	}
 }
 
-// TestOwnersTakeThePermissionToDelete where the API server has the admission
-// plugin that OpenShift's has.
+// TestOwnersTakeThePermissionToDelete if the API server has the same admission plugin as
+// OpenShift's.
 func TestOwnersTakeThePermissionToDelete(t *testing.T) {
 	server, m, _ := newMap(t)
 	r := up(t, m, "a")

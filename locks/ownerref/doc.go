@@ -1,15 +1,14 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownerref knows the lock of leader-for-life (operator-sdk and
-// operator-lib): a ConfigMap whose only ownerReference names the leader's pod.
-// It tells such a lock from everything else, judges whether its owner may still
-// lead, counts the pods that may, and keeps the shield: the same ConfigMap,
-// owned by the presence objects of candidates instead, at which every version
-// of leader-for-life only waits.
+// Package ownerref handles the lock of leader-for-life (operator-sdk and operator-lib): a
+// ConfigMap whose only ownerReference names the leader's pod. It tells such a lock from
+// everything else, judges whether its owner may still lead, counts the pods that may, and
+// keeps the shield. The shield is the same ConfigMap, owned by the presence objects of
+// candidates instead. Every version of leader-for-life only waits while it exists.
 //
-// It decides nothing about leadership: that is for a lock that is made of this
-// and a Lease. M1 to M12 are the rules of the shield, see docs/design.md.
+// The package decides nothing about leadership: a lock built from it and a Lease does. M1
+// to M12 are the rules of the shield, see docs/design.md.
 //
 // # Permissions
 //
@@ -43,13 +42,13 @@
 //	resources: [nodes]
 //	verbs: [get]
 //
-// Without these two, M11 does not apply, and a legacy pod that is Succeeded or
-// Failed is waited for until it is removed: get on either is enough for that.
-// A permission that is missing elsewhere is an error, which names it; without
-// watch on the ConfigMap nobody begins to lead.
+// Without these two, M11 does not apply, and a candidate waits until a legacy pod that is
+// Succeeded or Failed is removed; get on either is enough to avoid that wait. Any other
+// missing permission is an error, which names it. Without watch on the ConfigMap no
+// candidate begins to lead.
 //
 // # Errors
 //
-// Errors are those of package lease: each says what was tried and what to do,
-// and wraps the sentinel of package election that fits.
+// Errors are like those of package lease: each says what was tried and what to do, and
+// wraps the matching sentinel of package locks.
 package ownerref

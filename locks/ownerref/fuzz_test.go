@@ -18,9 +18,9 @@ import (
 	"github.com/zonelect/zonelect/locks/annotation"
 )
 
-// FuzzRecognize reads any JSON that decodes as a ConfigMap: nothing but the very
-// marks makes it armed or sealed, an owner that is no presence never stands on a
-// shield, and what was read reads the same after it was written.
+// FuzzRecognize reads any JSON that decodes as a ConfigMap: only the exact marks make it
+// armed or sealed, a shield never has an owner that is not a presence, and a state reads
+// the same after it is written.
 func FuzzRecognize(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"op","uid":"c","resourceVersion":"7","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"u"}]}}`,
@@ -49,7 +49,7 @@ func FuzzRecognize(f *testing.F) {
 	})
 }
 
-// judgeRecord holds a record against the ConfigMap it was read from.
+// judgeRecord checks a record against the ConfigMap that it was read from.
 func judgeRecord(t *testing.T, cm *corev1.ConfigMap, r Record) {
 	t.Helper()
 	owners, marks := cm.OwnerReferences, cm.Annotations
@@ -89,12 +89,12 @@ func judgeRecord(t *testing.T, cm *corev1.ConfigMap, r Record) {
 	}
 }
 
-// mostWhy is more than any reason takes.
+// mostWhy is longer than any reason.
 const mostWhy = 20 << 10
 
-// FuzzJudge judges any JSON that decodes as a pod, after any sight of it: it has
-// ended only if it is finished, nothing of it runs and its kubelet lives to say
-// so, and counts as gone only by a grace that has passed.
+// FuzzJudge judges any JSON that decodes as a pod, with any observation: the pod has
+// ended only if it is finished, none of its containers runs and its kubelet is alive, and
+// it counts as gone only after the grace has passed.
 func FuzzJudge(f *testing.F) {
 	const finished = `{"metadata":{"uid":"u"},"spec":{"nodeName":"n","containers":[{}],"terminationGracePeriodSeconds":9223372036854775807},"status":{"phase":"Failed"}}`
 	f.Add([]byte(finished), "u", uint8(0x1f), int64(time.Second), int64(time.Minute), int64(time.Minute))
@@ -133,8 +133,8 @@ func finishedPhase(pod corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// TestWhoeverWritesManyOwnersIsNotToldInFull, nor is a shield with as many
-// presences anything but a shield.
+// TestWhoeverWritesManyOwnersIsNotToldInFull, and a shield with as many presences is
+// still a shield.
 func TestWhoeverWritesManyOwnersIsNotToldInFull(t *testing.T) {
 	cm := &corev1.ConfigMap{}
 	for i := range 10000 {

@@ -12,11 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodState is what became of a legacy pod.
+// PodState is the state of a legacy pod.
 type PodState string
 
-// The states of a legacy pod. Whether it may lead does not follow from its
-// state alone.
+// The states of a legacy pod. The state alone does not decide whether the pod may lead.
 const (
 	Alive        PodState = "alive" // or not started yet
 	Terminating  PodState = "terminating"
@@ -28,32 +27,32 @@ const (
 	OutOfService PodState = "out of service" // its node has the taint of that name
 )
 
-// Verdict is the judgement of one legacy pod.
+// Verdict is the judgment of one legacy pod.
 type Verdict struct {
 	State PodState
 	// MayLead says that nothing proves that its process has ended.
 	MayLead bool
-	// Presumed says that nothing proves it, and yet MayLead is false: its node
-	// has been silent for the grace, or was declared out of service (M11).
+	// Presumed says that MayLead is false without such proof, because the node has been
+	// silent for the grace, or was declared out of service (M11).
 	Presumed bool
 	Why      string // the reason, in words
 }
 
-// NodeObservation is what one candidate has seen of a pod and of its node, with its own
-// eyes and by its own clock. The zero one has seen nothing.
+// NodeObservation is what one candidate has itself seen of a pod and its node, by its own
+// clock. The zero value has seen nothing.
 type NodeObservation struct {
-	// HeartKnown says that the node's heartbeats, the Lease that its kubelet
-	// renews, could be read. Then Beats says that it was seen to change, and
-	// SilentFor for how long it has stayed as it is.
+	// HeartKnown says that the candidate could read the node's heartbeats, which are the
+	// renewals of its kubelet's Lease. Then Beats says that the Lease was seen to change,
+	// and SilentFor for how long it has not changed since.
 	HeartKnown bool
 	Beats      bool
 	SilentFor  time.Duration
-	// OthersBeat says that of all nodes at least half were seen to beat just
-	// now, so that not the way to the API, or the API itself, is at fault.
+	// OthersBeat says that at least half of all nodes were seen to beat just now, so that
+	// neither the API nor the connection to it is at fault.
 	OthersBeat bool
 
-	// NodeKnown says that the Node could be read. Then Exists and Ready say
-	// what it says, and OutOfService that it has the taint.
+	// NodeKnown says that the candidate could read the Node. Then Exists and Ready are as
+	// it says, and OutOfService says that it has the taint.
 	NodeKnown    bool
 	Exists       bool
 	Ready        bool
@@ -61,36 +60,34 @@ type NodeObservation struct {
 
 	// FinishedFor is how long the pod has been seen as Succeeded or Failed.
 	FinishedFor time.Duration
-	// Grace is M11's; zero or less turns that rule off.
+	// Grace is that of M11; zero or less turns the rule off.
 	Grace time.Duration
 }
 
-// What a kubelet promises, unless it is configured otherwise: it renews its
-// Lease every ten seconds, and is believed for forty.
+// The defaults of a kubelet: it renews its Lease every ten seconds, and counts as alive
+// for forty.
 const (
 	heartbeat = 10 * time.Second
 	missed    = heartbeat + heartbeat/2
 	believed  = 40 * time.Second
 )
 
-// killSlack is how much longer than its grace period a pod's end may take.
+// killSlack is how much longer than its grace period a pod may take to end.
 const killSlack = 10 * time.Second
 
-// Judge says whether the pod that owner names may still lead. A nil pod does
-// not exist. It is pure.
+// Judge says whether the pod that owner names may still lead. A nil pod means that it
+// does not exist. Judge is pure.
 //
-// A pod has ended if its object is gone, or if it is Succeeded or Failed, its
-// kubelet is alive to say so, and nothing of it runs any more. The kubelet
-// matters, for the pod collector writes Failed, too, where a node is dead or
-// cut off. A kubelet before Kubernetes 1.24 writes Failed before it has killed
-// an evicted pod, and may leave the containers out: then the pod's grace period
-// must have passed as well.
+// A pod has ended if its object is gone, or if it is Succeeded or Failed, its kubelet is
+// alive, and none of its containers runs any longer. The kubelet matters because the pod
+// collector also writes Failed if a node is dead or cut off. A kubelet before Kubernetes
+// 1.24 writes Failed before it has killed an evicted pod, and may leave out the
+// containers: then the pod's grace period must have passed too.
 //
-// A pod that has not ended may lead, whatever it looks like: one that is
-// terminating still runs, and a container that has terminated is started again.
-// The exception is M11's: its node has been silent for the grace, or was
-// declared out of service by somebody who should know and shows no sign of
-// life.
+// A pod that has not ended may lead, whatever its status says: a terminating pod still
+// runs, and a kubelet restarts a container that has terminated. M11 is the exception: the
+// pod's node has been silent for the grace, or somebody who should know declared it out
+// of service and it shows no sign of life.
 func Judge(owner Owner, pod *corev1.Pod, s NodeObservation) Verdict {
 	switch {
 	case pod == nil:
@@ -119,21 +116,21 @@ func Judge(owner Owner, pod *corev1.Pod, s NodeObservation) Verdict {
 	return v
 }
 
-// outOfService reports whether the node counts as off because it was declared
-// so. Like the pod collector, it does not believe that of a node that is Ready;
-// nor of one that beats.
+// outOfService reports whether the node counts as off because somebody declared it so.
+// Like the pod collector, it does not believe that of a node that is Ready, or of one
+// that beats.
 func (s NodeObservation) outOfService() bool {
 	declared := s.Grace > 0 && s.NodeKnown && s.OutOfService
 	seenAlive := s.Ready || s.HeartKnown && s.Beats
 	return declared && (!seenAlive || s.HeartKnown && s.SilentFor >= missed)
 }
 
-// silent reports whether M11's rule applies to the node.
+// silent reports whether the node has been silent long enough for M11.
 func (s NodeObservation) silent() bool {
 	return s.Grace > 0 && s.HeartKnown && s.SilentFor >= s.Grace && s.OthersBeat
 }
 
-// lives reports whether the kubelet is there to say what its pods do.
+// lives reports whether the kubelet is alive, so that its word on its pods counts.
 func (s NodeObservation) lives() bool {
 	if s.HeartKnown {
 		return s.Beats && s.SilentFor < believed
@@ -141,13 +138,12 @@ func (s NodeObservation) lives() bool {
 	return s.NodeKnown && s.Exists && s.Ready
 }
 
-// unproven says why a pod that is Succeeded or Failed may run all the same, or
-// returns "".
+// unproven says why a pod that is Succeeded or Failed may still run, or returns "".
 func unproven(pod *corev1.Pod, s NodeObservation) string {
 	phase := pod.Status.Phase
 	switch {
 	case pod.Spec.NodeName == "":
-		return "" // no kubelet ever had it
+		return "" // it never reached a kubelet
 	case runs(pod):
 		return fmt.Sprintf("it is %s, but a container of it still runs", phase)
 	case !s.HeartKnown && !s.NodeKnown:
@@ -164,14 +160,13 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// runs reports whether any container's status says that it runs.
+// runs reports whether any container's status is running.
 func runs(pod *corev1.Pod) bool {
 	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses)
 	return slices.ContainsFunc(all, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
-// reported reports whether the kubelet says of every container that it has
-// ended.
+// reported reports whether the kubelet says that every container has ended.
 func reported(pod *corev1.Pod) bool {
 	ended := 0
 	for _, container := range pod.Status.ContainerStatuses {
@@ -182,7 +177,7 @@ func reported(pod *corev1.Pod) bool {
 	return ended >= len(pod.Spec.Containers)
 }
 
-// mostGrace is as good as for ever, in seconds, and no overflow as a duration.
+// mostGrace, in seconds, is practically forever, and does not overflow a duration.
 const mostGrace = math.MaxInt32
 
 func gracePeriod(pod *corev1.Pod) time.Duration {
@@ -210,7 +205,7 @@ func stateOf(pod *corev1.Pod, s NodeObservation) PodState {
 	}
 }
 
-// The reasons that a kubelet gives for a pod's end.
+// The reasons that a kubelet gives for ending a pod.
 const (
 	reasonEvicted   = "Evicted"
 	reasonPreempted = "Preempting" // for the sake of a critical pod
@@ -227,7 +222,7 @@ func finishedState(pod *corev1.Pod) PodState {
 	}
 }
 
-// disrupted reports whether a pod is a disruption's target for that reason.
+// disrupted reports whether a pod is the target of a disruption for that reason.
 func disrupted(pod *corev1.Pod, reason string) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == reason

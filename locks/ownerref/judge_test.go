@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podWith returns pod p on node n1, which runs one container, after changes.
+// podWith returns pod p on node n1 with one running container, after changes.
 func podWith(changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Name, pod.Namespace, pod.UID = "p", "ns", "uid-p"
@@ -68,8 +68,8 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 	unseen := NodeObservation{HeartKnown: true, Grace: time.Minute}
 	ready := NodeObservation{NodeKnown: true, Exists: true, Ready: true, Grace: time.Minute}
 	sight := func(base NodeObservation, change func(*NodeObservation)) NodeObservation { change(&base); return base }
-	// dead is a node that has been silent for long, seen by a candidate that
-	// saw it beat before.
+	// dead observes a node that has been silent for long, by a candidate that saw it beat
+	// before.
 	dead := sight(beats, func(s *NodeObservation) {
 		s.SilentFor, s.OthersBeat, s.NodeKnown, s.Exists = 61*time.Second, true, true, true
 	})
@@ -131,7 +131,7 @@ func TestEachPodIsJudgedByWhatProvesItsEnd(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "other"})
 		}), beats, verdict{Completed, true, false}, "may not have killed"},
 
-		// Others than the kubelet write Failed, too.
+		// Not only the kubelet writes Failed.
 		"failed, no beat was seen yet": {podWith(failed, containers(ended)), unseen, verdict{Completed, true, false}, "not seen to be alive"},
 		"failed, the last beat is old": {podWith(failed, containers(ended)), sight(beats, func(s *NodeObservation) { s.SilentFor = 40 * time.Second }),
 			verdict{Completed, true, false}, "not seen to be alive"},

@@ -38,43 +38,40 @@ type LegacyPodOptions struct {
 	LegacyGrace time.Duration
 }
 
-// LegacyPodsConfig says how to find the legacy pods of an operator.
+// LegacyPodsConfig says how to find an operator's legacy pods.
 type LegacyPodsConfig struct {
-	// Core, Apps and Coordination talk to those API groups, v1. Required, but
-	// for Apps if PodSelector is set.
+	// Core, Apps and Coordination talk to those API groups, v1. Required, except Apps if
+	// PodSelector is set.
 	Core, Apps, Coordination rest.Interface
 	// Namespace of the pods and of the lock. Required.
 	Namespace string
 	// Lock is the name of the lock's Lease. Required.
 	Lock string
-	// Self is the own pod, with its UID. It never counts as legacy, unless it is
-	// a legacy owner. Required of whoever campaigns. One who only looks gives any
-	// pod of the operator to start from, or none if PodSelector is set.
+	// Self is this program's pod, with its UID. It never counts as legacy, unless it is a
+	// legacy owner. Required for a candidate. A tool that only looks gives any pod of the
+	// operator to start from, or none if PodSelector is set.
 	Self Owner
 	LegacyPodOptions
-	// Logger is told when a pod counts as gone by M11. The zero value drops it.
+	// Logger gets a message when a pod counts as gone by M11. The zero value drops it.
 	Logger logr.Logger
 }
 
 const (
-	// GraceDefault is the LegacyGrace of who sets none.
+	// GraceDefault is the LegacyGrace if none is set.
 	GraceDefault = time.Minute
 	// GraceLeast is the least LegacyGrace: one heartbeat may be lost.
 	GraceLeast = 2 * heartbeat
 )
 
-// gap is how long after a count the next one must come for M11's silence to go
-// on.
+// gap is how soon after a count the next one must come for M11's silence to continue.
 const gap = 10 * time.Second
 
-// ErrSelector says that the operator's legacy pods cannot be told: no selector
-// is given or can be found, or a legacy owner does not match it. Trying again
-// does not help.
+// ErrSelector says that the operator's legacy pods cannot be identified: no selector is
+// given or can be found, or a legacy owner does not match it. Retrying does not help.
 var ErrSelector = errors.New("the operator's pods cannot be told")
 
-// LegacyPods counts the legacy pods that may still lead. It remembers what it saw
-// of their nodes from one count to the next. Its method is for one goroutine at
-// a time.
+// LegacyPods counts the legacy pods that may still lead. From one count to the next it
+// remembers what it saw of their nodes. Only one goroutine at a time may call its method.
 type LegacyPods struct {
 	config       LegacyPodsConfig
 	selector     string // once it is found
@@ -84,14 +81,13 @@ type LegacyPods struct {
 	last         time.Time
 }
 
-// Count is what one count found.
+// Count is the result of one count.
 type Count struct {
 	// Standing are the legacy pods that may still lead, by name.
 	Standing []Standing
 	// Presumed are the legacy pods that count as gone by M11 alone.
 	Presumed []Standing
-	// Note says in words why M11's rule could not be applied, where that would
-	// matter.
+	// Note says in words why M11 could not be applied, if that matters.
 	Note string
 }
 
@@ -100,7 +96,7 @@ type Standing struct {
 	Pod     Owner
 	Node    string
 	Verdict Verdict
-	// Heard says that its node was seen to beat since the first look at it.
+	// Heard says that the node was seen to beat since it was first observed.
 	Heard bool
 }
 
@@ -134,14 +130,14 @@ func NewLegacyPods(c LegacyPodsConfig) (*LegacyPods, error) {
 	return &LegacyPods{config: c, selector: c.PodSelector, gone: map[types.UID]bool{}, presumed: map[types.UID]bool{}}, nil
 }
 
-// Count takes one live count. Legacy are the pods that the selector matches and
-// that have no presence at the lock; and owner, the one that owns the
-// ConfigMap, and those that were seen before, whether they have or not. All are
-// told by their UIDs; a zero owner is none. One that exists and does not match
-// the selector is an error that wraps ErrSelector (M4).
+// Count takes one live count. A pod is legacy if the selector matches it and it has no
+// presence at the lock. The pod that owns the ConfigMap (owner) and the owners seen
+// before (seen) are legacy even if they have a presence. Count identifies all of them by
+// UID; a zero owner is none. If such an owner exists and does not match the selector,
+// Count returns an error that wraps ErrSelector (M4).
 //
-// Call it every second or two while waiting: for M11's silence to go on, the
-// next count must come within ten seconds, and none may fail.
+// Call it every second or two while waiting: for M11's silence to continue, the next
+// count must come within ten seconds, and none may fail.
 func (c *LegacyPods) Count(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
 	if c.last.IsZero() || time.Since(c.last) > gap {
 		c.observations = observations{nodes: map[string]*nodeView{}, finished: map[types.UID]time.Time{}}
@@ -191,7 +187,7 @@ func (c *LegacyPods) warn(p Standing) {
 		"pod", p.Pod.Name, "uid", p.Pod.UID, "node", p.Node, "state", p.Verdict.State, "because", p.Verdict.Why)
 }
 
-// legacy returns the legacy pods, those among owners included.
+// legacy returns the legacy pods, including those among owners.
 func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, error) {
 	selector, err := c.findSelector(ctx)
 	if err != nil {
@@ -236,18 +232,17 @@ func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod,
 	return legacy, nil
 }
 
-// willBeCandidate reports whether a pod without a presence has none only
-// because it never started: it is of the own pod's revision, and no container
-// of it was ever seen to run. Without this, one that cannot start, for want of
-// an image or of room, would keep everybody from leading. The revision alone is
-// not enough: under an image tag that moves, older pods of it run older code.
+// willBeCandidate reports whether a pod has no presence only because it never started: it
+// has the revision of this program's pod, and none of its containers was ever seen to
+// run. Without this, a pod that cannot start, because an image or capacity is missing,
+// would keep every candidate from leading. The revision alone is not enough: if an image
+// tag moves, older pods of the same revision run older code.
 func willBeCandidate(pod, self *corev1.Pod) bool {
 	revision := revisionOf(pod)
 	return revision != "" && revision == revisionOf(self) && pod.Status.Phase == corev1.PodPending && !everRan(pod)
 }
 
-// revisionOf names the template that a pod was made from; empty where that is
-// not known.
+// revisionOf names the template that a pod was made from; empty if that is not known.
 func revisionOf(pod *corev1.Pod) string {
 	ref := metav1.GetControllerOf(pod)
 	switch {
@@ -267,7 +262,7 @@ func everRan(pod *corev1.Pod) bool {
 	})
 }
 
-// makeSureGone returns an error if a legacy owner exists that was not listed.
+// makeSureGone returns an error if legacy owner o exists but was not listed.
 func (c *LegacyPods) makeSureGone(ctx context.Context, o Owner, listed map[types.UID]bool, selector string) error {
 	if listed[o.UID] || c.gone[o.UID] {
 		return nil
@@ -283,7 +278,7 @@ func (c *LegacyPods) makeSureGone(ctx context.Context, o Owner, listed map[types
 	return nil
 }
 
-// pod returns the pod with the name and the UID of o, or nil.
+// pod returns the pod with o's name and UID, or nil.
 func (c *LegacyPods) pod(ctx context.Context, o Owner) (*corev1.Pod, error) {
 	name := apierror.Object{Resource: apierror.Pods, Namespace: c.config.Namespace, Name: o.Name}
 	pod, err := rawapi.New[corev1.Pod](c.config.Core, name).Get(ctx)

@@ -111,7 +111,7 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 	}
 }
 
-// TestOneWhoOnlyLooksNeedsNoPodOfItsOwn: a tool is no candidate.
+// TestOneWhoOnlyLooksNeedsNoPodOfItsOwn: a tool is not a candidate.
 func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", corev1.ConditionTrue)
@@ -125,7 +125,8 @@ func TestOneWhoOnlyLooksNeedsNoPodOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestALegacyOwnersRevisionIsLegacy: one who only looks may start from its pod.
+// TestALegacyOwnersRevisionIsLegacy: a tool that only looks may start from the owner's
+// pod.
 func TestALegacyOwnersRevisionIsLegacy(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", corev1.ConditionTrue)
@@ -138,8 +139,8 @@ func TestALegacyOwnersRevisionIsLegacy(t *testing.T) {
 	}
 }
 
-// TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the
-// name of a candidate that went before it.
+// TestAPresenceIsThatOfOnePodByUID: a StatefulSet's legacy pod may have the name of an
+// earlier candidate.
 func TestAPresenceIsThatOfOnePodByUID(t *testing.T) {
 	w := newWorld(t)
 	w.candidate("op-0")
@@ -184,14 +185,14 @@ func TestLegacyOwnersMustBeGoneByUID(t *testing.T) {
 			})
 		}
 	}
-	// The own pod held the lock before this program ran in it.
+	// This program's pod held the lock before this program ran in it.
 	w := newWorld(t)
 	if got := text(w.take(w.legacyPods(0), podOf("self"))); got != "[self] []" {
 		t.Errorf("counted %s", got)
 	}
 }
 
-// TestOneThatIsGoneIsNotAskedForAgain: its UID never comes back.
+// TestOneThatIsGoneIsNotAskedForAgain, because its UID never comes back.
 func TestOneThatIsGoneIsNotAskedForAgain(t *testing.T) {
 	w := newWorld(t)
 	c := w.legacyPods(0)
@@ -287,7 +288,7 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 			}
 		})
 	}
-	// What is not there, or is another, may be so for a moment only.
+	// An object that is missing, or is another one, may be so only for a moment.
 	for name, tc := range map[string]struct {
 		set  func(*world)
 		says string
@@ -307,7 +308,7 @@ func TestTheSelectorIsThatOfTheOwnPodsController(t *testing.T) {
 	}
 }
 
-// refusing answers what has this verb, and this in its path, with a code.
+// refusing answers requests with this verb, and this in their path, with a code.
 func refusing(code int, verb, in string) func(verb, path string) int {
 	return func(v, path string) int {
 		if v == verb && strings.Contains(path, in) {

@@ -19,31 +19,31 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// How often what is asked for, at most.
+// How often each kind of request is made, at most.
 const (
 	lookInterval = time.Second     // one node
 	listInterval = 5 * time.Second // the heartbeats of all nodes
 )
 
-// justNow is how old the last heartbeat of a node that lives may seem, where
-// they are listed so often.
+// justNow is how old the last heartbeat of a live node may seem if heartbeats are listed
+// that often.
 const justNow = heartbeat + 2*listInterval
 
-// observations is what was seen of nodes and pods.
+// observations holds what was seen of nodes and pods.
 type observations struct {
 	nodes    map[string]*nodeView
 	all      nodeHeartbeats
 	finished map[types.UID]time.Time // when a pod was first seen as finished
 }
 
-// heartbeats is what was seen of one node's heartbeats.
+// heartbeats holds what was seen of one node's heartbeats.
 type heartbeats struct {
-	version string // empty where there are none
+	version string // empty if there are none
 	since   time.Time
 	beats   bool
 }
 
-// see takes in that the version was read, in an answer that came now.
+// see records that an answer that came now had this version.
 func (h *heartbeats) see(version string, now time.Time) {
 	if h.since.IsZero() || h.version != version {
 		h.beats = !h.since.IsZero() && version != ""
@@ -59,8 +59,8 @@ type nodeView struct {
 	note        string
 }
 
-// observe returns what is known of a pod and its node by now, and a note on why
-// M11 may not apply to it.
+// observe returns what is known of a pod and its node so far, and a note on why M11 may
+// not apply to the pod.
 func (c *LegacyPods) observe(ctx context.Context, pod *corev1.Pod) (NodeObservation, string, error) {
 	finishedFor := c.finishedFor(pod)
 	node := pod.Spec.NodeName
@@ -96,8 +96,8 @@ func (c *LegacyPods) finishedFor(pod *corev1.Pod) time.Duration {
 	return time.Since(first)
 }
 
-// observeNode renews the view of a node. It asks no more than it must: a node that
-// beats is fine.
+// observeNode updates the view of a node. It makes no more requests than it must: a node
+// that beats is fine.
 func (c *LegacyPods) observeNode(ctx context.Context, node string, v *nodeView) error {
 	v.observation, v.note = NodeObservation{Grace: c.config.LegacyGrace}, ""
 	if err := c.listen(ctx, node, v); err != nil {
@@ -111,7 +111,7 @@ func (c *LegacyPods) observeNode(ctx context.Context, node string, v *nodeView) 
 		return err
 	}
 	if s.HeartKnown && v.heart.version == "" && (!s.NodeKnown || s.Exists && s.Ready) {
-		// A node without heartbeats, as far as is known: that is not silence.
+		// As far as is known, this node never has heartbeats: that is not silence.
 		s.HeartKnown, s.SilentFor, v.heart = false, 0, heartbeats{}
 	}
 	if s.Grace <= 0 || !s.HeartKnown || s.SilentFor < s.Grace/3 {
@@ -131,8 +131,8 @@ func (c *LegacyPods) observeNode(ctx context.Context, node string, v *nodeView) 
 	return nil
 }
 
-// listen reads the heartbeats of a node. The silence runs from the answer that
-// first showed the newest to the request that found no newer.
+// listen reads the heartbeats of a node. The silence lasts from the answer that first
+// showed the newest heartbeat to the request that found no newer one.
 func (c *LegacyPods) listen(ctx context.Context, node string, v *nodeView) error {
 	name := apierror.Object{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease, Name: node}
 	sent := time.Now()
@@ -157,7 +157,7 @@ func (c *LegacyPods) listen(ctx context.Context, node string, v *nodeView) error
 	return nil
 }
 
-// readNode reads what the Node itself says, if that is allowed.
+// readNode reads the Node itself, if that is permitted.
 func (c *LegacyPods) readNode(ctx context.Context, node string, v *nodeView) error {
 	s := &v.observation
 	name := apierror.Object{Resource: apierror.Nodes, Name: node}
@@ -184,16 +184,16 @@ func (c *LegacyPods) readNode(ctx context.Context, node string, v *nodeView) err
 	return nil
 }
 
-// nodeHeartbeats is what was seen of the heartbeats of all nodes. The zero value has
+// nodeHeartbeats holds what was seen of the heartbeats of all nodes. The zero value has
 // seen nothing.
 type nodeHeartbeats struct {
 	hearts map[string]*heartbeats
 	listed time.Time
 }
 
-// count returns how many nodes were seen to beat just now, of how many. It
-// asks every few seconds only; a node is not counted as beating before it was
-// seen to.
+// count returns how many nodes were seen to beat just now, and how many there are. It
+// lists them only every few seconds. A node counts as beating only after it was seen to
+// beat.
 func (o *nodeHeartbeats) count(ctx context.Context, config LegacyPodsConfig) (beating, total int, err error) {
 	if since := time.Since(o.listed); o.hearts == nil || since >= listInterval {
 		if since > gap {

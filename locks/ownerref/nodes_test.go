@@ -17,9 +17,8 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 )
 
-// silent runs f in a bubble of virtual time, in which a count with M11's
-// default grace has met pod "old" on node n1, whose heart has just stopped. The
-// hearts of n2 to n4 beat.
+// silent runs f in a bubble of virtual time, in which a count with M11's default grace
+// has seen pod "old" on node n1, whose heartbeats have just stopped. Nodes n2 to n4 beat.
 func silent(t *testing.T, f func(w *world, c *LegacyPods)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +52,7 @@ func TestAPodOfASilentNodeCountsAsGoneAfterTheGraceOnly(t *testing.T) {
 	})
 }
 
-// TestTheSilenceRunsFromTheOwnFirstSight, for what was before it nobody knows.
+// TestTheSilenceRunsFromTheOwnFirstSight, because the time before it is unknown.
 func TestTheSilenceRunsFromTheOwnFirstSight(t *testing.T) {
 	silent(t, func(w *world, c *LegacyPods) {
 		time.Sleep(time.Hour)
@@ -67,7 +66,7 @@ func TestTheSilenceRunsFromTheOwnFirstSight(t *testing.T) {
 	})
 }
 
-// lateHearts answers reads of heartbeats a while after it has looked.
+// lateHearts delays its answers to reads of heartbeats after it has read them.
 type lateHearts struct {
 	http.Handler
 	by *time.Duration
@@ -80,7 +79,7 @@ func (l lateHearts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard: the node may be heard of meanwhile.
+// TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard: the node may beat meanwhile.
 func TestM11WhileAnAnswerIsOnItsWayNoSilenceIsHeard(t *testing.T) {
 	silent(t, func(w *world, _ *LegacyPods) {
 		var by time.Duration
@@ -115,8 +114,8 @@ func TestAHeartbeatEndsTheSilence(t *testing.T) {
 	})
 }
 
-// TestTheSilenceStartsAnewAfterEveryGap: what keeps this candidate from the
-// API may keep the node from it.
+// TestTheSilenceStartsAnewAfterEveryGap: if this candidate cannot reach the API, the node
+// may not either.
 func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 	fail := func(verb, in string) func(*world, *LegacyPods) {
 		return func(w *world, c *LegacyPods) {
@@ -165,7 +164,7 @@ func TestTheSilenceStartsAnewAfterEveryGap(t *testing.T) {
 	})
 }
 
-// TestWhereMostNodesAreSilentTheRuleDoesNotApply: then it is not the node.
+// TestWhereMostNodesAreSilentTheRuleDoesNotApply: then the cause is not the node.
 func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 	t.Run("most from the beginning", func(t *testing.T) {
 		silent(t, func(w *world, c *LegacyPods) {
@@ -203,7 +202,7 @@ func TestWhereMostNodesAreSilentTheRuleDoesNotApply(t *testing.T) {
 	t.Run("most since they were last listed", func(t *testing.T) {
 		silent(t, func(w *world, _ *LegacyPods) {
 			c := w.legacyPods(GraceLeast)
-			w.takeFor(c, 10*time.Second) // from a third of the grace on they are listed
+			w.takeFor(c, 10*time.Second) // after a third of the grace the heartbeats are listed
 			w.beat("n1")
 			w.takeFor(c, 30*time.Second)
 			w.silence("n1", "n2", "n3", "n4")
@@ -252,8 +251,8 @@ func TestWithoutGraceNothingIsPresumed(t *testing.T) {
 	})
 }
 
-// TestWithoutTheNodesOwnWordItsHeartbeatsDo: nodes are cluster-wide, and many
-// operators may not read them.
+// TestWithoutTheNodesOwnWordItsHeartbeatsDo: nodes are cluster-scoped, and many operators
+// may not read them.
 func TestWithoutTheNodesOwnWordItsHeartbeatsDo(t *testing.T) {
 	silent(t, func(w *world, c *LegacyPods) {
 		w.refuse = refusing(403, "get", "/nodes/")
@@ -274,7 +273,7 @@ func TestANodeOutOfServiceIsBelievedAtOnce(t *testing.T) {
 	})
 	silent(t, func(w *world, c *LegacyPods) {
 		w.takeFor(c, 20*time.Second)
-		w.node("n1", corev1.ConditionTrue, taint) // nobody has noticed yet
+		w.node("n1", corev1.ConditionTrue, taint) // the control plane has not noticed yet
 		time.Sleep(time.Second)
 		if got := text(w.take(c)); got != presumed {
 			t.Errorf("silent for 20 s, then declared: %s", got)
@@ -330,8 +329,7 @@ func TestTheSilenceOfANodeWithoutHeartbeatsBeginsWhenItIsNotReady(t *testing.T) 
 	})
 }
 
-// TestTheEndOfHeartbeatsIsNone: a node is removed, and the pod collector writes
-// Failed.
+// TestTheEndOfHeartbeatsIsNone: a node was removed, and the pod collector writes Failed.
 func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
 	silent(t, func(w *world, c *LegacyPods) {
 		w.take(c)
@@ -344,8 +342,8 @@ func TestTheEndOfHeartbeatsIsNone(t *testing.T) {
 	})
 }
 
-// TestAFinishedPodCountsOnceItsKubeletWasSeenAlive, and if that does not say
-// what its containers do, after their grace period.
+// TestAFinishedPodCountsOnceItsKubeletWasSeenAlive, and after its grace period if the
+// kubelet does not say what its containers do.
 func TestAFinishedPodCountsOnceItsKubeletWasSeenAlive(t *testing.T) {
 	silent(t, func(w *world, c *LegacyPods) {
 		w.pod("old", "n2", phase(corev1.PodFailed, "Evicted"), containers(ended))

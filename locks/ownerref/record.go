@@ -23,9 +23,9 @@ const (
 	Lease = "Lease"
 )
 
-// Owner is an object that owns the ConfigMap: a legacy leader's pod, or a
-// candidate's presence, which is a Lease. Two owners are the same if their
-// UIDs are; names are for people and for finding them.
+// Owner is an object that owns the ConfigMap: a legacy leader's pod, or a candidate's
+// presence, which is a Lease. Two owners are the same if their UIDs are; names are for
+// people and for finding the objects.
 type Owner struct {
 	Kind string // Pod or Lease
 	Name string
@@ -35,50 +35,49 @@ type Owner struct {
 // String returns "name/uid".
 func (o Owner) String() string { return o.Name + "/" + string(o.UID) }
 
-// Kind is what a ConfigMap turned out to be.
+// Kind says what a ConfigMap is.
 type Kind string
 
-// What may stand in a legacy lock's place.
+// The kinds of ConfigMap in a legacy lock's place.
 const (
 	Absent  Kind = "absent"  // nothing
 	Legacy  Kind = "legacy"  // a leader-for-life lock
-	Shield  Kind = "shield"  // ours; its owners are presences
-	Sealed  Kind = "sealed"  // ours, for good: it has no owner
-	Foreign Kind = "foreign" // anything else: it is left alone
+	Shield  Kind = "shield"  // zonelect's; its owners are presences
+	Sealed  Kind = "sealed"  // zonelect's, permanently: it has no owner
+	Foreign Kind = "foreign" // anything else: zonelect leaves it alone
 )
 
-// Record is what stands in the legacy lock's place, at one version.
+// Record is the ConfigMap in the legacy lock's place, at one version.
 type Record struct {
 	Kind   Kind
-	Owner  Owner       // of a Legacy one: the pod that owns it
-	Shield ShieldState // of a Shield or Sealed one
-	// UID is that of the ConfigMap; empty for an Absent one.
+	Owner  Owner       // if Legacy: the pod that owns it
+	Shield ShieldState // if Shield or Sealed
+	// UID is that of the ConfigMap; empty if it is Absent.
 	UID types.UID
-	// Number orders the versions of the ConfigMap, also across deletion and
-	// creation. Of an Absent one it is known only where a watch saw the
-	// deletion, else it is zero.
+	// Number orders the versions of the ConfigMap, even across deletion and creation. If
+	// the ConfigMap is Absent, Number is known only if a watch saw the deletion, and
+	// otherwise zero.
 	Number uint64
-	// Why says of a Foreign one what it is and what to do.
+	// Why says what a Foreign ConfigMap is and what to do about it.
 	Why string
-	// Bare says of a Foreign one that nothing at all is on it: no owner, no
-	// data, no lock's annotation. No leader-for-life takes it, nor does the
-	// collector, so that it is a shield still if it was one under its UID.
+	// Bare says that a Foreign ConfigMap is empty: it has no owner, no data and no lock's
+	// annotation. No leader-for-life program takes it and the garbage collector does not
+	// delete it, so it is still a shield if it was one under this UID.
 	Bare bool
-	// Finalizers keep one there that was deleted already; nil for all others.
+	// Finalizers keep a ConfigMap in place that was already deleted; nil for all others.
 	Finalizers []string
 
 	object *corev1.ConfigMap // as it was read
 }
 
-// Recognize says what a ConfigMap is; nil is Absent. It is pure. The Record
-// keeps cm, which must not be changed afterwards.
+// Recognize says what a ConfigMap is; nil is Absent. It is pure. The Record keeps cm,
+// which must not be changed afterward.
 //
-// A Legacy lock is one without data whose only owner is a Pod, whatever its
-// annotations say: that is how leader-for-life reads it. A Shield is owned by
-// Leases alone. Somebody may have stripped it of its owners or of its
-// annotations, but not of both (see Record.Bare), and stripped of its annotations
-// it must not hold data. Whatever carries client-go's election record is Foreign: another
-// kind of elector leads by it.
+// A Legacy lock is a ConfigMap without data whose only owner is a Pod, whatever its
+// annotations say: that is how leader-for-life reads it. A Shield is owned by Leases
+// alone. Somebody may have removed its owners or its annotations, but not both (see
+// Record.Bare), and without its annotations it must not hold data. A ConfigMap with
+// client-go's election record is always Foreign: another kind of elector leads by it.
 func Recognize(cm *corev1.ConfigMap) Record {
 	if cm == nil {
 		return Record{Kind: Absent}
@@ -105,7 +104,7 @@ func Recognize(cm *corev1.ConfigMap) Record {
 
 const bare = "it has no owner, and nothing says that it is a shield: remove the ConfigMap if nothing uses it, or give the lock another name"
 
-// foreign says why a ConfigMap is neither a leader-for-life lock nor ours, or
+// foreign says why a ConfigMap is neither a leader-for-life lock nor zonelect's, or
 // returns "".
 func foreign(cm *corev1.ConfigMap) string {
 	owners := cm.OwnerReferences
@@ -138,7 +137,7 @@ func ownerOf(ref metav1.OwnerReference) Owner {
 	return Owner{Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
 }
 
-// mostListed is how many owners are named in an error: anybody can write more.
+// mostListed is how many owners an error names at most, because anybody can write more.
 const mostListed = 5
 
 func list(refs []metav1.OwnerReference) string {

@@ -59,7 +59,7 @@ func TestEachConfigMapIsToldForWhatItIs(t *testing.T) {
 	pod := podRef("p", "pu")
 	for name, tc := range map[string]struct {
 		cm   *corev1.ConfigMap
-		want Record // without UID, Number and object; Why is what it must say
+		want Record // without UID, Number and object; Why is the text that it must contain
 	}{
 		"nothing": {nil, Record{Kind: Absent}},
 
@@ -156,7 +156,7 @@ func TestOnlySoManyAreRemembered(t *testing.T) {
 	}
 }
 
-// TestTwoOfOneNameAreTwo: a StatefulSet's pod has its predecessor's name.
+// TestTwoOfOneNameAreTwo, because a StatefulSet's pod has its predecessor's name.
 func TestTwoOfOneNameAreTwo(t *testing.T) {
 	s := ShieldState{}.With(Owner{Lease, "lock.a", "1"})
 	if s.Has(Owner{Lease, "lock.a", "2"}) || !s.Has(Owner{Lease, "other", "1"}) {

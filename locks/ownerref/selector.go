@@ -16,8 +16,8 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-// findSelector returns the selector of the operator's pods. It asks the API
-// until it has found one.
+// findSelector returns the selector of the operator's pods. Each call asks the API until
+// one has found it.
 func (c *LegacyPods) findSelector(ctx context.Context) (string, error) {
 	if c.selector != "" {
 		return c.selector, nil
@@ -44,8 +44,8 @@ func (c *LegacyPods) findSelector(ctx context.Context) (string, error) {
 	return c.selector, nil
 }
 
-// selectorOf returns the selector of what keeps the pods of a kind running. It
-// follows the owner references up from the own pod.
+// selectorOf returns the selector of the controller that keeps the operator's pods
+// running. It follows the owner references up from this program's pod.
 func (c *LegacyPods) selectorOf(ctx context.Context, object metav1.Object) (*metav1.LabelSelector, error) {
 	ref := metav1.GetControllerOf(object)
 	if ref == nil {
@@ -61,7 +61,7 @@ func (c *LegacyPods) selectorOf(ctx context.Context, object metav1.Object) (*met
 		if err != nil || metav1.GetControllerOf(set) == nil {
 			return set.Spec.Selector, err
 		}
-		// Its own selector matches no pod of another version.
+		// A ReplicaSet's own selector matches no pod of another version.
 		return c.selectorOf(ctx, set)
 	case apierror.Deployments.Kind:
 		deployment, err := controller[appsv1.Deployment](ctx, c, apierror.Deployments, ref)
@@ -80,7 +80,7 @@ func notKnown(ref *metav1.OwnerReference) error {
 	return fmt.Errorf("%w: the own pod belongs to %s %s (%s), of which no selector is known: set one that matches the operator's old pods and new ones", ErrSelector, ref.Kind, ref.Name, ref.APIVersion)
 }
 
-// controller reads what ref means. It never returns nil.
+// controller reads the object that ref refers to. It never returns nil.
 func controller[T any, P rawapi.Type[T]](ctx context.Context, c *LegacyPods, resource apierror.Resource, ref *metav1.OwnerReference) (P, error) {
 	name := apierror.Object{Resource: resource, Namespace: c.config.Namespace, Name: ref.Name}
 	object, err := rawapi.New[T, P](c.config.Apps, name).Get(ctx)

@@ -17,11 +17,11 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// The annotations of a shield, besides those of its stage. Each of them marks
-// a ConfigMap as ours.
+// The annotations of a shield, besides those of its stage. Each of them marks a ConfigMap
+// as zonelect's.
 const (
-	// AnnotationArmed is the UID of the ConfigMap once it is armed, so that a
-	// copy of it that somebody restores is not.
+	// AnnotationArmed is the UID of the ConfigMap once it is armed, so that a copy that
+	// somebody restores is not armed.
 	AnnotationArmed = "zonelect.dev/shield-armed"
 	// AnnotationSeen lists ShieldState.Seen as name/uid, with commas between.
 	AnnotationSeen = "zonelect.dev/legacy-pods"
@@ -34,21 +34,21 @@ const unarmed = "false"
 // MaxSeen bounds ShieldState.Seen.
 const MaxSeen = 100
 
-// ShieldState is what a shield says. It is a value: its methods return changed
-// copies and leave what they are called on as it is.
+// ShieldState is the content of a shield. It is a value: its methods return changed
+// copies and leave the receiver unchanged.
 type ShieldState struct {
-	// Presences own the shield. A sealed one has none.
+	// Presences own the shield. A sealed shield has none.
 	Presences []Owner
-	// Armed says that no legacy pod was left after this very ConfigMap was
-	// up: no candidate may lead under one that is not, sealed or not.
+	// Armed says that no legacy pod was left after this very ConfigMap was up. No
+	// candidate may lead under an unarmed shield, sealed or not.
 	Armed bool
 	Stage record.Stage
-	// Seen are legacy owners that candidates met, at most MaxSeen, the oldest
+	// Seen lists the legacy owners that candidates have seen, at most MaxSeen, the oldest
 	// first.
 	Seen []Owner
-	// Presumed are legacy pods in spite of which the shield was armed, because
-	// their nodes had been silent for so long (M11), at most MaxSeen. If one is
-	// heard of again, whoever leads must stop.
+	// Presumed lists the legacy pods that still existed when the shield was armed,
+	// because their nodes had been silent for the grace or were out of service (M11), at
+	// most MaxSeen. If the node of one is heard of again, the leader must stop.
 	Presumed []Owner
 }
 
@@ -69,15 +69,15 @@ func (s ShieldState) Without(p Owner) ShieldState {
 // Has reports whether p is among the presences.
 func (s ShieldState) Has(p Owner) bool { return has(s.Presences, p) }
 
-// Remember returns s with the legacy pod among those seen. Of more than
-// MaxSeen the oldest is dropped.
+// Remember returns s with the legacy pod among those seen. Beyond MaxSeen it drops the
+// oldest.
 func (s ShieldState) Remember(pod Owner) ShieldState {
 	s.Seen = latest(with(s.Seen, pod))
 	return s
 }
 
-// Forget returns s without pod among those seen. One that is gone may be
-// forgotten, for its UID never comes back.
+// Forget returns s without pod among those seen. A pod that is gone may be forgotten,
+// because its UID never comes back.
 func (s ShieldState) Forget(pod Owner) ShieldState {
 	s.Seen = without(s.Seen, pod)
 	return s
@@ -100,12 +100,12 @@ func without(owners []Owner, o Owner) []Owner {
 
 func latest(seen []Owner) []Owner { return seen[max(0, len(seen)-MaxSeen):] }
 
-// sealing reports whether a shield of that stage needs no owner.
+// sealing reports whether a shield in that stage needs no owner.
 func sealing(s record.Stage) bool {
 	return s.Phase == record.PhaseSealed || s.Phase == record.PhaseClean
 }
 
-// marked reports whether any annotation says that a ConfigMap is ours.
+// marked reports whether any annotation says that a ConfigMap is zonelect's.
 func marked(cm *corev1.ConfigMap) bool {
 	_, armed := cm.Annotations[AnnotationArmed]
 	_, seen := cm.Annotations[AnnotationSeen]
@@ -113,7 +113,7 @@ func marked(cm *corev1.ConfigMap) bool {
 	return armed || seen || presumed || record.ReadStage(cm.Annotations) != record.Stage{}
 }
 
-// readShield reads what a shield says. What makes no sense reads as absent.
+// readShield reads a shield's state. It treats invalid values as absent.
 func readShield(cm *corev1.ConfigMap) ShieldState {
 	s := ShieldState{
 		Armed: cm.UID != "" && cm.Annotations[AnnotationArmed] == string(cm.UID),
@@ -148,8 +148,8 @@ func writePods(annotations map[string]string, key string, pods []Owner) {
 	}
 }
 
-// written returns a copy of cm that says s. Whatever else stands on it is
-// kept, also on the owner references that stay.
+// written returns a copy of cm with state s. Everything else on cm is kept, even on the
+// owner references that stay.
 func (s ShieldState) written(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	cm = cm.DeepCopy()
 	cm.OwnerReferences = s.references(cm.OwnerReferences)
@@ -179,7 +179,7 @@ func (s ShieldState) references(old []metav1.OwnerReference) []metav1.OwnerRefer
 	return refs
 }
 
-// check says what about s must not stand on any shield.
+// check returns an error that lists what no shield may contain but s does.
 func (s ShieldState) check() error {
 	var errs []error
 	if len(s.Presences) == 0 && !sealing(s.Stage) {

@@ -27,13 +27,13 @@ const (
 	appsPath   = "/apis/apps/v1/namespaces/ns/"
 )
 
-// world is a cluster with nodes whose hearts beat every ten seconds. The own
-// pod is "self", and the operator's pods have the label app=op.
+// world is a cluster with nodes that beat every ten seconds. The program's pod is "self",
+// and the operator's pods have the label app=op.
 type world struct {
 	*apitest.Server
 	t    *testing.T
 	sent []string
-	// refuse answers requests: by verb and path, with a code or zero.
+	// refuse returns the code to answer a request with, by verb and path, or zero.
 	refuse func(verb, path string) int
 
 	stop map[string]func()
@@ -64,7 +64,7 @@ func (w *world) refusal(verb, path string) int {
 	return w.refuse(verb, path)
 }
 
-// pod puts a pod there that runs on a node.
+// pod adds a pod that runs on a node.
 func (w *world) pod(name, node string, changes ...func(*corev1.Pod)) {
 	pod := podWith(changes...)
 	pod.Name, pod.Spec.NodeName = name, node
@@ -77,7 +77,7 @@ func (w *world) pod(name, node string, changes ...func(*corev1.Pod)) {
 	w.Put(podsPath+name, pod)
 }
 
-// candidate puts a pod there that has a presence, and returns that.
+// candidate adds a pod that has a presence, and returns the presence.
 func (w *world) candidate(name string) presence.Object {
 	w.pod(name, "n0")
 	return w.present(podOf(name))
@@ -92,7 +92,7 @@ func (w *world) present(pod Owner) presence.Object {
 	return o
 }
 
-// node puts a node there, Ready or not.
+// node adds a node, Ready or not.
 func (w *world) node(name string, ready corev1.ConditionStatus, taints ...corev1.Taint) {
 	node := &corev1.Node{}
 	node.Name, node.UID, node.Spec.Taints = name, types.UID("uid-"+name), taints
@@ -100,7 +100,7 @@ func (w *world) node(name string, ready corev1.ConditionStatus, taints ...corev1
 	w.Put(nodesPath+name, node)
 }
 
-// beat has the hearts of nodes, which are Ready, beat from now on.
+// beat makes nodes Ready and beat from now on.
 func (w *world) beat(names ...string) {
 	for _, name := range names {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -129,7 +129,7 @@ func (w *world) pulse(name string) {
 	w.Put(heartsPath+name, lease)
 }
 
-// silence stops the hearts of nodes.
+// silence stops the heartbeats of nodes.
 func (w *world) silence(names ...string) {
 	for _, name := range names {
 		w.stop[name]()
@@ -137,7 +137,7 @@ func (w *world) silence(names ...string) {
 	}
 }
 
-// end stops all hearts: a bubble wants to be left empty.
+// end stops all heartbeats, because no goroutine may outlive a bubble.
 func (w *world) end() {
 	for name := range w.stop {
 		w.silence(name)
@@ -165,7 +165,7 @@ func (w *world) legacyPods(grace time.Duration, changes ...func(*LegacyPodsConfi
 	return c
 }
 
-// take counts, which must work.
+// take takes a count, which must succeed.
 func (w *world) take(c *LegacyPods, owners ...Owner) Count {
 	w.t.Helper()
 	count, err := c.Count(w.t.Context(), Owner{}, owners)
@@ -175,7 +175,7 @@ func (w *world) take(c *LegacyPods, owners ...Owner) Count {
 	return count
 }
 
-// takeFor counts every second for so long, and returns the last count.
+// takeFor counts every second for that long, and returns the last count.
 func (w *world) takeFor(c *LegacyPods, d time.Duration) Count {
 	w.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -185,7 +185,7 @@ func (w *world) takeFor(c *LegacyPods, d time.Duration) Count {
 	return w.take(c)
 }
 
-// text names the pods of a count: those standing, and those presumed gone.
+// text names the pods of a count: those that may still lead, and those presumed gone.
 func text(c Count) string {
 	names := func(all []Standing) (names []string) {
 		for _, p := range all {

@@ -18,13 +18,12 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Lock is a [locks.Lock] on a Lease alone, for programs that take no
-// part in a migration. It is a [locks.Guardian] that does not campaign
-// where a legacy lock counts too (M12): while the phase on the Lease is legacy
-// or dual, or sealed though the legacy lock is an election record, or where, at
-// the start or after such a phase, a ConfigMap of the lock's name is a
-// leader-for-life lock, or a shield that is not sealed. Its methods are safe for
-// concurrent use.
+// Lock is a [locks.Lock] on a Lease alone, for programs that take no part in a migration.
+// It is a [locks.Guardian] that does not let its candidate campaign while a legacy lock
+// counts too (M12). That is so while the phase on the Lease is legacy or dual, or sealed
+// although the legacy lock is an election record; and if, at the start or after such a
+// phase, a ConfigMap of the lock's name is a leader-for-life lock, or a shield that is
+// not sealed. Its methods are safe for concurrent use.
 type Lock struct {
 	config    Config
 	lease     *candidate.PhasedLease
@@ -32,8 +31,8 @@ type Lock struct {
 	configMap *ownerref.ConfigMap
 }
 
-// Config says what a [Lock] is made of. Core looks for the ConfigMap; where that is not
-// permitted, it is not looked for, and the log says so.
+// Config is the configuration of a [Lock]. The lock looks for the ConfigMap through Core;
+// if that is not permitted, it goes on without looking, and logs that.
 type Config = candidate.Config
 
 var (
@@ -44,8 +43,8 @@ var (
 const (
 	// lookPatience bounds one look for a legacy ConfigMap.
 	lookPatience = 2 * time.Second
-	// recheckError and recheckLegacy are how long after one that failed, or that
-	// found one in the way, the next look comes.
+	// recheckError and recheckLegacy are how long after a look that failed, or that found
+	// a legacy ConfigMap, the next look comes.
 	recheckError  = time.Second
 	recheckLegacy = 10 * time.Second
 )
@@ -65,7 +64,7 @@ func New(c Config) (*Lock, error) {
 	return l, nil
 }
 
-// Describe says what Lease this is. It does no I/O.
+// Describe names the Lease. It does no I/O.
 func (l *Lock) Describe() locks.Description { return l.lease.Describe() }
 
 // CloseConnections closes every connection, as package lease does.
@@ -120,8 +119,8 @@ func (l *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 	}
 }
 
-// Write writes the Lease, but does not take it for a new holder at a version
-// whose phase forbids that.
+// Write writes the Lease, but refuses to take it for a new holder at a version whose
+// phase forbids that.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if err := candidate.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
 		return locks.Snapshot{}, err
@@ -129,13 +128,15 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return l.lease.Write(ctx, base, r)
 }
 
-// Amend amends the Lease, as package lease does. It takes the Lease for nobody, so it asks for no phase.
+// Amend amends the Lease, as package lease does. It does not change the holder, so it checks no
+// phase.
 func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	return l.lease.Amend(ctx, before, r)
 }
 
 // permissionAlone says whether a candidate that knows the Lease alone may campaign. An
-// election record cannot be sealed: whoever set that by hand has dual.
+// election record cannot be sealed: if somebody sets that phase by hand, it counts as
+// dual.
 func permissionAlone(stage record.Stage, legacy record.Legacy) locks.Permission {
 	switch {
 	case stage.Phase == record.PhaseLegacy || stage.Phase == record.PhaseDual:

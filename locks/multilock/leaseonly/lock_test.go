@@ -80,8 +80,8 @@ func TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed(t *testi
 	})
 }
 
-// TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt: the first read may
-// be faster than the guardian's word.
+// TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt: the first read may return
+// before the guardian reports.
 func TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a")

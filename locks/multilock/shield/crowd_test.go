@@ -19,7 +19,7 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock/shield"
 )
 
-// distant is a way to the API server that takes a while.
+// distant is a slow connection to the API server.
 type distant struct{ http.Handler }
 
 func (d distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -28,8 +28,8 @@ func (d distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// join lets so many candidates come, one after the other by that, beside a leader
-// and its shield, and returns after how long all are among the shield's owners.
+// join starts that many candidates at the given interval, beside a leader and its shield,
+// and returns how long it took until all were among the shield's owners.
 func join(s *multilocktest.Stage, n int, after time.Duration, change ...func(*shield.Config)) time.Duration {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.T.Context())
@@ -58,8 +58,8 @@ func owners(s *multilocktest.Stage) int {
 	return len(owners)
 }
 
-// TestManyCandidatesJoinAShieldInFewUpdates: if each put in its own presence, and
-// no other, all but one would meet a conflict, again and again.
+// TestManyCandidatesJoinAShieldInFewUpdates: if each added only its own presence, all but
+// one would get a conflict, again and again.
 func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Millisecond} {
 		for _, n := range []int{3, 20, 60} {
@@ -80,8 +80,8 @@ func TestManyCandidatesJoinAShieldInFewUpdates(t *testing.T) {
 	}
 }
 
-// TestM2NobodyPutsInACandidateInModeLease: the shield would outlive those that can
-// lead under it.
+// TestM2NobodyPutsInACandidateInModeLease: the shield would outlive the candidates that
+// can lead under it.
 func TestM2NobodyPutsInACandidateInModeLease(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.Start("a").Leads()

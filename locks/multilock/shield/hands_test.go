@@ -42,7 +42,7 @@ func TestALeaderThatMayNotWatchTheConfigMapAnyMoreLooksEveryRenewInterval(t *tes
 		a := s.Start("a")
 		a.Leads()
 		s.Refuses(watching)
-		time.Sleep(11 * time.Minute) // a watch that was permitted has ended by then
+		time.Sleep(11 * time.Minute) // the watch that was permitted has ended by then
 		a.Stays()
 		s.Runs("old")
 		s.Server.Delete(multilocktest.MapPath)
@@ -79,8 +79,8 @@ func TestWhyALegacyPodOnADeadNodeIsWaitedForIsSaid(t *testing.T) {
 	}
 }
 
-// TestAPhaseThatIsGarbledIsPutBackAtOnce: at the next renewal would be late, and
-// the ConfigMap is written at none.
+// TestAPhaseThatIsGarbledIsPutBackAtOnce: the next renewal would be too late, and no
+// renewal writes the ConfigMap.
 func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a")
@@ -99,8 +99,8 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 	})
 }
 
-// TestAShieldThatIsStrippedOfAllIsMended by whoever saw it as one, and the leader
-// among them goes on. A candidate that did not leaves it alone, and says so.
+// TestAShieldThatIsStrippedOfAllIsMended by a candidate that saw it as a shield, and a
+// leader that did goes on. A candidate that did not leaves it alone, and says so.
 func TestAShieldThatIsStrippedOfAllIsMended(t *testing.T) {
 	strip := func(o apitest.Object) {
 		meta := o["metadata"].(apitest.Object)
@@ -148,10 +148,10 @@ func TestAConfigMapThatIsDeletedAndStaysIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestAConflictThatStaysIsNotRunInto for ever, as fast as the API answers.
+// TestAConflictThatStaysIsNotRunInto forever, as fast as the API answers.
 func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		log := s.Server.Before // nobody asks yet
+		log := s.Server.Before // no requests yet
 		s.Server.Before = func(verb, path string) (int, apitest.Object) {
 			if code, body := log(verb, path); code != 0 {
 				return code, body
@@ -169,8 +169,8 @@ func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 	})
 }
 
-// TestAConfigMapOfAnOldVersionIsWatched: of one that has not changed for long
-// the API server does not know the history since, and says so every time.
+// TestAConfigMapOfAnOldVersionIsWatched: if it has not changed for long, the API server
+// no longer has the history since then, and says so every time.
 func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a")
@@ -192,8 +192,8 @@ func TestAConfigMapOfAnOldVersionIsWatched(t *testing.T) {
 	})
 }
 
-// TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt: it leads on
-// one that hears.
+// TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt: the leader uses a
+// watch that works.
 func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.Runs("old")
@@ -213,8 +213,8 @@ func TestWatchesThatFellSilentBeforeTheWorkBeganAreNotTrustedAfterIt(t *testing.
 	})
 }
 
-// TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame: what it hears
-// of its renewals tells it that they are.
+// TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame: its renewals get
+// through, which shows it that its watches are silent.
 func TestALeaderWhoseWatchesAreSilentHearsOfALegacyLeaderAllTheSame(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a")

@@ -28,8 +28,8 @@ const (
 	watchSilence = 90 * time.Second
 )
 
-// keeper keeps the shield for one call of Attend. Its goroutine owns the
-// state; requests run beside it, one at a time, and so does the watch.
+// keeper keeps the shield for one call of Attend. Its goroutine owns the state. Requests
+// run in other goroutines, one at a time, and so does the watch.
 type keeper struct {
 	state  state
 	shield *Lock
@@ -37,34 +37,34 @@ type keeper struct {
 	said   locks.Permission
 
 	term     *tenure
-	finished <-chan struct{} // the term's, until it has been noticed
+	finished <-chan struct{} // closed when the term ends; nil once that has been handled
 	waiting  string
 
 	busy    bool
 	making  bool              // a shield is being put up
-	early   []ownerref.Record // what the watch showed meanwhile
+	early   []ownerref.Record // what the watch showed while making
 	results chan result
 	retries *backoff.ExponentialBackOff
 	retryAt time.Time
-	races   *backoff.ExponentialBackOff // after a conflict that was not the first
-	raced   bool                        // there was a conflict, and nothing was written since
-	failing action                      // what failed last, and has not succeeded since
+	races   *backoff.ExponentialBackOff // after a conflict that follows another
+	raced   bool                        // there was a conflict, and no write has succeeded since
+	failing action                      // the action that failed last and has not succeeded since
 	trouble string                      // why
 
 	watch        watch
 	watchRetries *backoff.ExponentialBackOff
-	watchAt      time.Time // not before
+	watchAt      time.Time // start no watch before
 	wait         sync.WaitGroup
 }
 
-// result is what came of an action.
+// result is the outcome of an action.
 type result struct {
 	do      action
 	sent    time.Time
 	asOf    uint64
 	record  ownerref.Record
 	counted ownerref.Count
-	of      ownerref.Record // what was counted for
+	of      ownerref.Record // the record that was counted for
 	err     error
 }
 
@@ -81,12 +81,12 @@ func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 		retries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 		races:   candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 
-		// A delay varies by half: it is a RenewInterval at most.
+		// A delay varies by half, so it is a RenewInterval at most.
 		watchRetries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
 	}
 }
 
-// run keeps the shield until ctx ends or the own pod is gone.
+// run keeps the shield until ctx ends or this candidate's pod is gone.
 func (k *keeper) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -130,7 +130,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 		case err := <-k.watch.ended:
 			k.watchEnded(err)
 		case <-k.shield.lease.ConnectionDoubted:
-			if k.state.duty != member { // whose connection is left to a takeover
+			if k.state.duty != member { // a member's watch is restarted when its term begins
 				k.watch.stop()
 			}
 		case <-alarm:
@@ -139,7 +139,7 @@ func (k *keeper) run(ctx context.Context) (err error) {
 	}
 }
 
-// proceed does what is due, and returns when to look again at the latest.
+// proceed does what is due, and returns the latest time to look again.
 func (k *keeper) proceed(ctx context.Context) time.Time {
 	now := time.Now()
 	k.shield.lease.ObserveStage(k.state.stage)
@@ -160,7 +160,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		return later
 	}
 	if k.state.duty == leaving && k.term.term.TrustedFor() <= 0 {
-		k.leave(context.Cause(k.term.ctx)) // cut off: it may do nothing more
+		k.leave(context.Cause(k.term.ctx)) // cut off: it may do no more
 	}
 	if now.Before(k.retryAt) {
 		return k.retryAt
@@ -189,7 +189,7 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	return now
 }
 
-// publishPermission says whether this candidate may campaign, if that has changed.
+// publishPermission reports whether this candidate may campaign, if that has changed.
 func (k *keeper) publishPermission() {
 	c := k.state.rules().permission()
 	switch problem := k.shield.presence.Problem(); {
@@ -204,7 +204,7 @@ func (k *keeper) publishPermission() {
 	}
 }
 
-// publishWaiting says what a holder waits for, if that has changed.
+// publishWaiting reports what a holder waits for, if that has changed.
 func (k *keeper) publishWaiting(why string) {
 	if why == k.waiting {
 		return
@@ -219,18 +219,18 @@ func (k *keeper) publishWaiting(why string) {
 	}
 }
 
-// startTerm takes up a term that was won.
+// startTerm begins a term that was won.
 func (k *keeper) startTerm(t *tenure) {
 	k.term, k.finished = t, t.ctx.Done()
 	k.state.beginTerm(time.Now())
 	k.state.stage = k.state.stage.Later(k.shield.lease.Stage()) // the term was won in that phase
 	k.retryAt, k.watchAt = time.Time{}, time.Time{}
-	if k.waiting != "" { // the elector has not been told in this term
+	if k.waiting != "" { // the elector has not heard it in this term
 		k.waiting = ""
 		k.shield.presence.SetWaiting("")
 	}
 	k.retries.Reset()
-	k.watch.stop() // its connection may have run to where the last leader died
+	k.watch.stop() // its connection may lead to where the last leader died
 }
 
 // termEnded handles the end of the term's context.
@@ -252,7 +252,7 @@ func (k *keeper) leaveIf(err error) {
 	}
 }
 
-// leave clears the term's state, and has Adopt return err.
+// leave clears the term's state, and makes Adopt return err.
 func (k *keeper) leave(err error) {
 	if k.term == nil {
 		return
@@ -271,7 +271,7 @@ func (k *keeper) act(ctx context.Context, do action) {
 		limit *= 3 // lists of several kinds
 	}
 	if k.state.duty != member && do != read && do != join {
-		// What only the holder may do ends with the term, and with its trust.
+		// Requests that only the holder may make end with the term, and with its trust.
 		ctx = k.term.ctx
 		if k.state.duty == leaving {
 			ctx = context.WithoutCancel(ctx)
@@ -290,14 +290,14 @@ func (k *keeper) act(ctx context.Context, do action) {
 	})
 }
 
-// mending says why a leader writes the ConfigMap, which it does only where
-// somebody's hand or a change of phase made it another than it left it.
+// mending says why a leader writes the ConfigMap. It does so only if a manual edit or a
+// change of phase makes that necessary.
 var mending = map[action]string{
 	putUp: "it does not exist", join: "the own presence is not among its owners", arm: "it was not armed any more",
 	seal: "it still has owners", notePhase: "it says another phase",
 }
 
-// job returns what performs an action on the state as it is now.
+// job returns a function that performs an action on the current state.
 func (k *keeper) job(do action) func(context.Context) result {
 	base, me, stage, seen, presumed := k.state.record, k.state.me, k.state.stage, k.state.seen(), k.state.presumed
 	r := result{do: do, sent: time.Now(), asOf: base.Number, of: base}
@@ -332,9 +332,9 @@ func (k *keeper) job(do action) func(context.Context) result {
 	}
 }
 
-// unseal gives a sealed ConfigMap back to the presences of the candidates that
-// keep one. One in mode lease does not: with its presence the shield would
-// outlive them, and nobody would lead.
+// unseal gives a sealed ConfigMap back to the presences of the candidates that keep a
+// shield. A candidate in mode lease does not keep one: with its presence as an owner, the
+// shield would outlive those that do, and nobody would lead.
 func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.Owner, stage record.Stage) (ownerref.Record, error) {
 	all, err := k.shield.presence.ListShieldKeepers(ctx)
 	if err != nil {
@@ -345,7 +345,7 @@ func (k *keeper) unseal(ctx context.Context, base ownerref.Record, me ownerref.O
 	return k.shield.configMap.Change(ctx, base, s)
 }
 
-// handleResult applies what came of an action to the state.
+// handleResult applies the outcome of an action to the state.
 func (k *keeper) handleResult(r result) {
 	if r.err != nil {
 		k.handleFailure(r)
@@ -378,15 +378,15 @@ func (k *keeper) handleResult(r result) {
 	k.leaveIf(lost)
 }
 
-// handleFailure follows an action that did not succeed: the ConfigMap is read
-// before the next. A leader that cannot put its shield up again stops (M8).
+// handleFailure handles an action that failed: the ConfigMap is read before the next
+// action. A leader that cannot put its shield up again stops (M8).
 func (k *keeper) handleFailure(r result) {
 	conflict := errors.Is(r.err, locks.ErrConflict)
-	k.state.known = k.state.known && r.do == count // all else may have changed the record, or been too late
+	k.state.known = k.state.known && r.do == count // any other action may have changed the record, or come too late
 	k.state.readAt = time.Time{}
 	if conflict {
-		// The first is a race. One after the other is something that stays, or many
-		// who write at once: they must not all come again at one time.
+		// The first conflict is a race. Repeated conflicts have a lasting cause, or many
+		// candidates write at once: they must not all retry at the same time.
 		if k.raced {
 			k.retryAt = time.Now().Add(k.races.NextBackOff())
 		}

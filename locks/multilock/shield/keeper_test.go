@@ -24,7 +24,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// keeperOn is the keeper of a candidate whose requests h answers.
+// keeperOn returns the keeper of a candidate whose requests h answers.
 func keeperOn(t *testing.T, h http.Handler) *keeper {
 	t.Helper()
 	s, err := New(Config{
@@ -43,8 +43,8 @@ func keeperOn(t *testing.T, h http.Handler) *keeper {
 	return newKeeper(s, func(locks.Permission) {})
 }
 
-// TestTheEndOfASilentWatchIsWaitedFor and not asked for over and over: who begins
-// to lead may have heard nothing for long.
+// TestTheEndOfASilentWatchIsWaitedFor and not requested again and again: a candidate that
+// begins to lead may have heard nothing for long.
 func TestTheEndOfASilentWatchIsWaitedFor(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
 	stopped := 0
@@ -55,8 +55,8 @@ func TestTheEndOfASilentWatchIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestM8AWatchGoesOnFromWhereTheLastEnded: what the leader has read or written since
-// does not tell what was between.
+// TestM8AWatchGoesOnFromWhereTheLastEnded: the leader's reads and writes since then do
+// not show what happened in between.
 func TestM8AWatchGoesOnFromWhereTheLastEnded(t *testing.T) {
 	asked := make(chan string, 1)
 	k := keeperOn(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +71,8 @@ func TestM8AWatchGoesOnFromWhereTheLastEnded(t *testing.T) {
 	}
 }
 
-// TestM8AWatchThatExpiredHasMissedEvents: a legacy pod may have had the ConfigMap that
-// is gone now. The read comes before the next watch is agreed to.
+// TestM8AWatchThatExpiredHasMissedEvents: a legacy pod may have had the ConfigMap that is
+// gone now. The read comes before the server accepts the next watch.
 func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
 	k.state.me = me
@@ -89,13 +89,13 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 	}
 }
 
-// TestM10WhoIsNotTrustedAnyMoreLeavesTheShield: another may hold the Lease.
+// TestM10WhoIsNotTrustedAnyMoreLeavesTheShield: another candidate may hold the Lease.
 func TestM10WhoIsNotTrustedAnyMoreLeavesTheShield(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
 	k.state.me, k.state.stage = me, record.Stage{Phase: record.PhaseLegacy, Step: 2}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	k.startTerm(&tenure{ctx: ctx, done: done}) // with the zero term, which nobody trusts
+	k.startTerm(&tenure{ctx: ctx, done: done}) // with the zero term, whose trust has run out
 	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
 	k.state.startLeading()
 	cancel(election.ErrStopped)

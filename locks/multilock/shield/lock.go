@@ -1,12 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package shield serves one legacy lock: operator-sdk's leader-for-life, a ConfigMap
-// that the leader's pod owns.
+// Package shield replaces one kind of legacy lock: operator-sdk's leader-for-life, a
+// ConfigMap that the leader's pod owns.
 //
-// Its rules, M1 to M12, are in docs/design.md. The file rules.go holds them as code,
-// and state.go what they decide by, both without any I/O. Programs use the package by
-// package multilock.
+// Its rules, M1 to M12, are in docs/design.md. The file rules.go holds them as code, and
+// state.go the state on which they decide, both without any I/O. Programs use this
+// package through package multilock.
 package shield
 
 import (
@@ -26,11 +26,11 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// SettleDefault is M7's wait where the garbage collector may delete objects
-// without comparing resourceVersions.
+// SettleDefault is M7's wait if the garbage collector may delete objects without
+// comparing resourceVersions.
 const SettleDefault = 5 * time.Second
 
-// Config says what a [Lock] is made of.
+// Config is the configuration of a [Lock].
 type Config struct {
 	candidate.Config
 	// Apps talks to the apps group, v1. Required, unless PodSelector is set.
@@ -40,16 +40,17 @@ type Config struct {
 	LegacyName string
 	Mode       candidate.Mode // empty means Auto
 	ownerref.LegacyPodOptions
-	// Settle is M7's wait. Zero asks the API server for its version, and means
-	// none from 1.35 on and SettleDefault below. Negative means none.
+	// Settle is M7's wait. If it is zero, the lock asks the API server for its version,
+	// and waits for SettleDefault before 1.35 and not at all from 1.35 on. Negative means
+	// no wait.
 	Settle time.Duration
 }
 
-// Lock is a [locks.Lock] on a Lease that takes the place of a
-// leader-for-life ConfigMap. While the phase is dual, the ConfigMap is kept as
-// a shield: owned by the presence objects of the candidates, it makes every
-// legacy pod wait. It is a [locks.Guardian]: an elector lets work begin
-// only when no legacy pod may lead, and ends it when one does.
+// Lock is a [locks.Lock] on a Lease that takes the place of a leader-for-life ConfigMap.
+// While the phase is dual, the Lock keeps the ConfigMap as a shield: owned by the
+// presence objects of the candidates, it makes every legacy pod wait. A Lock is a
+// [locks.Guardian]: an elector lets work begin only when no legacy pod may lead, and ends
+// it when one does.
 //
 // A Lock serves one elector at a time. Its methods are safe for concurrent
 // use.
@@ -95,7 +96,7 @@ func (c Config) check() error {
 	return errors.Join(err, candidate.CheckMode(c.Mode), c.Timing.Validate())
 }
 
-// Describe says what Lease this is. It does no I/O.
+// Describe names the Lease. It does no I/O.
 func (s *Lock) Describe() locks.Description { return s.lease.Describe() }
 
 // CloseConnections closes every connection, as package lease does.
@@ -128,7 +129,7 @@ func (s *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 	return newKeeper(s, permit).run(ctx)
 }
 
-// tenure is one term, as the keeper has to adopt it.
+// tenure is one term that the keeper has to adopt.
 type tenure struct {
 	ctx    context.Context
 	term   locks.Term
@@ -136,7 +137,7 @@ type tenure struct {
 	done   chan error
 }
 
-// Adopt makes sure that no legacy pod may lead, and watches that none does.
+// Adopt makes sure that no legacy pod may lead, and then watches for one that does.
 func (s *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Permission)) error {
 	t := &tenure{ctx: ctx, term: term, permit: permit, done: make(chan error, 1)}
 	select {
@@ -149,14 +150,14 @@ func (s *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 
 func (s *Lock) log() logr.Logger { return s.config.Lease.Logger }
 
-// PreconditionsSince is the minor version of Kubernetes 1 from which on every
-// garbage collector that may serve an API server of that version compares
-// resourceVersions: they do since 1.34, and a controller manager may be one
-// version older than the API server.
+// PreconditionsSince is a minor version of Kubernetes 1. From this version of the API
+// server on, every garbage collector that may run with it compares resourceVersions:
+// collectors do so since 1.34, and a controller manager may be one version older than the
+// API server.
 const PreconditionsSince = 35
 
-// settle returns M7's wait. Where the server's version cannot be known, it is
-// taken for an old one.
+// settle returns M7's wait. If the server's version is not known, settle assumes an old
+// one.
 func (s *Lock) settle(ctx context.Context) time.Duration {
 	if s.config.Settle != 0 {
 		return max(0, s.config.Settle)

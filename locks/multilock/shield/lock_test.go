@@ -119,7 +119,8 @@ func TestM8ATermEndsWhereTheShieldCannotBeMadeAgain(t *testing.T) {
 	})
 }
 
-// slow serves what creates ConfigMaps a second later, if anybody waits for it.
+// slow delays requests that create ConfigMaps by a second, and drops one if its client
+// gives up.
 type slow struct{ http.Handler }
 
 func (l slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +134,8 @@ func (l slow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.Handler.ServeHTTP(w, r)
 }
 
-// TestM3WhatAHolderSendsEndsWithItsTerm: another may hold the Lease when it lands.
+// TestM3WhatAHolderSendsEndsWithItsTerm: another may hold the Lease when the request
+// lands.
 func TestM3WhatAHolderSendsEndsWithItsTerm(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		a := s.Start("a", func(c *shield.Config) {
@@ -215,12 +217,12 @@ func TestARollbackGivesTheShieldBackToAllPresencesThatKeepOne(t *testing.T) {
 		}
 		s.Phase("dual", 3)
 		a.Stays()
-		s.Shielded(2) // that of mode lease would keep it up when the others have gone back
+		s.Shielded(2) // the presence of mode lease would keep it up when the others have rolled back
 	})
 }
 
-// TestACandidateInModeLeaseIsNoLegacyPod: it knows nothing of the ConfigMap, and
-// the Lease decides between it and those that do.
+// TestACandidateInModeLeaseIsNoLegacyPod: it does not know the ConfigMap, and the Lease
+// decides between it and the candidates that do.
 func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.Runs("plain")
@@ -250,12 +252,12 @@ func TestACandidateInModeLeaseIsNoLegacyPod(t *testing.T) {
 		if o := s.Presence("plain"); !strings.Contains(o.Waiting, "old") {
 			t.Errorf("its presence waits for %q", o.Waiting)
 		}
-		s.Waits(s.Start("a"), "old") // a legacy owner counts, whoever has a presence
+		s.Waits(s.Start("a"), "old") // a legacy owner counts, even with a presence
 	})
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		s.Runs("old")
 		s.Holds("old")
-		s.StartPlain("old") // in the very pod of the legacy leader
+		s.StartPlain("old") // in the same pod as the legacy leader
 		s.Waits(s.Start("a"), "old")
 	})
 }
@@ -294,7 +296,7 @@ func TestAShieldThatADeadLeaderLeftInPhaseLegacyIsTakenDownWhenItsLeaseHasRunOut
 		s.Phase("legacy", 2)
 		a.Stop()
 		time.Sleep(14 * time.Second)
-		s.Shielded(2) // a may lead still, as far as b can know
+		s.Shielded(2) // a may still lead, as far as b can know
 		s.Waits(b, "legacy")
 		if r := s.ConfigMap(); r.Kind != ownerref.Absent {
 			t.Errorf("there stands %+v", r)
@@ -418,7 +420,7 @@ func TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor(t *testing.T) {
 		"": shield.SettleDefault, "21": shield.SettleDefault, "34": shield.SettleDefault, "34+": shield.SettleDefault, "35": 0, "36+": 0,
 	} {
 		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-			log := s.Server.Before // nobody asks yet
+			log := s.Server.Before // no requests yet
 			s.Server.Before = func(verb, path string) (int, apitest.Object) {
 				if path == "/version" && version != "" {
 					return http.StatusOK, apitest.Object{"major": "1", "minor": version}

@@ -16,18 +16,18 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// ErrLegacy says that the legacy side of the lock was lost: a legacy pod has
-// taken it, or it is not what this candidate put there.
+// ErrLegacy says that the legacy side of the lock was lost: a legacy pod has taken it, or
+// the ConfigMap is not the one that this candidate put there.
 var ErrLegacy = errors.New("the legacy lock was lost")
 
-// duty is what a candidate has to do about the shield.
+// duty is the role of a candidate toward the shield.
 type duty int
 
 const (
-	member   duty = iota // no term: it keeps its presence among the owners (M2)
-	adopting             // it holds the Lease and may not lead yet
+	member   duty = iota // no term: the candidate keeps its presence among the owners (M2)
+	adopting             // it holds the Lease but may not lead yet
 	leading
-	leaving // the work has returned, the Lease is still held
+	leaving // the work has returned, but it still holds the Lease
 )
 
 // action is one request, or several that belong together.
@@ -44,7 +44,7 @@ const (
 	seal
 	unseal
 	forget
-	notePhase // the phase, on the shield
+	notePhase // writes the phase on the shield
 	grant     // no request: the work may begin
 	leave     // no request: the term is over
 )
@@ -53,7 +53,7 @@ var actionNames = [...]string{"idle", "read", "join", "put up", "count", "arm", 
 
 func (a action) String() string { return actionNames[a] }
 
-// step is what to do next, and what is waited for until then.
+// step is the next action, and what the candidate waits for until then.
 type step struct {
 	do  action
 	why string
@@ -61,7 +61,7 @@ type step struct {
 	until time.Time
 }
 
-// rules decide what to do by what a candidate knows. They change nothing of it.
+// rules decide what to do from what a candidate knows. They do not change the state.
 type rules struct{ *state }
 
 func (s *state) rules() rules { return rules{s} }
@@ -79,9 +79,9 @@ func (r rules) permission() locks.Permission {
 	return candidate.PermissionIn(r.stage, r.mode, record.PhaseSealed, record.PhaseClean)
 }
 
-// isLeftOver reports whether a shield stands that, in phase legacy, nobody may
-// be left to take down: who does not work campaigns for that alone, for only the
-// Lease's holder may (M3, M10).
+// isLeftOver reports whether a shield exists that, in phase legacy, may have no leader
+// left to remove it. A candidate that does not work then campaigns only to remove it,
+// because only the Lease's holder may do so (M3, M10).
 func (r rules) isLeftOver() bool {
 	return r.hasShield() && (r.duty == member || r.duty == adopting)
 }
@@ -98,7 +98,7 @@ func (r rules) next(now time.Time) step {
 	case r.duty == leaving:
 		return r.asLeaving()
 	case r.readAt.Before(r.since):
-		return step{do: read} // M6: live, after the Lease was won
+		return step{do: read} // M6: a live read after the Lease was won
 	}
 	switch {
 	case r.stage.Phase == record.PhaseLegacy && r.duty == adopting:
@@ -132,10 +132,10 @@ func (r rules) asMember(now time.Time) step {
 	return step{do: join}
 }
 
-// turn is when a member puts its presence among the shield's owners, if no other
-// has done so by then: whoever writes puts in all that are known. Of those that
-// are missing the first by UID goes at once, the next a slot later: by then it has
-// seen what the first one wrote. A holder does not wait for its turn.
+// turn is when a member adds its presence to the shield's owners, if no other has done so
+// by then: every writer adds all known presences. Of the missing ones, the first by UID
+// goes at once and the next a slot later, when it has seen what the first one wrote. A
+// holder does not wait for its turn.
 func (r rules) turn() time.Time {
 	slot := r.recheck / 10
 	if !r.listed {
@@ -154,14 +154,14 @@ func (r rules) turn() time.Time {
 	return r.outside.Add(time.Duration(before) * min(slot, 2*r.recheck/time.Duration(missing+1)))
 }
 
-// joined is a shield with this candidate's presence among its owners, and with all
+// joined returns shield with this candidate's presence among its owners, and with all
 // others that belong there (M2).
 func (r rules) joined(shield ownerref.ShieldState) ownerref.ShieldState {
 	return shield.With(r.me).With(r.shieldKeepers...)
 }
 
-// inPhaseLegacy is for a holder, which never leads in that phase: it takes the shield
-// down that the last holder left (M10).
+// inPhaseLegacy is for a holder, which never leads in that phase: it removes the shield
+// that the last holder left (M10).
 func (r rules) inPhaseLegacy() step {
 	why := "the phase on record is legacy"
 	if r.hasShield() {
@@ -170,7 +170,7 @@ func (r rules) inPhaseLegacy() step {
 	return step{why: why}
 }
 
-// asLeaving gives the legacy lock back where the phase says so (M10).
+// asLeaving gives the legacy lock back if the phase says so (M10).
 func (r rules) asLeaving() step {
 	if r.stage.Phase == record.PhaseLegacy && r.hasShield() {
 		return step{do: remove}
@@ -178,8 +178,7 @@ func (r rules) asLeaving() step {
 	return step{do: leave}
 }
 
-// inPhaseClean is for the end of a migration: nothing stands in the legacy lock's
-// place.
+// inPhaseClean is for the end of a migration: the legacy lock's place is empty.
 func (r rules) inPhaseClean() step {
 	switch {
 	case r.hasShield():
@@ -190,9 +189,9 @@ func (r rules) inPhaseClean() step {
 	return r.granted()
 }
 
-// granted is when the work may begin: under a shield that carries the phase,
-// so that what a holder before decided in an earlier one is too late (M10), and
-// that may be watched (M8). A leader keeps the phase there.
+// granted lets the work begin, under a shield that carries the phase, so that a decision
+// of an earlier holder in an earlier phase comes too late (M10), and that may be watched
+// (M8). A leader keeps the phase on the shield.
 func (r rules) granted() step {
 	switch {
 	case r.duty != adopting && r.stage.Phase == record.PhaseLegacy:
@@ -207,7 +206,7 @@ func (r rules) granted() step {
 	return step{do: grant}
 }
 
-// withoutShield is before the shield is up: no legacy pod may be left (M4).
+// withoutShield is for the time before the shield is up: no legacy pod may be left (M4).
 func (r rules) withoutShield(now time.Time) step {
 	switch left, due := r.isCounted(); {
 	case !left:
@@ -231,8 +230,8 @@ func (r rules) countAgain(now, again time.Time) step {
 	return step{do: count, why: why}
 }
 
-// underShield arms it (M5), seals it where the phase says so (M9), and lets
-// the work begin under an armed one that has this candidate's presence (M6, M7).
+// underShield arms the shield (M5), seals it if the phase says so (M9), and lets the work
+// begin under an armed shield that has this candidate's presence (M6, M7).
 func (r rules) underShield(now time.Time) step {
 	shield := r.record.Shield
 	switch {
@@ -256,8 +255,8 @@ func (r rules) underShield(now time.Time) step {
 	return r.granted()
 }
 
-// whilePresuming watches over legacy pods that were presumed gone (M11): one that
-// is gone indeed is forgotten, and while one is left nothing is sealed.
+// whilePresuming follows the legacy pods that were presumed gone (M11): a leader forgets
+// a pod that is really gone, and seals nothing while one is left.
 func (r rules) whilePresuming(now time.Time) step {
 	presumed := r.record.Shield.Presumed
 	why := fmt.Sprintf("%d legacy pods that are presumed gone, and may not be", len(presumed))
@@ -271,8 +270,8 @@ func (r rules) whilePresuming(now time.Time) step {
 	}
 }
 
-// underUnarmedShield lists the legacy pods after the shield is up, at the version that
-// is then armed (M5).
+// underUnarmedShield counts the legacy pods after the shield is up, at the version that
+// it then arms (M5).
 func (r rules) underUnarmedShield(now time.Time) step {
 	switch fresh, at := r.isCounted(); {
 	case !fresh:
@@ -285,13 +284,12 @@ func (r rules) underUnarmedShield(now time.Time) step {
 	return step{do: remove}
 }
 
-// underSeal gives the shield back to the presences where the phase says so
-// (M10).
+// underSeal gives the shield back to the presences if the phase says so (M10).
 func (r rules) underSeal(now time.Time) step {
 	switch {
 	case r.stage.Phase == record.PhaseDual:
 		return step{do: unseal}
-	case !r.record.Shield.Armed: // somebody's copy of a sealed one
+	case !r.record.Shield.Armed: // somebody's copy of a sealed shield
 		return r.underUnarmedShield(now)
 	}
 	return r.granted()

@@ -42,7 +42,7 @@ func sealed(number, step uint64) ownerref.Record {
 		Shield: ownerref.ShieldState{Armed: true, Stage: record.Stage{Phase: record.PhaseSealed, Step: step}}}
 }
 
-// holder is a candidate that holds the Lease, may not lead yet, and has read r
+// holder returns a candidate that holds the Lease, may not lead yet, and has read r
 // since.
 func holder(r ownerref.Record) *state {
 	s := &state{me: me, listed: true, poll: time.Second, recheck: time.Minute}
@@ -51,14 +51,14 @@ func holder(r ownerref.Record) *state {
 	return s
 }
 
-// leader is one that leads under an armed shield at version 10.
+// leader returns a candidate that leads under an armed shield at version 10.
 func leader() *state {
 	s := holder(shield(10, true, me))
 	s.startLeading()
 	return s
 }
 
-// tallies records a count at the record as it stands.
+// tallies records a count at the current record.
 func (s *state) tallies(standing ...ownerref.Owner) {
 	s.pods = podCount{at: start, of: s.record.Number, uid: s.record.UID}
 	for _, o := range standing {
@@ -100,13 +100,13 @@ func TestM2EachCandidateKeepsItsPresenceAmongTheShieldsOwners(t *testing.T) {
 	s.wants(t, "leading", join)
 }
 
-// presenceOf is that of a candidate whose place in the order is by that UID.
+// presenceOf returns the presence of a candidate, which its UID puts in order.
 func presenceOf(uid string) ownerref.Owner {
 	return ownerref.Owner{Kind: ownerref.Lease, Name: "presence-" + uid, UID: types.UID(uid)}
 }
 
-// TestM2AMemberJoinsWhenItsTurnComes, whatever becomes of those before it: a
-// presence says nothing of whether its candidate lives.
+// TestM2AMemberJoinsWhenItsTurnComes, whatever happens to those before it: a presence
+// does not show that its candidate is alive.
 func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
 	first, second, third := presenceOf("1"), presenceOf("2"), presenceOf("3")
 	for _, tc := range []struct {
@@ -141,8 +141,8 @@ func TestM2AMemberJoinsWhenItsTurnComes(t *testing.T) {
 	}
 }
 
-// TestM2NobodyWaitsForLongToJoin, however many others there are, or if nobody
-// tells who they are.
+// TestM2NobodyWaitsForLongToJoin, however many others there are, or if they are not
+// known.
 func TestM2NobodyWaitsForLongToJoin(t *testing.T) {
 	last := presenceOf("z")
 	s := &state{recheck: 2 * time.Second}
@@ -160,7 +160,7 @@ func TestM2NobodyWaitsForLongToJoin(t *testing.T) {
 	}
 }
 
-// TestM2WhoeverJoinsPutsInTheOthersToo, and takes nobody out.
+// TestM2WhoeverJoinsPutsInTheOthersToo, and removes none.
 func TestM2WhoeverJoinsPutsInTheOthersToo(t *testing.T) {
 	known, unknown := presenceOf("known"), presenceOf("unknown")
 	s := holder(shield(1, true, other, unknown))
@@ -270,7 +270,7 @@ func TestM6WorkBeginsOnlyUnderAnArmedShieldWithTheOwnPresenceReadLive(t *testing
 	}
 }
 
-// TestM6AnEventOfThePastDoesNotArmAShield that was read unarmed since.
+// TestM6AnEventOfThePastDoesNotArmAShield that was read as unarmed since.
 func TestM6AnEventOfThePastDoesNotArmAShield(t *testing.T) {
 	s := holder(shield(11, false, me))
 	if err := s.observe(shield(10, true, me), start); err != nil {
@@ -294,7 +294,8 @@ func TestM7WorkWaitsUntilAnOldCollectorHasSettled(t *testing.T) {
 	}
 }
 
-// TestM7EachProcessWaitsWhoeverPutItsPresenceIn: that one may not have lived to.
+// TestM7EachProcessWaitsWhoeverPutItsPresenceIn: the process that added it may have died
+// first.
 func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
 	s := &state{me: me, settle: 5 * time.Second}
 	s.beginTerm(start)
@@ -304,7 +305,7 @@ func TestM7EachProcessWaitsWhoeverPutItsPresenceIn(t *testing.T) {
 	}
 }
 
-// TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat: a member did not write it.
+// TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat, because it did not write that itself.
 func TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat(t *testing.T) {
 	s := &state{me: me, listed: true, settle: 5 * time.Second, recheck: time.Minute}
 	_ = s.observeRead(shield(1, true, other), 0, start, start)
@@ -317,8 +318,8 @@ func TestM7WhoIsPutInByAnotherWaitsFromWhenItSeesThat(t *testing.T) {
 	}
 }
 
-// TestM7AShieldMadeAnewIsWaitedForAgain, and so is a presence made anew: another may
-// have put it in before this process saw it out.
+// TestM7AShieldMadeAnewIsWaitedForAgain, and so is a recreated presence: another may have
+// added it before this process saw it missing.
 func TestM7AShieldMadeAnewIsWaitedForAgain(t *testing.T) {
 	again := ownerref.Owner{Kind: ownerref.Lease, Name: me.Name, UID: "made-anew"}
 	anew := shield(3, true, other, me)
@@ -378,7 +379,7 @@ func TestM8EveryEventCountsWhileLeading(t *testing.T) {
 	s.wants(t, "it vanished", putUp)
 }
 
-// TestM8AShieldIsKnownByItsUID where nothing on it says any more that it is one.
+// TestM8AShieldIsKnownByItsUID if nothing on it says any longer that it is one.
 func TestM8AShieldIsKnownByItsUID(t *testing.T) {
 	bare := func(uid types.UID, number uint64) ownerref.Record {
 		return ownerref.Record{Kind: ownerref.Foreign, UID: uid, Number: number, Why: "nothing says what it is", Bare: true}
@@ -441,7 +442,7 @@ func TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts(t *testing.T) {
 	}
 }
 
-// TestM8AReadWhileLeadingHidesNoEvent that the watch has yet to tell of.
+// TestM8AReadWhileLeadingHidesNoEvent that the watch has yet to report.
 func TestM8AReadWhileLeadingHidesNoEvent(t *testing.T) {
 	s := leader()
 	s.ours["again"] = true
@@ -467,7 +468,7 @@ func TestM9OnlyAnArmedShieldIsSealed(t *testing.T) {
 }
 
 func TestM9TheLaterPhaseOfLeaseAndConfigMapCounts(t *testing.T) {
-	s := holder(sealed(1, 2)) // the Lease was deleted, and knows no phase any more
+	s := holder(sealed(1, 2)) // the Lease was deleted, and its phase with it
 	if s.stage.Phase != record.PhaseSealed {
 		t.Errorf("the phase is %q", s.stage.Phase)
 	}
@@ -550,8 +551,8 @@ func TestM10CleanRemovesTheConfigMapAndNothingElse(t *testing.T) {
 	}
 }
 
-// presuming is a leader under a shield that was armed in spite of the legacy
-// pod.
+// presuming returns a leader under a shield that was armed although the legacy pod
+// exists.
 func presuming() *state {
 	r := shield(10, true, me)
 	r.Shield.Presumed = []ownerref.Owner{legacy}

@@ -16,18 +16,18 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// state is what one candidate knows. Its methods take in what the candidate has seen
-// or done; [rules] decide by it. Both are pure: they do no I/O and read no clock.
+// state is what one candidate knows. Its methods record what the candidate has seen or
+// done; [rules] decide from it. Both are pure: they do no I/O and read no clock.
 type state struct {
-	stage         record.Stage         // the latest change of phase that was seen on either object
+	stage         record.Stage         // the latest phase change that was seen on either object
 	me            ownerref.Owner       // this candidate's presence; zero until it exists
-	shieldKeepers []ownerref.Owner     // the presences of all candidates that keep a shield, as far as is known
-	listed        bool                 // others were told
-	record        ownerref.Record      // what stands in the legacy lock's place, as far as is known
-	presumed      []ownerref.Owner     // by the last shield that was seen
+	shieldKeepers []ownerref.Owner     // the presences of all known candidates that keep a shield
+	listed        bool                 // the other candidates have been reported
+	record        ownerref.Record      // the ConfigMap in the legacy lock's place, as far as is known
+	presumed      []ownerref.Owner     // those in the last shield that was seen
 	met           bool                 // record was read at least once
-	known         bool                 // record was read
-	owners        ownerref.ShieldState // its Seen are the legacy owners that were met
+	known         bool                 // record is current
+	owners        ownerref.ShieldState // its Seen lists the legacy owners that were seen
 	readAt        time.Time            // when the newest read of record was sent
 
 	mode candidate.Mode
@@ -35,23 +35,23 @@ type state struct {
 	duty         duty
 	since        time.Time          // when the duty as a holder began
 	inside       bool               // this candidate's presence was seen among the owners
-	outside      time.Time          // since when it was not, on the ConfigMap as it is
-	settle       time.Duration      // how long an old garbage collector is waited for (M7)
-	settled      time.Time          // it does not lead before a read after this
-	ours         map[types.UID]bool // ConfigMaps that this term leads under, or made
-	floor        uint64             // the version that M6 read: events count from there
+	outside      time.Time          // if not inside: since when, on the current ConfigMap
+	settle       time.Duration      // how long to wait for an old garbage collector (M7)
+	settled      time.Time          // the candidate does not lead before a read after this time
+	ours         map[types.UID]bool // the ConfigMaps that this term leads under, or has created
+	floor        uint64             // the version of M6's read: only later events count
 	shown        types.UID          // the ConfigMap that the watch showed last
-	gap          bool               // the watch has missed events since
-	marked       types.UID          // the ConfigMap that was a shield when last seen, whatever is on it now
-	neverWatched bool               // the server has never agreed to a watch
-	watchRefusal string             // why a watch is not permitted; empty if it may be
+	gap          bool               // the watch has missed events since then
+	marked       types.UID          // the ConfigMap that was a shield when last recognized, whatever is on it now
+	neverWatched bool               // the server has never accepted a watch
+	watchRefusal string             // why a watch is not permitted; empty if it may be permitted
 	pods         podCount
 	poll         time.Duration // how often a holder that waits counts
 	recheck      time.Duration // how often a leader under an unarmed shield counts
 }
 
-// podCount is what the newest count of legacy pods found, and at which version of
-// the record.
+// podCount is the result of the newest count of legacy pods, and the version of the
+// record at which it was taken.
 type podCount struct {
 	at       time.Time // zero if none was taken in this term
 	of       uint64
@@ -61,7 +61,7 @@ type podCount struct {
 	note     string // why M11 could not be applied
 }
 
-// returned returns a pod that was presumed gone and is not; nil if there is none.
+// returned returns a pod that was presumed gone but is not; nil if there is none.
 func (c podCount) returned(presumed []ownerref.Owner) *ownerref.Standing {
 	for _, p := range presumed {
 		for _, s := range c.standing {
@@ -81,7 +81,8 @@ func (c podCount) left(presumed []ownerref.Owner) []ownerref.Owner {
 	})
 }
 
-// presumes returns the pods in spite of which a shield is armed after c.
+// presumes returns the pods that c presumes gone, so that a shield is armed although they
+// exist.
 func (c podCount) presumes() []ownerref.Owner {
 	var all []ownerref.Owner
 	for _, p := range c.presumed {
@@ -90,12 +91,12 @@ func (c podCount) presumes() []ownerref.Owner {
 	return all
 }
 
-// beginTerm takes up a term: what is known from before must be read again.
+// beginTerm begins a term: the record must be read again, and the pods counted again.
 func (s *state) beginTerm(now time.Time) {
 	s.duty, s.since, s.pods = adopting, now, podCount{}
 }
 
-// startLeading is the moment from which the work may run.
+// startLeading marks the moment from which the work may run.
 func (s *state) startLeading() {
 	s.duty = leading
 	s.shown = s.record.UID
@@ -105,28 +106,28 @@ func (s *state) startLeading() {
 // endTerm clears the term's state.
 func (s *state) endTerm() { s.duty, s.ours = member, nil }
 
-// setPresence records this candidate's presence. A new one was never seen among the
-// owners.
+// setPresence records this candidate's presence. A new presence has not been seen among
+// the owners.
 func (s *state) setPresence(me ownerref.Owner, now time.Time) {
 	if me != s.me {
 		s.me, s.outside, s.inside = me, now, false
 	}
 }
 
-// hasShield reports whether a shield stands, sealed or not.
+// hasShield reports whether a shield exists, sealed or not.
 func (s *state) hasShield() bool {
 	return s.record.Kind == ownerref.Shield || s.record.Kind == ownerref.Sealed
 }
 
-// isCounted reports whether the newest count is of the record as it stands, and
-// when it was taken.
+// isCounted reports whether the newest count is of the current record, and when it was
+// taken.
 func (s *state) isCounted() (bool, time.Time) {
 	c := s.pods
 	return !c.at.IsZero() && c.of == s.record.Number && c.uid == s.record.UID, c.at
 }
 
-// waitingFor names the legacy pods that may still lead, and what keeps M11 from
-// telling that one is gone.
+// waitingFor names the legacy pods that may still lead, and says why M11 could not be
+// applied.
 func (c podCount) waitingFor() string {
 	const most = 3
 	standing, names := c.standing, []string(nil)
@@ -143,8 +144,8 @@ func (c podCount) waitingFor() string {
 	return text
 }
 
-// observeCount records a count. It returns the error that ends the term, if a legacy
-// pod that was presumed gone is not.
+// observeCount records a count. It returns the error that ends the term if a legacy pod
+// that was presumed gone is not.
 func (s *state) observeCount(c podCount) error {
 	s.pods = c
 	if p := c.returned(s.record.Shield.Presumed); p != nil && s.duty == leading {
@@ -153,21 +154,21 @@ func (s *state) observeCount(c podCount) error {
 	return nil
 }
 
-// observe records an event of the watch. It returns the error that ends the term,
-// if that was lost: while leading every event counts, not only the newest (M8).
+// observe records an event of the watch. It returns the error that ends the term if the
+// lock was lost: for a leader every event counts, not only the newest (M8).
 func (s *state) observe(r ownerref.Record, now time.Time) error {
 	s.shown = r.UID
 	return s.observeWrite(r, now)
 }
 
-// observeWrite records what this candidate's write left there.
+// observeWrite records the result of this candidate's write.
 func (s *state) observeWrite(r ownerref.Record, now time.Time) error {
 	r = s.identify(r)
 	switch {
 	case !s.known || r.Number > s.record.Number:
 		s.setRecord(r, now)
 	case r.UID == s.record.UID && !r.Shield.Has(s.me):
-		s.settled = now.Add(s.settle) // it was out, though what was read since has it in
+		s.settled = now.Add(s.settle) // its presence was out, although a later version has it in
 	}
 	if r.Number <= s.floor {
 		return nil
@@ -175,8 +176,8 @@ func (s *state) observeWrite(r ownerref.Record, now time.Time) error {
 	return s.lost(r)
 }
 
-// observeRead records the answer to a read that was sent at that time, when asOf
-// was the newest version known.
+// observeRead records the answer to a read. sent is when it was sent, and asOf the newest
+// version known then.
 func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time) error {
 	s.readAt = sent
 	r = s.identify(r)
@@ -184,7 +185,7 @@ func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time)
 		r.Number = asOf
 	}
 	if s.known && s.record.Number > asOf && s.record.Number > r.Number {
-		return nil // a watch has seen more meanwhile
+		return nil // a watch has shown a newer one meanwhile
 	}
 	s.setRecord(r, now)
 	if s.duty == adopting {
@@ -202,9 +203,9 @@ func (s *state) observeRead(r ownerref.Record, asOf uint64, sent, now time.Time)
 	return nil
 }
 
-// identify knows a shield by its UID if somebody has stripped it of all that
-// says so: while that ConfigMap exists, no legacy pod can have made another, and
-// all wait at one without an owner.
+// identify recognizes a shield by its UID if somebody has removed all its owners and
+// annotations: while that ConfigMap exists, no legacy pod can have created another, and
+// all legacy pods wait at one without an owner.
 func (s *state) identify(r ownerref.Record) ownerref.Record {
 	switch {
 	case r.Kind == ownerref.Shield || r.Kind == ownerref.Sealed:
@@ -218,14 +219,14 @@ func (s *state) identify(r ownerref.Record) ownerref.Record {
 	return r
 }
 
-// setRecord makes r the newest. A legacy owner that was met once is remembered: it
-// must be gone before this candidate leads (M4).
+// setRecord makes r the newest. It remembers every legacy owner that was ever seen,
+// because that owner must be gone before this candidate leads (M4).
 func (s *state) setRecord(r ownerref.Record, now time.Time) {
 	inside := r.Shield.Has(s.me)
 	if r.UID != s.record.UID || inside != s.inside {
-		// Each process settles by itself: whoever put the presence in may not
-		// have lived to. It does so anew for each ConfigMap, since others put it
-		// in too (M7).
+		// Each process waits for Settle itself, because the one that added the presence
+		// may have died first. It does so again for each ConfigMap, since others add the
+		// presence too (M7).
 		s.inside, s.outside, s.settled = inside, now, now.Add(s.settle)
 	}
 	s.record, s.known, s.met = r, true, true
@@ -238,7 +239,7 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 	}
 }
 
-// seen are the legacy owners that must be gone too (M4).
+// seen returns the legacy owners that must be gone too (M4).
 func (s *state) seen() []ownerref.Owner {
 	all := s.record.Shield
 	for _, o := range s.owners.Seen {
@@ -247,7 +248,8 @@ func (s *state) seen() []ownerref.Owner {
 	return all.Seen
 }
 
-// lost says whether a record that was seen ends a term that leads.
+// lost returns the error that ends the term if this candidate leads and the record r
+// means that the lock was lost.
 func (s *state) lost(r ownerref.Record) error {
 	if s.duty != leading {
 		return nil

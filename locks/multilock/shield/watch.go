@@ -16,11 +16,11 @@ import (
 // watch is the keeper's watch on the ConfigMap, in a goroutine of its own.
 type watch struct {
 	events  chan watchEvent
-	opened  chan struct{} // the server has agreed to it
-	ended   chan error    // nil while none runs
+	opened  chan struct{} // signaled when the server has accepted the watch
+	ended   chan error    // nil while no watch runs
 	heard   time.Time
-	from    uint64 // where the next goes on from; zero means from the newest version known
-	expired bool   // events were missed: it begins with the ConfigMap as it is
+	from    uint64 // where the next watch continues; zero means at the newest version known
+	expired bool   // events were missed: the watch begins with the current ConfigMap
 	stopped bool
 	cancel  context.CancelFunc
 }
@@ -33,7 +33,7 @@ type watchEvent struct {
 
 func (w *watch) running() bool { return w.ended != nil }
 
-// stop ends the watch that runs, if one does; the keeper hears of its end.
+// stop ends the running watch, if there is one; the keeper gets its end as an event.
 func (w *watch) stop() {
 	if w.running() {
 		w.stopped = true
@@ -41,10 +41,10 @@ func (w *watch) stop() {
 	}
 }
 
-// startWatch watches on from where the last watch ended, so that no event is
-// missed, or from the newest version that is known. Where the history since is
-// gone, it begins with the ConfigMap as it is: the version of one that has not
-// changed for long is too old to watch from.
+// startWatch continues where the last watch ended, so that it misses no event, or starts
+// at the newest version that is known. If the history since then is gone, it begins with
+// the current ConfigMap: the version of a ConfigMap that has not changed for long is too
+// old to watch from.
 func (k *keeper) startWatch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	events, opened, ended := make(chan watchEvent), make(chan struct{}, 1), make(chan error, 1)
@@ -71,14 +71,14 @@ func (k *keeper) handleEvent(s watchEvent) {
 	switch {
 	case s.bookmark:
 	case k.making && s.record.Kind == ownerref.Shield:
-		k.early = append(k.early, s.record) // perhaps what is being made: the answer tells
+		k.early = append(k.early, s.record) // perhaps the one being created: the answer to the request will tell
 	default:
 		k.leaveIf(k.state.observe(s.record, time.Now()))
 	}
 }
 
-// watchOpened follows the server's consent to a watch. A read
-// tells what has happened before, if events were missed.
+// watchOpened handles the server's acceptance of a watch. If events were missed, a read
+// then shows what has happened before.
 func (k *keeper) watchOpened() {
 	if k.watch.expired {
 		k.watch.expired, k.state.gap, k.state.known = false, true, false
@@ -87,15 +87,15 @@ func (k *keeper) watchOpened() {
 	k.watchRetries.Reset()
 }
 
-// watchEnded follows the end of the watch. After one that failed a read
-// tells how things are before the next is tried: so a leader that cannot watch
-// looks every RenewInterval at least.
+// watchEnded handles the end of the watch. If the watch failed, the keeper reads the
+// ConfigMap before it tries the next watch, so a leader that cannot watch reads at least
+// every RenewInterval.
 func (k *keeper) watchEnded(err error) {
 	k.watch.cancel()
 	expired := errors.Is(err, locks.ErrVersionExpired)
 	if err != nil && !k.watch.stopped {
 		k.state.known = false
-		if !expired || k.watch.expired { // else at once
+		if !expired || k.watch.expired { // otherwise retry at once
 			k.watchAt = time.Now().Add(k.watchRetries.NextBackOff())
 		}
 		if errors.Is(err, locks.ErrForbidden) {
@@ -106,7 +106,7 @@ func (k *keeper) watchEnded(err error) {
 	k.state.gap = k.state.gap || expired
 }
 
-// watchForbidden records that a watch is not permitted: that does not mend itself.
+// watchForbidden records that a watch is not permitted: that does not fix itself.
 func (k *keeper) watchForbidden(err error) {
 	if k.state.watchRefusal != err.Error() {
 		k.shield.log().Error(err, "what happens to the ConfigMap cannot be watched", "readEvery", k.shield.config.Timing.RenewInterval)

@@ -11,24 +11,23 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// UnknownHolder is how the holder begins where the two locks of a [Lock] have
-// different ones. client-go's MultiLock says the same.
+// UnknownHolder is the prefix of the holder if the two locks of a [Lock] have different
+// holders. client-go's MultiLock uses the same.
 const UnknownHolder = "leaderelection.k8s.io/unknown"
 
-// both is one lock out of two that end by time: a holder has both, or, where
-// governsAlone says so, the governing one alone. It keeps nothing of what it read but
-// version numbers. See [Lock].
+// both makes one lock out of two that expire: a holder has both, or only the governing
+// one if governsAlone says so. It keeps only version numbers of what it read. See [Lock].
 type both struct {
 	governing, legacy locks.Lock
-	// governsAlone reports of a state of the governing lock whether that counts alone.
+	// governsAlone reports whether the governing lock counts alone in that state.
 	governsAlone func(locks.Snapshot) bool
 	known        twinNumbers
 }
 
 var _ locks.Lock = (*both)(nil)
 
-// state is what two snapshots mean together. That of the legacy lock does not
-// matter where the governing one counts alone.
+// state combines two snapshots. That of the legacy lock does not matter if the governing
+// one counts alone.
 func (b *both) state(governing, legacy locks.Snapshot) *twinState {
 	if b.governsAlone(governing) {
 		return &twinState{governing: governing, governingOnly: true}
@@ -53,9 +52,9 @@ func (b *both) CloseConnections() {
 	}
 }
 
-// Read reads the Lease, and in phase dual the legacy object too, until what it has
-// was true at one moment: two requests, or one in phase clean, and more while others
-// write.
+// Read reads the Lease, and in phase dual the legacy object too, until the results were
+// both current at one moment. That takes two requests, or one in phase clean, and more
+// while others write.
 func (b *both) Read(ctx context.Context) (locks.Snapshot, error) {
 	state, number, err := b.read(ctx)
 	if err != nil || !state.exists() {
@@ -77,10 +76,9 @@ func (b *both) read(ctx context.Context) (*twinState, uint64, error) {
 	}
 }
 
-// collect reads both locks at one moment, or the governing one where that counts
-// alone. Two reads one after the other show a moment if the second gives the
-// older version, which thus stood when the first was made; or if the first lock
-// is still the same afterwards.
+// collect reads both locks as of one moment, or only the governing one if it counts
+// alone. Two consecutive reads show one moment if the second returns the older version,
+// which was thus current during the first; or if the first lock is unchanged afterward.
 func (b *both) collect(ctx context.Context) (*twinState, error) {
 	governing, err := b.readGoverning(ctx)
 	for err == nil {
@@ -111,11 +109,10 @@ func (b *both) readGoverning(ctx context.Context) (locks.Snapshot, error) {
 	return s, nil
 }
 
-// Write puts r on the legacy lock and then on the governing one, if they are
-// still at base. Where the second fails the first is written, and nothing is
-// renewed: the error is not locks.ErrConflict then, whatever it was, so that
-// the next try comes a while later: a legacy elector cannot tell two renewals
-// within one second apart.
+// Write puts r on the legacy lock and then on the governing one, if they are still at
+// base. If the second write fails, the first has landed but nothing is renewed. The error
+// then never wraps locks.ErrConflict, so that the next try comes a while later, because a
+// legacy elector cannot tell two renewals within one second apart.
 func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	from := &twinState{}
 	if base.Exists() {
@@ -146,8 +143,8 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return b.wrote(b.state(governing, legacy))
 }
 
-// bare returns the version of the legacy object where there is no lock on it: it
-// may exist without a record.
+// bare returns the version of the legacy object if there is no lock on it: the object may
+// exist without a record.
 func (b *both) bare(ctx context.Context) (locks.Version, error) {
 	now, err := b.legacy.Read(ctx)
 	if err == nil && now.Version.Exists() && now.Record != (locks.Record{}) {
@@ -156,8 +153,8 @@ func (b *both) bare(ctx context.Context) (locks.Version, error) {
 	return now.Version, err
 }
 
-// writeAlone puts r on the governing lock, which counts alone. It fails where
-// that does not any more with what was written: then half of it is missing.
+// writeAlone puts r on the governing lock, which counts alone. It fails if that lock no
+// longer counts alone after the write: then the other half is missing.
 func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) (locks.Snapshot, error) {
 	governing, err := b.governing.Write(ctx, from.governing.Version, r)
 	if err != nil {
@@ -169,7 +166,7 @@ func (b *both) writeAlone(ctx context.Context, from *twinState, r locks.Record) 
 	return b.wrote(b.state(governing, locks.Snapshot{}))
 }
 
-// wrote is the answer to a write.
+// wrote returns the result of a write.
 func (b *both) wrote(s *twinState) (locks.Snapshot, error) {
 	number, ok := b.known.wrote(s)
 	if !ok {
@@ -180,7 +177,7 @@ func (b *both) wrote(s *twinState) (locks.Snapshot, error) {
 	return now, nil
 }
 
-// halfError is that of a write whose second half failed.
+// halfError is the error of a write whose second half failed.
 type halfError struct {
 	written locks.Description
 	err     error
@@ -190,7 +187,7 @@ func (e *halfError) Error() string {
 	return fmt.Sprintf("%s was written, but not the governing lock, so that nothing is renewed: %v", e.written, e.err)
 }
 
-// Unwrap hides a conflict: that would say that nothing was written.
+// Unwrap hides a conflict, because that would mean that nothing was written.
 func (e *halfError) Unwrap() error {
 	if errors.Is(e.err, locks.ErrConflict) {
 		return nil

@@ -30,21 +30,21 @@ const (
 	twinInterval = timing.DefaultRenewInterval
 )
 
-// twinStage is both locks, candidates and legacy electors, in virtual time.
+// twinStage has both locks, candidates and legacy electors, in virtual time.
 type twinStage struct {
 	*pair
 	history electiontest.History
 	stop    []func()
-	dead    sync.Map // chan struct{} by identity, closed when that is proven
+	dead    sync.Map // chan struct{} by identity, closed once the death is proven
 }
 
-// died tells whether a candidate was proven dead.
+// died reports whether a candidate was proven dead.
 func (s *twinStage) died(identity string) chan struct{} {
 	dead, _ := s.dead.LoadOrStore(identity, make(chan struct{}))
 	return dead.(chan struct{})
 }
 
-// bury ends a candidate as the end of its process does, and proves that.
+// bury ends a candidate as the end of its process does, and proves its death.
 func (s *twinStage) bury(c *twinSeat) {
 	c.fail(twinCut, twinCut)
 	go c.cancel()
@@ -62,7 +62,7 @@ type twinSeat struct {
 	ended             chan error
 }
 
-// guardedLock is a lock that a seat may not write at times.
+// guardedLock is a lock that a seat may sometimes not write.
 type guardedLock struct {
 	locks.Lock
 	seat *twinSeat
@@ -128,7 +128,7 @@ func (c *twinSeat) fail(governing, legacy lockstest.Fault) {
 	c.legacy.Set(legacy)
 }
 
-// leads waits for c's next term and returns it, with how long that took.
+// leads waits for c's next term, and returns it and how long that took.
 func (s *twinStage) leads(c *twinSeat) (election.Term, time.Duration) {
 	s.t.Helper()
 	start := time.Now()
@@ -154,7 +154,7 @@ func (s *twinStage) loses(c *twinSeat) (time.Duration, error) {
 	}
 }
 
-// leadsOn wants that nothing has ended c's term.
+// leadsOn checks that nothing has ended c's term.
 func (s *twinStage) leadsOn(c *twinSeat) {
 	s.t.Helper()
 	select {
@@ -164,7 +164,7 @@ func (s *twinStage) leadsOn(c *twinSeat) {
 	}
 }
 
-// holders returns who holds either lock.
+// holders returns the holders of both locks.
 func (s *twinStage) holders() string {
 	s.t.Helper()
 	return s.read(s.legacy).Record.Holder + ", " + s.read(s.governing).Record.Holder
@@ -181,9 +181,9 @@ func (s *twinStage) old(identity string, multi bool) (stop func()) {
 	return stop
 }
 
-// oldElector campaigns as client-go did up to 0.26: on the legacy lock alone,
-// or on that and a second one as a MultiLock. It judges an expiry by its own
-// LeaseDuration, and takes a renewal for one only if the whole seconds differ.
+// oldElector campaigns as client-go did up to 0.26: on the legacy lock alone, or on that
+// and a second one as a MultiLock. It judges expiry by its own LeaseDuration, and sees a
+// renewal only if the whole seconds differ.
 type oldElector struct {
 	history  *electiontest.History
 	identity string
@@ -192,7 +192,7 @@ type oldElector struct {
 	seen   [2]locks.Record
 	seenAt time.Time
 	base   [2]locks.Version
-	holder string // of what was read or written last
+	holder string // of the record that was read or written last
 }
 
 // startOld starts an elector of the old kind. stop ends it without a release.
@@ -221,7 +221,7 @@ func nap(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lead works until no attempt has worked for a RenewDeadline, or ctx ends.
+// lead leads until no attempt has succeeded for a RenewDeadline, or ctx ends.
 func (e *oldElector) lead(ctx context.Context) {
 	work := e.history.Lead(func(context.Context, election.Term) error {
 		for last := time.Now(); time.Since(last) < twinDeadline && ctx.Err() == nil; {
@@ -235,7 +235,7 @@ func (e *oldElector) lead(ctx context.Context) {
 	_ = work(ctx, election.Term{Holder: e.identity, Token: e.base[0].Number})
 }
 
-// attempt reads, and takes or renews what is not another's.
+// attempt reads the lock, and takes or renews it unless another holds it.
 func (e *oldElector) attempt() bool {
 	var now [2]locks.Record
 	exists := false
@@ -259,7 +259,7 @@ func (e *oldElector) attempt() bool {
 	at := time.Now().Truncate(time.Second)
 	for i, lock := range e.locks {
 		r, _ := lock.Read(context.Background())
-		record := r.Record // the details are left standing
+		record := r.Record // the details are left in place
 		record.Holder, record.LeaseDuration, record.AcquireTime, record.RenewTime = e.identity, twinLease, at, at
 		s, err := lock.Write(context.Background(), e.base[i], record)
 		if err != nil {
@@ -376,8 +376,8 @@ func TestLegacyElectorsLeaveACandidatesLockAlone(t *testing.T) {
 
 var twinCut = lockstest.Fault{Hang: true}
 
-// TestADeadCandidateIsFollowedAtOnceOnBothLocks, and legacy electors take the
-// next one for what it is: a holder.
+// TestADeadCandidateIsFollowedAtOnceOnBothLocks, and legacy electors see the next one as
+// a holder.
 func TestADeadCandidateIsFollowedAtOnceOnBothLocks(t *testing.T) {
 	twinScenario(t, func(s *twinStage) {
 		a := s.start("a")
@@ -397,8 +397,8 @@ func TestADeadCandidateIsFollowedAtOnceOnBothLocks(t *testing.T) {
 	})
 }
 
-// TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock: its record was
-// deleted, and that of the dead one is what is left.
+// TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock: the legacy elector's
+// record was deleted, and only that of the dead candidate is left.
 func TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock(t *testing.T) {
 	twinScenario(t, func(s *twinStage) {
 		a := s.start("a")
@@ -418,7 +418,7 @@ func TestADeadCandidateProvesNothingWhereALegacyElectorHadTheLock(t *testing.T) 
 	})
 }
 
-// TestLosingEitherSideEndsTheTermAtOnce, and the cause says who took it.
+// TestLosingEitherSideEndsTheTermAtOnce, and the cause names the new holder.
 func TestLosingEitherSideEndsTheTermAtOnce(t *testing.T) {
 	for name, side := range map[string]func(*pair) *memory.Lock{
 		"legacy: L, governing: a": func(p *pair) *memory.Lock { return p.legacy },
@@ -440,8 +440,8 @@ func TestLosingEitherSideEndsTheTermAtOnce(t *testing.T) {
 	}
 }
 
-// TestALeaderMendsWhatIsGoneAtOnce: whoever does not know of the other side
-// would take it.
+// TestALeaderMendsWhatIsGoneAtOnce: an elector that does not know the other side would
+// take the missing one.
 func TestALeaderMendsWhatIsGoneAtOnce(t *testing.T) {
 	for name, harm := range map[string]func(s *twinStage){
 		"the legacy object is deleted": func(s *twinStage) { s.legacy.Delete() },
@@ -467,8 +467,8 @@ func TestALeaderMendsWhatIsGoneAtOnce(t *testing.T) {
 	}
 }
 
-// TestALeaderMendsBothWithinASecondOrTwo: what was begun for the one may find
-// the other gone.
+// TestALeaderMendsBothWithinASecondOrTwo: the write that repairs one may find the other
+// gone.
 func TestALeaderMendsBothWithinASecondOrTwo(t *testing.T) {
 	for name, harm := range map[string]func(s *twinStage){
 		"the Lease first":         func(s *twinStage) { s.governing.Delete(); s.legacy.Delete() },
@@ -496,8 +496,8 @@ func TestALeaderMendsBothWithinASecondOrTwo(t *testing.T) {
 	}
 }
 
-// TestHalfRenewalsNeitherKeepATermNorBlockOthers: a holder that reaches the
-// legacy object alone must stop, and another one take over.
+// TestHalfRenewalsNeitherKeepATermNorBlockOthers: a holder that reaches only the legacy
+// object must stop, and another must take over.
 func TestHalfRenewalsNeitherKeepATermNorBlockOthers(t *testing.T) {
 	twinScenario(t, func(s *twinStage) {
 		a := s.start("a")
@@ -535,8 +535,8 @@ func TestALegacyObjectThatIsDeletedIsNotReleased(t *testing.T) {
 	})
 }
 
-// TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead: its record
-// was deleted, and what remains names the candidate.
+// TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead: the legacy elector's
+// record was deleted, and the remaining record names the candidate.
 func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead(t *testing.T) {
 	twinScenario(t, func(s *twinStage) {
 		a := s.start("a")
@@ -557,8 +557,8 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhileALegacyElectorMayLead(t *testin
 	})
 }
 
-// TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut: the
-// legacy elector's own lease counts, not that of what is left.
+// TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut: the legacy
+// elector's lease counts, not that of the remaining record.
 func TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut(t *testing.T) {
 	twinScenario(t, func(s *twinStage) {
 		a := s.start("a")
@@ -583,9 +583,9 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedBeforeALongerLegacyLeaseHasRunOut(t 
 	})
 }
 
-// TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome unseen: who was
-// cut off cannot know why the other half is gone. It is back before the legacy elector's
-// next renewal, or after it.
+// TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome unseen: a
+// candidate that was cut off cannot know why the other half is gone. It is back before or
+// after the legacy elector's next renewal.
 func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome(t *testing.T) {
 	for at := range 8 {
 		twinScenario(t, func(s *twinStage) {
@@ -615,8 +615,8 @@ var twinFaults = []lockstest.Fault{
 	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},
 }
 
-// countTerms runs that many schedules, each of which tells count its history at
-// its end, and returns how many terms there were, and of legacy electors.
+// countTerms runs that many schedules. Each passes its history to count at its end.
+// countTerms returns the number of all terms, and of those of legacy electors.
 func countTerms(t *testing.T, schedules int, run func(t *testing.T, seed int, count func(*electiontest.History))) (terms, old int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -637,8 +637,8 @@ func countTerms(t *testing.T, schedules int, run func(t *testing.T, seed int, co
 	return terms, old
 }
 
-// TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind: candidates and legacy
-// electors of both kinds, with faults on either way.
+// TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind: candidates and legacy electors of
+// both kinds run, with faults on either connection.
 func TestNoScheduleOfFaultsMakesTwoLeadersOfEitherKind(t *testing.T) {
 	schedules := 100
 	if testing.Short() {
@@ -671,14 +671,14 @@ func twinSchedule(s *twinStage, dice *rand.Rand) {
 		case 1:
 			alive[i].cancel()
 			alive[i] = start()
-		case 2: // a process that was never heard of again, or is known to be dead
+		case 2: // a process that is never heard of again, or is known to be dead
 			if i == 0 {
 				alive[i].fail(twinCut, twinCut)
 			} else {
 				s.bury(alive[i])
 			}
 			alive[i] = start()
-		case 3: // all of ours for a while, so that legacy electors come to lead
+		case 3: // all of our candidates for a while, so that legacy electors get to lead
 			for _, c := range alive {
 				c.fail(twinCut, twinCut)
 			}
@@ -702,8 +702,9 @@ func twinSchedule(s *twinStage, dice *rand.Rand) {
 	s.t.Errorf("nobody leads after all was mended: held by %q", s.holders())
 }
 
-// TestALegacyRecordThatAHandEmptiedIsNotGivenUp: its elector works on. The Lease
-// beside it has been free for long, which says nothing of that.
+// TestALegacyRecordThatAHandEmptiedIsNotGivenUp: its elector goes on leading. The Lease
+// beside it has been free for long, which does not mean that the elector released its
+// record.
 func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		renewed time.Duration
@@ -716,7 +717,7 @@ func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
 			twinScenario(t, func(s *twinStage) {
 				held := theirs("L", 4)
 				held.LeaseDuration = 2 * twinLease
-				held.Details = given(ours("Z", 2)).Details // which it has left standing
+				held.Details = given(ours("Z", 2)).Details // which it has left in place
 				s.put(s.governing, given(ours("Z", 2)))
 				s.put(s.legacy, held)
 				b := s.start("b")
@@ -734,7 +735,7 @@ func TestALegacyRecordThatAHandEmptiedIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestAHandOnEitherRecordOfATwinIsMendedAtOnce: legacy electors go by the one, and
+// TestAHandOnEitherRecordOfATwinIsMendedAtOnce: legacy electors decide by one record, and
 // candidates by the other.
 func TestAHandOnEitherRecordOfATwinIsMendedAtOnce(t *testing.T) {
 	for name, hand := range map[string]func(*locks.Record){
@@ -768,6 +769,6 @@ func TestAHandOnEitherRecordOfATwinIsMendedAtOnce(t *testing.T) {
 	}
 }
 
-// atOnce is a head start that leaves out the spread of candidates that do not
-// know each other.
+// atOnce is a head start of zero, without the spread of candidates that do not know each
+// other.
 func atOnce(election.Takeover) time.Duration { return 0 }

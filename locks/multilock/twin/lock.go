@@ -1,10 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package twin serves one legacy lock: client-go's old one, an election record in an
+// Package twin replaces one kind of legacy lock: client-go's old election record in an
 // annotation of a ConfigMap or an Endpoints object.
 //
-// Programs use the package by package multilock.
+// Programs use this package through package multilock.
 package twin
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Config says what a [Lock] is made of.
+// Config is the configuration of a [Lock].
 type Config struct {
 	candidate.Config
 	// Kind of the object that has the annotation. Required.
@@ -33,69 +33,64 @@ type Config struct {
 	Mode       candidate.Mode // empty means Auto
 }
 
-// Lock is one lock out of a Lease and the lock of older programs, client-go's
-// record on an annotation: both end by time, and a holder has both. It is for
-// moving off the annotation locks, whose electors see nothing but their own
-// object, or that and a Lease.
+// Lock is one lock made of a Lease and the lock of older programs, client-go's record on
+// an annotation. Both expire, and a holder has both. It is for moving off the annotation
+// locks, whose electors see only their own object, or that and a Lease.
 //
-// A write puts the record on the legacy object first and on the Lease second,
-// each by compare-and-swap. Only both together are a renewal: where the second
-// fails, so does the write, and the next read tells how things are. What reads
-// as the record is, where the two differ:
+// A write puts the record on the legacy object first and on the Lease second, each by
+// compare-and-swap. Only both together are a renewal: if the second fails, the write
+// fails, and the next read shows the state. If the two differ, the lock reads as follows:
 //
-//   - different holders: one unknown holder, named by [UnknownHolder] and both,
-//     with the longer lease. Each change on either side is a renewal of it. A
-//     candidate that stopped between its two writes looks so too: all wait for
-//     a lease.
-//   - one is absent, or has no holder, and the other is held: held by that one, and
-//     if a hand emptied the one, for the longer lease of both. The snapshot is
-//     partial, so that the holder mends it at once.
-//   - the same holder: what the Lease says. A renewal of ours on the legacy
-//     object alone is none.
-//   - the legacy object is absent and the Lease is free: nobody is known to hold
-//     it, but a lease must pass, for deleted is not released.
+//   - different holders: one unknown holder, whose name has [UnknownHolder] and both
+//     names, with the longer lease. Each change on either side counts as its renewal. A
+//     candidate that stopped between its two writes looks the same: all wait for a lease.
+//   - one is absent, or has no holder, and the other is held: held by that holder, and if
+//     somebody emptied the one by hand, for the longer lease of both. The snapshot is
+//     partial, so that the holder repairs it at once.
+//   - the same holder: as the Lease says. A candidate's renewal on the legacy object
+//     alone does not count.
+//   - the legacy object is absent and the Lease is free: no holder is known, but a lease
+//     must pass, because a deletion is not a release.
 //   - there is no Lease, and the legacy object has no record: there is no lock.
 //
-// The number of a version is the larger of the two, which are comparable since
-// all objects of a cluster that are not events are kept in one etcd: that is
-// assumed. So tokens go on growing when the Lease is used alone later. Where
-// the two sides' changes are heard in another order than they were made, a number
-// within this process is larger than that: tokens never are.
+// The number of a version is the larger of the two. They are comparable on the assumption
+// that one etcd stores all objects of a cluster except events. So tokens continue to grow
+// when the Lease is used alone later. If the changes of the two sides arrive in another
+// order than they were made, a number within this process may be larger than both; a
+// token never is.
 //
-// Legacy electors up to client-go 0.26 judge an expiry by their own
-// LeaseDuration: RenewInterval must suit the shortest, and the lock is not
-// Exclusive.
+// Legacy electors up to client-go 0.26 judge expiry by their own LeaseDuration:
+// RenewInterval must suit the shortest, and the lock is not Exclusive.
 //
 // # Phases
 //
 // A Lock follows the phase on the Lease, and is a [locks.Guardian]:
 //
-//   - legacy: no candidate campaigns. A leader stops in good order and gives
-//     both locks up.
-//   - dual, or none on record: both locks, as above. A record that ends by time
-//     cannot be sealed, so that sealed is taken for dual.
-//   - clean: the Lease alone is the lock. The leader takes a candidate's record
-//     off the legacy object, and leaves the object.
+//   - legacy: no candidate campaigns. A leader stops cleanly and releases both locks.
+//   - dual, or no phase on record: both locks, as above. A record that expires cannot be
+//     sealed, so sealed counts as dual.
+//   - clean: the Lease alone is the lock. The leader removes a candidate's record from
+//     the legacy object, and leaves the object.
 //
-// Which phase counts is said by the very version of the Lease that a state was
-// read with, and a write replaces that version of the Lease or fails. So nobody
-// leads by a phase that is over: a change of phase is a new version of the Lease,
-// and whoever has not heard of it has its next write refused there. The Lease is
-// swapped in both phases, and alone decides among candidates. What a candidate
-// that believes in dual leaves on the legacy object in phase clean is half a
-// write, by which nobody leads; the next leader takes it off.
+// The version of the Lease in a state says which phase counts for that state, and a write
+// replaces that version of the Lease or fails. So no candidate leads by a past phase: a
+// change of phase is a new version of the Lease, and the API server refuses the next
+// Lease write of a candidate that has not seen it. Candidates write the Lease by
+// compare-and-swap in both phases, and it alone decides among them. A candidate that
+// still assumes dual in phase clean can only leave half a write on the legacy object.
+// Nobody leads by that, and the next leader removes it.
 //
-// Towards legacy electors, dual holds again once the leader has written both
-// records: on the way back from clean that is a watch event after the change,
-// or where it is cut off its RenewDeadline. A legacy elector that leads by then
-// ends the term of the leader.
+// Toward legacy electors, dual is in force again once the leader has written both
+// records. On the way back from clean that takes one watch event after the change, or the
+// leader's RenewDeadline if it is cut off. A legacy elector that leads by then ends the
+// leader's term.
 //
-// A Lease that is gone is judged by the latest phase that this process has seen
-// on it, and gets that when it is created again. A process that has seen none takes
-// it for dual.
+// If the Lease is gone, the latest phase that this process has seen on it counts, and the
+// process writes that phase when it recreates the Lease. A process that has seen none
+// assumes dual.
 //
-// A Lock keeps nothing of what it read but version numbers and that phase. It
-// serves one elector at a time. All methods are safe for concurrent use.
+// A Lock keeps only version numbers and that phase of what it read. It serves one elector
+// at a time. All methods are safe for concurrent use.
 type Lock struct {
 	config   Config
 	lease    *candidate.PhasedLease
@@ -138,10 +133,10 @@ func (t *Lock) leaseGovernsAlone(governing locks.Snapshot) bool {
 	return stage.Phase == record.PhaseClean
 }
 
-// Write puts r on what Read reads, the legacy object first, if both are still at
-// base. Where the second write fails the first is done, and nothing is renewed:
-// the error is not locks.ErrConflict then, whatever it was. It does not take
-// the lock for a new holder at a version whose phase forbids that (ErrPhase).
+// Write puts r on the objects that Read reads, the legacy object first, if they are still
+// at base. If the second write fails, the first has landed but nothing is renewed, and
+// the error never wraps locks.ErrConflict. Write refuses to take the lock for a new
+// holder at a version whose phase forbids that (ErrPhase).
 func (t *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	s, ok := base.Opaque.(*twinState)
 	if ok && s != nil {
@@ -152,7 +147,7 @@ func (t *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	}
 	now, err := t.both.Write(ctx, base, r)
 	if err != nil && (!ok || !s.governingOnly) {
-		candidate.Signal(t.turned) // half of it may stand on the legacy object, in a phase that is clean by now
+		candidate.Signal(t.turned) // half of it may be on the legacy object, in a phase that is clean by now
 	}
 	return now, err
 }
@@ -169,8 +164,8 @@ func (t *Lock) SetUnhealthy(why string) { t.presence.SetUnhealthy(why) }
 // multilock.
 func (t *Lock) Peers(ctx context.Context, tell func([]locks.Peer)) { t.presence.Peers(ctx, tell) }
 
-// Attend keeps this candidate's presence, and says by the phase whether it may
-// campaign. It returns ErrPodGone when the candidate's pod no longer exists.
+// Attend keeps this candidate's presence, and reports whether the phase lets it campaign.
+// It returns ErrPodGone when the candidate's pod no longer exists.
 func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error {
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -195,8 +190,8 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 	}
 }
 
-// Adopt lets the work begin at once, for whoever has the record has all that it
-// takes. In phase clean it takes what is left of the legacy lock away.
+// Adopt lets the work begin at once, because the holder of the record needs nothing else.
+// In phase clean it removes what is left of the legacy lock.
 func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Permission)) error {
 	permit(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
@@ -223,9 +218,9 @@ func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 	}
 }
 
-// clearLegacyRecord takes a candidate's record off the legacy object, at a version that was
-// read before the Lease was read to say that it counts alone: what a leader puts
-// there in a later phase dual is another version.
+// clearLegacyRecord removes a candidate's record from the legacy object. It reads that
+// version before it reads the Lease to confirm that the Lease counts alone, so it cannot
+// remove what a leader writes in a later phase dual, which is another version.
 func (t *Lock) clearLegacyRecord(ctx context.Context, term locks.Term) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*t.config.Timing.AttemptTimeout)
 	defer cancel()

@@ -47,7 +47,7 @@ func TestATwinHoldsTheLawsOfEveryLock(t *testing.T) {
 	}
 }
 
-// realTwin is a Twin of the locks that it is for.
+// realTwin is a Twin of a Lease and an annotation lock.
 func realTwin(t *testing.T, server *apitest.Server, kind annotation.Kind) *Lock {
 	t.Helper()
 	twin, err := New(Config{
@@ -88,19 +88,19 @@ func newPair(t *testing.T) *pair {
 	return &pair{t: t, governing: governing, legacy: governing.Beside("legacy")}
 }
 
-// twin returns a Twin whose ways to both locks can fail.
+// twin returns a Twin whose connections to both locks can fail.
 func (p *pair) twin() (twin *both, governing, legacy *lockstest.Faulty) {
 	p.t.Helper()
 	governing, legacy = lockstest.NewFaulty(p.governing), lockstest.NewFaulty(p.legacy)
 	return twinOf(governing, legacy), governing, legacy
 }
 
-// twinOf is always in phase dual.
+// twinOf returns a Twin that is always in phase dual.
 func twinOf(governing, legacy locks.Lock) *both {
 	return &both{governing: governing, legacy: legacy, governsAlone: func(locks.Snapshot) bool { return false }}
 }
 
-// put writes a record into one of the locks, whatever is there.
+// put writes a record into one of the locks, whatever it holds.
 func (p *pair) put(lock *memory.Lock, r locks.Record) locks.Snapshot {
 	p.t.Helper()
 	now := p.read(lock)
@@ -122,7 +122,7 @@ func (p *pair) read(lock locks.Lock) locks.Snapshot {
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// ours is a renewal by a candidate of this library.
+// ours returns a renewal by a candidate of this library.
 func ours(holder string, second int) locks.Record {
 	at := noon.Add(time.Duration(second)*time.Second + time.Microsecond)
 	return locks.Record{
@@ -131,8 +131,8 @@ func ours(holder string, second int) locks.Record {
 	}
 }
 
-// theirs is a renewal by a legacy elector, which has left standing what a
-// candidate of ours once wrote.
+// theirs returns a renewal by a legacy elector, which has left in place the details that
+// a candidate of this library once wrote.
 func theirs(holder string, second int) locks.Record {
 	at := noon.Add(time.Duration(second) * time.Second)
 	return locks.Record{
@@ -151,7 +151,7 @@ func lasting(r locks.Record, d time.Duration) locks.Record {
 	return r
 }
 
-// emptied is r without its holder, as a hand leaves it.
+// emptied returns r without its holder, as after a manual edit.
 func emptied(r locks.Record, d time.Duration) locks.Record {
 	r.Holder, r.LeaseDuration = "", d
 	return r
@@ -162,7 +162,7 @@ func cleared(r locks.Record) locks.Record {
 	return r
 }
 
-// TestWhatTwoRecordsReadAs is the table of what stands for both.
+// TestWhatTwoRecordsReadAs has the table of what two records read as.
 func TestWhatTwoRecordsReadAs(t *testing.T) {
 	both := UnknownHolder + " (legacy: L, governing: Z)"
 	for name, tc := range map[string]struct {
@@ -170,7 +170,7 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 		holder            string
 		lease             time.Duration
 		renewed           time.Time
-		released          bool // of an empty one: the elector takes it for given up
+		released          bool // for an empty record: the elector takes it for released
 		partial           bool
 	}{
 		"the same renewal":                         {governing: of(ours("Z", 2)), legacy: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime},
@@ -226,8 +226,8 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 	}
 }
 
-// TestAnObjectWithoutARecordIsNoLock: it is there for other reasons. Else what
-// was deleted would count as given up, with the Lease gone beside it.
+// TestAnObjectWithoutARecordIsNoLock: the object exists for other reasons. Otherwise a
+// deleted lock would count as released once the Lease beside it is gone too.
 func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {
 	p := newPair(t)
 	bare := p.put(p.legacy, locks.Record{})
@@ -250,7 +250,7 @@ func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {
 
 func of(r locks.Record) *locks.Record { return &r }
 
-// TestOfTwoHoldersEveryRenewalIsSeen, on either side, whoever's clock is ahead.
+// TestOfTwoHoldersEveryRenewalIsSeen, on either side, whichever clock is ahead.
 func TestOfTwoHoldersEveryRenewalIsSeen(t *testing.T) {
 	p := newPair(t)
 	twin, _, _ := p.twin()
@@ -298,7 +298,7 @@ func TestTheLegacyLockIsWrittenFirst(t *testing.T) {
 	}
 }
 
-// TestHalfAWriteIsAnErrorAndNoRenewal, and what stands then can be written.
+// TestHalfAWriteIsAnErrorAndNoRenewal, and the state that it leaves can be replaced.
 func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 	p := newPair(t)
 	twin, governing, _ := p.twin()
@@ -324,7 +324,7 @@ func TestHalfAWriteIsAnErrorAndNoRenewal(t *testing.T) {
 	}
 }
 
-// TestAConflictAfterHalfAWriteIsNoConflict: that would say that nothing was
+// TestAConflictAfterHalfAWriteIsNoConflict: a conflict would mean that nothing was
 // written.
 func TestAConflictAfterHalfAWriteIsNoConflict(t *testing.T) {
 	p := newPair(t)
@@ -351,7 +351,7 @@ func TestAVersionOfAnotherLockIsNotWrittenUpon(t *testing.T) {
 	}
 }
 
-// listen collects what a watch tells, until the test ends.
+// listen collects the events of a watch until the test ends.
 func listen(t *testing.T, twin *both, from locks.Version) (told func() []locks.Event) {
 	ctx, cancel := context.WithCancel(t.Context())
 	events, ended := make(chan locks.Event), make(chan struct{})
@@ -449,7 +449,7 @@ func TestAWatchTellsAtOnceWhatALegacyElectorWrote(t *testing.T) {
 	})
 }
 
-// TestAWatchTellsNothingOfOneSideAlone while it does not know the other.
+// TestAWatchTellsNothingOfOneSideAlone while it does not know the other side.
 func TestAWatchTellsNothingOfOneSideAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
@@ -473,8 +473,8 @@ func TestAWatchTellsNothingOfOneSideAlone(t *testing.T) {
 	})
 }
 
-// TestAWatchWhoseOtherHalfIsBehindTakesNothingBack: what was written or read
-// counts, though the watch has not come so far.
+// TestAWatchWhoseOtherHalfIsBehindTakesNothingBack: a state that was written or read
+// counts, although the watch has not reached it.
 func TestAWatchWhoseOtherHalfIsBehindTakesNothingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
@@ -536,7 +536,7 @@ func TestWhatALaggingServerReplaysIsNotTold(t *testing.T) {
 	}
 }
 
-// TestAReadIsOfOneMoment: between its two requests others write.
+// TestAReadIsOfOneMoment, although others write between its two requests.
 func TestAReadIsOfOneMoment(t *testing.T) {
 	p := newPair(t)
 	p.put(p.legacy, ours("a", 1))
@@ -581,8 +581,8 @@ func (o *overtaken) Read(ctx context.Context) (locks.Snapshot, error) {
 	return s, err
 }
 
-// TestAReadThatANewerStateOvertookIsMadeAgain: it does not mean that the history
-// went back, and would give a number out twice.
+// TestAReadThatANewerStateOvertookIsMadeAgain: such a read does not mean that the history
+// went back, and would assign a number twice.
 func TestAReadThatANewerStateOvertookIsMadeAgain(t *testing.T) {
 	p := newPair(t)
 	p.put(p.legacy, ours("a", 1))
@@ -645,8 +645,8 @@ func TestAHistoryThatWentBackIsRead(t *testing.T) {
 	}
 }
 
-// TestEachStateHasANumberOfItsOwn, and a later one a larger, however reads,
-// writes, two watches at different speeds and the deeds of others fall together.
+// TestEachStateHasANumberOfItsOwn, and a later state has a larger one, however reads,
+// writes, two watches at different speeds and changes by others coincide.
 func TestEachStateHasANumberOfItsOwn(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) { numberStates(t, seed) })
@@ -709,7 +709,7 @@ func numberStates(t *testing.T, seed uint64) {
 			note(e.Snapshot)
 		}
 	}
-	// In the end everything is told.
+	// In the end every state is reported.
 	p.put(p.legacy, theirs("L", 99))
 	time.Sleep(time.Hour)
 	events := told()
@@ -718,7 +718,7 @@ func numberStates(t *testing.T, seed uint64) {
 	}
 }
 
-// lagging is a lock whose watch is behind.
+// lagging is a lock whose watch lags.
 type lagging struct {
 	locks.Lock
 	lag atomic.Int64

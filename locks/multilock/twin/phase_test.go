@@ -43,33 +43,33 @@ const (
 	legacyPath = "/api/v1/namespaces/ns/endpoints/lock"
 )
 
-// phaseStage is an API server with candidates and legacy electors, in a bubble
-// of virtual time.
+// phaseStage has an API server, candidates and legacy electors, in a bubble of virtual
+// time.
 type phaseStage struct {
 	*electiontest.Stage
 	server *apitest.Server
 	olds   uint64
 	step   int
-	legacy *annotation.Lock // a way of its own to the legacy record
-	sent   []string         // the paths of what changes a lock
+	legacy *annotation.Lock // a separate connection to the legacy record
+	sent   []string         // the paths of requests that change a lock
 	refuse func(verb, path string) bool
 }
 
-// phaseSeat is one candidate, with a way to the server that can be cut.
+// phaseSeat is one candidate, with a connection to the server that can be cut.
 type phaseSeat struct {
 	*electiontest.Seat
 	way  *cable
 	twin *Lock
 }
 
-// end stops the candidate and waits for that.
+// end stops the candidate and waits until it has stopped.
 func (c *phaseSeat) end() {
 	c.Stop()
 	_ = c.Wait()
 }
 
-// cable is a way to a server. While it is cut requests hang, and those under way
-// end as their connections do.
+// cable is a connection to a server. While it is cut, new requests hang, and those under
+// way end as with their connection.
 type cable struct {
 	server http.Handler
 	mu     sync.Mutex
@@ -122,7 +122,7 @@ func phaseScenario(t *testing.T, f func(s *phaseStage)) {
 	})
 }
 
-// refuses says which requests are forbidden from now on; nil is none.
+// refuses sets which requests are forbidden from now on; nil means none.
 func (s *phaseStage) refuses(f func(verb, path string) bool) {
 	s.server.Mu.Lock()
 	defer s.server.Mu.Unlock()
@@ -137,7 +137,8 @@ func (s *phaseStage) leases(h http.Handler) lease.Config {
 	return lease.Config{Client: apitest.Wire(s.T, h, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"}
 }
 
-// start lets a candidate in a pod of that name campaign until all is quiet.
+// start starts a candidate in a pod of that name, and waits until all goroutines are
+// idle.
 func (s *phaseStage) start(name string, change ...func(*Config)) *phaseSeat {
 	s.T.Helper()
 	s.server.Put("/api/v1/namespaces/ns/pods/"+name, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}})
@@ -185,7 +186,7 @@ func (s *phaseStage) phase(phase record.Phase) {
 	synctest.Wait()
 }
 
-// holders returns who holds the legacy object and the Lease.
+// holders returns the holders of the legacy object and of the Lease.
 func (s *phaseStage) holders() string {
 	s.T.Helper()
 	old, err := s.legacy.Read(s.T.Context())
@@ -215,7 +216,7 @@ func (s *phaseStage) held(by string) {
 	}
 }
 
-// leads wants c to lead within d, and to have led so many terms.
+// leads checks that c leads within d, and has then led that many terms.
 func (s *phaseStage) leads(c *electiontest.Seat, within time.Duration, terms int) {
 	s.T.Helper()
 	for end := time.Now().Add(within); c.Status().State != status.StateLeader && time.Now().Before(end); {
@@ -227,7 +228,7 @@ func (s *phaseStage) leads(c *electiontest.Seat, within time.Duration, terms int
 	}
 }
 
-// waits wants c not to lead for a while, and to say why.
+// waits checks that c does not lead for a while, and says why.
 func (s *phaseStage) waits(c *electiontest.Seat, why string) {
 	s.T.Helper()
 	time.Sleep(2 * twinLease)
@@ -236,7 +237,7 @@ func (s *phaseStage) waits(c *electiontest.Seat, why string) {
 	}
 }
 
-// writes counts what is written in the next while.
+// writes counts the writes of the next ten renew intervals.
 func (s *phaseStage) writes() (onLegacy, onLease int) {
 	sent := func() []string {
 		s.server.Mu.Lock()
@@ -287,8 +288,8 @@ func TestLeadershipGoesOnFromDualToCleanAndBack(t *testing.T) {
 	})
 }
 
-// TestATakeoverFollowsThePhaseThatItFinds: also one that changes in the very
-// last moment of the dead leader.
+// TestATakeoverFollowsThePhaseThatItFinds, even one that changed in the last moment of
+// the dead leader.
 func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
@@ -297,7 +298,7 @@ func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 		s.phase(record.PhaseClean)
 		s.held("a, a")
 		s.leads(b.Seat, twinLease, 1)
-		s.held("nobody, b") // what the dead one left is taken off
+		s.held("nobody, b") // the dead leader's record is removed
 		c := s.start("c")
 		b.way.set(true)
 		s.phase(record.PhaseDual)
@@ -306,7 +307,7 @@ func TestATakeoverFollowsThePhaseThatItFinds(t *testing.T) {
 	})
 }
 
-// TestACandidateThatBelievesInDualTakesNothingInClean: it has half a write.
+// TestACandidateThatBelievesInDualTakesNothingInClean: it lands only half a write.
 func TestACandidateThatBelievesInDualTakesNothingInClean(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
@@ -351,8 +352,8 @@ func TestWhatACandidateBelievesToBeCleanIsNotWrittenInDual(t *testing.T) {
 	})
 }
 
-// TestWhatIsWrittenAloneIsNoRenewalWhereBothCount: the very write notes a phase
-// that was learnt elsewhere.
+// TestWhatIsWrittenAloneIsNoRenewalWhereBothCount: the same write puts a phase on the
+// Lease that was learned elsewhere.
 func TestWhatIsWrittenAloneIsNoRenewalWhereBothCount(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		s.start("a")
@@ -370,8 +371,8 @@ func TestWhatIsWrittenAloneIsNoRenewalWhereBothCount(t *testing.T) {
 	})
 }
 
-// TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt: the first read may be faster
-// than the guardian's word.
+// TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt: the first read may return before the
+// guardian reports.
 func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
@@ -399,8 +400,7 @@ func TestNobodyIsMadeTheHolderInAPhaseThatForbidsIt(t *testing.T) {
 	})
 }
 
-// TestNothingIsTakenOffThatCounts: the phase may be another by then, or the
-// leader.
+// TestNothingIsTakenOffThatCounts: the phase or the leader may have changed by then.
 func TestNothingIsTakenOffThatCounts(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
@@ -414,7 +414,7 @@ func TestNothingIsTakenOffThatCounts(t *testing.T) {
 		s.server.Mu.Unlock()
 		tidy("a")
 		s.server.Mu.Lock()
-		if len(s.sent) > 0 { // the leader would mend it
+		if len(s.sent) > 0 { // the leader would repair it
 			t.Errorf("it writes %q in phase dual", s.sent)
 		}
 		s.server.Mu.Unlock()
@@ -428,8 +428,8 @@ func TestNothingIsTakenOffThatCounts(t *testing.T) {
 	})
 }
 
-// TestHalfAWriteIsTakenOffAgain: the leader may hear that its record is gone from
-// the legacy object before it hears that the phase is clean, and mend that.
+// TestHalfAWriteIsTakenOffAgain: the leader may see that its record is gone from the
+// legacy object before it sees that the phase is clean, and write the record again.
 func TestHalfAWriteIsTakenOffAgain(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
@@ -472,8 +472,8 @@ func TestOnlyACandidatesRecordIsTakenOffAndTheObjectStays(t *testing.T) {
 			t.Errorf("what is left is %v", o)
 		}
 		s.put(theirs("L", 1))
-		s.phase(record.PhaseClean) // once more, so that it is looked at again
-		s.held("L, a")             // that is no candidate's
+		s.phase(record.PhaseClean) // once more, so that the leader looks again
+		s.held("L, a")             // the record is not a candidate's
 		s.leads(a.Seat, 0, 1)
 	})
 }
@@ -631,7 +631,7 @@ func TestSealedByHandIsTakenForDual(t *testing.T) {
 			p := s.elect(plain, "plain")
 			a.way.set(true)
 			s.waits(p, "the phase on the Lease is sealed")
-			s.server.Delete(leasePath) // what it has read it remembers
+			s.server.Delete(leasePath) // it remembers the phase that it has read
 			s.waits(p, "the phase on the Lease is sealed")
 		})
 	}
@@ -678,13 +678,13 @@ func TestADeletedLeaseUndoesNoStep(t *testing.T) {
 		b.end()
 		a.end()
 		s.server.Delete(leasePath)
-		c := s.start("c") // has seen nothing: on the safe side
+		c := s.start("c") // has seen no phase: it assumes dual, to be safe
 		s.leads(c.Seat, 0, 1)
 		s.held("c, c")
 	})
 }
 
-// TestAPhaseThatIsTakenOffIsNotedAtOnce, by the leader.
+// TestAPhaseThatIsTakenOffIsNotedAtOnce by the leader.
 func TestAPhaseThatIsTakenOffIsNotedAtOnce(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a := s.start("a")
@@ -703,8 +703,8 @@ func TestAPhaseThatIsTakenOffIsNotedAtOnce(t *testing.T) {
 	})
 }
 
-// TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth: somebody who has not heard
-// of the step back has made the Lease anew.
+// TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth: somebody who has not seen the step
+// back has recreated the Lease.
 func TestAPhaseLearntBesideAnOlderLeaseIsHeldWithBoth(t *testing.T) {
 	phaseScenario(t, func(s *phaseStage) {
 		a, b := s.start("a"), s.start("b")
@@ -780,9 +780,8 @@ func TestATwinHoldsTheLawsOfEveryLockInPhaseClean(t *testing.T) {
 	})
 }
 
-// TestNoScheduleOfPhasesMakesTwoLeaders: the phase changes at any moment, and
-// candidates are cut off, end and begin. Legacy electors run while the phase
-// gives them a place.
+// TestNoScheduleOfPhasesMakesTwoLeaders: the phase changes at any moment, and candidates
+// are cut off, stop and start. Legacy electors run while the phase allows them.
 func TestNoScheduleOfPhasesMakesTwoLeaders(t *testing.T) {
 	schedules := 30
 	if testing.Short() {
@@ -813,7 +812,7 @@ func phaseSchedule(s *phaseStage, dice *rand.Rand) {
 			alive[i].way.set(false)
 			alive[i].end()
 			alive[i] = start()
-		case 1: // a process that was never heard of again
+		case 1: // a process that is never heard of again
 			alive[i].way.set(true)
 			alive[i] = start()
 		case 2, 3:
@@ -840,8 +839,8 @@ func phaseSchedule(s *phaseStage, dice *rand.Rand) {
 	s.T.Errorf("nobody leads after all was mended: held by %q", s.holders())
 }
 
-// anotherPhase goes to another phase. As the steps ask for, legacy electors begin
-// once a leader has both locks, and are gone again before clean.
+// anotherPhase goes to another phase. As the migration steps require, legacy electors
+// start once a leader has both locks, and are gone again before clean.
 func (s *phaseStage) anotherPhase(dice *rand.Rand, phase record.Phase, stopOld *func()) record.Phase {
 	switch phase {
 	case record.PhaseDual:

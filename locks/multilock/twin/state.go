@@ -12,16 +12,16 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// twinState is what stands in both locks of a [Lock]. It is pure and not changed
-// once it is passed on, as the opaque version of a snapshot.
+// twinState is the content of both locks of a [Lock]. It is pure, and does not change
+// once it is passed on as the opaque version of a snapshot.
 type twinState struct {
 	governing, legacy locks.Snapshot
-	governingOnly     bool // the governing lock counts alone; of legacy nothing is known
+	governingOnly     bool // the governing lock counts alone; nothing is known of legacy
 	at                twinPlace
 }
 
-// exists reports whether there is a lock. A legacy object without a record is
-// none: it may be there for other reasons, and stays when the phase is clean.
+// exists reports whether there is a lock. A legacy object without a record is not a lock:
+// it may exist for other reasons, and stays when the phase is clean.
 func (s *twinState) exists() bool {
 	return s.governing.Version.Exists() || s.legacy.Version.Exists() && s.legacy.Record != (locks.Record{})
 }
@@ -31,13 +31,13 @@ func (s *twinState) newest() uint64 {
 	return max(s.governing.Version.Number, s.legacy.Version.Number)
 }
 
-// snapshot is the state as one, under a number.
+// snapshot returns the state as one snapshot with that number.
 func (s *twinState) snapshot(number uint64) locks.Snapshot {
 	if !s.exists() {
 		return locks.Snapshot{Version: locks.Version{Number: number}}
 	}
 	record, partial := s.record()
-	record.Evacuated = s.governing.Record.Evacuated // it stands there alone
+	record.Evacuated = s.governing.Record.Evacuated // only the governing record has it
 	return locks.Snapshot{
 		Version: locks.Version{
 			Number: number,
@@ -49,8 +49,8 @@ func (s *twinState) snapshot(number uint64) locks.Snapshot {
 	}
 }
 
-// record is the one record that both stand for. See [Lock]. It changes whenever
-// a side does that somebody may lead by.
+// record returns the one record that both locks amount to. See [Lock]. It changes
+// whenever a side changes by which somebody may lead.
 func (s *twinState) record() (r locks.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
 	switch {
@@ -74,11 +74,11 @@ func (s *twinState) record() (r locks.Record, partial bool) {
 	return s.disputed(), false
 }
 
-// lengthened is r with the longer lease. Where a hand emptied the other side, its
-// holder's lease still stands there, and that holder may go on. One that gave it up
-// left a second.
+// lengthened returns r with the longer lease. If somebody emptied the other side by hand,
+// its holder's lease is still there, and that holder may go on leading. A holder that
+// released it left one second.
 func (s *twinState) lengthened(r locks.Record) locks.Record {
-	if r.LeaseDuration > 0 { // else the elector takes its own, or the one before
+	if r.LeaseDuration > 0 { // else the elector uses its own, or the previous one
 		r.LeaseDuration = max(s.governing.Record.LeaseDuration, s.legacy.Record.LeaseDuration)
 	}
 	return r
@@ -98,16 +98,16 @@ func (s *twinState) halfReleased(g locks.Record) locks.Record {
 // then there was a governing one.
 func isReleasedByOurs(r locks.Record) bool { return r.Holder == "" && isOurs(r) }
 
-// unreleased is an empty record that the elector will not take for given up:
-// who held the other lock before it was deleted may go on.
+// unreleased returns an empty record that the elector will not take for a released one:
+// the holder of the other lock before its deletion may go on leading.
 func unreleased(r locks.Record) locks.Record {
 	r.Details = locks.Details{Holder: UnknownHolder}
 	return r
 }
 
-// agreed is the record where both have the same holder, or none. The one that was
-// emptied last says whether it was given up. Where a hand changed the duration of
-// one of ours, the longer one counts, and the holder mends it.
+// agreed returns the record if both have the same holder, or none. The one that was
+// emptied last says whether it was released. If somebody changed the duration of one of
+// our records by hand, the longer duration counts, and the holder repairs it.
 func (s *twinState) agreed() (r locks.Record, partial bool) {
 	g, l := s.governing.Record, s.legacy.Record
 	switch {
@@ -126,7 +126,7 @@ func (s *twinState) agreed() (r locks.Record, partial bool) {
 	return s.merged(g), false
 }
 
-// disputed is the record where both have a holder, and not the same.
+// disputed returns the record if the two have different holders.
 func (s *twinState) disputed() locks.Record {
 	g, l := s.governing.Record, s.legacy.Record
 	r := locks.Record{
@@ -136,8 +136,8 @@ func (s *twinState) disputed() locks.Record {
 	return s.merged(r)
 }
 
-// merged is r with the longer lease, and with times that differ after each
-// change of either side.
+// merged returns r with the longer lease, and with times that differ after each change of
+// either side.
 func (s *twinState) merged(r locks.Record) locks.Record {
 	newer, older := s.order()
 	r.LeaseDuration = max(newer.LeaseDuration, older.LeaseDuration)
@@ -153,8 +153,8 @@ func (s *twinState) order() (newer, older locks.Record) {
 	return s.governing.Record, s.legacy.Record
 }
 
-// isTorn reports whether one side was written as by a [Lock] that has not written
-// the other yet.
+// isTorn reports whether one side looks written by a [Lock] that has not written the
+// other yet.
 func (s *twinState) isTorn() bool {
 	if s.governingOnly {
 		return false
@@ -164,9 +164,8 @@ func (s *twinState) isTorn() bool {
 	return isOurs(newer) && !whole
 }
 
-// isOurs reports whether a record was written by a candidate of this library,
-// when it took, renewed or released the lock. Legacy electors leave the details
-// of others standing, and write none.
+// isOurs reports whether a candidate of this library wrote a record to take, renew or
+// release the lock. Legacy electors leave the details of others in place, and write none.
 func isOurs(r locks.Record) bool {
 	d := r.Details
 	if r.Holder == "" {
@@ -175,14 +174,14 @@ func isOurs(r locks.Record) bool {
 	return d.Holder == r.Holder
 }
 
-// isReleased reports whether an empty record was given up by the last holder
-// of ours that it knows, or never had one.
+// isReleased reports whether the last candidate of this library named in an empty record
+// released it, or no such candidate ever held it.
 func isReleased(r locks.Record) bool {
 	return r.Details.Holder == "" || r.Details.Token != 0 && r.Details.Released == r.Details.Token
 }
 
-// sameRenewal reports whether both sides hold the same renewal. What a legacy
-// elector wrote has whole seconds.
+// sameRenewal reports whether both sides hold the same renewal. The times of a legacy
+// elector are in whole seconds.
 func sameRenewal(g, l locks.Record) bool {
 	if g.Holder != l.Holder {
 		return false
@@ -193,12 +192,12 @@ func sameRenewal(g, l locks.Record) bool {
 	return g.RenewTime.UnixMicro() == l.RenewTime.UnixMicro()
 }
 
-// twinPlace says where in the history of both locks a state is.
+// twinPlace is the position of a state in the history of both locks.
 type twinPlace struct{ governing, legacy twinMark }
 
-// twinMark is the number of a side's newest version or deletion. That of a side
-// which a read found absent is a number that it was absent at. That of one which
-// was not looked at is the newest known.
+// twinMark is the number of a side's newest version or deletion. If a read found the side
+// absent, it is a number at which the side was absent. If the side was not read, it is
+// the newest known.
 type twinMark struct {
 	number uint64
 	absent bool
@@ -208,7 +207,7 @@ func markOf(v locks.Version) twinMark {
 	return twinMark{number: v.Number, absent: !v.Exists()}
 }
 
-// stillAbsent is m, or a later mark where the side is as absent as in m.
+// stillAbsent returns m, or later if the side is absent in both and later is newer.
 func (m twinMark) stillAbsent(later twinMark) twinMark {
 	if m.absent && later.absent && later.number > m.number {
 		return later
@@ -216,10 +215,10 @@ func (m twinMark) stillAbsent(later twinMark) twinMark {
 	return m
 }
 
-// twinNumbers gives out version numbers, so that within a process each state
-// has its own and a later one has a larger. That is the state's newest version,
-// unless this is taken: two watches tell of two sides in no certain order, and
-// a read does not say when what it misses was deleted.
+// twinNumbers assigns version numbers, so that within a process each state has its own
+// number and a later state a larger one. It is the state's newest version, unless that is
+// taken: two watches report the two sides in no fixed order, and a read does not say when
+// an absent object was deleted.
 type twinNumbers struct {
 	mu      sync.Mutex
 	place   twinPlace // of the newest state
@@ -233,16 +232,16 @@ func (n *twinNumbers) generation() int {
 	return n.changes
 }
 
-// read numbers a state that was read, and notes its place in it. It returns
-// false if newer states were seen since generation. What is older all the same
-// means that the history went back: that is believed.
+// read numbers a state that was read, and records the state's place in it. It returns
+// false if the state is older than the newest known and others were seen since
+// generation. If it is older and none were, the history went back, and read accepts that.
 func (n *twinNumbers) read(s *twinState, generation int) (uint64, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.at = twinPlace{n.markRead(s, s.governing, n.place.governing), n.markRead(s, s.legacy, n.place.legacy)}
 	n.overlook(s)
 	if !s.exists() {
-		return 0, true // nothing was read, so nothing is known of when
+		return 0, true // nothing was found, so there is no number
 	}
 	if s.at.notBefore(n.place) {
 		return n.next(s), true
@@ -264,16 +263,15 @@ func (n *twinNumbers) markRead(s *twinState, side locks.Snapshot, known twinMark
 	return twinMark{number: max(n.number, s.newest()), absent: true}
 }
 
-// overlook takes the legacy side for what it was last seen to be, where it does
-// not matter and was not looked at.
+// overlook gives the legacy side its last known place if that side does not matter and
+// was not read.
 func (n *twinNumbers) overlook(s *twinState) {
 	if s.governingOnly {
 		s.at.legacy = n.place.legacy
 	}
 }
 
-// watched numbers a state that a watch put together; false means that a newer
-// one is known.
+// watched numbers a state that a watch assembled; false means that a newer one is known.
 func (n *twinNumbers) watched(s *twinState) (uint64, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -285,9 +283,9 @@ func (n *twinNumbers) watched(s *twinState) (uint64, bool) {
 	return n.next(s), true
 }
 
-// wrote numbers what was written; false means that the legacy side was written
-// by somebody else since. Where the governing one was, this is old news: its
-// number is that of the database, and less than that of what is known.
+// wrote numbers a state that was written; false means that somebody else has written the
+// legacy side since. If only the governing side is newer, the state is already outdated:
+// its number is that of the database, and smaller than the newest known.
 func (n *twinNumbers) wrote(s *twinState) (uint64, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

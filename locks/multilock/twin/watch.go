@@ -12,15 +12,15 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// halfWriteHold is how long a watch keeps half of a write to itself, at most: the
-// other half is on its way.
+// halfWriteHold is the longest time for which a watch holds back half of a write, because
+// the other half is on its way.
 const halfWriteHold = time.Second
 
-// Watch merges the watches of both locks, and ends as soon as one of them does.
-// It tells of states of both only, in order. Half of a write of ours it tells
-// after a second, if the other half is still missing then. From a version that
-// does not exist it reads both first, and also when the governing lock begins or
-// ceases to count alone.
+// Watch merges the watches of both locks, and ends as soon as one of them does. It only
+// reports states of both, in order. It reports half of a candidate's write after a
+// second, if the other half is still missing then. It reads both locks first if the
+// version does not exist, and again whenever the governing lock begins or ceases to count
+// alone.
 func (b *both) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	state, known := from.Opaque.(*twinState)
 	w := &twinWatch{both: b, told: known}
@@ -48,12 +48,12 @@ var errTurned = errors.New("the governing lock counts alone, or no longer does")
 type twinWatch struct {
 	both  *both
 	state twinState
-	told  bool      // there is nothing to tell
-	since time.Time // when it was first torn and untold; zero if it is whole
-	alive bool      // a side's watch said that nothing happened
+	told  bool      // the state has been reported
+	since time.Time // when it was first torn and not reported; zero if it is whole
+	alive bool      // a side's watch sent a bookmark
 }
 
-// read reads both locks. What it finds is news.
+// read reads both locks. The result must be reported.
 func (w *twinWatch) read(ctx context.Context) error {
 	state, _, err := w.both.read(ctx)
 	if err == nil {
@@ -98,8 +98,8 @@ func (w *twinWatch) run(ctx context.Context, events chan<- locks.Event) error {
 	return errTurned
 }
 
-// heard applies an event of one side. What is not newer than what is known is
-// the past of a lagging server.
+// heard applies an event of one side. It ignores an event that is not newer than the
+// known state, because a lagging server sent it.
 func (w *twinWatch) heard(e locks.Event, side *locks.Snapshot, mark *twinMark) {
 	if e.Bookmark {
 		w.alive = true
@@ -118,8 +118,8 @@ func (w *twinWatch) heard(e locks.Event, side *locks.Snapshot, mark *twinMark) {
 	}
 }
 
-// next returns the event to send, and a nil channel if there is none to send
-// yet; then settle is when to ask again at the latest.
+// next returns the event to send, and a nil channel if there is none to send yet; then
+// settle is how long to wait at most before calling next again.
 func (w *twinWatch) next(events chan<- locks.Event) (e locks.Event, out chan<- locks.Event, settle time.Duration) {
 	settle = time.Hour
 	if w.told && !w.alive {
@@ -133,7 +133,7 @@ func (w *twinWatch) next(events chan<- locks.Event) (e locks.Event, out chan<- l
 	state := w.state
 	number, newest := w.both.known.watched(&state)
 	if !newest {
-		return e, nil, settle // one side's watch is behind what was read or written
+		return e, nil, settle // one side's watch lags behind a read or a write
 	}
 	e.Snapshot = state.snapshot(number)
 	if w.told {

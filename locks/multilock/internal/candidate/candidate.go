@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package candidate holds what makes a process a candidate in a migration, whichever
-// legacy lock it leaves: a Lease that carries the phase, the presence object of the
-// candidate, and the rules that say who may campaign in which phase.
+// Package candidate has what every candidate in a migration needs, whichever legacy lock
+// it leaves: a Lease that carries the phase, the candidate's presence object, and the
+// rules that say which candidate may campaign in which phase.
 package candidate
 
 import (
@@ -32,7 +32,7 @@ const (
 	Alone Mode = "lease"
 )
 
-// CheckMode returns an error unless m is a mode that holds a legacy lock too.
+// CheckMode returns an error unless a candidate in mode m holds a legacy lock too.
 func CheckMode(m Mode) error {
 	if m != Auto && m != Dual {
 		return fmt.Errorf("the mode %q is neither %s nor %s", m, Auto, Dual)
@@ -40,22 +40,22 @@ func CheckMode(m Mode) error {
 	return nil
 }
 
-// ErrPodGone says that this candidate's pod no longer exists, so that nothing
-// accounts for what this process does.
+// ErrPodGone says that this candidate's pod no longer exists, so that others cannot know
+// that this process still runs.
 var ErrPodGone = errors.New("the own pod is gone")
 
 // ErrPhase says that the phase on record keeps this kind of candidate out.
 var ErrPhase = errors.New("not in this phase")
 
-// Config says what every lock of a migration is made of.
+// Config is the part of the configuration that every lock of a migration has.
 type Config struct {
 	// Lease is the Lease that decides among candidates. Client and
 	// CloseConnections serve this lock alone.
 	Lease lease.Config
 	// Core talks to the core group, v1. Required.
 	Core rest.Interface
-	// Candidate and Pod are who campaigns. A shield requires the name and the UID of
-	// a pod in the Lease's namespace. Without them other locks have no presence
+	// Candidate and Pod identify this candidate. A shield requires the name and the UID
+	// of a pod in the Lease's namespace. Without them other locks have no presence
 	// object, so that neither tools nor other candidates know of this one.
 	Candidate locks.Candidate
 	Pod       ownerref.Owner
@@ -65,8 +65,8 @@ type Config struct {
 	Timing timing.Timing
 }
 
-// PermissionIn says whether a candidate that takes part in the migration may
-// campaign. In mode Dual it does not campaign in the phases beyond.
+// PermissionIn says whether a candidate that takes part in the migration may campaign. In
+// mode Dual it may not campaign in the phases beyond.
 func PermissionIn(stage record.Stage, mode Mode, beyond ...record.Phase) locks.Permission {
 	switch {
 	case stage.Phase == record.PhaseLegacy:

@@ -5,33 +5,33 @@ package candidate
 
 import "time"
 
-// advertisedHealth is what a presence says of its candidate's health. A candidate that
-// falls ill is said to be ill at once. One that is well again is said to be well
-// at once if it was well for long before; else once it has been well for a while,
-// which doubles with each relapse. So health that keeps changing is written a few
-// times, and counts as ill. It is pure, and decides nothing about its candidate.
+// advertisedHealth is what a presence says about its candidate's health. It reports a
+// candidate that becomes unhealthy at once. It reports one that recovers at once if the
+// candidate had been healthy for long before; otherwise after a healthy period, which
+// doubles with each relapse. So health that keeps changing is written a few times, and
+// counts as unhealthy. It is pure, and decides nothing about its candidate.
 type advertisedHealth struct {
-	first, most time.Duration // the shortest while, and the longest
+	first, most time.Duration // the shortest healthy period, and the longest
 
-	why    string        // as it is; empty while all is well
-	said   string        // as the presence says it
-	saidAt time.Time     // when the presence said first that all was well again
-	hold   time.Duration // how long it must be well before the presence says so
+	why    string        // the current problem; empty while healthy
+	said   string        // the problem that the presence reports
+	saidAt time.Time     // when the presence first reported the recovery
+	hold   time.Duration // how long it must be healthy before the presence says so
 	due    time.Time     // when that is
 }
 
-// urgency is when a presence is to be written.
+// urgency says when a presence must be written.
 type urgency int
 
 const (
 	writeNever   urgency = iota
 	writeNow             // now
 	writeLater           // when it may wait for others
-	writeWhenDue         // at due, if all is still well then
+	writeWhenDue         // at due, if it is still healthy then
 )
 
-// set records why the candidate should not lead, and says when to write the presence
-// for that.
+// set records why the candidate should not lead, and says when the presence must be
+// written.
 func (a *advertisedHealth) set(why string, now time.Time) urgency {
 	before := a.why
 	a.why = why
@@ -51,7 +51,7 @@ func (a *advertisedHealth) set(why string, now time.Time) urgency {
 	return writeNow
 }
 
-// relapse decides how long the candidate must be well the next time.
+// relapse decides how long the candidate must be healthy the next time.
 func (a *advertisedHealth) relapse(now time.Time) {
 	if a.saidAt.IsZero() || now.Sub(a.saidAt) > steady {
 		a.hold = 0
@@ -60,7 +60,7 @@ func (a *advertisedHealth) relapse(now time.Time) {
 	a.hold = min(max(a.first, 2*a.hold), a.most)
 }
 
-// text is what the presence is to say now.
+// text returns what the presence must say now.
 func (a *advertisedHealth) text(now time.Time) string {
 	switch {
 	case a.why != "":

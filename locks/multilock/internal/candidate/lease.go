@@ -12,12 +12,12 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-// PhasedLease is a Lease that carries the phase of a migration. It remembers the
-// latest phase that it saw, and notes it on a Lease that is created again. Its methods
-// are safe for concurrent use.
+// PhasedLease is a Lease that carries the phase of a migration. It remembers the latest
+// phase that it saw, and writes it on a Lease that it recreates. Its methods are safe for
+// concurrent use.
 type PhasedLease struct {
 	*lease.Lock
-	legacy record.Legacy // what to note about the legacy lock; zero for nothing
+	legacy record.Legacy // the legacy lock to name on the Lease; zero for none
 
 	StageChanged      chan struct{} // signaled when a later phase was seen
 	ConnectionDoubted chan struct{} // signaled when the connections may be dead
@@ -27,8 +27,8 @@ type PhasedLease struct {
 	noted record.Legacy // the legacy lock that the Lease named last
 }
 
-// NewPhasedLease returns the Lease that c describes, or an error that lists what is
-// wrong with c. A Lease that it writes names the legacy lock.
+// NewPhasedLease returns the Lease that c describes, or an error that lists what is wrong
+// with c. Every Lease that it writes names the legacy lock.
 func NewPhasedLease(c lease.Config, legacy record.Legacy) (*PhasedLease, error) {
 	p := &PhasedLease{legacy: legacy, StageChanged: make(chan struct{}, 1), ConnectionDoubted: make(chan struct{}, 1)}
 	c.Annotate = p.annotate
@@ -57,8 +57,9 @@ func (p *PhasedLease) Amend(ctx context.Context, before, r locks.Record) (locks.
 	return p.observe(now), err
 }
 
-// Watch watches the Lease. The elector watches anew when the watch before is
-// silent though renewals get through: others on the same way may be, too.
+// Watch watches the Lease. The elector starts a new watch when the last one is silent
+// although renewals get through. Other watches on that connection may be silent too, so
+// Watch signals ConnectionDoubted.
 func (p *PhasedLease) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
 	Signal(p.ConnectionDoubted)
 	ctx, cancel := context.WithCancel(ctx)
@@ -81,8 +82,8 @@ func (p *PhasedLease) Watch(ctx context.Context, from locks.Version, events chan
 	}
 }
 
-// annotate notes the phase on a Lease that is to be written: dual where no
-// other was ever set and a legacy lock is held too.
+// annotate puts the phase on a Lease before it is written: dual if no phase was ever set
+// and a legacy lock is held too.
 func (p *PhasedLease) annotate(annotations map[string]string) map[string]string {
 	stage := record.ReadStage(annotations).Later(p.Stage())
 	if stage.Phase == "" && p.legacy != (record.Legacy{}) {
@@ -96,8 +97,8 @@ func (p *PhasedLease) annotate(annotations map[string]string) map[string]string 
 }
 
 // observe remembers the phase and the legacy lock that a Lease names. A Lease with an
-// earlier phase than is known, or none, is partial, so that its holder notes the
-// phase at once.
+// earlier phase than the known one, or with none, is partial, so that its holder writes
+// the phase at once.
 func (p *PhasedLease) observe(now locks.Snapshot) locks.Snapshot {
 	if legacy := record.LegacyOf(now.Version); legacy != (record.Legacy{}) {
 		p.mu.Lock()
@@ -127,7 +128,7 @@ func (p *PhasedLease) Stage() record.Stage {
 	return p.stage
 }
 
-// LegacyLock returns the legacy lock that the Lease named last, if it ever did.
+// LegacyLock returns the legacy lock that the Lease named last, if it ever named one.
 func (p *PhasedLease) LegacyLock() record.Legacy {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,38 +22,38 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// PresenceKeeper keeps this candidate's presence object, and knows the presences of
-// all candidates. Its exported methods are safe for concurrent use.
+// PresenceKeeper keeps this candidate's presence object, and follows the presences of all
+// candidates. Its exported methods are safe for concurrent use.
 type PresenceKeeper struct {
 	Present chan ownerref.Owner // gets the presence each time it has been ensured
 	PodGone chan error          // gets ErrPodGone
-	Listed  chan struct{}       // the presences of all have been listed for the first time
+	Listed  chan struct{}       // signaled when all presences have been listed for the first time
 
 	config       Config
 	mode         Mode
 	shielded     bool                        // the shield of a leader-for-life lock depends on the presence
 	failed       chan struct{}               // signaled when the presence cannot be kept
 	again        chan struct{}               // the presence needs attention
-	reworded     chan struct{}               // the same, but that can wait
+	reworded     chan struct{}               // the same, but it can wait
 	peersChanged chan struct{}               // the peers have changed
-	made         time.Time                   // when the presence was made last
-	remakes      *backoff.ExponentialBackOff // after one that did not stand
+	made         time.Time                   // when the presence was last created
+	remakes      *backoff.ExponentialBackOff // after a presence that was soon deleted
 
 	mu            sync.Mutex
 	waiting       string
 	health        advertisedHealth
-	well          *time.Timer // until the presence may say that all is well again
+	well          *time.Timer // until the presence may say that the candidate is healthy again
 	err           error
-	own           presence.Object // as it was made sure of last
+	own           presence.Object // as last ensured
 	missing       bool            // it was seen to be gone
 	peers         []locks.Peer
-	peersKnown    bool             // peers are told
-	shieldKeepers []ownerref.Owner // the presences of those among them that keep a shield
+	peersKnown    bool             // peers may be reported
+	shieldKeepers []ownerref.Owner // the presences of those peers that keep a shield
 }
 
-// NewPresenceKeeper returns the keeper of the candidate that c describes. On one that
-// is shielded, the shield of a leader-for-life lock depends. The keeper signals on
-// failed when it cannot keep the presence, and says why by Problem.
+// NewPresenceKeeper returns the keeper of the candidate that c describes. If shielded,
+// the shield of a leader-for-life lock depends on the presence. The keeper signals on
+// failed when it cannot keep the presence, and Problem says why.
 func NewPresenceKeeper(c Config, mode Mode, shielded bool, failed chan struct{}) *PresenceKeeper {
 	most := notPermitted
 	if shielded {
@@ -68,8 +68,8 @@ func NewPresenceKeeper(c Config, mode Mode, shielded bool, failed chan struct{})
 	}
 }
 
-// SetUnhealthy has the presence object say why this candidate should not lead.
-// Package multilock says when that is written.
+// SetUnhealthy has the presence object say why this candidate should not lead. The doc of
+// package multilock says when that is written.
 func (k *PresenceKeeper) SetUnhealthy(why string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +89,7 @@ func (k *PresenceKeeper) SetUnhealthy(why string) {
 }
 
 // Peers reports which candidates have a presence object at the lock, in the form of
-// [election.Config]. It knows nobody unless Keep runs.
+// [election.Config]. It knows no candidate unless Keep runs.
 func (k *PresenceKeeper) Peers(ctx context.Context, tell func([]locks.Peer)) {
 	for {
 		k.mu.Lock()
@@ -114,7 +114,7 @@ func (k *PresenceKeeper) SetWaiting(waiting string) {
 	Signal(k.again)
 }
 
-// Problem is why there is no presence yet; nil if there is one.
+// Problem says why there is no presence yet; nil if there is one.
 func (k *PresenceKeeper) Problem() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +124,7 @@ func (k *PresenceKeeper) Problem() error {
 // hasPod reports whether there is a pod that a presence can belong to.
 func (k *PresenceKeeper) hasPod() bool { return k.config.Pod.Name != "" && k.config.Pod.UID != "" }
 
-// pod is the own pod; zero if no presence can belong to it.
+// pod is this candidate's pod; zero if no presence can belong to it.
 func (k *PresenceKeeper) pod() presence.Pod {
 	if !k.hasPod() {
 		return presence.Pod{}
@@ -132,8 +132,8 @@ func (k *PresenceKeeper) pod() presence.Pod {
 	return presence.Pod{Name: k.config.Pod.Name, UID: k.config.Pod.UID}
 }
 
-// Keep keeps the presence, and the peers up to date, until ctx ends or
-// the own pod is gone.
+// Keep keeps the presence, and the peers up to date, until ctx ends or this candidate's
+// pod is gone.
 func (k *PresenceKeeper) Keep(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -153,7 +153,7 @@ func (k *PresenceKeeper) Keep(ctx context.Context) {
 				return
 			}
 		}
-		if first { // the first list finds the own presence, then
+		if first { // so that the first list finds this candidate's presence
 			following.Go(func() { k.followPeers(ctx) })
 		}
 		if !k.waitForWork(ctx, later) {
@@ -162,8 +162,8 @@ func (k *PresenceKeeper) Keep(ctx context.Context) {
 	}
 }
 
-// waitForWork waits until the presence needs attention: at most for so long,
-// unless that is negative. It reports whether ctx still goes on.
+// waitForWork waits until the presence needs attention, but no longer than most unless
+// most is negative. It returns false if ctx has ended.
 func (k *PresenceKeeper) waitForWork(ctx context.Context, most time.Duration) bool {
 	var late <-chan time.Time
 	if most >= 0 {
@@ -192,12 +192,12 @@ func (k *PresenceKeeper) delays() *backoff.ExponentialBackOff {
 	return Delays(interval/10, 5*interval)
 }
 
-// steady is for how long a presence must have stood for its deletion to be the
-// work of a hand, and not of a garbage collector that finds no pod, or of some
-// other program that deletes it again and again.
+// steady is how long a presence must have existed for its deletion to count as a
+// person's, and not as that of a garbage collector that finds no pod, or of another
+// program that deletes it again and again.
 const steady = time.Minute
 
-// ensure creates or updates the presence. It returns after how long to do that
+// ensure creates or updates the presence. It returns how long to wait before doing so
 // again without a signal, negative for never, or ErrPodGone.
 func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
 	k.mu.Lock()
@@ -237,7 +237,7 @@ func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.Exponential
 	return -1, nil
 }
 
-// presence is what the presence object is to say. The caller holds mu.
+// presence is the content that the presence object must have. The caller holds mu.
 func (k *PresenceKeeper) presence() presence.Object {
 	w := k.config
 	return presence.Object{
@@ -247,12 +247,11 @@ func (k *PresenceKeeper) presence() presence.Object {
 	}
 }
 
-// notPermitted is how long after a refusal the next try comes where nothing
-// depends on it.
+// notPermitted is how long after a refusal the next try comes if nothing depends on it.
 const notPermitted = 10 * time.Minute
 
-// retryAfter is how long after an error to try again. The shield depends on the
-// presence.
+// retryAfter is how long after an error to try again. It is short for a shield, which
+// depends on the presence.
 func (k *PresenceKeeper) retryAfter(err error, delays *backoff.ExponentialBackOff) time.Duration {
 	if errors.Is(err, locks.ErrForbidden) && !k.shielded {
 		return notPermitted
@@ -313,20 +312,20 @@ func (k *PresenceKeeper) followPeers(ctx context.Context) {
 		forbidden := errors.Is(err, locks.ErrForbidden)
 		if forbidden {
 			roster = begin()
-			k.setPresences(nil, 0) // what was known grows old
+			k.setPresences(nil, 0) // the known presences may be outdated
 		}
 		if forbidden && !refused {
 			refused = true
 			k.config.Lease.Logger.Info("which other candidates there are is not known", "cause", err.Error())
 		}
 		if sleep.For(ctx, k.retryAfter(err, delays)) == nil && forbidden {
-			Signal(k.again) // nobody sees whether the own presence stands
+			Signal(k.again) // without a watch, a deletion of this candidate's presence goes unnoticed
 		}
 	}
 }
 
-// setPresences takes the list of all presences at the lock, and has Peers report the
-// candidates, if they have changed.
+// setPresences records the list of all presences at the lock, and has Peers report the
+// candidates if they have changed.
 func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -346,8 +345,8 @@ func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
 	}
 }
 
-// ShieldKeepers returns the presences of all candidates that keep a shield, as far as
-// is known, and whether anything is known of others yet.
+// ShieldKeepers returns the presences of all known candidates that keep a shield, and
+// whether anything is known of the other candidates yet.
 func (k *PresenceKeeper) ShieldKeepers() ([]ownerref.Owner, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -360,8 +359,8 @@ func (k *PresenceKeeper) ListShieldKeepers(ctx context.Context) ([]ownerref.Owne
 	return shieldKeepers(all), err
 }
 
-// shieldKeepers returns the presences, among all, of the candidates that keep a shield.
-// One in mode lease does not (M10).
+// shieldKeepers returns the presences, among all, of the candidates that keep a shield. A
+// candidate in mode lease does not keep one (M10).
 func shieldKeepers(all []presence.Object) []ownerref.Owner {
 	var owners []ownerref.Owner
 	for _, o := range all {

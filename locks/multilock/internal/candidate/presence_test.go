@@ -23,7 +23,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// logs keeps what a lock logs.
+// logs keeps the log messages of a lock.
 func logs(config *leaseonly.Config) func() string {
 	var lines []string
 	config.Lease.Logger = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
@@ -93,7 +93,7 @@ func TestACandidateInModeLeaseLeadsWithoutAPresenceAndSaysWhatIsMissing(t *testi
 	for verb, there := range map[string]int{"create": 0, "get": 0, "list": 1, "watch": 1} {
 		t.Run(verb, func(t *testing.T) {
 			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that create is for the presence
+				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that a create request is for the presence
 				s.Refuses(func(v, path string) bool {
 					return v == verb && (strings.HasPrefix(path, multilocktest.LeasePath+".") || path == multilocktest.LeasesPath)
 				})
@@ -164,7 +164,7 @@ func TestPeersAreThoseThatAreThere(t *testing.T) {
 }
 
 func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
-	for may, most := range map[bool]int{true: 0, false: 3} { // it may read its pod, or not
+	for may, most := range map[bool]int{true: 0, false: 3} { // whether it may read its pod
 		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 			s.Refuses(func(verb, path string) bool { return !may && verb == "get" && path == multilocktest.PodsPath+"a" })
 			s.Runs("a")
@@ -204,7 +204,7 @@ func TestAnIdleCandidateInModeLeaseHasTwoWatchesAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestHealthThatKeepsChangingIsWrittenAFewTimes: and the first problem at once.
+// TestHealthThatKeepsChangingIsWrittenAFewTimes, and the first problem at once.
 func TestHealthThatKeepsChangingIsWrittenAFewTimes(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		lock := s.Plain("a")
@@ -230,8 +230,8 @@ func TestHealthThatKeepsChangingIsWrittenAFewTimes(t *testing.T) {
 	})
 }
 
-// TestHealthCannotChangeSoThatItIsWrittenOften: not even by who falls ill some time
-// after each recovery that its presence has told of.
+// TestHealthCannotChangeSoThatItIsWrittenOften, not even if the candidate becomes
+// unhealthy some time after each recovery that its presence reported.
 func TestHealthCannotChangeSoThatItIsWrittenOften(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, time.Minute, time.Minute + time.Second} {
 		t.Run(pause.String(), func(t *testing.T) {

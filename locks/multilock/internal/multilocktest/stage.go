@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package multilocktest plays candidates of several kinds and legacy pods on one API
+// Package multilocktest simulates candidates of several kinds and legacy pods on one API
 // server, for the tests of the locks.
 package multilocktest
 
@@ -35,7 +35,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// The paths of what is on the API server.
+// The paths of the objects on the API server.
 const (
 	MapPath    = "/api/v1/namespaces/ns/configmaps/lock"
 	PodsPath   = "/api/v1/namespaces/ns/pods/"
@@ -58,12 +58,12 @@ type Seat struct {
 	Way *Way // nil in mode lease
 }
 
-// Way is a candidate's way to the API server. What is sent on it once it is
-// cut is never answered; a watch that runs goes on.
+// Way is a candidate's connection to the API server. Once it is cut, the server never
+// answers a new request on it, but running watches continue.
 type Way struct {
 	http.Handler
 	Cut   atomic.Bool
-	Muted atomic.Int64 // how often the watches that ran fell silent, for good
+	Muted atomic.Int64 // how often the running watches fell silent permanently
 }
 
 // ServeHTTP passes a request on.
@@ -75,7 +75,7 @@ func (w *Way) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.Handler.ServeHTTP(&voice{rw, w, w.Muted.Load()}, r)
 }
 
-// voice is an answer that falls silent with the watches of its time.
+// voice is an answer that falls silent when the watches running with it do.
 type voice struct {
 	http.ResponseWriter
 	way   *Way
@@ -91,7 +91,7 @@ func (v *voice) Write(p []byte) (int, error) {
 
 func (v *voice) Flush() { v.ResponseWriter.(http.Flusher).Flush() }
 
-// Scenario plays f in a bubble of virtual time.
+// Scenario runs f in a bubble of virtual time.
 func Scenario(t *testing.T, f func(s *Stage)) {
 	t.Helper()
 	electiontest.Scenario(t, func(on *electiontest.Stage) {
@@ -112,7 +112,7 @@ func (s *Stage) RefuseTo(verb, path string) {
 	s.Refuses(func(v, p string) bool { return v == verb && p == path })
 }
 
-// Refuses refuses what f says from now on; nil is nothing.
+// Refuses refuses the requests for which f is true from now on; a nil f refuses none.
 func (s *Stage) Refuses(f func(verb, path string) bool) {
 	s.Server.Mu.Lock()
 	defer s.Server.Mu.Unlock()
@@ -136,7 +136,8 @@ func (s *Stage) Holds(pod string) {
 	}})
 }
 
-// Start lets a candidate in a new pod of that name campaign until all is quiet.
+// Start starts a candidate in a new pod of that name, and waits until all goroutines are
+// idle.
 func (s *Stage) Start(name string, change ...func(*shield.Config)) *Seat {
 	s.T.Helper()
 	s.Runs(name)
@@ -145,7 +146,7 @@ func (s *Stage) Start(name string, change ...func(*shield.Config)) *Seat {
 	return s.Elect(lock, candidate, to)
 }
 
-// Shield is the lock of a candidate in that pod.
+// Shield returns the lock of a candidate in that pod.
 func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Config)) (*shield.Lock, locks.Candidate) {
 	s.T.Helper()
 	who := locks.Candidate{Identity: name, Zone: "z-" + name}
@@ -170,13 +171,13 @@ func (s *Stage) Shield(name string, to http.Handler, change ...func(*shield.Conf
 	return lock, who
 }
 
-// StartPlain lets a candidate in mode lease campaign until all is quiet.
+// StartPlain starts a candidate in mode lease, and waits until all goroutines are idle.
 func (s *Stage) StartPlain(name string, change ...func(*leaseonly.Config)) *Seat {
 	s.T.Helper()
 	return s.Elect(s.Plain(name, change...), locks.Candidate{Identity: name}, nil)
 }
 
-// Plain is the lock of a candidate in mode lease.
+// Plain returns the lock of a candidate in mode lease.
 func (s *Stage) Plain(name string, change ...func(*leaseonly.Config)) *leaseonly.Lock {
 	s.T.Helper()
 	config := leaseonly.Config{
@@ -195,7 +196,7 @@ func (s *Stage) Plain(name string, change ...func(*leaseonly.Config)) *leaseonly
 	return lock
 }
 
-// Elect lets a candidate with that lock campaign until all is quiet.
+// Elect starts a candidate with that lock, and waits until all goroutines are idle.
 func (s *Stage) Elect(lock locks.Lock, candidate locks.Candidate, to *Way) *Seat {
 	s.T.Helper()
 	c := &Seat{s.Seat(election.Config{Lock: lock, Candidate: candidate, HeadStart: AtOnce}), to}
@@ -203,7 +204,7 @@ func (s *Stage) Elect(lock locks.Lock, candidate locks.Candidate, to *Way) *Seat
 	return c
 }
 
-// Waits says that c does not lead for a while, and why.
+// Waits checks that c does not lead for a minute, and what it waits for.
 func (s *Stage) Waits(c *Seat, why string) {
 	s.T.Helper()
 	time.Sleep(time.Minute)
@@ -213,7 +214,7 @@ func (s *Stage) Waits(c *Seat, why string) {
 	}
 }
 
-// ConfigMap is what stands in the legacy lock's place.
+// ConfigMap returns the ConfigMap in the legacy lock's place.
 func (s *Stage) ConfigMap() ownerref.Record {
 	s.T.Helper()
 	m, err := ownerref.New(ownerref.Config{Core: apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion), Namespace: "ns", Name: "lock"})
@@ -227,7 +228,7 @@ func (s *Stage) ConfigMap() ownerref.Record {
 	return r
 }
 
-// Shielded says that a shield stands, of so many presences.
+// Shielded checks that an armed shield with that many presences exists.
 func (s *Stage) Shielded(presences int) {
 	s.T.Helper()
 	r := s.ConfigMap()
@@ -245,7 +246,7 @@ func (s *Stage) Phase(phase string, step int) {
 	synctest.Wait()
 }
 
-// Holder is who holds the Lease.
+// Holder returns the holder of the Lease.
 func (s *Stage) Holder() string {
 	s.Server.Mu.Lock()
 	defer s.Server.Mu.Unlock()
@@ -253,7 +254,7 @@ func (s *Stage) Holder() string {
 	return holder
 }
 
-// PhaseIs says that the Lease carries that phase.
+// PhaseIs checks that the Lease carries that phase.
 func (s *Stage) PhaseIs(want string) {
 	s.T.Helper()
 	s.Server.Mu.Lock()
@@ -264,8 +265,7 @@ func (s *Stage) PhaseIs(want string) {
 	}
 }
 
-// Asked counts the requests since the last call whose verb and path have that
-// in them.
+// Asked counts the requests since the last Forget whose verb and path contain what.
 func (s *Stage) Asked(what string) int {
 	s.Server.Mu.Lock()
 	defer s.Server.Mu.Unlock()
@@ -278,18 +278,18 @@ func (s *Stage) Asked(what string) int {
 	return n
 }
 
-// Forget forgets what was asked so far.
+// Forget forgets the requests so far.
 func (s *Stage) Forget() {
 	s.Server.Mu.Lock()
 	defer s.Server.Mu.Unlock()
 	s.Sent = nil
 }
 
-// AtOnce is a head start that leaves out the spread of candidates that do not
-// know each other.
+// AtOnce is a head start of zero, without the spread of candidates that do not know each
+// other.
 func AtOnce(election.Takeover) time.Duration { return 0 }
 
-// Presences are those at the lock.
+// Presences returns those at the lock.
 func (s *Stage) Presences() []presence.Object {
 	s.T.Helper()
 	synctest.Wait()
@@ -300,7 +300,7 @@ func (s *Stage) Presences() []presence.Object {
 	return all
 }
 
-// Presence is that of a pod, which must have one.
+// Presence returns that of a pod, which must have one.
 func (s *Stage) Presence(pod string) presence.Object {
 	s.T.Helper()
 	all := s.Presences()
@@ -311,7 +311,8 @@ func (s *Stage) Presence(pod string) presence.Object {
 	return all[i]
 }
 
-// PeersOf lets a lock attend, and returns who it knows.
+// PeersOf runs a lock's Attend, and returns a function that lists the peers the lock
+// knows.
 func (s *Stage) PeersOf(lock *leaseonly.Lock) func() []string {
 	ctx, cancel := context.WithCancel(s.T.Context())
 	var attending sync.WaitGroup
@@ -329,7 +330,7 @@ func (s *Stage) PeersOf(lock *leaseonly.Lock) func() []string {
 	return func() []string { synctest.Wait(); return names }
 }
 
-// Collects deletes the presences of pods that are gone, as the collector does.
+// Collects deletes the presences of pods that are gone, as the garbage collector does.
 func (s *Stage) Collects() {
 	ctx, cancel := context.WithCancel(s.T.Context())
 	var collecting sync.WaitGroup
