@@ -1,8 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package examples_test holds that moving to zonelect is as little as the docs
-// say.
+// Package examples_test checks that moving to zonelect takes as little as the docs say.
 package examples_test
 
 import (

@@ -26,7 +26,7 @@ type need struct {
 	resource  apierror.Resource
 	verb      string
 	namespace string
-	optional  string // what goes wrong without it; empty if it is required
+	optional  string // the effect of its absence; empty if it is required
 }
 
 func (n need) String() string {
@@ -99,12 +99,12 @@ func (m *Migration) may(ctx context.Context, n need) (bool, error) {
 	return answer.Status.Allowed, apierror.Object{Resource: apierror.AccessReviews}.Explain(apierror.Create, err)
 }
 
-// api says what the API server can do. That it serves Leases is known when they
-// have been read; that the collector is old makes candidates wait, and no more.
+// api says what the API server can do. That it serves Leases is known once they have been
+// read. An old garbage collector only makes candidates wait.
 func (m *Migration) api(ctx context.Context, r Report) Check {
 	c := Check{Name: CheckAPI, OK: true, Detail: apierror.Leases.GroupVersion() + " is served"}
 	switch minor, err := rawapi.ServerMinor(ctx, m.config.Core); {
-	case r.legacy.Elected: // nothing is collected
+	case r.legacy.Elected: // no garbage collection is involved
 	case err != nil:
 		c.Detail += fmt.Sprintf("; the server's version is not known, so that candidates take the garbage collector for an old one and wait %v before they lead: %v", multilock.SettleDefault, err)
 	case minor < multilock.PreconditionsSince:
@@ -115,10 +115,10 @@ func (m *Migration) api(ctx context.Context, r Report) Check {
 	return c
 }
 
-// revisions are the ReplicaSets of the operator that belong to no candidate.
+// revisions are the operator's ReplicaSets that belong to no candidate.
 type revisions struct {
-	up   []string // that have pods
-	down []string // that are scaled to zero, and could be rolled back to
+	up   []string // those that have pods
+	down []string // those that are scaled to zero, and could be rolled back to
 }
 
 // readRevisions looks for other revisions of the Deployments that the
@@ -163,7 +163,7 @@ func (v revisions) scaledUp() Check {
 	return c
 }
 
-// noWayBack never passes: it is a question.
+// noWayBack never passes, because only a person can answer it.
 func (v revisions) noWayBack() Check {
 	const most = 5
 	c := Check{Name: CheckNoWayBack, Acknowledgeable: true}
@@ -175,7 +175,7 @@ func (v revisions) noWayBack() Check {
 	return c
 }
 
-// controller returns the UID of what keeps an object; empty if nothing does.
+// controller returns the UID of an object's controller; empty if it has none.
 func controller(object metav1.Object) types.UID {
 	if ref := metav1.GetControllerOf(object); ref != nil {
 		return ref.UID

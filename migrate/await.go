@@ -17,17 +17,17 @@ import (
 
 const (
 	lookInterval = 500 * time.Millisecond
-	// leaseLeast and leaseMost bound how long the Lease is watched for a
-	// renewal, whatever it says: a released one says a second.
+	// leaseLeast and leaseMost bound how long the Lease is watched for a renewal, whatever
+	// its duration: a released one says a second.
 	leaseLeast = 15 * time.Second
 	leaseMost  = time.Minute
 )
 
-// NotFollowedError says that the context ended before the candidates had followed the
-// phase. The phase stays as it is: they may still follow.
+// NotFollowedError says that the context ended before the candidates had followed the phase.
+// The phase stays as it is: they may still follow it.
 type NotFollowedError struct {
 	Phase Phase
-	Why   []string // what keeps them
+	Why   []string // what prevents them
 	Err   error    // the cause of the context's end
 }
 
@@ -38,11 +38,11 @@ func (e *NotFollowedError) Error() string {
 // Unwrap returns why the wait ended.
 func (e *NotFollowedError) Unwrap() error { return e.Err }
 
-// Await waits until the candidates have followed the phase on record: the
-// ConfigMap is an armed shield (dual), sealed, gone (clean), or given back and
-// nobody holds the Lease (legacy). It returns what it saw last, and a
-// *NotFollowedError that says what keeps them if ctx ends before. If tell is not
-// nil, Await calls it with what keeps them whenever that has changed.
+// Await waits until the candidates have followed the phase on record: the ConfigMap is an
+// armed shield (dual), sealed, gone (clean), or returned while nobody holds the Lease
+// (legacy). It returns its last report, and a *NotFollowedError that says what prevents them
+// if ctx ends before. If tell is not nil, Await calls it with these reasons whenever they
+// change.
 func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report, error) {
 	var p pulse
 	var last Report
@@ -62,7 +62,7 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 			}
 			why = now
 		} else if ctx.Err() == nil {
-			why = []string{err.Error()} // perhaps it passes
+			why = []string{err.Error()} // the error may pass
 		}
 		if err := sleep.For(ctx, lookInterval); err != nil {
 			return last, &NotFollowedError{Phase: last.Phase, Why: why, Err: err}
@@ -124,8 +124,8 @@ func (r *Report) waiting(vacant bool) []string {
 	return nil
 }
 
-// pulse is when the Lease was last seen to change hands or to be renewed. The
-// zero value has seen nothing.
+// pulse is when the Lease was last seen to change hands or to be renewed. The zero value has
+// seen neither.
 type pulse struct {
 	seen  renewal
 	since time.Time
@@ -137,7 +137,7 @@ type renewal struct {
 	renewed     time.Time
 }
 
-// see compares what was just read with what was seen before.
+// see compares the latest report with the one before.
 func (p *pulse) see(r Report) {
 	now := renewal{r.read.Version.UID, r.Lease.Holder, r.Lease.Renewed}
 	if p.since.IsZero() || now != p.seen {
@@ -146,14 +146,14 @@ func (p *pulse) see(r Report) {
 	}
 }
 
-// silent reports whether the Lease has not been renewed for as long as it says.
+// silent reports whether the Lease has not been renewed for its duration.
 func (p *pulse) silent(r Report) bool {
 	said := time.Duration(r.Lease.DurationSeconds) * time.Second
 	return time.Since(p.since) >= min(max(said, leaseLeast), leaseMost)
 }
 
-// isRenewed waits until somebody renews the Lease, or nobody has for as long as it
-// lasts. It uses the clock of this machine alone.
+// isRenewed waits until the Lease is renewed, or has not been renewed for its duration. It
+// uses only the clock of this machine.
 func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
 	var p pulse
 	o := &observer{Migration: m}

@@ -13,22 +13,21 @@
 //	       <-rollback--      <-rollback--
 //	                    <------------------rollback-------
 //
-// An election record ends by time and cannot be sealed: clean follows dual, and
-// rolls back to it. The Lease notes which kind of lock moves.
+// An election record expires and cannot be sealed: clean follows dual, and rolls back to it.
+// The Lease notes which kind of lock moves.
 //
-// What the cluster holds is read by internal/inspect, as for kubectl zonelect status.
+// internal/inspect reads the cluster, as for kubectl zonelect status.
 //
-// A step is refused with a [RefusedError], which lists what is in its way,
-// unless all checks pass or the caller has acknowledged those that fail and may
-// be. A caller may stop at any time: nothing here holds anything.
+// A step is refused with a [RefusedError], which lists the failed checks, unless all checks
+// pass or the caller has acknowledged those that fail and may be acknowledged. A caller may
+// stop at any time: this package holds nothing.
 //
 // # Permissions
 //
-// In the lock's namespace: get, list and update on leases, get on configmaps,
-// get and list on pods; get on replicasets, deployments, statefulsets and
-// daemonsets where Config has no Selector, and list on replicasets to clean up.
-// Better with: get on nodes and on leases in kube-node-lease, without which a
-// pod that has failed counts as one that may lead; get on endpoints, which is
-// required if they hold the election record; create on events. The
-// ClusterRole in config/migrate has all of them.
+// In the lock's namespace: get, list and update on leases, get on configmaps, get and list on
+// pods; get on replicasets, deployments, statefulsets and daemonsets if Config has no
+// Selector, and list on replicasets to clean up. Optional: get on nodes and on leases in
+// kube-node-lease, without which a failed pod counts as one that may lead; get on endpoints,
+// which is required if they hold the election record; create on events. The ClusterRole in
+// config/migrate has all of them.
 package migrate

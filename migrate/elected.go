@@ -20,7 +20,7 @@ func (r *Report) Record() Elected {
 	return Elected{}
 }
 
-// electorLeads reports whether a legacy elector holds it.
+// electorLeads reports whether a legacy elector holds the record.
 func (r *Report) electorLeads() bool { return r.Record().Holder != "" && !r.Record().Ours }
 
 // recordText names the record and its holder.
@@ -47,7 +47,7 @@ func (r *Report) checkRecord(f *inspect.Findings) {
 	}
 }
 
-// electionRecord checks that a step puts no two leaders beside each other.
+// electionRecord checks that a step does not put two leaders side by side.
 func electionRecord(r Report, to Phase) Check {
 	c := Check{Name: CheckRecord, OK: true, Detail: r.recordText()}
 	e, held := r.Record(), r.Record().Holder
@@ -60,7 +60,7 @@ func electionRecord(r Report, to Phase) Check {
 		c.OK = false
 		c.ToDo = "end the legacy electors, and wait until a candidate holds the Lease and the record"
 	case to == Legacy && held == "" && r.Lease.Holder != "":
-		// On the way back from clean its leader may be cut off, and has only the Lease.
+		// On the way back from clean the leader may be cut off, and has only the Lease.
 		c.OK = false
 		c.ToDo = fmt.Sprintf("wait until %s has the record too, which keeps legacy electors out until it has stopped", r.Lease.Holder)
 	case to == Dual && r.Phase == Clean && r.electorLeads():
@@ -70,8 +70,8 @@ func electionRecord(r Report, to Phase) Check {
 	return c
 }
 
-// recordFollowed says whether the candidates have followed the phase, and if not
-// why. vacant says that nobody holds the Lease.
+// recordFollowed says whether the candidates have followed the phase and, if not, why. vacant
+// says that nobody holds the Lease.
 func (r *Report) recordFollowed(vacant bool) (done bool, why string) {
 	why = r.recordText()
 	switch r.Phase {

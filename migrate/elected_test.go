@@ -47,7 +47,7 @@ func (s *stage) joinsTwin(name string, kind annotation.Kind, change ...func(*mul
 	return s.elect(lock, c.Candidate)
 }
 
-// elects makes a legacy elector hold the record, or nobody; it was renewed now.
+// elects makes a legacy elector hold the record, or nobody, renewed now.
 func (s *stage) elects(kind annotation.Kind, holder string) {
 	s.t.Helper()
 	lock, err := annotation.New(annotation.Config{Client: apitest.Wire(s.t, s.server, corev1.SchemeGroupVersion), Kind: kind, Namespace: "ns", Name: "lock"})
@@ -124,7 +124,7 @@ func TestThereAndBackAgainWithAnElectionRecord(t *testing.T) {
 	}
 }
 
-// TestARecordThatALegacyElectorHoldsIsInTheWay, where both would lead.
+// TestARecordThatALegacyElectorHoldsIsInTheWay, if both would lead.
 func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 	const kind = annotation.Endpoints
 	scenario(t, func(s *stage) {
@@ -145,12 +145,12 @@ func TestARecordThatALegacyElectorHoldsIsInTheWay(t *testing.T) {
 		}
 		s.runs("L")
 		s.refuses(s.Clean, migrate.Options{Acknowledge: all}, migrate.CheckRecord, migrate.CheckLeader)
-		s.goes(s.Rollback, migrate.Legacy) // nobody else leads
+		s.goes(s.Rollback, migrate.Legacy) // no other candidate leads
 	})
 }
 
-// TestTheStepOutOfDualWaitsForTheRecord: without it nothing keeps legacy
-// electors from leading before the leader has stopped.
+// TestTheStepOutOfDualWaitsForTheRecord: only the record keeps legacy electors from leading
+// before the leader has stopped.
 func TestTheStepOutOfDualWaitsForTheRecord(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.poses("a", "auto")
@@ -167,7 +167,7 @@ func TestTheStepOutOfDualWaitsForTheRecord(t *testing.T) {
 	})
 }
 
-// names sets what legacy lock the Lease names.
+// names sets the legacy lock that the Lease names.
 func (s *stage) names(legacy string) {
 	s.server.Change(leasePath, func(o apitest.Object) {
 		o["metadata"].(apitest.Object)["annotations"].(apitest.Object)["zonelect.dev/legacy-lock"] = legacy
@@ -214,7 +214,7 @@ func TestWithAnElectionRecordTooCandidatesOfModeDualAreNotLeftBehind(t *testing.
 	})
 }
 
-// TestACandidateWithoutAPodIsNotSeen: it works, but no step is taken by it.
+// TestACandidateWithoutAPodIsNotSeen: it works, but steps do not count on it.
 func TestACandidateWithoutAPodIsNotSeen(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joinsTwin("a", annotation.Endpoints, func(c *multilock.TwinConfig) { c.Pod = ownerref.Owner{} })

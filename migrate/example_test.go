@@ -35,7 +35,7 @@ func migration(cfg *rest.Config) *migrate.Migration {
 	return m
 }
 
-// Before the first pod of the new version is there.
+// Before the first pod of the new version exists.
 func ExampleMigration_Inspect() {
 	cfg, stop := apitest.Run(map[string]any{
 		"/api/v1/namespaces/default/pods/my-operator-1": &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -60,7 +60,7 @@ func ExampleMigration_Inspect() {
 	// my-operator-1 may lead: it is not scheduled yet and will start
 }
 
-// One step forward, if it is safe, and then until the candidates have followed.
+// One step forward, if it is safe. Then wait until the candidates have followed.
 func ExampleMigration_Advance() {
 	var m *migrate.Migration // see New
 	ctx := context.Background()

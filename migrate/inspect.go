@@ -19,13 +19,13 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Inspect looks at everything once. Except for the Lease, what it may not read is
-// a problem in the report and no error.
+// Inspect looks at everything once. A missing permission is a problem in the report and no
+// error, except for the Lease.
 func (m *Migration) Inspect(ctx context.Context) (Report, error) {
 	return (&observer{Migration: m}).look(ctx)
 }
 
-// observer looks several times. The count remembers what it saw of the nodes.
+// observer looks several times. Its count of legacy pods remembers what it saw of the nodes.
 type observer struct {
 	*Migration
 	legacyPods *ownerref.LegacyPods
@@ -50,7 +50,7 @@ func (o *observer) look(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-// tolerate makes a problem of an error that leaves the rest of a report true.
+// tolerate turns an error that leaves the rest of a report true into a problem.
 func (r *Report) tolerate(err error) error {
 	if errors.Is(err, locks.ErrForbidden) || errors.Is(err, ownerref.ErrSelector) {
 		r.Problems = append(r.Problems, err.Error())
@@ -126,8 +126,8 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// readEndpoints looks for an election record there. Such a record is rare, so
-// that a missing permission matters only if the Lease names one.
+// readEndpoints looks for an election record on the Endpoints. Such a record is rare, so a
+// missing permission matters only if the Lease names one.
 func (o *observer) readEndpoints(ctx context.Context, r *Report) error {
 	endpoints, err := o.reader.Endpoints(ctx, r.Namespace, r.ConfigMap.Name)
 	needless := errors.Is(err, locks.ErrForbidden) && r.legacy.Resource != record.Endpoints
@@ -141,9 +141,8 @@ func (o *observer) readEndpoints(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// stands notes what an object is that was read, if it is the one that an
-// election record is moved from. Where nothing has begun to move, a record that
-// is found is what there is to move.
+// stands notes whether an object that was read is the one that an election record is moved
+// from. Before a migration has begun, it is the object on which a record is found.
 func (r *Report) stands(resource string) {
 	begun := r.legacy != record.Legacy{} || r.Lease.Phase != "" || r.ConfigMap.Kind == ownerref.Legacy
 	if !begun && len(r.ConfigMap.Elected) > 0 {
@@ -166,8 +165,8 @@ func (r *Report) elected(resource string, annotations map[string]string) {
 	}
 }
 
-// count counts the legacy pods. M11 is off: only a candidate, which has watched
-// them for longer, may presume that one is gone.
+// count counts the legacy pods. M11 is off: only a candidate, which has watched them for
+// longer, may presume that one is gone.
 func (o *observer) count(ctx context.Context, r *Report) error {
 	if o.legacyPods == nil {
 		if err := o.newLegacyPods(r); err != nil {
@@ -177,7 +176,7 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 	is := r.ConfigMap.shield
 	count, err := o.legacyPods.Count(ctx, is.Owner, is.Shield.Seen)
 	if err != nil {
-		o.legacyPods = nil // where it started from may be gone
+		o.legacyPods = nil // the pod that it started from may be gone
 		r.Problems = append(r.Problems, err.Error())
 		return ctx.Err()
 	}
@@ -190,7 +189,7 @@ func (o *observer) count(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// newLegacyPods looks for the operator's pods from where one of them is known.
+// newLegacyPods starts to look for the operator's pods from one that is known.
 func (o *observer) newLegacyPods(r *Report) error {
 	c := o.config
 	var self ownerref.Owner

@@ -17,7 +17,7 @@ import (
 	"github.com/zonelect/zonelect/migrate"
 )
 
-// mention checks that of these texts one has each word in it.
+// mention checks that one of these texts contains each of the words.
 func mention(t *testing.T, what string, texts []string, words ...string) {
 	t.Helper()
 	for _, word := range words {
@@ -175,7 +175,7 @@ func TestACandidateIsOnePodByUID(t *testing.T) {
 	})
 }
 
-// TestWhatAnEarlierHolderSaidIsNotBelieved: client-go leaves it standing.
+// TestWhatAnEarlierHolderSaidIsNotBelieved: client-go leaves it in place.
 func TestWhatAnEarlierHolderSaidIsNotBelieved(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.lies("a", "dual")
@@ -186,8 +186,7 @@ func TestWhatAnEarlierHolderSaidIsNotBelieved(t *testing.T) {
 	})
 }
 
-// TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader: without a
-// selector.
+// TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader, without a selector.
 func TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.config.Selector = ""
@@ -222,7 +221,7 @@ func TestTheOperatorsPodsAreFoundFromACandidateOrTheLegacyLeader(t *testing.T) {
 	})
 }
 
-// TestTheLeaseSaysWhichConfigMapItIsFor: then nobody else need say it.
+// TestTheLeaseSaysWhichConfigMapItIsFor: then no caller need say it.
 func TestTheLeaseSaysWhichConfigMapItIsFor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a", func(c *multilock.ShieldConfig) { c.LegacyName = "old-lock" })

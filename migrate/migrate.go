@@ -23,35 +23,34 @@ type Phase = record.Phase
 
 // The phases, in the order in which a migration goes through them.
 const (
-	Legacy = record.PhaseLegacy // only the ConfigMap counts: candidates stay back
-	Dual   = record.PhaseDual   // the Lease counts, and a shield holds the ConfigMap's place
-	Sealed = record.PhaseSealed // the same, but the shield has no owner: it stays whatever pods go
-	Clean  = record.PhaseClean  // the ConfigMap is gone for good
+	Legacy = record.PhaseLegacy // only the ConfigMap counts: candidates do not lead
+	Dual   = record.PhaseDual   // the Lease counts, and a shield takes the ConfigMap's place
+	Sealed = record.PhaseSealed // the same, but the shield has no owner: it stays when pods are deleted
+	Clean  = record.PhaseClean  // the ConfigMap is gone permanently
 )
 
 // Config says which lock is migrated and how to reach it.
 type Config struct {
-	// Core, Coordination, Apps and Authorization talk to the core group,
+	// Core, Coordination, Apps and Authorization are clients of the core group,
 	// coordination.k8s.io, apps and authorization.k8s.io, all v1, such as
 	// clientset.CoreV1().RESTClient(). Required.
 	Core, Coordination, Apps, Authorization rest.Interface
 	// Namespace and Lock name the Lease. Required.
 	Namespace, Lock string
-	// LegacyName is the name of the ConfigMap. Empty means what the Lease says,
-	// or else the Lease's own.
+	// LegacyName is the name of the ConfigMap. Empty means the name on the Lease, or else the
+	// Lease's own.
 	LegacyName string
-	// Selector is a label selector for the operator's pods, old and new. Empty
-	// means that of the workload of a candidate or of the legacy leader.
+	// Selector is a label selector for the operator's pods, old and new. Empty means the
+	// selector of the workload of a candidate or of the legacy leader.
 	Selector string
-	// User names the program that takes the steps, for the Events. Empty means
-	// "zonelect".
+	// User names the program that takes the steps, for the Events. Empty means "zonelect".
 	User string
-	// Logger gets what failed and does not matter much. The zero value drops it.
+	// Logger gets failures of little importance. The zero value drops them.
 	Logger logr.Logger
 }
 
-// Migration looks at the migration of one lock and takes its steps. It keeps
-// nothing between calls; its methods are safe for concurrent use.
+// Migration looks at the migration of one lock and takes its steps. It keeps nothing between
+// calls; its methods are safe for concurrent use.
 type Migration struct {
 	config Config
 	lease  rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]

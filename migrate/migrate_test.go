@@ -72,8 +72,8 @@ func TestThereAndBackAgain(t *testing.T) {
 	})
 }
 
-// TestAStepWritesOneAnnotationAndAnEvent: candidates do all else. That the spec
-// stays, the stage sees to.
+// TestAStepWritesOneAnnotationAndAnEvent: candidates do everything else. The stage checks
+// that the spec stays.
 func TestAStepWritesOneAnnotationAndAnEvent(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
@@ -187,7 +187,7 @@ func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
 	})
 }
 
-// TestNothingIsFollowedBeforeItIsDone: without a leader nothing is.
+// TestNothingIsFollowedBeforeItIsDone: without a leader nothing is done.
 func TestNothingIsFollowedBeforeItIsDone(t *testing.T) {
 	for phase, want := range map[string]string{"legacy": "still sealed", "dual": "sealed, not yet an armed shield", "clean": "sealed, not yet gone"} {
 		scenario(t, func(s *stage) {
@@ -219,8 +219,8 @@ func TestNothingIsFollowedBeforeItIsDone(t *testing.T) {
 	}
 }
 
-// TestAShieldWithoutAHolderInPhaseLegacyIsAProblem: its leader died before it
-// had taken it down, and no candidate's process lives that could.
+// TestAShieldWithoutAHolderInPhaseLegacyIsAProblem: its leader died before it had taken the
+// shield down, and no living candidate could do so.
 func TestAShieldWithoutAHolderInPhaseLegacyIsAProblem(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.joins("a")

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// Plan is where a migration stands, and where it may go from there.
+// Plan says how far a migration has come, and where it may go from there.
 type Plan struct {
 	Report Report `json:"report"`
-	// Next is the step forward, and Back the one back; nil where there is none.
+	// Next is the step forward, and Back the step back; nil if there is none.
 	Next *Step `json:"next,omitempty"`
 	Back *Step `json:"back,omitempty"`
-	// Checks are those of Next; none if that is taken by hand.
+	// Checks are those of Next; none if Next is taken by hand.
 	Checks Checks `json:"checks,omitempty"`
 }
 
@@ -29,7 +29,7 @@ type Step struct {
 	Return string `json:"return"` // how to go back
 }
 
-// What takes a step.
+// The functions that take a step.
 const (
 	ByAdvance  = "advance"
 	ByRollback = "rollback"
@@ -39,7 +39,7 @@ const (
 // course is the steps that a lock of one kind takes.
 type course []Step
 
-// course returns that of the lock.
+// course returns the course of the lock.
 func (r *Report) course() course {
 	if r.legacy.Elected {
 		return byTime
@@ -79,8 +79,8 @@ var forLife = course{
 		Return: "Advance to sealed."},
 }
 
-// byTime is the course off an election record. Such a lock ends by itself, so
-// that nothing of it can be sealed.
+// byTime is the course off an election record. Such a lock expires, so that nothing of it can
+// be sealed.
 var byTime = course{
 	{To: Dual,
 		Does:   "By hand: roll out the operator's version that uses this library in mode auto, beside or in place of the old one. Old and new pods take turns: a candidate leads with the record and the Lease, which says phase dual. Renew faster than the shortest LeaseDuration of the old ones asks for.",
@@ -108,8 +108,8 @@ var byTime = course{
 		Return: "Clean."},
 }
 
-// Plan says where the migration stands, what the next step is, what it does, and
-// whether it could be taken now. It takes as long as Preflight.
+// Plan says where the migration is, what the next step is, what it does, and whether it could
+// be taken now. It takes as long as Preflight.
 func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 	r, err := m.Inspect(ctx)
 	if err != nil {
@@ -123,8 +123,8 @@ func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 	return p, err
 }
 
-// stepBy returns the step that is taken in that way, which is "" for the step by hand.
-// It returns nil if there is none.
+// stepBy returns the step that is taken in that way, where "" means by hand. It returns nil
+// if there is none.
 func (c course) stepBy(from Phase, by string) *Step {
 	return c.find(func(s Step) bool { return s.From == from && s.By == by })
 }

@@ -21,15 +21,15 @@ const (
 	CheckPermissions = "permissions" // the user may do what the step needs
 	CheckAPI         = "api"         // what the API server and its collector can do
 	CheckOrder       = "order"       // one step at a time
-	CheckConfigMap   = "configmap"   // it is something that candidates can deal with
+	CheckConfigMap   = "configmap"   // candidates can deal with its contents
 	CheckRecord      = "record"      // the right side holds the election record
 	CheckCandidates  = "candidates"  // there are some, in mode auto
 	CheckLeader      = "leader"      // one of them holds the Lease and is alive
-	CheckArmed       = "armed"       // the shield is, so that it can be sealed
+	CheckArmed       = "armed"       // the shield is armed, so that it can be sealed
 	CheckPresumed    = "presumed"    // no legacy pod is presumed gone
 	CheckLegacyPods  = "legacy-pods" // none is left, or, on the way back, one is there
 	CheckWorkload    = "workload"    // no older version is scaled up
-	CheckNoWayBack   = "no-way-back" // nothing can bring legacy pods back: never known
+	CheckNoWayBack   = "no-way-back" // nothing can bring legacy pods back: only a person can know
 )
 
 // Check is one condition of a step.
@@ -37,9 +37,9 @@ type Check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
-	ToDo   string `json:"toDo,omitempty"` // of one that has failed
-	// Acknowledgeable says that a caller that knows better may take the step
-	// anyway, with the check's name in Options.Acknowledge.
+	ToDo   string `json:"toDo,omitempty"` // for a failed check
+	// Acknowledgeable says that a caller that knows better may take the step anyway, with the
+	// check's name in Options.Acknowledge.
 	Acknowledgeable bool `json:"acknowledgeable,omitempty"`
 }
 
@@ -58,9 +58,9 @@ func (c Checks) Failed(acknowledged ...string) Checks {
 	return failed
 }
 
-// Preflight checks whether a step from the current phase to another is safe.
-// It waits for the leader's next renewal, which takes some seconds. If legacy pods have
-// finished, it waits up to twelve seconds more for signs of life of their kubelets.
+// Preflight checks whether a step from the current phase to another is safe. It waits for the
+// leader's next renewal, which takes some seconds. If legacy pods have finished, it waits up
+// to twelve seconds more for heartbeats of their kubelets.
 func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
 	p, err := m.prepare(ctx, to)
 	if err != nil || len(p.fixed.Failed()) > 0 {
@@ -70,24 +70,24 @@ func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
 	return checks, err
 }
 
-// preflight is what is found out once for a step.
+// preflight is what a step finds out once.
 type preflight struct {
 	*observer
 	to        Phase
 	fixed     Checks // permissions and API
-	alive     bool   // somebody was seen to renew the Lease
+	alive     bool   // a renewal of the Lease was seen
 	revisions revisions
 }
 
-// kubeletPatience is how long a kubelet is listened for, to learn whether what
-// a finished pod says is true: it beats every ten seconds.
+// kubeletPatience is how long to wait for a kubelet's heartbeat, to learn whether the status
+// of a finished pod is true: a kubelet sends one every ten seconds.
 const kubeletPatience = 12 * time.Second
 
 func (m *Migration) prepare(ctx context.Context, to Phase) (*preflight, error) {
 	p := &preflight{observer: &observer{Migration: m}, to: to}
 	p.fixed = Checks{m.permissions(ctx, to)}
 	if len(p.fixed.Failed()) > 0 && !p.fixed[0].Acknowledgeable {
-		return p, nil // the rest may not be looked at
+		return p, nil // this user may not look at the rest
 	}
 	r, err := p.look(ctx)
 	if err != nil {
@@ -212,8 +212,8 @@ func candidates(r Report, to Phase) Check {
 	return c
 }
 
-// leader checks that the holder of the Lease, which does the work (M3), lives and
-// takes part.
+// leader checks that the holder of the Lease, which does the work (M3), is alive and takes
+// part.
 func leader(r Report, to Phase, alive bool) Check {
 	h := r.holder()
 	c := Check{Name: CheckLeader, OK: true}
@@ -226,7 +226,7 @@ func leader(r Report, to Phase, alive bool) Check {
 	case h == nil:
 		c.OK, c.Detail = false, fmt.Sprintf("%q holds the Lease and does not take part in the migration", r.Lease.Holder)
 		c.ToDo = "stop it, so that a candidate takes over"
-		c.Acknowledgeable = to == Dual && r.Lease.Ours // it stops by itself then
+		c.Acknowledgeable = to == Dual && r.Lease.Ours // then it stops by itself
 	default:
 		c.Detail = fmt.Sprintf("%s in zone %q renews the Lease", h.Pod, h.Zone)
 	}
@@ -255,8 +255,8 @@ func presumed(r Report) Check {
 	return c
 }
 
-// legacyPods checks that none is left on the way forward, and that there is one
-// to lead on the way back. asked is false where they do not matter.
+// legacyPods checks that none is left on the way forward, and that there is one to lead on
+// the way back. asked is false if they do not matter.
 func legacyPods(r Report, to Phase) (check Check, asked bool) {
 	var names []string
 	for _, p := range r.LegacyPods {
@@ -275,7 +275,7 @@ func legacyPods(r Report, to Phase) (check Check, asked bool) {
 		c.OK, c.Detail = false, "no legacy pod is there to lead"
 		c.ToDo = "roll the operator back to its old version: without a legacy pod nobody leads"
 	case to == Dual && (r.Phase == Sealed || r.Phase == Clean && r.legacy.Elected):
-		return c, false // the record tells
+		return c, false // the record answers this
 	case r.Phase == Legacy:
 		return Check{Name: CheckLegacyPods, OK: true, Detail: "the candidates wait until these pods are gone or no longer lead: " + c.Detail}, true
 	default:

@@ -56,7 +56,7 @@ func TestStepsAreTakenOneAtATime(t *testing.T) {
 	})
 }
 
-// TestMissingPermissionsAreAllNamedAtOnce: before anything else is looked at.
+// TestMissingPermissionsAreAllNamedAtOnce, before anything else is checked.
 func TestMissingPermissionsAreAllNamedAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		s.joins("a")
@@ -76,7 +76,7 @@ func TestMissingPermissionsAreAllNamedAtOnce(t *testing.T) {
 	})
 }
 
-// TestNothingIsDoneWhereNobodyWouldDoIt: the leader does what the phase says.
+// TestNothingIsDoneWhereNobodyWouldDoIt: the leader carries out the phase.
 func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
 	t.Run("no candidate", func(t *testing.T) {
 		scenario(t, func(s *stage) {
@@ -145,7 +145,7 @@ func (s *stage) renews() func() {
 	})
 }
 
-// every does something now and every so often, until the function is called.
+// every calls do now and once in each d, until the returned function is called.
 func (s *stage) every(d time.Duration, do func()) func() {
 	end, done := make(chan struct{}), make(chan struct{})
 	do()
@@ -190,8 +190,8 @@ func TestOnlyAnArmedShieldIsSealed(t *testing.T) {
 	})
 }
 
-// TestNothingIsSealedWhileALegacyPodIsPresumedGone: behind a partition it may
-// lead (M11).
+// TestNothingIsSealedWhileALegacyPodIsPresumedGone: behind a partition that pod may lead
+// (M11).
 func TestNothingIsSealedWhileALegacyPodIsPresumedGone(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.joins("a")

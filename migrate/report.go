@@ -14,26 +14,25 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Report says where a migration is. It comes from several reads, so that its parts
-// may be some milliseconds apart; the Lease is the oldest.
+// Report says where a migration is. It comes from several reads, so its parts may be some
+// milliseconds apart; the Lease is the oldest.
 type Report struct {
 	Namespace string `json:"namespace"`
 	Lock      string `json:"lock"`
-	// Phase is the one that counts: the later of the Lease's and the
-	// ConfigMap's.
+	// Phase is the phase that counts: the later of the Lease's and the ConfigMap's.
 	Phase Phase  `json:"phase,omitempty"`
 	Step  uint64 `json:"step,omitempty"`
 
 	// Legacy names the legacy lock: configmap/NAME for leader-for-life,
-	// annotation/configmaps/NAME or annotation/endpoints/NAME for an election
-	// record. Empty if nothing says what it is.
+	// annotation/configmaps/NAME or annotation/endpoints/NAME for an election record. Empty
+	// if its kind is not known.
 	Legacy string `json:"legacy,omitempty"`
 
 	Lease      LeaseReport     `json:"lease"`
 	ConfigMap  ConfigMapReport `json:"configMap"`
 	Candidates []Candidate     `json:"candidates"`
-	// LegacyPods are those without a presence at the lock that may still lead.
-	// They are not known where Counted is false.
+	// LegacyPods are the pods without a presence at the lock that may still lead. They are
+	// not known if Counted is false.
 	LegacyPods []LegacyPod `json:"legacyPods"`
 	Counted    bool        `json:"counted"`
 
@@ -51,8 +50,8 @@ type LeaseReport struct {
 	Exists bool   `json:"exists"`
 	Phase  Phase  `json:"phase,omitempty"`
 	Step   uint64 `json:"step,omitempty"`
-	// Holder is empty if nobody holds it. Zone, Node, Pod ("name/uid") and
-	// Token are the holder's, if it is one that says so.
+	// Holder is empty if nobody holds the Lease. Zone, Node, Pod ("name/uid") and Token are
+	// the holder's, if it has noted them.
 	Holder string `json:"holder,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	Node   string `json:"node,omitempty"`
@@ -64,9 +63,8 @@ type LeaseReport struct {
 	Renewed         time.Time `json:"renewed,omitzero"`
 	DurationSeconds int64     `json:"durationSeconds,omitempty"`
 	Transitions     int32     `json:"transitions"`
-	// Expired says that it has a holder that has not renewed it in time, by
-	// the clock of this machine, which may be wrong. Candidates wait in full,
-	// by their own.
+	// Expired says that its holder has not renewed it in time, by the clock of this machine,
+	// which may be wrong. Candidates wait in full, by their own clocks.
 	Expired bool `json:"expired"`
 }
 
@@ -74,23 +72,22 @@ type LeaseReport struct {
 // record, which moves to a Lease.
 const ElectionRecord = inspect.ElectionRecord
 
-// ConfigMapReport is what stands in the legacy lock's place: a ConfigMap, or an
-// Endpoints object.
+// ConfigMapReport is the object in the legacy lock's place: a ConfigMap, or an Endpoints
+// object.
 type ConfigMapReport struct {
 	Name string `json:"name"`
-	// Kind is empty if it could not be read.
+	// Kind is empty if the object could not be read.
 	Kind  ownerref.Kind `json:"kind,omitempty"`
 	Phase Phase         `json:"phase,omitempty"`
 	Step  uint64        `json:"step,omitempty"`
 	// Owner is the pod that owns a leader-for-life lock, as "name/uid".
 	Owner string `json:"owner,omitempty"`
-	// Armed, Presences (names of Leases) and Presumed (pods, as "name/uid") are
-	// a shield's. Presumed are legacy pods that count as gone though nothing
-	// proves it.
+	// Armed, Presences (names of Leases) and Presumed (pods, as "name/uid") are a shield's.
+	// Presumed are legacy pods that count as gone without proof.
 	Armed     bool     `json:"armed"`
 	Presences []string `json:"presences,omitempty"`
 	Presumed  []string `json:"presumed,omitempty"`
-	// Why says what a foreign one is, and what to do about it.
+	// Why says what a foreign object is, and what to do about it.
 	Why string `json:"why,omitempty"`
 	// Elected are the records that client-go's electors used before Leases, on the
 	// ConfigMap and on the Endpoints of that name.
@@ -102,10 +99,9 @@ type ConfigMapReport struct {
 // Elected is an election record of client-go outside of a Lease.
 type Elected = inspect.Elected
 
-// Candidate is a program with a presence object at the lock: its identity, where it
-// runs, what it waits for, whether its pod exists, and whether it holds the Lease. A
-// candidate in mode lease takes no part in the migration: it does not count as one
-// that follows the phase.
+// Candidate is a program with a presence object at the lock: its identity, where it runs,
+// what it waits for, whether its pod exists, and whether it holds the Lease. A candidate in
+// mode lease takes no part in the migration: it is not counted as following the phase.
 type Candidate = inspect.Candidate
 
 // LegacyPod is a pod that may still lead by the ConfigMap.
@@ -125,7 +121,7 @@ func (r *Report) existing(meets func(Candidate) bool) []Candidate {
 // running returns the candidates that take part and whose pods exist.
 func (r *Report) running() []Candidate { return r.existing(Candidate.TakesPart) }
 
-// mayLead returns those that the phase lets lead, and whose pods exist.
+// mayLead returns the candidates that the phase allows to lead, and whose pods exist.
 func (r *Report) mayLead() []Candidate {
 	return r.existing(func(c Candidate) bool {
 		return c.TakesPart() || r.leaseAlone() && c.Mode == string(multilock.Alone)

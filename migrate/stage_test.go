@@ -57,7 +57,7 @@ type stage struct {
 
 	denied  []string // "verb resource" that the user may not
 	version string   // minor, of the server
-	// wrote is what the tool wrote, and before, if set, comes before each write.
+	// wrote holds the tool's writes; before, if set, is called before each write.
 	wrote  []string
 	before func()
 }
@@ -103,7 +103,7 @@ func (s *stage) end() {
 	}
 }
 
-// ServeHTTP serves the tool, also what the server in memory does not know:
+// ServeHTTP serves the tool, including requests that the server in memory does not know:
 // access reviews, and the version.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
@@ -146,7 +146,7 @@ func (s *stage) verb(r *http.Request) string {
 	return "get " + rest[0]
 }
 
-// writes notes what the tool is about to write. It must leave a spec as it is.
+// writes notes a write of the tool. The write must leave a spec unchanged.
 func (s *stage) writes(r *http.Request) {
 	raw, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(raw))
@@ -227,7 +227,7 @@ func (s *stage) joins(name string, change ...func(*multilock.ShieldConfig)) *sea
 	return s.elect(lock, candidate)
 }
 
-// poses puts a candidate there that does nothing: its pod and its presence.
+// poses adds a candidate that does nothing: its pod and its presence.
 func (s *stage) poses(name, mode string) {
 	s.t.Helper()
 	s.runs(name)
@@ -239,7 +239,7 @@ func (s *stage) poses(name, mode string) {
 	}
 }
 
-// lies puts a Lease there that nobody renews.
+// lies adds a Lease that nobody renews.
 func (s *stage) lies(holder, phase string) {
 	seconds, now := int32(15), metav1.NowMicro()
 	s.server.Put(leasePath, &coordinationv1.Lease{
@@ -316,7 +316,7 @@ func (s *stage) report() migrate.Report {
 	return r
 }
 
-// follows waits for a minute until the candidates have followed.
+// follows waits up to a minute until the candidates have followed.
 func (s *stage) follows(want migrate.Phase) migrate.Report {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -340,8 +340,8 @@ func (s *stage) goes(by mover, to migrate.Phase, acknowledge ...string) {
 	s.follows(to)
 }
 
-// refuses says that a step is refused for these checks, in order, and that
-// nothing was written by the tool.
+// refuses checks that a step is refused for these checks, in order, and that the tool wrote
+// nothing.
 func (s *stage) refuses(by mover, o migrate.Options, names ...string) migrate.Checks {
 	s.t.Helper()
 	before := s.report()

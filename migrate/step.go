@@ -16,18 +16,18 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Options say how a step is taken. The zero value takes the next one.
+// Options say how a step is taken. The zero value takes the next step.
 type Options struct {
 	// To is the phase to go to. Empty means the next in the direction.
 	To Phase
 	// DryRun checks everything and writes nothing.
 	DryRun bool
-	// Acknowledge has the names of checks that may fail, because the caller
-	// knows better. It counts only for checks that are Acknowledgeable.
+	// Acknowledge names checks that may fail, because the caller knows better. It applies
+	// only to checks that are Acknowledgeable.
 	Acknowledge []string
 }
 
-// Outcome is a step that was taken, or in a dry run could be.
+// Outcome is a step that was taken or, in a dry run, could be.
 type Outcome struct {
 	From   Phase  `json:"from"`
 	To     Phase  `json:"to"`
@@ -40,7 +40,7 @@ type Outcome struct {
 type RefusedError struct {
 	From, To Phase
 	Checks   Checks // all
-	Failed   Checks // those that must not fail
+	Failed   Checks // those that failed and were not acknowledged
 }
 
 func (e *RefusedError) Error() string {
@@ -62,8 +62,8 @@ func (m *Migration) Advance(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByAdvance, o)
 }
 
-// Rollback goes back to the phase before, as Advance goes on: from sealed or
-// clean to dual, from dual to legacy.
+// Rollback goes back to the previous phase, in the same way as Advance: from sealed or clean
+// to dual, from dual to legacy.
 func (m *Migration) Rollback(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByRollback, o)
 }
@@ -75,8 +75,8 @@ func (m *Migration) Clean(ctx context.Context, o Options) (Outcome, error) {
 	return m.move(ctx, ByClean, o)
 }
 
-// attempts bounds how often a step is checked again because the Lease was written
-// meanwhile, as its holder does every other second.
+// attempts bounds how often a step is checked again because the Lease was written meanwhile,
+// as its holder does every other second.
 const attempts = 10
 
 func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, error) {
@@ -100,7 +100,7 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 	return p.take(ctx, out, r.stage(), o)
 }
 
-// noSuchStep is the check that fails where that step does not begin.
+// noSuchStep is the check that fails if that step does not begin in this phase.
 func noSuchStep(r Report, by string, step *Step, to Phase) Check {
 	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("there is no %s from phase %q", by, r.Phase), ToDo: "see the plan"}
 	switch {
@@ -125,8 +125,7 @@ func refused(out *Outcome, checks Checks, o Options) error {
 	return nil
 }
 
-// take judges the step and writes it, at the version of the Lease that was
-// judged.
+// take judges the step and writes it, at the version of the Lease that it judged.
 func (p *preflight) take(ctx context.Context, out Outcome, from record.Stage, o Options) (Outcome, error) {
 	err := locks.ErrConflict
 	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {

@@ -32,8 +32,8 @@ type apiClients struct {
 	options                  LockOptions
 }
 
-// electing ends the user agent of an election's requests, as client-go has it, so
-// that audit logs and quotas tell them from the work's.
+// electing ends the user agent of an election's requests, as in client-go, so that audit logs
+// and quotas tell them from the work's requests.
 const electing = "/leader-election"
 
 func newAPIClients(cfg *rest.Config, timing election.Timing, o LockOptions) (*apiClients, error) {
@@ -68,7 +68,7 @@ func newAPIClients(cfg *rest.Config, timing election.Timing, o LockOptions) (*ap
 	return c, nil
 }
 
-// lease returns what a lock on that Lease needs.
+// lease returns the configuration of a lock on that Lease.
 func (c *apiClients) lease(namespace, name string) lease.Config {
 	return lease.Config{
 		Client: c.coordination, Namespace: namespace, Name: name,
@@ -97,8 +97,8 @@ func restClient(cfg *rest.Config, tr http.RoundTripper, path string, gv schema.G
 	return client, nil
 }
 
-// named returns cfg with the user agent that client-go would send, and without
-// credentials in the server's address: errors name it.
+// named returns cfg with the user agent that client-go would send. It removes credentials
+// from the server's address, because errors show that address.
 func named(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, rest.DefaultKubernetesUserAgent())

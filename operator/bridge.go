@@ -19,31 +19,31 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// The timing of a client-go elector on a Bridge: it polls memory, so it can
-// poll often. RenewDeadline is how long it takes to see that a term was lost,
-// and must leave a process that the machine is too busy for some slack.
+// The timing of a client-go elector on a Bridge. The elector polls memory, so it can poll
+// often. It notices within RenewDeadline that a term was lost; RenewDeadline must leave some
+// slack for a process on a busy machine.
 const (
 	BridgeLeaseDuration = time.Second
 	BridgeRenewDeadline = 600 * time.Millisecond
 	BridgeRetryPeriod   = 50 * time.Millisecond
 )
 
-// Bridge is a client-go resource lock in memory: the leaderelection.LeaderElector
-// that is given it leads when the zonelect elector behind it does, with what
-// that brings. Give that LeaderElector the timing above. Safe for concurrent use.
+// Bridge is a client-go resource lock in memory. The leaderelection.LeaderElector that uses
+// it leads when the zonelect elector behind it leads, with the same promises. Give that
+// LeaderElector the timing above. Safe for concurrent use.
 //
-// A release by the LeaderElector, an update without holder, changes nothing: it
-// comes when its context has ended, not when its work has stopped. The lease is
-// released when the work given to Run has returned nil.
+// A release by the LeaderElector, an update without a holder, changes nothing: the
+// LeaderElector sends it when its context has ended, not when its work has stopped. The lease
+// is released when the work given to Run has returned nil.
 type Bridge struct {
 	elector Leader
-	asked   chan struct{} // closed when a LeaderElector asks for leadership first
+	asked   chan struct{} // closed when a LeaderElector first asks for leadership
 	ask     func()
-	over    context.Context // ends with why the Bridge cannot go on
+	over    context.Context // ends with the reason why the Bridge cannot go on
 	end     context.CancelCauseFunc
 
 	mu      sync.Mutex
-	leading bool   // a term goes on, and the work behind it may begin or go on
+	leading bool   // a term is in progress, and its work may begin or continue
 	used    bool   // the LeaderElector has led in this term
 	closed  bool   // the work stops or has returned: no term begins
 	stopped bool   // the LeaderElector has stopped leading
@@ -60,8 +60,7 @@ type Leader interface {
 
 var _ resourcelock.Interface = (*Bridge)(nil)
 
-// NewBridge returns a lock that follows elector, which must be run by the
-// Bridge's Run alone.
+// NewBridge returns a lock that follows elector. Only the Bridge's Run may run that elector.
 func NewBridge(elector Leader) *Bridge {
 	b := &Bridge{elector: elector, asked: make(chan struct{})}
 	b.ask = sync.OnceFunc(func() { close(b.asked) })
@@ -69,18 +68,17 @@ func NewBridge(elector Leader) *Bridge {
 	return b
 }
 
-// Run runs work, which runs the LeaderElector and returns when all that this has
-// started has stopped, with the elector beside it. It returns what work returns,
-// joined with why leadership was lost (election.ErrLost), if it was, and with
-// what is wrong with the LeaderElector (ErrBridgeTiming, ErrBridgeSpent).
-// The elector begins to campaign when the LeaderElector does, so that it wins no
-// term that nobody can use, and goes on until work has returned, also when ctx
-// ends.
+// Run runs work with the elector beside it. work runs the LeaderElector and returns when
+// everything that the LeaderElector started has stopped. Run returns what work returns,
+// joined with the reason why leadership was lost (election.ErrLost), if it was, and with what
+// is wrong with the LeaderElector (ErrBridgeTiming, ErrBridgeSpent). The elector begins to
+// campaign when the LeaderElector does, so that it wins no term that nobody can use. It runs
+// until work has returned, even when ctx ends.
 //
-// The context of work ends with ctx, with such an error, or when the leadership
-// is given up in good order. It does not when leadership is lost: the LeaderElector sees that within
-// its RenewDeadline, and ends. If work returns nil, the lease is released. If it
-// returns an error, something may go on, so that the lease is left to run out.
+// The context of work ends with ctx, with such an error, or when leadership is given up in
+// good order. It does not end when leadership is lost: the LeaderElector sees that within its
+// RenewDeadline, and ends. If work returns nil, the lease is released. If work returns an
+// error, something may still run, so the lease is left to expire.
 func (b *Bridge) Run(ctx context.Context, work func(context.Context) error) error {
 	working, endWork := context.WithCancelCause(ctx)
 	electing, endElecting := context.WithCancel(context.WithoutCancel(ctx))
@@ -101,7 +99,7 @@ func (b *Bridge) Run(ctx context.Context, work func(context.Context) error) erro
 	}()
 	defer context.AfterFunc(working, func() {
 		if !b.close() {
-			endElecting() // nobody leads: nobody shall begin to
+			endElecting() // nobody leads, and nobody may begin to
 		}
 	})()
 	err := work(working)
@@ -110,17 +108,17 @@ func (b *Bridge) Run(ctx context.Context, work func(context.Context) error) erro
 	endElecting()
 	failed := <-elected
 	if err != nil && errors.Is(failed, election.ErrUnfinished) {
-		failed = nil // it is err
+		failed = nil // failed is the same error as err
 	}
 	return errors.Join(err, b.lossOf(), context.Cause(b.over), failed)
 }
 
-// lead is one term. It ends when the work has returned, whatever ends first.
+// lead is one term. It ends when the work has returned, even if the term ended before.
 func (b *Bridge) lead(ctx context.Context, endWork context.CancelCauseFunc, worked <-chan error) error {
 	b.set(true)
 	defer b.set(false)
 	if !b.leads() {
-		return nil // it is closed: a term that was lost was won back too late
+		return nil // the Bridge is closed: a lost term was won back too late
 	}
 	select {
 	case err := <-worked:
@@ -131,7 +129,7 @@ func (b *Bridge) lead(ctx context.Context, endWork context.CancelCauseFunc, work
 	case !errors.Is(cause, election.ErrLost):
 		endWork(cause)
 	case !b.lose(cause):
-		return nil // the LeaderElector never had it: campaign again
+		return nil // the LeaderElector never led in it: campaign again
 	}
 	return unfinished(<-worked)
 }
@@ -149,7 +147,7 @@ func (b *Bridge) set(leading bool) {
 	b.leading, b.used = leading && !b.closed, false
 }
 
-// use lets the LeaderElector lead if a term goes on.
+// use lets the LeaderElector lead if a term is in progress.
 func (b *Bridge) use() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +157,7 @@ func (b *Bridge) use() bool {
 	return b.leading
 }
 
-// lose ends a term that was lost, and reports whether the LeaderElector had it.
+// lose ends a term that was lost, and reports whether the LeaderElector led in it.
 func (b *Bridge) lose(cause error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,7 +192,7 @@ func (b *Bridge) follow() string {
 	return b.holder
 }
 
-// close keeps terms from beginning, and reports whether one goes on.
+// close prevents new terms, and reports whether one is in progress.
 func (b *Bridge) close() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,13 +206,12 @@ func (b *Bridge) leads() bool {
 	return b.leading
 }
 
-// ErrBridgeSpent says that leadership was lost, and that this Bridge will not
-// lead again.
+// ErrBridgeSpent says that leadership was lost, and that this Bridge will not lead again.
 var ErrBridgeSpent = errors.New("a Bridge leads once, and its leadership was lost: end the process, or make a new Election and a new Bridge when the work has stopped")
 
-// Get answers from memory with who leads or led last. It asks no server. Where
-// nobody is known it finds no record, so that a LeaderElector goes on to Create,
-// which says what its LeaseDuration is and waits.
+// Get answers from memory, without asking a server, with the identity that leads or led last.
+// If none is known it finds no record, so that a LeaderElector calls Create, which passes its
+// LeaseDuration and waits.
 func (b *Bridge) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if b.spent() {
 		b.end(ErrBridgeSpent)
@@ -236,9 +233,8 @@ func (b *Bridge) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byt
 	return r, raw, err
 }
 
-// Create campaigns. It returns nil when the LeaderElector leads, an error when
-// another candidate does or ctx ends, and ErrBridgeTiming at once. It asks no
-// server.
+// Create campaigns. It returns nil when the LeaderElector leads, an error when another
+// candidate leads or ctx ends, and ErrBridgeTiming at once. It asks no server.
 func (b *Bridge) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if err := b.admit(r); err != nil {
 		return err
@@ -259,13 +255,12 @@ func (b *Bridge) Create(ctx context.Context, r resourcelock.LeaderElectionRecord
 	return nil
 }
 
-// ErrBridgeTiming says that a LeaderElector would see too late that it has lost
-// its leadership.
+// ErrBridgeTiming says that a LeaderElector would notice the loss of its leadership too late.
 var ErrBridgeTiming = errors.New("LeaseDuration of the LeaderElector on the Bridge is too long")
 
-// admit refuses a LeaderElector that may go on for longer after a loss than the
-// elector leaves its work. It ends the Bridge, since the LeaderElector would try
-// for ever. The record has only the whole seconds of its LeaseDuration.
+// admit refuses a LeaderElector that may continue after a loss for longer than the elector
+// allows its work. It ends the Bridge, because the LeaderElector would retry forever. The
+// record has only the whole seconds of its LeaseDuration.
 func (b *Bridge) admit(r resourcelock.LeaderElectionRecord) error {
 	grace := b.elector.Timing().StopGrace
 	lease := time.Duration(r.LeaseDurationSeconds) * time.Second
@@ -282,15 +277,15 @@ func (b *Bridge) admit(r resourcelock.LeaderElectionRecord) error {
 
 const jitterFactor = 1.2 // client-go's leaderelection.JitterFactor
 
-// sightOfLoss is how long a LeaderElector with that LeaseDuration may take to see
-// a loss: RetryPeriod + RenewDeadline. client-go wants RetryPeriod to be below
-// RenewDeadline by its jitter factor, and RenewDeadline below LeaseDuration.
+// sightOfLoss is how long a LeaderElector with that LeaseDuration may take to see a loss:
+// RetryPeriod + RenewDeadline. client-go requires RetryPeriod to be below RenewDeadline by
+// its jitter factor, and RenewDeadline to be below LeaseDuration.
 func sightOfLoss(lease time.Duration) time.Duration {
 	return lease + time.Duration(float64(lease)/jitterFactor).Round(time.Millisecond)
 }
 
-// Update succeeds for the holder, and as a release, which does nothing. No
-// server is asked.
+// Update succeeds for the holder. It also succeeds as a release, which does nothing. It asks
+// no server.
 func (b *Bridge) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
 		return nil
@@ -304,7 +299,7 @@ func (b *Bridge) Update(_ context.Context, r resourcelock.LeaderElectionRecord) 
 	return nil
 }
 
-// stoppedLeading is what a LeaderElector records when it ends after it has led.
+// stoppedLeading is the event that a LeaderElector records when it ends after it has led.
 const stoppedLeading = "stopped leading"
 
 // RecordEvent posts nothing: the elector posts its own Events.
@@ -314,7 +309,7 @@ func (b *Bridge) RecordEvent(what string) {
 	b.stopped = b.stopped || what == stoppedLeading
 }
 
-// Identity returns the elector's.
+// Identity returns the elector's identity.
 func (b *Bridge) Identity() string { return b.elector.Status().Identity }
 
 // Describe names the elector's lock.

@@ -28,13 +28,13 @@ type replica struct {
 	*Bridge
 	link    *lockstest.Faulty
 	cancel  context.CancelFunc
-	started chan time.Time // gets when its work begins
-	ended   chan time.Time // gets when its work is told to end
-	over    chan error     // gets what Run returned
+	started chan time.Time // gets the time when its work begins
+	ended   chan time.Time // gets the time when its work is told to end
+	over    chan error     // gets the result of Run
 	slow    time.Duration  // how long its work takes to stop
 	timing  [3]time.Duration
 	again   bool        // it runs the LeaderElector until its context ends
-	heard   chan string // gets whom OnNewLeader is told of
+	heard   chan string // gets each identity passed to OnNewLeader
 	result  error       // of its work
 }
 
@@ -59,8 +59,8 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	return r
 }
 
-// work does as most programs do with client-go's elector: it ends with it, and
-// then waits for what it has started.
+// work does the same as most programs with client-go's elector: it ends with it, and then
+// waits for everything that it has started.
 func (r *replica) work(ctx context.Context) error {
 	stopped := make(chan struct{})
 	begun := false

@@ -30,7 +30,7 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// How many take part, and in how many elections.
+// The number of electors, and of elections.
 const (
 	churnSeats = 50
 	churnLocks = 5
@@ -42,7 +42,7 @@ var churnTiming = election.Timing{
 }
 
 func TestFiftyElectorsThatComeAndGoNeverLeadTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+	synctest.Test(t, func(t *testing.T) { // it fails if a goroutine is left
 		held := map[string]*memory.Lock{}
 		for i := range churnLocks {
 			name := fmt.Sprint("lock-", i)
@@ -52,7 +52,7 @@ func TestFiftyElectorsThatComeAndGoNeverLeadTogether(t *testing.T) {
 	})
 }
 
-// ZONELECT_CHURN says for how long; make churn sets it.
+// ZONELECT_CHURN sets the duration; make churn sets it.
 func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
 	if os.Getenv("ZONELECT_CHURN") == "" {
 		t.Skip("takes as long as ZONELECT_CHURN says, such as 60s")
@@ -81,7 +81,7 @@ func TestFiftyElectorsThatComeAndGoInRealTimeNeverLeadTogether(t *testing.T) {
 	}
 }
 
-// churn has electors start, resign, lose the API and end at random for so long.
+// churn makes electors start, resign, lose the API and end at random for that long.
 func churn(t *testing.T, length time.Duration, newLock func(name string) (lock locks.Lock, closed func())) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -140,7 +140,7 @@ func live(t *testing.T, ctx context.Context, e *election.Elector, link *lockstes
 	}()
 	news := e.Subscribe(running)
 	go func() {
-		for range news { // readers are there, too
+		for range news { // readers run too
 		}
 	}()
 	for acting := true; acting; {

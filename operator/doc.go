@@ -10,29 +10,28 @@
 //   - NewManager of package ctrlruntime, a module of its own, is for managers of
 //     controller-runtime, and [Bridge] for electors of client-go.
 //
-// In a pod the zero [Options] will do, with a Role that allows get, list, create,
-// update, patch and watch on leases, and get on configmaps; config/lease of the
-// repository has it. What goes wrong is logged, to slog's default logger unless
-// the options or the context have another. [Options.AddFlags],
-// [Options.AddGoFlags] and [Options.FromEnvironment] let users change the
-// options. [GuardConfig] makes a client for the work that writes only while this
+// In a pod the zero [Options] are enough, with a Role that allows get, list, create, update,
+// patch and watch on leases, and get on configmaps; config/lease of the repository has that
+// Role. Errors are logged to slog's default logger unless the options or the context have
+// another. [Options.AddFlags], [Options.AddGoFlags] and [Options.FromEnvironment] let users
+// change the options. [GuardConfig] makes a client for the work that writes only while this
 // process leads.
 //
-// Beneath that are the parts, for programs that put them together themselves:
-// who this process is ([WhoAmI]), where the API server is ([RESTConfig]), and
-// locks on connections of their own, which leave a dead server within seconds:
-// [LeaseLock], [LeaseOnlyLock], and, for migrations, [ShieldLock] and [TwinLock].
+// The parts beneath that are for programs that assemble them themselves: the identity of this
+// process ([WhoAmI]), the address of the API server ([RESTConfig]), and locks on connections
+// of their own, which leave a dead server within seconds: [LeaseLock], [LeaseOnlyLock], and,
+// for migrations, [ShieldLock] and [TwinLock].
 package operator
 
 // The goroutines
 //
-// These functions start goroutines; a test holds the list against the code. client-go's
+// These functions start goroutines; a test checks the list against the code. client-go's
 // broadcaster of Events starts its own, until the end of Run.
 //
 //	election.go                     Options.Become          the election, for a program that blocks until it leads; until done, or the end of its context
-//	election.go                     Election.Run            tells the other candidates of the own health; until the end of Run
+//	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
 //	election.go                     Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that
-//	election.go                     Election.Run            finds out the own container's ID; until that is settled, or the end of Run
+//	election.go                     Election.Run            finds out its own container's ID; until that is settled, or the end of Run
 //	election.go                     Election.postEvents     posts Events; until the end of Run
 //	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
@@ -41,4 +40,4 @@ package operator
 //	bridge.go                       Bridge.Run              ends the elector when the work is to stop and nobody leads; at once
 //	../internal/transport/conns.go  conns.dialer            ends a dial when all connections are closed; none before that
 //	../internal/transport/line.go   line.start              one dial; until it connects, or fails, or its limit
-//	../internal/transport/line.go   line.keep               closes a connection that nobody came for; a timer of AttemptTimeout
+//	../internal/transport/line.go   line.keep               closes a connection that no request came for; a timer of AttemptTimeout

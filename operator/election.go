@@ -31,8 +31,8 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// Election is an operator's part in its election: an election.Elector with all
-// that it needs. Its methods are safe for concurrent use.
+// Election is an operator's part in its election: an election.Elector with all that it needs.
+// Its methods are safe for concurrent use.
 type Election struct {
 	*election.Elector
 	options Options
@@ -45,10 +45,9 @@ type Election struct {
 	exit    func(code int)
 }
 
-// Run takes part in the election of that name until ctx ends, and calls lead
-// for each term that this process wins: see election.Elector.Run. It returns
-// what that returns, or at once what is wrong with the options or the
-// environment.
+// Run takes part in the election of that name until ctx ends, and calls lead for each term
+// that this process wins: see election.Elector.Run. It returns the result of that call, or
+// returns at once with what is wrong with the options or the environment.
 func Run(ctx context.Context, name string, lead func(context.Context, election.Term) error, o Options) error {
 	e, err := New(ctx, name, o)
 	if err != nil {
@@ -57,17 +56,17 @@ func Run(ctx context.Context, name string, lead func(context.Context, election.T
 	return e.Run(ctx, lead)
 }
 
-// Become blocks until this process leads in the election of that name. leading
-// ends with the leadership, and carries the term (election.TermFromContext);
-// done says that the work has stopped, releases the lock, and returns when that
-// is done. It may be called more than once.
+// Become blocks until this process leads in the election of that name. leading ends with the
+// leadership, and carries the term (election.TermFromContext). done says that the work has
+// stopped: it releases the lock, and returns when that is done. It may be called more than
+// once.
 //
-// Without done the lock is not released: after a StopTimeout it is not renewed
-// any more, and runs out. When ctx ends, so does leading, in good order. There
-// is no second term: a process that has lost its leadership ends, as a rule.
+// Without done the lock is not released: after StopTimeout it is no longer renewed, and
+// expires. When ctx ends, leading ends too, in good order. There is no second term: a process
+// that has lost its leadership normally ends.
 //
-// Options come from the environment, see Options.FromEnvironment. It takes the
-// place of operator-lib's leader.Become.
+// Options come from the environment, see Options.FromEnvironment. Become replaces
+// operator-lib's leader.Become.
 func Become(ctx context.Context, name string) (leading context.Context, done func(), err error) {
 	var o Options
 	if err := o.FromEnvironment(); err != nil {
@@ -76,7 +75,7 @@ func Become(ctx context.Context, name string) (leading context.Context, done fun
 	return o.Become(ctx, name)
 }
 
-// Become is the function of that name, with these options.
+// Become is the function of the same name, with these options.
 func (o Options) Become(ctx context.Context, name string) (leading context.Context, done func(), err error) {
 	e, err := newElection(ctx, name, o, func(c *election.Config) { c.StopAtLoss = true })
 	if err != nil {
@@ -89,7 +88,7 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 		over <- e.Run(once, func(ctx context.Context, _ election.Term) error {
 			began <- ctx
 			<-finished
-			end() // whatever the term ended for
+			end() // whatever ended the term
 			return nil
 		})
 	}()
@@ -107,8 +106,8 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 	}
 }
 
-// New returns an Election that does nothing before its Run is called. It asks
-// the API server for this node's zone, if that may be read, and for nothing else.
+// New returns an Election that does nothing until its Run is called. It asks the API server
+// only for this node's zone, if it may read that.
 func New(ctx context.Context, name string, o Options) (*Election, error) {
 	return newElection(ctx, name, o, func(*election.Config) {})
 }
@@ -151,7 +150,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	return e, nil
 }
 
-// logger is the one of the options, or of ctx, or slog's default.
+// logger returns the logger of the options, or of ctx, or slog's default.
 func logger(ctx context.Context, o Options) logr.Logger {
 	if o.Logger.GetSink() != nil {
 		return o.Logger
@@ -162,14 +161,14 @@ func logger(ctx context.Context, o Options) logr.Logger {
 	return logr.FromSlogHandler(slog.Default().Handler())
 }
 
-// roster is a lock that knows who campaigns for it, and tells others.
+// roster is a lock that knows its candidates, and informs others of this one.
 type roster interface {
 	Peers(ctx context.Context, tell func([]locks.Peer))
 	SetUnhealthy(why string)
 }
 
-// peers are those that a lock tells of. What preferred zones have had no candidate
-// for a LeaseDuration is logged: their names may be wrong.
+// peers returns the function that reports the lock's peers. It logs preferred zones that have
+// had no candidate for a LeaseDuration: their names may be wrong.
 func (e *Election) peers(lock roster) func(context.Context, func([]locks.Peer)) {
 	if len(e.options.PreferredZones) == 0 {
 		return lock.Peers
@@ -202,7 +201,7 @@ type memoryLock struct {
 	candidate locks.Candidate
 }
 
-// Peers tells of the only one there is.
+// Peers reports the only candidate there is.
 func (l memoryLock) Peers(_ context.Context, tell func([]locks.Peer)) {
 	tell([]locks.Peer{{Candidate: l.candidate}})
 }
@@ -210,7 +209,7 @@ func (l memoryLock) Peers(_ context.Context, tell func([]locks.Peer)) {
 // SetUnhealthy has nobody to tell.
 func (memoryLock) SetUnhealthy(string) {}
 
-// place finds out where this process is, and makes its lock.
+// place finds out where this process runs, and makes its lock.
 func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Candidate, error) {
 	if e.options.Disabled {
 		e.log.Info("leader election is off: this process leads at once, and nothing keeps another from leading too")
@@ -239,7 +238,7 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 	return lock, self.Candidate(), err
 }
 
-// prepareProof makes what proves that a leader is dead, and this one, once it is.
+// prepareProof makes the witness, which proves that leaders are dead, this one included.
 func (e *Election) prepareProof(self Self, namespace, name string) error {
 	var err error
 	if e.pods, err = newAPIClients(e.config, e.options.Timing, e.options.LockOptions); err != nil {
@@ -265,8 +264,8 @@ func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 	return ShieldLock(e.config, o.Timing, self, namespace, name, o.MigrationOptions, o.LockOptions)
 }
 
-// Run is election.Elector.Run, with Kubernetes Events on the Lease, as the
-// options say. It leaves no connection of the lock open.
+// Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It
+// leaves no connection of the lock open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
 	defer e.close()
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -278,7 +277,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		tellers.Go(func() { tellHealth(transitions, e.roster) })
 	}
 	if e.options.OnNewLeader != nil {
-		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it is the program's
+		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it runs program code
 	}
 	if !e.options.NoEvents && e.config != nil {
 		if err := e.postEvents(telling, &tellers); err != nil {
@@ -292,7 +291,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	return e.Elector.Run(ctx, lead)
 }
 
-// tellNewLeaders calls tell whenever another one leads than before.
+// tellNewLeaders calls tell whenever the leader changes.
 func tellNewLeaders(transitions <-chan election.Transition, tell func(identity string)) {
 	last := ""
 	for t := range transitions {
@@ -303,7 +302,7 @@ func tellNewLeaders(transitions <-chan election.Transition, tell func(identity s
 	}
 }
 
-// tellHealth lets the other candidates know how this one is.
+// tellHealth tells the other candidates whether this one is healthy.
 func tellHealth(transitions <-chan election.Transition, others roster) {
 	for t := range transitions {
 		switch {
@@ -316,14 +315,14 @@ func tellHealth(transitions <-chan election.Transition, others roster) {
 	}
 }
 
-// leastToLog is how long a process that is to end waits for its last log line.
+// leastToLog is how long an ending process waits for its last log line.
 const leastToLog = 10 * time.Millisecond
 
-// exitOnOverrun ends the process. It waits for the log no longer than nobody
-// else may lead, or a moment: a log that blocks may be why the work is late.
+// exitOnOverrun ends the process. It waits for the log only while no other candidate may
+// lead, or for a moment: a log that blocks may be why the work is late.
 func (e *Election) exitOnOverrun(term election.Term, cause error) {
 	logged := make(chan struct{})
-	go func() { // the process ends before it, if it hangs
+	go func() { // the process ends before the log line if the log hangs
 		defer close(logged)
 		e.log.Error(cause, "the work has not stopped in time: this process ends now, so that the next leader is alone")
 	}()
@@ -336,7 +335,7 @@ func (e *Election) exitOnOverrun(term election.Term, cause error) {
 	e.exit(1)
 }
 
-// postEvents posts Kubernetes Events on the Lease, by a client of its own.
+// postEvents posts Kubernetes Events on the Lease, with a client of its own.
 func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) error {
 	cfg := named(e.config)
 	cfg.Wrap(transport.Bounded)
@@ -345,7 +344,7 @@ func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) erro
 		return fmt.Errorf("preparing to post Events: %w", err)
 	}
 	if e.log.GetSink() != nil {
-		ctx = logr.NewContext(ctx, e.log) // what cannot be posted is told there
+		ctx = logr.NewContext(ctx, e.log) // Events that cannot be posted are logged there
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
@@ -358,12 +357,12 @@ func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) erro
 	return nil
 }
 
-// Alive is a check for a liveness probe, in the form that controller-runtime
-// takes. It fails for what nothing but the end of the process mends for certain:
-// work goes on in a term that is not trusted any more and was to have stopped,
-// or the elector does not move, see election.Elector.Alive. It never fails since
-// the API is away, or since this candidate is unhealthy or does not lead. A nil
-// Election, such as that of a manager without election, is alive.
+// Alive is a check for a liveness probe, in the form that controller-runtime takes. It fails
+// only in states that nothing but the end of the process is certain to fix: work continues in
+// a term that is no longer trusted and should have stopped, or the elector does not move, see
+// election.Elector.Alive. It never fails because the API is unavailable, or because this
+// candidate is unhealthy or does not lead. A nil Election, such as that of a manager without
+// election, is alive.
 func (e *Election) Alive(*http.Request) error {
 	if e == nil {
 		return nil
@@ -374,14 +373,14 @@ func (e *Election) Alive(*http.Request) error {
 	return e.Elector.Alive()
 }
 
-// LivenessHandler answers a liveness probe as Alive has it: 200 and "ok", or 503
-// and the reason, in text.
+// LivenessHandler answers a liveness probe with the result of Alive: 200 and "ok", or 503 and
+// the reason, in text.
 func (e *Election) LivenessHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if err := e.Alive(req); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = io.WriteString(w, "ok\n") // who has gone needs no answer
+		_, _ = io.WriteString(w, "ok\n") // a client that has gone needs no answer
 	})
 }

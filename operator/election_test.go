@@ -80,8 +80,8 @@ func TestRunNeedsNothingButANameInAPod(t *testing.T) {
 	}
 }
 
-// TestALeaderThatIsProvenDeadIsFollowedAtOnce: the lease of an hour does not run
-// out here. Who follows notes what its own death is proven by.
+// TestALeaderThatIsProvenDeadIsFollowedAtOnce: the lease of an hour does not run out here.
+// The next leader notes the proof of its own death.
 func TestALeaderThatIsProvenDeadIsFollowedAtOnce(t *testing.T) {
 	server, o := inPod(t)
 	t.Setenv("POD_UID", rand.Text())
@@ -257,7 +257,7 @@ func TestLeadershipIsWantedInThePreferredZones(t *testing.T) {
 	}
 }
 
-// rosterLock tells of the candidates that it is told of.
+// rosterLock reports the candidates that it is given.
 type rosterLock struct {
 	roster
 	news <-chan []locks.Peer
@@ -294,7 +294,7 @@ func TestAPreferredZoneWithoutCandidatesIsLoggedOnce(t *testing.T) {
 		}
 		const lease = timing.DefaultLeaseDuration
 		news <- in("zc")
-		wants(0, lease-1) // who starts now will soon be known
+		wants(0, lease-1) // a candidate that starts now will soon be known
 		news <- in("za", "zc")
 		wants(0, lease-1)
 		news <- in("za")
@@ -425,7 +425,7 @@ func TestAnOverrunEndsTheProcessThoughItsLogBlocks(t *testing.T) {
 	})
 }
 
-// probed is what the liveness handler answers.
+// probed returns the liveness handler's answer.
 func probed(e *Election) (int, string) {
 	w := httptest.NewRecorder()
 	e.LivenessHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))
@@ -484,7 +484,7 @@ func TestAnUnhealthyProcessThatBecameLeaderGivesUpForGood(t *testing.T) {
 		if cause := context.Cause(leading); !errors.Is(cause, election.ErrUnhealthy) {
 			t.Errorf("the cause is %v", cause)
 		}
-		done() // which returns when Run has
+		done() // it returns when Run has
 	})
 }
 
@@ -538,7 +538,7 @@ func TestWithoutElectionAnUnhealthyProcessLeadsOn(t *testing.T) {
 	})
 }
 
-// said is a slog handler that passes on what it is told.
+// said is a slog handler that passes on its messages.
 type said struct{ lines chan string }
 
 func (s said) Enabled(context.Context, slog.Level) bool { return true }

@@ -14,12 +14,11 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 )
 
-// RecordEvents posts a Kubernetes Event on the Lease for each transition of an
-// elector whose lock is a Lock of this package, until transitions is closed:
-// give it the channel of Elector.Subscribe. The end of a lost term is of type
-// Warning, one in good order of type Normal. The recorder's client must not be
-// the election's: an Event must never stand in the way of a renewal. Posting
-// needs the verbs create and patch on events, and is tried at best.
+// RecordEvents posts a Kubernetes Event on the Lease for each transition of an elector whose
+// lock is a Lock of this package, until transitions is closed: give it the channel of
+// Elector.Subscribe. The end of a lost term is of type Warning, an end in good order of type
+// Normal. The recorder's client must not be the election's: an Event must never delay a
+// renewal. Posting needs the verbs create and patch on events, and is best effort.
 func RecordEvents(recorder record.EventRecorder, transitions <-chan election.Transition) {
 	for t := range transitions {
 		kind, reason, text := wording(t)
@@ -37,7 +36,7 @@ func RecordEvents(recorder record.EventRecorder, transitions <-chan election.Tra
 	}
 }
 
-// wording puts a transition into an Event's words. No reason, no Event.
+// wording returns a transition as the words of an Event. Without a reason there is no Event.
 func wording(t election.Transition) (kind, reason, text string) {
 	switch t.Change {
 	case status.ChangeLeading:
@@ -52,7 +51,7 @@ func wording(t election.Transition) (kind, reason, text string) {
 		return corev1.EventTypeNormal, "LeaderReleased", "released the lock"
 	case status.ChangeHealth:
 		switch s := t.Status; {
-		case s.State == status.StateFollower || s.State == status.StateIdle: // nothing to be told about the lock
+		case s.State == status.StateFollower || s.State == status.StateIdle: // nothing to say about the lock
 		case s.Unhealthy == nil:
 			return corev1.EventTypeNormal, "LeaderHealthy", "is healthy again"
 		default:
@@ -70,8 +69,8 @@ func wording(t election.Transition) (kind, reason, text string) {
 	return "", "", ""
 }
 
-// gravity is the type of the Event for the end of a term. Only a lost one is a
-// reason to look: the others end in good order.
+// gravity is the type of the Event for the end of a term. Only a lost term is a reason to
+// look: the others end in good order.
 func gravity(cause error) string {
 	if errors.Is(cause, election.ErrLost) {
 		return corev1.EventTypeWarning

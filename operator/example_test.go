@@ -23,8 +23,8 @@ import (
 	"github.com/zonelect/zonelect/operator"
 )
 
-// pod returns the options with which the examples run outside of a pod. In one,
-// the zero Options will do.
+// pod returns the options with which the examples run outside of a pod. In a pod, the zero
+// Options are enough.
 func pod() (o operator.Options, stop func()) {
 	cfg, stop := apitest.Run(nil)
 	return operator.Options{
@@ -42,7 +42,7 @@ func ExampleRun() {
 		fmt.Println(term.Holder, "leads by", term.Lock)
 		stop()
 		<-ctx.Done() // the work goes here
-		return nil   // and now the next one leads
+		return nil   // and now the next candidate leads
 	}, o)
 	fmt.Println(err)
 	// Output:
@@ -80,8 +80,8 @@ func ExampleOptions_AddFlags() {
 	// Output: 30s 20s 2s
 }
 
-// A leader whose queue is out of reach makes room for a replica that reaches it,
-// and a kubelet restarts a process that is stuck.
+// A leader that cannot reach its queue makes room for a replica that can, and a kubelet
+// restarts a process that is stuck.
 func ExampleElection_LivenessHandler() {
 	o, end := pod()
 	defer end()
@@ -106,7 +106,7 @@ func ExampleElection_LivenessHandler() {
 	// <nil>
 }
 
-// A client for the work, that writes only while this process leads.
+// A client for the work that writes only while this process leads.
 func ExampleGuardConfig() {
 	o, end := pod()
 	defer end()
@@ -135,8 +135,8 @@ func ExampleGuardConfig() {
 	// while it leads: <nil>
 }
 
-// For programs that have a LeaderElector of client-go and keep it. It leads when
-// the election behind the bridge does.
+// For programs that keep their LeaderElector of client-go. It leads when the election behind
+// the bridge does.
 func ExampleBridge() {
 	o, end := pod()
 	defer end()

@@ -14,14 +14,14 @@ import (
 
 const electFlag = "leader-elect"
 
-// AddFlags adds a flag to fs for all that a user may want to set, under the
-// names that Kubernetes' own components have where these exist. The fields'
-// present values are the defaults. Parse fs before the Options are used.
+// AddFlags adds a flag to fs for each option that a user may want to set, under the names
+// that Kubernetes' own components use where these exist. The fields' present values are the
+// defaults. Parse fs before the Options are used.
 //
-// A flag that fs has already, such as the --leader-elect of kubebuilder's
-// programs, is shared: it goes on to set the program's variable, and sets the
-// field as well. So call AddFlags after the program's own flags are defined, and
-// after fs.AddGoFlagSet, which drops flags that fs has.
+// A flag that fs has already, such as the --leader-elect of kubebuilder's programs, is
+// shared: it still sets the program's variable, and sets the field as well. So call AddFlags
+// after the program's own flags are defined, and after fs.AddGoFlagSet, which drops flags
+// that fs has.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	if theirs := fs.Lookup(electFlag); theirs != nil {
 		o.decide(theirs.Value)
@@ -51,8 +51,8 @@ func (o *Options) AddGoFlags(fs *flag.FlagSet) {
 	})
 }
 
-// decide has the program's own --leader-elect decide whether there is an election,
-// also when it is not given.
+// decide lets the program's own --leader-elect decide whether there is an election, even when
+// the flag is not given.
 func (o *Options) decide(theirs flag.Value) {
 	if elect, err := strconv.ParseBool(theirs.String()); err == nil {
 		o.Disabled = !elect
@@ -68,9 +68,9 @@ func (o *Options) eachFlag(add func(*pflag.Flag)) {
 	own.VisitAll(add)
 }
 
-// ElectionByFlag reports whether a flag of AddFlags or AddGoFlags, or a variable
-// of FromEnvironment, says that there is an election. It is for packages that
-// know it from elsewhere too, such as ctrlruntime.
+// ElectionByFlag reports whether a flag of AddFlags or AddGoFlags, or a variable of
+// FromEnvironment, says that there is an election. It is for packages that also learn this
+// elsewhere, such as ctrlruntime.
 func (o *Options) ElectionByFlag() bool { return o.byFlag && !o.Disabled }
 
 // shared is a flag of the program that sets a field of Options as well.
@@ -97,15 +97,15 @@ func (s *shared) Type() string {
 	return "value"
 }
 
-// IsBoolFlag lets package flag take the flag without a value, if the program's
-// can be.
+// IsBoolFlag lets package flag take the flag without a value, if it takes the program's flag
+// without one.
 func (s *shared) IsBoolFlag() bool {
 	b, ok := s.theirs.(interface{ IsBoolFlag() bool })
 	return ok && b.IsBoolFlag()
 }
 
-// goFlag is a flag of pflag for package flag, which asks a zero value for its
-// string to know whether a default is worth printing.
+// goFlag adapts a pflag flag to package flag, which asks a zero value for its string to know
+// whether a default is worth printing.
 type goFlag struct{ pflag.Value }
 
 func (g *goFlag) String() string {
@@ -118,7 +118,7 @@ func (g *goFlag) String() string {
 // IsBoolFlag lets package flag take the flag without a value.
 func (g *goFlag) IsBoolFlag() bool { return g.Value != nil && g.Type() == "bool" }
 
-// defaulted is a duration that stays as it is unless its flag is given.
+// defaulted is a duration that keeps its value unless its flag is given.
 type defaulted struct {
 	value       *time.Duration
 	unlessGiven time.Duration
@@ -141,7 +141,7 @@ func (d *defaulted) Set(s string) (err error) {
 
 func (d *defaulted) Type() string { return "duration" }
 
-// ofResourceLock is what client-go's words for a lock mean here.
+// ofResourceLock returns what client-go's name for a lock means here.
 func ofResourceLock(name string) (Mode, LegacyKind, error) {
 	switch name {
 	case "leases":
@@ -162,7 +162,7 @@ func withoutLease(name string, kind LegacyKind) error {
 	return fmt.Errorf("resource lock %s has no Lease: use %sleases, which also keeps candidates with %s away, or --leader-elect-mode=auto with --leader-elect-legacy-kind=%s, which can leave the old lock behind", name, name, name, kind)
 }
 
-// resolved returns o with Mode and LegacyKind as ResourceLock says.
+// resolved returns o with Mode and LegacyKind set as ResourceLock says.
 func (o Options) resolved() (Options, error) {
 	if o.ResourceLock == "" {
 		return o, nil
@@ -178,7 +178,7 @@ func (o Options) resolved() (Options, error) {
 	return o, nil
 }
 
-// grace is a flag for a duration of which zero means never.
+// grace is a flag for a duration where zero means never.
 type grace time.Duration
 
 func (g *grace) String() string { return max(0, time.Duration(*g)).String() }

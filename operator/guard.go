@@ -16,18 +16,17 @@ import (
 	"github.com/zonelect/zonelect/internal/transport"
 )
 
-// GuardConfig returns a copy of cfg for the clients of a leader's work: what
-// they write is refused with an election.UntrustedError once the term is not
-// trusted any more, as Term.Guard says, and what they read is not. current
-// is Elector.Term, or returns one term.
+// GuardConfig returns a copy of cfg for the clients of a leader's work. Their writes are
+// refused with an election.UntrustedError once the term is no longer trusted, as Term.Guard
+// says; their reads are not. current is Elector.Term, or returns one term.
 //
-// Writes have HTTP/1.1 connections of their own, on which trust is looked at
-// again before each packet, and of which the kernel delivers nothing more once
-// they are closed (S12). So what lies between check and wire is one system
-// call. Only a receiver that compares tokens closes that gap.
+// Writes have HTTP/1.1 connections of their own. Trust is checked again there before each
+// packet, and the kernel delivers nothing more of a connection once it is closed (S12). So
+// the gap between check and wire is one system call. Only a receiver that compares tokens
+// closes that gap.
 //
-// It is not for clients that write on replicas which do not lead, such as those
-// that post Events of a follower. cfg is not changed; its Transport must be nil.
+// It is not for clients that write on replicas which do not lead, such as those that post a
+// follower's Events. cfg is not changed; its Transport must be nil.
 func GuardConfig(cfg *rest.Config, current func() election.Term) (*rest.Config, error) {
 	if cfg == nil || current == nil {
 		return nil, errors.New("guarding a client: the rest.Config or the term is nil")
@@ -55,14 +54,14 @@ func GuardConfig(cfg *rest.Config, current func() election.Term) (*rest.Config, 
 	return config, nil
 }
 
-// split sends writes another way than reads, each guarded for the term that is current
-// when it begins.
+// split sends writes through another round tripper than reads. Each write is guarded for the
+// term that is current when it begins.
 type split struct {
 	reads, writes http.RoundTripper
 	current       func() election.Term
 }
 
-// RoundTrip sends a request its way, if it may be sent.
+// RoundTrip sends a request through its round tripper, if it may be sent.
 func (s split) RoundTrip(req *http.Request) (*http.Response, error) {
 	if election.OnlyReads(req) {
 		return s.reads.RoundTrip(req)
@@ -84,7 +83,7 @@ func (c *guardedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// SetLinger sets the option of a TCP connection, as transport wants it.
+// SetLinger sets the option of a TCP connection, as package transport requires.
 func (c *guardedConn) SetLinger(seconds int) error {
 	if l, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
 		return l.SetLinger(seconds)

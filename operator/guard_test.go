@@ -133,6 +133,5 @@ func TestAGuardWithoutAConfigOrATermIsRefused(t *testing.T) {
 	}
 }
 
-// atOnce is a head start that leaves out the spread of candidates that do not
-// know each other.
+// atOnce is a head start without the spread of candidates that do not know each other.
 func atOnce(election.Takeover) time.Duration { return 0 }

@@ -28,8 +28,8 @@ func presences(server *apitest.Server, namespace string) []string {
 	return zones
 }
 
-// TestAPodIsSeenInItsOwnNamespaceAlone: what it owned in another one would be
-// collected at once.
+// TestAPodIsSeenInItsOwnNamespaceAlone: the garbage collector would at once delete what it
+// owned in another namespace.
 func TestAPodIsSeenInItsOwnNamespaceAlone(t *testing.T) {
 	for namespace, want := range map[string][]string{"": {"za"}, "ns": {"za"}, "locks": nil} {
 		server, o := inPod(t)

@@ -19,31 +19,29 @@ import (
 // LockOptions say more about a lock and how to reach it. The zero value is ready to
 // use.
 type LockOptions struct {
-	// Servers are URLs of the API server, nearest first, used instead of the
-	// config's Host. All have the same scheme and path, lead to the same
-	// cluster, and accept the same credentials. They cannot be used through a
-	// proxy, unless there is one only.
+	// Servers are URLs of the API server, nearest first, used instead of the config's Host.
+	// All have the same scheme and path, lead to the same cluster, and accept the same
+	// credentials. More than one cannot be used through a proxy.
 	Servers []string
 	// Labels are set on the Lease. Others on it are kept.
 	Labels map[string]string
-	// Version of the program, for people. The candidate's presence object carries it, if
-	// the lock has one.
+	// Version of the program, for people. The candidate's presence object carries it, if the
+	// lock has one.
 	Version string
-	// Logger gets what people should know. The zero value drops it; in [Options] the zero
-	// value means the logger in the context, or else that of slog.Default, which writes
-	// to stderr unless the program says otherwise. To drop what is logged there, use
+	// Logger gets the messages that people should see. The zero value drops them; in
+	// [Options] the zero value means the logger in the context, or else that of slog.Default,
+	// which writes to stderr unless the program says otherwise. To drop that log too, use
 	// logr.FromSlogHandler(slog.DiscardHandler).
 	Logger logr.Logger
 }
 
-// LeaseLock returns a lock on the Lease namespace/name, on connections of its
-// own that serve this lock alone: no rate limit, no retries, and dead
-// connections are left within timing.AttemptTimeout. cfg says where the API
-// server is and how to authenticate; it is not changed. Its Timeout, QPS,
-// Burst and content types have no meaning here. timing is that of the election
-// that will use the lock; zero fields have their defaults.
+// LeaseLock returns a lock on the Lease namespace/name, on connections of its own that serve
+// this lock alone: no rate limit, no retries, and dead connections are left within
+// timing.AttemptTimeout. cfg says where the API server is and how to authenticate; it is not
+// changed. Its Timeout, QPS, Burst and content types have no meaning here. timing is that of
+// the election that will use the lock; zero fields have their defaults.
 //
-// It does no I/O but reading the files that cfg names.
+// It does no I/O except to read the files that cfg names.
 func LeaseLock(cfg *rest.Config, timing election.Timing, namespace, name string, o LockOptions) (*lease.Lock, error) {
 	clients, err := newAPIClients(cfg, timing, o)
 	if err != nil {
@@ -52,10 +50,10 @@ func LeaseLock(cfg *rest.Config, timing election.Timing, namespace, name string,
 	return lease.New(clients.lease(namespace, name))
 }
 
-// LeaseOnlyLock returns a lock on the Lease namespace/name, as LeaseLock does,
-// that does not campaign where a legacy lock counts too, and keeps a presence
-// object. Where self is in no pod of that namespace whose UID is known, there is
-// none, so that neither tools nor other candidates know of this one.
+// LeaseOnlyLock returns a lock on the Lease namespace/name, as LeaseLock does, that does not
+// campaign where a legacy lock counts too, and keeps a presence object. If self is in no pod
+// of that namespace with a known UID, there is no presence object, so that neither tools nor
+// other candidates know of this one.
 func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, o LockOptions) (*multilock.LeaseOnly, error) {
 	clients, err := newAPIClients(cfg, timing, o)
 	if err != nil {
@@ -64,10 +62,10 @@ func LeaseOnlyLock(cfg *rest.Config, timing election.Timing, self Self, namespac
 	return multilock.NewLeaseOnly(clients.multilock(timing, self, namespace, name))
 }
 
-// ShieldLock returns a lock on the Lease namespace/name that moves an operator
-// off its leader-for-life ConfigMap. See [multilock.Shield] for what it does,
-// and LeaseLock for cfg and timing; the LegacyKind in m has no
-// meaning. self must be in a pod whose UID is known, in the lock's namespace.
+// ShieldLock returns a lock on the Lease namespace/name that moves an operator off its
+// leader-for-life ConfigMap. See [multilock.Shield] for what it does, and LeaseLock for cfg
+// and timing; the LegacyKind in m has no meaning. self must be in a pod with a known UID, in
+// the lock's namespace.
 func ShieldLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, m MigrationOptions, o LockOptions) (*multilock.Shield, error) {
 	clients, err := newAPIClients(cfg, timing, o)
 	if err == nil && self.Namespace != "" && self.Namespace != namespace {
@@ -82,12 +80,12 @@ func ShieldLock(cfg *rest.Config, timing election.Timing, self Self, namespace, 
 	})
 }
 
-// TwinLock returns a lock on the Lease namespace/name that moves an operator off
-// client-go's old lock on an annotation, while programs run that know only that.
-// See [multilock.Twin] for what it does, and LeaseLock for cfg and timing. The
-// LegacyKind in m must be LegacyConfigMap or LegacyEndpoints; what m says of pods, and
-// its Settle, have no meaning. Where self is in no pod of that namespace whose UID is
-// known, neither tools nor other candidates know of this one.
+// TwinLock returns a lock on the Lease namespace/name that moves an operator off client-go's
+// old lock on an annotation, while programs run that know only that lock. See
+// [multilock.Twin] for what it does, and LeaseLock for cfg and timing. The LegacyKind in m
+// must be LegacyConfigMap or LegacyEndpoints; the pod options in m, and its Settle, have no
+// meaning. If self is in no pod of that namespace with a known UID, neither tools nor other
+// candidates know of this one.
 func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, name string, m MigrationOptions, o LockOptions) (*multilock.Twin, error) {
 	clients, err := newAPIClients(cfg, timing, o)
 	kind, elected := annotated[m.LegacyKind]
@@ -103,7 +101,7 @@ func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, na
 	})
 }
 
-// multilock returns what every lock of that package is made of.
+// multilock returns the configuration that every lock of that package needs.
 func (c *apiClients) multilock(timing election.Timing, self Self, namespace, name string) multilock.Config {
 	return multilock.Config{
 		Lease: c.lease(namespace, name), Core: c.core,
@@ -111,8 +109,8 @@ func (c *apiClients) multilock(timing election.Timing, self Self, namespace, nam
 	}
 }
 
-// podIn returns the own pod, or none where it is not in that namespace: what it owned
-// elsewhere would be collected.
+// podIn returns this process's pod, or none if it is not in that namespace: the garbage
+// collector would delete what it owned elsewhere.
 func (s Self) podIn(namespace string) ownerref.Owner {
 	if s.Namespace != "" && s.Namespace != namespace {
 		return ownerref.Owner{}

@@ -25,27 +25,25 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// Options say how an operator takes part in its election. The zero value is
-// ready to use in a pod: a Lease in the pod's namespace, with the timing of
-// package election.
+// Options say how an operator takes part in its election. The zero value is ready to use in a
+// pod: a Lease in the pod's namespace, with the timing of package election.
 //
-// Options of its parts are embedded, so that their fields are used as those of
-// Options: o.Mode = operator.ModeAuto.
+// The options of its parts are embedded, so that their fields are used as fields of Options:
+// o.Mode = operator.ModeAuto.
 type Options struct {
-	// Disabled leads at once, with a lock in the memory of this process: for
-	// one replica, and for work on the code. It needs no API server.
+	// Disabled leads at once, with a lock in the memory of this process: for one replica, and
+	// for development. It needs no API server.
 	Disabled bool
-	// Name of the lock. Empty means the one that Run, Become or New is given.
+	// Name of the lock. Empty means the name that Run, Become or New is given.
 	Name string
-	// Namespace of the lock. Empty means the pod's, or outside a cluster that
-	// of the kubeconfig's current context.
+	// Namespace of the lock. Empty means the pod's, or outside a cluster that of the
+	// kubeconfig's current context.
 	Namespace string
 
-	// These are the fields of the same name of [election.Config], which documents
-	// them. Its other fields are no options, so that it is not embedded: package
-	// operator sets the lock, the candidate and what it finds out about processes
-	// itself. ExitOnOverrun takes the place of OnOverrun, Become that of StopAtLoss.
-	// WaitOnAbsent stays off.
+	// These are the fields of the same name of [election.Config], which documents them. Its
+	// other fields are not options, so it is not embedded: package operator itself sets the
+	// lock, the candidate and what it finds out about processes. ExitOnOverrun replaces
+	// OnOverrun, and Become replaces StopAtLoss. WaitOnAbsent stays off.
 	Timing             election.Timing // the same for all candidates
 	MaxClockSkew       time.Duration
 	CampaignUnfinished bool
@@ -54,44 +52,43 @@ type Options struct {
 	TracerProvider     trace.TracerProvider
 	MeterProvider      metric.MeterProvider
 
-	// PreferredZones are the zones that leadership is wanted in, most wanted
-	// first, if anybody well is there: see zone.Order. They should be the same for
-	// all candidates. Those where nobody is known for a LeaseDuration are logged.
+	// PreferredZones are the zones that should have the leader, most wanted first, if a
+	// healthy candidate is there: see zone.Order. They should be the same for all candidates.
+	// Zones where no candidate is known for a LeaseDuration are logged.
 	PreferredZones []string
 
 	// ResourceLock is the lock in client-go's old words, as in the flag
-	// --leader-elect-resource-lock of Kubernetes' components: leases is
-	// ModeLease; configmapsleases and endpointsleases are ModeDual with that
-	// LegacyKind. Those without a Lease, configmaps and endpoints, are refused.
-	// Empty means Mode and LegacyKind.
+	// --leader-elect-resource-lock of Kubernetes' components: leases is ModeLease;
+	// configmapsleases and endpointsleases are ModeDual with that LegacyKind. Those without a
+	// Lease, configmaps and endpoints, are refused. Empty means that Mode and LegacyKind
+	// decide.
 	ResourceLock string
 	MigrationOptions
 	LockOptions
 
-	// Config is the way to the API server. Nil means what RESTConfig finds.
+	// Config says how to reach the API server. Nil means the config that RESTConfig finds.
 	Config *rest.Config
-	// Self says what need not be found out about this process.
+	// Self says what WhoAmI need not find out about this process.
 	Self SelfOptions
 
 	// NoEvents posts no Kubernetes Events on the Lease.
 	NoEvents bool
-	// ExitOnOverrun ends the process with status 1 when the work has not
-	// stopped in time, as OnOverrun of election.Config says. Nothing that hangs
-	// in this process keeps it from that: no log, health check or subscriber.
+	// ExitOnOverrun ends the process with status 1 when the work has not stopped in time, as
+	// OnOverrun of election.Config says. Nothing that hangs in this process prevents that: no
+	// log, health check or subscriber.
 	ExitOnOverrun bool
-	// OnNewLeader is called with the identity of each new leader, this process
-	// among them: when the first is known, and whenever another follows. Calls
-	// come in order and one at a time, in a goroutine of their own: a slow one
-	// delays nothing but the next, and Run does not wait for it. Nil means none.
+	// OnNewLeader is called with the identity of each new leader, including this process:
+	// when the first is known, and whenever another follows. Calls come in order and one at a
+	// time, in a goroutine of their own: a slow one delays only the next, and Run does not
+	// wait for it. Nil means none.
 	OnNewLeader func(identity string)
 
 	// byFlag: a flag or a variable says whether there is an election.
 	byFlag bool
 }
 
-// flags adds a flag to fs for each field that has one. Fields whose zero value
-// means a default stay zero unless the flag is given, so that what others say
-// of them counts.
+// flags adds a flag to fs for each field that has one. Fields whose zero value means a
+// default stay zero unless the flag is given, so that other sources of them count.
 func (o *Options) flags(fs *pflag.FlagSet) {
 	elect := fs.VarPF(&negated{&o.Disabled}, electFlag, "", "Elect one leader among the replicas. Without it this one leads at once.")
 	elect.NoOptDefVal = "true"
@@ -115,10 +112,10 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.Var((*grace)(&o.LegacyGrace), "leader-elect-legacy-grace", "Silence of a node after which a legacy pod on it counts as gone. 0 is never.")
 }
 
-// FromEnvironment sets every field that has a flag from the environment, where
-// the variable of the flag's name is set: LEADER_ELECT_LEASE_DURATION for
-// --leader-elect-lease-duration. It is for operators whose flags others write,
-// as OLM does. Call it before AddFlags, and flags win.
+// FromEnvironment sets every field that has a flag from the environment, where the variable
+// of the flag's name is set: LEADER_ELECT_LEASE_DURATION for --leader-elect-lease-duration.
+// It is for operators whose flags are written by others, such as OLM. Call it before
+// AddFlags: then flags win.
 func (o *Options) FromEnvironment() error {
 	fs := pflag.NewFlagSet("environment", pflag.ContinueOnError)
 	o.flags(fs)
@@ -135,7 +132,7 @@ func (o *Options) FromEnvironment() error {
 	return errors.Join(errs...)
 }
 
-// validate returns all that is wrong with o, but for its timing.
+// validate returns all that is wrong with o, except its timing.
 func (o Options) validate(name string) error {
 	var errs []error
 	if name == "" {
@@ -144,8 +141,8 @@ func (o Options) validate(name string) error {
 	return errors.Join(append(errs, o.check(), checkZones(o.PreferredZones))...)
 }
 
-// headStart is the one that was chosen, or the zones' order. Who is alone has
-// nobody to wait for.
+// headStart returns the configured head start, or that of the zones' order. A lone candidate
+// has nobody to wait for.
 func (o Options) headStart() func(election.Takeover) time.Duration {
 	if o.HeadStart != nil || o.Disabled {
 		return o.HeadStart
@@ -158,13 +155,13 @@ type Mode = multilock.Mode
 
 // The modes.
 const (
-	// ModeLease holds a Lease and nothing else: for operators that never had
-	// another lock, or have left it behind.
+	// ModeLease holds only a Lease: for operators that never had another lock, or have
+	// finished leaving it.
 	ModeLease = multilock.Alone
 	// ModeAuto holds a Lease and the legacy lock, and follows the phase of the
 	// migration that the Lease carries: see docs/migration.md.
 	ModeAuto = multilock.Auto
-	// ModeDual is ModeAuto that goes no further than phase dual.
+	// ModeDual is ModeAuto, except that it goes no further than phase dual.
 	ModeDual = multilock.Dual
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere keeps Options complete: what a
-// user may choose about an elector is a field of the same name and type, and reaches
-// the elector as it is. A new field of election.Config is one or the other.
+// TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere keeps Options complete: every choice of
+// a user about an elector is a field of the same name and type, and reaches the elector
+// unchanged. A new field of election.Config must be an option or be set here.
 func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	setHere := map[string]bool{
 		"Lock": true, "Candidate": true, "WaitOnAbsent": true, "StopAtLoss": true,

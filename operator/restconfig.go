@@ -12,17 +12,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// RESTConfig returns the way to the API server and the namespace to work in.
-// It takes the first of these that there is:
+// RESTConfig returns the config of the API server and the namespace to work in. It uses the
+// first of these that exists:
 //
 //  1. the kubeconfig at kubeconfigPath, if that is not empty;
 //  2. the kubeconfig files in the environment variable KUBECONFIG;
 //  3. the service account of the pod that this process runs in;
 //  4. the kubeconfig at ~/.kube/config.
 //
-// The namespace is that of the kubeconfig's current context ("default" where
-// it names none), or of the pod; it is empty in a pod that does not know its
-// own, which POD_NAMESPACE cures.
+// The namespace is that of the kubeconfig's current context ("default" if the context names
+// none), or of the pod. It is empty in a pod that does not know its own namespace; set
+// POD_NAMESPACE to fix that.
 func RESTConfig(kubeconfigPath string) (cfg *rest.Config, namespace string, err error) {
 	var inCluster error
 	if kubeconfigPath == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
@@ -44,15 +44,15 @@ func RESTConfig(kubeconfigPath string) (cfg *rest.Config, namespace string, err 
 	return cfg, namespace, nil
 }
 
-// kubeconfig reads the file at path, or else the usual ones, when asked.
+// kubeconfig returns a loader that reads the file at path, or else the usual ones.
 func kubeconfig(path string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{})
 }
 
-// kubeconfigUser returns the user and the namespace of the current context.
-// Without a kubeconfig there is neither.
+// kubeconfigUser returns the user and the namespace of the current context, or two empty
+// strings without a kubeconfig.
 func kubeconfigUser(path string) (user, namespace string, err error) {
 	loader := kubeconfig(path)
 	raw, err := loader.RawConfig()
@@ -72,7 +72,7 @@ func kubeconfigUser(path string) (user, namespace string, err error) {
 	return user, namespace, nil
 }
 
-// tried says where was looked, for error messages.
+// tried says where RESTConfig looked, for error messages.
 func tried(path string) string {
 	if path != "" {
 		return "kubeconfig " + path

@@ -15,7 +15,7 @@ func other(server string) string {
 	return strings.ReplaceAll(kubeconfigText, "server.example", server)
 }
 
-// home puts a kubeconfig where ~/.kube/config is looked for.
+// home puts a kubeconfig in the place of ~/.kube/config.
 func home(t *testing.T, path string) {
 	old := clientcmd.RecommendedHomeFile
 	clientcmd.RecommendedHomeFile = path

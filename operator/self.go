@@ -23,12 +23,11 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// Self is who this process is. It is a value; fields that are not known are
-// empty, but for Identity.
+// Self is the identity of this process. It is a value; fields that are not known are empty,
+// except Identity.
 type Self struct {
-	// Identity is unique to this start of this process, and made for people
-	// to read: <pod name>_<start of the pod's UID>_<nonce>, or
-	// <host>_<user>_<nonce> outside a cluster.
+	// Identity is unique to this start of this process, and readable for people: <pod
+	// name>_<start of the pod's UID>_<nonce>, or <host>_<user>_<nonce> outside a cluster.
 	Identity  string
 	PodName   string // empty outside a cluster
 	PodUID    string
@@ -38,7 +37,7 @@ type Self struct {
 	Zone      string
 }
 
-// Candidate returns s in the form in which election.Config takes it.
+// Candidate returns s in the form that election.Config takes.
 func (s Self) Candidate() locks.Candidate {
 	c := locks.Candidate{Identity: s.Identity, Zone: s.Zone, Node: s.Node, Container: s.Container}
 	if s.PodName != "" {
@@ -47,8 +46,8 @@ func (s Self) Candidate() locks.Candidate {
 	return c
 }
 
-// SelfOptions say what WhoAmI need not find out. Every field that is set wins
-// over the environment.
+// SelfOptions say what WhoAmI need not find out. Every field that is set overrides the
+// environment.
 type SelfOptions struct {
 	Identity  string // must be unique per process start; zero makes one up
 	PodName   string
@@ -74,15 +73,15 @@ const (
 	envInCluster = "KUBERNETES_SERVICE_HOST"
 )
 
-// What a service account that is mounted says. Tests put their own here, so that
-// they pass in a pod.
+// The files of a mounted service account. Tests put their own here, so that they pass in a
+// pod.
 var (
 	namespaceFile   = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	inClusterConfig = rest.InClusterConfig
 )
 
-// WhoAmI finds out who this process is. In a pod it reads environment
-// variables that the pod's template sets by the downward API:
+// WhoAmI finds out the identity of this process. In a pod it reads environment variables that
+// the pod's template sets by the downward API:
 //
 //	POD_NAME        fieldRef metadata.name       (else the host name)
 //	POD_UID         fieldRef metadata.uid
@@ -95,11 +94,11 @@ var (
 // PodName in o. Outside, the identity is made of the host's name and the
 // kubeconfig's user, and the namespace is the kubeconfig's; the log says so.
 //
-// The zone is the node's label, which is read by cfg, and needs the permission to get
-// nodes. That it cannot be read is no error: the zone is empty then, and the log says what
-// is missing. The request is bounded by ctx and by some seconds. The log is also told
-// of all else that could not be found out, and how to change that. WhoAmI fails where
-// no name can be found, or the kubeconfig cannot be read.
+// The zone is the node's label, which is read by cfg, and needs the permission to get nodes.
+// A failure to read it is no error: the zone is empty then, and the log says what is missing.
+// The request is bounded by ctx and by some seconds. The log also says what else could not be
+// found out, and how to change that. WhoAmI fails if no name can be found, or the kubeconfig
+// cannot be read.
 func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o SelfOptions) (Self, error) {
 	s := Self{
 		Identity:  o.Identity,
@@ -126,7 +125,7 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o SelfOption
 	return s, nil
 }
 
-// inPod fills in what a pod knows of itself.
+// inPod fills in what a pod knows about itself.
 func (s Self) inPod(log logr.Logger) (Self, error) {
 	if s.PodName == "" {
 		name, err := hostName()
@@ -160,8 +159,8 @@ func (s Self) outside(log logr.Logger, kubeconfigPath string) (Self, error) {
 	return s.identified(host, user)
 }
 
-// identified sets the identity, if it is not given, from readable parts and a
-// nonce, for no name is unique to one start of a process.
+// identified sets the identity, if it is not given, from readable parts and a nonce, because
+// no name is unique to one start of a process.
 func (s Self) identified(parts ...string) (Self, error) {
 	if s.Identity != "" {
 		return s, nil
@@ -178,10 +177,10 @@ func (s Self) identified(parts ...string) (Self, error) {
 	return s, nil
 }
 
-// partMost bounds a part of an identity; a pod's name fits.
+// partMost is the longest part of an identity; a pod's name fits.
 const partMost = 253
 
-// readable replaces what would make an identity hard to read or to split.
+// readable replaces characters that would make an identity hard to read or to split.
 func readable(part string) string {
 	part = strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -218,11 +217,11 @@ func podNamespace() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// zonePatience bounds the lookup: an election without a zone is better than
-// one that has not begun.
+// zonePatience bounds the lookup: an election without a zone is better than an election that
+// has not begun.
 const zonePatience = 5 * time.Second
 
-// zoneOf returns the zone of a node, or "" after having logged why.
+// zoneOf returns the zone of a node, or "" after it has logged why.
 func zoneOf(ctx context.Context, cfg *rest.Config, log logr.Logger, node string) string {
 	z, err := lookup(ctx, cfg, node)
 	if err != nil {

@@ -34,7 +34,7 @@ func unmounted(t *testing.T) {
 	}
 }
 
-// bare clears what the machine of the test says of itself.
+// bare clears what the test's machine says about itself.
 func bare(t *testing.T) {
 	t.Helper()
 	unmounted(t)
@@ -62,7 +62,7 @@ func writeFile(t *testing.T, content string) string {
 	return path
 }
 
-// logbook is a logger that keeps what it is told.
+// logbook is a logger that keeps its messages.
 func logbook() (logr.Logger, func() string) {
 	var lines []string
 	l := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
@@ -88,7 +88,7 @@ func TestAProcessKnowsItself(t *testing.T) {
 		env      map[string]string
 		options  SelfOptions
 		mounted  string // the namespace that a service account says
-		want     Self   // but for the identity
+		want     Self   // except for the identity
 		identity string
 		logs     []string
 	}{

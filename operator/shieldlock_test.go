@@ -12,9 +12,9 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// TestAShieldInAnotherNamespaceThanThePodIsRefused: an owner is looked for in
-// the namespace of what it owns, so that the garbage collector would remove the
-// presence at once, and legacy pods would not be found.
+// TestAShieldInAnotherNamespaceThanThePodIsRefused: the garbage collector looks for an owner
+// in the namespace of the owned object, so it would remove the presence at once, and legacy
+// pods would not be found.
 func TestAShieldInAnotherNamespaceThanThePodIsRefused(t *testing.T) {
 	for namespace, ok := range map[string]bool{"locks": true, "": true, "pods": false} {
 		self := Self{Identity: "a", PodName: "a", PodUID: "u", Namespace: namespace}

@@ -12,15 +12,15 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// What a request costs where its connection must be opened first.
+// The cost of a request that must open its connection first.
 const (
 	// freshTrips are the round trips of TCP, TLS 1.3 and the request.
 	freshTrips = 3
-	// lostDials is how many dials in a row a bound lets go to an API server that
-	// is gone. A Service's address with one of three API servers gone loses more
-	// than that once in 81 times, at one more DialInterval each.
+	// lostDials is how many dials in a row to a dead API server a bound allows for. With one
+	// of three API servers gone, a Service's address loses more than that once in 81 times,
+	// at one more DialInterval each.
 	lostDials = 3
-	// mostDialInterval is that of the way to the API of package operator.
+	// mostDialInterval is the DialInterval of package operator's connections to the API.
 	mostDialInterval = 200 * time.Millisecond
 )
 
@@ -32,46 +32,44 @@ func dialInterval(t election.Timing) time.Duration {
 // Bound is how long something takes.
 type Bound struct{ Mean, Worst Sum }
 
-// Bounds is what follows from a timing. Each failover runs from the fault to
-// the moment at which the next leader's work begins, for the candidate that
-// goes first; HeadStart comes on top for one that does not, if those before it
-// are gone too. The worst is that of one fault while all was well before.
+// Bounds is what follows from a timing. Each failover runs from the fault to the moment at
+// which the next leader's work begins, for the candidate that goes first. For a later
+// candidate add HeadStart, if those before it are gone too. The worst is that of one fault
+// while all was well before.
 type Bounds struct {
 	// Stop: the leader is asked to stop in good order.
 	Stop Bound
 	// Kill: the leader is killed, or its zone loses power.
 	Kill Bound
-	// DeadServer: its zone loses power, and the followers' connections end at
-	// the API server in that zone. Wish.Failover is held against its worst.
+	// DeadServer: its zone loses power, and the followers' connections end at the API server
+	// in that zone. Wish.Failover is checked against its worst.
 	DeadServer Bound
-	// LossInOutage: its zone loses power, and the whole API is away for
-	// Wish.APIOutage from then on. At worst, the last renewal is seen only then.
+	// LossInOutage: its zone loses power, and the whole API is unavailable for Wish.APIOutage
+	// from then on. At worst, the last renewal is seen only then.
 	LossInOutage Bound
-	// Proof: the leader's container has ended, and there is proof of it: from
-	// the kubelet's report of that, or from the restarted process's first request.
+	// Proof: the leader's container has ended, and there is proof of it: from the kubelet's
+	// report of the end, or from the restarted process's first request.
 	Proof Bound
-	// Recovery: the API was away for longer than is survived, from its return
-	// until the former leader, which is alive, leads again.
+	// Recovery: the API was unavailable for longer than is survived. From its return until
+	// the former leader, which is alive, leads again.
 	Recovery Bound
 
-	// OutageSurvived: the API may be away for so long at any time, and the
-	// leader keeps its term. Negative where not even a lost request is survived.
+	// OutageSurvived: the API may be unavailable for this long at any time, and the leader
+	// keeps its term. Negative if not even a lost request is survived.
 	OutageSurvived Sum
 	// StopLeft is how long the work may take to stop, once its term is lost.
 	StopLeft Sum
-	// HeadStart is the most that any candidate leaves a free lock to others, if
-	// it knows them all, see Order, they are well, and no zone is evacuated.
+	// HeadStart is the longest that any candidate leaves a free lock to others, if it knows
+	// them all, see Order, they are healthy, and no zone is evacuated.
 	HeadStart Sum
 
-	// WritesPerDay are the leader's renewals. ReadsPerDay are each follower's
-	// requests while nothing changes, but for its watch, which is opened anew
-	// every 5 to 10 minutes.
+	// WritesPerDay are the leader's renewals. ReadsPerDay are each follower's requests while
+	// nothing changes, except its watch, which is opened again every 5 to 10 minutes.
 	WritesPerDay, ReadsPerDay int
 }
 
-// BoundsOf returns what follows from a timing under the conditions of a wish:
-// its APIOutage, Stop, RoundTrip, Candidates and Zones. Zero fields of both
-// have their defaults. It is pure.
+// BoundsOf returns what follows from a timing under the conditions of a wish: its APIOutage,
+// Stop, RoundTrip, Candidates and Zones. Zero fields of both have their defaults. It is pure.
 func BoundsOf(t election.Timing, w Wish) Bounds {
 	t, w = t.WithDefaults(), w.withDefaults()
 	trip := func(n int) Term { return Term{n, "RoundTrip", w.RoundTrip} }
@@ -79,8 +77,8 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 	expiry := sum(lease, drift(t))
 	average := sum(lease, Term{-1, "half a RenewInterval", t.RenewInterval / 2}, trip(2))
 	fresh := fresh(t, w)
-	// A follower's pauses between requests that fail grow to a RenewInterval, and
-	// half of it by chance, a former leader's to a quarter of that.
+	// A follower's pauses between failed requests grow to a RenewInterval plus a random half
+	// of it; a former leader's grow to a quarter of that.
 	hang := once("request that hangs", t.AttemptTimeout)
 	late := sum(hang, once("longest pause after it", t.RenewInterval*3/2))
 	soon := sum(hang, once("longest pause after it", t.RenewInterval*3/8))
@@ -122,9 +120,8 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 	}
 }
 
-// failover is the worst of Bounds.DeadServer. The last renewal was on its way
-// when the connections died, and is seen when a follower has been silent for
-// long enough to ask.
+// failover is the worst of Bounds.DeadServer. The last renewal was on its way when the
+// connections died. A follower sees it when the silence has been long enough for it to ask.
 func failover(t election.Timing, w Wish) Sum {
 	f := fresh(t, w)
 	return sum(once("LeaseDuration", t.LeaseDuration), drift(t), Term{1, "RoundTrip", w.RoundTrip}, unheard(t)).and(f...).and(f...)
@@ -134,19 +131,17 @@ func unheard(t election.Timing) Term {
 	return once("rest of the silence until a follower asks", t.Silence()-t.RenewInterval)
 }
 
-// regain is what RenewDeadline must hold besides an outage of the API. The
-// renewal that the outage swallows is sent a RenewInterval after the last that
-// counts, and its answer is due a RoundTrip later. What is sent right before
-// the API is back may hang, and the next request comes only after it, on a new
-// connection. It may learn that the renewal before it has landed after all:
-// then a read and another renewal follow.
+// regain is what RenewDeadline must hold besides an outage of the API. The renewal that the
+// outage swallows is sent a RenewInterval after the last that counts, and its answer is due a
+// RoundTrip later. A request sent right before the API is back may hang, and the next request
+// comes only after it, on a new connection. That request may learn that the renewal before it
+// has landed after all: then a read and another renewal follow.
 func regain(t election.Timing, w Wish) Sum {
 	return sum(once("RenewInterval", t.RenewInterval), once("request that hangs", max(t.AttemptTimeout, t.RenewInterval)),
 		Term{3, "RoundTrip", w.RoundTrip}).and(fresh(t, w)...)
 }
 
-// fresh is a request that must open its connection first, where an API server
-// is gone.
+// fresh is a request that must open its connection first, while an API server is gone.
 func fresh(t election.Timing, w Wish) Sum {
 	return sum(Term{freshTrips, "RoundTrip", w.RoundTrip}, Term{lostDials, "lost dial", dialInterval(t)})
 }
@@ -155,25 +150,25 @@ func drift(t election.Timing) Term {
 	return once(fmt.Sprintf("clock drift of %g %%", t.MaxClockDrift*100), time.Duration(float64(t.LeaseDuration)*t.MaxClockDrift))
 }
 
-// reserve is what the law takes from a lease: all but what it leaves to
+// reserve is the part of a lease that the timing rules do not leave to
 // RenewDeadline and StopGrace.
 func reserve(t election.Timing) Sum {
 	d := drift(t)
 	return sum(d, once("second shared with client-go", t.LeaseDuration-room(t)-d.Each))
 }
 
-// room is what the law leaves of a lease to RenewDeadline and StopGrace.
+// room is the part of a lease that the timing rules leave to RenewDeadline and StopGrace.
 func room(t election.Timing) time.Duration {
 	t.RenewDeadline, t.StopGrace = 1, 0
 	return t.RenewDeadline + t.WithDefaults().StopGrace
 }
 
-// share is the part of d that comes up as often as one span in another.
+// share returns d, weighted by the fraction that span is of another span.
 func share(d, span, of time.Duration) time.Duration {
 	return time.Duration(float64(d) * min(1, float64(span)/float64(of)))
 }
 
-// headStart is what the last candidate waits, in the worst of orders.
+// headStart is the last candidate's wait, in the worst order.
 func headStart(t election.Timing, w Wish) Sum {
 	s := sum(Term{w.Zones - 1, "step between zones", Step(t)}, Term{w.Candidates - 1, "slot between candidates", Slot(t)})
 	if s.Total() > t.LeaseDuration {
@@ -182,17 +177,17 @@ func headStart(t election.Timing, w Wish) Sum {
 	return s
 }
 
-// Sum is a duration together with how it came about.
+// Sum is a duration with its derivation.
 type Sum []Term
 
-// Term is a summand, by the name that explains it: Each, so many Times.
+// Term is a summand, with the name that explains it: Each, so many Times.
 type Term struct {
-	Times int // negative for what is taken away
+	Times int // negative for a subtraction
 	Name  string
 	Each  time.Duration
 }
 
-// Total is what the terms add up to.
+// Total is the total of the terms.
 func (s Sum) Total() time.Duration {
 	var total time.Duration
 	for _, t := range s {
@@ -221,8 +216,7 @@ func (s Sum) String() string {
 	return b.String()
 }
 
-// and returns the sum of both, in which no name stands twice, and nothing that
-// is zero.
+// and returns the sum of both, in which no name occurs twice, and no term is zero.
 func (s Sum) and(more ...Term) Sum {
 	s = slices.Clone(s)
 	for _, t := range more {
@@ -236,7 +230,7 @@ func (s Sum) and(more ...Term) Sum {
 	return slices.DeleteFunc(s, func(t Term) bool { return t.Times == 0 || t.Each == 0 })
 }
 
-// less returns s without the terms of another sum.
+// less returns s minus another sum.
 func (s Sum) less(o Sum) Sum {
 	for _, t := range o {
 		t.Times = -t.Times

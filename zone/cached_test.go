@@ -16,8 +16,7 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// anyTakeover is one among candidates of which some are unknown, unhealthy or
-// known twice.
+// anyTakeover is a takeover among candidates, some of them unknown, unhealthy or known twice.
 func anyTakeover(r *rand.Rand) election.Takeover {
 	name := func(n int) string { return fmt.Sprint(r.IntN(n)) }
 	t := election.Takeover{
@@ -54,7 +53,7 @@ func TestACachedOrderGivesTheSameHeadStarts(t *testing.T) {
 	}
 }
 
-// TestACachedOrderRanksOnceForATakeover: once ranked, none costs an allocation.
+// TestACachedOrderRanksOnceForATakeover: after the ranking, no call allocates.
 func TestACachedOrderRanksOnceForATakeover(t *testing.T) {
 	over := election.Takeover{Peers: peers("a@za", "b@zb", "c@zc"), Evacuated: []string{"zb"}}
 	cached := zone.Order{}.Cached()
@@ -67,7 +66,7 @@ func TestACachedOrderRanksOnceForATakeover(t *testing.T) {
 	}
 }
 
-// TestACachedOrderRanksAnewForAnotherTakeover: whatever is another about it.
+// TestACachedOrderRanksAnewForAnotherTakeover, whichever part of it differs.
 func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 	order := zone.Order{Preferred: []string{"za", "zb", "zc", "zd"}}
 	first := election.Takeover{
@@ -98,12 +97,12 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 			cached(first)
 		}
 	}
-	if n := reflect.TypeFor[election.Takeover]().NumField(); n != 9 { // RoundTrip matters where no peers are known, which is not ranked
+	if n := reflect.TypeFor[election.Takeover]().NumField(); n != 9 { // RoundTrip matters only without known peers: then nothing is ranked
 		t.Errorf("a takeover has %d fields: does the ranking depend on those that are new?", n)
 	}
 }
 
-// BenchmarkTheHeadStartsOfAll is what an elector asks for at each change.
+// BenchmarkTheHeadStartsOfAll measures an elector's calls at each change.
 func BenchmarkTheHeadStartsOfAll(b *testing.B) {
 	for _, n := range []int{3, 100, 300, 1000} {
 		for name, headStart := range map[string]func(election.Takeover) time.Duration{"cached": zone.Order{}.Cached(), "each": zone.Order{}.HeadStart} {

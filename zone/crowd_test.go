@@ -33,7 +33,7 @@ func (c counted) Write(ctx context.Context, base locks.Version, r locks.Record) 
 	return c.Lock.Write(ctx, base, r)
 }
 
-// far is a lock whose events are on the way for so long.
+// far is a lock whose events arrive after that delay.
 type far struct {
 	locks.Lock
 	distance time.Duration
@@ -105,7 +105,7 @@ func (g *throng) seat(c locks.Candidate, distance time.Duration) *electiontest.S
 	})
 }
 
-// kill makes the first n die that would go at a takeover.
+// kill kills the first n candidates that would go at a takeover.
 func (g *throng) kill(n int, t election.Takeover) {
 	t.Peers = g.peers
 	first := slices.SortedFunc(slices.Values(g.peers), func(a, b locks.Peer) int {
@@ -118,7 +118,7 @@ func (g *throng) kill(n int, t election.Takeover) {
 	}
 }
 
-// takenOver waits for the next leader, and for what others may try meanwhile.
+// takenOver waits for the next leader, and for attempts of others meanwhile.
 func (g *throng) takenOver() (election.Term, time.Duration) {
 	g.T.Helper()
 	start := time.Now()
@@ -142,7 +142,7 @@ func TestOfFiftyFollowersThreeAtMostWriteAtATakeover(t *testing.T) {
 	for name, free := range map[string]struct {
 		cause status.Cause
 		by    func(*throng)
-		after time.Duration // how long the lock is not free yet
+		after time.Duration // how long until the lock is free
 	}{
 		"expiry":   {status.CauseExpired, func(g *throng) { g.links["leader"].Set(lockstest.Fault{Hang: true}) }, lease},
 		"release":  {status.CauseReleased, func(g *throng) { g.leader.Stop() }, 0},
@@ -178,7 +178,7 @@ func TestThePreferredZoneWinsThoughItsCandidateSawTheLastRenewalLate(t *testing.
 	electiontest.Scenario(t, func(s *electiontest.Stage) {
 		g := newThrong(s, zone.Order{Preferred: []string{"zd"}})
 		g.links["last"].Set(lockstest.Fault{Mute: true}) // its connection dies
-		time.Sleep(step)                                 // a renewal that it does not hear of
+		time.Sleep(step)                                 // a renewal that it does not see
 		g.links["leader"].Set(lockstest.Fault{Hang: true})
 		g.links["last"].Set(lockstest.Fault{Delay: 20 * time.Millisecond})
 		term, took := g.takenOver()

@@ -13,8 +13,8 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// FuzzPlan plans any wish: what comes back is lawful and fulfills it, or says
-// that it is impossible.
+// FuzzPlan plans any wish: the plan is valid and fulfills the wish, or the error says that
+// the wish is impossible.
 func FuzzPlan(f *testing.F) {
 	sec := int64(time.Second)
 	f.Add(int64(0), int64(0), int64(0), 0.0, int64(0), 0, 0, false)
@@ -49,8 +49,8 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// FuzzBounds says what follows from any lawful timing and any wish that is not
-// refused: durations that are not negative, and means below the worst.
+// FuzzBounds derives bounds from any valid timing and any wish that is not refused: durations
+// that are not negative, and means below the worst.
 func FuzzBounds(f *testing.F) {
 	sec := int64(time.Second)
 	f.Add(15*sec, 10*sec, 2*sec, 2*sec, 0.01, false, 5*sec, 5*sec, sec/20, 3, 3)

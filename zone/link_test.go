@@ -12,9 +12,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// link is a candidate's way to a lock, with what a network costs: half a round
-// trip each way, two more to open a connection, a while for each dial that is
-// lost. Connections that are idle for long close, as those to the API do.
+// link is a candidate's connection to a lock, with the cost of a network: half a round trip
+// each way, two more to open a connection, a while for each lost dial. Connections close when
+// idle for long, as those to the API do.
 type link struct {
 	locks.Lock
 	trip time.Duration
@@ -22,7 +22,7 @@ type link struct {
 	mu     sync.Mutex
 	down   bool            // nothing passes
 	refuse bool            // while down: requests fail at once, instead of hanging
-	dials  time.Duration   // what lost dials cost each new connection
+	dials  time.Duration   // the cost of lost dials for each new connection
 	alive  chan struct{}   // closed when all that is open now dies
 	conn   <-chan struct{} // the same, of the connection for requests; nil for none
 	used   time.Time
@@ -36,15 +36,14 @@ func newLink(lock locks.Lock, trip time.Duration) *link {
 	return &link{Lock: lock, trip: trip, alive: make(chan struct{})}
 }
 
-// set changes how the network is. What is on its way is lost if it goes down.
+// set changes the state of the network. Anything on its way is lost if it goes down.
 func (l *link) set(change func(*link)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(l)
 }
 
-// sever kills the open connections: what is on them hangs until its end, and
-// nobody is told.
+// sever kills the open connections: their requests hang until their end, without notice.
 func (l *link) sever() {
 	l.set(func(l *link) { close(l.alive); l.alive = make(chan struct{}) })
 }
@@ -74,8 +73,8 @@ func (l *link) connect(ctx context.Context) (<-chan struct{}, error) {
 	return l.dial(ctx)
 }
 
-// pass is the time on a connection. It never ends on one that is dead, nor while
-// nothing passes at its begin or its end.
+// pass takes the time on a connection. It never ends on a dead connection, or if the network
+// is down at its beginning or its end.
 func (l *link) pass(ctx context.Context, conn <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -93,7 +92,7 @@ func (l *link) pass(ctx context.Context, conn <-chan struct{}, d time.Duration) 
 	return ctx.Err()
 }
 
-// lost reports whether what is on a connection now does not arrive.
+// lost reports whether anything on a connection now fails to arrive.
 func (l *link) lost(conn <-chan struct{}) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,18 +20,16 @@ import (
 // ErrNoZone says that a node was read and has no zone label.
 var ErrNoZone = errors.New("the node has no zone label")
 
-// metadataOnly asks for the labels alone: a node's status is large. A server
-// that cannot do that sends the whole node, which serves as well.
+// metadataOnly asks for the labels alone, because a node's status is large. A server that
+// cannot do that sends the whole node, which works too.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json"
 
-// Lookup returns the zone of a node: its label topology.kubernetes.io/zone, or
-// the older failure-domain.beta.kubernetes.io/zone. core is a client of the
-// core/v1 API, such as clientset.CoreV1().RESTClient(). It is one request
-// without retries, bounded by ctx alone.
+// Lookup returns the zone of a node: its label topology.kubernetes.io/zone, or the older
+// failure-domain.beta.kubernetes.io/zone. core is a client of the core/v1 API, such as
+// clientset.CoreV1().RESTClient(). It makes one request without retries, bounded only by ctx.
 //
-// Errors wrap ErrNoZone, locks.ErrForbidden where the permission to get the
-// node is missing, or what the client returned. A caller should go on without
-// a zone after any of them.
+// Errors wrap ErrNoZone, locks.ErrForbidden if the permission to get the node is missing, or
+// the client's error. After any of them a caller should go on without a zone.
 func Lookup(ctx context.Context, core rest.Interface, node string) (string, error) {
 	if core == nil || node == "" {
 		return "", fmt.Errorf("looking up the zone of node %q: a client and the node's name are needed", node)

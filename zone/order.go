@@ -16,50 +16,49 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Step is how much later than the wanted candidates the less wanted go: a
-// RenewInterval. A candidate whose connection has died sees the last renewal up
-// to half of that and a request later than others, and goes first all the same.
+// Step is how much later than the wanted candidates the less wanted go: a RenewInterval. A
+// candidate whose connection has died sees the last renewal up to half of that and a request
+// later than others, and still goes first.
 func Step(t election.Timing) time.Duration { return t.WithDefaults().RenewInterval }
 
-// Slot is from one candidate to the next that is wanted as much: a tenth of a
-// RenewInterval, in which the others hear of a takeover. It is less where there
-// are so many candidates that the last would wait for longer than the lease.
+// Slot is the time from one candidate to the next equally wanted one: a tenth of a
+// RenewInterval, in which the others learn of a takeover. It is shorter if there are so many
+// candidates that the last would wait for longer than the lease.
 func Slot(t election.Timing) time.Duration { return t.WithDefaults().RenewInterval / 10 }
 
-// Order says who goes first when a lock is free. The zero value has no
+// Order says which candidate goes first when a lock is free. The zero value has no
 // preference, and the default timing. It is a value, safe for concurrent use.
 type Order struct {
-	// Preferred are the zones that leadership is wanted in, most wanted first.
+	// Preferred are the zones that should have the leader, most wanted first.
 	Preferred []string
 	// Timing is that of the election. Zero fields have its defaults.
 	Timing election.Timing
 }
 
-// HeadStart is how long a candidate leaves a free lock to those who go before
-// it, for election.Config.HeadStart. It is pure. Candidates that know the same
-// peers get delays that differ by a Slot or more, of which the first is zero:
+// HeadStart is how long a candidate leaves a free lock to the candidates before it, for
+// election.Config.HeadStart. It is pure. Candidates that know the same peers get delays that
+// differ by a Slot or more; the first delay is zero:
 //
-//  1. Who is well goes before who is not.
-//  2. Who is in an evacuated zone waits for about LeaseDuration, so that it
-//     leads only if nobody outside does.
-//  3. The zone of a holder that fell silent comes after the others, for it may
-//     be what failed. That of one that gave the lock up or is proven dead does not.
+//  1. A healthy candidate goes before an unhealthy one.
+//  2. A candidate in an evacuated zone waits for about LeaseDuration, so that it
+//     leads only if no candidate outside does.
+//  3. The zone of a holder that fell silent comes after the others, because it
+//     may have failed. The zone of one that gave the lock up or is proven dead does not.
 //  4. Preferred zones come in their order, before others and unknown ones.
 //  5. The pod of a holder that is proven dead goes before others: its container
 //     has been restarted, and it may be the only one that knows.
-//  6. Who is equal in all that goes by a hash of its identity and the lock, so
+//  6. Candidates equal in all that go by a hash of identity and lock, so
 //     that the locks of a program with many are spread over its replicas.
 //
-// The holder before comes last. From one group of equals to the next there is a
-// Step, if anybody is in the former. So what a takeover loses by candidates that
-// are known and dead is at most a Slot for each and a Step for each group of
-// them that goes before the first living one, and never more than LeaseDuration.
+// The previous holder comes last. Between two groups of equal candidates there is a Step. So
+// known candidates that are dead delay a takeover by at most a Slot for each and a Step for
+// each group of them that goes before the first living one, and never by more than
+// LeaseDuration.
 //
-// A candidate that knows no peers takes all zones to have candidates: it waits
-// a Step for each preferred zone before its own, or for all of them and one more
-// in the zone of a silent holder, or for LeaseDuration less two Steps in an
-// evacuated one. To that comes its election.Takeover.Spread, so that a crowd does
-// not go at one instant.
+// A candidate that knows no peers assumes that all zones have candidates. It waits a Step for
+// each preferred zone before its own, or for all of them and one more in the zone of a silent
+// holder, or for LeaseDuration less two Steps in an evacuated one. It adds its
+// election.Takeover.Spread, so that a crowd does not go at the same instant.
 func (o Order) HeadStart(t election.Takeover) time.Duration {
 	timing := o.Timing.WithDefaults()
 	if len(t.Peers) == 0 {
@@ -68,15 +67,15 @@ func (o Order) HeadStart(t election.Takeover) time.Duration {
 	queue := o.queue(t)
 	i := slices.IndexFunc(queue, func(p place) bool { return p.identity == t.Candidate.Identity })
 	if i < 0 {
-		return timing.LeaseDuration // not reached: the candidate is in the queue, for it has an identity
+		return timing.LeaseDuration // not reached: a candidate with an identity is in the queue
 	}
 	return delays(queue, timing)[i]
 }
 
-// delays returns how long each of a queue leaves the lock to those before it.
+// delays returns how long each candidate of a queue leaves the lock to those before it.
 func delays(queue []place, timing election.Timing) []time.Duration {
 	all := make([]time.Duration, 0, len(queue))
-	// Where there are too many for that, those at the front keep their Slot.
+	// If there are too many candidates for that, those at the front keep their Slot.
 	least := min(Slot(timing), timing.LeaseDuration/time.Duration(2*max(1, len(queue))))
 	var delay, steps time.Duration
 	for i, p := range queue {
@@ -113,7 +112,7 @@ type place struct {
 	evacuated bool
 }
 
-// queue is all known candidates, the first to go first.
+// queue returns all known candidates, in the order in which they go.
 func (o Order) queue(t election.Takeover) []place {
 	var queue []place
 	known := map[string]bool{"": true}
@@ -149,8 +148,8 @@ func hash(identity string, lock locks.Description) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// standing is how far back a zone comes: the preferred ones in their order, the
-// others, the one of a holder that fell silent.
+// standing is the rank of a zone: the preferred ones in their order, then the others, then
+// that of a holder that fell silent.
 func (o Order) standing(zone string, t election.Takeover) int {
 	i := slices.Index(o.Preferred, zone)
 	switch {
@@ -168,24 +167,24 @@ func evacuated(zone string, t election.Takeover) bool {
 	return zone != "" && slices.Contains(t.Evacuated, zone)
 }
 
-// silent reports whether a holder was not heard of any more.
+// silent reports whether a holder was no longer heard.
 func silent(c status.Cause) bool {
 	return c == status.CauseExpired || c == status.CauseDeleted || c == status.CauseCleared
 }
 
-// Cached returns a function that gives the same head starts as o.HeadStart. It
-// ranks the candidates once for each takeover, and not once for each candidate
-// that an elector asks about: use it where there may be dozens. It is safe for
-// concurrent use, and keeps the last ranking in memory.
+// Cached returns a function that gives the same head starts as o.HeadStart. It ranks the
+// candidates once for each takeover, not once for each candidate that an elector asks about:
+// use it where there may be dozens. It is safe for concurrent use, and keeps the last ranking
+// in memory.
 //
-// It takes the same slice of Peers for the same peers. So their elements must not
+// It assumes that the same slice of Peers holds the same peers. So the elements must not
 // change once they were passed: an elector passes a new slice for each change.
 func (o Order) Cached() func(election.Takeover) time.Duration {
 	c := &cache{order: o}
 	return c.headStart
 }
 
-// cache is the ranking for one takeover, for whichever candidate.
+// cache is the ranking for one takeover, for any candidate.
 type cache struct {
 	order Order
 
@@ -195,7 +194,7 @@ type cache struct {
 }
 
 func (c *cache) headStart(t election.Takeover) time.Duration {
-	if len(t.Peers) > 0 && t.Candidate.Identity != t.Previous { // else it has a place of its own
+	if len(t.Peers) > 0 && t.Candidate.Identity != t.Previous { // otherwise it has a place of its own
 		if delay, known := c.lookUp(t); known {
 			return delay
 		}
@@ -203,7 +202,7 @@ func (c *cache) headStart(t election.Takeover) time.Duration {
 	return c.order.HeadStart(t)
 }
 
-// lookUp returns the delay of the candidate, if that is among the peers.
+// lookUp returns the delay of the candidate, if it is among the peers.
 func (c *cache) lookUp(t election.Takeover) (time.Duration, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,15 +224,15 @@ func (o Order) rank(t election.Takeover) map[string]time.Duration {
 	return ranked
 }
 
-// sameRanking reports whether all that a ranking is made of is the same.
+// sameRanking reports whether everything that a ranking depends on is the same.
 func sameRanking(a, b election.Takeover) bool {
 	return a.Lock == b.Lock && a.Cause == b.Cause &&
 		a.Previous == b.Previous && a.PreviousZone == b.PreviousZone && a.PreviousPod == b.PreviousPod &&
 		samePeers(a.Peers, b.Peers) && slices.Equal(a.Evacuated, b.Evacuated)
 }
 
-// samePeers reports whether both are one slice. To compare their elements for each
-// candidate would cost as much as to rank them again.
+// samePeers reports whether both are one slice. Comparing their elements for each candidate
+// would cost as much as ranking them again.
 func samePeers(a, b []locks.Peer) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

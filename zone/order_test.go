@@ -24,7 +24,7 @@ const (
 	slot  = 200 * time.Millisecond
 )
 
-// peers are candidates from "identity@zone", with "!" at the end of the unwell.
+// peers are candidates from "identity@zone", with "!" at the end of the unhealthy.
 func peers(all ...string) []locks.Peer {
 	var peers []locks.Peer
 	for _, text := range all {
@@ -39,7 +39,7 @@ func peers(all ...string) []locks.Peer {
 	return peers
 }
 
-// queue is who goes when, by everybody's own reckoning.
+// queue is the order in which candidates go, each by its own reckoning.
 func queue(o zone.Order, t election.Takeover) string {
 	all := slices.CompactFunc(slices.Clone(t.Peers), func(a, b locks.Peer) bool { return a.Identity == b.Identity })
 	all = slices.DeleteFunc(all, func(p locks.Peer) bool { return p.Identity == "" })
@@ -55,8 +55,8 @@ func queue(o zone.Order, t election.Takeover) string {
 	return strings.Join(texts, ", ")
 }
 
-// TestTheRestartedLeaderGoesFirstAmongItsEquals: others may not know yet that
-// the former process is dead. Where leadership is wanted elsewhere, it waits.
+// TestTheRestartedLeaderGoesFirstAmongItsEquals: others may not know yet that the former
+// process is dead. If another zone should have the leader, it waits.
 func TestTheRestartedLeaderGoesFirstAmongItsEquals(t *testing.T) {
 	died := election.Takeover{Cause: status.CauseDied, Previous: "x", PreviousZone: "zb", PreviousPod: locks.Pod{Name: "op", UID: "1"}, Peers: peers("a@za", "b@zb", "c@zc")}
 	died.Peers[1].Pod, died.Peers[2].Pod = locks.Pod{Name: "op", UID: "1"}, locks.Pod{Name: "op", UID: "2"}
@@ -266,7 +266,7 @@ func TestOnlyTheDeadThatGoBeforeDelayATakeover(t *testing.T) {
 		dice := rand.New(rand.NewPCG(seed, 6))
 		o, takeover := guess(dice, 60)
 		o.Timing, takeover.Evacuated, takeover.Previous = election.Timing{}, nil, "gone"
-		groups := 2 * (len(o.Preferred) + 2) // each of them well and not
+		groups := 2 * (len(o.Preferred) + 2) // each of them healthy and unhealthy
 		all := waits(dice, o, takeover)
 		slices.Sort(all)
 		for before, wait := range all {
@@ -283,7 +283,7 @@ func TestAnEvacuatedZoneIsLastButWhereThereIsNoOther(t *testing.T) {
 		o, takeover := guess(dice, 20)
 		known := slices.Clone(takeover.Peers)
 		const none time.Duration = -1
-		in, out := none, none // the first in an evacuated zone, the last of all others that are well
+		in, out := none, none // the first in an evacuated zone, the last healthy one of all others
 		for i, wait := range waits(dice, o, takeover) {
 			switch p := known[i]; {
 			case p.Identity == takeover.Previous || p.Unhealthy != "":

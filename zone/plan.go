@@ -25,11 +25,10 @@ const (
 // ErrImpossible is wrapped by every error about a wish that no timing fulfills.
 var ErrImpossible = errors.New("impossible")
 
-// Wish is what people know about their work and their cluster, from which
-// [Wish.Plan] finds a timing. The zero value is a wish for little.
+// Wish is what people know about their work and their cluster; [Wish.Plan] finds a timing
+// from it. The zero value asks for little.
 type Wish struct {
-	// APIOutage is for how long the API may be away without the leader losing
-	// its term.
+	// APIOutage is how long the API may be unavailable without the leader losing its term.
 	APIOutage time.Duration
 	// Failover is the longest that may pass from the moment at which the leader
 	// is killed, or its zone loses power, until the next leader's work begins,
@@ -39,9 +38,8 @@ type Wish struct {
 	Stop time.Duration
 	// MaxClockDrift is that of election.Timing, and has its default.
 	MaxClockDrift float64
-	// RoundTrip is how long a request to the API takes on an open connection,
-	// with its answer: not the mean, but what it seldom takes longer than. Zero
-	// means RoundTripDefault.
+	// RoundTrip is how long a request to the API takes on an open connection, with its
+	// answer: not the mean, but a time that it seldom exceeds. Zero means RoundTripDefault.
 	RoundTrip time.Duration
 	// Candidates and Zones are how many there are. Zero means
 	// CandidatesDefault, and ZonesDefault or as many as there are candidates.
@@ -65,19 +63,18 @@ type Number struct {
 	Why   string // the formula with its numbers, and where it comes from
 }
 
-// The most that a wish may ask for, and the grain of the intervals tried.
+// The limits of a wish, and the grain of the intervals tried.
 const (
 	mostWish       = 24 * time.Hour
 	mostCandidates = 10000
 	intervalStep   = 50 * time.Millisecond
-	grain          = 100 * time.Millisecond // of the deadline, and of what errors propose
+	grain          = 100 * time.Millisecond // of the deadline, and of proposals in errors
 )
 
-// Plan returns the timing that fulfills the wish with the shortest lease, and
-// a RenewInterval of election's default, or less if the failover needs it, or
-// more if round trips are long. Errors wrap ErrImpossible, and name each
-// inequality that is broken, with the numbers, and what would be possible.
-// Plan is pure.
+// Plan returns the timing that fulfills the wish with the shortest lease, and a RenewInterval
+// of election's default, or less if the failover needs it, or more if round trips are long.
+// Errors wrap ErrImpossible, and name each broken inequality, with the numbers, and what
+// would be possible. Plan is pure.
 func (w Wish) Plan() (Plan, error) {
 	w = w.withDefaults()
 	if err := w.validate(); err != nil {
@@ -145,8 +142,8 @@ func (w Wish) timing() (election.Timing, bool) {
 	return best, false
 }
 
-// least is the shortest RenewInterval: the request in it must have its time,
-// also if it must dial several times first.
+// least is the shortest RenewInterval: the request in it must have its time, even if it must
+// dial several times first.
 func (w Wish) least() time.Duration {
 	n := sort.Search(int(4*mostWish/intervalStep), func(n int) bool {
 		i := time.Duration(n) * intervalStep
@@ -155,8 +152,8 @@ func (w Wish) least() time.Duration {
 	return time.Duration(n) * intervalStep
 }
 
-// with returns the timing with the shortest lease for a RenewInterval. What
-// whole seconds leave over goes to the RenewDeadline.
+// with returns the timing with the shortest lease for a RenewInterval. The remainder of
+// rounding up to whole seconds goes to the RenewDeadline.
 func (w Wish) with(interval time.Duration) election.Timing {
 	t := election.Timing{
 		RenewInterval: interval, AttemptTimeout: interval, MaxClockDrift: w.MaxClockDrift, Exclusive: w.Exclusive,
@@ -171,13 +168,12 @@ func (w Wish) with(interval time.Duration) election.Timing {
 	return t.WithDefaults()
 }
 
-// deadline is the least RenewDeadline.
+// deadline is the smallest possible RenewDeadline.
 func (w Wish) deadline(t election.Timing) Sum {
 	return sum(once("APIOutage", w.APIOutage)).and(regain(t, w)...)
 }
 
-// refusal names the inequality that the wish breaks, by the timing with which
-// it does so least.
+// refusal names the inequality that the wish breaks, with the timing that comes closest.
 func (w Wish) refusal(t election.Timing) error {
 	worst := failover(t, w)
 	possible := []string{fmt.Sprintf("a Failover of at least %v", (worst.Total() + grain - 1).Truncate(grain))}
@@ -197,8 +193,8 @@ func (w Wish) refusal(t election.Timing) error {
 		sum(once("Stop", w.Stop)).and(reserve(t)...), w.deadline(t), strings.Join(possible, ", or "))
 }
 
-// most is the most of one wish that is possible while the others stay, and
-// false if not even zero is.
+// most is the largest value of one wish that is possible while the others stay, and false if
+// not even zero is.
 func (w Wish) most(of func(*Wish) *time.Duration) (time.Duration, bool) {
 	n := sort.Search(int(*of(&w)/grain)+1, func(n int) bool {
 		*of(&w) = time.Duration(n) * grain

@@ -276,7 +276,7 @@ func TestDialsAreBoundedAsTheTransportBoundsThem(t *testing.T) {
 	})
 }
 
-// number is one of those that a plan explains.
+// number is one of the numbers that a plan explains.
 func number(p zone.Plan, name string) time.Duration {
 	for _, n := range p.Numbers {
 		if n.Name == name {

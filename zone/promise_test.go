@@ -58,7 +58,7 @@ func try(t *testing.T, p zone.Plan, f func(*trial)) {
 	})
 }
 
-// after waits until so long after the leader has sent a renewal.
+// after waits until that long after the leader has sent a renewal.
 func (r *trial) after(d time.Duration) {
 	r.leader.mu.Lock()
 	last := r.leader.wrote
@@ -80,13 +80,13 @@ func (r *trial) all(change func(*link)) {
 	}
 }
 
-// lostDials is what they cost each new connection at most.
+// lostDials is the most that lost dials cost each new connection.
 func lostDials(p zone.Plan) time.Duration { return 3 * number(p, "DialInterval") }
 
 func down(l *link) { l.down = true }
 func up(l *link)   { l.down = false }
 
-// cutZone takes away the leader, and the API server that all are connected to.
+// cutZone takes away the leader, and the API server that all connect to.
 func (r *trial) cutZone() {
 	r.leader.set(down)
 	for _, f := range r.followers {
@@ -115,7 +115,7 @@ func (r *trial) within(what string, got time.Duration, worst zone.Sum) {
 	}
 }
 
-// wish makes up a wish, that may be impossible.
+// wish makes up a wish, which may be impossible.
 func wish(dice *rand.Rand) zone.Wish {
 	upTo := func(most time.Duration) time.Duration { return time.Duration(dice.Int64N(int64(most))) }
 	w := zone.Wish{
@@ -132,7 +132,7 @@ func wish(dice *rand.Rand) zone.Wish {
 	return w
 }
 
-// plans returns plans of possible wishes, with what made them.
+// plans returns plans of possible wishes, with the wishes.
 func plans(n int) map[string]zone.Plan {
 	all := map[string]zone.Plan{"defaults": must(zone.Wish{APIOutage: 5 * time.Second, Stop: 4 * time.Second}.Plan())}
 	for seed := uint64(0); len(all) < n; seed++ {
@@ -150,8 +150,8 @@ func must(p zone.Plan, err error) zone.Plan {
 	return p
 }
 
-// moments are when, after a renewal was sent, a fault is worth a try: the worst
-// ones, when the renewal has landed and nobody else has heard of it, and some.
+// moments are the times after a renewal at which a fault is worth trying: the worst ones,
+// when the renewal has landed and no other candidate has seen it, and some others.
 func moments(p zone.Plan, dice *rand.Rand) []time.Duration {
 	trip := p.Wish.RoundTrip
 	return []time.Duration{trip/2 + 1, trip - 1, trip + 1, p.Timing.RenewInterval - 1, time.Duration(dice.Int64N(int64(p.Timing.RenewInterval)))}
@@ -247,7 +247,7 @@ func TestAPlannedLeaderSurvivesTheOutageThatWasPromisedAndWishedFor(t *testing.T
 func TestAPlannedOutageIsPromisedToARenewIntervalOfWhatIsSurvived(t *testing.T) {
 	eachPromise(t, func(r *trial, _ time.Duration, _ *rand.Rand) {
 		timing, trip := r.plan.Timing, r.plan.Wish.RoundTrip
-		r.after(trip/2 + 1) // the renewal has landed, and nobody knows
+		r.after(trip/2 + 1) // the renewal has landed, and no follower knows
 		r.all(down)
 		time.Sleep(r.plan.Bounds.OutageSurvived.Total() + timing.RenewInterval + lostDials(r.plan) + 6*trip)
 		r.all(up)
@@ -260,7 +260,7 @@ func TestAPlannedOutageIsPromisedToARenewIntervalOfWhatIsSurvived(t *testing.T) 
 func TestAPlannedRecoveryTakesNoLongerThanPromised(t *testing.T) {
 	eachPromise(t, func(r *trial, at time.Duration, dice *rand.Rand) {
 		stay := r.plan.Bounds.Recovery.Worst.Total() <= r.plan.Timing.Precedence
-		if !stay { // somebody else may lead before
+		if !stay { // another candidate may lead before
 			r.followers[0].Stop()
 			r.followers[1].Stop()
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// load is what candidates ask of an API server: when each request came.
+// load is the requests of candidates to an API server: when each one came.
 type load struct {
 	mu    sync.Mutex
 	since time.Time
@@ -72,8 +72,7 @@ func (l *load) within(kind string, from, to time.Duration) (n int) {
 
 func (l *load) total(kind string) int { return l.within(kind, 0, 1<<62) }
 
-// weighed is a lock whose requests are counted. A new connection costs two round
-// trips more.
+// weighed is a lock whose requests are counted. A new connection costs two more round trips.
 type weighed struct {
 	locks.Lock
 	load *load
@@ -117,7 +116,7 @@ func (w weighed) Watch(ctx context.Context, from locks.Version, events chan<- lo
 // network is how far candidates are from the API server.
 type network struct {
 	trip  time.Duration // of a request and its answer
-	watch time.Duration // from a write to those that watch
+	watch time.Duration // from a write to the watchers
 }
 
 var office = network{trip: 10 * time.Millisecond, watch: 20 * time.Millisecond}
@@ -156,7 +155,7 @@ func newMultitude(s *electiontest.Stage, e moment, followers int, known bool, ne
 			c.Peers = func(ctx context.Context, tell func([]locks.Peer)) { tell(all); <-ctx.Done() }
 		}
 		if !known && i%2 == 0 {
-			c.HeadStart = nil // what is promised holds for package election alone, too
+			c.HeadStart = nil // the promises hold for package election alone, too
 		}
 		link := lockstest.NewFaulty(m.lock)
 		m.links = append(m.links, link)
@@ -172,7 +171,7 @@ func newMultitude(s *electiontest.Stage, e moment, followers int, known bool, ne
 	return m
 }
 
-// settle has the leader lead, and the others follow.
+// settle makes the leader lead, and the others follow.
 func (m *multitude) settle() {
 	m.leader.Start()
 	m.leader.Leads()
@@ -219,7 +218,7 @@ func (m *multitude) endWatches(why error) {
 	m.cut = make(chan struct{})
 }
 
-// strike does the same to all ways to the API, but for the leader's.
+// strike applies the same fault to all connections to the API, except the leader's.
 func (m *multitude) strike(f lockstest.Fault) {
 	f.Delay = m.net.trip / 2
 	for _, l := range m.links[1:] {
@@ -229,7 +228,7 @@ func (m *multitude) strike(f lockstest.Fault) {
 
 func (m *multitude) silence() { m.links[0].Set(lockstest.Fault{Hang: true}) }
 
-// clear empties the record as a hand does.
+// clear empties the record as a manual edit does.
 func (m *multitude) clear() {
 	now, _ := m.lock.Read(m.T.Context())
 	now.Record.Holder = ""
@@ -238,13 +237,13 @@ func (m *multitude) clear() {
 	}
 }
 
-// moment is something that all candidates learn at one instant.
+// moment is an event that all candidates learn of at the same instant.
 type moment struct {
 	name  string
 	by    func(*multitude)
-	alone bool // nobody leads before it
+	alone bool // there is no leader before it
 	deaf  bool // all watches are dead thereafter
-	// free is how long after it the lock may be taken; negative if it is not.
+	// free is how long after it the lock may be taken; negative if it may not.
 	free  time.Duration
 	cause status.Cause
 	lasts time.Duration // zero is until a while after the takeover
@@ -275,7 +274,7 @@ var instants = []moment{
 	}},
 }
 
-// tally is what came of a moment.
+// tally is the outcome of a moment.
 type tally struct {
 	reads, dials, watches, claims int           // the most in any 10 ms
 	first                         int           // claims in the second after the lock was free
@@ -288,7 +287,7 @@ var multitudes = []int{3, 50, 500}
 
 const blink = 10 * time.Millisecond
 
-// happen lets a moment come to many followers.
+// happen makes a moment happen to many followers.
 func happen(t *testing.T, e moment, followers int, known bool, net network) (result tally) {
 	electiontest.Scenario(t, func(s *electiontest.Stage) {
 		m := newMultitude(s, e, followers, known, net)
@@ -355,7 +354,7 @@ func TestACrowdDoesNothingAtOneInstant(t *testing.T) {
 		if e.alone || e.deaf {
 			continue
 		}
-		// To rank 500 known peers in 500 candidates takes minutes: see -scale.
+		// Ranking 500 known peers in 500 candidates takes minutes: see -scale.
 		for known, followers := range map[bool]int{true: 25, false: 500} {
 			t.Run(fmt.Sprintf("%s, %d, peers known: %v", e.name, followers, known), func(t *testing.T) {
 				r := happen(t, e, followers, known, office)
@@ -394,7 +393,7 @@ func TestWhatAnInstantCosts(t *testing.T) {
 		for _, e := range instants {
 			for _, n := range multitudes {
 				if known && n > 100 && e.cause == status.CauseDied {
-					continue // to rank all peers for each takes minutes
+					continue // ranking all peers for each takes minutes
 				}
 				r := happen(t, e, n, known, office)
 				t.Logf("%-26s peers %-5v %4d followers | in 10 ms: %3d reads %3d dials %3d watches %3d claims | first second %3d claims | total %s | taken after %v %v",

@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-zonelect shows who leads, moves leadership between candidates
-// and out of zones, and migrates legacy locks to Leases and back. With this
-// program on the PATH, "kubectl zonelect" runs it.
+// Command kubectl-zonelect shows which candidate leads, moves the leader between candidates
+// and out of zones, and migrates legacy locks to Leases and back. With this program on the
+// PATH, "kubectl zonelect" runs it.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl knows
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's ways to log in
 
 	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/command"
 )

@@ -46,7 +46,7 @@ func (r *ConfigMapReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Complete(r)
 }
 
-// tell prints when the manager starts the work, and when it stops it.
+// tell prints a line when the manager starts the work, and another when it stops the work.
 func tell(ctx context.Context) error {
 	fmt.Println("leading")
 	<-ctx.Done()

@@ -54,7 +54,7 @@ func work(ctx context.Context, term election.Term, tracer trace.Tracer) error {
 	fmt.Println("leading with token", term.Token)
 	for {
 		_, span := tracer.Start(ctx, "reconcile", trace.WithAttributes(attribute.Int64("election.token", int64(term.Token))))
-		span.End() // the work goes before this
+		span.End() // the work goes before this line
 		select {
 		case <-time.After(5 * time.Second):
 		case <-ctx.Done():

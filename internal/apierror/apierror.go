@@ -29,7 +29,7 @@ const (
 	Watch  = "watch"
 )
 
-// requestError is what went wrong with one request.
+// requestError describes the failure of one request.
 type requestError struct {
 	what string // the object and the verb
 	hint string // what to do; may be empty
@@ -42,11 +42,11 @@ type requestError struct {
 // Missing is a permission that the API server says is missing.
 type Missing struct {
 	Verb      string
-	Namespace string // empty where it is missing for the cluster
+	Namespace string // empty if it is missing for the cluster
 	Resource
 }
 
-// MissingIn returns the permission for want of which a request failed.
+// MissingIn returns the permission whose absence made a request fail.
 func MissingIn(err error) (Missing, bool) {
 	var answer interface{ missing() Missing }
 	if !errors.As(err, &answer) {
@@ -58,8 +58,8 @@ func MissingIn(err error) (Missing, bool) {
 
 func (e *requestError) missing() Missing { return e.lacks }
 
-// mostText is how many bytes of an error are told: part of it may be what anybody
-// wrote, or a server of any kind answered.
+// mostText is how many bytes of an error are shown: anybody may have written part of it, and
+// any kind of server may have answered.
 const mostText = 4096
 
 func (e *requestError) Error() string {
@@ -119,7 +119,7 @@ func (o Object) Explain(verb string, err error) error {
 	return &statusError{e, int(status.Code)}
 }
 
-// judge says what an answer means: what to do, and which sentinel fits.
+// judge interprets an answer: what to do, and which sentinel fits.
 func (o Object) judge(verb string, status metav1.Status, err error) (hint string, kind error) {
 	switch status.Code {
 	case http.StatusUnauthorized:
@@ -145,12 +145,12 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	return "", nil
 }
 
-// ownerRefs is how the admission plugin OwnerReferencesPermissionEnforcement
-// begins its message.
+// ownerRefs is the beginning of the message of the admission plugin
+// OwnerReferencesPermissionEnforcement.
 const ownerRefs = "cannot set an ownerRef on a resource you can't delete"
 
-// judgeForbidden tells a missing permission, which comes with the words
-// "cannot" and the resource, from what admission refuses.
+// judgeForbidden tells a missing permission from a refusal by admission: a missing permission
+// comes with the words "cannot" and the resource.
 func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, kind error) {
 	switch {
 	case hasCause(status, corev1.NamespaceTerminatingCause):
@@ -166,8 +166,8 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 	}
 }
 
-// lacking returns the verb whose permission is missing; empty if that is not why
-// the server refuses.
+// lacking returns the verb whose permission is missing, or nothing if the server refuses for
+// another reason.
 func lacking(verb string, status metav1.Status) string {
 	switch {
 	case strings.Contains(status.Message, " cannot impersonate "):
@@ -188,8 +188,8 @@ func (o Object) missing(verb string) string {
 	return fmt.Sprintf("needs verb %q on %s in namespace %q (grant it in a Role and bind that to this user or service account)", verb, o.Resource, o.Namespace)
 }
 
-// judgeNotFound tells what it is that the server did not find. One that does
-// not know the API answers without saying which object is meant.
+// judgeNotFound says what the server did not find. A server that does not know the API
+// answers without naming the object.
 func (o Object) judgeNotFound(status metav1.Status) (hint string, kind error) {
 	switch {
 	case o.Namespace != "" && isAbout(status, "namespaces", o.Namespace):
@@ -203,15 +203,15 @@ func (o Object) judgeNotFound(status metav1.Status) (hint string, kind error) {
 	}
 }
 
-// Absent reports whether err says that the object itself, and nothing else,
-// was not found. It knows the error of client-go and the explained one.
+// Absent reports whether err says that the object itself, and nothing else, was not found. It
+// recognizes both client-go's error and the explained one.
 func (o Object) Absent(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && answer.Status().Code == http.StatusNotFound && isAbout(answer.Status(), o.Resource.Name, o.Name)
 }
 
-// isAbout reports whether the server itself named this object. Where it sent
-// no status, client-go fills one in from the request, and marks it.
+// isAbout reports whether the server itself named this object. If the server sent no status,
+// client-go fills one in from the request, and marks it.
 func isAbout(status metav1.Status, resource, name string) bool {
 	return status.Details != nil && status.Details.Kind == resource && status.Details.Name == name &&
 		!hasCause(status, metav1.CauseTypeUnexpectedServerResponse)

@@ -52,7 +52,7 @@ func TestNoErrorStaysNone(t *testing.T) {
 	}
 }
 
-// TestAbsentIsTheObjectItself and not its namespace, or its API.
+// TestAbsentIsTheObjectItself, not its namespace or its API.
 func TestAbsentIsTheObjectItself(t *testing.T) {
 	object := Object{ConfigMaps, "ns", "lock"}
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "lock")
@@ -81,8 +81,8 @@ func TestALongErrorIsCut(t *testing.T) {
 	}
 }
 
-// TestAMissingPermissionIsToldFromWhatAdmissionRefuses: a role mends the first
-// alone.
+// TestAMissingPermissionIsToldFromWhatAdmissionRefuses: a role fixes only a missing
+// permission.
 func TestAMissingPermissionIsToldFromWhatAdmissionRefuses(t *testing.T) {
 	forbidden := func(why string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "lock", errors.New(why))

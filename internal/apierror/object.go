@@ -1,12 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apierror says what an answer of the API server means: what was
-// tried, which sentinel of package election fits, and what to do.
+// Package apierror explains an answer of the API server: what was tried, which sentinel of
+// package election fits, and what to do.
 //
-// Every error that [Object.Explain] returns has the method Timeout() bool,
-// which says whether time ran out, here or at the server. Where the server
-// answered, it has StatusCode() int with the HTTP status as well.
+// Every error that [Object.Explain] returns has the method Timeout() bool, which says whether
+// time ran out, here or at the server. If the server answered, it also has StatusCode() int
+// with the HTTP status.
 package apierror
 
 import "strings"
@@ -20,7 +20,7 @@ type Resource struct {
 	Since   string // the first Kubernetes that serves it, such as "1.14"; empty for all
 }
 
-// The resources that locks stand on, and those that say who may hold one.
+// The resources that hold locks, and those that say who may hold one.
 var (
 	Leases     = Resource{Group: "coordination.k8s.io", Version: "v1", Name: "leases", Kind: "Lease", Since: "1.14"}
 	ConfigMaps = Resource{Version: "v1", Name: "configmaps", Kind: "ConfigMap"}
@@ -46,8 +46,8 @@ func (r Resource) String() string { return join(r.Name, ".", r.Group) }
 // group.
 func (r Resource) GroupVersion() string { return join(r.Group, "/", r.Version) }
 
-// Object names what a request is about: one object, or all of a resource in a
-// namespace where Name is empty. Namespace is empty for what has none.
+// Object names the target of a request: one object, or all of a resource in a namespace if
+// Name is empty. Namespace is empty for cluster-wide objects and requests.
 type Object struct {
 	Resource
 	Namespace, Name string

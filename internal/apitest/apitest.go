@@ -21,29 +21,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Object is an object of the API as raw JSON, so that no type of this
-// repository decides what is kept.
+// Object is an object of the API as raw JSON, so that no type of this repository decides
+// which fields are kept.
 type Object = map[string]any
 
-// Server speaks as much of the API's wire format as a lock hears: GET, POST,
-// PUT, DELETE, lists, and watches of single objects or of all of a resource, in
-// one namespace or in all. It counts resourceVersions across all objects, from
-// 101 on.
+// Server speaks as much of the API's wire format as a lock needs: GET, POST, PUT, DELETE,
+// lists, and watches of single objects or of all of a resource, in one namespace or in all.
+// It counts resourceVersions across all objects, starting at 101.
 type Server struct {
 	Mu      sync.Mutex        // guards Objects
 	Objects map[string]Object // by path
 
-	// Before, if set, sees every request before it is served: the verb, as
-	// RBAC calls it, and the path. With a code other than zero it answers it.
-	// It is called by one goroutine at a time.
+	// Before, if set, sees every request before it is served: the verb, as RBAC calls it, and
+	// the path. If it returns a code other than zero, that is the answer. It is called by one
+	// goroutine at a time.
 	Before func(verb, path string) (code int, body Object)
-	// Stored, if set, sees every change of an object when it is made: the
-	// request, nil for one behind the clients' backs, and what stood there
-	// before and stands there after, nil where nothing does. It may change
-	// neither. It is called by one goroutine at a time, which holds Mu.
+	// Stored, if set, sees every change of an object when it is made: the request, nil for a
+	// change behind the clients' backs, and the object before and after, nil where there is
+	// none. It may change neither. It is called by one goroutine at a time, which holds Mu.
 	Stored func(r *http.Request, path string, before, after Object)
-	// Lingers, if set, says which objects stay with a deletionTimestamp when
-	// somebody deletes them, as pods do, until Server.Delete.
+	// Lingers, if set, says which objects stay with a deletionTimestamp when a client deletes
+	// them, as pods do, until Server.Delete.
 	Lingers func(path string) bool
 
 	number    int
@@ -65,7 +63,7 @@ func NewServer() *Server {
 	return &Server{number: 100, Objects: map[string]Object{}, changed: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// Client returns a client of h for one group and version. Both end with the
+// Client returns a client of h for one group and version. Server and client end with the
 // test.
 func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClient {
 	t.Helper()
@@ -74,8 +72,8 @@ func Client(t *testing.T, h http.Handler, gv schema.GroupVersion) *rest.RESTClie
 	return newClient(t, s.URL, s.Client(), gv)
 }
 
-// Run starts a server with these objects, by path, for examples. It returns the
-// way to it, and a function that ends it.
+// Run starts a server with these objects, by path, for examples. It returns the config for
+// it, and a function that ends it.
 func Run(objects map[string]any) (cfg *rest.Config, stop func()) {
 	server := NewServer()
 	for path, o := range objects {
@@ -170,7 +168,7 @@ func (a *Server) write(r *http.Request, o Object) (int, any) {
 	case method == http.MethodPost && exists:
 		return conflict("AlreadyExists", "already exists")
 	case method == http.MethodPut && !exists:
-		// The real one answers a PUT with a UID so, too: the UID is a
+		// The real server gives the same answer to a PUT with a UID: the UID is a
 		// precondition.
 		return conflict("Conflict", "Precondition failed: UID in precondition")
 	case method == http.MethodDelete && !exists:
@@ -181,7 +179,7 @@ func (a *Server) write(r *http.Request, o Object) (int, any) {
 	return a.store(r, path, o)
 }
 
-// store does what write has found to be in order.
+// store stores what write has found to be valid.
 func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
 	switch r.Method {
 	case http.MethodDelete:
@@ -207,8 +205,8 @@ func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
 	}
 }
 
-// meets reports whether old has the UID and the resourceVersion that an update
-// or the preconditions of a deletion want.
+// meets reports whether old has the UID and the resourceVersion that an update or the
+// preconditions of a deletion require.
 func meets(old, sent Object, method string) bool {
 	wants, _ := sent["metadata"].(Object)
 	if method == http.MethodDelete {

@@ -95,8 +95,8 @@ func Forbidden(verb, path string) (int, Object) {
 	return http.StatusForbidden, Status(http.StatusForbidden, "Forbidden", resource+` is forbidden: User "jane" cannot `+verb+" resource", resource, "")
 }
 
-// Put creates or replaces an object behind the client's back, as it is given
-// but for its resourceVersion.
+// Put creates or replaces an object behind the client's back, exactly as given except for its
+// resourceVersion.
 func (a *Server) Put(path string, o any) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// patch applies a JSON patch to what stands, at whichever version.
+// patch applies a JSON patch to the current object, whatever its version.
 func (a *Server) patch(r *http.Request) (int, any) {
 	path := r.URL.Path
 	old, exists := a.Objects[path]

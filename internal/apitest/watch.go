@@ -17,8 +17,8 @@ import (
 // bookmarkEvery is how often a watch that asks for bookmarks gets one.
 const bookmarkEvery = time.Minute
 
-// watch sends what happens to an object, or to all at a path that ends in a
-// slash, until the client goes or the time is over that it asked for.
+// watch sends the events of an object, or of all at a path that ends in a slash, until the
+// client goes or the time that it asked for is over.
 func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
 	q := r.URL.Query()
 	wanted, err := labels.Parse(q.Get("labelSelector"))
@@ -37,7 +37,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
 	defer bookmark.Stop()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	w.(http.Flusher).Flush() // agreed to, though nothing may happen for long
+	w.(http.Flusher).Flush() // answer at once, though nothing may happen for long
 	a.Mu.Lock()
 	ended, tooOld := a.ended, after != 0 && after < a.compacted
 	a.Mu.Unlock()
@@ -69,8 +69,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-// seenBy is the kind of event that a watch of what has these labels tells of;
-// empty if it tells of none.
+// seenBy is the kind of event that a watch for these labels sends; empty if it sends none.
 func (c change) seenBy(wanted labels.Selector) string {
 	was, is := c.was != nil && wanted.Matches(c.was), c.is != nil && wanted.Matches(c.is)
 	switch {
@@ -84,9 +83,8 @@ func (c change) seenBy(wanted labels.Selector) string {
 	return ""
 }
 
-// since returns what happened after a version, where zero means that it begins
-// with what there is, the newest version, and a channel that is closed when
-// there is more.
+// since returns the events after a version, the newest version, and a channel that is closed
+// when there is more. Version zero means: begin with the present object.
 func (a *Server) since(path string, after int) (events []change, newest int, changed <-chan struct{}) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()

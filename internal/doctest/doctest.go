@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctest holds the tables in a package's doc.go against its code. They stand
-// in comments below the package clause, each under its title. A row begins with a file,
-// as seen from the package's directory, and a function:
+// Package doctest checks the tables in a package's doc.go against its code. The tables are in
+// comments below the package clause, each under its title. A row begins with a file, relative
+// to the package's directory, and a function:
 //
 //	//	file.go  Type.method  what it does
 package doctest
@@ -39,8 +39,8 @@ func CheckPlaces(t testing.TB) {
 	}
 }
 
-// CheckGoroutines fails t unless the table under the title "The goroutines" lists all
-// that is started by the package under test, and by those in dirs: by a go statement, a
+// CheckGoroutines fails t unless the table under the title "The goroutines" lists every
+// goroutine that the package under test, and those in dirs, start: by a go statement, a
 // WaitGroup or a timer with a function. A function that starts two has two rows.
 func CheckGoroutines(t testing.TB, dirs ...string) {
 	t.Helper()
@@ -64,7 +64,7 @@ func CheckGoroutines(t testing.TB, dirs ...string) {
 	}
 }
 
-// table returns the rows under a title, which end with the comment.
+// table returns the rows under a title, up to the end of the comment.
 func table(t testing.TB, title string) (places []place) {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")

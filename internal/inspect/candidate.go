@@ -15,9 +15,9 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock"
 )
 
-// Candidate is a program that has announced itself with a presence object at the
-// lock. The presence says what was true when it was written; only the pod and
-// the node tell whether the candidate is still there.
+// Candidate is a program that has announced itself with a presence object at the lock. The
+// presence says what was true when it was written; only the pod and the node tell whether the
+// candidate still runs.
 type Candidate struct {
 	Identity string `json:"identity"`
 	Pod      string `json:"pod,omitempty"`
@@ -27,15 +27,14 @@ type Candidate struct {
 	Mode     string `json:"mode,omitempty"`
 	// Waiting is what it waits for before it may lead, in words.
 	Waiting string `json:"waiting,omitempty"`
-	// Unhealthy is why it says that it should not lead.
+	// Unhealthy is why the candidate says that it should not lead.
 	Unhealthy string `json:"unhealthy,omitempty"`
 	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
 	// is not Running. NodeState is Ready, NotReady or Gone. Empty means not known.
 	PodState  string `json:"podState,omitempty"`
 	NodeState string `json:"nodeState,omitempty"`
 
-	// Part is what a migration needs besides. A Reader fills it in; a [Status]
-	// has none.
+	// Part is what a migration needs besides. A Reader fills it in; a [Status] has none.
 	*Part
 }
 
@@ -43,15 +42,15 @@ type Candidate struct {
 type Part struct {
 	Presence string `json:"presence"` // the name of its presence object
 	UID      string `json:"uid"`      // of its pod
-	// Exists says that its pod does. Ready is the pod's condition of that name.
+	// Exists says whether its pod exists. Ready is the pod's condition of that name.
 	Exists bool `json:"exists"`
 	Ready  bool `json:"ready"`
-	// Holds says that it holds the Lease, and Shields that it is among the
-	// shield's owners.
+	// Holds says whether it holds the Lease, and Shields whether it is among the shield's
+	// owners.
 	Holds   bool `json:"holds"`
 	Shields bool `json:"shields"`
 
-	// Controller is the UID of what keeps the pod, such as a ReplicaSet.
+	// Controller is the UID of the pod's controller, such as a ReplicaSet.
 	Controller types.UID `json:"-"`
 }
 
@@ -74,8 +73,8 @@ func candidatesOf(presences []presence.Object) []Candidate {
 	return all
 }
 
-// runsIn adds what its pod says; nil means that there is no pod of that name. A
-// pod with another UID is a later one of the same name.
+// runsIn adds the state of its pod; nil means that there is no pod of that name. A pod with
+// another UID is a later one of the same name.
 func (c *Candidate) runsIn(pod *corev1.Pod) {
 	if pod == nil || string(pod.UID) != c.UID {
 		c.PodState = Gone
@@ -105,7 +104,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// nodeState returns the state of a node; nil does not exist.
+// nodeState returns the state of a node; nil means that the node does not exist.
 func nodeState(node *corev1.Node) string {
 	switch {
 	case node == nil:
@@ -132,8 +131,8 @@ func (c Candidate) Unfit() string {
 	return ""
 }
 
-// TakesPart reports whether a candidate follows the phase of a migration: it does
-// in modes auto and dual.
+// TakesPart reports whether a candidate follows the phase of a migration: it does so in modes
+// auto and dual.
 func (c Candidate) TakesPart() bool {
 	return c.Mode == string(multilock.Auto) || c.Mode == string(multilock.Dual)
 }
@@ -150,8 +149,7 @@ func ByZone(all []Candidate) []Candidate {
 	})
 }
 
-// zonesOf returns the zones of candidates, sorted; "" stands for one that is not
-// known.
+// zonesOf returns the zones of candidates, sorted; "" stands for an unknown zone.
 func zonesOf(all []Candidate) []string {
 	var zones []string
 	for _, c := range all {

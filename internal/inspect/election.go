@@ -18,22 +18,21 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// Election is what was read about one lock. Fields that nobody asked for are
-// empty.
+// Election is what was read about one lock. Fields that nobody asked for are empty.
 type Election struct {
 	types.NamespacedName
 	Lease      *coordinationv1.Lease // nil if there is none
 	Watched    Watched
 	Candidates []Candidate
-	// ZonesWithNodes are sorted; nil means that they are not known.
+	// ZonesWithNodes are sorted; nil means unknown.
 	ZonesWithNodes []string
 	LegacyLock
 }
 
-// LegacyLock is what was read in the legacy lock's place.
+// LegacyLock is the object in the legacy lock's place, as it was read.
 type LegacyLock struct {
 	Legacy *Legacy      // nil if nobody looked
-	Stage  record.Stage // that the object carries
+	Stage  record.Stage // the stage that the object carries
 	Notes  []string     // what could not be read, there and elsewhere
 }
 
@@ -94,9 +93,8 @@ func (e Election) Nothing() bool {
 	return e.Lease == nil && (e.Legacy == nil || e.Legacy.Kind == ownerref.Absent || e.Legacy.Kind == ownerref.Foreign)
 }
 
-// Phase is the later of the phases on the Lease and on the legacy object. Where
-// there is none, a leader-for-life lock counts as phase legacy: its migration has
-// not begun.
+// Phase is the later of the phases on the Lease and on the legacy object. If there is
+// neither, a leader-for-life lock counts as phase legacy: its migration has not begun.
 func (e Election) Phase() record.Phase {
 	stage := e.Stage
 	if e.Lease != nil {

@@ -5,9 +5,9 @@ package inspect
 
 import "fmt"
 
-// Findings are what is worth saying about an election, in words.
+// Findings are remarks about an election, in words.
 type Findings struct {
-	// Problems keep it from working.
+	// Problems keep the election from working.
 	Problems []string `json:"problems,omitempty"`
 	// Warnings say what may become a problem.
 	Warnings []string `json:"warnings,omitempty"`

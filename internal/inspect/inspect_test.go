@@ -65,8 +65,8 @@ func reader(t *testing.T, pods ...string) (inspect.Reader, *apitest.Server) {
 	return r, server
 }
 
-// TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone: half of them would have the
-// others look gone.
+// TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone: if only half of them were known, the
+// other pods would look gone.
 func TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone(t *testing.T) {
 	r, server := reader(t, "a", "b")
 	all, err := r.Candidates(t.Context(), key)
@@ -89,7 +89,7 @@ func TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone(t *testing.T) {
 	}
 }
 
-// TestAMigrationSeesMoreOfACandidateThanAStatusShows: in the same type.
+// TestAMigrationSeesMoreOfACandidateThanAStatusShows, in the same type.
 func TestAMigrationSeesMoreOfACandidateThanAStatusShows(t *testing.T) {
 	r, _ := reader(t, "a")
 	e, err := r.Election(t.Context(), key)
@@ -107,8 +107,8 @@ func TestAMigrationSeesMoreOfACandidateThanAStatusShows(t *testing.T) {
 	}
 }
 
-// TestAnIdentityOfAnyLengthIsThatOfBothLocks: the Lease's and the election
-// record's are cut alike.
+// TestAnIdentityOfAnyLengthIsThatOfBothLocks: the Lease's and the election record's are cut
+// in the same way.
 func TestAnIdentityOfAnyLengthIsThatOfBothLocks(t *testing.T) {
 	r, server := reader(t)
 	holder := strings.Repeat("x", 2*record.MaxText)
@@ -129,8 +129,7 @@ func TestAnIdentityOfAnyLengthIsThatOfBothLocks(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierHolderSaidIsNobodys: client-go leaves the annotations as they
-// are.
+// TestWhatAnEarlierHolderSaidIsNobodys: client-go leaves the annotations unchanged.
 func TestWhatAnEarlierHolderSaidIsNobodys(t *testing.T) {
 	lease := heldBy("a")
 	if d, ours := inspect.DetailsOf(record.Read(lease)); !ours || d.Zone != "za" {

@@ -37,9 +37,9 @@ func (l Leader) String() string {
 	return l.Identity + " (" + l.Zone + ")"
 }
 
-// DetailsOf returns what the holder of a record says about itself. ours is false
-// if no zonelect program wrote the holder: then the details, if there are any, are
-// those of an earlier one.
+// DetailsOf returns what the holder of a record says about itself. ours is false if no
+// zonelect program wrote the holder: then the details, if any, are those of an earlier
+// holder.
 func DetailsOf(r locks.Record) (d locks.Details, ours bool) {
 	if r.Holder == "" || r.Details.Holder != r.Holder {
 		return locks.Details{}, false
@@ -72,11 +72,11 @@ const (
 	Expired  State = "expired"  // the same for as long as the lease lasts: any candidate may take it
 	Released State = "released" // the holder gave it up
 	Free     State = "free"     // nobody holds it, and no zonelect program held it last
-	Cleared  State = "cleared"  // somebody else removed the holder's name
+	Cleared  State = "cleared"  // another client removed the holder's name
 	Absent   State = "absent"   // there is no Lease
 )
 
-// Watched is what was seen of a Lease by watching it.
+// Watched is what a watch of a Lease has shown.
 type Watched struct {
 	For     time.Duration // zero if it was not watched
 	Renewed bool          // it was written in that time
@@ -93,8 +93,7 @@ func (e Election) doubtful(now time.Time) bool {
 	return r.Holder != "" && (age > r.LeaseDuration || age < -r.LeaseDuration)
 }
 
-// state says whether the Lease is held. Where that is not certain, a note says how
-// it is known.
+// state says whether the Lease is held. If that is not certain, a note says how it is known.
 func (e Election) state(now time.Time) (state State, note string) {
 	if e.Lease == nil {
 		return Absent, ""

@@ -23,7 +23,7 @@ const ElectionRecord ownerref.Kind = "record"
 // NeverSealed says what phase sealed means for an election record.
 const NeverSealed = "an election record ends by time and cannot be sealed: candidates treat this phase as dual: roll back to dual"
 
-// Legacy is what stands in the place of the lock that is migrated.
+// Legacy is the object in the place of the lock that is migrated.
 type Legacy struct {
 	Object string        `json:"object"` // such as configmap/my-operator
 	Kind   ownerref.Kind `json:"kind"`
@@ -39,7 +39,7 @@ type Elected struct {
 	Ours    bool      `json:"ours"`
 	Since   time.Time `json:"since,omitzero"`
 	Renewed time.Time `json:"renewed,omitzero"`
-	Error   string    `json:"error,omitempty"` // what about it cannot be read
+	Error   string    `json:"error,omitempty"` // what in it cannot be read
 }
 
 // ReadElected returns the election record in the annotations of an object of that
@@ -65,8 +65,8 @@ var objectKinds = map[string]string{record.ConfigMaps: "configmap", record.Endpo
 // ObjectOf names the object of a legacy lock as kubectl does.
 func ObjectOf(lock record.Legacy) string { return objectKinds[lock.Resource] + "/" + lock.Name }
 
-// legacyLock says where the legacy lock is; its name is empty where there is no
-// reason to look for one. name is what the caller calls it, if it does.
+// legacyLock says where the legacy lock is; its name is empty if there is no reason to look
+// for one. name is the caller's name for it, if it has one.
 func (e Election) legacyLock(name string) record.Legacy {
 	lock := record.Legacy{Resource: record.ConfigMaps}
 	if e.Lease == nil {
@@ -89,7 +89,7 @@ type legacyObject struct {
 	why   string // what is odd about it
 }
 
-// recognized says what a ConfigMap is in the place of a leader-for-life lock.
+// recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) legacyObject {
 	r := ownerref.Recognize(cm)
 	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Shield.Armed}, stage: r.Shield.Stage, why: r.Why}
@@ -99,8 +99,8 @@ func recognized(cm *corev1.ConfigMap) legacyObject {
 	return o
 }
 
-// elected says what an object is in the place of an election record. One without
-// a record is as good as none.
+// elected identifies an object in the place of an election record. An object without a
+// record counts as none.
 func elected(resource string, annotations map[string]string) legacyObject {
 	switch e, found := ReadElected(resource, annotations); {
 	case !found:

@@ -30,11 +30,11 @@ import (
 
 // Reader reads elections. It keeps nothing between calls.
 type Reader struct {
-	// Core and Coordination talk to the core group and to coordination.k8s.io,
-	// both v1.
+	// Core and Coordination are clients of the core group and of coordination.k8s.io, both
+	// v1.
 	Core, Coordination rest.Interface
-	// LegacyName is the name of the legacy object. Empty means what the Lease
-	// says, or else the lock's name.
+	// LegacyName is the name of the legacy object. Empty means the name on the Lease, or else
+	// the lock's name.
 	LegacyName string
 	// Explain turns an error into the text of a note about what may not be read. Election,
 	// Elections, Legacy and Surroundings need it.
@@ -70,15 +70,14 @@ func (r Reader) Endpoints(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Endpoints](ctx, r.Core, apierror.Object{Resource: apierror.Endpoints, Namespace: namespace, Name: name}) //nolint:staticcheck // SA1019: the same
 }
 
-// Candidates lists the candidates of a lock by their presences. Whether their
-// pods and nodes are there, only Pods and Nodes tell.
+// Candidates lists the candidates of a lock by their presences. Only Pods and Nodes tell
+// whether their pods and nodes exist.
 func (r Reader) Candidates(ctx context.Context, lock types.NamespacedName) ([]Candidate, error) {
 	all, err := presence.List(ctx, r.Coordination, lock.Namespace, lock.Name)
 	return candidatesOf(all), err
 }
 
-// Election reads a lock with its candidates and its legacy lock. If there is
-// none, that is no error.
+// Election reads a lock with its candidates and its legacy lock. A missing lock is no error.
 func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Election, error) {
 	e := Election{NamespacedName: lock}
 	var err error
@@ -117,9 +116,8 @@ func (r Reader) tolerate(err error, notes *[]string, without string) error {
 	return nil
 }
 
-// Legacy adds what stands in the legacy lock's place. It reads nothing if the Lease
-// says nothing of a migration. Without a Lease it looks for a legacy lock of the same
-// name.
+// Legacy adds the object in the legacy lock's place. It reads nothing if the Lease does not
+// mention a migration. Without a Lease it looks for a legacy lock of the same name.
 func (r Reader) Legacy(ctx context.Context, e *Election) error {
 	lock := e.legacyLock(r.LegacyName)
 	if lock.Name == "" {
@@ -169,8 +167,8 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 	return recognized(cm), nil
 }
 
-// Surroundings adds the states of the candidates' pods and nodes, and which zones
-// have nodes. What may not be read is a note.
+// Surroundings adds the states of the candidates' pods and nodes, and which zones have nodes.
+// A missing permission becomes a note.
 func (r Reader) Surroundings(ctx context.Context, e *Election) error {
 	err := r.tolerate(r.Pods(ctx, e.Namespace, e.Candidates), &e.Notes, "whether the candidates' pods run is not known")
 	if err != nil {
@@ -184,8 +182,8 @@ func (r Reader) Surroundings(ctx context.Context, e *Election) error {
 	return r.tolerate(err, &e.Notes, "which zones have nodes is not known")
 }
 
-// Pods reads the candidates' pods and adds their states. If it returns an error, it
-// has added none.
+// Pods reads the candidates' pods and adds their states. If it returns an error, it has added
+// none.
 func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) error {
 	pods := make([]*corev1.Pod, len(all))
 	for i, c := range all {
@@ -200,7 +198,7 @@ func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) err
 	return nil
 }
 
-// nodes does the same for their nodes. It reads each node once.
+// nodes does the same for the candidates' nodes. It reads each node once.
 func (r Reader) nodes(ctx context.Context, all []Candidate) error {
 	states := map[string]string{}
 	for _, c := range all {
@@ -252,8 +250,8 @@ func (r Reader) ZonesWithNodes(ctx context.Context) ([]string, error) {
 // observeInterval is how often Observe reads a Lease.
 const observeInterval = 500 * time.Millisecond
 
-// Observe watches the Leases whose holders, by the wall clock, do not renew them,
-// until each was renewed or that much time has passed.
+// Observe watches the Leases whose holders, by the wall clock, do not renew them, until each
+// was renewed or that much time has passed.
 func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Time, most time.Duration) error {
 	for start := time.Now(); ; {
 		var doubtful []*Election

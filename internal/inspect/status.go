@@ -17,7 +17,7 @@ import (
 	"github.com/zonelect/zonelect/locks/multilock"
 )
 
-// Status is what the objects of an election mean for people.
+// Status is the meaning of an election's objects, for people.
 type Status struct {
 	State State `json:"state"`
 	// Leader is the holder of the Lease; nil if there is none.
@@ -26,16 +26,16 @@ type Status struct {
 	Phase      record.Phase `json:"phase,omitempty"`
 	Candidates []Candidate  `json:"candidates,omitempty"`
 	Legacy     *Legacy      `json:"legacy,omitempty"`
-	// Evacuated are the zones that people want leadership out of.
+	// Evacuated are the zones that people want the leader out of.
 	Evacuated []Evacuation `json:"evacuated,omitempty"`
 	Findings
 }
 
-// Evacuation is that of a zone.
+// Evacuation is the evacuation of one zone.
 type Evacuation struct {
 	Zone string `json:"zone"`
-	// Until is when it ends; nil means when it is restored. Over says that it has
-	// ended, by the clock of this machine.
+	// Until is when it ends; nil means when it is restored. Over says that it has ended, by
+	// the clock of this machine.
 	Until *metav1.Time `json:"until,omitempty"`
 	Over  bool         `json:"over,omitempty"`
 }
@@ -64,8 +64,8 @@ func (e Election) Status(now time.Time) Status {
 	return s
 }
 
-// Holder returns the candidate that holds the Lease. One that has not announced
-// itself has an identity only. Without a leader it is zero.
+// Holder returns the candidate that holds the Lease. A candidate that has not announced
+// itself has only an identity. Without a leader it is zero.
 func (s *Status) Holder() Candidate {
 	if s.Leader == nil {
 		return Candidate{}
@@ -84,7 +84,7 @@ func (s *Status) checkCandidates(zonesWithNodes []string) {
 	}
 	if l := s.Leader; l != nil && len(s.Candidates) > 0 && !slices.ContainsFunc(present, func(c Candidate) bool { return c.Identity == l.Identity }) {
 		s.Warn("%s holds the lock and has no presence: it does not announce itself, or it is gone", l.Identity)
-		return // how many there are is not known, then
+		return // then the number of candidates is not known
 	}
 	if len(present) == 0 && len(s.Candidates) > 0 {
 		s.Warn("the pods of all candidates that have announced themselves are gone")
@@ -123,10 +123,9 @@ func (s *Status) checkCandidate(c Candidate) {
 	}
 }
 
-// checkWork finds out whether the holder's work has begun. If it has not, the holder
-// says so on its presence, a moment after it took the Lease. In phase dual
-// it does not work while another has the legacy lock either, unless it is in mode
-// lease.
+// checkWork finds out whether the holder's work has begun. If it has not, the holder says so
+// on its presence, a moment after it took the Lease. In phase dual, unless in mode lease, it
+// does not work either while another candidate has the legacy lock.
 func (s *Status) checkWork() {
 	if s.State != Held {
 		return
@@ -146,7 +145,7 @@ func (s *Status) checkWork() {
 	}
 }
 
-// checkEvacuations adds the zones that people want leadership out of.
+// checkEvacuations adds the zones that people want the leader out of.
 func (s *Status) checkEvacuations(listed locks.Evacuations, now time.Time) {
 	all, err := listed.Parse()
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 	presence   = internal + "/presence"
 	record     = internal + "/record"
 	sleep      = internal + "/sleep"
-	locks      = module + "/locks" // the contract alone, not what is below it
+	locks      = module + "/locks" // the contract alone, not the packages below it
 	memory     = locks + "/memory"
 	lease      = locks + "/lease"
 	annotation = locks + "/annotation"
@@ -53,10 +53,9 @@ const (
 	operator   = module + "/operator"
 )
 
-// row says what the packages at and below a directory may import besides the
-// standard library. Each entry stands for itself and for what is below it, except
-// for locks. No package imports a test kit: a program that uses it would contain
-// package testing.
+// row says which packages, besides the standard library, the packages at and below a
+// directory may import. Each entry stands for itself and everything below it, except for
+// locks. No package imports a test kit: a program that uses it would contain package testing.
 type row struct {
 	allowed []string
 	denied  []string            // wins over allowed
@@ -69,7 +68,7 @@ var onTheAPI = row{allowed: []string{locks, kubernetes, apierror, rawapi, record
 // testKits may import testing, and each other.
 var testKits = []string{election + "/electiontest", locks + "/lockstest", multilock + "/internal/multilocktest", apitest, doctest}
 
-// behindMultilock are the packages that others use by package multilock alone.
+// behindMultilock are the packages that others use only through package multilock.
 var behindMultilock = []string{shield, twin, leaseOnly, candidate}
 
 // house is the table of docs/design.md. The row with the longest directory
@@ -223,8 +222,8 @@ func rowOf(dir string) (row, bool) {
 	return row{}, false
 }
 
-// isStandard reports whether a package is the standard library's: the first
-// element of any other import path has a dot. Cgo is not welcome.
+// isStandard reports whether a package belongs to the standard library: the first element of
+// any other import path has a dot. Cgo is not allowed.
 func isStandard(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return imported != "C" && !strings.Contains(first, ".")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestTheThreatModelNamesTestsThatThereAre: each claim in it stands on one.
+// TestTheThreatModelNamesTestsThatThereAre: each of its claims depends on one.
 func TestTheThreatModelNamesTestsThatThereAre(t *testing.T) {
 	const root = "../.."
 	model, err := os.ReadFile(root + "/docs/security.md")

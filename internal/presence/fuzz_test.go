@@ -12,9 +12,9 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// FuzzAmong reads any JSON that decodes as a Lease. A presence is one that belongs
-// to exactly one pod and has the name that this pod's has, its texts are bounded,
-// and what was read reads the same after it was written.
+// FuzzAmong reads any JSON that decodes as a Lease. A presence belongs to exactly one pod and
+// has the name of that pod's presence. Its texts are bounded, and it reads the same after it
+// was written.
 func FuzzAmong(f *testing.F) {
 	pod := Pod{Name: "op-1", UID: "u1"}
 	whole := Object{Lock: "op", Pod: pod, Identity: "op-1_u1", Zone: "za", Node: "n1", Version: "v1", Mode: "auto", Waiting: "for b", Unhealthy: "ill"}

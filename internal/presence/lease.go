@@ -16,13 +16,12 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// Label marks a presence. Its value is the lock's name, or, where that is too
-// long for a label, its beginning and a hash.
+// Label marks a presence. Its value is the lock's name or, if that is too long for a label,
+// its beginning and a hash.
 const Label = "zonelect.dev/lock"
 
-// The annotations of a presence, besides the zone and the node, which are
-// those of a lock's record. The identity is the Lease's holder, so that people
-// see it where they list Leases.
+// The annotations of a presence. Zone and node have those of a lock's record instead. The
+// identity is the Lease's holder, so that people see it where they list Leases.
 const (
 	annotationVersion = "zonelect.dev/version"
 	annotationMode    = "zonelect.dev/mode"
@@ -42,7 +41,7 @@ func (o *Object) annotations() map[string]*string {
 	}
 }
 
-// written returns a copy of lease that says o.
+// written returns a copy of lease that carries o.
 func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
 	metav1.SetMetaDataLabel(&lease.ObjectMeta, Label, labelOf(o.Lock))
@@ -62,8 +61,7 @@ func (o Object) written(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	return lease
 }
 
-// read returns what a presence says. What is too long to make sense reads as
-// absent.
+// read returns the content of a presence. A text too long to make sense reads as absent.
 func read(lease *coordinationv1.Lease, lock string) Object {
 	o := Object{Lock: lock, Pod: podOf(lease), Name: lease.Name, UID: lease.UID, Number: record.Number(lease.ResourceVersion)}
 	if holder := lease.Spec.HolderIdentity; holder != nil && len(*holder) <= record.MaxText {
@@ -77,8 +75,7 @@ func read(lease *coordinationv1.Lease, lock string) Object {
 	return o
 }
 
-// podOf returns the pod that a presence belongs to, or none: it has exactly
-// one owner.
+// podOf returns the pod that owns a presence, or none if it does not have exactly one owner.
 func podOf(lease *coordinationv1.Lease) Pod {
 	if len(lease.OwnerReferences) != 1 {
 		return Pod{}
@@ -90,10 +87,9 @@ func podOf(lease *coordinationv1.Lease) Pod {
 	return Pod{Name: ref.Name, UID: ref.UID}
 }
 
-// nameOf returns the name of a pod's presence. No pod has it: it holds a hash
-// of a UID that was given after the pod had its name. That matters, for
-// leader-for-life takes an owner of its own pod's name for itself, whatever
-// its kind.
+// nameOf returns the name of a pod's presence. No pod has that name: it holds a hash of a UID
+// that was given after the pod had its name. That matters because leader-for-life takes an
+// owner with its own pod's name for itself, whatever its kind.
 func nameOf(lock string, pod Pod) string {
 	return shortened(lock+"."+pod.Name, validation.DNS1123SubdomainMaxLength, ".", hash(lock+"/"+string(pod.UID)))
 }
@@ -109,8 +105,8 @@ func labelOf(lock string) string {
 // selector selects the presences of a lock.
 func selector(lock string) string { return Label + "=" + labelOf(lock) }
 
-// shortened returns text + sep + end in at most so many bytes, by cutting text
-// where a name may end.
+// shortened returns text + sep + end in at most that many bytes, by cutting text where a name
+// may end.
 func shortened(text string, most int, sep, end string) string {
 	text = text[:min(len(text), most-len(sep)-len(end))]
 	return strings.TrimRight(text, "-.") + sep + end

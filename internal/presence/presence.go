@@ -1,12 +1,12 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package presence keeps the presence objects of candidates: one small Lease
-// for each, owned by its pod so that it goes with it, written at the start and
-// on change, never renewed.
+// Package presence keeps the presence objects of candidates: one small Lease for each
+// candidate. The candidate's pod owns it, so that it is deleted with the pod. It is written
+// at the start and on change, and never renewed.
 //
-// It needs the verbs get, create and update on leases in the lock's namespace;
-// who wants to know of all presences needs list, or list and watch.
+// It needs the verbs get, create and update on leases in the lock's namespace; a reader of
+// all presences needs list, or list and watch.
 package presence
 
 import (
@@ -42,7 +42,7 @@ type Object struct {
 	Version  string // of the program
 	Mode     string
 	Waiting  string // what the candidate waits for, in words
-	// Unhealthy is why it should not lead, in words; empty where all is well.
+	// Unhealthy is why it should not lead, in words; empty if it is healthy.
 	Unhealthy string
 
 	// Name, UID and resourceVersion of the presence's own Lease, set by Ensure
@@ -52,16 +52,16 @@ type Object struct {
 	Number uint64
 }
 
-// attempts bounds how often Ensure begins anew because others wrote the same
-// object meanwhile.
+// attempts bounds how often Ensure starts again because another client wrote the same object
+// meanwhile.
 const attempts = 3
 
-// Ensure makes the presence stand as o says and returns it with its name and
-// UID. It creates it, or updates it where it says something else, or writes
-// nothing where all is as it should be. What others have put on it is kept.
+// Ensure makes the presence say what o says, and returns it with its name and UID. It creates
+// the presence, updates it where it differs, or writes nothing if it is as it should be.
+// Additions by others are kept.
 //
-// A Lease of its name that does not belong to the very pod, by UID, is left
-// alone: that is an error. client must be one for coordination.k8s.io/v1.
+// A Lease of that name that does not belong to this very pod, by UID, is left alone: that is
+// an error. client must be one for coordination.k8s.io/v1.
 func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object) (Object, error) {
 	o.Name = nameOf(o.Lock, o.Pod)
 	name := apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name}
@@ -113,9 +113,9 @@ func (p Pod) orNobody() string {
 	return fmt.Sprintf("pod %s (%s)", p.Name, p.UID)
 }
 
-// List returns the presences of a lock, by name, with one linearizable request.
-// What does not belong to exactly one pod, and has not the name that Ensure gives
-// that pod's, is none.
+// List returns the presences of a lock, by name, with one linearizable request. It leaves out
+// objects that do not belong to exactly one pod, or do not have the name that Ensure gives
+// that pod's presence.
 func List(ctx context.Context, client rest.Interface, namespace, lock string) ([]Object, error) {
 	list, err := rawapi.List[coordinationv1.LeaseList](ctx, client, apierror.Leases, namespace, selector(lock))
 	if err != nil {
@@ -124,8 +124,8 @@ func List(ctx context.Context, client rest.Interface, namespace, lock string) ([
 	return Among(list.Items, lock), nil
 }
 
-// Among returns the presences of a lock that are among leases, which are of its
-// namespace, in their order. What is none for List is none here.
+// Among returns the presences of a lock that are among leases, which are of its namespace, in
+// their order. It leaves out what List leaves out.
 func Among(leases []coordinationv1.Lease, lock string) []Object {
 	var all []Object
 	for i := range leases {

@@ -23,7 +23,7 @@ import (
 
 const all = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 
-// newServer returns a server, a client of it, and what is sent.
+// newServer returns a server, a client of it, and the requests sent.
 func newServer(t *testing.T) (*apitest.Server, rest.Interface, *[]string) {
 	t.Helper()
 	server, sent := apitest.NewServer(), &[]string{}
@@ -79,7 +79,7 @@ func TestAPresenceBelongsToItsPodAndSaysWhoItIs(t *testing.T) {
 	}
 }
 
-// TestAPresenceIsWrittenOnChangeOnly: what nobody renews costs nothing.
+// TestAPresenceIsWrittenOnChangeOnly: an object without renewals costs nothing.
 func TestAPresenceIsWrittenOnChangeOnly(t *testing.T) {
 	_, client, sent := newServer(t)
 	o := objectOf("a")
@@ -105,8 +105,8 @@ func TestADeletedPresenceIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestASuccessorOfTheSameNameHasItsOwn: a StatefulSet's pod has its
-// predecessor's name, and the collector may be late.
+// TestASuccessorOfTheSameNameHasItsOwn: a StatefulSet's pod has its predecessor's name, and
+// the garbage collector may be late.
 func TestASuccessorOfTheSameNameHasItsOwn(t *testing.T) {
 	_, client, _ := newServer(t)
 	first := objectOf("a")
@@ -166,8 +166,8 @@ func TestWhatOthersPutOnAPresenceIsKept(t *testing.T) {
 	}
 }
 
-// TestARaceIsRunAgain: somebody else changes, makes or deletes the object
-// between the read and the write.
+// TestARaceIsRunAgain: another client changes, creates or deletes the object between the read
+// and the write.
 func TestARaceIsRunAgain(t *testing.T) {
 	path := all + "/" + nameOf("lock", objectOf("a").Pod)
 	label := func(s *apitest.Server, n int) {

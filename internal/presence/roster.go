@@ -23,13 +23,12 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// most is how many presences of others a [Roster] keeps: who may create a Lease can
-// make one up, and each costs memory and time.
+// most is how many presences of others a [Roster] keeps: anybody who may create a Lease can
+// invent one, and each costs memory and time.
 const most = 300
 
-// A roster that had to drop presences lists again once it has room: so many
-// candidates as there are then do so within a minute, and seldom where others come
-// and go all the time.
+// A roster that had to drop presences lists again once it has room: within a minute where
+// that many candidates exist, and seldom where others come and go all the time.
 const (
 	firstRefill = time.Minute
 	lastRefill  = 10 * time.Minute
@@ -40,17 +39,17 @@ const (
 type Roster struct {
 	client          rest.Interface
 	namespace, lock string
-	own             string // the name of the own presence, which always has room; may be empty
+	own             string // the name of this candidate's presence, which always has room; may be empty
 
-	number  uint64 // as of when all is known; zero before it is
+	number  uint64 // the version up to which all is known; zero before that
 	all     map[string]Object
 	dropped bool      // there were more than it keeps
-	listed  time.Time // when it was filled last
+	listed  time.Time // when it was last filled
 	refills *backoff.ExponentialBackOff
 }
 
-// NewRoster returns a roster that knows of nobody yet. It keeps the presence of the
-// pod own, if there is one, among however many others.
+// NewRoster returns a roster that knows nobody yet. It keeps the presence of the pod own, if
+// there is one, however many others there are.
 func NewRoster(client rest.Interface, namespace, lock string, own Pod) *Roster {
 	r := &Roster{client: client, namespace: namespace, lock: lock, refills: backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstRefill), backoff.WithMaxInterval(lastRefill), backoff.WithMaxElapsedTime(0))}
@@ -60,12 +59,11 @@ func NewRoster(client rest.Interface, namespace, lock string, own Pod) *Roster {
 	return r
 }
 
-// Follow tells each the presences, by name, as they are and whenever they
-// change, and as of which resourceVersion that is, and blocks. It is one watch,
-// which ends by itself after five to ten minutes: nil then. The next call goes on
-// where this one ended; only the first, one after a gap, and one that fills a roster
-// up again which had dropped some, begins with a list, which is not older than a
-// resourceVersion.
+// Follow passes each the presences, by name, as they are and whenever they change, with the
+// resourceVersion that this is true for, and blocks. It is one watch, which ends by itself
+// after five to ten minutes: nil then. The next call continues where this one ended. Only
+// three kinds of call begin with a list, which is not older than a resourceVersion: the
+// first, one after a gap, and one that refills a roster that had dropped some.
 func (r *Roster) Follow(ctx context.Context, notOlder uint64, each func(all []Object, asOf uint64)) error {
 	if r.number == 0 {
 		if err := r.list(ctx, notOlder); err != nil {
@@ -117,7 +115,7 @@ func (r *Roster) list(ctx context.Context, notOlder uint64) error {
 	return nil
 }
 
-// keep takes in a presence that is not known, if there is room for it.
+// keep adds a presence that is not known, if there is room for it.
 func (r *Roster) keep(o Object) bool {
 	if o.Name != r.own && !r.hasRoom() {
 		r.dropped = true
@@ -135,8 +133,8 @@ func (r *Roster) hasRoom() bool {
 	return others < most
 }
 
-// refill has the roster filled up again after a while, by ending the watch, if it
-// dropped some and has room now. Else it returns nil.
+// refill makes the roster fill up again after a while, by ending the watch, if it dropped
+// some and has room now. Otherwise it returns nil.
 func (r *Roster) refill(end func()) *time.Timer {
 	if !r.dropped || !r.hasRoom() {
 		return nil
@@ -144,7 +142,7 @@ func (r *Roster) refill(end func()) *time.Timer {
 	return time.AfterFunc(r.refills.NextBackOff(), end)
 }
 
-// take takes in an event, and reports whether it changed anything.
+// take applies an event, and reports whether it changed anything.
 func (r *Roster) take(e rawapi.Event[*coordinationv1.Lease]) bool {
 	r.number = max(r.number, record.Number(e.Object.ResourceVersion))
 	if e.Type == kubewatch.Bookmark {
@@ -168,7 +166,7 @@ func (r *Roster) sorted() []Object {
 	return slices.SortedFunc(maps.Values(r.all), func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Peers returns the candidates that presences tell of: one for each identity.
+// Peers returns the candidates that presences announce: one for each identity.
 func Peers(all []Object) []locks.Peer {
 	var peers []locks.Peer
 	met := map[string]bool{"": true}

@@ -27,7 +27,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// follow keeps what a roster tells last, until the returned function ends it.
+// follow keeps what a roster reported last, until the returned function ends it.
 func follow(t *testing.T, r *Roster, notOlder uint64) (latest func() []string, end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestARosterTellsWhoComesAndGoes(t *testing.T) {
 	})
 }
 
-// TestARosterListsOutOfTheCache: what it asks for is what it costs.
+// TestARosterListsOutOfTheCache: the kind of request decides its cost.
 func TestARosterListsOutOfTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apitest.NewServer()
@@ -138,7 +138,7 @@ func TestAMissingPermissionToFollowIsNamed(t *testing.T) {
 	}
 }
 
-// TestGarbageIsNobody: what stands on a Lease with the label may be anything.
+// TestGarbageIsNobody: a Lease with the label may contain anything.
 func TestGarbageIsNobody(t *testing.T) {
 	long := strings.Repeat("x", record.MaxText+1)
 	made := func(change func(*coordinationv1.Lease)) coordinationv1.Lease {
@@ -173,7 +173,7 @@ func TestGarbageIsNobody(t *testing.T) {
 	}
 }
 
-// TestARosterKeepsSoMany, whoever makes them up, and goes on hearing of those.
+// TestARosterKeepsSoMany, even if they are made up, and still follows those.
 func TestARosterKeepsSoMany(t *testing.T) {
 	r := NewRoster(nil, "ns", "lock", Pod{})
 	r.all = map[string]Object{}
@@ -193,7 +193,7 @@ func TestARosterKeepsSoMany(t *testing.T) {
 	}
 }
 
-// many makes so many presences, by the names of their pods in order.
+// many makes that many presences, by the names of their pods in order.
 func many(t *testing.T, client rest.Interface, n int) []Object {
 	t.Helper()
 	var made []Object
@@ -203,7 +203,7 @@ func many(t *testing.T, client rest.Interface, n int) []Object {
 	return made
 }
 
-// TestARosterFillsUpAgainOnceItHasRoom: those that it dropped are still there.
+// TestARosterFillsUpAgainOnceItHasRoom: the dropped presences still exist.
 func TestARosterFillsUpAgainOnceItHasRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, sent := newServer(t)
@@ -235,11 +235,11 @@ func TestARosterFillsUpAgainOnceItHasRoom(t *testing.T) {
 		for _, o := range made[:10] {
 			server.Delete(all + "/" + o.Name)
 		}
-		time.Sleep(4 * firstRefill) // a watch that ends by itself meanwhile begins the wait anew, and 1.5 times as long
+		time.Sleep(4 * firstRefill) // a watch that ends by itself restarts the wait, 1.5 times as long
 		if n := lists(); known != most || n != 2 {
 			t.Errorf("after ten are gone it knows %d after %d lists, want %d after two", known, n, most)
 		}
-		for _, o := range made[10:40] { // it is whole then, and nothing is left to list again for
+		for _, o := range made[10:40] { // then it is complete, and has no reason to list again
 			server.Delete(all + "/" + o.Name)
 		}
 		time.Sleep(time.Hour)
@@ -251,7 +251,7 @@ func TestARosterFillsUpAgainOnceItHasRoom(t *testing.T) {
 	})
 }
 
-// TestRostersDoNotFillUpAllAtOnce: a presence that goes is seen by all of them.
+// TestRostersDoNotFillUpAllAtOnce, although all of them see a presence go.
 func TestRostersDoNotFillUpAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rosters = 500
@@ -298,7 +298,7 @@ func TestARosterAlwaysKeepsTheOwnPresence(t *testing.T) {
 	})
 }
 
-// BenchmarkAChangeInARoster is what an event costs that tells of a change.
+// BenchmarkAChangeInARoster measures an event that reports a change.
 func BenchmarkAChangeInARoster(b *testing.B) {
 	for _, n := range []int{3, 100, 300, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

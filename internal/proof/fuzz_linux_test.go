@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzTerminated reads any JSON that decodes as a pod: only an end that names
-// the very container instance, at or after the lock was acquired, is proof, and
-// the own container's ID is believed only of an instance that runs, and began no
-// earlier than this process.
+// FuzzTerminated reads any JSON that decodes as a pod. Only an end that names the very
+// container instance, at or after the lock was acquired, is proof. A process accepts a
+// container's ID as its own only if that instance runs, and began no earlier than the
+// process.
 func FuzzTerminated(f *testing.F) {
 	f.Add([]byte(`{"status":{"containerStatuses":[{"name":"m","state":{"terminated":{"containerID":"c1","finishedAt":"2026-07-01T10:00:00Z"}}}]}}`), "c1", int64(1_782_900_000))
 	f.Add([]byte(`{"status":{"containerStatuses":[{"state":{"terminated":{"finishedAt":"2026-07-01T10:00:00Z"}},"containerID":"c1"}]}}`), "", int64(0))
@@ -49,7 +49,7 @@ func FuzzTerminated(f *testing.F) {
 	})
 }
 
-// FuzzAge reads any of proc(5)'s files: no age is below zero.
+// FuzzAge reads any of proc(5)'s files: no age is negative.
 func FuzzAge(f *testing.F) {
 	f.Add("7 (a b) c) S"+strings.Repeat(" 0", 18)+" 500 0", "15.25 3.00")
 	f.Add("7 (a) S"+strings.Repeat(" 0", 18)+" 4611686018427387903", "1e300 0")

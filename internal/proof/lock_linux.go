@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// takeLock binds a socket to an abstract name that stands for text, and never
-// closes it: it ends with the process, and is not inherited by others. It returns
-// where such names are unique, empty if that is not known, and whether it has
-// the process lock. Socket and description are those of one thread, for a thread may be
-// in a network namespace of its own.
+// takeLock binds a socket to an abstract name that stands for text, and never closes it: it
+// ends with the process, and other processes do not inherit it. It returns the place where
+// such names are unique, empty if that is not known, and whether it has the process lock.
+// Socket and place are those of one thread, because a thread may be in a network namespace of
+// its own.
 func takeLock(text string) (place string, taken bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -32,7 +32,7 @@ func takeLock(text string) (place string, taken bool) {
 		return "", false
 	}
 	place = strings.TrimSpace(string(boot)) + "/" + network
-	// A raw descriptor: nothing of Go's closes it.
+	// A raw descriptor, so that nothing in Go closes it.
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return place, false
@@ -50,8 +50,8 @@ func lockName(text string) string {
 	return "@zonelect/" + hex.EncodeToString(sum[:])
 }
 
-// processStart returns when this process started, by the wall clock as it is
-// now, to a hundredth of a second.
+// processStart returns when this process started, by the wall clock's present setting, to a
+// hundredth of a second.
 func processStart() (time.Time, error) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
@@ -65,9 +65,9 @@ func processStart() (time.Time, error) {
 	return time.Now().Add(-age), err
 }
 
-// ageOf reads how long ago a process started out of proc(5)'s files. Both count
-// from the boot: stat in hundredths of a second, as its 22nd field, of which the
-// second one may hold spaces and parentheses.
+// ageOf reads from proc(5)'s files how long ago a process started. Both count from the boot:
+// stat in hundredths of a second, in its 22nd field. Its second field may hold spaces and
+// parentheses.
 func ageOf(stat, uptime string) (time.Duration, error) {
 	const start, parenthesized = 22, 2
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

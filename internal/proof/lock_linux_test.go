@@ -16,7 +16,7 @@ import (
 // began is after the start of this process.
 var began = time.Now()
 
-// envLock has a process take that process lock, start a child, say so and wait.
+// envLock makes a process take that process lock, start a child, say so and wait.
 const envLock = "PROOF_TEST_LOCK"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestASeatIsTakenOnce(t *testing.T) {
 	}
 }
 
-// TestAProcessLockIsFreedByTheEndOfItsProcessAlone, also while a child of it lives on.
+// TestAProcessLockIsFreedByTheEndOfItsProcessAlone, even while its child lives on.
 func TestAProcessLockIsFreedByTheEndOfItsProcessAlone(t *testing.T) {
 	lock := rand.Text()
 	cmd := exec.Command(os.Args[0])
@@ -108,7 +108,7 @@ func TestAnAgeIsReadFromProc(t *testing.T) {
 	}{
 		{stat, "200.50 399.99\n", 200500*time.Millisecond - 123450*time.Millisecond, true},
 		{stat, "123.45 1.00", 0, true},
-		{stat, "100.00 1.00", 0, false}, // that of another machine
+		{stat, "100.00 1.00", 0, false}, // from another machine
 		{stat, "", 0, false},
 		{"4711 (a) S 1", "200.50 1.00", 0, false},
 		{"", "200.50 1.00", 0, false},

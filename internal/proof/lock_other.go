@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// takeLock: there are no abstract sockets here.
+// takeLock takes nothing: there are no abstract sockets here.
 func takeLock(string) (place string, taken bool) { return "", false }
 
 // processStart is known on Linux only.

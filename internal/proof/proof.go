@@ -21,29 +21,29 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Config says who wants proof, and of whom.
+// Config says which process wants proof, and about which candidates.
 type Config struct {
 	Lock string // namespace and name
 	// Namespace of the candidates' pods.
 	Namespace string
-	// PodName, PodUID and Container are where this process runs. Without the
-	// first two nobody can prove that it is dead. An empty Container means the
-	// only one of the pod.
+	// PodName, PodUID and Container are where this process runs. Without the first two no
+	// other candidate can prove that it is dead. An empty Container means the only one of the
+	// pod.
 	PodName, PodUID, Container string
-	// Pods talks to the core group, v1.
+	// Pods is a client of the core group, v1.
 	Pods rest.Interface
-	// Logger is told once of each permission that is missing.
+	// Logger gets each missing permission once.
 	Logger logr.Logger
 }
 
-// Witness proves that others are dead, and has what others need to prove it of
+// Witness proves that other processes are dead, and holds what others need to prove it of
 // this process. Its methods are safe for concurrent use. Make one with [New].
 type Witness struct {
 	config Config
-	writes chan struct{} // gets a word when a record is about to be written
+	writes chan struct{} // gets a signal when a record is about to be written
 
 	mu          sync.Mutex
-	place       string // of the process lock, once it is taken
+	place       string // where the process lock is, once it is taken
 	containerID string
 	told        map[string]bool
 }
@@ -52,12 +52,12 @@ type Witness struct {
 const (
 	retryFirst = time.Second
 	retryMost  = 30 * time.Second
-	retryFor   = 10 * time.Minute // the own container's ID
+	retryFor   = 10 * time.Minute // for this process's container ID
 	patience   = 5 * time.Second  // with one request
 	lockRetry  = 200 * time.Millisecond
 )
 
-// Why nothing can be proven of a holder as things are.
+// Why nothing can be proven of a holder at present.
 var (
 	errUnknown = errors.New("the holder has noted nothing that its death could be proven by")
 	errLate    = errors.New("others would go first: they watch the holder's pod")
@@ -70,7 +70,7 @@ var (
 	errShort    = errors.New("the server ends each watch at once")
 )
 
-// unproven is what an unknown ID comes to.
+// unproven is the consequence of an unknown ID.
 const unproven = "this container's ID is not known, so that nobody can prove its end while it leads: its lease must run out"
 
 // New returns a Witness. It does no I/O.
@@ -90,8 +90,8 @@ func (w *Witness) ProcessID() locks.ProcessID {
 	return locks.ProcessID{ProcessLock: place, ContainerID: w.containerID}
 }
 
-// tryLock takes the process lock, unless this Witness has it. It returns where it is, once
-// taken, and where this process would take it.
+// tryLock takes the process lock, unless this Witness has it. It returns where the lock is,
+// once taken, and where this process would take it.
 func (w *Witness) tryLock() (taken, here string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *Witness) awaitLock(ctx context.Context, holder locks.Suspect) error {
 			w.proven(holder, "its process lock was free")
 			return nil
 		case "":
-		default: // by a thread that is elsewhere
+		default: // taken by a thread in another place
 			return errUnknown
 		}
 		select {
@@ -177,8 +177,8 @@ func (w *Witness) proven(holder locks.Suspect, how string) {
 	w.config.Logger.Info("the leader is dead", "lock", w.config.Lock, "holder", holder.Details.Holder, "proof", how)
 }
 
-// FindContainer finds out the own container's ID, once a record is written that could
-// say it. It returns when that is settled, or ctx ends.
+// FindContainer finds out the ID of this process's container, once a record that could carry
+// it is written. It returns when that is settled, or ctx ends.
 func (w *Witness) FindContainer(ctx context.Context) {
 	if w.config.PodName == "" || w.config.PodUID == "" {
 		return
@@ -218,8 +218,8 @@ func (w *Witness) pod(name string) rawapi.Object[corev1.Pod, *corev1.Pod] {
 	return rawapi.New[corev1.Pod](w.config.Pods, apierror.Object{Resource: apierror.Pods, Namespace: w.config.Namespace, Name: name})
 }
 
-// retry tries until it works, is forbidden or cannot work, ctx ends, or time is
-// up, if there is a limit. It tells why it gave up, and what of.
+// retry calls try until it succeeds, is forbidden or cannot succeed, ctx ends, or the limit,
+// if there is one, is reached. It logs why it gave up, and on what.
 func (w *Witness) retry(ctx context.Context, limit time.Duration, what string, try func() error) error {
 	delays := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(retryFirst), backoff.WithMaxInterval(retryMost), backoff.WithMaxElapsedTime(limit))

@@ -21,7 +21,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// bench is where witnesses are heard, in a bubble.
+// bench runs witnesses in a bubble.
 type bench struct {
 	t        *testing.T
 	server   *apitest.Server
@@ -52,7 +52,7 @@ func (b *bench) witness(pod, uid string) *Witness {
 	})
 }
 
-// report has the kubelet say of pod op that it has that state in container id.
+// report makes the kubelet report that state of container id for pod op.
 func (b *bench) report(uid, id string, state corev1.ContainerState) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}}
 	pod.Name, pod.Namespace, pod.UID = "op", "ns", types.UID(uid)
@@ -60,8 +60,8 @@ func (b *bench) report(uid, id string, state corev1.ContainerState) {
 	b.server.Put("/api/v1/namespaces/ns/pods/op", pod)
 }
 
-// ask asks w whether a holder is dead. It returns a function that tells what the
-// answer is by now, once all is quiet.
+// ask asks w whether a holder is dead. It returns a function that waits until all is quiet,
+// and returns the answer so far.
 func (b *bench) ask(w *Witness, holder locks.Suspect) func() (answer error, answered bool) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	answers := make(chan error, 1)
@@ -99,7 +99,7 @@ func TestWhoGetsTheProcessLockOfTheHolderHasProof(t *testing.T) {
 		if noted.ProcessLock == "" || next.ProcessID().ProcessLock != "" {
 			t.Fatalf("the first notes %q, the second %q", noted.ProcessLock, next.ProcessID().ProcessLock)
 		}
-		// It lives: this process has the process lock, as one Witness alone.
+		// The holder is alive: this process has the process lock, through a single Witness.
 		ask := b.ask(next, suspect("op/"+uid, noted))
 		time.Sleep(time.Minute)
 		b.want("its former self lives", ask, nil, false)
@@ -185,8 +185,7 @@ func TestAMissingPermissionIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestALeaderFindsOutItsContainerOnceTheKubeletHasReportedIt, and nobody else
-// asks.
+// TestALeaderFindsOutItsContainerOnceTheKubeletHasReportedIt, and only the leader asks.
 func TestALeaderFindsOutItsContainerOnceTheKubeletHasReportedIt(t *testing.T) {
 	heard(t, func(b *bench) {
 		uid := rand.Text()

@@ -13,20 +13,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Terminated reports whether the kubelet says that the container instance of
-// that ID has ended, now or as the last one before this, in a process that held
-// its lock since acquired. Nothing else is proof: not a pod that is gone, failed
-// or is to be deleted, nor a container that waits, is unknown, or is another.
+// Terminated reports whether the kubelet says that the container instance of that ID has
+// ended, now or as the last one before the present one, in a process that held its lock since
+// acquired. Nothing else is proof: not a pod that is gone, failed or is to be deleted, nor a
+// container that waits, is unknown, or is another.
 //
-// The ID must be in the report of the end itself, as it is where the container
-// runtime has said so. Where the kubelet finds no trace of a container it
-// reports an end too (reason ContainerStatusUnknown, Completed for an init
-// container), and leaves the ID of that report empty.
+// The ID must be in the report of the end itself, as it is when the container runtime has
+// reported the end. If the kubelet finds no trace of a container it reports an end too
+// (reason ContainerStatusUnknown, Completed for an init container), and leaves the ID of that
+// report empty.
 //
-// The end must have come after the lock was acquired, both by the clock of the
-// holder's node: an end before that is another process', see [OwnContainer]. As
-// it is reported in whole seconds, rounded down, the first second of a term
-// proves nothing.
+// The end must have come after the lock was acquired, both by the clock of the holder's node:
+// an earlier end is another process's, see [OwnContainer]. Because the end is reported in
+// whole seconds, rounded down, the first second of a term proves nothing.
 func Terminated(pod *corev1.Pod, containerID string, acquired time.Time) bool {
 	proves := func(end *corev1.ContainerStateTerminated) bool {
 		return end != nil && containerID != "" && end.ContainerID == containerID && !end.FinishedAt.Time.Before(acquired)
@@ -37,26 +36,25 @@ func Terminated(pod *corev1.Pod, containerID string, acquired time.Time) bool {
 	})
 }
 
-// errNotYet: what the kubelet has reported may still be of a former instance.
+// errNotYet says that the kubelet's report may still be of an earlier instance.
 var errNotYet = errors.New("the kubelet has not reported this instance of the container yet")
 
-// OwnContainer returns the ID of the container instance that a process runs in,
-// by the status of its pod and when the process started, by the wall clock.
-// container is its name; empty means the pod's only one. Where the status may
-// say it later, the error can be retried (it is no backoff.PermanentError).
+// OwnContainer returns the ID of the container instance that a process runs in, from the
+// status of its pod and the process's start time by the wall clock. container is its name;
+// empty means the pod's only one. If the status may show the ID later, the error can be
+// retried (it is no backoff.PermanentError).
 //
-// The status lags behind. After a restart it still shows the former instance as
-// running for a while, and a holder that noted that ID would be declared dead by
-// the report of that one's end, which comes next: two leaders. So an instance
-// that was started before the process, in seconds, is not believed to be its
-// own. Within the second of its start it may still be the former one's; but that
-// one has ended before this process began, let alone acquired a lock, and
-// [Terminated] does not count such an end. Both are readings of the node's
-// clock: to be deceived takes a clock that is set back, during a restart, by
-// more than the former instance has lived. The comparison only ever withholds.
+// The status lags behind. After a restart it shows the former instance as running for a
+// while. A holder that noted that ID would be declared dead by the report of the former
+// instance's end, which comes next: two leaders. So a process does not accept an instance
+// that started before it, in seconds, as its own. Within the second of its start the instance
+// may still be the former one; but that one ended before this process began, let alone
+// acquired a lock, and [Terminated] does not count such an end. Both are readings of the
+// node's clock: only a clock that is set back, during a restart, by more than the former
+// instance has lived can deceive it. The comparison only ever withholds an ID.
 //
-// Nothing is said either where a container's end need not be that of its
-// processes: the pod's containers share one PID namespace, or the node's.
+// It also returns no ID if a container's end need not be the end of its processes: the pod's
+// containers share one PID namespace, or use the node's.
 func OwnContainer(pod *corev1.Pod, container string, start time.Time) (string, error) {
 	if pod.Spec.HostPID || pod.Spec.ShareProcessNamespace != nil && *pod.Spec.ShareProcessNamespace {
 		return "", backoff.Permanent(errors.New("the container has no PID namespace of its own, so that its processes may outlive it"))
@@ -78,8 +76,8 @@ func OwnContainer(pod *corev1.Pod, container string, start time.Time) (string, e
 	return "", errNotYet
 }
 
-// whichContainer returns the container's name, and the statuses where its own
-// is. Of the init containers only those count that run on beside the others.
+// whichContainer returns the container's name, and the statuses that include it. Of the init
+// containers only those count that run on beside the others.
 func whichContainer(pod *corev1.Pod, name string) (string, []corev1.ContainerStatus, error) {
 	statuses := map[string][]corev1.ContainerStatus{}
 	for _, c := range pod.Spec.Containers {

@@ -18,7 +18,7 @@ func at(seconds float64) time.Time {
 	return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// told is a time as the API tells it: in whole seconds, rounded down.
+// told is a time as the API reports it: in whole seconds, rounded down.
 func told(seconds float64) metav1.Time { return metav1.NewTime(at(seconds).Truncate(time.Second)) }
 
 func ended(id string, finished float64) corev1.ContainerState {
@@ -105,7 +105,7 @@ func TestAnInstanceIsOwnOnlyIfItIsNotOlderThanTheProcess(t *testing.T) {
 		status    corev1.PodStatus
 		container string
 		own       bool
-		never     bool // it need not be asked again
+		never     bool // there is no need to ask again
 	}{
 		"started after it":               {one, at(11.2), "main", true, false},
 		"started within the second":      {one, at(10.5), "main", true, false},
@@ -135,9 +135,8 @@ func TestAnInstanceIsOwnOnlyIfItIsNotOlderThanTheProcess(t *testing.T) {
 	}
 }
 
-// TestAFormerInstanceThatIsTakenForTheOwnIsNoProof: where both started within a
-// second the wrong ID may be noted, and the report of the former one's end comes
-// after that.
+// TestAFormerInstanceThatIsTakenForTheOwnIsNoProof: if both started within a second, the
+// wrong ID may be noted, and the report of the former instance's end comes after that.
 func TestAFormerInstanceThatIsTakenForTheOwnIsNoProof(t *testing.T) {
 	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}}
 	stale := &corev1.Pod{Spec: spec, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{statusOf("main", "c1", running(10.1), corev1.ContainerState{})}}}

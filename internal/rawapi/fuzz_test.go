@@ -49,8 +49,8 @@ func leaseFrom(t *testing.T, a answers) rawapi.Object[coordinationv1.Lease, *coo
 	return rawapi.New[coordinationv1.Lease](client, leaseName)
 }
 
-// FuzzGet reads any answer: what is no Lease is never taken for one, nor for its
-// absence, which only a server that names it can say.
+// FuzzGet reads any answer: nothing else is ever taken for a Lease, or for its absence, which
+// only a server that names the Lease can report.
 func FuzzGet(f *testing.F) {
 	f.Add(200, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`)
 	f.Add(404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{"name":"lock","group":"coordination.k8s.io","kind":"leases"}}`)
@@ -84,8 +84,8 @@ func FuzzGet(f *testing.F) {
 	})
 }
 
-// FuzzWatch reads any stream: an event is passed on only as the server has said
-// it, of the object that is watched and at a version.
+// FuzzWatch reads any stream: an event is passed on only as the server sent it, about the
+// watched object and at a version.
 func FuzzWatch(f *testing.F) {
 	const object = `{"metadata":{"name":"lock","uid":"u","resourceVersion":"7"}}`
 	f.Add(`{"type":"ADDED","object":` + object + `}` + "\n" + `{"type":"DELETED","object":` + object + `}`)
@@ -115,7 +115,7 @@ func FuzzWatch(f *testing.F) {
 	})
 }
 
-// countTypes counts the events of a type that stand in a stream.
+// countTypes counts the events of a type in a stream.
 func countTypes(stream, kind string) int {
 	n := 0
 	for d := json.NewDecoder(strings.NewReader(stream)); ; {

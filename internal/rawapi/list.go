@@ -31,10 +31,9 @@ func List[T any, P ListType[T]](ctx context.Context, client rest.Interface, reso
 	return list[T, P](ctx, Request(client, http.MethodGet, resource, namespace), resource, namespace, selector)
 }
 
-// ListCached is List out of the API server's cache, which may be behind, but not
-// older than a resourceVersion: it costs the server little, however many objects
-// there are that the selector does not match. A watch from where it is brings it
-// up to date.
+// ListCached is List from the API server's cache, which may be behind, but not older than a
+// resourceVersion. It costs the server little, however many objects the selector does not
+// match. A watch from its resourceVersion brings it up to date.
 func ListCached[T any, P ListType[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string, notOlder uint64) (P, error) {
 	req := Request(client, http.MethodGet, resource, namespace).Param("resourceVersion", strconv.FormatUint(notOlder, 10))
 	return list[T, P](ctx, req, resource, namespace, selector)
@@ -47,7 +46,7 @@ func list[T any, P ListType[T]](ctx context.Context, req *rest.Request, resource
 	found := P(new(T))
 	err := req.Do(ctx).Into(found)
 	if err == nil && record.Number(found.GetResourceVersion()) == 0 {
-		// What is no list would read as an empty one.
+		// An answer that is no list would read as an empty one.
 		err = fmt.Errorf("the answer is no list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", resource.Name, found.GetResourceVersion())
 	}
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// TestAListIsLiveAndComplete: a list at a resourceVersion may come from a
-// cache, and one with a limit may be the first part only.
+// TestAListIsLiveAndComplete: a list at a resourceVersion may come from a cache, and a list
+// with a limit may be only the first part.
 func TestAListIsLiveAndComplete(t *testing.T) {
 	server := apitest.NewServer()
 	for name, app := range map[string]string{"a": "x", "b": "x", "c": "y"} {
@@ -45,8 +45,7 @@ func TestAListIsLiveAndComplete(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoListIsNotAnEmptyOne: nothing may follow from nobody being there
-// if that was not said.
+// TestWhatIsNoListIsNotAnEmptyOne: an empty list counts only if the server said so.
 func TestWhatIsNoListIsNotAnEmptyOne(t *testing.T) {
 	for _, answer := range []string{`{}`, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`} {
 		client, _ := clientOf(t, http.StatusOK, answer)

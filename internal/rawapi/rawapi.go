@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawapi reads, writes and watches one object of the Kubernetes API,
-// one request for each operation. Nothing of client-go delays or repeats a
-// request: that belongs to the caller, who knows how long it may take.
+// Package rawapi reads, writes and watches one object of the Kubernetes API, with one request
+// for each operation. client-go neither delays nor repeats a request: that is up to the
+// caller, who knows how long it may take.
 //
 // Every error is one of package apierror.
 package rawapi
@@ -35,16 +35,16 @@ type Type[T any] interface {
 	runtime.Object
 }
 
-// Object is one object of the API, by its name. It keeps nothing of what it
-// read. Its methods are safe for concurrent use. Make one with [New].
+// Object is one object of the API, by its name. It keeps nothing that it read. Its methods
+// are safe for concurrent use. Make one with [New].
 type Object[T any, P Type[T]] struct {
 	client   rest.Interface
 	name     apierror.Object
 	selector string // instead of a name, for a watch
 }
 
-// New returns the object that name names; client must be one for its group and
-// version. Call [Check] first.
+// New returns the object with that name; client must be one for its group and version. Call
+// [Check] first.
 func New[T any, P Type[T]](client rest.Interface, name apierror.Object) Object[T, P] {
 	return Object[T, P]{client: client, name: name}
 }
@@ -77,11 +77,10 @@ func checkName(what, name string, check func(string) []string) error {
 	return nil
 }
 
-// Request begins a request that nothing of client-go delays or repeats: its
-// rate limiter (by default 5 requests a second) would make a renewal wait for
-// requests of others. An empty namespace means a resource that has none, or all
-// namespaces. That Endpoints are deprecated is not logged: it would be with each
-// renewal.
+// Request begins a request that client-go neither delays nor repeats: its rate limiter (by
+// default 5 requests a second) would make a renewal wait for other requests. An empty
+// namespace means a resource that has none, or all namespaces. The deprecation warning for
+// Endpoints is not logged: it would come with each renewal.
 func Request(client rest.Interface, method string, resource apierror.Resource, namespace string) *rest.Request {
 	req := client.Verb(method).
 		NamespaceIfScoped(namespace, namespace != "").
@@ -102,23 +101,21 @@ func (o Object[T, P]) request(method string) *rest.Request {
 // Name names the object, for errors.
 func (o Object[T, P]) Name() apierror.Object { return o.name }
 
-// Get reads the object with one linearizable request. That it does not exist
-// is an error, which Name().Absent recognizes.
+// Get reads the object with one linearizable request. A missing object is an error, which
+// Name().Absent recognizes.
 func (o Object[T, P]) Get(ctx context.Context) (P, error) {
 	return o.send(ctx, apierror.Get, o.request(http.MethodGet).Name(o.name.Name))
 }
 
-// Create creates object, whose name and namespace it sets, and returns what
-// now stands.
+// Create creates object, whose name and namespace it sets, and returns the stored object.
 func (o Object[T, P]) Create(ctx context.Context, object P) (P, error) {
 	object.SetNamespace(o.name.Namespace)
 	object.SetName(o.name.Name)
 	return o.send(ctx, apierror.Create, o.request(http.MethodPost).Body(object))
 }
 
-// Update puts object in the place of the one with the same UID and
-// resourceVersion, without both of which it sends nothing, and returns what
-// now stands.
+// Update replaces the object that has the same UID and resourceVersion, and returns the
+// stored object. If object lacks either, it sends nothing.
 func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 	if err := o.checkBase(object); err != nil {
 		return nil, o.name.Explain(apierror.Update, err)
@@ -126,9 +123,9 @@ func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 	return o.send(ctx, apierror.Update, o.request(http.MethodPut).Name(o.name.Name).Body(object))
 }
 
-// Patch changes the object by a JSON patch and returns what now stands. Where one
-// of its tests fails the server changes nothing, which is a conflict. So it is where
-// there is no such object.
+// Patch changes the object by a JSON patch and returns the stored object. If one of the
+// patch's tests fails the server changes nothing, which is a conflict. A missing object is a
+// conflict too.
 func (o Object[T, P]) Patch(ctx context.Context, patch []record.Operation) (P, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
@@ -148,8 +145,8 @@ func (o Object[T, P]) checkBase(object P) error {
 	return nil
 }
 
-// Delete deletes the object if it still has that UID and resourceVersion. An
-// empty resourceVersion means any version of it; without UID nothing is sent.
+// Delete deletes the object if it still has that UID and resourceVersion. An empty
+// resourceVersion means any version of it; without a UID nothing is sent.
 func (o Object[T, P]) Delete(ctx context.Context, uid types.UID, resourceVersion string) error {
 	if uid == "" {
 		return o.name.Explain(apierror.Delete, errors.New("no UID is given: the object might be another than the one that was judged"))
@@ -162,7 +159,7 @@ func (o Object[T, P]) Delete(ctx context.Context, uid types.UID, resourceVersion
 	return o.name.Explain(apierror.Delete, err)
 }
 
-// send makes a request that is answered with the object.
+// send makes a request whose answer is the object.
 func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) (P, error) {
 	object := P(new(T))
 	err := req.Do(ctx).Into(object)
@@ -175,8 +172,7 @@ func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) 
 	return object, nil
 }
 
-// checkAnswer refuses an object without a number for its version: no real API
-// server sends one.
+// checkAnswer refuses an object whose version is not a number: no real API server sends one.
 func (o Object[T, P]) checkAnswer(object P) error {
 	if record.Number(object.GetResourceVersion()) == 0 {
 		return fmt.Errorf("the answer is no %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Kind, object.GetResourceVersion())

@@ -21,7 +21,7 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-// request is what a server got.
+// request is a request that a server got.
 type request struct {
 	method, path string
 	body         map[string]any
@@ -84,7 +84,7 @@ func text(v any) string {
 	return "<nil>"
 }
 
-// TestAWriteByBareNameIsNotSent: what was judged must be what is written to.
+// TestAWriteByBareNameIsNotSent: a write must go to the object that was judged.
 func TestAWriteByBareNameIsNotSent(t *testing.T) {
 	client, sent := clientOf(t, http.StatusOK, success)
 	o := rawapi.New[corev1.ConfigMap](client, name)
@@ -138,7 +138,7 @@ func TestCreateSetsTheName(t *testing.T) {
 	}
 }
 
-// warnings counts what a server warns of.
+// warnings counts the warnings of a server.
 type warnings struct{ count int }
 
 func (w *warnings) HandleWarningHeader(int, string, string) { w.count++ }
@@ -162,7 +162,7 @@ func TestThatEndpointsAreDeprecatedIsNotSaidWithEachRenewal(t *testing.T) {
 	}
 }
 
-// TestAnEventIsBoundedAndAWatchIsNot: one that does not end ends the watch.
+// TestAnEventIsBoundedAndAWatchIsNot: an event without an end ends the watch.
 func TestAnEventIsBoundedAndAWatchIsNot(t *testing.T) {
 	event := func(n int) string {
 		return `{"type":"MODIFIED","object":{"metadata":{"name":"lock","resourceVersion":"7","annotations":{"a":"` + strings.Repeat("x", n) + `"}}}}`

@@ -22,43 +22,41 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 )
 
-// How long the server is asked to keep a watch, at random so that the watches
-// of many candidates do not end together; and how much later than that this
-// side ends it, should the server be gone.
+// How long the server is asked to keep a watch, at random so that the watches of many
+// candidates do not end together; and how much later this side ends it, in case the server is
+// gone.
 const (
 	watchLeast = 5 * time.Minute
 	watchMost  = 10 * time.Minute
 	watchSlack = 10 * time.Second
 )
 
-// Event is one event of a watch. Of a bookmark's object only the
-// resourceVersion is set; a deleted one is as it was last, at the
-// resourceVersion of the deletion.
+// Event is one event of a watch. A bookmark's object has only its resourceVersion set; a
+// deleted object is in its last state, at the resourceVersion of the deletion.
 type Event[P any] struct {
 	Type   watch.EventType // Added, Modified, Deleted or Bookmark
 	Object P
 }
 
-// Watch passes what happens to the object after the resourceVersion from to
-// each, in order, and blocks. From zero it begins with the object as it is, if
-// there is one. It is one request, which ends by itself after five to ten
-// minutes, also if the server has fallen silent: nil then. An error of each,
-// whose context ends with the watch, ends it. It runs in the caller's goroutine
-// and starts none.
+// Watch passes each event of the object after the resourceVersion from to each, in order, and
+// blocks. From zero it begins with the present object, if there is one. It is one request,
+// which ends by itself after five to ten minutes, even if the server has fallen silent: nil
+// then. An error of each ends it. The context of each ends with the watch. It runs in the
+// caller's goroutine and starts none.
 func (o Object[T, P]) Watch(ctx context.Context, from uint64, each func(context.Context, Event[P]) error) error {
 	return o.WatchOpen(ctx, from, func() {}, each)
 }
 
-// WatchAll is Object.Watch for all objects of a resource in a namespace that a
-// label selector matches: one that begins to match is Added, one that ceases to
-// is Deleted. from is that of a list.
+// WatchAll is Object.Watch for all objects of a resource in a namespace that a label selector
+// matches: an object that begins to match is Added, one that no longer matches is Deleted.
+// from is the resourceVersion of a list.
 func WatchAll[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string, from uint64, each func(context.Context, Event[P]) error) error {
 	all := Object[T, P]{client: client, name: apierror.Object{Resource: resource, Namespace: namespace}, selector: selector}
 	return all.Watch(ctx, from, each)
 }
 
-// WatchOpen is Watch, and calls opened once the server has agreed to it, before
-// the first event.
+// WatchOpen is Watch, and calls opened once the server has accepted it, before the first
+// event.
 func (o Object[T, P]) WatchOpen(ctx context.Context, from uint64, opened func(), each func(context.Context, Event[P]) error) error {
 	keep := watchLeast + rand.N(watchMost-watchLeast)
 	bounded, cancel := context.WithTimeout(ctx, keep+watchSlack)
@@ -94,11 +92,11 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 	return o.follow(ctx, stream, each)
 }
 
-// mostEvent is how long one event may be, in bytes: an object has 1.5 MiB where
-// it is stored, as a rule.
+// mostEvent is how long one event may be, in bytes: an object normally takes at most 1.5 MiB
+// where it is stored.
 const mostEvent = 4 << 20
 
-// follow passes on the events of a stream until that ends.
+// follow passes on the events of a stream until it ends.
 func (o Object[T, P]) follow(ctx context.Context, stream io.Reader, each func(context.Context, Event[P]) error) error {
 	limited := &io.LimitedReader{R: stream}
 	events := json.NewDecoder(limited)

@@ -20,13 +20,12 @@ const (
 	AnnotationNode      = "zonelect.dev/node"
 	AnnotationPod       = "zonelect.dev/pod"
 	AnnotationContainer = "zonelect.dev/container"
-	// AnnotationContainerID and AnnotationProcessLock are what a holder's death is
-	// proven by.
+	// AnnotationContainerID and AnnotationProcessLock serve to prove the death of a holder.
 	AnnotationContainerID = "zonelect.dev/container-id"
 	AnnotationProcessLock = "zonelect.dev/process-lock"
-	// AnnotationToken is the fencing token of the holder's term. What it promises is said
-	// at locks.Details.Token, and S8 and S11 in docs/design.md. The first renewal of a
-	// term writes it.
+	// AnnotationToken is the fencing token of the holder's term. For its promises see
+	// locks.Details.Token, and S8 and S11 in docs/design.md. The first renewal of a term
+	// writes it.
 	AnnotationToken = "zonelect.dev/token" //nolint:gosec // G101: a fencing token is a number that all may read, no credential
 	// AnnotationNonce tells processes of one identity apart.
 	AnnotationNonce = "zonelect.dev/nonce"
@@ -41,8 +40,8 @@ const (
 // AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
 
-// MaxText is the length in bytes above which a text in the details is taken
-// for garbage: it reads as absent, and [Check] refuses to write it.
+// MaxText is the longest text in the details, in bytes. A longer one counts as garbage: it
+// reads as absent, and [Check] refuses to write it.
 const MaxText = 1024
 
 // field ties one annotation to one field of the details. Exactly one of the
@@ -91,7 +90,7 @@ func (f field) decode(value string) {
 	}
 }
 
-// readText returns value, or nothing where it is taken for garbage.
+// readText returns value, or nothing if it counts as garbage.
 func readText(value string) string {
 	if len(value) > MaxText {
 		return ""
@@ -115,7 +114,7 @@ func (f field) encode() string {
 	}
 }
 
-// formatHandover returns nothing where nobody is named.
+// formatHandover returns nothing if nobody is named.
 func formatHandover(h locks.Handover) string {
 	if h.To == "" {
 		return ""
@@ -123,7 +122,7 @@ func formatHandover(h locks.Handover) string {
 	return h.To + " " + strconv.FormatInt(max(0, h.Precedence.Milliseconds()), 10)
 }
 
-// parseHandover returns what formatHandover has written.
+// parseHandover reverses formatHandover.
 func parseHandover(s string) locks.Handover {
 	at := strings.LastIndexByte(s, ' ')
 	if at <= 0 || at > MaxText {
@@ -137,7 +136,7 @@ func parseHandover(s string) locks.Handover {
 	return locks.Handover{To: s[:at], Precedence: time.Duration(milliseconds) * time.Millisecond}
 }
 
-// parsePod returns the pod of which value is the String.
+// parsePod returns the pod whose String is value.
 func parsePod(value string) locks.Pod {
 	name, uid, _ := strings.Cut(readText(value), "/")
 	if name == "" || uid == "" {
@@ -156,8 +155,8 @@ func parseNumber(s string) uint64 {
 	return n
 }
 
-// ReadDetails returns the details that stand in an object's annotations. It
-// never fails: what makes no sense reads as absent.
+// ReadDetails returns the details in an object's annotations. It never fails: values that
+// make no sense read as absent.
 func ReadDetails(annotations map[string]string) locks.Details {
 	var d locks.Details
 	for _, f := range fields(&d) {

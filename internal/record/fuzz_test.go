@@ -14,8 +14,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// FuzzRead reads any JSON that decodes as a Lease. What was read, if a Lease
-// can hold it, must read the same after it was written.
+// FuzzRead reads any JSON that decodes as a Lease. A record that a Lease can hold must read
+// the same after it was written.
 func FuzzRead(f *testing.F) {
 	seeds, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(seeds) == 0 {
@@ -52,8 +52,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzDetails reads the annotations that give a lock up or hand it over: only
-// the one spelling that is written says that.
+// FuzzDetails reads the annotations that give a lock up or hand it over: only the one
+// spelling that is written does that.
 func FuzzDetails(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"a", "17", "b 4000"}, {"", "0", "b 0"}, {"a", "0x11", " 4000"}, {"a", "+17", "b -4000"}, {"a", "007", "b 04000"},
@@ -78,8 +78,8 @@ func FuzzDetails(f *testing.F) {
 	})
 }
 
-// FuzzStage reads two stages: each is none, or what was written, and the later of
-// the two is one of them, whichever is asked.
+// FuzzStage reads two stages: each is none, or the one that was written, and the later of the
+// two is one of them, whichever is asked.
 func FuzzStage(f *testing.F) {
 	f.Add("dual", "3", true, "sealed", "4", true)
 	f.Add("legacy", "", false, "clean", "18446744073709551615", true)
@@ -105,7 +105,7 @@ func FuzzStage(f *testing.F) {
 	})
 }
 
-// FuzzLegacy reads what names a legacy lock: none, or exactly what was written.
+// FuzzLegacy reads any name of a legacy lock: as none, or exactly as it was written.
 func FuzzLegacy(f *testing.F) {
 	for _, seed := range []string{"", "configmap/op", "annotation/configmaps/op", "annotation/endpoints/op", "annotation/pods/op", "configmap/", "annotation/configmap/op", "configmap/a/b"} {
 		f.Add(seed)

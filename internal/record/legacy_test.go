@@ -5,7 +5,7 @@ package record
 
 import "testing"
 
-// TestALegacyLockIsReadAsItIsWritten, and the two kinds are never mixed up.
+// TestALegacyLockIsReadAsItIsWritten, and the two kinds are never confused.
 func TestALegacyLockIsReadAsItIsWritten(t *testing.T) {
 	for text, want := range map[string]Legacy{
 		"configmap/op":             {Resource: ConfigMaps, Name: "op"},

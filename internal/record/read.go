@@ -17,14 +17,14 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// MaxDuration is the longest lease duration that is plausible. A longer one is
-// read as it is, since only its writer knows when it may be taken over; but it
-// blocks the lock for so long after a crash that a lock should warn of it.
+// MaxDuration is the longest plausible lease duration. A longer one is read as it is, because
+// only its writer knows when it may be taken over; but it blocks the lock for so long after a
+// crash that a lock should warn of it.
 const MaxDuration = time.Hour
 
-// Snapshot returns what stands in lease, at its version. The snapshot keeps
-// the lease itself as its opaque version: the caller must not change it
-// afterwards. A nil lease gives the zero Snapshot, which does not exist.
+// Snapshot returns the record in lease, at its version. The snapshot keeps the lease itself
+// as its opaque version: the caller must not change it afterwards. A nil lease gives the zero
+// Snapshot, which does not exist.
 func Snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	if lease == nil {
 		return locks.Snapshot{}
@@ -50,9 +50,8 @@ func Gone(resourceVersion string) locks.Snapshot {
 // zero for anything else.
 func Number(resourceVersion string) uint64 { return parseNumber(resourceVersion) }
 
-// Read returns the record that stands in lease. It never fails: an absent or
-// senseless value reads as zero, but see the package comment for two values
-// that are kept whatever they are.
+// Read returns the record in lease. It never fails: an absent or senseless value reads as
+// zero, except the two values in the package comment, which are kept as they are.
 func Read(lease *coordinationv1.Lease) locks.Record {
 	spec := lease.Spec
 	return locks.Record{
@@ -66,9 +65,9 @@ func Read(lease *coordinationv1.Lease) locks.Record {
 	}
 }
 
-// Identity returns what stands for a holder's identity. That is it, or where it is
-// longer than MaxText, its beginning and a hash: it may not read as none, for it
-// holds the lock, and it goes into logs and traces.
+// Identity returns a holder's identity or, if that is longer than MaxText, its beginning and
+// a hash. A long one may not read as none, because it holds the lock, and it goes into logs
+// and traces.
 func Identity(holder string) string {
 	if len(holder) <= MaxText {
 		return holder
@@ -86,9 +85,8 @@ func value[T string | int32 | metav1.MicroTime](p *T) T {
 	return *p
 }
 
-// LongWarning warns of a lease that blocks a lock for long after a crash, once
-// per value as long as it stays the same. The zero value is ready to use, also
-// concurrently.
+// LongWarning warns of a lease that blocks a lock for long after a crash, once per value as
+// long as it stays the same. The zero value is ready to use, also concurrently.
 type LongWarning struct {
 	warned atomic.Int64 // the duration that was last warned of
 }

@@ -256,8 +256,8 @@ func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 	}
 }
 
-// TestALongIdentityHoldsTheLockAndIsShort: it is another than any other, and none
-// but nobody's reads as nobody.
+// TestALongIdentityHoldsTheLockAndIsShort: it differs from all others, and only an empty
+// holder reads as nobody.
 func TestALongIdentityHoldsTheLockAndIsShort(t *testing.T) {
 	read := func(holder string) string {
 		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}

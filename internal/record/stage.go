@@ -28,7 +28,7 @@ const (
 	PhaseLegacy Phase = "legacy" // only the legacy lock counts
 	PhaseDual   Phase = "dual"   // the Lease counts, and the legacy lock is held with it
 	PhaseSealed Phase = "sealed" // the Lease alone counts, what is left of the legacy lock keeps legacy pods out
-	PhaseClean  Phase = "clean"  // the legacy lock is gone for good, and the Lease alone counts
+	PhaseClean  Phase = "clean"  // the legacy lock is gone permanently, and the Lease alone counts
 )
 
 var phases = []Phase{PhaseLegacy, PhaseDual, PhaseSealed, PhaseClean}
@@ -41,9 +41,9 @@ type Stage struct {
 	Step uint64
 }
 
-// ReadStage returns the stage that stands in an object's annotations, or the
-// zero Stage if there is none. A phase or a step that makes no sense reads as
-// none at all; a phase without a step has step zero.
+// ReadStage returns the stage in an object's annotations, or the zero Stage if there is none.
+// A phase or a step that makes no sense reads as none at all; a phase without a step has step
+// zero.
 func ReadStage(annotations map[string]string) Stage {
 	s := Stage{Phase: Phase(annotations[AnnotationPhase])}
 	if !slices.Contains(phases, s.Phase) {
@@ -57,12 +57,12 @@ func ReadStage(annotations map[string]string) Stage {
 	return s
 }
 
-// StageOf returns the stage that stands on the Lease of a version, or the zero
-// Stage if that does not exist.
+// StageOf returns the stage on the Lease of a version, or the zero Stage if that does not
+// exist.
 func StageOf(v locks.Version) Stage { return ReadStage(leaseOf(v).Annotations) }
 
-// HolderOf returns who holds the Lease of a version; empty if nobody does, or
-// if it does not exist.
+// HolderOf returns the holder of the Lease of a version; empty if nobody holds it, or if it
+// does not exist.
 func HolderOf(v locks.Version) string { return Identity(value(leaseOf(v).Spec.HolderIdentity)) }
 
 // leaseOf returns the Lease of a version, or an empty one.
@@ -73,9 +73,8 @@ func leaseOf(v locks.Version) *coordinationv1.Lease {
 	return &coordinationv1.Lease{}
 }
 
-// WriteStage sets the annotations of s in place, or deletes them for the zero
-// Stage, and returns the map, which it makes if there is none and one is
-// needed.
+// WriteStage sets the annotations of s in place, or deletes them for the zero Stage, and
+// returns the map. It makes the map if there is none and one is needed.
 func WriteStage(annotations map[string]string, s Stage) map[string]string {
 	if annotations == nil && s != (Stage{}) {
 		annotations = make(map[string]string)
@@ -97,9 +96,9 @@ func set(annotations map[string]string, key, value string) {
 	annotations[key] = value
 }
 
-// Later returns the stage of the two that was set last. Of two different ones
-// with the same step, which no zonelect program writes, it is the one that
-// comes first in a migration: it asks for more care.
+// Later returns the stage that was set last. Of two different stages with the same step,
+// which no zonelect program writes, it returns the one that comes first in a migration: it
+// requires more care.
 func (s Stage) Later(other Stage) Stage {
 	switch {
 	case s.Phase == "":
@@ -119,15 +118,15 @@ const AnnotationLegacy = "zonelect.dev/legacy-lock"
 
 // Legacy is a lock that is moved to a Lease. The zero value is none.
 type Legacy struct {
-	// Resource is what the lock stands on: ConfigMaps or Endpoints.
+	// Resource is the kind of object that holds the lock: ConfigMaps or Endpoints.
 	Resource string
 	Name     string
-	// Elected says that it is client-go's election record on an annotation,
-	// which ends by time. Else it is leader-for-life's.
+	// Elected says that it is client-go's election record on an annotation, which expires.
+	// Otherwise it is leader-for-life's.
 	Elected bool
 }
 
-// What a legacy lock stands on.
+// The kinds of objects that hold a legacy lock.
 const (
 	ConfigMaps = "configmaps"
 	Endpoints  = "endpoints"
@@ -155,8 +154,7 @@ func ReadLegacy(annotations map[string]string) Legacy {
 	return ParseLegacy(annotations[AnnotationLegacy])
 }
 
-// ParseLegacy returns the lock that Legacy.String has written. What makes no
-// sense is none.
+// ParseLegacy reverses Legacy.String. Text that makes no sense is none.
 func ParseLegacy(text string) Legacy {
 	if name, is := strings.CutPrefix(text, ownedPrefix); is && name != "" {
 		return Legacy{Resource: ConfigMaps, Name: name}

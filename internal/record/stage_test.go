@@ -49,8 +49,7 @@ func TestWritingAStageKeepsTheRest(t *testing.T) {
 	}
 }
 
-// TestTheLaterChangeCounts: whichever direction it went, and whichever object
-// it was read from.
+// TestTheLaterChangeCounts, in either direction, and whichever object it was read from.
 func TestTheLaterChangeCounts(t *testing.T) {
 	none, dual, sealed := Stage{}, Stage{PhaseDual, 1}, Stage{PhaseSealed, 2}
 	back := Stage{PhaseDual, 3}

@@ -19,11 +19,10 @@ import (
 // ErrUnwritable is wrapped by every error of [Check].
 var ErrUnwritable = errors.New("a lock cannot hold this record")
 
-// Write returns a copy of base with r in the place of its record. The spec
-// fields of the record and our annotations are set, or deleted where r has
-// none; whatever else base holds is kept. base itself is not changed. A nil
-// base counts as an empty object. Call [Check] first: what a Lease cannot hold
-// is cut.
+// Write returns a copy of base whose record is r. The spec fields of the record and our
+// annotations are set, or deleted where r has none; everything else in base is kept. base
+// itself is not changed. A nil base counts as an empty object. Call [Check] first: values
+// that do not fit a Lease are cut.
 func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	lease := base.DeepCopy()
 	if lease == nil {
@@ -42,9 +41,9 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	return lease
 }
 
-// Check returns nil if a lock can hold r without loss, or an error that wraps
-// [ErrUnwritable] and says what does not fit. Publishing a duration that
-// was cut would give two leaders, so nothing is rounded.
+// Check returns nil if a lock can hold r without loss, or an error that wraps [ErrUnwritable]
+// and says what does not fit. Publishing a duration that was cut would give two leaders, so
+// nothing is rounded.
 func Check(r locks.Record) error {
 	var errs []error
 	if s := r.LeaseDuration / time.Second; r.LeaseDuration%time.Second != 0 || s < 1 || s > math.MaxInt32 {
@@ -74,10 +73,10 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Amend returns the JSON patch that makes before into after on a Lease, whatever
-// its resourceVersion, and that the server refuses unless the record is before.
-// A request to hand over may have come since: it stays. The two may differ in
-// RenewTime and Details.
+// Amend returns the JSON patch that changes before into after on a Lease, whatever its
+// resourceVersion, and that the server refuses unless the record is before. The patch keeps a
+// request to hand over that may have come since. before and after may differ in RenewTime and
+// Details.
 func Amend(before, after locks.Record) []Operation {
 	was := Write(&coordinationv1.Lease{}, before)
 	patch := []Operation{

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// due is closed, so that whoever receives from it goes on at once.
+// due is closed, so that a receive from it returns at once.
 var due = func() <-chan time.Time {
 	c := make(chan time.Time)
 	close(c)
 	return c
 }()
 
-// After returns a channel that is ready once d has passed. Whoever needs it no
-// more calls stop.
+// After returns a channel that is ready once d has passed. A caller that no longer needs it
+// calls stop.
 //
 // It makes no timer when d is not positive. A select that finds a timer already
 // due runs it on its own thread. Where several threads do so in one bubble of

@@ -12,18 +12,17 @@ import (
 	"strings"
 )
 
-// How long an answer may be. Each event of a watch is bounded where it is read,
-// by package rawapi.
+// How long an answer may be. Package rawapi bounds each event of a watch where it reads it.
 const (
 	mostAnswer  = 64 << 20 // all pods of an operator, or all node leases of a large cluster
-	mostRefusal = 64 << 10 // what says why there is no answer
+	mostRefusal = 64 << 10 // the explanation of a refusal
 	mostHeaders = 1 << 20
 )
 
-// Bounded returns rt with bounds to what its answers may hold: a longer one is an
-// error, and a refusal is cut. The credentials of a request, which a server or a
-// proxy on the way may send back with a refusal, are taken out of it, for refusals
-// are logged. Authentication belongs around it: as rest.Config.Wrap has it.
+// Bounded returns rt with bounds on its answers: a longer one is an error, and a refusal is
+// cut. A server or a proxy on the way may send a request's credentials back with a refusal.
+// Bounded removes them, because refusals are logged. Authentication belongs around it, where
+// rest.Config.Wrap puts it.
 func Bounded(rt http.RoundTripper) http.RoundTripper { return bounded{rt} }
 
 type bounded struct{ next http.RoundTripper }
@@ -42,7 +41,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limited is a body that fails when more than so many bytes were read.
+// limited is a body that fails when more than that many bytes were read.
 type limited struct {
 	io.ReadCloser
 	left int64
@@ -57,11 +56,10 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withoutSecrets reads a refusal, up to its bound, and puts what may be told in
-// its place.
+// withoutSecrets reads a refusal, up to its bound, and replaces it with what may be shown.
 func withoutSecrets(resp *http.Response, req *http.Request) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, mostRefusal))
-	_ = resp.Body.Close() // nothing more is wanted of it
+	_ = resp.Body.Close() // the rest of it is not needed
 	for _, secret := range secrets(req) {
 		raw = bytes.ReplaceAll(raw, []byte(secret), []byte("(hidden)"))
 	}
@@ -70,7 +68,7 @@ func withoutSecrets(resp *http.Response, req *http.Request) {
 	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw), failing{err}))
 }
 
-// failing is the end of a body that could not be read to its end, or was.
+// failing ends a body with the error of reading it, io.EOF if it was read to its end.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -83,7 +81,7 @@ func (f failing) Read([]byte) (int, error) {
 // leastSecret is how long a secret must be to be told from a word.
 const leastSecret = 6
 
-// secrets returns what of a request nobody may read, also as JSON writes it.
+// secrets returns the parts of a request that nobody may read, also as JSON writes them.
 func secrets(req *http.Request) []string {
 	var all []string
 	add := func(secret string) {
@@ -98,7 +96,7 @@ func secrets(req *http.Request) []string {
 	if user, password, basic := req.BasicAuth(); basic && password != "" {
 		add(password)
 	} else {
-		add(user) // some put a token there
+		add(user) // some clients put a token there
 	}
 	for key, values := range req.Header {
 		for _, value := range values {

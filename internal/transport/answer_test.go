@@ -68,7 +68,7 @@ func TestARefusalIsCut(t *testing.T) {
 	}
 }
 
-// TestARefusalTellsNoCredentials that the request had, whoever sends them back.
+// TestARefusalTellsNoCredentials of the request, whichever server returns them.
 func TestARefusalTellsNoCredentials(t *testing.T) {
 	basic := base64.StdEncoding.EncodeToString([]byte("jane:pass\"word<1>"))
 	for name, tc := range map[string]struct{ header, value, echo, want string }{

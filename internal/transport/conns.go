@@ -30,7 +30,7 @@ type conns struct {
 	// epoch ends when closeAll is called; dials of an epoch end with it.
 	epoch context.Context
 	end   context.CancelCauseFunc
-	// blind says that a connection could not be found below what is around it.
+	// blind says that find could not see a connection through its wrapping.
 	blind atomic.Bool
 }
 
@@ -40,8 +40,8 @@ func newConns() *conns {
 	return c
 }
 
-// dialer returns dial with each connection made abrupt (SO_LINGER 0) and known
-// to c.
+// dialer returns a dial function that makes each connection abrupt (SO_LINGER 0) and known to
+// c.
 func (c *conns) dialer(dial rawDial) rawDial {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		epoch := c.current()
@@ -60,8 +60,8 @@ func (c *conns) dialer(dial rawDial) rawDial {
 	}
 }
 
-// abrupt makes Close discard what is not delivered yet. A connection that has
-// no such option, as one from a dial function of the user's, stays as it is.
+// abrupt makes Close discard undelivered data. A connection without that option, such as one
+// from a user's dial function, stays as it is.
 func abrupt(nc net.Conn) error {
 	if l, ok := nc.(interface{ SetLinger(sec int) error }); ok {
 		return l.SetLinger(0)
@@ -96,12 +96,12 @@ func (c *conns) closeAll() {
 	end(errAborted)
 	c.mu.Unlock()
 	for nc := range open {
-		_ = nc.Conn.Close() // it may be closed already, which is as good
+		_ = nc.Conn.Close() // it may be closed already, which is fine
 	}
 }
 
-// lives reports whether a lane has an idle connection on which the server was
-// heard from since then.
+// lives reports whether a lane has an idle connection on which the server was heard since
+// that time.
 func (c *conns) lives(lane int32, since time.Time) bool {
 	return slices.ContainsFunc(c.all(), func(nc *conn) bool {
 		idle, heard := nc.idle(lane)
@@ -109,18 +109,18 @@ func (c *conns) lives(lane int32, since time.Time) bool {
 	})
 }
 
-// closeIdle closes the idle connections of a lane on which nothing was heard since
-// then. It reports false where it cannot tell which are idle.
+// closeIdle closes the idle connections of a lane on which nothing was heard since that time.
+// It reports false if it cannot tell which are idle.
 func (c *conns) closeIdle(lane int32, since time.Time) bool {
 	for _, nc := range c.all() {
 		if idle, heard := nc.idle(lane); idle && heard.Before(since) {
-			_ = nc.Close() // it may be closed already, which is as good
+			_ = nc.Close() // it may be closed already, which is fine
 		}
 	}
 	return !c.blind.Load()
 }
 
-// retire has no connection that is open now serve another request.
+// retire lets no connection that is open now serve another request.
 func (c *conns) retire() {
 	for _, nc := range c.all() {
 		nc.mu.Lock()
@@ -153,8 +153,8 @@ func (c *conns) trace() *httptrace.ClientTrace {
 	}
 }
 
-// find returns the connection below nc, which may have TLS around it, and the
-// wrapping of an exec plugin, which shares its address.
+// find returns the connection below nc, which may have TLS around it, and an exec plugin's
+// wrapping, which shares its address.
 func (c *conns) find(nc net.Conn) *conn {
 	for {
 		if found, ok := nc.(*conn); ok {
@@ -185,21 +185,21 @@ type conn struct {
 	owner *conns
 
 	mu      sync.Mutex
-	given   bool // to a lane, which may have it idle
+	given   bool // to a lane, which may hold it idle
 	lane    int32
-	request *byte // that it serves; nil if none
+	request *byte // the request that it serves; nil if none
 	retired bool
 	heard   time.Time
 }
 
-// give notes that a lane has it.
+// give notes the lane that has the connection.
 func (c *conn) give(lane int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.given, c.lane = true, lane
 }
 
-// idle reports whether it is idle in a lane, and when the server was heard from.
+// idle reports whether it is idle in a lane, and when the server was last heard.
 func (c *conn) idle(lane int32) (idle bool, heard time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +212,7 @@ func (c *conn) serve(request *byte) {
 	c.request = request
 }
 
-// served notes that a request is over. Another may have the connection by now.
+// served notes that a request is over. Another request may have the connection by now.
 func (c *conn) served(request *byte) {
 	c.mu.Lock()
 	last := c.request == request
@@ -226,7 +226,7 @@ func (c *conn) served(request *byte) {
 	}
 }
 
-// Read reads, and notes that the server was heard from.
+// Read reads, and notes that the server was heard.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {

@@ -35,12 +35,12 @@ type lineKey struct {
 	shares        bool // requests share the connection, if the server speaks HTTP/2
 }
 
-// get waits for a connection for as long as the request does that it is for. A
-// secure one has had its TLS handshake: a server counts as answering only when it
-// has spoken. Those for http:// and for proxies are not.
+// get waits for a connection for as long as its request does. A secure connection has had its
+// TLS handshake: a server counts as answering only when it has spoken. Connections for
+// http:// and for proxies have had none.
 func (d *dialer) get(ctx context.Context, key lineKey, lane int32) (net.Conn, error) {
 	if request, ok := ctx.Value(requestKey{}).(context.Context); ok {
-		ctx = request // http.Transport dials on when that has ended
+		ctx = request // http.Transport goes on dialing after that has ended
 	}
 	since, _ := locks.WantsLiveConnection(ctx)
 	conn, err := d.line(key).get(ctx, since)
@@ -100,8 +100,8 @@ func (d *dialer) handshake(ctx context.Context, raw net.Conn, to server, shares 
 	return conn, nil
 }
 
-// ways returns where a connection to addr may lead: to any of the API servers
-// if it is one of them, else (a proxy) to itself.
+// ways returns where a connection to addr may lead: to any of the API servers if addr is one
+// of them, otherwise (a proxy) to itself.
 func (d *dialer) ways(addr string) []server {
 	for _, s := range d.servers {
 		if strings.EqualFold(s.addr, addr) {
@@ -115,7 +115,7 @@ func (d *dialer) ways(addr string) []server {
 	return []server{{addr: addr, name: host}}
 }
 
-// tlsConfig reads the certificate files anew, so that rotated ones are used.
+// tlsConfig rereads the certificate files, so that rotated ones are used.
 func (d *dialer) tlsConfig() (*tls.Config, error) {
 	auth := *d.auth // TLSConfigFor stores in it what it reads
 	config, err := transport.TLSConfigFor(&auth)
@@ -125,8 +125,8 @@ func (d *dialer) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// dialError says where to a connection could not be made. It has Timeout
-// because url.Error, which will be around it, asks the error next to it alone.
+// dialError says to which address no connection could be made. It has Timeout because
+// url.Error, which will wrap it, asks only the error directly inside it.
 type dialError struct {
 	addr string
 	err  error
@@ -135,5 +135,5 @@ type dialError struct {
 func (e *dialError) Error() string { return "connecting to " + e.addr + ": " + e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// Timeout reports whether time ran out before anybody answered.
+// Timeout reports whether time ran out before a server answered.
 func (e *dialError) Timeout() bool { return errors.Is(e.err, context.DeadlineExceeded) }

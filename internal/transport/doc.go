@@ -1,11 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transport opens the connections on which elections talk to the API
-// server. An election must learn within seconds that its connection is dead,
-// while client-go's shared HTTP/2 connection may take 45 s to notice and a
-// request that timed out leaves it in the pool. So an election has connections
-// of its own, and:
+// Package transport opens the connections on which elections talk to the API server. An
+// election must learn within seconds that its connection is dead, while client-go's shared
+// HTTP/2 connection may take 45 s to notice, and stays in the pool after a request on it has
+// timed out. So an election has connections of its own, with these rules:
 //
 //   - They speak HTTP/1.1: one request at a time on each. A request that times
 //     out takes its connection with it, and the idle ones that were as silent.
@@ -24,8 +23,8 @@
 //     on a connection on which the server was heard from since a given time, such
 //     as one that is opened for it.
 //
-// There is no rate limit and no retry. Authentication is client-go's: bearer
-// tokens and token files, exec plugins, client certificates, impersonation,
-// wrappers. Certificate authorities and client certificates in files are read
-// anew at each dial, and an answer 401 makes the next request dial.
+// There is no rate limit and no retry. Authentication is client-go's: bearer tokens and token
+// files, exec plugins, client certificates, impersonation, wrappers. Certificate authorities
+// and client certificates in files are reread at each dial, and an answer 401 makes the next
+// request dial.
 package transport

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patient has timeouts that no test reaches: what passes with it does not
-// depend on time.
+// patient has timeouts that no test reaches: a test that passes with it does not depend on
+// time.
 func patient() Options {
 	return Options{AttemptTimeout: 10 * time.Minute, DialInterval: time.Millisecond}
 }
@@ -170,9 +170,9 @@ func (o *observed) Close() error {
 	return o.Conn.Close()
 }
 
-// wantReset fails if c ended in good order after something was sent on it: then
-// the kernel would have delivered what was still on its way. A dial that was
-// given up before it had a connection to set the option on has sent nothing.
+// wantReset fails if c ended in good order after something was sent on it: then the kernel
+// would have delivered the data still on its way. A dial that was given up before it had a
+// connection to set the option on has sent nothing.
 func wantReset(t *testing.T, c net.Conn) {
 	t.Helper()
 	if n, err := io.Copy(io.Discard, c); n > 0 && !errors.Is(err, syscall.ECONNRESET) {

@@ -18,33 +18,33 @@ import (
 // mostDials is how many dials to one server are under way at a time.
 const mostDials = 2
 
-// line makes the connections to one address, at any of the servers behind it.
-// Dials compete: the first starts at once, another when that is slow. A dial
-// belongs to no request. When the request that it was made for has ended, or has
-// got another connection, it goes on, and the next request gets what it brings. A
-// slow server is not a dead one, and would only be slower for more handshakes.
+// line makes the connections to one address, at any of the servers behind it. Dials compete:
+// the first starts at once, another when that is slow. A dial belongs to no request. It goes
+// on when the request that it was made for has ended, or has got another connection, and the
+// next request gets its connection. A slow server is not a dead one, and more handshakes
+// would only make it slower.
 //
-// A dial to which no kernel answers is given up soon. One whose handshake is slow
-// goes on, while the other dial to that server is given up for a next one, each
-// time after twice as long. A server that refuses rests a little longer each time,
-// as long as another dial may bring a connection. Safe for concurrent use.
+// A dial to which no kernel answers is given up soon. A dial whose handshake is slow goes on,
+// while the other dial to that server gives way to a new one, each time after twice as long.
+// A server that refuses rests a little longer each time, as long as another dial may bring a
+// connection. Safe for concurrent use.
 type line struct {
 	options Options
 	servers []server
 	open    dialFunc
 
 	mu      sync.Mutex
-	waiting []*waiter // those who came first are served first
+	waiting []*waiter // served in the order in which they came
 	dials   []*dial   // under way, oldest first
 	spare   []spare
-	changed chan struct{} // closed when a dial ends, or a waiter goes who had the right to what is spare
+	changed chan struct{} // closed when a dial ends, or a departing waiter leaves a spare connection
 	started int           // dials so far
 	last    time.Time     // when the last one started
 	tries   []int         // dials to each server since one brought a connection
-	errs    []error       // the last of each server
+	errs    []error       // the last error of each server
 	refused []int         // how often each server has refused
 	rests   []time.Time   // when a server that refused may be dialed again
-	next    time.Duration // from one dial to another that competes with it
+	next    time.Duration // from one dial to the next that competes with it
 	connect time.Duration // how long a kernel may take to answer
 	give    time.Duration // when a slow dial makes room for another
 }
@@ -55,27 +55,26 @@ type dialFunc struct {
 	secure func(ctx context.Context, raw net.Conn, to server) (net.Conn, error)
 }
 
-// waiter is a request that waits for a connection on which the server was heard
-// from since a time.
+// waiter is a request that waits for a connection on which the server was heard since a time.
 type waiter struct{ since time.Time }
 
-// dial is one that is under way.
+// dial is a dial under way.
 type dial struct {
 	server int
 	start  time.Time
 	cancel context.CancelCauseFunc
 }
 
-// spare is a connection that nobody waits for any more.
+// spare is a connection that no request waits for now.
 type spare struct {
 	conn  net.Conn
-	since time.Time // the server was heard from then
+	since time.Time // the server was heard then
 }
 
-// errNobody is the cause for which nobody waits any longer.
+// errNobody is the cause of giving up when no server answers.
 var errNobody error = timeoutError{}
 
-// timeoutError is told from other errors as a deadline that has passed.
+// timeoutError is recognized as a deadline that has passed.
 type timeoutError struct{}
 
 func (timeoutError) Error() string        { return "timed out" }
@@ -91,7 +90,7 @@ func newLine(o Options, servers []server, open dialFunc) *line {
 	return l
 }
 
-// reset starts all patience anew from how long a dial took.
+// reset sets all time limits again from how long a dial took.
 func (l *line) reset(connected, usable time.Duration) {
 	o := l.options
 	l.next = min(max(o.DialInterval, usable*3/2), max(o.DialInterval, o.AttemptTimeout/2))
@@ -99,9 +98,9 @@ func (l *line) reset(connected, usable time.Duration) {
 	l.give = min(max(o.AttemptTimeout/2, usable*2), o.Patience)
 }
 
-// get returns a connection on which the server was heard from since then. It
-// fails when ctx ends, when every server has refused and no dial is under way, or
-// when nobody has answered for all of Patience.
+// get returns a connection on which the server was heard since that time. It fails when ctx
+// ends, when every server has refused and no dial is under way, or when no server has
+// answered for all of Patience.
 func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.options.Patience, errNobody)
 	defer cancel()
@@ -110,7 +109,7 @@ func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 	l.waiting = append(l.waiting, me)
 	defer func() {
 		l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool { return w == me })
-		if len(l.spare) > 0 { // which whoever comes next may have now
+		if len(l.spare) > 0 { // the next waiter may have it now
 			l.wake()
 		}
 		l.mu.Unlock()
@@ -139,8 +138,7 @@ func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 	}
 }
 
-// take takes a spare connection that is young enough, and that nobody who came
-// before could use.
+// take takes a spare connection that is young enough, and that no earlier waiter could use.
 func (l *line) take(me *waiter) net.Conn {
 	for i, s := range l.spare {
 		first := slices.IndexFunc(l.waiting, func(w *waiter) bool { return !s.since.Before(w.since) })
@@ -152,8 +150,7 @@ func (l *line) take(me *waiter) net.Conn {
 	return nil
 }
 
-// refusal is an error once every server has refused since before, and nothing is
-// under way.
+// refusal is an error once every server has refused since before, and no dial is under way.
 func (l *line) refusal(before []int) error {
 	for i := range before {
 		if l.refused[i] == before[i] {
@@ -166,8 +163,8 @@ func (l *line) refusal(before []int) error {
 	return errors.Join(l.errs...)
 }
 
-// launch starts the dials that are due, and returns when to look again. Whoever
-// waits may have one at once; a dial more competes after a while.
+// launch starts the dials that are due, and returns when to look again. Each waiter may have
+// one at once; an additional dial competes after a while.
 func (l *line) launch(ctx context.Context, now time.Time) time.Duration {
 	for {
 		if len(l.dials) >= len(l.waiting) {
@@ -183,9 +180,9 @@ func (l *line) launch(ctx context.Context, now time.Time) time.Duration {
 	}
 }
 
-// way is the server to dial next: the nearest of those that were tried least, and
-// have room. One that refused rests first, while a dial is under way. If there is
-// none, it returns when one will have rested.
+// way is the server to dial next: the nearest of those that were tried least, and have room.
+// A server that refused rests first, while a dial is under way. If there is none to dial, way
+// returns when one will have rested.
 func (l *line) way(now time.Time) (to int, ok bool, rested time.Duration) {
 	rested = l.options.Patience
 	for i, tries := range l.tries {
@@ -209,8 +206,8 @@ func (l *line) underWay(to int) (n int) {
 	return n
 }
 
-// yield gives up the youngest dial to a server that has no room, if it has had its
-// time, for another one, which gets twice as much. It returns when to look again.
+// yield gives up the youngest dial to a server that has no room, if its time is up, in favor
+// of another, which gets twice as much. It returns when to look again.
 func (l *line) yield(now time.Time) time.Duration {
 	i := len(l.dials) - 1
 	for i >= 0 && l.underWay(l.dials[i].server) < mostDials {
@@ -228,7 +225,7 @@ func (l *line) yield(now time.Time) time.Duration {
 	return l.give
 }
 
-// start starts a dial, which nobody's context ends.
+// start starts a dial, which no request's context ends.
 func (l *line) start(ctx context.Context, to int, now time.Time) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	d := &dial{server: to, start: now, cancel: cancel}
@@ -254,7 +251,7 @@ func (l *line) run(ctx context.Context, d *dial, connect time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dials = slices.DeleteFunc(l.dials, func(other *dial) bool { return other == d })
-	if err == nil && errors.Is(context.Cause(ctx), errAborted) { // it was closed already, or was to be
+	if err == nil && errors.Is(context.Cause(ctx), errAborted) { // it is closed already, or was to be
 		_ = conn.Close()
 		err = errAborted
 	}
@@ -268,7 +265,7 @@ func (l *line) run(ctx context.Context, d *dial, connect time.Duration) {
 	l.wake()
 }
 
-// wake has all that wait look again. The caller holds mu.
+// wake makes all waiters look again. The caller holds mu.
 func (l *line) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -279,15 +276,14 @@ func (l *line) raw(ctx context.Context, to server, limit time.Duration) (net.Con
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := l.open.raw(ctx, to)
-	var timeout net.Error // comes by the same limit, and perhaps before ctx says that it has ended
+	var timeout net.Error // comes from the same limit, perhaps before ctx says that it has ended
 	if err != nil && (ctx.Err() != nil || errors.As(err, &timeout) && timeout.Timeout()) {
 		err = fmt.Errorf("%w: %w", err, errSlow)
 	}
 	return conn, err
 }
 
-// failed notes why a dial failed. Silence is no refusal; the next dial gets more
-// time.
+// failed notes why a dial failed. Silence is no refusal; it gives the next dial more time.
 func (l *line) failed(d *dial, err, cause error) {
 	l.errs[d.server] = err
 	switch {
@@ -305,8 +301,8 @@ func (l *line) failed(d *dial, err, cause error) {
 	}
 }
 
-// keep keeps a connection for whoever comes next, for as long as a request waits
-// without another.
+// keep keeps a connection for the next request, for as long as a request waits before another
+// overtakes it.
 func (l *line) keep(conn net.Conn) {
 	kept := spare{conn, time.Now()}
 	l.spare = append(l.spare, kept)
@@ -315,12 +311,12 @@ func (l *line) keep(conn net.Conn) {
 		defer l.mu.Unlock()
 		if i := slices.Index(l.spare, kept); i >= 0 {
 			l.spare = slices.Delete(l.spare, i, i+1)
-			_ = conn.Close() // nobody wanted it
+			_ = conn.Close() // no request wanted it
 		}
 	})
 }
 
-// abort gives up all dials and closes what is spare.
+// abort gives up all dials and closes the spare connections.
 func (l *line) abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,7 +324,7 @@ func (l *line) abort() {
 		d.cancel(errAborted)
 	}
 	for _, s := range l.spare {
-		_ = s.conn.Close() // nobody waits for it
+		_ = s.conn.Close() // no request waits for it
 	}
 	l.spare = nil
 }

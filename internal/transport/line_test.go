@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// network is what dials of a line meet, in virtual time.
+// network is the network that a line dials, in virtual time.
 type network struct {
 	connect   func(k int32) time.Duration // until the kernel answers dial k, counted from 1
 	handshake func(dials int32) time.Duration
@@ -132,7 +132,7 @@ func TestADialThatIsUnderWayServesTheNextRequest(t *testing.T) {
 	})
 }
 
-// TestASlowHandshakeIsNotGivenUp, nor met with many more.
+// TestASlowHandshakeIsNotGivenUp, and does not cause many more.
 func TestASlowHandshakeIsNotGivenUp(t *testing.T) {
 	for _, handshake := range []time.Duration{time.Second, 2100 * time.Millisecond, 3500 * time.Millisecond, 8 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestASlowHandshakeIsNotGivenUp(t *testing.T) {
 	}
 }
 
-// TestAKernelThatDoesNotAnswerIsLeftWithinADialInterval: behind a Service's
-// address the next dial may reach another server.
+// TestAKernelThatDoesNotAnswerIsLeftWithinADialInterval: behind a Service's address the next
+// dial may reach another server.
 func TestAKernelThatDoesNotAnswerIsLeftWithinADialInterval(t *testing.T) {
 	for dead := range int32(4) {
 		synctest.Test(t, func(t *testing.T) {
@@ -176,8 +176,8 @@ func TestAKernelThatDoesNotAnswerIsLeftWithinADialInterval(t *testing.T) {
 	}
 }
 
-// TestATimeoutOfTheKernelIsNoRefusal, though it comes before its context says that it
-// has ended: both have the same deadline.
+// TestATimeoutOfTheKernelIsNoRefusal, although it comes before the context says that it has
+// ended: both have the same deadline.
 func TestATimeoutOfTheKernelIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
@@ -299,8 +299,8 @@ func TestASpareConnectionServesNoRequestThatWantsAYoungerOne(t *testing.T) {
 	})
 }
 
-// TestARefusalIsNotAnsweredInHaste while another dial, to that server or to another
-// one, goes on without an answer.
+// TestARefusalIsNotAnsweredInHaste while another dial, to that server or to another one, goes
+// on without an answer.
 func TestARefusalIsNotAnsweredInHaste(t *testing.T) {
 	for name, servers := range map[string][]string{"one server": nil, "another hangs": {"b"}, "another refuses too": {"b", "c"}} {
 		for _, waiting := range []int{1, 4} {
@@ -323,7 +323,7 @@ func TestARefusalIsNotAnsweredInHaste(t *testing.T) {
 	}
 }
 
-// TestADialThatSucceedsAsItIsAbortedBringsNoConnection: that may be closed already.
+// TestADialThatSucceedsAsItIsAbortedBringsNoConnection: it may be closed already.
 func TestADialThatSucceedsAsItIsAbortedBringsNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conn net.Conn

@@ -22,10 +22,9 @@ const DialIntervalDefault = 200 * time.Millisecond
 
 // Options tune a Transport. The zero value is good for default timing.
 type Options struct {
-	// AttemptTimeout is how long a request waits until another one overtakes it.
-	// A connection that nobody wants is kept for as long, and no dial waits longer
-	// for a kernel's answer. The request itself is bounded by its own context
-	// alone. Zero means timing.DefaultRenewInterval.
+	// AttemptTimeout is how long a request waits until another one overtakes it. An unused
+	// connection is kept for as long, and no dial waits longer for a kernel's answer. Only
+	// its own context bounds the request itself. Zero means timing.DefaultRenewInterval.
 	AttemptTimeout time.Duration
 	// Patience is how long a handshake may take. Zero means
 	// timing.DefaultRenewDeadline. It is at least AttemptTimeout.
@@ -68,7 +67,7 @@ func (o Options) validate() error {
 type server struct {
 	url  *url.URL
 	addr string // host:port to dial
-	name string // that its certificate must have
+	name string // the name that its certificate must have
 }
 
 // servers parses the addresses to dial, nearest first.
@@ -95,8 +94,8 @@ func servers(cfg *rest.Config, urls []string) ([]server, error) {
 	return list, nil
 }
 
-// SplitUser returns an address without the user and the password in it, which
-// would show in errors and logs, and those by themselves, nil if there are none.
+// SplitUser returns an address without its user and password, which would show in errors and
+// logs, and those separately, nil if there are none.
 func SplitUser(address string) (bare string, user *url.Userinfo) {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {

@@ -62,8 +62,8 @@ func TestARefusingServerIsLeftAtOnce(t *testing.T) {
 	}
 }
 
-// TestEachServerProvesItsOwnName dials example.com, for which alone (but for
-// loopback addresses) the test certificate is good.
+// TestEachServerProvesItsOwnName dials example.com, the only name (except loopback addresses)
+// for which the test certificate is valid.
 func TestEachServerProvesItsOwnName(t *testing.T) {
 	near, far := serve(t, true, 0, named("near")), serve(t, true, 0, named("far"))
 	cfg := near.config()
@@ -84,7 +84,7 @@ func TestEachServerProvesItsOwnName(t *testing.T) {
 	}
 }
 
-// proxy forwards whatever it is asked for and notes where to.
+// proxy forwards every request and notes where to.
 func proxy(t *testing.T) (*httptest.Server, func() []string) {
 	var mu sync.Mutex
 	var seen []string

@@ -24,12 +24,12 @@ import (
 // idleTimeout closes connections before a firewall on the way forgets them.
 const idleTimeout = 90 * time.Second
 
-// mostIdle is how many connections to one address are kept for the next requests:
-// that of renewals, and those that overtook them while the server was slow.
+// mostIdle is how many connections to one address are kept for the next requests: the one for
+// renewals, and those that overtook it while the server was slow.
 const mostIdle = 4
 
-// keepAlive ends a silent connection to a dead server after 15 s, at no cost to
-// the server: a watch on it would say nothing for as long as it may last.
+// keepAlive ends a silent connection to a dead server after 15 s, at no cost to the server. A
+// watch on it would otherwise stay silent for as long as it may last.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 2}
 
 // Transport is an http.RoundTripper with connections of its own. Use it as the
@@ -40,10 +40,10 @@ type Transport struct {
 	pool    *pool
 }
 
-// New returns a Transport to the API server that cfg describes, with its
-// authentication. cfg is not changed; its Timeout, QPS and Burst have no
-// meaning here, and its Transport must be nil: a round tripper that was made
-// elsewhere has connections of its own. WrapTransport and Dial are honored.
+// New returns a Transport to the API server that cfg describes, with its authentication. cfg
+// is not changed; its Timeout, QPS and Burst have no meaning here, and its Transport must be
+// nil: a round tripper made elsewhere has connections of its own. WrapTransport and Dial are
+// honored.
 func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if cfg == nil {
 		return nil, errors.New("transport: the rest.Config is nil")
@@ -89,9 +89,8 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	return &Transport{wrapped: wrapped, pool: p}, nil
 }
 
-// authentication returns client-go's view of cfg. Our dialer goes in first, so
-// that exec plugins can put theirs around it, which closes connections when
-// the credentials change.
+// authentication returns client-go's view of cfg. Our dialer goes in first, so that an exec
+// plugin can put its dialer around it, which closes connections when the credentials change.
 func authentication(cfg *rest.Config, open *conns) (*transport.Config, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.NextProtos = []string{"http/1.1"}
@@ -115,21 +114,20 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.wrapped.RoundTrip(req)
 }
 
-// CloseConnections closes every connection at once, with whatever requests are
-// on them, and ends the dials under way. What the kernel has not delivered by
-// then is discarded. The Transport can be used on; it dials anew.
+// CloseConnections closes every connection at once, with all requests on them, and ends the
+// dials under way. Data that the kernel has not delivered by then is discarded. The Transport
+// can still be used; it dials new connections.
 func (t *Transport) CloseConnections() {
 	t.pool.open.closeAll()
 	t.pool.dial.abort()
 	t.pool.closeIdle()
 }
 
-// pool is the round tripper below authentication. Its lanes have connections of
-// their own. One is for requests, and one for those that want a connection which
-// is known to be alive: so a request that overtakes a slow one does not take the
-// slow one's connection, when that turns out to be alive, from the request after
-// it. Nor does a watch, which would keep it: a lane is for those. The last lane is for
-// amendments, of which an elector has many under way where the server is slow: they
+// pool is the round tripper below authentication. Its lanes have connections of their own.
+// Two serve requests: a request that overtakes a slow one uses the other lane, so that it
+// does not take the slow one's connection, when that turns out to be alive, from the next
+// request. Watches have a lane of their own, because each keeps its connection. The last lane
+// is for amendments, of which an elector has many under way when the server is slow: they
 // share one connection, by HTTP/2 where the server speaks it, which keeps them in order.
 type pool struct {
 	open  *conns
@@ -167,23 +165,23 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := p.lanes[lane].RoundTrip(req.WithContext(ctx))
 	if err != nil && !amends && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		for lane := range int32(amendLane) {
-			p.leave(lane, sent) // what is idle may be as dead as the connection that gave no answer
+			p.leave(lane, sent) // an idle connection may be as dead as the one that gave no answer
 		}
 	}
 	if overtakes && err == nil && !p.open.lives(1-lane, since) && p.lane.CompareAndSwap(1-lane, lane) {
 		p.leave(1-lane, since)
 	}
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
-		// A client certificate belongs to the connection: a rotated one is
-		// sent by the next dial only.
+		// A client certificate belongs to the connection: only the next dial sends a rotated
+		// one.
 		p.open.retire()
 		p.closeIdle()
 	}
 	return resp, err
 }
 
-// leave has a lane use no connection that may be dead: one on which nothing was
-// heard since then.
+// leave stops a lane from using a connection that may be dead: one on which nothing was heard
+// since that time.
 func (p *pool) leave(lane int32, since time.Time) {
 	if !p.open.closeIdle(lane, since) {
 		p.lanes[lane].CloseIdleConnections()
@@ -225,8 +223,8 @@ func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 	return t
 }
 
-// proxyAllows refuses several servers behind a proxy, which would get the
-// first one's name from every request.
+// proxyAllows refuses several servers behind a proxy, which would get the first one's name in
+// every request.
 func (p *pool) proxyAllows(list []server) error {
 	if len(list) < 2 {
 		return nil

@@ -52,7 +52,7 @@ func TestAConnectionIsUsedAgainWhileItAnswers(t *testing.T) {
 	}
 }
 
-// hanging serves /hang by saying so and waiting for the client to go.
+// hanging serves /hang by reporting the request and waiting for the client to go.
 func hanging(arrived chan<- struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
@@ -101,8 +101,8 @@ func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
 	}
 }
 
-// TestOnlyAmendmentsShareAConnection: it takes long to find that one dead, and the
-// work of a leader patches, too.
+// TestOnlyAmendmentsShareAConnection: it takes long to find that connection dead, and the
+// leader's work sends patches too.
 func TestOnlyAmendmentsShareAConnection(t *testing.T) {
 	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
 	tr := mustNew(t, s.config(), calm())
@@ -203,8 +203,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-// TestALiveConnectionServesARequestThatWantsOne: another handshake would only be
-// load. What is under way on another connection goes on.
+// TestALiveConnectionServesARequestThatWantsOne: another handshake would only be load. A
+// request under way on another connection goes on.
 func TestALiveConnectionServesARequestThatWantsOne(t *testing.T) {
 	arrived := make(chan struct{})
 	s := serve(t, true, 0, hanging(arrived))
@@ -241,7 +241,7 @@ func (d deadline) Err() error {
 	return nil
 }
 
-// TestARequestThatTimesOutLeavesTheIdleConnections: each that is as dead would take
+// TestARequestThatTimesOutLeavesTheIdleConnections: each of them that is dead too would cost
 // another request's time.
 func TestARequestThatTimesOutLeavesTheIdleConnections(t *testing.T) {
 	const open = mostIdle
@@ -328,8 +328,8 @@ func TestARetiredConnectionServesNoOtherRequest(t *testing.T) {
 	}
 }
 
-// TestASlowRequestsConnectionIsForTheRequestAfterIt, and not for one that overtook
-// it and waits for a connection.
+// TestASlowRequestsConnectionIsForTheRequestAfterIt, and not for one that overtook it and
+// waits for a connection.
 func TestASlowRequestsConnectionIsForTheRequestAfterIt(t *testing.T) {
 	begin, end, arrived := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	hang := hanging(arrived)

@@ -1,12 +1,11 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ctrlruntime gives a manager of controller-runtime its election by
-// zonelect: call NewManager of this package where that of controller-runtime
-// was called, and nothing else.
+// Package ctrlruntime gives a manager of controller-runtime its election by zonelect: call
+// NewManager of this package instead of controller-runtime's, and change nothing else.
 //
-// It is made for controller-runtime v0.25, whose elector polls a lock in memory
-// here. What needs no leader, such as webhooks, runs on all replicas as before.
+// It is made for controller-runtime v0.25, whose elector polls a lock in memory here.
+// Anything that needs no leader, such as webhooks, runs on all replicas as before.
 package ctrlruntime
 
 import (
@@ -26,12 +25,12 @@ import (
 	"github.com/zonelect/zonelect/operator"
 )
 
-// Manager is a manager whose Start takes part in the election too.
+// Manager is a manager whose Start also takes part in the election.
 type Manager struct {
 	manager.Manager
 
-	// Election is what the manager takes part in; nil if LeaderElection is off.
-	// It is run by Start, and by nothing else.
+	// Election is the election that the manager takes part in; nil if LeaderElection is off.
+	// Only Start may run it.
 	Election *operator.Election
 
 	bridge *operator.Bridge
@@ -42,18 +41,18 @@ type Manager struct {
 
 // NewManager returns a manager as controller-runtime's NewManager does, with its
 // LeaderElection by zonelect. LeaderElectionID, LeaderElectionNamespace and
-// LeaderElectionConfig of options mean what they did, and LeaseDuration,
-// RenewDeadline and RetryPeriod (zonelect's RenewInterval) too where they are
-// set and those of o are not. LeaderElectionResourceLock counts as o's
-// ResourceLock where o has neither that nor a Mode, and LeaderElectionLabels are
-// set on the Lease with those of o. LeaderElectionReleaseOnCancel has no meaning:
-// the lease is always released when all work has stopped.
+// LeaderElectionConfig of options keep their meaning. So do LeaseDuration, RenewDeadline and
+// RetryPeriod (zonelect's RenewInterval) where they are set and those of o are not.
+// LeaderElectionResourceLock counts as o's ResourceLock if o has neither a ResourceLock nor a
+// Mode. LeaderElectionLabels are set on the Lease with those of o.
+// LeaderElectionReleaseOnCancel has no meaning: the lease is always released when all work
+// has stopped.
 //
-// It refuses what it cannot honor: a LeaderElectionResourceLockInterface, a
-// resource lock without a Lease, and a GracefulShutdownTimeout of zero, with which
-// a manager does not tell whether its work has stopped, so that no lease could be
-// released. Without LeaderElection it returns controller-runtime's manager as it
-// is, unless a flag of o says that there is an election: then it returns an error.
+// It refuses options that it cannot honor: a LeaderElectionResourceLockInterface, a resource
+// lock without a Lease, and a GracefulShutdownTimeout of zero, with which a manager does not
+// tell whether its work has stopped, so that no lease could be released. Without
+// LeaderElection it returns controller-runtime's manager unchanged, unless a flag of o says
+// that there is an election: then it returns an error.
 func NewManager(config *rest.Config, options ctrl.Options, o operator.Options) (*Manager, error) {
 	m := &Manager{config: config, client: options.NewClient, with: options.Client}
 	switch {
@@ -105,7 +104,7 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	return nil
 }
 
-// labels are the manager's and the election's own, which win.
+// labels merges the manager's labels and the election's own, which win.
 func labels(managers, own map[string]string) map[string]string {
 	all := make(map[string]string, len(managers)+len(own))
 	maps.Copy(all, managers)
@@ -113,7 +112,7 @@ func labels(managers, own map[string]string) map[string]string {
 	return all
 }
 
-// use sets to where it is not set, and from is.
+// use sets to to the value of from if to is not set and from is.
 func use(to, from *time.Duration) {
 	if *to == 0 && from != nil {
 		*to = *from
@@ -124,12 +123,11 @@ func use(to, from *time.Duration) {
 // leadership is lost, as controller-runtime's Start does. The process should end
 // when it returns.
 //
-// The lease is kept while the manager stops, for as long as GracefulShutdownTimeout
-// lets it, which takes the place of StopTimeout here; StopGrace and ExitOnOverrun
-// hold for a lost leadership. It is released when the manager has stopped with all
-// its runnables. If it returns an error, something may go on, so that
-// the lease is left to run out. A lost leadership is the error
-// election.ErrLost, beside controller-runtime's.
+// The lease is kept while the manager stops, for up to GracefulShutdownTimeout, which
+// replaces StopTimeout here. StopGrace and ExitOnOverrun apply to a lost leadership. The
+// lease is released when the manager has stopped with all its runnables. If the manager
+// returns an error, something may still run, so the lease is left to expire. A lost
+// leadership is the error election.ErrLost, beside controller-runtime's.
 func (m *Manager) Start(ctx context.Context) error {
 	if m.bridge == nil {
 		return m.Manager.Start(ctx)
@@ -137,10 +135,9 @@ func (m *Manager) Start(ctx context.Context) error {
 	return m.bridge.Run(ctx, m.Manager.Start)
 }
 
-// GuardedClient returns a client like GetClient's that writes only while this
-// process leads: see operator.GuardConfig. It is for reconcilers, not for
-// webhooks and what else runs without leadership. Without LeaderElection it is
-// GetClient's.
+// GuardedClient returns a client like GetClient's that writes only while this process leads:
+// see operator.GuardConfig. It is for reconcilers, not for webhooks and other code that runs
+// without leadership. Without LeaderElection it returns GetClient's.
 func (m *Manager) GuardedClient() (client.Client, error) {
 	if m.Election == nil {
 		return m.GetClient(), nil

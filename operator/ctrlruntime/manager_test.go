@@ -21,7 +21,7 @@ import (
 	"github.com/zonelect/zonelect/operator"
 )
 
-// nowhere is the way to an API server that none of these tests asks.
+// nowhere is the config of an API server that none of these tests asks.
 var nowhere = &rest.Config{Host: "http://127.0.0.1:1"}
 
 func options() ctrl.Options {
@@ -126,8 +126,8 @@ func TestLabelsOfManagerAndElectionAreJoined(t *testing.T) {
 	}
 }
 
-// scaffold is what the main function of a program of kubebuilder does, up to its
-// manager. join adds zonelect's flags, if any, and parses all.
+// scaffold does the same as the main function of kubebuilder's programs, up to its manager.
+// join adds zonelect's flags, if any, and parses all flags.
 func scaffold(join func(o *operator.Options, own *flag.FlagSet) error) (*Manager, error) {
 	own := flag.NewFlagSet("manager", flag.ContinueOnError)
 	var elect, secure bool
@@ -195,7 +195,7 @@ func TestAProgramOfKubebuildersHasItsElectionWhateverItsFlags(t *testing.T) {
 	}
 }
 
-// TestAFlagThatWouldElectNobodyIsRefused: AddGoFlagSet drops a flag that is there.
+// TestAFlagThatWouldElectNobodyIsRefused: AddGoFlagSet drops a flag that exists already.
 func TestAFlagThatWouldElectNobodyIsRefused(t *testing.T) {
 	_, err := scaffold(func(o *operator.Options, own *flag.FlagSet) error {
 		all := pflag.NewFlagSet("manager", pflag.ContinueOnError)

@@ -35,7 +35,7 @@ func atMostOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// noArgument accepts none. What stands there may be a command that is misspelled.
+// noArgument accepts none. An argument may be a misspelled command.
 func noArgument(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -43,7 +43,7 @@ func noArgument(c *cobra.Command, args []string) error {
 	case !c.HasSubCommands():
 		return usage("%s takes no arguments, but got %q: %s", nameOfCommand(c), args[0], c.UseLine())
 	}
-	c.SuggestionsMinimumDistance = max(c.SuggestionsMinimumDistance, 2) // what cobra takes where it suggests by itself
+	c.SuggestionsMinimumDistance = max(c.SuggestionsMinimumDistance, 2) // cobra's own value
 	alike := ""
 	if names := c.SuggestionsFor(args[0]); len(names) > 0 {
 		alike = fmt.Sprintf("; did you mean %s?", strings.Join(names, " or "))
@@ -56,8 +56,8 @@ func nameOfCommand(c *cobra.Command) string {
 	return cmp.Or(strings.TrimPrefix(c.CommandPath(), c.Root().CommandPath()+" "), c.CommandPath())
 }
 
-// addDryRun adds kubectl's flag of that name: none or client. It also takes what a flag
-// for yes or no takes.
+// addDryRun adds kubectl's flag of that name: none or client. It also accepts the values of a
+// Boolean flag.
 func addDryRun(c *cobra.Command, to *bool) {
 	const help = "Must be `none|client`. With client, which is what the flag alone means, the command checks everything and changes nothing. The default is none."
 	c.Flags().Func("dry-run", help, func(s string) error {

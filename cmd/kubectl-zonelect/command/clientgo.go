@@ -13,25 +13,24 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// openShift is what library-go gives to the operators of OpenShift, see
+// openShift is the timing that library-go gives to the operators of OpenShift, see
 // LeaderElectionDefaulting in
 // https://github.com/openshift/library-go/blob/master/pkg/config/leaderelection/leaderelection.go.
 var openShift = election.Timing{LeaseDuration: 137 * time.Second, RenewDeadline: 107 * time.Second, RenewInterval: 26 * time.Second}
 
 const (
-	// http2Patience is how long client-go's connections take to be found dead:
-	// 30 s of silence and a ping of 15 s, see SetTransportDefaults in
+	// http2Patience is how long it takes to find client-go's connections dead: 30 s of
+	// silence and a ping of 15 s, see SetTransportDefaults in
 	// https://github.com/kubernetes/apimachinery/blob/master/pkg/util/net/http.go.
 	http2Patience = 45 * time.Second
-	// meanPause is the mean of a follower's pauses, in RetryPeriods: they are
-	// even between 1 and 1 + JitterFactor.
+	// meanPause is the mean of a follower's pauses, in RetryPeriods: they are uniform between
+	// 1 and 1 + JitterFactor.
 	meanPause = 1 + leaderelection.JitterFactor/2
 )
 
-// clientGo is what follows from a timing for client-go's own elector, with
-// ReleaseOnCancel, and with requests that time out as those of
-// resourcelock.NewFromKubeconfig do. Its formulas differ from zone.BoundsOf's
-// where it does otherwise:
+// clientGo is what follows from a timing for client-go's own elector, with ReleaseOnCancel,
+// and with the request timeouts of resourcelock.NewFromKubeconfig. Its formulas differ from
+// zone.BoundsOf's where client-go behaves differently:
 //
 //   - Followers do not watch. They read every RetryPeriod x [1, 2.2], so that a
 //     renewal is seen by one read, and the end of its lease by another.
@@ -55,7 +54,7 @@ func clientGo(t election.Timing, w zone.Wish) zone.Bounds {
 	}
 	dead := once("until HTTP/2 finds the connection dead", http2Patience)
 	away := once("until HTTP/2 finds the connection dead, or APIOutage", max(http2Patience, w.APIOutage))
-	// Part of all faults come after the last renewal was read by a follower.
+	// Some faults come after a follower has read the last renewal.
 	seen := 0.5 / meanPause
 	one := firstOf(1, 1)
 
@@ -93,11 +92,10 @@ func once(name string, d time.Duration) zone.Term { return zone.Term{Times: 1, N
 
 func part(d time.Duration, f float64) time.Duration { return time.Duration(float64(d) * f) }
 
-// firstOf is the mean time, in RetryPeriods, until the first of some followers
-// has got through so many pauses, the first of which is under way. A pause that
-// is cut into at random lasts on for so long with the density rest(x)/meanPause,
-// where rest(x) is the share of pauses longer than x. The pause after a lease was
-// seen is cut into by its end, which is as good as random.
+// firstOf is the mean time, in RetryPeriods, until the first of some followers has got
+// through that many pauses, the first of which is under way. The rest of a pause that is cut
+// at random has the density rest(x)/meanPause, where rest(x) is the share of pauses longer
+// than x. The end of a lease cuts the pause after it was seen, which is as good as random.
 func firstOf(followers, pauses int) float64 {
 	const step = 0.01
 	cells := int(math.Ceil((1 + leaderelection.JitterFactor) / step))

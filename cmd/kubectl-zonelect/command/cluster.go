@@ -50,9 +50,9 @@ func (c cluster) scope() string {
 	return "namespace " + c.namespace
 }
 
-// checkNamespace tells a namespace that does not exist from one without locks: a list
-// of either is empty. It returns an error if the namespace does not exist. If it could
-// not look, it says so after a prefix; else unknown is empty.
+// checkNamespace tells a namespace that does not exist from one without locks, because a list
+// of either is empty. It returns an error if the namespace does not exist. If it could not
+// check, it says so after a prefix; otherwise unknown is empty.
 func (c cluster) checkNamespace(ctx context.Context, prefix string) (unknown string, err error) {
 	if c.namespace == "" {
 		return "", nil

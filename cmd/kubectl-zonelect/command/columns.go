@@ -21,7 +21,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// column is one of a table. Those that are wide show with -o wide alone.
+// column is one column of a table. Wide columns show only with -o wide.
 type column struct {
 	name string
 	wide bool
@@ -31,7 +31,7 @@ type column struct {
 // timeFormat is that of the column Time: each line has the same width.
 const timeFormat = "2006-01-02T15:04:05Z"
 
-// The columns that stand before the others where they are asked for.
+// The columns that come before the others if they are asked for.
 var (
 	timeColumn      = column{"Time", false, func(_ LockStatus, now time.Time) string { return now.UTC().Format(timeFormat) }}
 	namespaceColumn = column{"Namespace", false, func(s LockStatus, _ time.Time) string { return s.Namespace }}
@@ -63,8 +63,8 @@ func ofLeader(text func(*inspect.Leader) string) func(LockStatus, time.Time) str
 	}
 }
 
-// rows returns a writer for rows that are printed one by one. The columns stay
-// where they are for as long as what comes is no wider than what is likely.
+// rows returns a writer for rows that are printed one by one. The columns keep their
+// positions as long as no row is wider than the likely ones.
 func (p *printer) rows(w io.Writer, likely []LockStatus, now time.Time) io.Writer {
 	if !p.forPeople() {
 		return w
@@ -74,15 +74,15 @@ func (p *printer) rows(w io.Writer, likely []LockStatus, now time.Time) io.Write
 	return table
 }
 
-// padding is what stands between two columns of kubectl's tables.
+// padding is the space between two columns of kubectl's tables.
 const padding = 3
 
-// room is what some columns have to hold once more is known: a token has as many
-// digits as the resourceVersions of a busy cluster.
+// room is the longest text that some columns must hold later: a token has as many digits as
+// the resourceVersions of a busy cluster.
 var room = map[string]string{"State": string(inspect.Released), "Token": "1234567890", "Phase": string(record.PhaseSealed)}
 
-// widths are those of the columns, whichever of the candidates leads, and with
-// candidates in three zones.
+// widths are those of the columns, whichever candidate leads, and with candidates in three
+// zones.
 func (p *printer) widths(likely []LockStatus, now time.Time) []int {
 	var widths []int
 	for _, c := range p.visible() {
@@ -103,7 +103,7 @@ func (p *printer) widths(likely []LockStatus, now time.Time) []int {
 	return widths
 }
 
-// flush prints what such a writer has kept back.
+// flush prints the rows that such a writer has kept back.
 func flush(w io.Writer) error {
 	if table, ok := w.(interface{ Flush() error }); ok {
 		return table.Flush()
@@ -136,8 +136,8 @@ func (p *printer) table(w io.Writer, now time.Time, all ...LockStatus) error {
 	return printTable(w, p.tables, names, rows)
 }
 
-// shows returns of what would be printed that which is worth another line when
-// it changes: neither renewals nor ages are, nor what a table leaves out.
+// shows returns the parts of the output whose change is worth another line. It leaves out
+// renewals and ages, and anything that a table leaves out.
 func (p *printer) shows(s LockStatus) any {
 	if p.forPeople() {
 		var cells []string
@@ -177,8 +177,8 @@ func podName(pod string) string {
 	return name
 }
 
-// candidates counts those that have announced themselves. Where somebody leads
-// and none has, there is at least one that does not.
+// candidates counts those that have announced themselves. If none has and there is a leader,
+// at least one candidate does not announce itself.
 func candidates(s inspect.Status) string {
 	if len(s.Candidates) == 0 && s.Leader != nil {
 		return "<unknown>"
@@ -203,7 +203,7 @@ func byZone(all []inspect.Candidate) string {
 	return strings.Join(zones, ",")
 }
 
-// legacyCell says in a word or two what stands in the legacy lock's place.
+// legacyCell describes the object in the legacy lock's place in a word or two.
 func legacyCell(l *inspect.Legacy) string {
 	switch {
 	case l == nil || l.Kind == ownerref.Absent:
@@ -217,7 +217,7 @@ func legacyCell(l *inspect.Legacy) string {
 	}
 }
 
-// withState names a node, and its state unless it is ready or not known.
+// withState names a node, and its state unless it is ready or unknown.
 func withState(node, state string) string {
 	if state == "" || state == inspect.Ready {
 		return node
@@ -225,7 +225,7 @@ func withState(node, state string) string {
 	return node + " (" + state + ")"
 }
 
-// candidates prints the candidates of a lock; * marks who holds the Lease.
+// candidates prints the candidates of a lock; * marks the holder of the Lease.
 func (p *printer) candidates(w io.Writer, s LockStatus) error {
 	var rows [][]string
 	for _, c := range s.Status.Candidates {

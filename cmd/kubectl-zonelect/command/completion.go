@@ -17,7 +17,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// patience bounds what somebody waits for after pressing TAB.
+// patience bounds how long a user waits after pressing TAB.
 const patience = 3 * time.Second
 
 const completionLong = `Generates the completion script of a shell for kubectl-zonelect.
@@ -28,7 +28,7 @@ Put one on the PATH that says
   #!/bin/sh
   exec kubectl-zonelect __complete "$@"`
 
-// addCompletion adds cobra's command, with help that says how kubectl does it.
+// addCompletion adds cobra's command, with help that shows how to use it with kubectl.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
@@ -36,8 +36,8 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// completeLocks completes the first argument with the names of locks: those that
-// have a Lease, and leader-for-life locks that have none yet.
+// completeLocks completes the first argument with the names of locks: those that have a
+// Lease, and leader-for-life locks that have none yet.
 func completeLocks(env *environment) cobra.CompletionFunc {
 	return completeFirst(env, new(bool), func(f inspect.Election) []string { return []string{f.Name} }, legacyLocks)
 }
@@ -68,8 +68,8 @@ func legacyLocks(ctx context.Context, c cluster) []string {
 	return names
 }
 
-// completeCandidates completes a flag with what the candidates for the named lock
-// say of themselves.
+// completeCandidates completes a flag with words from the presences of the named lock's
+// candidates.
 func completeCandidates(env *environment, says func(inspect.Candidate) string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -87,7 +87,7 @@ func completeCandidates(env *environment, says func(inspect.Candidate) string) c
 	}
 }
 
-// completeFrom completes with the words that the locks say, and more.
+// completeFrom completes with words from the locks, and more.
 func completeFrom(c *cobra.Command, env *environment, everywhere bool, of func(inspect.Election) []string, more ...func(context.Context, cluster) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()

@@ -18,24 +18,24 @@ import (
 	"github.com/zonelect/zonelect/internal/transport"
 )
 
-// environment is what the commands share. Tests put their own into it.
+// environment is what the commands share. Tests replace its parts.
 type environment struct {
 	streams genericiooptions.IOStreams
 	config  *genericclioptions.ConfigFlags
 	now     func() time.Time
 	// connect makes the clients; it is called once the flags are read.
 	connect func() (clients, error)
-	// terminal reports whether somebody can be asked.
+	// terminal reports whether there is a user to ask.
 	terminal func() bool
 }
 
-// clients talk to the API groups that the commands need, v1 each.
+// clients are clients of the API groups that the commands need, v1 each.
 type clients struct {
 	core, apps, coordination, authorization rest.Interface
 }
 
-// shown is a writer that shows a terminal's control sequences and does not send
-// them: anybody may have written the annotations of an object.
+// shown is a writer that makes terminal control sequences visible instead of sending them:
+// anybody may have written the annotations of an object.
 type shown struct{ io.Writer }
 
 // Write writes p, or nothing where it returns an error.
@@ -64,7 +64,7 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 // tell prints something to standard error.
 func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, format, args...) }
 
-// tell prints something beside the result. Where that fails, nobody listens.
+// tell prints something beside the result. An error has no place to be reported.
 func tell(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 // tellAll prints lines beside the result.
@@ -74,7 +74,7 @@ func tellAll(w io.Writer, lines []string) {
 	}
 }
 
-// Requests are made by the burst: one for each lock.
+// Requests come in bursts: one for each lock.
 const queriesPerSecond, queriesAtOnce = 50, 300
 
 func (e *environment) dial() (clients, error) {

@@ -137,7 +137,7 @@ func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election,
 // row is one lock in the result.
 type row struct {
 	inspect.Election
-	move   *move // nil where nobody has to move
+	move   *move // nil if no leader has to move
 	failed error
 }
 
@@ -162,7 +162,7 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	return cmp.Or(e.print(rows), e.verdict(rows))
 }
 
-// away returns the zones that the lock's leadership leaves.
+// away returns the zones that the lock's leader must leave.
 func (e *evacuation) away(f inspect.Election) []string {
 	return append(awayFrom(f.Lease, e.env.now()), e.zone)
 }
@@ -219,8 +219,8 @@ func zonesIn(f inspect.Election) []string {
 // atOnce is how many Leases are changed at the same time.
 const atOnce = 10
 
-// all calls do for each row, several at a time. It does so for all rows even if ctx
-// ends: do then fails, and each row says so.
+// all calls do for each row, several at a time. It does so for all rows even if ctx ends:
+// then do fails, and each row says so.
 func (e *evacuation) all(ctx context.Context, rows []*row, do func(context.Context, *row)) {
 	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), atOnce, len(rows), func(i int) { do(ctx, rows[i]) })
 }
@@ -234,7 +234,7 @@ func (e *evacuation) mark(ctx context.Context, r *row) {
 			return fmt.Errorf("the list of evacuated zones would be %d bytes long, at most %d are read", len(text), record.MaxText)
 		}
 		annotate(lease, record.AnnotationEvacuated, string(text))
-		annotate(lease, record.AnnotationRefused, "") // a leader that stays says so again
+		annotate(lease, record.AnnotationRefused, "") // a leader that stays writes it again
 		return nil
 	})
 	if r.failed = err; err == nil && r.move != nil {
@@ -269,7 +269,7 @@ func (e *evacuation) nameOf(lock types.NamespacedName) string {
 	return lock.Name
 }
 
-// print prints a table of what became of each lock, or would.
+// print prints a table of the result for each lock, or in a dry run the expected result.
 func (e *evacuation) print(rows []*row) error {
 	var table [][]string
 	for _, r := range rows {
@@ -285,7 +285,7 @@ func (e *evacuation) print(rows []*row) error {
 	return printTable(e.env.streams.Out, newTables(false), []string{"Lock", "From", "To", "Result"}, table)
 }
 
-// result says what became of a lock, or would.
+// result says what happened to a lock, or in a dry run would happen.
 func (e *evacuation) result(r *row) string {
 	switch {
 	case r.failed != nil:
@@ -306,7 +306,7 @@ func (e *evacuation) result(r *row) string {
 	return fmt.Sprintf("not moved after %s: %s", e.timeout, r.move.waits)
 }
 
-// verdict is the error of a command that has not done all that it was to do.
+// verdict is the error of a command that did not complete its task.
 func (e *evacuation) verdict(rows []*row) error {
 	stay, wrong := 0, 0
 	var cause error
@@ -331,7 +331,7 @@ func (e *evacuation) verdict(rows []*row) error {
 	return because{strings.Join(parts, "; "), cause}
 }
 
-// awayFrom returns the zones that a Lease says are evacuated.
+// awayFrom returns the zones that are evacuated according to a Lease.
 func awayFrom(lease *coordinationv1.Lease, now time.Time) []string {
 	var zones []string
 	for _, e := range record.Read(lease).Evacuated.InForce(now) {
@@ -340,7 +340,7 @@ func awayFrom(lease *coordinationv1.Lease, now time.Time) []string {
 	return zones
 }
 
-// listed lists zones as people read them.
+// listed lists zones for people.
 func listed(zones []string) string {
 	slices.Sort(zones)
 	return cmp.Or(strings.Join(slices.Compact(zones), ", "), "none")

@@ -28,7 +28,7 @@ func (w *world) operators() {
 	time.Sleep(3 * time.Second)
 }
 
-// before has every request seen before it is served, while candidates run.
+// before makes see see every request before it is served, while candidates run.
 func (w *world) before(see func(verb, path string) (int, apitest.Object)) {
 	w.server.Mu.Lock()
 	defer w.server.Mu.Unlock()
@@ -94,7 +94,7 @@ func TestALeaderWithoutCandidatesElsewhereStaysUntilThereIsOne(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		golden(t, "evacuate-stays", result{r.code, r.out, r.errors[strings.LastIndex(r.errors, "error:"):]})
-		// Asked again, with nothing else to do, it is refused for its own reason.
+		// Another request, with nothing else to do, is refused for its own reason.
 		golden(t, "evacuate-stays-again", w.run("evacuate", "za"))
 		w.campaign("single", "single-zb", "zb")
 		time.Sleep(3 * time.Second)
@@ -122,7 +122,7 @@ func TestAnEvacuationThatMakesNoSenseIsRefusedAndChangesNothing(t *testing.T) {
 			}
 		}},
 		"evacuate-only-zone": {"za", func(w *world) {
-			for _, lock := range []string{"alpha", "beta", "gamma"} { // nobody announces itself
+			for _, lock := range []string{"alpha", "beta", "gamma"} { // no candidate announces itself
 				w.server.Mu.Lock()
 				paths := slices.Collect(maps.Keys(w.server.Objects))
 				w.server.Mu.Unlock()
@@ -201,8 +201,8 @@ func TestAnEvacuationIsNotedAlsoWhereTheLeaderRenewsMeanwhile(t *testing.T) {
 	})
 }
 
-// TestLocksOfCandidatesThatDoNotLeadAreMarkedToo: they may, once client-go's
-// leader is gone.
+// TestLocksOfCandidatesThatDoNotLeadAreMarkedToo: they may lead, once client-go's leader is
+// gone.
 func TestLocksOfCandidatesThatDoNotLeadAreMarkedToo(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.putLease(newLease("op", "client-go", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))

@@ -29,8 +29,8 @@ func usage(format string, args ...any) error {
 	return failure{fmt.Errorf(format, args...), exitUsage}
 }
 
-// refused is the error of a command that changed nothing because that would not
-// be safe, or was not confirmed.
+// refused is the error of a command that changed nothing, because the change would not be
+// safe or was not confirmed.
 func refused(format string, args ...any) error {
 	return failure{fmt.Errorf(format, args...), exitRefused}
 }
@@ -44,8 +44,8 @@ func failed(err error) error {
 	return failure{err, exitError}
 }
 
-// because is an error that another error caused. Its text does not repeat that of
-// the cause.
+// because is an error that another error caused. Its text does not repeat the text of the
+// cause.
 type because struct {
 	text  string
 	cause error

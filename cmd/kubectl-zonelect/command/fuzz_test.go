@@ -15,8 +15,8 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// FuzzArguments runs any command line, one argument in each line, without a
-// cluster: it fails with a word of advice, or needs no cluster.
+// FuzzArguments runs any command line, one argument in each line, without a cluster: it fails
+// with advice, or needs no cluster.
 func FuzzArguments(f *testing.F) {
 	for _, line := range []string{
 		"", "--help", "status", "status a -A", "status -o go-template={{", "status --observe=-1s", "status --nonsense", "status -w --observe x",
@@ -44,7 +44,7 @@ func FuzzArguments(f *testing.F) {
 		}
 		code := run(t.Context(), env, args)
 		completing := strings.HasPrefix(args[0], "__complete")
-		version := slices.Contains(args, "version") // it goes without
+		version := slices.Contains(args, "version") // it needs no cluster
 		switch {
 		case code < exitOK || code > exitRefused:
 			t.Errorf("%q ends with %d", args, code)
@@ -60,8 +60,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestWhatAnybodyWroteDoesNotReachTheTerminal: annotations hold what who may
-// write a Lease has put there, and a terminal obeys what it gets.
+// TestWhatAnybodyWroteDoesNotReachTheTerminal: anybody who may write a Lease can put anything
+// in its annotations, and a terminal obeys the text it gets.
 func TestWhatAnybodyWroteDoesNotReachTheTerminal(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\x1b[2Jza\r"
 	for _, line := range []string{"status", "status op", "status op -o wide", "status op -o jsonpath={.leader.zone}", "handover op", "evacuate za"} {

@@ -89,7 +89,7 @@ func (h *handover) complete(c *cobra.Command) error {
 	return nil
 }
 
-// observeHolder is for how long a holder that looks dead is watched.
+// observeHolder is how long a holder that looks dead is watched.
 const observeHolder = 3 * time.Second
 
 func (h *handover) run(ctx context.Context, name string) error {
@@ -117,7 +117,7 @@ func (h *handover) run(ctx context.Context, name string) error {
 	return h.ask(ctx, list[0])
 }
 
-// ask checks that a handover can be, and asks for it.
+// ask checks that a handover is possible, and asks for it.
 func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	leader, err := h.leader(f)
 	if err != nil {
@@ -168,8 +168,8 @@ func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
 	return *s.Leader, nil
 }
 
-// choose refuses a successor that is not there or cannot lead. Where some of a
-// zone's candidates cannot, and their leader may not know, it names another.
+// choose refuses a successor that does not exist or cannot lead. If some candidates of a zone
+// cannot lead, and the leader may not know that, it names another.
 func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 	if len(f.Candidates) == 0 {
 		return refused("no candidate for lock %s has announced itself, so none can be named as the successor", f.Name)
@@ -200,7 +200,7 @@ func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 	return nil
 }
 
-// wants reports whether the flags allow somebody as the next leader.
+// wants reports whether the flags allow this candidate as the next leader.
 func (h *handover) wants(identity, zone string) bool {
 	return (h.to.Identity == "" || identity == h.to.Identity) && (h.to.Zone == "" || zone == h.to.Zone)
 }

@@ -44,7 +44,7 @@ type world struct {
 	t      *testing.T
 	server *apitest.Server
 	stdin  io.Reader
-	asks   bool              // somebody sits at the terminal
+	asks   bool              // there is a user at the terminal
 	denied bool              // nothing is permitted
 	absent error             // why there is no cluster; nil if there is one
 	sick   map[string]string // why candidates are unhealthy, by identity
@@ -53,8 +53,8 @@ type world struct {
 	cuts []context.CancelFunc
 }
 
-// ServeHTTP serves requests that cut can end, and what the server in memory does
-// not know: access reviews, and the version.
+// ServeHTTP serves requests that cut can end, and those that the server in memory does not
+// know: access reviews, and the version.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
@@ -90,7 +90,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// result is what a command left behind.
+// result is the outcome of a command.
 type result struct {
 	code        int
 	out, errors string
@@ -190,8 +190,7 @@ func (w *world) renew(name string) {
 	})
 }
 
-// hosts adds a pod of a candidate, on the zone's node, as they are when all is
-// well, but for a change.
+// hosts adds a pod of a candidate, on the zone's node, both healthy except for a change.
 func (w *world) hosts(name, zone string, changes ...func(*corev1.Pod, *corev1.Node)) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
@@ -251,7 +250,7 @@ func (w *world) shield(name string, armed bool, step uint64, owners ...presence.
 	w.putConfigMap(name, annotations, refs...)
 }
 
-// golden compares what was printed with a file.
+// golden compares the output with a file.
 func golden(t *testing.T, name string, r result) {
 	t.Helper()
 	got := r.out

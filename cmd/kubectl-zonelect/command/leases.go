@@ -24,17 +24,17 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// reportInterval is how often follow yields Leases although no event came.
+// reportInterval is how often follow yields Leases even without an event.
 const reportInterval = time.Second
 
-// retry is the least time from one beginning of a watch to the next.
+// retry is the shortest time between the beginnings of two watches.
 const retry = 2 * time.Second
 
-// conflicts bounds how often a change of a Lease is tried again because somebody
-// else wrote the Lease meanwhile. Its leader does so every few seconds.
+// conflicts bounds how often a change of a Lease is retried because another client wrote the
+// Lease meanwhile. Its leader does so every few seconds.
 const conflicts = 10
 
-// change changes a Lease by compare-and-swap, unless do leaves it as it is.
+// change changes a Lease by compare-and-swap, unless do leaves it unchanged.
 func (c cluster) change(ctx context.Context, lock types.NamespacedName, do func(*coordinationv1.Lease) error) (*coordinationv1.Lease, error) {
 	object := rawapi.New[coordinationv1.Lease](c.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: lock.Namespace, Name: lock.Name})
 	for tries := 1; ; tries++ {
@@ -64,13 +64,13 @@ func annotate(lease *coordinationv1.Lease, key, value string) {
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, key, value)
 }
 
-// leases are those of a namespace, or of all.
+// leases are the Leases of a namespace, or of all.
 type leases map[types.NamespacedName]*coordinationv1.Lease
 
-// follow lists Leases and watches them until ctx ends or the loop over it breaks. It
-// yields all of them after the list, when the watch has begun, on each change, and
-// every reportInterval. Where a request fails, it yields the error without Leases, and
-// lists again; where a watch breaks, it yields the error beside them.
+// follow lists Leases and watches them until ctx ends or the loop over it breaks. It yields
+// all of them after the list, when the watch has begun, on each change, and every
+// reportInterval. If a request fails, it yields the error without Leases, and lists again; if
+// a watch breaks, it yields the error with them.
 func (c cluster) follow(ctx context.Context) iter.Seq2[leases, error] {
 	return func(yield func(leases, error) bool) {
 		for ctx.Err() == nil {
@@ -121,8 +121,8 @@ func (c cluster) round(ctx context.Context, yield func(leases, error) bool) (mor
 	return false, nil
 }
 
-// apply applies one event. An error event ends the watch; one that says that its
-// resourceVersion is too old is no error, as a list comes next.
+// apply applies one event. An error event ends the watch. An event that says that its
+// resourceVersion is too old is no error, because a list comes next.
 func (c cluster) apply(e watch.Event, all leases) error {
 	lease, ok := e.Object.(*coordinationv1.Lease)
 	switch {
@@ -145,7 +145,7 @@ func (c cluster) watchLeases(ctx context.Context, version string) (watch.Interfa
 	req := rawapi.Request(c.Coordination, http.MethodGet, apierror.Leases, c.namespace).
 		Param("watch", "true").Param("resourceVersion", version)
 	if c.namespace == "" {
-		// Every node renews a Lease of its own there.
+		// Every node renews a Lease of its own in that namespace.
 		req.Param("fieldSelector", "metadata.namespace!=kube-node-lease")
 	}
 	events, err := req.Watch(ctx)

@@ -41,7 +41,7 @@ ClusterRole zonelect-migrate (config/migrate/role.yaml) grants what is needed.`
 type migration struct {
 	env     *environment
 	printer printer
-	by      string // a migrate.By constant, which take does; empty for plan
+	by      string // a migrate.By constant, the step that take takes; empty for plan
 	take    func(*migrate.Migration, context.Context, migrate.Options) (migrate.Outcome, error)
 
 	to, legacyName, selector string
@@ -115,14 +115,14 @@ stays and they may still follow.`
 
 var (
 	phases = []string{string(migrate.Legacy), string(migrate.Dual), string(migrate.Sealed)}
-	// acknowledgeable are the checks that may be, in some steps.
+	// acknowledgeable are the checks that may be acknowledged, in some steps.
 	acknowledgeable = []string{
 		migrate.CheckPermissions, migrate.CheckCandidates, migrate.CheckLeader,
 		migrate.CheckLegacyPods, migrate.CheckWorkload, migrate.CheckNoWayBack,
 	}
 )
 
-// command returns a command with what all of them have.
+// command returns a command with everything that all migrate commands share.
 func (m *migration) command(use, short, example string, do func(context.Context) error) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Example: example,
@@ -226,7 +226,7 @@ func (m *migration) step(ctx context.Context) error {
 		if err := m.ask(out); err != nil {
 			return err
 		}
-		m.to = string(out.To) // what was asked for, and no other step
+		m.to = string(out.To) // the step that was asked for, and no other
 	}
 	out, err := m.try(ctx, false)
 	if err := m.report(out, err); err != nil || !m.wait {
@@ -240,7 +240,7 @@ func (m *migration) try(ctx context.Context, dryRun bool) (migrate.Outcome, erro
 	return m.take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge})
 }
 
-// report prints what became of a step, and returns what to end with.
+// report prints the result of a step, and returns the command's error.
 func (m *migration) report(out migrate.Outcome, err error) error {
 	var refusal *migrate.RefusedError
 	if err != nil && !errors.As(err, &refusal) {
@@ -276,7 +276,7 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 	return err
 }
 
-// ask returns an error unless the answer is yes. Standard output is left to the
+// ask returns an error unless the answer is yes. It keeps standard output free for the
 // result.
 func (m *migration) ask(out migrate.Outcome) error {
 	if err := printChecks(m.env.streams.ErrOut, out.Checks, m.acknowledge); err != nil {

@@ -126,8 +126,8 @@ func (w *world) phase() string {
 	return phase
 }
 
-// followed drops what was waited for on the way: how much of it is seen depends
-// on who is faster.
+// followed drops the messages about waiting: how many of them appear depends on which side is
+// faster.
 func followed(r result) result {
 	lines := strings.SplitAfter(r.errors, "\n")
 	r.errors = strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "waiting: ") }), "")
@@ -212,7 +212,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	return copy(p, "y\n"), nil
 }
 
-// TestNoOtherStepIsTakenThanWasAskedFor: somebody else may take it meanwhile.
+// TestNoOtherStepIsTakenThanWasAskedFor: another user may take it meanwhile.
 func TestNoOtherStepIsTakenThanWasAskedFor(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.joins("op-a", "za")
@@ -254,7 +254,7 @@ func TestAStepThatIsNotFollowedIsAnErrorAndStays(t *testing.T) {
 	})
 }
 
-// TestAPlanForProgramsHoldsAllOfIt: it is package migrate's, with a name.
+// TestAPlanForProgramsHoldsAllOfIt: it is package migrate's plan, with a name.
 func TestAPlanForProgramsHoldsAllOfIt(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.joins("op-a", "za")

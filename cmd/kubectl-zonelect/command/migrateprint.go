@@ -30,7 +30,7 @@ func printPlan(out io.Writer, plan migrate.Plan) error {
 	return err
 }
 
-// standing says where a migration stands.
+// standing says how far a migration has come.
 func standing(w io.Writer, r migrate.Report) {
 	tell(w, "Lock:        %s/%s\n", r.Namespace, r.Lock)
 	tell(w, "Phase:       %s\n", phaseText(r.Phase))
@@ -96,7 +96,7 @@ func legacyText(r migrate.Report) string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// step says what one step does; nil is none.
+// step says what one step does; nil means no step.
 func step(w io.Writer, title string, s *migrate.Step) {
 	if s != nil {
 		tell(w, "\n%s: %s, to phase %s\n  %s\n  Worked if: %s\n  To go back: %s\n", title, cmp.Or(s.By, "by hand"), s.To, s.Does, s.Verify, s.Return)
@@ -133,7 +133,7 @@ func resultOf(c migrate.Check, acknowledged []string) string {
 	}
 }
 
-// count says how many there are of something.
+// count returns a number of things, with their name.
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

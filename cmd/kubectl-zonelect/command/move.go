@@ -14,21 +14,21 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// move is a lock that is to get another leader.
+// move is a lock that shall get another leader.
 type move struct {
 	lock    types.NamespacedName
 	from    inspect.Leader
 	avoid   string          // the zone to leave; empty: any other leader will do
 	asked   uint64          // the version of the Lease that asks for it, or the first that was not seen
 	to      *inspect.Leader // the new leader; nil until there is one
-	refused string          // why the leader goes on
-	waits   string          // what is waited for
+	refused string          // why the leader stays
+	waits   string          // what the move waits for
 }
 
 // over reports whether nothing is left to wait for.
 func (m *move) over() bool { return m.to != nil || m.refused != "" }
 
-// see follows the move by a version of the Lease.
+// see updates the move from a version of the Lease.
 func (m *move) see(lease *coordinationv1.Lease) {
 	version := record.Number(lease.ResourceVersion)
 	if version < m.asked {

@@ -28,7 +28,7 @@ import (
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
-// campaign starts a candidate, which works as users' do, and lets it lead if it
+// campaign starts a candidate, which works as users' candidates do, and lets it lead if it
 // can. The returned function kills it: nothing is released.
 func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	w.t.Helper()
@@ -84,7 +84,7 @@ func (w *world) peersOf(all []presence.Object) []locks.Peer {
 	return peers
 }
 
-// leader returns who leads, by the Lease.
+// leader returns the leader, by the Lease.
 func (w *world) leader(lock string) string {
 	w.server.Mu.Lock()
 	defer w.server.Mu.Unlock()
@@ -174,7 +174,7 @@ func TestALockThatNobodyCanHandOverIsRefused(t *testing.T) {
 	for name, lease := range map[string]*coordinationv1.Lease{
 		"handover-client-go": newLease("op", "client-go", "za", func(l *coordinationv1.Lease) { l.Annotations = nil }),
 		"handover-old-holder": newLease("op", "a_1", "za", func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity = new("client-go") // and what it says of a is left standing
+			l.Spec.HolderIdentity = new("client-go") // and leaves a's annotations
 		}),
 		"handover-free":   newLease("op", "", "za", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationReleased] = "4711" }),
 		"handover-dead":   newLease("op", "a_1", "za"),
@@ -227,15 +227,15 @@ func TestALeaderThatDiesMeanwhileIsNotWaitedForLonger(t *testing.T) {
 		if took := time.Since(asked); took > timing.DefaultLeaseDuration {
 			t.Errorf("another leads after %v", took)
 		}
-		// Who takes over is left to chance: nobody was named.
+		// The next leader is left to chance: the request named none.
 		if a := w.annotations("op"); r.code == exitRefused || a[record.AnnotationRequest] != nil {
 			t.Errorf("exit code %d, and the Lease says %v: %s", r.code, a, r.errors)
 		}
 	})
 }
 
-// TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWaitOfClientGo either: it
-// looks at the spec alone, once in 4.4 s at least.
+// TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWaitOfClientGo either: client-go looks
+// only at the spec, at least once in 4.4 s.
 func TestS3ARequestOnADeadLeadersLeaseDoesNotLengthenTheWaitOfClientGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease := newLease("op", "a_1", "za")

@@ -115,7 +115,7 @@ func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now
 	return errors.Join(errs...)
 }
 
-// row prints one lock as it stands among others.
+// row prints one lock as a row of a list.
 func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
 	switch {
 	case p.objects != nil:
@@ -128,16 +128,16 @@ func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
 	}
 }
 
-// newTables returns a printer of kubectl's tables. It prints the headers again only
-// where they differ from those before.
+// newTables returns a printer of kubectl's tables. It prints the headers again only if they
+// differ from the previous ones.
 func newTables(noHeaders bool) printers.ResourcePrinter {
 	return printers.NewTablePrinter(printers.PrintOptions{NoHeaders: noHeaders})
 }
 
-// none stands in cells that are empty.
+// none is the text of empty cells.
 const none = "<none>"
 
-// printTable prints rows with the names of their columns; nothing without rows.
+// printTable prints rows with the names of their columns, or nothing if there are no rows.
 func printTable(w io.Writer, tables printers.ResourcePrinter, names []string, rows [][]string) error {
 	table := &metav1.Table{}
 	for _, name := range names {
@@ -153,7 +153,7 @@ func printTable(w io.Writer, tables printers.ResourcePrinter, names []string, ro
 	return tables.PrintObj(table, w)
 }
 
-// nameOf is what kubectl calls the lock's object.
+// nameOf is kubectl's name for the lock's object.
 func nameOf(s LockStatus) string {
 	if s.Status.State == inspect.Absent && s.Status.Legacy != nil {
 		return s.Status.Legacy.Object
@@ -161,7 +161,7 @@ func nameOf(s LockStatus) string {
 	return "lease.coordination.k8s.io/" + s.Name
 }
 
-// notes are the warnings and the notes about a lock, as they are printed.
+// notes are the warnings and the notes about a lock, in printed form.
 func notes(s LockStatus) []string {
 	var all []string
 	for _, warning := range s.Status.Warnings {
@@ -173,7 +173,7 @@ func notes(s LockStatus) []string {
 	return all
 }
 
-// printable keeps what others wrote from moving the cursor.
+// printable stops text from others from moving the cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -67,5 +67,5 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 	return err
 }
 
-// evacuatedOn returns the zones on a Lease, also those whose time is over.
+// evacuatedOn returns the zones on a Lease, even those whose time is over.
 func evacuatedOn(lease *coordinationv1.Lease) []string { return awayFrom(lease, time.Time{}) }

@@ -28,9 +28,8 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 )
 
-// TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore: a right that a command
-// uses and its role lacks would make its advice wrong, and one that none uses is
-// one too many.
+// TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore: if a command uses a right that its
+// role lacks, its advice is wrong. If no command uses a right, the role has one too many.
 func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 	for dir, use := range map[string]func(*world, *asking){
 		"status": func(w *world, a *asking) {
@@ -73,7 +72,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 	}
 }
 
-// TestWhoeverLacksARightIsToldTheRoleThatHasIt, on an error as on a note.
+// TestWhoeverLacksARightIsToldTheRoleThatHasIt, on an error and on a note.
 func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 	const bind = "ClusterRole zonelect-%[1]s (config/%[1]s/role.yaml) grants that: kubectl create %[2]s zonelect-%[1]s --clusterrole=zonelect-%[1]s --user=USER%[3]s\n"
 	inNamespace := func(role string) string { return "\n" + fmt.Sprintf(bind, role, "rolebinding", " -n ns") }
@@ -175,8 +174,8 @@ func (w *world) legacyOf(kind string) {
 	w.putConfigMap("lock-"+name, nil, byPod(name))
 }
 
-// asking notes what rights the plugin's requests need, beside those that every
-// user has: to ask what they may do, and for the version.
+// asking notes the rights that the plugin's requests need, besides those that every user has:
+// to ask what they may do, and for the version.
 type asking struct {
 	to     *world
 	mu     sync.Mutex
@@ -192,8 +191,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.to.ServeHTTP(w, r)
 }
 
-// rightFor returns the verb, the group and the resource of a request, as RBAC
-// counts them.
+// rightFor returns the verb, the group and the resource of a request, in RBAC's terms.
 func rightFor(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""

@@ -12,8 +12,8 @@ import (
 	"github.com/zonelect/zonelect/internal/apierror"
 )
 
-// role is a ClusterRole for people: config/NAME has zonelect-NAME. Each has all
-// that its commands ask for.
+// role is a ClusterRole for people: config/NAME has zonelect-NAME. Each has all permissions
+// that its commands need.
 type role string
 
 const (
@@ -56,8 +56,8 @@ func (r role) advice(err error) string {
 	return fmt.Sprintf("ClusterRole %s (config/%s/role.yaml) grants that: kubectl create %s %s --clusterrole=%s --user=USER%s", name, r, kind, name, name, where)
 }
 
-// explained is an error as it is told beside a result, with the role that
-// would have prevented it.
+// explained is an error in the form printed beside a result, with the role that would have
+// prevented it.
 func (r role) explained(err error) string {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	if _, is := apierror.MissingIn(err); is && r != "" {

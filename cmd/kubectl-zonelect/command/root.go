@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command has the commands of kubectl-zonelect: each verb has a file of
-// its own name.
+// Package command holds the commands of kubectl-zonelect: each verb has a file of its own
+// name.
 package command
 
 import (
@@ -13,7 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// Run runs the command that args name and returns the exit code.
+// Run runs the command in args and returns the exit code.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	return run(ctx, newEnvironment(streams), args)
 }
@@ -30,7 +30,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 	if advice := roleOf(c).advice(err); advice != "" {
 		env.tell("%s\n", advice)
 	}
-	// An error without an exit code is what cobra finds wrong in the command line.
+	// An error without an exit code is cobra's, about the command line.
 	failed := failure{err, exitUsage}
 	errors.As(err, &failed)
 	if failed.code == exitUsage {

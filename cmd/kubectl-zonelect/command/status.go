@@ -57,10 +57,10 @@ const statusExample = `  # All locks of the namespace
   # The fencing token of the current term
   kubectl zonelect status my-operator -o jsonpath='{.status.leader.token}'`
 
-// apiVersion is that of the objects that are printed. No server knows it.
+// apiVersion is the version of the printed objects. No server knows it.
 const apiVersion = "zonelect.dev/v1alpha1"
 
-// LockStatus is what is known of one lock. It is printed, and never stored.
+// LockStatus is the status of one lock. It is printed, and never stored.
 type LockStatus struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -76,14 +76,14 @@ type LockStatusList struct {
 	Items []LockStatus `json:"items"`
 }
 
-// DeepCopyObject makes a LockStatus a runtime.Object. It is only printed, so that
-// copies may share what it points to.
+// DeepCopyObject makes a LockStatus a runtime.Object. It is only printed, so that copies may
+// share what it points to.
 func (s *LockStatus) DeepCopyObject() runtime.Object { c := *s; return &c }
 
 // DeepCopyObject does the same for a list.
 func (l *LockStatusList) DeepCopyObject() runtime.Object { c := *l; return &c }
 
-// describe says what an election means; now is the wall clock.
+// describe interprets an election; now is the wall clock.
 func describe(e inspect.Election, now time.Time) LockStatus {
 	return LockStatus{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatus"},
@@ -198,8 +198,8 @@ func (s *statusCommand) all(ctx context.Context) error {
 	return s.printer.list(s.env.streams, list, s.env.now())
 }
 
-// tellNothing says that there are no locks. It returns an error if there is not
-// even the namespace.
+// tellNothing says that there are no locks. It returns an error if even the namespace does
+// not exist.
 func (s *statusCommand) tellNothing(ctx context.Context) error {
 	unknown, err := s.cluster.checkNamespace(ctx, "note: ")
 	if err != nil {

@@ -42,7 +42,7 @@ func (w *world) fill() {
 	w.announce("waits", "waits-a", "za", "legacy pod waits-old may still lead: it runs")
 	w.putLease(newLease("waits", "waits-a_1", "za", phased(record.PhaseDual, 1)))
 	w.putConfigMap("waits", nil, byPod("waits-old"))
-	// Not a lock that zonelect knows of.
+	// Not a lock that zonelect knows.
 	w.putLease(newLease("kube-other", "someone", "", func(l *coordinationv1.Lease) { l.Annotations = nil }))
 	w.putLease(newLease("elsewhere", "e_1", "ze", func(l *coordinationv1.Lease) { l.Namespace = "other" }))
 }
@@ -99,7 +99,7 @@ func TestTheRecordOfClientGoIsReadWhereverItStands(t *testing.T) {
 	})
 }
 
-// TestWhatAnEarlierHolderSaidIsNotShown: client-go leaves it standing (S11).
+// TestWhatAnEarlierHolderSaidIsNotShown: client-go leaves it in place (S11).
 func TestWhatAnEarlierHolderSaidIsNotShown(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.putLease(newLease("op", "zonelect-a_1", "za", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("client-go") }))
@@ -117,7 +117,7 @@ func TestNothingThereIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	})
 }
 
-// TestANamespaceThatDoesNotExistIsNotAnEmptyOne, whatever is asked of it.
+// TestANamespaceThatDoesNotExistIsNotAnEmptyOne, whatever the command.
 func TestANamespaceThatDoesNotExistIsNotAnEmptyOne(t *testing.T) {
 	const missing = "error: namespace nss does not exist: check -n, and the namespace of the kubeconfig's context\n"
 	for line, empty := range map[string]string{
@@ -324,9 +324,9 @@ func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 		beat(30 * time.Second)
 		w.announce("op", "op-d", "zc", "")
 		beat(10 * time.Second)
-		w.putConfigMap("op", nil, byPod("old-0")) // somebody broke the shield
+		w.putConfigMap("op", nil, byPod("old-0")) // a manual edit broke the shield
 		beat(10 * time.Second)
-		time.Sleep(20 * time.Second) // nobody renews
+		time.Sleep(20 * time.Second) // there are no renewals
 		synctest.Wait()
 		w.server.Delete(leasesPath + "op")
 		synctest.Wait()
@@ -350,8 +350,8 @@ func columnsStay(t *testing.T, table string) {
 	}
 }
 
-// TestWatchedLocksKeepTheirColumns, although their first lines are printed one by
-// one, and the names of what comes later are longer.
+// TestWatchedLocksKeepTheirColumns, although their first lines are printed one by one, and
+// later names are longer.
 func TestWatchedLocksKeepTheirColumns(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.fill()
@@ -403,8 +403,8 @@ func TestWatchingGoesOnAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestWatchingPrintsTheTokenWhenItIsKnown: a term's first write cannot hold its
-// token, which is the version that this write gets.
+// TestWatchingPrintsTheTokenWhenItIsKnown: a term's first write cannot hold its token, which
+// is the version that this write gets.
 func TestWatchingPrintsTheTokenWhenItIsKnown(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		var out, errOut buffer
@@ -421,8 +421,8 @@ func TestWatchingPrintsTheTokenWhenItIsKnown(t *testing.T) {
 	})
 }
 
-// TestAHolderThatWaitsIsNotShownAsALeader, in any format: it says itself, on its
-// presence, that its work has not begun.
+// TestAHolderThatWaitsIsNotShownAsALeader, in any format: the holder says on its presence
+// that its work has not begun.
 func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
 	for name, tc := range map[string]struct {
 		waiting string
@@ -442,7 +442,7 @@ func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
 				if tc.mode != "" {
 					w.putConfigMap("op", nil, byPod("old-0"))
 				}
-				w.announce("op", "op-b", "zb", "op-a is first") // what a follower waits for is its own affair
+				w.announce("op", "op-b", "zb", "op-a is first") // a follower's wait does not matter here
 				w.putLease(newLease("op", "op-a_1", "za", phased(record.PhaseDual, 1), renewed(tc.age)))
 				for _, args := range [][]string{{"status", "op"}, {"status"}, {"status", "op", "-o", "jsonpath= {.status.state} "}} {
 					if r := w.run(args...); !strings.Contains(r.out, " "+string(tc.state)+" ") {
@@ -454,7 +454,7 @@ func TestAHolderThatWaitsIsNotShownAsALeader(t *testing.T) {
 	}
 }
 
-// TestAHolderThatWaitsMayBeAskedToHandOver, as one that works.
+// TestAHolderThatWaitsMayBeAskedToHandOver, like one that works.
 func TestAHolderThatWaitsMayBeAskedToHandOver(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.announce("op", "op-a", "za", "legacy pod old-0 may still lead")
@@ -466,7 +466,7 @@ func TestAHolderThatWaitsMayBeAskedToHandOver(t *testing.T) {
 	})
 }
 
-// TestADryRunSaysWhatItMayBe, and changes nothing, as kubectl's does.
+// TestADryRunSaysWhatItMayBe, and changes nothing, like kubectl's.
 func TestADryRunSaysWhatItMayBe(t *testing.T) {
 	const server = `invalid argument "server" for "--dry-run" flag: use none or client: a dry run reads, and sends no write that the server could try`
 	for _, line := range []string{"evacuate zb", "restore zc", "migrate advance op -l app=op --yes"} {
@@ -501,7 +501,7 @@ func TestADryRunSaysWhatItMayBe(t *testing.T) {
 	}
 }
 
-// marks are what people have written on the lock op.
+// marks are the annotations that people have put on the lock op.
 func (w *world) marks() string {
 	all := w.annotations("op")
 	return fmt.Sprint(all[record.AnnotationPhase], all[record.AnnotationEvacuated])

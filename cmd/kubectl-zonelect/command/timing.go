@@ -153,10 +153,10 @@ func printTiming(out io.Writer, plan zone.Plan, wide bool) error {
 	return flush(table)
 }
 
-// others are the timings to compare with, by whose elector uses them now.
+// others are the timings to compare with, each with the elector that uses it now.
 var others = []outlook{{name: "CLIENT-GO"}, {name: "OPENSHIFT", timing: openShift}}
 
-// outlook is what an elector makes of a timing.
+// outlook is how an elector behaves with a timing.
 type outlook struct {
 	name   string
 	timing election.Timing
@@ -189,7 +189,7 @@ func consequences(w zone.Wish, b zone.Bounds) []consequence {
 	}
 }
 
-// cell is what one elector makes of it.
+// cell is one elector's value for it.
 func (c consequence) cell(means bool) string {
 	switch {
 	case c.count != "":
@@ -202,7 +202,7 @@ func (c consequence) cell(means bool) string {
 	return brief(c.bound.Worst.Total())
 }
 
-// brief is a duration in seconds, by which people compare it.
+// brief is a duration in seconds, so that people can compare it.
 func brief(d time.Duration) string {
 	return strconv.FormatFloat(math.Round(d.Seconds()*100)/100, 'f', -1, 64) + "s"
 }

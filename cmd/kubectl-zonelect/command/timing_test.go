@@ -18,7 +18,7 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// timingOf runs the command where there is no cluster.
+// timingOf runs the command without a cluster.
 func timingOf(t *testing.T, args ...string) result {
 	t.Helper()
 	var out, errOut buffer
@@ -84,7 +84,7 @@ func TestTheFlagsAndTheEnvironmentGiveTheTimingThatWasPlanned(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := plan.Timing
-	want.StopGrace = 0 // which is what the law leaves
+	want.StopGrace = 0 // its default is what the timing rules leave
 	want = want.WithDefaults()
 
 	var byFlags, byEnv operator.Options
@@ -122,7 +122,7 @@ func TestTheFirstFollowerOfManyReadsSooner(t *testing.T) {
 	}
 }
 
-// Measured were client-go's LeaseLocks of three candidates on Kubernetes 1.36.
+// The measurements are of client-go's LeaseLocks of three candidates on Kubernetes 1.36.
 func TestClientGosBoundsHoldWhatWasMeasured(t *testing.T) {
 	b := clientGo(election.Timing{}.WithDefaults(), zone.Wish{RoundTrip: 10 * time.Millisecond, Candidates: 3, MaxClockDrift: 0.01, APIOutage: time.Second})
 	for name, test := range map[string]struct {

@@ -21,8 +21,7 @@ import (
 const versionLong = `Shows the version of kubectl-zonelect, and that of the API server if it answers
 within 3 seconds. With --client it asks no cluster.`
 
-// Versions are those of this program and of the API server, named as kubectl
-// names them.
+// Versions are those of this program and of the API server, with kubectl's names.
 type Versions struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -73,7 +72,7 @@ func (v *versionCommand) run(ctx context.Context) error {
 	return v.printer.objects.PrintObj(&versions, v.env.streams.Out)
 }
 
-// server asks the API server; nil with an error if it does not say.
+// server asks the API server; nil with an error if it does not answer.
 func (v *versionCommand) server(ctx context.Context) (*version.Info, error) {
 	all, err := v.env.connect()
 	if err != nil {
@@ -100,14 +99,13 @@ func (v *versionCommand) print(versions Versions) error {
 	return err
 }
 
-// buildInfo is what the compiler noted about this program; nil if it did not.
+// buildInfo is the compiler's information about this program; nil if there is none.
 func buildInfo() *debug.BuildInfo {
 	info, _ := debug.ReadBuildInfo()
 	return info
 }
 
-// ownVersion is that of the module, with the commit where it was built from a
-// checkout.
+// ownVersion is the module's version, with the commit if it was built from a checkout.
 func ownVersion(info *debug.BuildInfo) version.Info {
 	v := version.Info{GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestTheVersionIsThatOfTheModuleAndItsCommit, as far as the compiler knew them.
+// TestTheVersionIsThatOfTheModuleAndItsCommit, if the compiler knew them.
 func TestTheVersionIsThatOfTheModuleAndItsCommit(t *testing.T) {
 	checkout := []debug.BuildSetting{{Key: "vcs.revision", Value: "4711abc"}, {Key: "vcs.modified", Value: "true"}}
 	for want, info := range map[string]*debug.BuildInfo{

@@ -28,9 +28,9 @@ func evacuated(text string) func(*coordinationv1.Lease) {
 
 func (w *world) deletePod(name string) { w.server.Delete("/api/v1/namespaces/ns/pods/" + name) }
 
-// TestStatusWarnsOfWhatMayBecomeTrouble: each row begins with three candidates in
-// mode lease, each in a zone of its own, of which op-a leads. Every warning and
-// note must be one that is wanted.
+// TestStatusWarnsOfWhatMayBecomeTrouble: each row begins with three candidates in mode lease,
+// each in a zone of its own; op-a leads. No warning or note may appear that the row does not
+// want.
 func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happens func(*world)
@@ -158,8 +158,8 @@ func TestStatusAtThreeInTheMorning(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeReadIsSaidAndNothingIsMadeUp: a presence alone does not say
-// that anybody lives.
+// TestWhatMayNotBeReadIsSaidAndNothingIsMadeUp: a presence alone does not prove that its
+// candidate is alive.
 func TestWhatMayNotBeReadIsSaidAndNothingIsMadeUp(t *testing.T) {
 	for resource, note := range map[string]string{"pods": "whether the candidates' pods run is not known", "nodes": "whether the candidates' nodes are ready is not known"} {
 		inABubble(t, func(t *testing.T, w *world) {

@@ -42,11 +42,11 @@ type known struct {
 	read   time.Time // when legacy was read
 
 	shows any       // the part of the last line whose change is worth another line; nil without a line
-	notes []string  // that were printed with it
+	notes []string  // the notes that were printed with it
 	told  time.Time // when it was printed
 }
 
-// follow prints what there is, and a line on each change, until ctx ends.
+// follow prints the present locks, and a line on each change, until ctx ends.
 func (s *statusCommand) follow(ctx context.Context, name string) error {
 	f := &follower{statusCommand: s, name: name, known: map[types.NamespacedName]*known{}}
 	reports := 0 // the second comes when the server has accepted the watch
@@ -112,7 +112,7 @@ func (f *follower) of(key types.NamespacedName) *known {
 	return f.known[key]
 }
 
-// replace notes which Leases there are now, and which of them have changed.
+// replace notes which Leases exist now, and which of them have changed.
 func (f *follower) replace(all leases) {
 	maps.DeleteFunc(f.known, func(key types.NamespacedName, k *known) bool {
 		if all[key] == nil {
@@ -132,7 +132,7 @@ func (f *follower) replace(all leases) {
 	}
 }
 
-// elections returns those among the Leases: that of the one lock, or all.
+// elections returns the elections among the Leases: that of the one lock, or all.
 func (f *follower) elections(all leases) []inspect.Election {
 	list := make([]coordinationv1.Lease, 0, len(all))
 	for _, key := range sorted(all) {
@@ -159,8 +159,8 @@ func sorted[V any](m map[types.NamespacedName]V) []types.NamespacedName {
 	})
 }
 
-// tell prints one lock if something about it has changed, and of its notes those
-// that were not printed with the line before.
+// tell prints one lock if something about it has changed. It prints only the notes that were
+// not printed with the line before.
 func (f *follower) tell(k *known, status LockStatus) error {
 	shows, now := f.printer.shows(status), f.env.now()
 	if reflect.DeepEqual(k.shows, shows) {
@@ -175,9 +175,9 @@ func (f *follower) tell(k *known, status LockStatus) error {
 	return err
 }
 
-// look says what is known of a lock. That the one that is asked for does not exist
-// is an error at first. It reads the legacy object again once in a while, and more
-// often when something has just changed: a leader follows the phase.
+// look returns the status of a lock. At first it is an error if the requested lock does not
+// exist. It reads the legacy object again once in a while, and more often when something has
+// just changed: a leader follows the phase.
 func (f *follower) look(ctx context.Context, e inspect.Election) (LockStatus, error) {
 	k, every := f.of(e.NamespacedName), legacyInterval
 	if time.Since(k.told) < 2*legacyInterval {

@@ -1,10 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leader stands in for the package of that name in operator-sdk and
-// operator-lib, github.com/operator-framework/operator-lib/leader, which an
-// operator imports. It has only the essence: the program that creates the ConfigMap
-// leads until its pod is gone and the garbage collector has removed the ConfigMap.
+// Package leader stands in for the package of that name in operator-sdk and operator-lib,
+// github.com/operator-framework/operator-lib/leader, which an operator imports. It keeps only
+// the essence: the program that creates the ConfigMap leads until its pod is gone and the
+// garbage collector has removed the ConfigMap.
 package leader
 
 import (
