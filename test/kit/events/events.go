@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events is what the test programs print: one JSON object a line, of
-// what happens to a candidate.
+// Package events has the lines that the test programs print about a candidate:
+// one JSON object each.
 package events
 
 import (
@@ -32,11 +32,11 @@ type Event struct {
 	Version  string    `json:"version,omitempty"`
 	Sent     time.Time `json:"sent,omitzero"`
 
-	// Goroutines that are left when all has ended.
+	// Goroutines that are left when everything has ended.
 	Goroutines int `json:"goroutines,omitempty"`
 }
 
-// Wrote is the event "wrote", of one write of the register.
+// Wrote returns the event "wrote", for one write of the register.
 func Wrote(token uint64, w register.Write) Event {
 	e := Event{Event: "wrote", Token: token, Sequence: w.Sequence, Version: w.Version, Sent: w.Sent}
 	if w.Err != nil {
@@ -65,5 +65,5 @@ func (p *Printer) Print(e Event) {
 	if err != nil {
 		return // no field can fail to marshal
 	}
-	_, _ = os.Stdout.Write(append(line, '\n')) // nobody is left to tell
+	_, _ = os.Stdout.Write(append(line, '\n')) // there is nowhere to report an error
 }

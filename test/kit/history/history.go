@@ -4,10 +4,11 @@
 // Package history is the one judge of whether two leaders worked at the same
 // time. It has three sources: the spans of work that programs printed (History),
 // the order of the writes that reached a register (Register), and, for a test
-// that watches as it happens, who is at work now (Working).
+// that watches as it happens, the set of programs that are at work now
+// (Working).
 //
-// What an overlap means is for each suite to say: some are the fault of others,
-// and some are documented.
+// Each suite decides what an overlap means: some are the fault of other
+// programs, and some are documented.
 package history
 
 import (
@@ -42,14 +43,14 @@ func (s Span) Shared(o Span) time.Duration {
 	return max(0, end.Sub(start))
 }
 
-// History is what the programs of one lock have done.
+// History is the spans of work of the programs that compete for one lock.
 type History []Span
 
 // Overlap is a time in which two programs led.
 type Overlap struct{ First, Second Span }
 
-// Ours reports whether a candidate takes part. zonelect does not answer for two
-// legacy programs.
+// Ours reports whether one of the two is a zonelect candidate. zonelect does
+// not answer for two legacy programs.
 func (o Overlap) Ours() bool { return !o.First.Legacy || !o.Second.Legacy }
 
 // Length is how long both led.
@@ -87,7 +88,8 @@ func Longest(all []Overlap) (longest time.Duration) {
 	return longest
 }
 
-// Led is for how long, from start on, at least so many led at the same time.
+// Led is how long, from start on, at least that many programs led at the same
+// time.
 func (h History) Led(atLeast int, start time.Time) (led time.Duration) {
 	type step struct {
 		at time.Time
@@ -113,7 +115,7 @@ func (h History) Led(atLeast int, start time.Time) (led time.Duration) {
 	return led
 }
 
-// Changes counts how often another pod led than before.
+// Changes counts how often the leader changed to another pod.
 func (h History) Changes() (n int) {
 	h = h.ordered()
 	for i := 1; i < len(h); i++ {
@@ -153,8 +155,8 @@ func (h History) Gaps() (all []Gap) {
 	return all
 }
 
-// TermsOf returns the spans in which a program led, by what it printed. The last
-// one ends with the program, unless its work has stopped before.
+// TermsOf returns the spans in which a program led, from its printed events. The
+// last span ends with the program, unless its work stopped earlier.
 func TermsOf(program Span, printed []events.Event) (h History) {
 	for _, e := range printed {
 		switch e.Event {

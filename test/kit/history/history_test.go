@@ -10,7 +10,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
-// led is a span in seconds, of a pod whose name says what it is.
+// led is a span in seconds, of a pod whose name says what kind it is.
 func led(pod string, from, to int) Span {
 	return Span{Pod: pod, Legacy: pod[0] == 'o', Start: time.Unix(int64(from), 0), End: time.Unix(int64(to), 0)}
 }

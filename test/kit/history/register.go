@@ -31,7 +31,7 @@ func (r Revision) Write() Write { return Write{r.Identity, r.Token, r.Sequence} 
 // Printed is what each program printed, by its identity.
 type Printed map[string][]events.Event
 
-// Writes are all writes that the programs reported.
+// Writes returns all writes that the programs reported.
 func (p Printed) Writes() map[Write]events.Event {
 	all := map[Write]events.Event{}
 	for identity, printed := range p {
@@ -60,8 +60,8 @@ func (p Printed) begun() map[uint64]time.Time {
 // Register is every revision of a register, in etcd's order.
 type Register []Revision
 
-// Stale is a write that landed after one of a later term, or after a later one of
-// its own term.
+// Stale is a write that landed after a write of a later term, or after a later
+// write of its own term.
 type Stale struct{ Revision, After Revision }
 
 func (s Stale) String() string {
@@ -70,10 +70,10 @@ func (s Stale) String() string {
 		r.Version, r.Identity, r.Sequence, r.Token, a.Identity, a.Sequence, a.Token)
 }
 
-// Overlaps holds the order of the writes against the rule that tokens never
+// Overlaps checks the order of the writes against the rule that tokens never
 // fall, nor numbers within a term. It returns the stale writes whose author was
-// still at work, and how many others there were: writes that were sent in time
-// and landed late, which nobody can call back.
+// still at work, and the number of the other ones: writes that were sent in
+// time and landed late, which nobody can call back.
 func (r Register) Overlaps(printed Printed) (overlaps []Stale, late int) {
 	reports, begun := printed.Writes(), printed.begun()
 	var newest Revision
@@ -97,8 +97,8 @@ func (s Stale) isStale() bool {
 		r.Token == newest.Token && (r.Identity != newest.Identity || r.Sequence <= newest.Sequence)
 }
 
-// atWork reports whether the author of a stale write was still at work when the
-// successor was, whose work began at successor. It was if the write was
+// atWork reports whether the author of a stale write was still at work after
+// the successor's work began, at the time successor. It was if the write was
 // acknowledged, if it sent the write after the successor had begun, or if both
 // have the same token.
 func (s Stale) atWork(reports map[Write]events.Event, successor time.Time) bool {

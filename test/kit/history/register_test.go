@@ -27,12 +27,12 @@ func newWritten() *written {
 
 func (w *written) print(who string, e events.Event) { w.printed[who] = append(w.printed[who], e) }
 
-// land has a write reach the register.
+// land records that a write reaches the register.
 func (w *written) land(who string, token uint64, sequence int) {
 	w.register = append(w.register, Revision{Version: uint64(100 + len(w.register)), Token: token, Identity: who, Sequence: sequence})
 }
 
-// write has somebody send a write, which lands now. An error is what the writer heard.
+// write sends a write, which lands now. err is the error that the writer got.
 func (w *written) write(who string, token uint64, sequence, sent int, err string) {
 	w.land(who, token, sequence)
 	w.print(who, events.Event{Event: "wrote", Token: token, Sequence: sequence, Sent: time.Unix(int64(sent), 0), Error: err})

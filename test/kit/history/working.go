@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// Working is who is at work at this moment, in the order in which they began. Its
-// zero value is nobody. It is not safe for concurrent use.
+// Working is the set of those at work now, in the order in which they began. Its
+// zero value is empty. It is not safe for concurrent use.
 type Working[P comparable] struct{ now []P }
 
-// Begin notes that p's work begins, and returns those who are still at work: each
-// of them overlaps with p. If p is among them, its own last work has not ended.
+// Begin notes that p's work begins, and returns all that are still at work: each
+// of them overlaps with p. If p is among them, its own previous work has not
+// ended.
 func (w *Working[P]) Begin(p P) (beside []P) {
 	beside = slices.Clone(w.now)
 	if !w.Has(p) {
@@ -31,18 +32,18 @@ func (w *Working[P]) End(p P) {
 // Has reports whether p is at work.
 func (w *Working[P]) Has(p P) bool { return slices.Contains(w.now, p) }
 
-// All are those who are at work.
+// All returns all that are at work.
 func (w *Working[P]) All() []P { return slices.Clone(w.now) }
 
-// Recorder writes down when work runs in this process. Its zero value is empty.
-// It is safe for concurrent use.
+// Recorder records when work runs in this process. Its zero value is empty. It
+// is safe for concurrent use.
 type Recorder struct {
 	mu    sync.Mutex
 	spans History
 }
 
-// Begin notes that the work of a pod begins. The function that it returns notes
-// its end.
+// Begin notes that the work of a pod begins. The returned function notes its
+// end.
 func (r *Recorder) Begin(pod string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +56,8 @@ func (r *Recorder) Begin(pod string) (end func()) {
 	}
 }
 
-// History is what the recorder saw. Work that still runs ends now.
+// History returns what the recorder saw. It counts work that still runs as
+// ending now.
 func (r *Recorder) History() History {
 	r.mu.Lock()
 	defer r.mu.Unlock()

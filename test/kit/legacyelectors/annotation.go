@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// annotationKey is where the record stands.
+// annotationKey is the annotation that holds the record.
 const annotationKey = "control-plane.alpha.kubernetes.io/leader"
 
 // record is the annotation's JSON as client-go wrote it while it had these
-// locks. Today's type has two more fields, which would be written too.
+// locks. Today's type has two more fields, which it would write too.
 type record struct {
 	HolderIdentity       string      `json:"holderIdentity"`
 	LeaseDurationSeconds int         `json:"leaseDurationSeconds"`
@@ -35,8 +35,8 @@ type objects[T metav1.Object] interface {
 	Update(ctx context.Context, object T, o metav1.UpdateOptions) (T, error)
 }
 
-// annotationLock is the lock on the annotation of one object. Like the one that
-// it stands in for it keeps the object that it read or wrote last, and is not
+// annotationLock is the lock on the annotation of one object. Like the original
+// that it replaces, it keeps the object that it read or wrote last, and is not
 // for concurrent use.
 type annotationLock[T metav1.Object] struct {
 	objects        objects[T]
@@ -79,7 +79,7 @@ func (l *annotationLock[T]) Create(ctx context.Context, r resourcelock.LeaderEle
 }
 
 // Update writes the record into the object that was read or written last; it
-// conflicts if that has changed.
+// fails with a conflict if that object has changed.
 func (l *annotationLock[T]) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if !l.known {
 		return errors.New("the lock's object is not known: get or create it first")
@@ -100,13 +100,13 @@ func (l *annotationLock[T]) keep(object T, err error) error {
 // RecordEvent does nothing: no Events are posted.
 func (l *annotationLock[T]) RecordEvent(string) {}
 
-// Identity is the candidate's.
+// Identity returns the candidate's identity.
 func (l *annotationLock[T]) Identity() string { return l.identity }
 
-// Describe is the object's name.
+// Describe returns the object's name.
 func (l *annotationLock[T]) Describe() string { return l.name }
 
-// token is the version of the object that was read or written last.
+// token returns the version of the object that was read or written last.
 func (l *annotationLock[T]) token() uint64 {
 	if !l.known {
 		return 0
@@ -131,10 +131,10 @@ func annotate(object metav1.Object, r resourcelock.LeaderElectionRecord) error {
 	return nil
 }
 
-// Lock is one candidate's way to a lock.
+// Lock is one candidate's access to a lock.
 type Lock struct {
 	resourcelock.Interface
-	token func() uint64 // of the version that was read or written last
+	token func() uint64 // the version that was read or written last
 }
 
 // NewLock returns the lock of a kind. The MultiLocks hold the legacy object

@@ -19,20 +19,20 @@ import (
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
-// AcquireJitter is the share of a retry period by which a follower's polls are
-// further apart, at most.
+// AcquireJitter is the largest share of a retry period that is added between a
+// follower's polls.
 const AcquireJitter = 1.2
 
 var errHeld = errors.New("another holds the lock")
 
 // Elector campaigns as client-go did from 0.17 to 0.26, when it had locks on
-// annotations. Today's LeaderElector cannot stand in for it: it judges by the
-// record's lease duration and not by its own, renews without reading first,
-// and reads before it releases.
+// annotations. Today's LeaderElector cannot replace it: it goes by the record's
+// lease duration and not by its own, renews without reading first, and reads
+// before it releases.
 type Elector struct {
 	Lock                   Lock
 	Lease, Deadline, Retry time.Duration
-	Release                bool // when it ends: ReleaseOnCancel
+	Release                bool // at its end: ReleaseOnCancel
 	Print                  func(events.Event)
 	Work                   func(context.Context, Term)
 
@@ -40,35 +40,35 @@ type Elector struct {
 	told string // the holder that was printed last
 }
 
-// sighting is what an elector knows.
+// sighting is what an elector knows of the record.
 type sighting struct {
 	record resourcelock.LeaderElectionRecord // read or written last
-	raw    []byte                            // read last, to tell a change by
-	at     time.Time                         // when the record was first seen so, or written
+	raw    []byte                            // read last, to detect a change
+	at     time.Time                         // when the record was first seen like this, or written
 }
 
-// held reports whether another than identity may be leading: its record was
-// seen to change less than a lease ago, and the lease is the candidate's own,
-// whatever the record says.
+// held reports whether another candidate than identity may be leading: its
+// record was seen to change less than a lease ago. The lease is the candidate's
+// own, whatever the record says.
 func (s *sighting) held(identity string, lease time.Duration, now time.Time) bool {
 	holder := s.record.HolderIdentity
 	return holder != "" && holder != identity && s.at.Add(lease).After(now)
 }
 
-// read takes note of what the lock says.
+// read notes what the lock says.
 func (s *sighting) read(r *resourcelock.LeaderElectionRecord, raw []byte) {
 	if !bytes.Equal(s.raw, raw) {
 		s.record, s.raw, s.at = *r, raw, time.Now()
 	}
 }
 
-// wrote takes note of what the lock was made to say.
+// wrote notes what was written to the lock.
 func (s *sighting) wrote(r resourcelock.LeaderElectionRecord) {
 	s.record, s.at = r, time.Now()
 }
 
 // Run campaigns, leads, and campaigns again under the same identity, until ctx
-// ends. A real program ends when it has lost its lease, and starts again.
+// ends. A real program exits when it has lost its lease, and starts again.
 func (e *Elector) Run(ctx context.Context) {
 	e.Print(events.Event{Event: "started"})
 	for ctx.Err() == nil {
@@ -96,8 +96,9 @@ func (e *Elector) acquire(ctx context.Context) (won Term, ok bool) {
 }
 
 // lead works and renews until one of them ends. When ctx ends the work stops
-// first and the lock is given up thereafter, as with controller-runtime. When
-// the lease is lost the lock is given up first, if it is to be: that was so.
+// first and the lock is released after it, as with controller-runtime. When the
+// lease is lost the lock is released first, if at all: that is how client-go
+// did it.
 func (e *Elector) lead(ctx context.Context, t Term) {
 	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRenewing()
@@ -116,7 +117,8 @@ func (e *Elector) lead(ctx context.Context, t Term) {
 	<-stopped
 }
 
-// renew returns when no attempt has worked for the deadline, or ctx has ended.
+// renew returns when no attempt has succeeded for the deadline, or ctx has
+// ended.
 func (e *Elector) renew(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +135,7 @@ func (e *Elector) renew(ctx context.Context) {
 	}, e.Retry)
 }
 
-// attempt takes or renews the lock, if it is not another's.
+// attempt takes or renews the lock, unless another candidate holds it.
 func (e *Elector) attempt(ctx context.Context) (Term, error) {
 	now := metav1.Now()
 	next := resourcelock.LeaderElectionRecord{
@@ -173,7 +175,7 @@ func (e *Elector) attempt(ctx context.Context) (Term, error) {
 // leads reports whether the record names this candidate.
 func (e *Elector) leads() bool { return e.record.HolderIdentity == e.Lock.Identity() }
 
-// cause is why the lock that was just read may be taken.
+// cause returns why the lock that was just read may be taken.
 func (e *Elector) cause() status.Cause {
 	switch {
 	case len(e.raw) == 0:
@@ -187,7 +189,7 @@ func (e *Elector) cause() status.Cause {
 }
 
 // giveUp empties the record, if it names this candidate and has not changed
-// since it was read or written.
+// since this candidate read or wrote it.
 func (e *Elector) giveUp() {
 	if !e.leads() {
 		return
@@ -205,7 +207,7 @@ func (e *Elector) giveUp() {
 	e.Print(events.Event{Event: "released"})
 }
 
-// tell prints who leads, when that has changed.
+// tell prints the leader when it has changed.
 func (e *Elector) tell() {
 	now := e.record.HolderIdentity
 	if now != "" && now != e.told && !e.leads() {
@@ -214,7 +216,7 @@ func (e *Elector) tell() {
 	e.told = now
 }
 
-// warn prints what went wrong, unless it belongs to the game.
+// warn prints an error, unless it is an expected one.
 func (e *Elector) warn(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errHeld) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return

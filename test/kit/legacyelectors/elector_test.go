@@ -23,7 +23,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
-// What all electors here are told.
+// The settings of all electors here.
 const (
 	ownLease  = 15 * time.Second
 	deadline  = 10 * time.Second
@@ -31,13 +31,13 @@ const (
 	stopDelay = 3 * time.Second
 )
 
-// mostPoll is how far apart a follower's polls are at most.
+// mostPoll is the longest time between a follower's polls.
 const mostPoll = retry + time.Duration(AcquireJitter*float64(retry))
 
 var recordKinds = []Kind{ConfigMap, Endpoints, MultiConfigMap, MultiEndpoints}
 
-// elect starts an elector until the returned function is called, which waits
-// for it.
+// elect starts an elector. The returned function stops it and waits for its
+// end.
 func (s *stage) elect(k Kind, release bool) (stop func()) {
 	s.t.Helper()
 	l, err := NewLock(s.client, k, "default", "lock", "me")
@@ -67,7 +67,7 @@ func (s *stage) elect(k Kind, release bool) (stop func()) {
 	}
 }
 
-// annotated is a ConfigMap with another's record.
+// annotated is a ConfigMap with the record of another candidate.
 func annotated(record string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -78,7 +78,8 @@ func annotated(record string) *corev1.ConfigMap {
 	}
 }
 
-// heldFor is another's record, with a lease of so many seconds.
+// heldFor is the record of another candidate, with a lease of that many
+// seconds.
 func heldFor(seconds int) string {
 	return fmt.Sprintf(`{"holderIdentity":"you","leaseDurationSeconds":%d,"acquireTime":"1999-12-31T00:00:00Z","renewTime":"1999-12-31T00:00:00Z","leaderTransitions":4}`, seconds)
 }
@@ -105,7 +106,7 @@ func (s *stage) record(k Kind) string {
 	return object.Annotations[annotationKey]
 }
 
-// verbs lists the writes that were asked for, as "update leases".
+// verbs lists the writes that were requested, as "update leases".
 func (s *stage) verbs() (all []string) {
 	for _, action := range s.client.Actions() {
 		if v := action.GetVerb(); v == "create" || v == "update" {
@@ -240,7 +241,7 @@ func TestALeaderThatSeesAnotherHolderGivesItNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		defer s.elect(ConfigMap, true)()
 		s.setLock(annotated(heldFor(15)))
-		time.Sleep(ownLease) // and so not long enough to win it back
+		time.Sleep(ownLease) // and so it is not long enough to win it back
 		if s.count("stopping") != 1 || s.count("released") != 0 || s.record(ConfigMap) != heldFor(15) {
 			t.Errorf("it tells %+v and leaves %s", s.events, s.record(ConfigMap))
 		}

@@ -22,19 +22,19 @@ import (
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
-// A leader-for-life's waits, the same in all versions.
+// A leader-for-life's waits, which are the same in all versions.
 const (
 	backoffFirst     = time.Second
 	backoffDoublings = 4   // up to 16s, and so on
 	backoffJitter    = 0.2 // added at most, as a share
 )
 
-// containerRestart is how long the program stays away after an error that ends
-// the real ones, which the kubelet starts again.
+// containerRestart is how long the program stays away after an error that makes
+// the real ones exit. The kubelet starts those again.
 const containerRestart = time.Second
 
 // ForLife becomes leader once, by a ConfigMap that its pod owns, and never
-// looks at it again.
+// looks at that again.
 type ForLife struct {
 	Client          kubernetes.Interface
 	Variant         Variant
@@ -47,7 +47,7 @@ type ForLife struct {
 }
 
 // Run starts over after each error until it leads, and then works until ctx ends.
-// It leaves the lock, which is deleted with the pod.
+// It leaves the lock in place; the lock is deleted with the pod.
 func (f *ForLife) Run(ctx context.Context, work func(context.Context, Term)) {
 	for {
 		f.Print(events.Event{Event: "started"})
@@ -66,8 +66,8 @@ func (f *ForLife) Run(ctx context.Context, work func(context.Context, Term)) {
 	}
 }
 
-// become returns when the pod leads. All that it knows it forgets with an
-// error, as a process does that ends.
+// become returns when the pod leads. On an error it forgets all that it knows,
+// as a process that exits does.
 func (f *ForLife) become(ctx context.Context) (Term, error) {
 	f.told = ""
 	uid, err := f.whoAmI(ctx)
@@ -92,7 +92,7 @@ func (f *ForLife) become(ctx context.Context) (Term, error) {
 		}
 		if f.Variant != Stale {
 			if lock, err = f.read(ctx); err != nil {
-				continue // without a pause: so the real ones do
+				continue // without a pause, like the real ones
 			}
 		}
 		if err := f.treat(ctx, lock); err != nil {
@@ -104,7 +104,7 @@ func (f *ForLife) become(ctx context.Context) (Term, error) {
 	}
 }
 
-// whoAmI is the UID of the pod that has this pod's name.
+// whoAmI returns the UID of the pod with this pod's name.
 func (f *ForLife) whoAmI(ctx context.Context) (types.UID, error) {
 	if f.PodUID != "" {
 		return f.PodUID, nil
@@ -135,15 +135,16 @@ func (f *ForLife) create(ctx context.Context, uid types.UID) (*corev1.ConfigMap,
 	return created, nil
 }
 
-// treat judges the lock's owner, and does what the verdict is. An error is one
-// that ends the real program. The lock is nil if there was none to judge.
+// treat judges the lock's owner and carries out the verdict. It returns the
+// errors that make the real program exit. The lock is nil if there was none to
+// judge.
 func (f *ForLife) treat(ctx context.Context, lock *corev1.ConfigMap) error {
 	f.tell(lock)
 	pod, node, err := f.look(ctx, lock)
 	if err != nil {
 		return err
 	}
-	// By bare name, all of it: whatever has the name by then is deleted.
+	// By bare name only: it deletes whatever has the name by then.
 	deletePod := func() error {
 		return f.Client.CoreV1().Pods(f.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 	}
@@ -154,7 +155,8 @@ func (f *ForLife) treat(ctx context.Context, lock *corev1.ConfigMap) error {
 	case justPod:
 		f.warn(deletePod())
 	case podThenLock:
-		// That another was first is an error too, and ends the program.
+		// That another one deleted it first is an error too, and ends the
+		// program.
 		if err := deletePod(); err != nil {
 			return fmt.Errorf("delete the leader's pod: %w", err)
 		}
@@ -168,8 +170,8 @@ func (f *ForLife) treat(ctx context.Context, lock *corev1.ConfigMap) error {
 	return nil
 }
 
-// look reads what the lock is judged by. A node that cannot be read is nil, as
-// if it were Ready.
+// look reads what the lock is judged by. A node that cannot be read is nil, and
+// counts as Ready.
 func (f *ForLife) look(ctx context.Context, lock *corev1.ConfigMap) (*corev1.Pod, *corev1.Node, error) {
 	name := ownerPod(lock)
 	if name == "" {
@@ -187,12 +189,12 @@ func (f *ForLife) look(ctx context.Context, lock *corev1.ConfigMap) (*corev1.Pod
 	}
 	node, err := f.Client.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
 	if err != nil {
-		return pod, nil, nil // so the real one takes it
+		return pod, nil, nil // as the real one treats it
 	}
 	return pod, node, nil
 }
 
-// tell prints whom the program waits for, when that has changed.
+// tell prints the owner that the program waits for, when that has changed.
 func (f *ForLife) tell(lock *corev1.ConfigMap) {
 	if lock == nil {
 		return
@@ -215,8 +217,8 @@ func (f *ForLife) warn(err error) {
 	}
 }
 
-// version is the resourceVersion as a number.
+// version returns the resourceVersion as a number.
 func version(object metav1.Object) uint64 {
-	n, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // zero, in tests
+	n, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // zero in tests
 	return n
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
-// stage is an API with objects, and what one program prints.
+// stage is an API with objects, and the output of one program.
 type stage struct {
 	t      *testing.T
 	client *fake.Clientset
@@ -46,7 +46,7 @@ func (s *stage) print(e events.Event) {
 	s.events = append(s.events, e)
 }
 
-// count is how often an event was printed.
+// count returns how often an event was printed.
 func (s *stage) count(event string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *stage) count(event string) (n int) {
 	return n
 }
 
-// first is the first event of that name.
+// first returns the first event of that name.
 func (s *stage) first(event string) events.Event {
 	s.t.Helper()
 	s.mu.Lock()
@@ -72,8 +72,8 @@ func (s *stage) first(event string) events.Event {
 	return events.Event{}
 }
 
-// start runs a leader-for-life in a pod named me, until the returned function
-// is called, which waits for it.
+// start runs a leader-for-life in a pod named me. The returned function stops
+// it and waits for its end.
 func (s *stage) start(v Variant) (stop func()) {
 	f := &ForLife{Client: s.client, Variant: v, Namespace: "default", Lock: "lock", PodName: "me", PodUID: "me-uid", Print: s.print}
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -92,7 +92,7 @@ func (s *stage) start(v Variant) (stop func()) {
 	}
 }
 
-// changes are the deletions and creations that were asked for, in order.
+// changes returns the deletions and creations that were requested, in order.
 func (s *stage) changes() (all []string) {
 	s.t.Helper()
 	for _, action := range s.client.Actions() {
@@ -210,7 +210,7 @@ func TestTheShieldKeepsEveryVariantWaiting(t *testing.T) {
 }
 
 func TestStaleDeletesWhateverHasTheLocksNameByThen(t *testing.T) {
-	// While the program runs the lock passes on to another, who is well.
+	// While the program runs the lock passes to another pod, which is healthy.
 	another := func(s *stage) {
 		s.setLock(owned("Pod", "another"))
 		if err := s.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod(terminating), "default"); err != nil {
@@ -231,7 +231,7 @@ func TestStaleNeverJudgesALockThatItDidNotFindAtItsStart(t *testing.T) {
 			if created {
 				return false, nil, nil
 			}
-			created = true // by another, a moment earlier
+			created = true // by another pod, a moment earlier
 			return false, nil, s.client.Tracker().Add(owned("Pod", "leader"))
 		})
 		defer s.start(Stale)()
@@ -258,7 +258,8 @@ func TestAnEvictedLeadersPodIsDeletedAndItsLockIsNot(t *testing.T) {
 
 func TestWhatEndsTheRealProgramStartsThisOneAnew(t *testing.T) {
 	scenario(t, func(s *stage) {
-		// Another has deleted the lock between this one's read and its delete.
+		// Another program has deleted the lock between this one's read and its
+		// delete.
 		s.client.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if err := s.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), "default", "lock"); err != nil {
 				return true, nil, err

@@ -5,7 +5,7 @@ package legacyelectors
 
 import corev1 "k8s.io/api/core/v1"
 
-// Variant is a leader-for-life of some time.
+// Variant is a leader-for-life as some versions had it.
 type Variant string
 
 const (
@@ -13,14 +13,15 @@ const (
 	// 0.18.1 on, and operator-lib 0.1.
 	Original Variant = "original"
 	// Stale judges the owner that it read once, at its start, as operator-sdk
-	// 0.13 to 0.18.0 did, and takes that pod's deletionTimestamp for its death.
+	// 0.13 to 0.18.0 did, and takes that pod's deletionTimestamp as its death.
 	Stale Variant = "stale"
-	// NotReady takes a node that is not Ready for the death of its pods:
-	// operator-lib from 0.2 on; with what 0.13 added, pods that were preempted.
+	// NotReady treats the pods of a node that is not Ready as dead:
+	// operator-lib from 0.2 on. It also treats preempted pods as dead, as 0.13
+	// added.
 	NotReady Variant = "notready"
 )
 
-// verdict is what a program does about a lock that another holds.
+// verdict is what a program does about a lock that another pod holds.
 type verdict string
 
 const (
@@ -30,9 +31,9 @@ const (
 	lockThenPod verdict = "delete the lock, then the pod"
 )
 
-// ours reports whether a program that starts in the pod of that name takes the
-// lock for its own, from before it was restarted. Neither UID nor kind of the
-// owner matter: so it was, in all versions.
+// ours reports whether a program that starts in the pod of that name considers
+// the lock its own, from before it was restarted. Neither UID nor kind of the
+// owner matters: all versions did it this way.
 func ours(lock *corev1.ConfigMap, podName string) bool {
 	for _, owner := range lock.OwnerReferences {
 		if owner.Name == podName {
@@ -42,8 +43,9 @@ func ours(lock *corev1.ConfigMap, podName string) bool {
 	return false
 }
 
-// ownerPod is the name of the pod that owns the lock; empty where no version
-// would look for one: the owner is not exactly one, or no Pod.
+// ownerPod is the name of the pod that owns the lock. It is empty where no
+// version would look for one: there is not exactly one owner, or the owner is
+// no Pod.
 func ownerPod(lock *corev1.ConfigMap) string {
 	if lock == nil || len(lock.OwnerReferences) != 1 || lock.OwnerReferences[0].Kind != "Pod" {
 		return ""
@@ -52,8 +54,8 @@ func ownerPod(lock *corev1.ConfigMap) string {
 }
 
 // judge says what v does about a lock that exists. The pod has the name of the
-// lock's owner, whatever its UID, and the node is that pod's; nil where there
-// is none or it could not be read.
+// lock's owner, whatever its UID, and the node is that pod's; each is nil if
+// there is none or it could not be read.
 func judge(v Variant, lock *corev1.ConfigMap, pod *corev1.Pod, node *corev1.Node) verdict {
 	if ownerPod(lock) == "" || pod == nil {
 		return leave
@@ -76,7 +78,7 @@ func failed(pod *corev1.Pod, reason string) bool {
 	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == reason
 }
 
-// silent reports whether a node says that it is not Ready, or unknown to be.
+// silent reports whether a node's Ready condition is false or unknown.
 func silent(node *corev1.Node) bool {
 	if node == nil {
 		return false

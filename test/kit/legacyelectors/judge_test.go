@@ -18,7 +18,7 @@ func owned(kind, name string, more ...metav1.OwnerReference) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "default", OwnerReferences: owners}}
 }
 
-// pod is the pod that holds the lock, changed.
+// pod is the pod that holds the lock, with changes.
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "leader", Namespace: "default", UID: "leader-uid"},

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package legacyelectors has the electors of the past, as they campaigned in their time:
+// Package legacyelectors has the electors of the past, which campaign as they did then:
 // leader-for-life in its variants, and client-go's on an annotation.
 package legacyelectors
 
@@ -19,11 +19,11 @@ const (
 	MultiEndpoints Kind = "multilock-endpoints"
 )
 
-// Term is one time of leading.
+// Term is one period of leadership.
 type Term struct {
-	// Token is the resourceVersion of the write that won the lock: the programs
-	// of the past knew none, but a judge of the register wants one.
+	// Token is the resourceVersion of the write that won the lock. The programs
+	// of the past had no token, but a judge of the register needs one.
 	Token    uint64
 	Cause    status.Cause
-	Previous string // the holder before
+	Previous string // the previous holder
 }

@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package overlay has programs built with a standard library that was edited,
-// for what no program can do from outside: step the clock that time.Now reads,
-// or choose what chance decides.
+// Package overlay has programs built with an edited standard library, for two
+// things that no program can do from outside: stepping the clock that time.Now
+// reads, and choosing what is random.
 package overlay
 
 import (
@@ -23,14 +23,14 @@ import (
 type Edit struct {
 	File string         // below GOROOT/src, such as time/time.go
 	Find *regexp.Regexp // matches at exactly one place
-	By   string         // takes its place, as in Regexp.Expand
+	By   string         // replaces it, as in Regexp.Expand
 }
 
-// Write puts edited copies of the standard library's files into dir, and those
-// that are added, by where they belong. It returns the file for go build's flag
-// -overlay. Files that are right are not written again, so that what was built
-// with them is not built again. An error says which file of this Go is another
-// than the edits were made for.
+// Write puts edited copies of the standard library's files, and the added
+// files, into dir, each under its own path. It returns the file for go build's
+// flag -overlay. It does not rewrite files that are already right, so go build
+// does not rebuild what uses them. An error names the file of this Go that
+// differs from the one the edits were made for.
 //
 // dir should not be one that ./... finds: begin its name with an underscore.
 func Write(ctx context.Context, dir string, edits []Edit, added map[string][]byte) (file string, err error) {

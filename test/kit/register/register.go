@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package register is the ConfigMap that the leader of the test programs keeps
-// writing. It is written blindly, so that two leaders at a time show.
+// writing. The leader writes it blindly, so that two leaders at a time show.
 package register
 
 import (
@@ -30,8 +30,8 @@ const requestTimeout = time.Second
 // Pace is how a register is written. The zero value is a write each Interval.
 type Pace struct {
 	Interval time.Duration
-	// Deaf is how many writes the work makes before it looks at its context
-	// again, as work does that was not written to be stopped. Below two the
+	// Deaf is how many writes the work makes before it checks its context
+	// again, like work that was not written to be stopped. Below two the
 	// context ends it at any time.
 	Deaf int
 }
@@ -43,8 +43,8 @@ type Register struct {
 	pace Pace
 }
 
-// New returns the register of that name, written by connections of its own. An
-// empty name gives one that is not written.
+// New returns the register of that name, which has connections of its own. With
+// an empty name nothing is written.
 func New(cfg *rest.Config, namespace, name string, pace Pace) (*Register, error) {
 	pace.Interval = cmp.Or(pace.Interval, Interval)
 	cfg = rest.CopyConfig(cfg)
@@ -58,15 +58,15 @@ func New(cfg *rest.Config, namespace, name string, pace Pace) (*Register, error)
 
 // Write is one write of a term.
 type Write struct {
-	Sequence int       // counts from 1
+	Sequence int       // starts at 1
 	Sent     time.Time // when it began
-	Version  string    // the resourceVersion that the API server answered
-	Err      error     // or what went wrong: it may be written all the same
-	Over     bool      // ctx had ended when it did
+	Version  string    // the resourceVersion in the API server's answer
+	Err      error     // the error; the write may have landed all the same
+	Over     bool      // ctx had ended when the write did
 }
 
 // Keep writes the register until ctx ends: the term's token, its holder, and
-// the number of the write. It tells of each.
+// the number of the write. It calls tell for each write.
 func (r *Register) Keep(ctx context.Context, token uint64, identity string, tell func(Write)) {
 	if r.name == "" {
 		<-ctx.Done()

@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slow has the answers of a server come late, or never, on connections whose
-// other end is fast: as behind a proxy, or an overloaded server.
+// Package slow delays or drops the answers of a server on connections whose other
+// end is fast, as behind a proxy or an overloaded server.
 package slow
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Answers is what happens to the answers of a server.
+// Answers says how the answers of a server are delayed or lost.
 type Answers struct {
 	Name        string
 	Least, Most time.Duration // how late an answer is
 	Lost        float64       // the share of answers after which a connection is silent
 }
 
-// late delivers what src says to dst, in order, each chunk as late as the
-// answers are. What is lost, and all after it, never comes. It returns when
-// either is closed.
+// late delivers what src sends to dst, in order, each chunk as late as the
+// answers are. A lost chunk never arrives, nor does anything after it. It
+// returns when either is closed.
 func (a Answers) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
 	type chunk struct {
 		data []byte
@@ -70,8 +70,8 @@ func (a Answers) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
 // Dialer makes a connection.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dial returns connections made by dial whose answers come late, and calls opened for
-// each.
+// Dial returns a dialer for connections made by dial whose answers come late. It
+// calls opened for each.
 func (a Answers) Dial(dial Dialer, opened func()) Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -107,7 +107,7 @@ func (l *lateConn) Close() error {
 	return l.Conn.Close()
 }
 
-// SetDeadline does nothing: whoever waits closes the connection.
+// SetDeadline does nothing: a caller that waits closes the connection instead.
 func (*lateConn) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline does nothing.

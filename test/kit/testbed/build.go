@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// buildNews is how often a long build says that it still goes on.
+// buildNews is how often a long build reports that it is still running.
 const buildNews = 5 * time.Second
 
 // Build makes the control plane's program of a version of Kubernetes (see
@@ -58,8 +58,8 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 	return target, b.build(ctx)
 }
 
-// knownVersion returns an error that lists the versions of Kubernetes there
-// are, unless version is one of them or empty.
+// knownVersion returns an error that lists the available versions of
+// Kubernetes, unless version is one of them or empty.
 func knownVersion(source, version string) error {
 	if version == "" {
 		return nil
@@ -78,9 +78,9 @@ func knownVersion(source, version string) error {
 	return nil
 }
 
-// BuildProgram builds a main package of the repository, named as seen from its
-// root (./test/programs/candidate), into build/bin, and returns the program's path.
-// Nothing is rebuilt that has not changed.
+// BuildProgram builds a main package of the repository, named relative to its root
+// (./test/programs/candidate), into build/bin, and returns the program's path. It
+// does not rebuild what has not changed.
 func BuildProgram(ctx context.Context, pkg string) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -103,7 +103,7 @@ func binDir(root string) (string, error) {
 	return bin, nil
 }
 
-// lockedBinDir is binDir, for whoever holds a lock in it by that name.
+// lockedBinDir is binDir for a caller that takes a lock of that name in it.
 func lockedBinDir(ctx context.Context, root, lock string) (bin string, unlock func(), err error) {
 	if bin, err = binDir(root); err != nil {
 		return "", nil, err
@@ -158,7 +158,8 @@ func kubernetesVersion(ctx context.Context, dir, modules string) (string, error)
 	return strings.TrimSpace(string(out)), nil
 }
 
-// stamp is the linker flags that make an apiserver tell its true version.
+// stamp returns the linker flags that make an apiserver report its true
+// version.
 func stamp(version string) string {
 	const pkg = "-X k8s.io/component-base/version."
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
@@ -183,7 +184,7 @@ func (b builder) build(ctx context.Context) error {
 		return fmt.Errorf("make a file for the new program: %w", err)
 	}
 	fresh := file.Name()
-	defer func() { _ = os.Remove(fresh) }() // it is gone where the build succeeded
+	defer func() { _ = os.Remove(fresh) }() // after a successful build it is gone
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("make a file for the new program: %w", err)
 	}
@@ -200,7 +201,7 @@ func (b builder) build(ctx context.Context) error {
 	return nil
 }
 
-// watch runs a command and reports that it goes on.
+// watch runs a command and reports that it is still running.
 func (b builder) watch(cmd *exec.Cmd) error {
 	if b.progress == nil {
 		return cmd.Run()

@@ -17,14 +17,13 @@ import (
 	"github.com/zonelect/zonelect/test/kit/overlay"
 )
 
-// clockVariable tells a program where the file is by which its wall clock is
-// stepped.
+// clockVariable tells a program which file steps its wall clock.
 const clockVariable = "ZONELECT_TESTBED_CLOCK"
 
 // stepTimeout bounds how long a program may take to open that file.
 const stepTimeout = 2 * time.Second
 
-// wallClock is what package time gets besides its own files.
+// wallClock is what is added to package time.
 //
 //go:embed wallclock.go.txt
 var wallClock []byte
@@ -59,8 +58,8 @@ func BuildSteppable(ctx context.Context, pkg string) (string, error) {
 	return b.target, b.build(ctx)
 }
 
-// newClock makes the file by which a program's wall clock is stepped: the step
-// in seconds, and whether the program has opened it.
+// newClock makes the file that steps a program's wall clock: the step in
+// seconds, and whether the program has opened it.
 func newClock(dir, name string) (string, error) {
 	file, err := os.CreateTemp(dir, name+"-*.clock")
 	if err != nil {
@@ -72,9 +71,9 @@ func newClock(dir, name string) (string, error) {
 	return file.Name(), nil
 }
 
-// StepClock steps the program's wall clock, forth or back, by whole seconds and
-// on top of earlier steps: its time.Now jumps, while elapsed times and timers go
-// on as before. The program must have been built by BuildSteppable.
+// StepClock steps the program's wall clock, forward or back, by whole seconds
+// and on top of earlier steps: its time.Now jumps, while elapsed times and
+// timers go on as before. The program must have been built by BuildSteppable.
 func (p *Process) StepClock(by time.Duration) error {
 	if by%time.Second != 0 {
 		return fmt.Errorf("step the clock of %s by %v: use whole seconds", p.task.name, by)

@@ -13,16 +13,16 @@ import (
 )
 
 // Cluster is the Kubernetes API of a testbed: how to reach it, its pods, and
-// whose requests it rejects.
+// the users whose requests it rejects.
 type Cluster struct {
 	*shared
 	rejected  map[string]bool    // users whose requests apiservers reject
 	vacateAll context.CancelFunc // ends the requests of the occupant
 }
 
-// Kubeconfig is the path of a kubeconfig for programs in a zone: admin, by the
-// zone's virtual IP, with a verified certificate. For a lesser user let the
-// program impersonate one.
+// Kubeconfig is the path of a kubeconfig for programs in a zone: admin, through
+// the zone's virtual IP, with a verified certificate. To act as a user with
+// fewer rights, the program can impersonate one.
 func (c *Cluster) Kubeconfig(zone string) string {
 	return filepath.Join(c.dir, zone, "kubeconfig")
 }
@@ -31,12 +31,13 @@ func (c *Cluster) Kubeconfig(zone string) string {
 func (c *Cluster) Server(zone string) string { return c.fabric.vip(zone) }
 
 // RESTConfig leads the test process straight to a zone's apiserver, as admin
-// and without a rate limit. It works through partitions, and is silence while
-// the zone has no power. Each call returns a new one, the caller's to change.
+// and without a rate limit. It works through partitions, and gets no answer
+// while the zone has no power. Each call returns a new one, which the caller
+// may change.
 func (c *Cluster) RESTConfig(zone string) *rest.Config { return c.restConfig(zone) }
 
-// EtcdURL leads the test process straight to a zone's etcd member, plain HTTP,
-// through any partition: for what no apiserver would tell.
+// EtcdURL leads the test process straight to a zone's etcd member, over plain
+// HTTP and through any partition, for what no apiserver would tell.
 func (c *Cluster) EtcdURL(zone string) string { return "http://" + c.fabric.site(zone).etcd }
 
 // Living is RESTConfig for a zone whose apiserver runs and that is not

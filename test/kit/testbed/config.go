@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// EndpointLease is how long a virtual IP goes on sending new connections to an
+// EndpointLease is how long a virtual IP keeps sending new connections to an
 // apiserver that is gone, as a Service does until the apiserver's endpoint
 // lease has run out.
 const EndpointLease = 15 * time.Second
@@ -63,8 +63,8 @@ func ParseNetwork(name string) (NetworkKind, error) {
 	return Auto, fmt.Errorf("unknown network %q: use %v, %v or %v", name, Auto, Namespaces, Links)
 }
 
-// Config is what a testbed is made of. The zero value is three stacked zones
-// on the best network there is.
+// Config describes a testbed. The zero value is three stacked zones on the best
+// network that is available.
 type Config struct {
 	// Kubernetes is the version of the control plane, as v1.33.13: one for which
 	// test/programs/controlplane has a VERSION.mod. Default: that of its go.mod.
@@ -80,33 +80,33 @@ type Config struct {
 	// garbage-collected, no node is ever found dead, and the start is faster.
 	WithoutControllers bool
 	// ControllersServer is the URL by which the kube-controller-manager reaches
-	// the API, for a test that stands in between; it shall lead to an apiserver
-	// of the testbed. Default: the apiserver of a living zone.
+	// the API, for a test that puts itself in between; it must lead to an
+	// apiserver of the testbed. Default: the apiserver of a zone that is up.
 	ControllersServer string
 	// WithoutNodes leaves nodes and kubelets out; Cluster.AddPod then fails.
 	WithoutNodes bool
-	// APIServerFlags are given to every apiserver, after the testbed's own:
+	// APIServerFlags are passed to every apiserver, after the testbed's own:
 	// --runtime-config=coordination.k8s.io/v1=false takes Leases away.
 	APIServerFlags []string
-	// SyncToDisk lets etcd's members wait for their disk before they acknowledge
-	// anything, as in production; see Parts.SlowDisk. Without it they lose nothing either: the
-	// machine goes on when they are killed.
+	// SyncToDisk makes etcd's members wait for their disk before they acknowledge anything, as
+	// in production; see Parts.SlowDisk. Without it they lose nothing either: the machine
+	// keeps running when they are killed.
 	SyncToDisk bool
-	// Dir takes state and logs; it is made if need be, and stays after Close,
-	// but must not hold an earlier testbed's state. Default: a temporary
+	// Dir holds state and logs. It is created if need be, and stays after
+	// Close, but must not hold an earlier testbed's state. Default: a temporary
 	// directory that Close removes.
 	Dir string
-	// Progress gets a line for each step. Default: nobody.
+	// Progress gets a line for each step. Default: none.
 	Progress io.Writer
 }
 
 var zoneName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$`)
 
-// maxZones is what fits a testbed's subnet with room to spare.
+// maxZones is a number that fits a testbed's subnet with room to spare.
 const maxZones = 16
 
-// withDefaults returns the configuration with its gaps filled, or what is
-// wrong with it.
+// withDefaults returns the configuration with defaults filled in, or an error
+// that says what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	if len(c.Zones) == 0 {
 		c.Zones = []string{"za", "zb", "zc"}
@@ -132,7 +132,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c.withNetwork()
 }
 
-// withNetwork settles which network it is.
+// withNetwork decides which network it is.
 func (c Config) withNetwork() (Config, error) {
 	possible := NamespacesPossible()
 	switch c.Network {

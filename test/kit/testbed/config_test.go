@@ -39,7 +39,8 @@ func TestConfigRefuses(t *testing.T) {
 func TestNewer(t *testing.T) {
 	dir := t.TempDir()
 	source, target := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	// All of one age: what was written later may carry a later time, or not.
+	// All have the same age: a file that is written later may carry a later
+	// time, or not.
 	built := time.Now()
 	for _, file := range []string{source, target, filepath.Join(dir, "v1.mod"), filepath.Join(dir, "v1.sum")} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {

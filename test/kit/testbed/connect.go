@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// peerDomain is the made-up domain of etcd's members in links mode. It is
-// never resolved: each member has a proxy of its own that knows the names, and
-// so knows who talks to whom, which a port alone would not tell.
+// peerDomain is the made-up domain of etcd's members in links mode. It is never
+// resolved: each member has a proxy of its own that knows the names. So the
+// proxy knows which member talks to which, which a port alone would not tell.
 const peerDomain = "etcd.zonelect.test"
 
 // tunnelTimeout bounds how long a client may take to say where it wants to go.

@@ -18,9 +18,9 @@ type controllers struct {
 	home string // the zone whose apiserver it uses
 }
 
-// move makes sure that the kube-controller-manager runs as a client of a living
-// zone's apiserver. It starts it the first time, and starts it again elsewhere
-// when its zone is gone. The caller holds mu.
+// move makes sure that the kube-controller-manager runs as a client of the
+// apiserver of a zone that is up. It starts it the first time, and restarts it
+// elsewhere when its zone is gone. The caller holds mu.
 func (c *controllers) move(ctx context.Context) error {
 	if c.config.WithoutControllers {
 		return nil

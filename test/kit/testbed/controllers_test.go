@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// collects checks that the garbage collector runs: it takes a ConfigMap whose
+// collects checks that the garbage collector runs: it deletes a ConfigMap whose
 // owner, a pod in this zone, is gone.
 func collects(t *testing.T, bed *Testbed, zone string) {
 	t.Helper()

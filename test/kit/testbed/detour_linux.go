@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A detour's queues hold so many packets; what comes on top is lost. Packets are
-// no longer than the device's MTU.
+// A detour's queues hold this many packets; any more are dropped. Packets are no
+// longer than the device's MTU.
 const (
 	detourQueue  = 4096
 	detourPacket = 2048
 )
 
-// detour is a TUN device to which the host routes what goes between zones that
-// have weather, and from which it comes back, late or never.
+// detour is a TUN device to which the host routes the traffic between zones
+// that have weather. The packets come back from it late or never.
 type detour struct {
 	device *os.File
 	zones  map[netip.Addr]string
@@ -44,8 +44,8 @@ type parcel struct {
 	data []byte
 }
 
-// openDetour makes the device, brings it up, and lets its own table of routes
-// lead to it. It goes away with close, or with the test process.
+// openDetour makes the device, brings it up, and points its own routing table
+// to it. It goes away with close, or with the test process.
 func (n *namespaces) openDetour(ctx context.Context) (*detour, error) {
 	name := n.slot.prefix() + "detour"
 	device, err := openTUN(name)
@@ -57,7 +57,7 @@ func (n *namespaces) openDetour(ctx context.Context) (*detour, error) {
 		d.zones[netip.MustParseAddr(n.address(zone))] = zone
 	}
 	d.paths.Go(d.run)
-	// Packets come back from the device with addresses that are elsewhere.
+	// Packets come back from the device with addresses that belong elsewhere.
 	for file, value := range map[string]string{"forwarding": "1", "rp_filter": "2"} {
 		if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+name+"/"+file, []byte(value), 0); err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare the device %s: %w", name, err), d.close())
@@ -142,7 +142,7 @@ func (d *detour) run() {
 		}
 		select {
 		case queues[p] <- parcel{due, data[:n]}:
-		default: // as where a router's memory is full
+		default: // as in a router whose memory is full
 			d.lost.Add(1)
 		}
 	}
@@ -158,7 +158,7 @@ func (d *detour) direction(packet []byte) (pair, bool) {
 	return pair{from, to}, known && knownToo
 }
 
-// deliver gives the packets of one direction back when they are due.
+// deliver sends the packets of one direction on when they are due.
 func (d *detour) deliver(queue <-chan parcel) {
 	for p := range queue {
 		time.Sleep(time.Until(p.due))
@@ -175,11 +175,11 @@ func (n *namespaces) weathered() (late, lost int64) {
 	return n.detour.late.Load(), n.detour.lost.Load()
 }
 
-// routes names the slot's own table of routes, and the rules that lead to it.
+// routes names the slot's own routing table and the rules that lead to it.
 func (s *slot) routes() string { return strconv.Itoa(20000 + s.number) }
 
-// divert leads what goes between zones that have weather to the detour, and all
-// else straight to its goal.
+// divert routes traffic between zones that have weather to the detour, and all
+// other traffic straight to its destination.
 func (n *namespaces) divert(ctx context.Context, s state) error {
 	if n.detour == nil {
 		if len(s.bad(n.zones)) == 0 {
@@ -204,7 +204,7 @@ func (n *namespaces) divert(ctx context.Context, s state) error {
 	return nil
 }
 
-// clearRules removes the rules that lead to the slot's own table of routes.
+// clearRules removes the rules that lead to the slot's own routing table.
 func (s *slot) clearRules(ctx context.Context) error {
 	for {
 		rules, err := output(ctx, "", "ip", "rule", "show", "pref", s.routes())

@@ -8,10 +8,10 @@ import (
 	"fmt"
 )
 
-// SlowDisk bounds how often a zone's etcd member may write to its disk, so that
+// SlowDisk limits how often a zone's etcd member may write to its disk, so that
 // it waits for its disk before it acknowledges anything; 0 writes a second is no
-// bound. It ends with the member. It needs Config.SyncToDisk, root, the cgroup
-// controller blkio (cgroup v1), and a state directory on a disk.
+// limit. The limit ends with the member. It needs Config.SyncToDisk, root, the
+// cgroup controller blkio (cgroup v1), and a state directory on a disk.
 func (p *Parts) SlowDisk(zone string, writesPerSecond int) error {
 	if !p.config.SyncToDisk {
 		return errors.New("slow a disk: the members do not wait for it, it needs Config.SyncToDisk")
@@ -29,7 +29,7 @@ func (p *Parts) SlowDisk(zone string, writesPerSecond int) error {
 	return nil
 }
 
-// slowDisk sets the bound for a zone's member. The caller holds mu.
+// slowDisk sets the limit for a zone's member. The caller holds mu.
 func (p *Parts) slowDisk(z *zone, writesPerSecond int) error {
 	if z.disk != nil {
 		last := z.disk

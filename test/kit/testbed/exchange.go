@@ -23,7 +23,7 @@ type exchange struct {
 	listeners []net.Listener
 }
 
-// target is where a relay shall lead a connection.
+// target is where a relay leads a connection.
 type target struct {
 	to   string // zone
 	addr string // HOST:PORT

@@ -16,7 +16,8 @@ const host = ""
 type pair struct{ from, to string }
 
 // fabric carries the traffic between the zones and the host. Its caller names the
-// state to be in, and it finds the way there. Calls come one at a time.
+// state it should be in, and it works out how to get there. Calls come one at a
+// time.
 type fabric interface {
 	// site says where a zone's parts listen, and how others name them.
 	site(zone string) site
@@ -50,7 +51,7 @@ type fabric interface {
 type site struct {
 	etcd      string // for clients, plain HTTP
 	peer      string // for etcd's other members, TLS
-	peerURL   string // what the other members know the member by
+	peerURL   string // the member's URL for the other members
 	apiserver string // TLS
 	shared    bool   // the ports are held with SO_REUSEPORT until close
 }
@@ -61,9 +62,9 @@ type state struct {
 	dark    map[string]bool     // zones without power
 	severed map[pair]bool       // partitions between zones, each direction on its own
 	vip     map[string][]string // for each zone, the zones whose apiservers its VIP picks from
-	// silenced is what became of the connections through each zone's VIP: the
-	// first entry says it of those that were there at the first silence, the
-	// second of those since then that were there at the second, and so on.
+	// silenced says how the connections through each zone's VIP are silenced:
+	// the first entry covers those that existed at the first silence, the
+	// second those since then that existed at the second, and so on.
 	silenced map[string][]Silence
 	weather  map[string]Weather // of zones
 }

@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// impatience is how long a request may take that is not to succeed.
+// impatience is how long a request that should not succeed may take.
 const impatience = 700 * time.Millisecond
 
-// TestFaultsBiteAndEnd makes one fault after the other on one testbed.
+// TestFaultsBiteAndEnd injects one fault after the other on one testbed.
 func TestFaultsBiteAndEnd(t *testing.T) {
 	bed := startBed(t, Config{WithoutControllers: true, WithoutNodes: true, SyncToDisk: true})
 	for _, fault := range []struct {
@@ -48,14 +48,14 @@ func TestFaultsBiteAndEnd(t *testing.T) {
 	}
 }
 
-// writes waits until a zone's apiserver takes writes.
+// writes waits until a zone's apiserver accepts writes.
 func writes(t *testing.T, bed *Testbed, zone string) {
 	t.Helper()
 	c := impatient(t, bed, zone)
 	eventually(t, "write in zone "+zone, func(ctx context.Context) error { return write(ctx, c, "fault") })
 }
 
-// refuses waits until a zone's apiserver takes no writes.
+// refuses waits until a zone's apiserver accepts no writes.
 func refuses(t *testing.T, bed *Testbed, zone string) {
 	t.Helper()
 	c := impatient(t, bed, zone)
@@ -67,7 +67,7 @@ func refuses(t *testing.T, bed *Testbed, zone string) {
 	})
 }
 
-// impatient is a client that does not wait for what does not come.
+// impatient is a client with short timeouts.
 func impatient(t *testing.T, bed *Testbed, zone string) kubernetes.Interface {
 	t.Helper()
 	config := bed.Cluster.RESTConfig(zone)
@@ -298,7 +298,7 @@ func TestAnotherPackageTimeIsRefused(t *testing.T) {
 	}
 }
 
-// startAsker lets a program ask the API in a zone until the test ends.
+// startAsker runs a program in a zone that queries the API until the test ends.
 func startAsker(t *testing.T, bed *Testbed, zone, user string) *helper {
 	t.Helper()
 	asker, err := bed.StartProcess(zone, ProcessSpec{

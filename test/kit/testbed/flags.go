@@ -9,7 +9,7 @@ import (
 )
 
 // serviceRange is where the apiservers' services have their addresses; the
-// first one is the API's own.
+// first one belongs to the API itself.
 const serviceRange = "10.96.0.0/16"
 
 // etcdFlags are the flags of a zone's etcd member.
@@ -42,8 +42,8 @@ func (p *Parts) etcdFlags(zone string) []string {
 }
 
 // apiserverFlags are the flags of a zone's apiserver. There are no service
-// accounts in pods, for no pod runs, and no endpoints of the API's Service, for
-// the testbed plays it.
+// accounts in pods, because no pod runs, and no endpoints of the API's Service,
+// because the testbed plays that.
 func (p *Parts) apiserverFlags(zone string) []string {
 	place := p.fabric.site(zone)
 	host, port, _ := strings.Cut(place.apiserver, ":")

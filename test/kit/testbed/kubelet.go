@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A kubelet's heartbeat, as a real one has it.
+// A kubelet's heartbeat, with the timing of a real one.
 const (
 	beatInterval  = 10 * time.Second
 	beatRetry     = time.Second
@@ -30,7 +30,7 @@ const (
 // apiserver, so it is cut off when that is.
 type kubelet struct {
 	zone   string
-	boot   int // counts the zone's starts; containers are other ones after each
+	boot   int // counts the zone's starts; after each one the containers are new
 	client kubernetes.Interface
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -83,8 +83,8 @@ func (k *kubelet) beatAlways(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		// A beat that fails is tried again soon; what comes of too many is for
-		// the controllers to say.
+		// A failed beat is retried soon; the controllers decide what too many
+		// mean.
 		if err := k.beat(ctx); err != nil {
 			timer.Reset(beatRetry)
 		} else {
@@ -93,7 +93,7 @@ func (k *kubelet) beatAlways(ctx context.Context) {
 	}
 }
 
-// beat makes the node and its lease what they should be at this moment.
+// beat makes the node and its lease what they should be now.
 func (k *kubelet) beat(ctx context.Context) error {
 	if err := k.beatNode(ctx); err != nil {
 		return fmt.Errorf("keep node %s ready: %w", NodeName(k.zone), err)

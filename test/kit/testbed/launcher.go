@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// drainTime is how long a program's output is read on after its end, should a
-// child of it still hold the pipe.
+// drainTime is how long a program's output is still read after its end, in case
+// a child of it holds the pipe.
 const drainTime = 2 * time.Second
 
 // launcher starts programs, all from one OS thread: on Linux a program is
-// killed when the thread that started it ends, and that is wanted when the
+// killed when the thread that started it ends, and that must happen when the
 // test process ends, not before.
 type launcher struct {
 	jobs chan job
@@ -42,8 +42,8 @@ func newLauncher() *launcher {
 	return l
 }
 
-// loop starts what it is asked to start. The thread is not unlocked: it ends
-// with this function.
+// loop starts each command that it receives. It does not unlock the thread, so
+// the thread ends with this function.
 func (l *launcher) loop() {
 	defer close(l.done)
 	runtime.LockOSThread()
@@ -62,7 +62,7 @@ type command struct {
 	stderr string // file, appended to
 }
 
-// start starts a program. Its end is told by the returned task.
+// start starts a program. The returned task reports its end.
 func (l *launcher) start(c command) (*task, error) {
 	file, err := os.OpenFile(c.stderr, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *launcher) start(c command) (*task, error) {
 	return t, nil
 }
 
-// close waits for all programs, which the caller has told to end, and for the
+// close waits for all programs, which the caller has told to stop, and for the
 // thread. Nothing may be started afterwards.
 func (l *launcher) close() {
 	l.wg.Wait()
@@ -98,7 +98,7 @@ func (l *launcher) close() {
 	<-l.done
 }
 
-// withoutProxies leaves out the variables that would lead a program's traffic
+// withoutProxies leaves out the variables that would route a program's traffic
 // past the testbed's network.
 func withoutProxies(environ []string) []string {
 	var kept []string

@@ -15,7 +15,7 @@ import (
 )
 
 // EtcdLeader returns the zone whose etcd member leads the others. It waits for
-// one: members elect another leader within seconds. A member that leads and is
+// one: members elect another leader within seconds. A leading member that is
 // cut off from the others counts only until they have elected another.
 func (p *Parts) EtcdLeader(ctx context.Context) (string, error) {
 	var leader string
@@ -47,7 +47,8 @@ func (p *Parts) etcdLeader(ctx context.Context) string {
 	return leader
 }
 
-// etcdStatus is what matters here of etcd's answer; its numbers are strings.
+// etcdStatus is the part of etcd's answer that matters here; its numbers are
+// strings.
 type etcdStatus struct {
 	Header struct {
 		Member string `json:"member_id"`
@@ -62,7 +63,7 @@ func (s etcdStatus) leads() (uint64, bool) {
 	return term, err == nil && s.Leader == s.Header.Member
 }
 
-// etcdStatus asks a member; what does not answer has no status.
+// etcdStatus asks a member; a member that does not answer has no status.
 func (p *Parts) etcdStatus(ctx context.Context, zone string) etcdStatus {
 	client := p.client()
 	defer client.CloseIdleConnections()

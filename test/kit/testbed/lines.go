@@ -63,22 +63,22 @@ func (t *transcript) end() {
 	t.tell()
 }
 
-// tell wakes those who wait for news. The caller holds mu.
+// tell wakes all that wait for news. The caller holds mu.
 func (t *transcript) tell() {
 	close(t.news)
 	t.news = make(chan struct{})
 }
 
 // from returns the lines from number i on, whether they are the last ones, and
-// a channel that is closed when there is more to know.
+// a channel that is closed when there is more.
 func (t *transcript) from(i int) (lines []Line, ended bool, news <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.lines[i:len(t.lines):len(t.lines)], t.ended, t.news
 }
 
-// follow sends all lines, those of the past and those to come, until the
-// program's output ends or one of the two contexts does; then it closes out.
+// follow sends all lines, past and future, until the program's output ends or
+// one of the two contexts does; then it closes out.
 func (t *transcript) follow(ctx, bed context.Context, out chan<- Line) {
 	defer close(out)
 	for next := 0; ; {

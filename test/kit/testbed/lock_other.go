@@ -7,7 +7,7 @@ package testbed
 
 import "context"
 
-// lockFile does not lock here: two builds at once waste time, no more.
+// lockFile does not lock here: two builds at once only waste time.
 func lockFile(context.Context, string) (unlock func(), err error) {
 	return func() {}, nil
 }

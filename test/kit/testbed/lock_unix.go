@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile waits until this process alone holds the lock, and returns what
-// gives it back. The kernel gives it back should the process die.
+// lockFile waits until this process alone holds the lock. The returned function
+// releases it. If the process dies, the kernel releases it.
 func lockFile(ctx context.Context, name string) (unlock func(), err error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -58,8 +58,8 @@ func playBeat([]string) error {
 	}
 }
 
-// playServer (NAME, ADDRESS) greets each connection with its name and answers
-// each line by the same line. It says what it hears.
+// playServer (NAME, ADDRESS) greets each connection with its name and echoes
+// each line. It prints what it receives.
 func playServer(args []string) error {
 	listener, err := listenConfig.Listen(context.Background(), "tcp", args[1])
 	if err != nil {
@@ -89,8 +89,8 @@ func serveOne(conn net.Conn, name string) {
 	}
 }
 
-// playDialler (ADDRESS, COUNT) connects often and prints who answered, or how
-// it went wrong.
+// playDialler (ADDRESS, COUNT) connects COUNT times and prints which server
+// answered, or what went wrong.
 func playDialler(args []string) error {
 	count, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -126,8 +126,9 @@ func outcome(err error) string {
 	return "broken: " + err.Error()
 }
 
-// playHolder (ADDRESS) keeps a connection and says what it hears on it: the
-// greeting, then each change between "answered" and "silent", then "broken".
+// playHolder (ADDRESS) keeps a connection and prints what it receives on it:
+// the greeting, then each change between "answered" and "silent", then
+// "broken".
 func playHolder(args []string) error {
 	conn, err := net.DialTimeout("tcp", args[0], silence)
 	if err != nil {
@@ -159,7 +160,8 @@ func playHolder(args []string) error {
 	}
 }
 
-// playTeller (ADDRESS) keeps a connection, says lines on it, and prints what it hears.
+// playTeller (ADDRESS) keeps a connection, sends lines on it, and prints what it
+// receives.
 func playTeller(args []string) error {
 	conn, err := net.DialTimeout("tcp", args[0], silence)
 	if err != nil {
@@ -176,9 +178,9 @@ func playTeller(args []string) error {
 	return err
 }
 
-// playAsker (KUBECONFIG, USER) asks the API the same thing all the time, as
-// this user if there is one, on one connection that is replaced when it is
-// silent. It says what the answer is, whenever that changes.
+// playAsker (KUBECONFIG, USER) keeps asking the API the same thing, as this
+// user if there is one, on one connection that it replaces when that is silent.
+// It prints the answer whenever that changes.
 func playAsker(args []string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", args[0])
 	if err != nil {
@@ -198,7 +200,7 @@ func playAsker(args []string) error {
 	}
 }
 
-// askOnce returns the status of the answer, or how there was none.
+// askOnce returns the status of the answer, or why there was none.
 func askOnce(client *http.Client, url string) string {
 	response, err := client.Get(url)
 	if err != nil {

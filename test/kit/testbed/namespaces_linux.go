@@ -74,8 +74,8 @@ func (n *namespaces) addZone(ctx context.Context, zone string) error {
 			return err
 		}
 	}
-	// Forwarding is switched on for these links alone, so that nothing of the
-	// host is changed that would have to be changed back.
+	// Forwarding is switched on for these links only, so that no setting of the
+	// host needs to be changed back.
 	file := "/proc/sys/net/ipv4/conf/" + veth + "/forwarding"
 	if err := os.WriteFile(file, []byte("1"), 0); err != nil {
 		return fmt.Errorf("switch forwarding on: %w", err)
@@ -83,8 +83,8 @@ func (n *namespaces) addZone(ctx context.Context, zone string) error {
 	return n.power(ctx, zone, true)
 }
 
-// power takes the zone's link up or down, on the zone's side: on the host's
-// the route stays, so the host does not answer for the zone.
+// power takes the zone's link up or down on the zone's side. The route on the
+// host's side stays, so the host does not answer for the zone.
 func (n *namespaces) power(ctx context.Context, zone string, on bool) error {
 	ns := n.namespace(zone)
 	if !on {
@@ -119,13 +119,14 @@ func (n *namespaces) hosts() []string {
 	return hosts
 }
 
-// inside uses that ip netns exec becomes the program: the process ID is the same.
+// inside relies on ip netns exec becoming the program: the process ID is the
+// same.
 func (n *namespaces) inside(zone string, argv []string) []string {
 	return append([]string{"ip", "netns", "exec", n.namespace(zone)}, argv...)
 }
 
-// apply drops first, then takes links down: no last packet gets out. The other
-// way round, links come up before anything is let through.
+// apply drops first, then takes links down, so that no last packet gets out. In
+// the other direction, links come up before anything is let through.
 func (n *namespaces) apply(ctx context.Context, s state) error {
 	for _, zone := range n.zones {
 		if n.last.dark[zone] && !s.dark[zone] {
@@ -151,7 +152,7 @@ func (n *namespaces) apply(ctx context.Context, s state) error {
 	return nil
 }
 
-// applyZone takes a zone's link down if it is to be dark, and sets its VIP.
+// applyZone takes a zone's link down if it has no power, and sets its VIP.
 func (n *namespaces) applyZone(ctx context.Context, zone string, s state) error {
 	if s.dark[zone] && !n.last.dark[zone] {
 		if err := n.power(ctx, zone, false); err != nil {

@@ -13,15 +13,15 @@ import (
 // where the virtual IPs lead.
 type Network struct{ *routes }
 
-// Partition cuts the traffic between two zones, both ways, established
-// connections too, and silently. The test process still reaches both.
+// Partition silently cuts the traffic between two zones, both ways, on
+// established connections too. The test process still reaches both.
 func (n *Network) Partition(a, b string) error {
 	return n.sever(pair{a, b}, pair{b, a})
 }
 
-// PartitionOneWay drops what goes from one zone to another, silently; the other
-// way everything passes. So no new connection opens between the two, and on an
-// established one only one side hears the other.
+// PartitionOneWay silently drops the traffic from one zone to another; in the
+// other direction everything passes. So no new connection opens between the
+// two, and on an established one only one side hears the other.
 func (n *Network) PartitionOneWay(from, to string) error {
 	return n.sever(pair{from, to})
 }
@@ -70,7 +70,7 @@ func (n *Network) sever(ways ...pair) error {
 	return n.controllers.move(n.ctx)
 }
 
-// Heal ends all partitions. Connections that have outlived them go on.
+// Heal ends all partitions. Connections that have survived them go on.
 func (n *Network) Heal() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -95,8 +95,8 @@ func (n *Network) Heal() error {
 func (n *Network) Kind() NetworkKind { return n.config.Network }
 
 // SteerVIP leads new connections from a zone through its virtual IP to the
-// apiservers of these zones only, dead or not; with no zones named, back to
-// normal. Established connections stay where they are.
+// apiservers of these zones only, dead or not. With no zones named, it goes
+// back to normal. Established connections stay where they are.
 func (n *Network) SteerVIP(fromZone string, backends ...string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

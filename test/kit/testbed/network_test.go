@@ -18,8 +18,8 @@ import (
 // patience bounds every wait for something that must come.
 const patience = 60 * time.Second
 
-// bench is a network with an echo server where each zone's apiserver would be,
-// and no control plane.
+// bench is a network without a control plane. It has an echo server in place of
+// each zone's apiserver.
 type bench struct {
 	t        *testing.T
 	network  fabric
@@ -123,8 +123,8 @@ func hostOf(t *testing.T, address string) string {
 	return u.Host
 }
 
-// dials connects count times through the virtual IP of a zone and returns what
-// came of it.
+// dials connects count times through the virtual IP of a zone and returns the
+// outcomes.
 func (b *bench) dials(zone string, count string) []string {
 	b.t.Helper()
 	h := b.start(zone, "dial", b.vip(zone), count)
@@ -194,7 +194,7 @@ func TestVIPSteersNewConnectionsOnly(t *testing.T) {
 		if got := kinds(b.dials("za", "20")); got != "zc" {
 			t.Errorf("new connections went to %q, want zc", got)
 		}
-		// The held connection is still zb's: it ends with zb's server.
+		// The held connection still goes to zb: it ends with zb's server.
 		if err := b.servers["zb"].task.kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -268,8 +268,9 @@ func TestPartitionFreezesAndHeals(t *testing.T) {
 	})
 }
 
-// onTheirWay is how many lines may have been heard whose answers were on their way as
-// the connection was cut. TCP lets ten and more be heard before it waits for an answer.
+// onTheirWay is how many lines the server may have received whose answers were in
+// flight when the connection was cut. TCP lets ten and more arrive before it waits for
+// an answer.
 const onTheirWay = 5
 
 func TestPartitionOneWayCutsOneWay(t *testing.T) {
@@ -284,11 +285,11 @@ func TestPartitionOneWayCutsOneWay(t *testing.T) {
 		teller.hearsMore(0)
 		for _, lost := range []struct {
 			way   pair
-			heard bool // whether the teller's lines go on being heard, without an answer
+			heard bool // whether the teller's lines still arrive, without an answer
 		}{{pair{"zb", "za"}, true}, {pair{"za", "zb"}, false}} {
 			b.state.severed[lost.way] = true
 			b.apply()
-			// Meanwhile what was on its way arrives.
+			// Meanwhile packets in flight arrive.
 			if got := kinds(b.dials("za", "1")); got != "silent" {
 				t.Errorf("with %v cut a new connection is %q, want silence", lost.way, got)
 			}
@@ -318,7 +319,7 @@ func TestSilencedConnectionsStaySilentAndNewOnesWork(t *testing.T) {
 			teller.hearsMore(0)
 			b.state.silenced["za"] = append(b.state.silenced["za"], what)
 			b.apply()
-			time.Sleep(silence / 2) // what was on its way arrives
+			time.Sleep(silence / 2) // packets in flight arrive
 			before := teller.heard()
 			if got := server.heard() - base - (before - 1); got > onTheirWay != heard {
 				t.Errorf("with %s lost the server in %s has heard %d lines that were not answered", what, backend, got)
@@ -388,13 +389,13 @@ func TestWeatherIsWhatItSays(t *testing.T) {
 	}
 }
 
-// heard is how many lines a helper has printed.
+// heard returns how many lines a helper has printed.
 func (h *helper) heard() int {
 	lines, _, _ := h.output.from(0)
 	return len(lines)
 }
 
-// hearsMore waits until a helper has printed more lines than these.
+// hearsMore waits until a helper has printed more lines than that.
 func (h *helper) hearsMore(than int) {
 	h.t.Helper()
 	eventually(h.t, "wait for lines", func(context.Context) error {

@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// filter is the host's nftables table for a state, replaced as a whole.
-// Partitions drop what the host forwards between two zones, and a zone without
-// power neither gets nor sends anything. Dropping comes before routing, where
-// the host could still answer that it knows no way.
+// filter is the host's nftables table for a state, replaced as a whole. It
+// drops packets that the host forwards between two partitioned zones, and all
+// packets to and from a zone without power. Dropping comes before routing,
+// where the host could still answer that it knows no route.
 func (n *namespaces) filter(s state) string {
 	table := n.slot.table()
 	var out strings.Builder
@@ -46,8 +46,9 @@ func (n *namespaces) filter(s state) string {
 const vipMatch = "ip daddr " + serviceIP + " tcp dport 443"
 
 // service is the virtual IP's nftables rules for these backends, in the style
-// of kube-proxy: the chain is emptied and filled in one go, connections that
-// are tracked already stay where they are. Without backends it drops.
+// of kube-proxy: the chain is emptied and filled in one transaction, and
+// connections that are already tracked stay where they are. Without backends it
+// drops.
 func (n *namespaces) service(backends []string) string {
 	var out strings.Builder
 	out.WriteString("add table ip vip\n")
@@ -67,9 +68,10 @@ func (n *namespaces) service(backends []string) string {
 }
 
 // silence is the nftables rules that mark each new connection through the
-// virtual IP with the number of silences before it, plus one, and drop what
-// belongs to connections that were there at a silence: before it is sent to
-// another address, and before an answer is taken for one of the virtual IP's.
+// virtual IP with the number of silences before it, plus one, and drop the
+// packets of connections that existed at a silence: before the destination of a
+// request is rewritten, and before an answer is rewritten to come from the
+// virtual IP.
 func (n *namespaces) silence(past []Silence) string {
 	var out strings.Builder
 	for _, hook := range []string{"output", "prerouting"} {
@@ -104,14 +106,14 @@ func (n *namespaces) silenced(ctx context.Context, zone string) (int, error) {
 	return sum, nil
 }
 
-// run runs a command of the system with some input, and returns what it had to
-// say if it fails.
+// run runs a system command with some input, and returns what it printed if it
+// fails.
 func run(ctx context.Context, input, name string, args ...string) error {
 	_, err := output(ctx, input, name, args...)
 	return err
 }
 
-// output is run for a command whose output is wanted.
+// output is run for a command whose output is needed.
 func output(ctx context.Context, input, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer

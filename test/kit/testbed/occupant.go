@@ -17,16 +17,16 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 )
 
-// occupant is the user whose requests keep others out of the priority level
-// without seats.
+// occupant is the user whose requests fill the priority level without seats, so
+// that it admits no others.
 const occupant = "zonelect-testbed-occupant"
 
-// occupantPath takes an object, and may be asked by anyone.
+// occupantPath accepts an object, and anyone may post to it.
 const occupantPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
-// occupy notes that a user is to be rejected. With the first of them the
-// occupant begins: on each apiserver it keeps a request open that never says
-// all it has to say, so that another one is always executing.
+// occupy notes that a user is to be rejected. With the first such user the
+// occupant begins: on each apiserver it keeps a request open whose body never
+// ends, so that another request is always executing.
 func (c *Cluster) occupy(user, level string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *Cluster) occupy(user, level string) error {
 	for _, zone := range c.config.Zones {
 		c.background.Go(func() {
 			for ctx.Err() == nil {
-				// It ends whenever the apiserver ends it, or cannot be reached.
+				// It ends whenever the apiserver ends it or cannot be reached.
 				_ = c.sit(ctx, zone, level)
 			}
 		})
@@ -50,7 +50,7 @@ func (c *Cluster) occupy(user, level string) error {
 	return nil
 }
 
-// vacate notes that a user is rejected no more.
+// vacate notes that a user is no longer rejected.
 func (c *Cluster) vacate(user string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,11 +61,12 @@ func (c *Cluster) vacate(user string) {
 	}
 }
 
-// sitPause is how often a seat is tried.
+// sitPause is the time between attempts to take a seat.
 const sitPause = 5 * time.Millisecond
 
 // sit makes a request of this priority level to a zone's apiserver that stays
-// open as long as the apiserver lets it. It notices soon when that is gone.
+// open as long as the apiserver lets it. It notices soon when the request is
+// gone.
 func (c *Cluster) sit(ctx context.Context, zone, level string) error {
 	time.Sleep(sitPause)
 	place, err := url.Parse(c.fabric.observe(zone))
@@ -81,7 +82,8 @@ func (c *Cluster) sit(ctx context.Context, zone, level string) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	answers := bufio.NewReader(conn)
-	// Before the apiserver knows of the level it would wait on another one.
+	// Before the apiserver knows of the level, the request would wait on
+	// another one.
 	answer, err := ask(conn, answers, "GET "+rejectedPath, 0)
 	if err != nil || answer.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) != level {
 		return err
@@ -90,8 +92,8 @@ func (c *Cluster) sit(ctx context.Context, zone, level string) error {
 	return err
 }
 
-// ask makes a request of the occupant's with so many bytes to follow, which do
-// not, and returns the header of the answer.
+// ask sends the header of an occupant's request that announces a body of length
+// bytes, sends no body, and returns the header of the answer.
 func ask(conn net.Conn, answers *bufio.Reader, what string, length int) (http.Header, error) {
 	_, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nImpersonate-User: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
 		what, conn.RemoteAddr(), adminToken, occupant, length)

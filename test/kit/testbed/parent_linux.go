@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill a program when the thread that started it
-// ends, so that a test process that is killed leaves nothing running.
+// dieWithParent makes the kernel kill a program when the thread that started it
+// ends, so that a killed test process leaves nothing running.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
@@ -28,7 +28,8 @@ func frozen(pid int) bool {
 		if err != nil {
 			return false
 		}
-		// The state follows the name, which is in brackets and may hold any.
+		// The state follows the name, which is in brackets and may contain
+		// brackets.
 		if end := bytes.LastIndexByte(stat, ')'); !bytes.HasPrefix(stat[end+1:], []byte(" T")) {
 			return false
 		}

@@ -7,9 +7,9 @@ package testbed
 
 import "syscall"
 
-// dieWithParent cannot be had here: programs outlive a test process that is
+// dieWithParent is not possible here: programs outlive a test process that is
 // killed before Close.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
-// frozen cannot be asked here; a stop signal works soon enough.
+// frozen cannot tell here; a stop signal works soon enough.
 func frozen(int) bool { return true }

@@ -24,10 +24,10 @@ const (
 )
 
 // Pause freezes a part of the control plane (SIGSTOP) in these zones; with none
-// named, in all that have power. When it returns the part stands still: its
-// connections stay open, and nobody answers on them. Where other zones go on,
-// virtual IPs drop one whose part stands still after EndpointLease. Nothing can
-// be restored before Resume.
+// named, in all that have power. When it returns the part is frozen: its
+// connections stay open, and nobody answers on them. If other zones go on,
+// virtual IPs drop a frozen apiserver after EndpointLease. Nothing can be
+// restored before Resume.
 func (p *Parts) Pause(part Part, zones ...string) error {
 	return p.signalParts(part, true, zones)
 }
@@ -72,9 +72,9 @@ func (p *Parts) signalPart(z *zone, part Part, freeze bool) error {
 	return running.awaitStill(p.ctx)
 }
 
-// Kill kills a part of the control plane in a zone. All else in the zone goes
-// on; new connections to the part are refused. Virtual IPs go on leading there
-// for EndpointLease.
+// Kill kills a part of the control plane in a zone. Everything else in the zone
+// goes on; new connections to the part are refused. Virtual IPs keep leading
+// there for EndpointLease.
 func (p *Parts) Kill(ctx context.Context, part Part, zone string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,8 +97,9 @@ func (p *Parts) Kill(ctx context.Context, part Part, zone string) error {
 }
 
 // Start starts a part that Kill has ended, and waits until it is ready. An etcd
-// member is not before it has a quorum. Other methods need not wait for it, so
-// several can be started at the same time. A part that runs is left alone.
+// member is not ready before it has a quorum. Other methods need not wait for
+// Start, so several parts can be started at the same time. A part that runs is
+// left alone.
 func (p *Parts) Start(ctx context.Context, part Part, zone string) error {
 	started, err := p.startAgain(part, zone)
 	if err == nil {
@@ -155,7 +156,8 @@ func (p *Parts) RestartAPIServer(ctx context.Context, zone string) error {
 	return p.Start(ctx, APIServer, zone)
 }
 
-// part is a zone's running part, or the one that ran last. The zone has power.
+// part returns a zone's running part, or the one that ran last. The zone has
+// power.
 func (z *zone) part(part Part) (*task, error) {
 	switch part {
 	case Etcd:
@@ -167,9 +169,9 @@ func (z *zone) part(part Part) (*task, error) {
 	}
 }
 
-// review finds out whether zones have become well, or have ceased to be, and
-// what that means to the virtual IPs: an apiserver that does not serve loses its
-// endpoint lease, if there is another that can take it away. The caller holds mu.
+// review finds out which of these zones have become healthy or unhealthy, and
+// what that means for the virtual IPs: an apiserver that does not serve loses its
+// endpoint lease, if there is another that can remove it. The caller holds mu.
 func (p *Parts) review(zones ...*zone) error {
 	_, others := p.livingZone("")
 	for _, z := range zones {

@@ -29,7 +29,7 @@ const adminToken = "zonelect-testbed-admin"
 // certificateLife is far longer than any testbed lives.
 const certificateLife = 30 * 24 * time.Hour
 
-// pki is the files that make the control plane's TLS and tokens.
+// pki is the files of the control plane's TLS and tokens.
 type pki struct {
 	ca      []byte // PEM
 	caFile  string
@@ -83,7 +83,8 @@ func newAuthority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Programs whose wall clocks are stepped back find its certificates valid, too.
+	// Programs whose wall clocks are stepped back must find its certificates valid,
+	// too.
 	authority, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "zonelect-testbed", NotBefore: time.Now().Add(-certificateLife)}, key)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a certificate authority: %w", err)

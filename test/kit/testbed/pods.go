@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// podResync is how soon a pod is looked at again whose status could not be set.
+// podResync is how soon a pod is retried whose status could not be set.
 const podResync = 2 * time.Second
 
 // runPods gives every pod of the node the status that a kubelet would, until
@@ -29,7 +29,7 @@ func (k *kubelet) runPods(ctx context.Context, client kubernetes.Interface) {
 		}))
 	sync := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
-			// What fails is tried again at the next resync.
+			// A failure is retried at the next resync.
 			_ = k.syncPod(ctx, pod.DeepCopy())
 		}
 	}
@@ -45,8 +45,8 @@ func (k *kubelet) runPods(ctx context.Context, client kubernetes.Interface) {
 	factory.Shutdown()
 }
 
-// syncPod removes a pod that is to go, and has any other run and be Ready. A
-// pod that somebody has declared finished is left alone.
+// syncPod removes a pod that is being deleted, and sets any other to running
+// and Ready. It leaves a pod alone that somebody has declared finished.
 func (k *kubelet) syncPod(ctx context.Context, pod *corev1.Pod) error {
 	pods := k.client.CoreV1().Pods(pod.Namespace)
 	if pod.DeletionTimestamp != nil {
@@ -136,8 +136,8 @@ func PodManifest(zone, name, namespace string, labels map[string]string) *corev1
 // AddPod creates a pod on a zone's node and returns it once it is Running and
 // Ready. The namespace must exist. No program runs for it: see
 // Testbed.StartProcess. Pods that are created by other means behave the same,
-// once they have the node's name. A pod that is deleted is gone at once while
-// its zone has power.
+// once they have the node's name. A deleted pod is gone at once while its zone
+// has power.
 func (c *Cluster) AddPod(ctx context.Context, zone, name, namespace string, labels map[string]string) (*corev1.Pod, error) {
 	if err := c.hasKubelet(zone); err != nil {
 		return nil, fmt.Errorf("add pod %s/%s: %w", namespace, name, err)
@@ -167,7 +167,7 @@ func (c *Cluster) AddPod(ctx context.Context, zone, name, namespace string, labe
 	return pod, nil
 }
 
-// hasKubelet reports what keeps a zone from running pods.
+// hasKubelet returns an error that says what keeps a zone from running pods.
 func (c *Cluster) hasKubelet(zone string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// How often something is asked again, and how long one answer may take.
+// How often poll asks again, and how long one answer may take.
 const (
 	pollInterval = 50 * time.Millisecond
 	pollAttempt  = 3 * time.Second

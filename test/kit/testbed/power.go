@@ -9,11 +9,11 @@ import (
 	"fmt"
 )
 
-// CutPower takes a zone's power away. First its link goes dark, so that no
-// connection is closed, refused or reset by it; then its kubelet stops and all
-// its processes are killed, those of StartProcess too. When it returns they
-// are gone. Virtual IPs go on leading to it for EndpointLease. If ctx ends
-// before, the zone is dark, but some processes may not be reaped yet.
+// CutPower takes a zone's power away. First its link goes dark, so that it
+// closes, refuses or resets no connection; then its kubelet stops and all its
+// processes are killed, including those of StartProcess. When CutPower returns
+// they are gone. Virtual IPs keep leading to the zone for EndpointLease. If ctx
+// ends before, the zone is dark, but some processes may not be reaped yet.
 func (t *Testbed) CutPower(ctx context.Context, zone string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -33,10 +33,10 @@ func (t *Testbed) CutPower(ctx context.Context, zone string) error {
 }
 
 // Restore gives zones their power back and waits until their etcd members,
-// apiservers and kubelets are ready, and virtual IPs lead to them. The programs
-// that ran there are the caller's to start again. A zone that has power already
-// is left alone. Without a quorum of etcd no zone becomes ready: restore zones
-// that it takes to have one in the same call.
+// apiservers and kubelets are ready, and virtual IPs lead to them. The caller
+// must restart the programs that ran there. A zone that already has power is
+// left alone. Without a quorum of etcd no zone becomes ready: restore the zones
+// that a quorum needs in the same call.
 func (t *Testbed) Restore(ctx context.Context, zones ...string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +63,8 @@ func (t *Testbed) Restore(ctx context.Context, zones ...string) error {
 	return errors.Join(t.settle(ctx), t.controllers.move(ctx))
 }
 
-// darken takes the power from zones that did not come up, so that Restore can
-// be tried again. The caller holds mu.
+// darken takes the power from zones that did not come up, so that the caller
+// can try Restore again. The caller holds mu.
 func (t *Testbed) darken(zones []*zone) error {
 	ctx, cancel := context.WithTimeout(t.ctx, closeWait)
 	defer cancel()

@@ -34,9 +34,9 @@ type Process struct {
 	clock  string // the file by which its wall clock is stepped
 }
 
-// StartProcess runs a program in a zone. It ends by itself, by its methods, by
-// CutPower of the zone, or at Close; on Linux also when the test process dies.
-// It fails for a zone without power.
+// StartProcess runs a program in a zone. The program ends by itself, by its
+// methods, by CutPower of the zone, or at Close; on Linux also when the test
+// process dies. StartProcess fails for a zone without power.
 func (t *Testbed) StartProcess(zone string, spec ProcessSpec) (*Process, error) {
 	if spec.Name == "" || spec.Path == "" || filepath.Base(spec.Name) != spec.Name {
 		return nil, fmt.Errorf("start a program in zone %s: name %q and path %q must be given, and the name must fit a file name", zone, spec.Name, spec.Path)
@@ -73,14 +73,13 @@ func (p *Process) PID() int { return p.task.process.Pid }
 // Zone is where the program runs.
 func (p *Process) Zone() string { return p.zone }
 
-// Log is the file that takes the program's standard error.
+// Log is the file with the program's standard error.
 func (p *Process) Log() string { return p.task.log }
 
-// Lines returns the program's standard output, line by line and all of it, from
-// its first line on whenever it is called. The channel is closed after the
-// last line, when ctx ends, or at Close of the testbed. Nothing is lost and the
-// program never waits, however slowly a channel is read; lines are kept in
-// memory until the testbed is gone.
+// Lines returns the program's standard output, line by line, always from its
+// first line on. The channel is closed after the last line, when ctx ends, or
+// at Close of the testbed. Nothing is lost and the program never waits, however
+// slowly a channel is read; lines are kept in memory until the testbed is gone.
 func (p *Process) Lines(ctx context.Context) <-chan Line {
 	lines := make(chan Line)
 	p.bed.mu.Lock()
@@ -113,8 +112,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Pause freezes the program (SIGSTOP). When it returns, the program stands
-// still; its connections stay open.
+// Pause freezes the program (SIGSTOP). When Pause returns, the program is
+// frozen; its connections stay open.
 func (p *Process) Pause() error {
 	if err := p.signal(stopSignal); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// signal sends a signal to the program, never to another that got its ID.
+// signal sends a signal to the program, never to another one that got its ID.
 func (p *Process) signal(s os.Signal) error {
 	if err := p.task.process.Signal(s); err != nil {
 		return fmt.Errorf("send %s to %s (process %d): %w", s, p.task.name, p.PID(), err)

@@ -45,7 +45,7 @@ func discard(response *http.Response) error {
 	return nil
 }
 
-// get asks a URL as admin and wants status 200.
+// get requests a URL as admin and expects status 200.
 func get(ctx context.Context, client *http.Client, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -20,24 +20,24 @@ const (
 	// rejecting names the priority level without seats, and its flow schemas by
 	// user.
 	rejecting = "zonelect-testbed-rejecting"
-	// rejectedPath is asked to find out whether a user is rejected.
+	// rejectedPath is requested to find out whether a user is rejected.
 	rejectedPath = "/zonelect-testbed"
-	// rejectPrecedence is before all flow schemas of Kubernetes but that of
-	// system:masters, which nothing can reject, and that of probes.
+	// rejectPrecedence comes before all flow schemas of Kubernetes except that
+	// of system:masters, which nothing can reject, and that of probes.
 	rejectPrecedence = 10
-	// rejectTimeout bounds how long apiservers may take to hear of it.
+	// rejectTimeout bounds how long apiservers may take to notice it.
 	rejectTimeout = 30 * time.Second
 )
 
-// Reject lets every apiserver answer a user's requests with these verbs (get,
+// Reject makes every apiserver answer a user's requests with these verbs (get,
 // list, watch, create, update, patch, delete; none: with any) with 429 Too Many
-// Requests and a Retry-After of a second, by its own priority and fairness. It
-// returns once all zones that are well do so. Once a minute a single request may
+// Requests and a Retry-After of a second, through its own priority and fairness.
+// It returns once all healthy zones do so. Once a minute a single request may
 // slip through. Watches that are open stay open.
 //
-// The user must not be of the group system:masters, which is exempt: let a
-// program impersonate a lesser one. A user who is rejected already is rejected
-// with these verbs instead.
+// The user must not be of the group system:masters, which is exempt; a program
+// can impersonate a lesser one. If the user is already rejected, these verbs
+// replace the earlier ones.
 func (c *Cluster) Reject(ctx context.Context, user string, verbs ...string) error {
 	if err := c.reject(ctx, user, verbs); err != nil {
 		return fmt.Errorf("reject the requests of %s: %w", user, err)
@@ -73,7 +73,8 @@ func (c *Cluster) reject(ctx context.Context, user string, verbs []string) error
 	return c.awaitRejection(ctx, user, true)
 }
 
-// Admit ends Reject. It returns once all zones that are well have heard of it.
+// Admit ends Reject. It returns once the apiservers of all healthy zones have
+// noticed.
 func (c *Cluster) Admit(ctx context.Context, user string) error {
 	if err := c.admit(ctx, user); err != nil {
 		return fmt.Errorf("admit the requests of %s: %w", user, err)
@@ -104,8 +105,8 @@ func (c *Cluster) admit(ctx context.Context, user string) error {
 // schemaName names the flow schema that rejects a user.
 func schemaName(user string) string { return fmt.Sprintf("%s-%x", rejecting, user) }
 
-// rejectingLevel is a priority level that has no seats. It admits one request
-// all the same, if no other is executing: see occupy.
+// rejectingLevel is a priority level that has no seats. It still admits one
+// request if no other is executing: see occupy.
 func rejectingLevel() *flowcontrolv1.PriorityLevelConfiguration {
 	return &flowcontrolv1.PriorityLevelConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: rejecting},
@@ -143,7 +144,7 @@ func rejectingSchema(user string, verbs []string) *flowcontrolv1.FlowSchema {
 	}
 }
 
-// awaitRejection waits until all zones that are well reject a user, or none.
+// awaitRejection waits until all healthy zones reject a user, or none does.
 func (c *Cluster) awaitRejection(ctx context.Context, user string, want bool) error {
 	ctx, cancel := context.WithTimeout(ctx, rejectTimeout)
 	defer cancel()
@@ -164,7 +165,7 @@ func (c *Cluster) awaitRejection(ctx context.Context, user string, want bool) er
 	return nil
 }
 
-// rejects returns nil if the answer of a URL is 429 as wanted.
+// rejects returns nil if a URL answers with 429 exactly when want is set.
 func rejects(ctx context.Context, client *http.Client, url string, want bool) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// How much a relay holds for a peer that does not read, or behind a shut
-// valve, before it lets the sender wait.
+// How much a relay holds for a peer that does not read, or behind a shut valve,
+// before it makes the sender wait.
 const (
 	relayChunk = 32 << 10
 	relayQueue = 16
 )
 
 // relay joins two TCP connections until both are done or ctx ends. Each
-// direction has its valve. While a valve is shut nothing passes it: no data,
-// no end of the stream and no reset, whatever becomes of the sender. What an
-// orderly sender has written is delivered once the valve opens, as TCP would
-// by sending again; what a sender has written that reset its connection is not.
+// direction has its valve. While a valve is shut nothing passes it: no data, no
+// end of the stream and no reset, whatever happens to the sender. Data from a
+// sender that closed in good order is delivered once the valve opens, as TCP
+// would retransmit it; data from a sender that reset its connection is not.
 func relay(ctx context.Context, near, far *net.TCPConn, there, back *valve) {
 	stop := context.AfterFunc(ctx, func() {
 		abort(near)
@@ -49,7 +49,7 @@ func pump(ctx context.Context, dst, src *net.TCPConn, v *valve) {
 		reader.Wait()
 		return
 	}
-	// One side is gone without a good-bye: so is the other, once it can know.
+	// One side is gone without closing: so is the other, once it can know.
 	if v.wait(ctx) == nil {
 		abort(dst)
 		abort(src)
@@ -58,7 +58,7 @@ func pump(ctx context.Context, dst, src *net.TCPConn, v *valve) {
 	reader.Wait()
 }
 
-// read moves what src says into chunks. It closes chunks at the end of the
+// read moves the data of src into chunks. It closes chunks at the end of the
 // stream, and broken when the connection breaks.
 func read(ctx context.Context, src *net.TCPConn, chunks chan<- []byte, broken chan<- struct{}) {
 	for {

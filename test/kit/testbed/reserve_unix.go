@@ -14,7 +14,7 @@ import (
 )
 
 // reservation holds a port on loopback for a program that listens on it with
-// SO_REUSEPORT, so that nobody else gets it, also between two starts.
+// SO_REUSEPORT, so that no other program gets it, even between two starts.
 type reservation struct {
 	addr string
 	held bool
@@ -55,7 +55,7 @@ func bind(fd int) (int, error) {
 	return inet.Port, nil
 }
 
-// release gives the port back.
+// release releases the port.
 func (r *reservation) release() error {
 	if err := unix.Close(r.fd); err != nil {
 		return fmt.Errorf("release %s: %w", r.addr, err)

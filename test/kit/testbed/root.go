@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// Root returns the directory of the repository that holds the working
+// Root returns the repository's root directory, found from the working
 // directory: go test runs in the directory of the package under test.
 func Root() (string, error) {
 	dir, err := os.Getwd()

@@ -10,13 +10,13 @@ import (
 )
 
 // routes decide where the virtual IPs lead, and keep the network and the
-// controllers in step with what has become of the zones.
+// controllers in step with the state of the zones.
 type routes struct {
 	*shared
 	controllers *controllers
 
-	steer     map[string][]string // what SteerVIP asked for
-	frozenVIP map[string][]string // what cut-off zones have heard last
+	steer     map[string][]string // what SteerVIP set
+	frozenVIP map[string][]string // what cut-off zones last knew
 }
 
 // settle brings the network into the state that the testbed is in. The caller
@@ -34,8 +34,8 @@ func (r *routes) settle(ctx context.Context) error {
 	return nil
 }
 
-// backends says where a zone's virtual IP leads. A zone that is cut off hears
-// of no changes and keeps what it knew.
+// backends says where a zone's virtual IP leads. A zone that is cut off notices
+// no changes and keeps what it knew.
 func (r *routes) backends(zone string) []string {
 	if chosen := r.steer[zone]; len(chosen) > 0 {
 		return chosen
@@ -58,7 +58,7 @@ func (r *routes) endpoints() []string {
 }
 
 // expireLater lets a zone's endpoint lease run out in the background, unless
-// the zone changes before. The caller holds mu.
+// the zone changes first. The caller holds mu.
 func (r *routes) expireLater(z *zone) {
 	epoch := z.epoch
 	r.background.Go(func() {
@@ -72,8 +72,9 @@ func (r *routes) expireLater(z *zone) {
 	})
 }
 
-// expire takes a zone out of the virtual IPs if it is still in the same epoch,
-// and the controllers to another, for their own lease has run out too.
+// expire takes a zone out of the virtual IPs if it is still in the same epoch.
+// It also moves the controllers to another zone, because their own lease has
+// run out too.
 func (r *routes) expire(z *zone, epoch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

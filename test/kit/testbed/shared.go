@@ -18,8 +18,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// shared is what all parts of a testbed work on. Its lock is held by whoever
-// changes something.
+// shared is the state that all parts of a testbed work on. Its lock is held for
+// every change.
 type shared struct {
 	config   Config
 	dir      string
@@ -63,9 +63,9 @@ func (s *shared) writeKubeconfig(file, server string) error {
 	return nil
 }
 
-// livingZone returns a zone whose apiserver runs and can be reached by at
-// least one other zone, if there is another; the preferred one if it is so.
-// The caller holds mu.
+// livingZone returns a zone whose apiserver runs and that at least one other
+// zone, if there is one, can reach. It returns the preferred zone if that
+// qualifies. The caller holds mu.
 func (s *shared) livingZone(preferred string) (string, bool) {
 	if z, ok := s.zones[preferred]; ok && s.well(z) && !s.cutOff(preferred) {
 		return preferred, true
@@ -78,8 +78,8 @@ func (s *shared) livingZone(preferred string) (string, bool) {
 	return "", false
 }
 
-// cutOff reports whether a zone is partitioned from all others, were it one way
-// only: then no connection works. The caller holds mu.
+// cutOff reports whether a zone is partitioned from all others. One direction
+// is enough, because then no connection works. The caller holds mu.
 func (s *shared) cutOff(zone string) bool {
 	for _, other := range s.config.Zones {
 		if other != zone && !s.state.severed[pair{zone, other}] && !s.state.severed[pair{other, zone}] {
@@ -100,14 +100,14 @@ func (s *shared) cutOffZones() []string {
 	return cut
 }
 
-// well reports whether a zone's apiserver serves, as far as the testbed has a
-// hand in it. The caller holds mu.
+// well reports whether a zone's apiserver serves, as far as the testbed
+// controls that. The caller holds mu.
 func (s *shared) well(z *zone) bool {
 	return z.ready && z.apiserver.runs() && (z.etcd.runs() || s.config.Topology == AllMembers)
 }
 
-// client is an HTTP client that knows the testbed's authority and forgets
-// connections at once, for the far end may be dead by the next time.
+// client is an HTTP client that trusts the testbed's authority and keeps no
+// connections, because the far end may be dead by the next time.
 func (s *shared) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.tlsConfig()}}
 }

@@ -8,7 +8,7 @@ package testbed
 import "os"
 
 // This system cannot freeze a program, or ask it to end; os.Process.Signal
-// says so.
+// returns that error.
 var (
 	stopSignal      os.Signal = unsupported("stop")
 	continueSignal  os.Signal = unsupported("continue")

@@ -14,14 +14,14 @@ type Silence string
 const (
 	// BothWays loses everything, as when a firewall has forgotten a connection.
 	BothWays Silence = "both ways"
-	// Answers loses what the API says, and nothing that is said to it: writes
-	// land, and who wrote does not learn of it; watches hear nothing more.
+	// Answers loses what the API sends, and nothing that is sent to it: writes
+	// land, and the writer does not learn of it; watches get no more events.
 	Answers Silence = "answers"
 )
 
-// SilenceConnections makes the connections that run through a zone's virtual
-// IP at this moment silent for good: nothing closes or resets them. Those that
-// are opened later work. It needs Namespaces.
+// SilenceConnections permanently silences the connections that run through a
+// zone's virtual IP at this moment: nothing closes or resets them. Connections
+// that are opened later work. It needs Namespaces.
 func (n *Network) SilenceConnections(zone string, what Silence) error {
 	if n.config.Network != Namespaces {
 		return errors.New("silence connections: relays cannot, it needs the network Namespaces")
@@ -39,8 +39,8 @@ func (n *Network) SilenceConnections(zone string, what Silence) error {
 	return n.settle(n.ctx)
 }
 
-// Silenced returns how many packets of a zone were lost by SilenceConnections,
-// since it or SteerVIP was used last.
+// Silenced returns how many packets of a zone SilenceConnections has dropped,
+// since it or SteerVIP was last called.
 func (n *Network) Silenced(zone string) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

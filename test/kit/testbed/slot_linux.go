@@ -23,9 +23,9 @@ const (
 const namespaceDir = "/run/netns"
 
 // slot is a testbed's place among those on this host: it makes the names and
-// the subnet unique. It is held by an abstract socket, which the kernel takes
-// back when the process dies, however it dies; so what is left under a slot
-// that can be taken is nobody's.
+// the subnet unique. An abstract socket holds it, which the kernel releases
+// when the process dies, however it dies. So if a slot can be taken, whatever
+// is left under it is nobody's.
 type slot struct {
 	number int
 	lock   net.Listener
@@ -45,7 +45,7 @@ func takeSlot(ctx context.Context) (*slot, error) {
 	for number := range slots {
 		candidate, err := lockSlot(number)
 		if err != nil {
-			continue // a living testbed's
+			continue // held by a running testbed
 		}
 		if err := candidate.clear(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("clear what a dead testbed has left: %w", err), candidate.release(), taken.release())
@@ -80,8 +80,8 @@ func (s *slot) unused(ctx context.Context) bool {
 }
 
 // clear removes the table, the rules and all namespaces that have the slot's names; the
-// links go with their namespaces. There is no table without a namespace: it is
-// made later and removed earlier.
+// links go with their namespaces. There is no table without a namespace, because the
+// table is made later and removed earlier.
 func (s *slot) clear(ctx context.Context) error {
 	found, err := filepath.Glob(filepath.Join(namespaceDir, s.prefix()+"*"))
 	if err != nil || len(found) == 0 {
@@ -98,15 +98,15 @@ func (s *slot) clear(ctx context.Context) error {
 	return failed
 }
 
-// removeNamespace deletes a namespace. Its link is deleted first: the kernel
-// takes a namespace apart only some time later.
+// removeNamespace deletes a namespace. It deletes its link first: the kernel
+// dismantles a namespace only some time later.
 func (s *slot) removeNamespace(ctx context.Context, name string) error {
-	// The link may not be there: the testbed died while it was made.
+	// The link may be missing, if the testbed died while it was made.
 	_ = run(ctx, "", "ip", "-n", name, "link", "delete", "eth0")
 	return run(ctx, "", "ip", "netns", "delete", name)
 }
 
-// release gives the slot back. A nil slot has nothing to give.
+// release frees the slot. A nil slot has nothing to free.
 func (s *slot) release() error {
 	if s == nil {
 		return nil

@@ -156,8 +156,8 @@ func (t *Testbed) Close() error {
 // closeWait bounds how long killed programs may take to be gone.
 const closeWait = 30 * time.Second
 
-// tearDown takes everything down, in the reverse order of start. Nothing
-// changes the testbed meanwhile: every method that could sees that it is closed.
+// tearDown takes everything down, in the reverse order of start. Nothing changes
+// the testbed meanwhile: every method that could notices that it is closed.
 func (t *Testbed) tearDown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
@@ -169,7 +169,7 @@ func (t *Testbed) tearDown() error {
 	if t.controllers.task != nil {
 		failed = errors.Join(failed, t.controllers.task.kill(ctx))
 	}
-	if failed == nil { // else waiting could take for ever
+	if failed == nil { // else waiting could take forever
 		t.launcher.close()
 		t.background.Wait()
 	}
@@ -182,7 +182,7 @@ func (t *Testbed) tearDown() error {
 	return failed
 }
 
-// startZones starts all zones at the same time, for etcd's members need one
+// startZones starts all zones at the same time, because etcd's members need one
 // another to become ready.
 func (t *Testbed) startZones(ctx context.Context) error {
 	var all []*zone

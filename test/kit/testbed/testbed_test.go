@@ -22,7 +22,7 @@ import (
 )
 
 // startBed starts a testbed and closes it with the test. It skips a heavy test
-// that is not wanted.
+// that was not requested.
 func startBed(t *testing.T, config Config) *Testbed {
 	t.Helper()
 	if testing.Short() {
@@ -41,7 +41,7 @@ func startBed(t *testing.T, config Config) *Testbed {
 	return bed
 }
 
-// client makes a client with a bound on each request.
+// client makes a client with a timeout for each request.
 func client(t *testing.T, config *rest.Config) kubernetes.Interface {
 	t.Helper()
 	config.Timeout = 3 * time.Second
@@ -52,7 +52,7 @@ func client(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return made
 }
 
-// write makes a ConfigMap, or finds that it is made, and reads it.
+// write creates a ConfigMap, unless it exists, and reads it.
 func write(ctx context.Context, c kubernetes.Interface, name string) error {
 	maps := c.CoreV1().ConfigMaps("default")
 	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -242,7 +242,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	})
 }
 
-// children lists this process's children, where the system tells.
+// children lists this process's children, if the system can tell.
 func children(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/children")
@@ -251,7 +251,7 @@ func children(t *testing.T) []string {
 	}
 	var all []string
 	for _, file := range files {
-		// A thread may have ended since.
+		// A thread may have ended in the meantime.
 		if data, err := os.ReadFile(file); err == nil && len(data) > 0 {
 			all = append(all, string(data))
 		}

@@ -22,14 +22,15 @@ const blkio = "/sys/fs/cgroup/blkio"
 // zone follow.
 const throttlePrefix = "zonelect-testbed-"
 
-// throttle is a cgroup whose programs write to a disk so many times a second.
+// throttle is a cgroup whose programs may write to a disk so many times a
+// second.
 type throttle struct {
 	parent, dir string
 	device      string // MAJOR:MINOR
 }
 
-// newThrottle makes a cgroup that bounds writes to the disk of a directory, and
-// moves a program into it. What a testbed that has died has left is removed.
+// newThrottle makes a cgroup that limits writes to the disk of a directory, and
+// moves a program into it. It removes the cgroups that dead testbeds have left.
 func newThrottle(dir, zone string, writesPerSecond int, program *task) (*throttle, error) {
 	device, err := diskOf(dir)
 	if err != nil {
@@ -67,7 +68,7 @@ func sweep(parent string) error {
 	return nil
 }
 
-// bound sets how many writes a second there may be; 0 is no bound.
+// bound sets how many writes a second are allowed; 0 is no limit.
 func (t *throttle) bound(writesPerSecond int) error {
 	file := filepath.Join(t.dir, "blkio.throttle.write_iops_device")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "%s %d", t.device, writesPerSecond), 0); err != nil {
@@ -76,8 +77,8 @@ func (t *throttle) bound(writesPerSecond int) error {
 	return nil
 }
 
-// end lets what waits for the disk go on, moves the program back, and removes
-// the cgroup.
+// end lets writes that wait for the disk go on, moves the program back, and
+// removes the cgroup.
 func (t *throttle) end(program *task) error {
 	err := t.bound(0)
 	if program != nil && !program.ended() {

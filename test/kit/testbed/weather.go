@@ -11,18 +11,18 @@ import (
 )
 
 // Weather is how bad the network between a zone and the others is. The zero
-// value is no harm at all. Between two zones that both have weather, the zone
-// that comes first in Config says what it is.
+// value does no harm. Between two zones that both have weather, that of the
+// zone that comes first in Config applies.
 type Weather struct {
 	// Delay is how much longer a packet takes, each way.
 	Delay time.Duration
-	// Jitter is by how much more at most, by chance. No packet overtakes another.
+	// Jitter is the largest random addition to that. No packet overtakes another.
 	Jitter time.Duration
 	// Loss is the share of packets that are lost, each way: 0 to 1.
 	Loss float64
 }
 
-// valid returns what is wrong with it.
+// valid returns an error that says what is wrong with it.
 func (w Weather) valid() error {
 	if w.Delay < 0 || w.Jitter < 0 || w.Loss < 0 || w.Loss > 1 {
 		return fmt.Errorf("weather %+v: use no negative time, and a loss between 0 and 1", w)
@@ -30,12 +30,12 @@ func (w Weather) valid() error {
 	return nil
 }
 
-// SetWeather makes the network between a zone and all others slow and lossy, or
-// mends it with the zero value, for connections that are established too. Each
-// packet is held or lost on its own, below TCP, by the test process: so it is no
-// measure of bandwidth, and what comes in a burst of thousands of packets is
-// slower than Weather says. Inside of a zone, and towards the test process,
-// nothing changes. It needs Namespaces, and /dev/net/tun.
+// SetWeather makes the network between a zone and all others slow and lossy,
+// also for established connections; the zero value mends it. The test process
+// holds or drops each packet on its own, below TCP. So it is no measure of
+// bandwidth, and a burst of thousands of packets is slower than Weather says.
+// Inside a zone, and towards the test process, nothing changes. It needs
+// Namespaces, and /dev/net/tun.
 func (n *Network) SetWeather(zone string, w Weather) error {
 	if n.config.Network != Namespaces {
 		return errors.New("set the weather: relays have none, it needs the network Namespaces")
@@ -58,8 +58,8 @@ func (n *Network) SetWeather(zone string, w Weather) error {
 	return nil
 }
 
-// Weathered returns how many packets weather has made late, and how many it has
-// lost, since Start.
+// Weathered returns how many packets weather has delayed, and how many it has
+// dropped, since Start.
 func (n *Network) Weathered() (late, lost int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,7 +94,7 @@ type path struct {
 	last time.Time // when the latest packet is due
 }
 
-// pass says when a packet that comes now is due, or that it is lost.
+// pass says when a packet that arrives now is due, or that it is lost.
 func (l *path) pass(now time.Time, w Weather) (due time.Time, arrives bool) {
 	if rand.Float64() < w.Loss {
 		return due, false

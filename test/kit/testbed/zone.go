@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// zone is what runs in a zone. Whoever uses it holds the testbed's lock.
+// zone is what runs in a zone. Its users hold the testbed's lock.
 type zone struct {
 	name      string
 	dark      bool
-	ready     bool // the apiserver has been ready since the power came
+	ready     bool // the apiserver has been ready since the power came back
 	expired   bool // the apiserver's endpoint lease has run out
-	epoch     int  // counts changes, so that an old timer knows that it is old
+	epoch     int  // counts changes, so that an old timer knows that it is out of date
 	boots     int
 	etcd      *task
 	apiserver *task
@@ -24,8 +24,8 @@ type zone struct {
 	disk      *throttle // what slows etcd's disk, if anything
 }
 
-// kill stops the zone's kubelet and kills all its processes, at once. With ctx
-// ended before they are gone it returns an error.
+// kill stops the zone's kubelet and kills all its processes, at once. It
+// returns an error if ctx ends before they are gone.
 func (z *zone) kill(ctx context.Context) error {
 	if z.kubelet != nil {
 		z.kubelet.stop()

@@ -11,11 +11,11 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// Version is the variable in the environment that names the version of
-// Kubernetes for all tests whose testbed names none; see testbed.Config.
+// Version is the environment variable with the version of Kubernetes for all
+// tests whose testbed names none; see testbed.Config.
 const Version = "ZONELECT_KUBERNETES"
 
-// Bed starts a testbed that ends with the test. It skips under -short.
+// Bed starts a testbed that ends with the test. It skips the test under -short.
 func Bed(t *testing.T, config testbed.Config) *testbed.Testbed {
 	t.Helper()
 	if testing.Short() {

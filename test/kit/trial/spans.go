@@ -29,7 +29,7 @@ type Span struct {
 // Duration is how long the span lasted.
 func (s Span) Duration() time.Duration { return s.EndTime.Sub(s.StartTime) }
 
-// Attribute returns an attribute's value in words; empty if there is none.
+// Attribute returns an attribute's value as text; empty if there is none.
 func (s Span) Attribute(key string) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {

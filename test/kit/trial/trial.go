@@ -33,8 +33,8 @@ const (
 	Manager  Kind = "manager"
 )
 
-// built holds the programs that this test process has built already: its sources
-// do not change, and linking takes longer than an election.
+// built holds the programs that this test process has already built: their
+// sources do not change, and linking takes longer than an election.
 type built struct {
 	mu    sync.Mutex
 	paths map[Kind]string
@@ -55,7 +55,7 @@ func (b *built) build(ctx context.Context, kind Kind) (string, error) {
 	return path, err
 }
 
-// Build builds programs, so that the first Start does not take as long.
+// Build builds programs in advance, so that the first Start is faster.
 func Build(ctx context.Context, kinds ...Kind) error {
 	for _, kind := range kinds {
 		if _, err := programs.build(ctx, kind); err != nil {
@@ -65,8 +65,8 @@ func Build(ctx context.Context, kinds ...Kind) error {
 	return nil
 }
 
-// MakeSteppable has Start run these programs built so that their wall clocks can
-// be stepped (see testbed.BuildSteppable).
+// MakeSteppable makes Start run these programs with wall clocks that can be
+// stepped (see testbed.BuildSteppable).
 func MakeSteppable(ctx context.Context, kinds ...Kind) error {
 	programs.mu.Lock()
 	defer programs.mu.Unlock()
@@ -92,8 +92,8 @@ type Seat struct {
 	step   time.Duration
 }
 
-// Start builds the program, if need be, and runs it in the zone. A legacy
-// program's pod is the one that has the identity for its name.
+// Start builds the program, if need be, and runs it in the zone. The identity
+// of a legacy program is also the name of its pod.
 func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, identity string, args ...string) (*Seat, error) {
 	path, err := programs.build(ctx, kind)
 	if err != nil {
@@ -136,8 +136,8 @@ func (s *Seat) read(lines <-chan testbed.Line) {
 	}
 }
 
-// unstepped is the true time of what a program says happened just before now,
-// on a wall clock that may have been stepped by whole hours.
+// unstepped returns the true time of an event that a program printed just now,
+// with a wall clock that may have been stepped by whole hours.
 func unstepped(t, now time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -145,8 +145,8 @@ func unstepped(t, now time.Time) time.Time {
 	return t.Add(-t.Sub(now).Round(time.Hour))
 }
 
-// Stepped is by how many whole hours the program's wall clock was off when it
-// printed its last event.
+// Stepped returns by how many whole hours the program's wall clock was off when
+// it printed its last event.
 func (s *Seat) Stepped() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Seat) Await(ctx context.Context, name string, since time.Time) (events.
 	}
 }
 
-// AwaitAny returns the first of the seats that prints an event of that name.
+// AwaitAny returns the first seat that prints an event of that name.
 func AwaitAny(ctx context.Context, seats []*Seat, name string, since time.Time) (*Seat, events.Event, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -207,7 +207,7 @@ type Renewal struct {
 	Seen   time.Time
 }
 
-// Observer watches a Lease through a living apiserver, from outside.
+// Observer watches a Lease from outside, through an apiserver that is up.
 type Observer struct {
 	mu   sync.Mutex
 	last Renewal

@@ -39,7 +39,7 @@ func built(t *testing.T) string {
 	return filepath.Join(root, "build", "bin", "candidate")
 }
 
-// Other programs start the candidate: its flags are a contract, and stay.
+// Other programs start the candidate: its flags are a contract and must stay.
 func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 	program := built(t)
 	help, err := exec.CommandContext(t.Context(), program, "--help").CombinedOutput()
@@ -65,7 +65,7 @@ func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 	}
 }
 
-// line is what is promised of each line of the output.
+// line is what each line of the output promises to contain.
 type line struct {
 	Time                             time.Time
 	Identity, Event, Lock            string
@@ -74,7 +74,7 @@ type line struct {
 	text                             string
 }
 
-// candidate is a program that runs.
+// candidate is a running program.
 type candidate struct {
 	*exec.Cmd
 	lines chan line
@@ -154,7 +154,7 @@ func kubeconfig(t *testing.T, server string) string {
 }
 
 // Other programs read what the candidate prints: events and fields are a
-// contract, and stay.
+// contract and must stay.
 func TestTheEventsOfTheContractArePrinted(t *testing.T) {
 	program := built(t)
 	cfg, stop := apitest.Run(nil)

@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command candidate campaigns for a lock, or for several, and prints what
-// happens, one JSON object a line. Tests, demo and chaos are made of it.
+// Command candidate campaigns for one lock or for several, and prints what
+// happens, one JSON object a line. Tests, demo and chaos run it.
 package main
 
 import (
@@ -145,7 +145,7 @@ func campaign(ctx context.Context, o options) error {
 	var wait sync.WaitGroup
 	errs := make([]error, o.locks)
 	for i := range errs {
-		one := o // of each what a program of its own would have
+		one := o // each lock gets the options that a program of its own would have
 		one.Name, one.Self.Identity = fmt.Sprint(o.Name, "-", i), fmt.Sprint(o.Self.Identity, "-", i)
 		wait.Go(func() { errs[i] = one.one(ctx) })
 	}
@@ -172,8 +172,8 @@ func (o options) one(ctx context.Context) error {
 	return err
 }
 
-// left returns how many goroutines there are more than before, once those have
-// ended that are about to.
+// left returns how many more goroutines there are than before, once those that
+// are about to end have ended.
 func left(before int) int {
 	for range 20 {
 		if runtime.NumGoroutine() <= before {

@@ -57,8 +57,8 @@ func (w *work) lead(ctx context.Context, term election.Term) error {
 	return ctx.Err()
 }
 
-// tell prints the elector's transitions that the work does not see, until the
-// returned function is called, which waits for the last.
+// tell prints the elector's transitions that the work does not see. The
+// returned function stops it and waits for the last one.
 func (w *work) tell(e *operator.Election) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	transitions := e.Subscribe(ctx)

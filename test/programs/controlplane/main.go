@@ -39,8 +39,8 @@ import (
 // usageStatus is the exit status of a call that could not be understood.
 const usageStatus = 2
 
-// roles maps the first argument to the program it stands for. A role gets the
-// name it shall go by and its flags, and returns an exit status.
+// roles maps the first argument to the program it stands for. A role gets its
+// program name and its flags, and returns an exit status.
 var roles = map[string]func(name string, flags []string) int{
 	"etcd": func(name string, flags []string) int {
 		etcdmain.Main(append([]string{name}, flags...))
@@ -54,8 +54,8 @@ func main() {
 	os.Exit(run(os.Args))
 }
 
-// run plays the role that the first argument asks for. The kube programs read
-// their flags from os.Args, so the role's name is taken out of it first.
+// run runs the role that the first argument names. The kube programs read their
+// flags from os.Args, so the role's name is removed from it first.
 func run(args []string) int {
 	if len(args) < 2 {
 		return usage("no role was given")
@@ -69,7 +69,7 @@ func run(args []string) int {
 	return role(name, flags)
 }
 
-// usage says on stderr what was wrong and what would be right.
+// usage prints to stderr what was wrong and what would be right.
 func usage(problem string) int {
 	names := make([]string, 0, len(roles))
 	for name := range roles {

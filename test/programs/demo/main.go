@@ -3,7 +3,7 @@
 
 // Command demo cuts the power of the leader's zone on a real control plane,
 // with zonelect and client-go side by side, and prints what happens. With
-// --legacy the three variants of operator-sdk's leader-for-life are there too.
+// --legacy it adds the three variants of operator-sdk's leader-for-life.
 package main
 
 import (
@@ -28,7 +28,7 @@ import (
 // lease is the LeaseDuration of both.
 const lease = timing.DefaultLeaseDuration
 
-// zones, in the order in which power is lost: the first has both leaders.
+// zones, in the order in which power is lost: both leaders are in the first.
 var zones = []string{"za", "zb", "zc"}
 
 func main() {
@@ -39,7 +39,7 @@ func main() {
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := func(ctx context.Context) error { return run(ctx, *network, troupes(*legacy, *within)) }
+	do := func(ctx context.Context) error { return run(ctx, *network, teams(*legacy, *within)) }
 	if *serve {
 		do = host
 	}
@@ -49,10 +49,11 @@ func main() {
 	}
 }
 
-// troupes are who plays. within is how long a leader-for-life is waited for.
-func troupes(legacy bool, within time.Duration) []*troupe {
+// teams are the teams of a demo. within is how long to wait for a
+// leader-for-life.
+func teams(legacy bool, within time.Duration) []*team {
 	const patience = lease + 3*time.Minute
-	all := []*troupe{
+	all := []*team{
 		{kind: trial.Zonelect, name: "zonelect", lock: "demo-zonelect", within: patience},
 		{kind: trial.ClientGo, name: "client-go", lock: "demo-client-go", within: patience},
 	}
@@ -60,21 +61,21 @@ func troupes(legacy bool, within time.Duration) []*troupe {
 		return all
 	}
 	for _, v := range []legacyelectors.Variant{legacyelectors.NotReady, legacyelectors.Stale, legacyelectors.Original} {
-		all = append(all, &troupe{
+		all = append(all, &team{
 			kind: trial.Legacy, name: "leader-for-life, " + variants[v], lock: "demo-" + string(v), within: within, args: []string{"--variant", string(v)},
 		})
 	}
 	return all
 }
 
-// variants says where each leader-for-life is from.
+// variants says where each leader-for-life comes from.
 var variants = map[legacyelectors.Variant]string{
 	legacyelectors.NotReady: "operator-lib 0.2 on",
 	legacyelectors.Stale:    "operator-sdk 0.13 to 0.18.0",
 	legacyelectors.Original: "operator-sdk 0.18.1 on",
 }
 
-func run(ctx context.Context, network string, all []*troupe) (err error) {
+func run(ctx context.Context, network string, all []*team) (err error) {
 	config := testbed.Config{Zones: zones, Progress: os.Stdout}
 	if config.Network, err = testbed.ParseNetwork(network); err != nil {
 		return err
@@ -103,34 +104,35 @@ func host(ctx context.Context) (err error) {
 	return nil
 }
 
-// demo is one performance.
+// demo is one run.
 type demo struct {
 	bed   *testbed.Testbed
 	start time.Time
 }
 
-// troupe is three candidates of one kind, the first of which leads.
-type troupe struct {
+// team is three candidates of one kind, the first of which leads.
+type team struct {
 	kind     trial.Kind
 	name     string // for the table
 	lock     string
-	within   time.Duration // how long its next leader is waited for
+	within   time.Duration // how long to wait for its next leader
 	args     []string
 	seats    []*trial.Seat
 	observer *trial.Observer // nil if the lock is no Lease
 }
 
-// forLife reports whether its lock is a pod's for life: it has no lease to end.
-func (t *troupe) forLife() bool { return t.kind == trial.Legacy }
+// forLife reports whether a pod holds its lock for life: there is no lease to
+// end.
+func (t *team) forLife() bool { return t.kind == trial.Legacy }
 
 // say prints a line of the timeline.
 func (d *demo) say(at time.Time, format string, args ...any) {
 	fmt.Printf("%8.3fs  %s\n", at.Sub(d.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (d *demo) play(ctx context.Context, all []*troupe) error {
+func (d *demo) play(ctx context.Context, all []*team) error {
 	for _, t := range all {
-		if err := d.cast(ctx, t); err != nil {
+		if err := d.startTeam(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -156,9 +158,9 @@ func (d *demo) play(ctx context.Context, all []*troupe) error {
 	return conclude(report{Network: fmt.Sprint(d.bed.Network.Kind()), LeaseDuration: lease.Seconds(), Results: results})
 }
 
-// cast starts a troupe: the leader first, then the followers, whose
-// connections run to the zone that will die, as a Service may have it.
-func (d *demo) cast(ctx context.Context, t *troupe) (err error) {
+// startTeam starts a team: the leader first, then the followers, whose
+// connections run to the zone that will die, as can happen with a Service.
+func (d *demo) startTeam(ctx context.Context, t *team) (err error) {
 	if !t.forLife() {
 		if t.observer, err = trial.Observe(ctx, d.bed.Cluster.RESTConfig(zones[2]), t.lock); err != nil {
 			return err
@@ -190,7 +192,7 @@ func (d *demo) cast(ctx context.Context, t *troupe) (err error) {
 }
 
 // seat starts a candidate. A leader-for-life needs a pod that stands for it.
-func (d *demo) seat(ctx context.Context, t *troupe, zone string) (*trial.Seat, error) {
+func (d *demo) seat(ctx context.Context, t *team, zone string) (*trial.Seat, error) {
 	identity := string(t.kind) + "-" + zone
 	if t.forLife() {
 		identity = t.lock + "-" + zone
@@ -201,8 +203,8 @@ func (d *demo) seat(ctx context.Context, t *troupe, zone string) (*trial.Seat, e
 	return trial.Start(ctx, d.bed, t.kind, zone, t.lock, identity, t.args...)
 }
 
-// succession waits for the next leader and tells how it came about.
-func (d *demo) succession(ctx context.Context, t *troupe, cut time.Time) (result, error) {
+// succession waits for the next leader and reports how the takeover went.
+func (d *demo) succession(ctx context.Context, t *team, cut time.Time) (result, error) {
 	var end time.Time
 	if !t.forLife() {
 		end = t.observer.Last().Seen.Add(lease)

@@ -29,7 +29,7 @@ type result struct {
 	Fault       string  `json:"fault"`
 	NextLeader  string  `json:"nextLeader"`
 	AfterFault  float64 `json:"afterFault"`
-	NeverWithin float64 `json:"neverWithin,omitempty"` // how long nobody led, if that is all that is known
+	NeverWithin float64 `json:"neverWithin,omitempty"` // how long nobody led, if only that is known
 	BehindLease float64 `json:"behindLease"`
 	From        string  `json:"from"` // what the figures were read from
 	Phases      []phase `json:"phases,omitempty"`
@@ -40,7 +40,7 @@ type phase struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// fromSpans replaces the outside view by what the winner's trace says.
+// fromSpans replaces the outside view with what the winner's trace says.
 func (r result) fromSpans(winner *trial.Seat, cut time.Time) (result, error) {
 	span, err := trial.LastFailover(winner.Traces)
 	if err != nil {
@@ -72,7 +72,7 @@ func conclude(r report) error {
 	return write(r)
 }
 
-// took is how long there was no leader, for people.
+// took says in words how long there was no leader.
 func (r result) took() string {
 	if r.NeverWithin > 0 {
 		return fmt.Sprintf("never within %v", time.Duration(r.NeverWithin*float64(time.Second)))
@@ -80,7 +80,7 @@ func (r result) took() string {
 	return fmt.Sprintf("%.3fs", r.AfterFault)
 }
 
-// behind is how long that was after the lease's end, where there was a lease.
+// behind says how long that was after the lease's end, if there was a lease.
 func (r result) behind() string {
 	if r.Kind == string(trial.Legacy) {
 		return "no lease"

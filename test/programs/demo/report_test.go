@@ -23,10 +23,10 @@ func TestWhatNobodyHasSeenIsNotCalledATime(t *testing.T) {
 }
 
 func TestLeaderForLifePlaysInAllItsVariantsIfAskedTo(t *testing.T) {
-	if n := len(troupes(false, time.Minute)); n != 2 {
+	if n := len(teams(false, time.Minute)); n != 2 {
 		t.Errorf("%d play", n)
 	}
-	all := troupes(true, time.Minute)
+	all := teams(true, time.Minute)
 	if len(all) != 2+len(variants) {
 		t.Fatalf("%d play", len(all))
 	}

@@ -66,8 +66,8 @@ func run(name string, command []string) error {
 	return ran
 }
 
-// play runs the command. Ctrl-C reaches it by itself, as all programs in the
-// terminal's foreground, so that here it is only waited for.
+// play runs the command. Ctrl-C reaches the command by itself, like all
+// programs in the terminal's foreground, so play only waits for it.
 func play(pod *corev1.Pod, command []string) error {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	cmd := exec.Command(command[0], command[1:]...)

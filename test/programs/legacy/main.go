@@ -71,8 +71,8 @@ func parse(args []string) (options, error) {
 	return o.checked()
 }
 
-// checked returns the options with the identity made up if need be, or what is
-// wrong with them.
+// checked returns the options, with an identity made up if need be, or an error
+// that says what is wrong with them.
 func (o options) checked() (options, error) {
 	switch {
 	case !slices.Contains([]legacyelectors.Kind{legacyelectors.OwnerRef, legacyelectors.ConfigMap, legacyelectors.Endpoints, legacyelectors.MultiConfigMap, legacyelectors.MultiEndpoints}, o.kind):
@@ -83,7 +83,7 @@ func (o options) checked() (options, error) {
 		return o, errors.New("--lock is missing: the name of the object to campaign for")
 	case o.podName == "" && (o.kind == legacyelectors.OwnerRef || o.identity == ""):
 		return o, errors.New("--pod-name is missing: the name of the pod that this program stands for")
-	// client-go's own law.
+	// client-go's own rule.
 	case o.lease <= o.deadline || o.deadline <= time.Duration(legacyelectors.AcquireJitter*float64(o.retry)) || o.retry <= 0:
 		return o, fmt.Errorf("want --lease-duration %v > --renew-deadline %v > %v times --retry-period %v > 0", o.lease, o.deadline, legacyelectors.AcquireJitter, o.retry)
 	}
@@ -139,7 +139,7 @@ func campaign(ctx context.Context, o options) error {
 	return nil
 }
 
-// elect campaigns for a lock that is not for life.
+// elect campaigns for a lock that is not held for life.
 func (o options) elect(ctx context.Context, cfg *rest.Config, w *worker) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = max(time.Second, o.deadline/2) // as client-go and controller-runtime set it

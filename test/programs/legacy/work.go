@@ -20,7 +20,7 @@ type worker struct {
 	print     func(events.Event)
 }
 
-// lead works until ctx ends, and stopDelay longer.
+// lead works until ctx ends, and for stopDelay after that.
 func (w *worker) lead(ctx context.Context, t legacyelectors.Term) {
 	w.print(events.Event{Event: "leading", Token: t.Token, Cause: string(t.Cause), Previous: t.Previous})
 	w.ledger.Keep(ctx, t.Token, w.identity, func(x register.Write) {

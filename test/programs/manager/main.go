@@ -39,7 +39,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
-// by is the annotation by which a reconciled ConfigMap says who did it.
+// by is the annotation on a reconciled ConfigMap that names who reconciled it.
 const by = "test.zonelect.dev/reconciled-by"
 
 type options struct {
@@ -158,14 +158,14 @@ func (o options) manager() (manager.Manager, client.Client, error) {
 	return mgr, guarded, nil
 }
 
-// everywhere is run without leadership.
+// everywhere runs without leadership.
 type everywhere func()
 
 func (e everywhere) Start(context.Context) error { e(); return nil }
 
 func (e everywhere) NeedLeaderElection() bool { return false }
 
-// reconciler notes who it is on each ConfigMap.
+// reconciler writes its identity on each ConfigMap.
 type reconciler struct {
 	client.Client
 	identity string

@@ -19,9 +19,9 @@ import (
 	"github.com/zonelect/zonelect/test/kit/register"
 )
 
-// noted notes the resourceVersion of the last write of a Lease. client-go knows
-// no fencing token: this is the one that its leaders could have, larger than
-// that of every earlier term as long as nobody restores etcd.
+// noted notes the resourceVersion of the last write of a Lease. client-go has
+// no fencing token: this is the one that its leaders could have. It is larger
+// than that of every earlier term as long as nobody restores etcd.
 type noted struct {
 	typedcoordinationv1.LeasesGetter
 	token atomic.Uint64
@@ -47,7 +47,7 @@ func (n notedLeases) Update(ctx context.Context, l *coordinationv1.Lease, o meta
 
 func (n notedLeases) note(l *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
 	if err == nil {
-		version, _ := strconv.ParseUint(l.ResourceVersion, 10, 64) // what etcd numbers
+		version, _ := strconv.ParseUint(l.ResourceVersion, 10, 64) // etcd's revision number
 		n.token.Store(version)
 	}
 	return l, err
@@ -60,7 +60,8 @@ type work struct {
 }
 
 // newWork writes the register over connections like those of the candidate
-// program's work, so that what the two write compares their electors alone.
+// program's work, so that comparing the writes of the two compares only their
+// electors.
 func newWork(cfg *rest.Config, p *events.Printer, namespace, name string) (*work, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = rest.DefaultKubernetesUserAgent()

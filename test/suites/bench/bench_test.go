@@ -1,10 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench_test holds zonelect to what an election may cost: in time when
-// the leader changes, and in requests while it does not. The bare writes and
-// client-go's elector are measured beside it, for comparison; the tests judge
-// zonelect alone.
+// Package bench_test checks what an election may cost: in time when the leader
+// changes, and in requests while it does not. It also measures bare writes and
+// client-go's elector, for comparison; the tests judge only zonelect.
 package bench_test
 
 import (
@@ -35,18 +34,19 @@ func bed(t *testing.T) *testbed.Testbed {
 	})
 }
 
-// patience ends what hangs. It is no measure.
+// patience ends a test that hangs. It is no measurement.
 func patience(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// measure takes one measurement, of something that goes on from one to the
-// next.
+// measure takes one measurement of something that continues between
+// measurements.
 type measure func(ctx context.Context) (time.Duration, error)
 
-// inParallel takes so many measurements of each, of all at once.
+// inParallel runs all measures at once, and takes that many measurements of
+// each.
 func inParallel(t *testing.T, ctx context.Context, each int, all []measure) []time.Duration {
 	var (
 		wait  sync.WaitGroup

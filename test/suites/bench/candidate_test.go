@@ -26,14 +26,14 @@ import (
 	"github.com/zonelect/zonelect/operator"
 )
 
-// elector is what both implementations can do.
+// elector is what both implementations have in common.
 type elector struct {
-	run     func(ctx context.Context) error // until ctx ends; it releases the lock then
+	run     func(ctx context.Context) error // until ctx ends; then it releases the lock
 	follows func(leader string) bool        // reports whether it waits for that leader
 }
 
-// kind makes an elector, on connections of its own, for the Lease
-// default/lock. Its work is leading, which returns when its context ends.
+// kind makes an elector, on connections of its own, for the Lease default/lock.
+// Its work is leading, which returns when its context ends.
 type kind func(cfg *rest.Config, timing election.Timing, lock, identity string, leading func(work context.Context)) (elector, error)
 
 func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
@@ -43,14 +43,14 @@ func zonelect(cfg *rest.Config, timing election.Timing, name, identity string, l
 	}
 	return elected(lock, election.Config{
 		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "za"}, Timing: timing,
-		HeadStart: first, // as whoever goes first among candidates that know each other
+		HeadStart: first, // as for the first candidate among those that know each other
 	}, leading)
 }
 
 func first(election.Takeover) time.Duration { return 0 }
 
-// attending is what an operator's election is made of: it keeps a presence, and
-// knows those of the others.
+// attending is the candidate that an operator's election uses: it keeps a
+// presence, and knows those of the others.
 func attending(cfg *rest.Config, timing election.Timing, name, identity string, leading func(context.Context)) (elector, error) {
 	self := operator.Self{Identity: identity, PodName: identity, PodUID: "uid-of-" + identity, Zone: "za"}
 	lock, err := operator.LeaseOnlyLock(cfg, timing, self, "default", name, operator.LockOptions{})
@@ -123,7 +123,7 @@ func clientGo(cfg *rest.Config, timing election.Timing, name, identity string, l
 type wire struct {
 	next http.RoundTripper
 	down chan struct{}
-	cut  func() // from now on nothing passes, and nothing fails either
+	cut  func() // from now on nothing gets through, and nothing fails either
 
 	mu   sync.Mutex
 	sent requests
@@ -135,7 +135,7 @@ func newWire() *wire {
 	return w
 }
 
-// config is cfg with w on the way.
+// config returns cfg with its requests going through w.
 func (w *wire) config(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -162,10 +162,10 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// WrappedRoundTripper lets the idle connections below be closed.
+// WrappedRoundTripper allows closing the idle connections below.
 func (w *wire) WrappedRoundTripper() http.RoundTripper { return w.next }
 
-// soFar returns what was sent until now.
+// soFar returns the requests that were sent until now.
 func (w *wire) soFar() requests {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (w *wire) soFar() requests {
 // requests counts requests by method and path.
 type requests map[string]int
 
-// asked is a request's method and path; that of a watch is "WATCH".
+// asked returns a request's method and path; for a watch the method is WATCH.
 func asked(req *http.Request) string {
 	if req.URL.Query().Has("watch") {
 		return "WATCH " + req.URL.Path
@@ -183,7 +183,7 @@ func asked(req *http.Request) string {
 	return req.Method + " " + req.URL.Path
 }
 
-// with counts the requests with that method, or all if it is empty.
+// with returns how many requests had that method, or any if it is empty.
 func (r requests) with(method string) int {
 	n := 0
 	for key, count := range r {
@@ -194,7 +194,7 @@ func (r requests) with(method string) int {
 	return n
 }
 
-// since returns what is new in r.
+// since returns the requests in r that were not in before.
 func (r requests) since(before requests) requests {
 	more := requests{}
 	for key, count := range r {

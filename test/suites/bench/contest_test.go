@@ -41,7 +41,7 @@ type candidate struct {
 	err      error              // read it after done
 }
 
-// led is a term's beginning: when the work began to run, and whose.
+// led is the beginning of a term: when the work began to run, and whose.
 type led struct {
 	by *candidate
 	at time.Time
@@ -97,7 +97,7 @@ func (c *contest) settle(ctx context.Context) error {
 			}
 		}
 	}
-	return sleep.For(ctx, 20*time.Millisecond) // for the watches to stand
+	return sleep.For(ctx, 20*time.Millisecond) // until the watches are established
 }
 
 // next waits for the next term.
@@ -110,7 +110,7 @@ func (c *contest) next(ctx context.Context) (led, error) {
 	}
 }
 
-// succeed waits for the next leader, and gives the old one's seat to a new
+// succeed waits for the next leader, and replaces the old one with a new
 // candidate.
 func (c *contest) succeed(ctx context.Context) (led, error) {
 	next, err := c.next(ctx)

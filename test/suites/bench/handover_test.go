@@ -26,7 +26,7 @@ func TestHandoverCostsLittleMoreThanTheBareWrites(t *testing.T) {
 	bare := newByHand(t, ctx, b)
 	c := newContest(t, ctx, b, zonelect, election.Timing{}, "handover", 3)
 	var bares, ours []time.Duration
-	for range rounds { // by turns and after equal rests, so that both suffer the same noise
+	for range rounds { // in turn and after equal rests, so that both suffer the same noise
 		must(t, c.settle(ctx))
 		bares = append(bares, bare.round(t, ctx))
 		must(t, c.settle(ctx))
@@ -34,7 +34,7 @@ func TestHandoverCostsLittleMoreThanTheBareWrites(t *testing.T) {
 		must(t, err)
 		ours = append(ours, took)
 	}
-	theirs := clientGoHandsOver(t, ctx, b, rounds) // afterwards, and disturbs neither
+	theirs := clientGoHandsOver(t, ctx, b, rounds) // afterwards, so that it disturbs neither
 
 	report.spread("leader stops on SIGTERM: next leads after", bares, ours, theirs, "x2", "x4")
 	compare := func(name string, p, most float64) {
@@ -50,7 +50,7 @@ func TestHandoverCostsLittleMoreThanTheBareWrites(t *testing.T) {
 }
 
 // handOver stops the leader, and returns how long after that the next one's
-// work ran.
+// work began.
 func (c *contest) handOver(ctx context.Context) (time.Duration, error) {
 	old, start := c.leader, time.Now()
 	old.stop()
@@ -84,7 +84,7 @@ func clientGoHandsOver(t *testing.T, ctx context.Context, b *testbed.Testbed, ro
 }
 
 // byHand is the least that a handover takes: a release, the watch event that
-// tells of it, and the write that takes the lock.
+// shows it, and the write that takes the lock.
 type byHand struct {
 	leader, follower locks.Lock
 	events           chan locks.Event

@@ -20,7 +20,7 @@ func TestAnIdleFollowerAndALeaderAskForLittle(t *testing.T) {
 	theirs := newContest(t, ctx, b, clientGo, election.Timing{}, "client-go-idle", 2)
 	must(t, ours.settle(ctx))
 	must(t, theirs.settle(ctx))
-	must(t, sleep.For(ctx, time.Second)) // for what comes after a term's beginning
+	must(t, sleep.For(ctx, time.Second)) // for the requests after a term's beginning
 
 	our, their := idle(t, ours), idle(t, theirs)
 	t.Logf("idling for %v", span)
@@ -47,8 +47,8 @@ func TestAnIdleFollowerAndALeaderAskForLittle(t *testing.T) {
 	}
 }
 
-// idle begins to count the requests of a contest's leader and of its follower.
-// What it returns ends that.
+// idle starts counting the requests of a contest's leader and of its follower.
+// The returned function ends the count.
 func idle(t *testing.T, c *contest) func(span time.Duration) (leader, follower requests) {
 	a, b := c.leader, c.seats[0]
 	if a == b {

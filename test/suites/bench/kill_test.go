@@ -69,8 +69,8 @@ func judgeLags(t *testing.T, lags []time.Duration, want int) {
 	}
 }
 
-// killings are contests of three candidates, each on a lock of its own, of
-// which the leader dies.
+// killings are contests of three candidates, each on a lock of its own, whose
+// leader dies.
 func killings(t *testing.T, ctx context.Context, b *testbed.Testbed, o *observer, k kind, timing election.Timing, name string, locks int) []measure {
 	t.Helper()
 	var all []measure
@@ -81,8 +81,8 @@ func killings(t *testing.T, ctx context.Context, b *testbed.Testbed, o *observer
 	return all
 }
 
-// kill kills the leader at any time between two renewals, and returns how
-// long after the end of its lease the next one's work ran.
+// kill kills the leader at a random time between two renewals, and returns how
+// long after the end of its lease the next one's work began.
 func (c *contest) kill(ctx context.Context, o *observer) (time.Duration, error) {
 	if err := c.settle(ctx); err != nil {
 		return 0, err
@@ -92,7 +92,7 @@ func (c *contest) kill(ctx context.Context, o *observer) (time.Duration, error) 
 	}
 	dead := c.leader
 	dead.wire.cut()
-	defer dead.stop() // or it would campaign on, in vain
+	defer dead.stop() // or it would go on campaigning, in vain
 	next, err := c.succeed(ctx)
 	if err != nil {
 		return 0, err
@@ -104,9 +104,10 @@ func (c *contest) kill(ctx context.Context, o *observer) (time.Duration, error) 
 	return next.at.Sub(last.Add(c.timing.LeaseDuration)), nil
 }
 
-// punctualWrites is the least that a takeover takes: one write that is due at
-// a certain time. It goes on beside what is measured, and so tells how busy
-// the machine is, until it is asked how late the writes were done.
+// punctualWrites measures the least that a takeover takes: one write that is
+// due at a certain time. It goes on beside the other measurements, and so shows
+// how busy the machine is. The returned function ends it and returns how late
+// the writes were done.
 func punctualWrites(t *testing.T, ctx context.Context, b *testbed.Testbed) func() []time.Duration {
 	t.Helper()
 	const interval = 100 * time.Millisecond

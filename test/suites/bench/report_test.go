@@ -19,13 +19,13 @@ var report table
 // table is printed as Markdown.
 type table struct{ rows [][]string }
 
-// add adds a row. What an empty cell stands for was not measured.
+// add adds a row. An empty cell was not measured.
 func (r *table) add(work, bare, zonelect, clientGo, law string) {
 	r.rows = append(r.rows, []string{work, bare, zonelect, clientGo, law})
 }
 
-// spread adds how durations are spread, of those that were measured, and how
-// they compare with the bare ones.
+// spread adds the percentiles of the durations that were measured, and how they
+// compare with the bare ones.
 func (r *table) spread(work string, bare, zonelect, clientGo []time.Duration, lawP50, lawP99 string) {
 	row := func(name, law string, cell func(all []time.Duration) string) {
 		cells := make([]string, 3)
@@ -51,7 +51,7 @@ func (r *table) spread(work string, bare, zonelect, clientGo []time.Duration, la
 	row("rounds", "", func(all []time.Duration) string { return fmt.Sprint(len(all)) })
 }
 
-// short drops the digits that say nothing.
+// short drops insignificant digits.
 func short(d time.Duration) string {
 	if d.Abs() < time.Second {
 		return d.Round(100 * time.Microsecond).String()

@@ -39,7 +39,7 @@ func TestARunIsDoneAgainAsItsLineTells(t *testing.T) {
 	}
 }
 
-// As before: what is drawn for mixed timings moves nothing else.
+// As before: drawing mixed timings changes nothing else.
 func TestARunWithOneTimingIsWhatItWas(t *testing.T) {
 	r := result{Seed: 1795277215, Run: 114, Faults: "requests-rejected+configmap-garbled", Timing: "4s/2.5s/500ms"}
 	p, err := again(r)
@@ -80,7 +80,7 @@ func TestAFailureIsOpenUntilItHasPassed(t *testing.T) {
 	}
 }
 
-// What is planned for candidates of a run.
+// The timings that a run plans for its candidates.
 func TestCandidatesHaveTimingsOfTheirOwn(t *testing.T) {
 	all := rounds(t)
 	mixed, rolled, peers, n := 0, 0, 0, 0
@@ -116,8 +116,8 @@ func TestCandidatesHaveTimingsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A bound follows the timing of whoever may lead: the one that waits for the
-// other's lease has its own silence and its own pauses.
+// A bound follows the timing of every candidate that may lead: one that waits
+// for another's lease has its own silence and its own pauses.
 func TestBoundsFollowEachCandidatesTiming(t *testing.T) {
 	c := under(t, "leader-killed", "", 0, 60, 60)
 	c.plan.Mix = rollouts
@@ -129,7 +129,8 @@ func TestBoundsFollowEachCandidatesTiming(t *testing.T) {
 			t.Errorf("with two timings %v is promised, and with %s alone %v", both, timingName(timing), alone)
 		}
 	}
-	// Nor does a candidate with the short timing that follows another need as long.
+	// A candidate with the short timing that follows another does not need as long
+	// either.
 	c.timings = map[string]election.Timing{"a": rollouts[0], "b": rollouts[0], "c": rollouts[1]}
 	short := gap{from: at(10), to: at(50), by: []string{"a", "b"}}
 	if got, want := c.limit(short), takeover(rollouts[0], 0).gap-hang; !near(got, want) {
@@ -142,7 +143,8 @@ func TestBoundsFollowEachCandidatesTiming(t *testing.T) {
 	if most := 45 * time.Second; both > most {
 		t.Errorf("promised is %v, more than %v", both, most)
 	}
-	// What survives depends on who leads: at worst on who survives less.
+	// What a term survives depends on its leader: at worst it is the one that
+	// survives less.
 	c = under(t, "etcd-frozen", "", 0, 18, 20)
 	c.plan.Mix = rollouts
 	if got, least := c.between(10, 19), outage(rollouts[0], 8*time.Second).limit(); got < least {
@@ -150,8 +152,8 @@ func TestBoundsFollowEachCandidatesTiming(t *testing.T) {
 	}
 }
 
-// Nothing is promised for client-go: not for what it does in a seat among
-// zonelect's either.
+// Nothing is promised for client-go, not even for a candidate of it among
+// zonelect's.
 func TestAnOverlapIsThatOfWhoWorksOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		peer   string

@@ -12,46 +12,47 @@ import (
 	"github.com/zonelect/zonelect/test/kit/events"
 )
 
-// cost is what a fault takes from a group besides what it is there to show. By
-// it two faults at a time hinder each other's recovery.
+// cost is what a fault takes from a group besides its main effect. It shows
+// whether two simultaneous faults hinder each other's recovery.
 type cost uint
 
 const (
 	// ofRequests: a leader's requests may hang or fail.
 	ofRequests cost = 1 << iota
-	// ofMember: etcd has one member less, or one that is too slow. Two of three
-	// make no quorum.
+	// ofMember: etcd has one member less, or one that is too slow. Two such
+	// members of three leave no quorum.
 	ofMember
 	// ofCandidate: one candidate less.
 	ofCandidate
 )
 
-// bite is when a fault was done: it began to be, and it had bitten. Elects means
-// that etcd's leader was in a zone that it took, so that etcd elects another.
+// bite is when the injection of a fault began, and when the fault had taken
+// effect. Elects means that the fault took the zone of etcd's leader, so that
+// etcd elects another.
 type bite struct {
 	Fault      string
 	Began, Bit time.Time
 	Elects     bool `json:",omitempty"`
 }
 
-// course is how the faults of a run went, as far as what is promised to a group
-// depends on it.
+// course is how the faults of a run went, as far as the promises to a group
+// depend on it.
 type course struct {
 	plan  plan
 	group string
 	bites []bite
 	// timings are those of the candidates, by their identity.
 	timings map[string]election.Timing
-	// answered is when the API answered again after it was away, and healed when
+	// answered is when the API answered again after an outage, and healed when
 	// all was well.
 	answered, healed time.Time
 	// acks are the writes of all groups that were acknowledged.
 	acks []events.Event
 }
 
-// gap is a time between two writes that were acknowledged. Within means that
-// both are of one term, released that who led before released the lease in it.
-// By are who led before, in it, and after.
+// gap is a time between two acknowledged writes. Within means that both are of
+// one term, and released that the previous leader released the lease in it. By
+// are the candidates that led before it, in it, and after it.
 type gap struct {
 	from, to         time.Time
 	within, released bool
@@ -60,8 +61,8 @@ type gap struct {
 
 func (g gap) length() time.Duration { return g.to.Sub(g.from) }
 
-// hit is what one fault of a course does to the group: a gap between two terms
-// ends that long after from, or after the gap began if that is later.
+// hit is the effect of one fault of a course on the group: a gap between two
+// terms ends that long after from, or after the gap began if that is later.
 type hit struct {
 	promise
 	fault     fault
@@ -81,9 +82,9 @@ func (c course) limit(g gap) (most time.Duration) {
 	return most
 }
 
-// timingsOf are the timings that a gap is judged by: those of who led, and where
-// they differ, that of one that waits for the other's lease. Where nobody led
-// after it, it is all that the run has.
+// timingsOf are the timings that a gap is judged by: those of its leaders, and
+// where they differ, that of a candidate that waits for the other's lease. Where
+// nobody led after it, they are all timings of the run.
 func (c course) timingsOf(g gap) (all []election.Timing) {
 	for _, one := range g.by {
 		t, known := c.timings[one]
@@ -103,9 +104,9 @@ func (c course) timingsOf(g gap) (all []election.Timing) {
 	return append(all, longer(all[0], all[1]))
 }
 
-// withinATerm is for how long a leader that keeps its term may not get a write
-// through: while the API is away, and one write that hangs for each fault that
-// lets requests hang as it strikes.
+// withinATerm is how long a leader that keeps its term may not get a write
+// through: the outage of the API, and one hanging write for each fault that
+// lets requests hang when it is injected.
 func (c course) withinATerm(hits []hit, g gap) time.Duration {
 	most, hanging := busy, 0
 	for _, h := range hits {
@@ -119,7 +120,7 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 		most += redials
 	}
 	if slices.ContainsFunc(hits, func(h hit) bool { return h.fault.costs&ofMember != 0 && h.fault.ends != boot }) {
-		most += mostRedials * hang // a dial may lead to a server whose etcd is gone, though not to one without power
+		most += mostRedials * hang // a dial may reach a server whose etcd is gone, though not one without power
 	}
 	if _, to, away := c.outage(hits...); away {
 		most += max(0, to.Sub(g.from))
@@ -128,8 +129,8 @@ func (c course) withinATerm(hits []hit, g gap) time.Duration {
 }
 
 // stalled is how long a fault makes a leader wait, from the beginning of the gap.
-// An election of etcd's is over once anybody's write is acknowledged that was
-// sent since.
+// An election of etcd is over once any write that was sent after it began is
+// acknowledged.
 func (c course) stalled(h hit, g gap) time.Duration {
 	if !h.fault.elects {
 		return h.fault.stalls
@@ -143,18 +144,18 @@ func (c course) stalled(h hit, g gap) time.Duration {
 	return min(h.fault.stalls, max(0, over.Sub(g.from)))
 }
 
-// redials is what a write takes besides whose connection is gone, where a dial may
-// lead to a server that is gone, too: all of four do once in 81 times.
+// redials is the extra time for a write whose connection is gone, where new dials
+// may reach a dead server too: all four do so once in 81 times.
 const (
 	mostRedials = 3
 	redials     = mostRedials * transport.DialIntervalDefault
 )
 
-// betweenTerms is for how long nobody may lead. What is promised for a fault
-// counts from when it bit, or from when the gap began if that is later. So the
-// second fault may strike at the worst moment of the recovery from the first, and
-// all begins again. If a lease runs out and no request hangs, the next leader's
-// first write does not hang either.
+// betweenTerms is how long nobody may lead. What is promised for a fault counts
+// from when it bit, or from when the gap began if that is later. So the second
+// fault may hit at the worst moment of the recovery from the first, and the
+// recovery starts again. If a lease runs out and no request hangs, the next
+// leader's first write does not hang either.
 func betweenTerms(hits []hit, from time.Time) time.Duration {
 	most, hanging, lease := slack, false, false
 	for _, h := range hits {
@@ -168,7 +169,8 @@ func betweenTerms(hits []hit, from time.Time) time.Duration {
 	return most
 }
 
-// hits are the faults that had begun before a time, each as if it were alone.
+// hits are the faults that had begun before a time, each as if it were the only
+// one.
 func (c course) hits(t election.Timing, before time.Time) (all []hit) {
 	for i, b := range c.bites {
 		if b.Began.Before(before) {
@@ -178,8 +180,8 @@ func (c course) hits(t election.Timing, before time.Time) (all []hit) {
 	return all
 }
 
-// together are the same, each with what the other does to its recovery, and the
-// outage that two make together.
+// together are the same hits, each with the other's effect on its recovery, and
+// the outage that the two make together.
 func (c course) together(t election.Timing, all []hit, released bool) []hit {
 	if len(all) < 2 {
 		return all
@@ -191,7 +193,7 @@ func (c course) together(t election.Timing, all []hit, released bool) []hit {
 	return together
 }
 
-// hit is a fault as if it were alone.
+// hit returns a fault as if it were the only one.
 func (c course) hit(t election.Timing, f fault, b bite) hit {
 	until := c.healed
 	if f.away {
@@ -217,7 +219,7 @@ func (c course) hit(t election.Timing, f fault, b bite) hit {
 func both(a, b hit, c cost) bool { return a.fault.costs&c != 0 && b.fault.costs&c != 0 }
 
 // outage is when the API is away under some faults, if it is: under one of
-// them, or since two took a member of etcd.
+// them, or once two of them have each taken a member of etcd.
 func (c course) outage(hits ...hit) (from, to time.Time, is bool) {
 	for _, h := range hits {
 		if h.away == 0 {
@@ -241,9 +243,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// hindered is a fault whose recovery another hinders. Where the followers may
-// have seen the last renewal or not it is two hits. A lease that was released in
-// the gap need not run out.
+// hindered is a fault whose recovery another fault hinders. If the followers may
+// or may not have seen the last renewal, it is two hits. A lease that was
+// released in the gap need not run out.
 func (c course) hindered(t election.Timing, h, other hit, released bool) (all []hit) {
 	from, to, away := c.outage(h, other)
 	if h.releases && !released && (other.lease || other.fault.costs&ofRequests != 0) {
@@ -256,12 +258,13 @@ func (c course) hindered(t election.Timing, h, other hit, released bool) (all []
 	if both(h, other, ofRequests) {
 		h.gap += t.WithDefaults().AttemptTimeout
 		if !h.lease && !other.lease && h.bit.After(other.bit) {
-			// A term that survives what each of them costs may not survive both.
+			// A term that survives the cost of each fault may not survive both.
 			h.gap = max(h.gap, takeover(t, 0).gap)
 		}
 	}
 	if h.fault.hands && away && h.bit.After(from) {
-		// Whoever reads it after the outage cannot tell what the hand did, and when.
+		// A candidate that reads it after the outage cannot tell what was edited,
+		// and when.
 		h.lease, h.gap = true, takeover(t, 0).gap
 	}
 	if !h.lease {
@@ -283,27 +286,28 @@ func (c course) hindered(t election.Timing, h, other hit, released bool) (all []
 	return []hit{h}
 }
 
-// seen is how long after a leader is gone its followers have seen its last
-// renewal, if the API answers.
+// seen is how long it takes until the followers have seen the last renewal of a
+// leader that is gone, if the API answers.
 func seen(t election.Timing) time.Duration {
 	return bounds(t, 0).DeadServer.Worst.Total() - expiry(t)
 }
 
-// afterOutage is how long after the API's return somebody leads where the lease
-// is over by then: not who led before, to whom the others leave Precedence.
+// afterOutage is how long after the API's return somebody leads if the lease is
+// over by then. That is not the previous leader, to which the others leave
+// Precedence.
 func afterOutage(t election.Timing) time.Duration {
 	return lossInOutage(t, 0).gap - expiry(t) + t.WithDefaults().Precedence
 }
 
-// expiry is a lease as its follower counts it.
+// expiry is the length of a lease as its follower counts it.
 func expiry(t election.Timing) time.Duration {
 	t = t.WithDefaults()
 	return t.LeaseDuration + time.Duration(float64(t.LeaseDuration)*t.MaxClockDrift)
 }
 
-// changes is how often another may lead than before: as often as each of the
-// faults makes it, once more where two together end a term, and once more after an
-// outage among candidates with two timings.
+// changes is how often the leader may change to another candidate: as often as
+// each of the faults allows, once more where two together end a term, and once
+// more after an outage among candidates with two timings.
 func (c course) changes() (most int) {
 	for _, t := range c.plan.timingsOf() {
 		n := 0
@@ -315,7 +319,7 @@ func (c course) changes() (most int) {
 			n++
 		}
 		if _, _, away := c.outage(hits...); away && len(c.plan.Mix) > 0 {
-			n++ // who waits has a Precedence of its own, which may be too short for who led
+			n++ // a waiting candidate has its own Precedence, which may be too short for the previous leader
 		}
 		most = max(most, n)
 	}
@@ -330,10 +334,10 @@ func (c course) entangled(a, b hit) bool {
 		a.releases && (b.lease || b.fault.costs&ofRequests != 0) || b.releases && (a.lease || a.fault.costs&ofRequests != 0)
 }
 
-// answered is when the API answered again, where it was away under a run's
-// faults: when all was well, for until then servers that start may keep others
-// from answering; or before anything was mended, if a write shows it that was
-// sent and acknowledged after the last of those faults.
+// answered is when the API answered again, if it was away under a run's faults.
+// That is when all was well, because until then servers that start may keep
+// others from answering. It is earlier, before anything was mended, if a write
+// shows it that was sent and acknowledged after the last of those faults.
 func answered(p plan, e evidence, all map[string]evidence) time.Time {
 	var since time.Time
 	for i, b := range e.Bites {
@@ -352,7 +356,7 @@ func answered(p plan, e evidence, all map[string]evidence) time.Time {
 	return first
 }
 
-// acks are the acknowledged writes of all groups.
+// acks returns the acknowledged writes of all groups.
 func acks(all map[string]evidence) (found []events.Event) {
 	for _, e := range all {
 		for _, report := range e.Printed.Writes() {

@@ -14,8 +14,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/history"
 )
 
-// under is a course of two faults in this order, the first at 10, the second so
-// much later, after which the API answered again and all was well at these times.
+// under is a course of two faults in this order, the first at 10, the second that
+// much later. The API answered again, and all was well, at the given times.
 func under(t *testing.T, first, second string, apart, answered, healed float64) course {
 	t.Helper()
 	c := course{plan: plan{Timing: timings[0]}, group: onLease, answered: at(answered), healed: at(healed)}
@@ -29,8 +29,8 @@ func under(t *testing.T, first, second string, apart, answered, healed float64) 
 	return c
 }
 
-// between is what is promised for a gap between two terms from one time to
-// another.
+// between is what is promised for a gap between two terms with this beginning
+// and end.
 func (c course) between(from, to float64) time.Duration {
 	return c.limit(gap{from: at(from), to: at(to), within: false})
 }
@@ -39,7 +39,8 @@ func (c course) within(from, to float64) time.Duration {
 	return c.limit(gap{from: at(from), to: at(to), within: true})
 }
 
-// near reports whether two durations differ by a rounding of fabricated times.
+// near reports whether two durations differ only by the rounding of made-up
+// times.
 func near(a, b time.Duration) bool { return (a - b).Abs() < time.Millisecond }
 
 func TestOneFaultIsPromisedWhatItsTableSays(t *testing.T) {
@@ -75,7 +76,7 @@ func TestWhatASecondFaultMayAddIsWhatItTakesFromThenOn(t *testing.T) {
 	}
 }
 
-// Who keeps its term need not wait for any lease.
+// A leader that keeps its term need not wait for any lease.
 func TestAGapWithinATermIsWhatTheAPITakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		course course
@@ -100,7 +101,7 @@ func TestALeaseThatRunsOutInAnOutageIsOverAfterIt(t *testing.T) {
 	if got := fromReturn(under(t, "leader-killed", "etcd-frozen", 2, 30, 31)); !near(got, afterOutage(timing)) {
 		t.Errorf("after the outage a follower is promised to lead within %v, want %v", got, afterOutage(timing))
 	}
-	// They have not: it counts from then.
+	// They have not: the lease counts from then.
 	unseen := lossInOutage(timing, time.Minute).gap
 	for name, c := range map[string]course{
 		"killed just before": under(t, "leader-killed", "etcd-frozen", 0.1, 30, 31),
@@ -123,8 +124,8 @@ func TestTwoOutagesArePromisedOnce(t *testing.T) {
 	}
 }
 
-// Two members of etcd are no quorum: the API is away until it shows that it is
-// not.
+// Without two members of etcd there is no quorum: the API is away until it is
+// seen to answer.
 func TestTwoMembersGoneAreAnOutage(t *testing.T) {
 	c := under(t, "leader-zone-cut", "leader-zone-dark", 2, 25, 30)
 	if got, least := c.between(10, 29), 15*time.Second; got < least {
@@ -164,8 +165,8 @@ func TestTheAPIAnswersAgainWhenAllIsWellOrAWriteShowsIt(t *testing.T) {
 	another.write("b", 20, 4, at(18), "")
 	all := map[string]evidence{"one": one.evidence, "another": another.evidence}
 	for mending, want := range map[float64]time.Time{
-		25: at(18).Add(time.Millisecond), // it was never away
-		15: c.healed,                     // it is, until the last server has started
+		25: at(18).Add(time.Millisecond), // the API was never away
+		15: c.healed,                     // it is away until the last server has started
 	} {
 		e := evidence{Bites: c.bites, Mending: at(mending), Healed: c.healed}
 		if got := answered(c.plan, e, all); !got.Equal(want) {
@@ -211,7 +212,7 @@ func TestChangesOfLeaderAreJudgedInPairs(t *testing.T) {
 		"leader-killed+leader-stopped":       2,
 		"apiserver-killed+follower-killed":   0,
 		"apiserver-killed+apiserver-frozen":  1, // a term may not survive both
-		"leader-killed+etcd-frozen":          2, // and may be lost once more
+		"leader-killed+etcd-frozen":          2, // and may be lost again
 		"candidates-rolled+follower-killed":  3,
 		"candidates-rolled+apiserver-killed": 4,
 	} {
@@ -238,7 +239,7 @@ func TestAPairWithTooManyChangesFails(t *testing.T) {
 	s := newStage(nil, plan{Faults: append(rounds(t, "follower-killed")[0], rounds(t, "lease-deleted")[0]...), Timing: timings[0]})
 	all := map[string]evidence{}
 	for _, g := range s.groups {
-		one := newStory() // in which the leader changes once
+		one := newStory() // a story in which the leader changes once
 		one.Bites = []bite{{Fault: "follower-killed", Began: at(5), Bit: at(5)}, {Fault: "lease-deleted", Began: at(6), Bit: at(6)}}
 		all[g.name] = one.evidence
 	}
@@ -271,7 +272,7 @@ func TestAGapOfOneTermIsToldFromOneBetweenTwo(t *testing.T) {
 	}
 }
 
-// Whatever is promised to two faults is no less than to each of them alone.
+// Two faults are promised no less than each of them alone.
 func TestNoPairIsPromisedLessThanItsFaults(t *testing.T) {
 	for _, timing := range timings {
 		for _, a := range faults() {
@@ -296,7 +297,7 @@ func TestNoPairIsPromisedLessThanItsFaults(t *testing.T) {
 }
 
 func TestAGapIsJudgedByWhoLedBeforeInAndAfterIt(t *testing.T) {
-	s := newStory() // in which b follows a
+	s := newStory() // a story in which b follows a
 	if got := judge(s.evidence).gaps[0].by; !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("it is judged by %v", got)
 	}
@@ -310,7 +311,7 @@ func TestAGapIsJudgedByWhoLedBeforeInAndAfterIt(t *testing.T) {
 	}
 }
 
-// A zone of a follower that is lost may have had etcd's leader.
+// If a follower's zone is lost, etcd's leader may have been in it.
 func TestAZoneWithEtcdsLeaderIsPromisedAnElection(t *testing.T) {
 	c := under(t, "follower-zone-dark", "", 0, 30, 30)
 	if got := c.within(10, 20); !near(got, slack) || c.changes() != 0 {
@@ -330,7 +331,7 @@ func TestAnElectionOfEtcdsIsOverWithTheFirstWriteSince(t *testing.T) {
 	for sent, want := range map[float64]time.Duration{
 		9.5: electionOfEtcd, // before it
 		11:  time.Second + time.Millisecond,
-		18:  electionOfEtcd, // which is the most
+		18:  electionOfEtcd, // the largest
 	} {
 		c.acks = []events.Event{{Sent: at(sent), Time: at(sent).Add(time.Millisecond)}}
 		want += slack + mostRedials*hang

@@ -22,8 +22,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// runsPerBed is how many runs share a testbed: a new one now and then keeps its
-// memory and its disk small.
+// runsPerBed is how many runs share a testbed: replacing it now and then keeps
+// its memory and its disk small.
 const runsPerBed = 40
 
 // engine does the runs, on one testbed or on several at a time.
@@ -37,11 +37,11 @@ type engine struct {
 	failures int
 }
 
-// place is a testbed, on which one run is done after the other.
+// place is a testbed on which runs are done one after another.
 type place struct {
 	*engine
 	bed  *testbed.Testbed
-	used int // runs on it
+	used int // runs on it so far
 }
 
 // following returns the plans from an index on, up to their number.
@@ -62,15 +62,15 @@ func (e *engine) following(next int) iter.Seq[plan] {
 	}
 }
 
-// all does runs until the time is over. It returns what was done, also where it
-// fails.
+// all does runs until the time is over. It returns the completed runs, also if
+// it fails.
 func (e *engine) all(ctx context.Context, plans iter.Seq[plan]) (done []result, err error) {
 	if e.commit, err = commit(ctx); err != nil {
 		return nil, err
 	}
 	ending := ctx
 	if e.minutes > 0 {
-		// No run begins after that; one that has begun ends.
+		// No run begins after that; a run that has begun is completed.
 		var cancel context.CancelFunc
 		ending, cancel = context.WithTimeout(ctx, time.Duration(e.minutes*float64(time.Minute)))
 		defer cancel()
@@ -88,7 +88,7 @@ func (e *engine) all(ctx context.Context, plans iter.Seq[plan]) (done []result, 
 	return e.done, err
 }
 
-// work does runs on a testbed until there are no more, or no other may begin.
+// work does runs on a testbed until there are no more, or no more may begin.
 func (e *engine) work(ctx, mayBegin context.Context, next func() (plan, bool)) (err error) {
 	p := &place{engine: e}
 	defer func() { err = errors.Join(err, p.leave()) }()
@@ -124,7 +124,7 @@ func (e *engine) note(r result) error {
 	return e.ledger.add(r)
 }
 
-// one does a run, on a bed that is in order.
+// one does a run, on a bed that is healthy.
 func (e *place) one(ctx context.Context, p plan) (result, error) {
 	if err := e.settle(ctx); err != nil {
 		return result{}, err
@@ -154,7 +154,7 @@ func because(r result) string {
 	return "\n      " + r.Reason
 }
 
-// settle makes sure of a testbed.
+// settle makes sure that there is a healthy testbed.
 func (e *place) settle(ctx context.Context) error {
 	if e.used >= runsPerBed {
 		if err := e.leave(); err != nil {
@@ -165,7 +165,7 @@ func (e *place) settle(ctx context.Context) error {
 		return nil
 	}
 	fmt.Println("Starting a control plane in three zones (the first build takes minutes).")
-	// Now, for no run shall wait for it.
+	// It builds now, so that no run waits for it.
 	if err := trial.Build(ctx, trial.Zonelect, trial.ClientGo); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (e *place) settle(ctx context.Context) error {
 	return err
 }
 
-// leave takes the testbed down.
+// leave closes the testbed.
 func (e *place) leave() error {
 	if e.bed == nil {
 		return nil
@@ -185,7 +185,8 @@ func (e *place) leave() error {
 	return err
 }
 
-// save keeps what tells of a run under build/chaos, and says how to repeat it.
+// save keeps the evidence of a run under build/chaos, and says how to repeat
+// the run.
 func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	root, err := testbed.Root()
 	if err != nil {
@@ -223,7 +224,7 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	return nil
 }
 
-// commit is what is checked out, marked if there is more.
+// commit is the commit that is checked out, marked if there are changes.
 func commit(ctx context.Context) (string, error) {
 	hash, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

@@ -20,19 +20,19 @@ import (
 	"github.com/zonelect/zonelect/test/kit/history"
 )
 
-// etcd reads a member's own history, by its JSON gateway: every revision, where
-// an apiserver's watch may have been away.
+// etcd reads a member's own history, through its JSON gateway: every revision,
+// also where an apiserver's watch may have been away.
 type etcd struct{ url string }
 
-// forgetful keeps no connection: by the next time the far end may be dead.
+// forgetful keeps no connections: the far end may be dead by the next request.
 var forgetful = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// key is where Kubernetes keeps a ConfigMap.
+// key is the key of a ConfigMap in Kubernetes' storage.
 func key(namespace, name string) []byte {
 	return []byte("/registry/configmaps/" + namespace + "/" + name)
 }
 
-// now is the revision that etcd is at. It needs a quorum.
+// now returns etcd's current revision. It needs a quorum.
 func (e etcd) now(ctx context.Context) (int64, error) {
 	body, err := e.post(ctx, "/v3/kv/range", map[string]any{"key": []byte("/registry"), "limit": 1, "keys_only": true})
 	if err != nil {
@@ -46,7 +46,8 @@ func (e etcd) now(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(answer.Header.Revision, 10, 64)
 }
 
-// soon is now, tried for a few seconds where etcd has no leader for a moment.
+// soon is now, retried for a few seconds in case etcd has no leader for a
+// moment.
 func (e etcd) soon(ctx context.Context) (revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -60,8 +61,8 @@ func (e etcd) soon(ctx context.Context) (revision int64, err error) {
 	}
 }
 
-// history returns all revisions of a ConfigMap from one revision on until
-// another, which is not newer than etcd's.
+// history returns all revisions of a ConfigMap from one revision to another,
+// which must not be newer than etcd's.
 func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (all history.Register, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -128,7 +129,8 @@ func (c change) revision() (r history.Revision, err error) {
 		return r, fmt.Errorf("read revision %d of a register: it is a %T", r.Version, object)
 	}
 	r.Identity = register.Data["identity"]
-	// What is no number is no write of a candidate's, and is found out as such.
+	// What is not a number is no write of a candidate, and is found out as
+	// such.
 	r.Token, _ = strconv.ParseUint(register.Data["token"], 10, 64)
 	r.Sequence, _ = strconv.Atoi(register.Data["sequence"])
 	return r, nil

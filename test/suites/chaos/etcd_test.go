@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// stored is one event of a register, as etcd's gateway tells it.
+// stored is one event of a register, as etcd's gateway reports it.
 func stored(t *testing.T, version int, data map[string]string) string {
 	t.Helper()
 	codec := scheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion)
@@ -39,7 +39,7 @@ func TestARegisterIsReadUpToItsEnd(t *testing.T) {
 		return fmt.Sprintf(`{"type":"DELETE","kv":{"mod_revision":"%d"}}`, version)
 	}
 	for name, c := range map[string]struct {
-		messages []string // of events each
+		messages []string // each of events
 		want     int      // revisions
 		fails    string
 	}{

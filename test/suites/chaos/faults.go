@@ -14,9 +14,9 @@ import (
 	"github.com/zonelect/zonelect/zone"
 )
 
-// fault is something that is done to all groups of a run at once. A fault of a
-// new kind is one more value in its family's file, and its family one more line
-// in faults.
+// fault is something that is done to all groups of a run at once. A new kind of
+// fault is one more value in its family's file, and a new family one more line
+// in families.
 type fault struct {
 	// name is for flags and the ledger, and never changes.
 	name string
@@ -24,39 +24,39 @@ type fault struct {
 	about string
 	// namespaces: it needs a network of namespaces.
 	namespaces bool
-	// lasts is for how long it goes on.
+	// lasts is how long it goes on.
 	lasts  func(t election.Timing, dice *rand.Rand) time.Duration
 	inject injection
-	// asks: it takes an API that answers. away: nobody gets an answer while it
+	// asks: it needs an API that answers. away: nobody gets an answer while it
 	// lasts. rolls: it goes on until all is well.
 	asks, away, rolls bool
-	// early: it has shown all that it can once a term has begun that it is there
-	// to bring about; what lasts for its own sake is not.
+	// early: it may end early, once the term has begun that it is meant to
+	// cause. Faults that must last for their own sake are not early.
 	early bool
-	// elects: etcd elects another leader under it, and that is what stalls.
+	// elects: etcd elects another leader under it, and that is why it stalls.
 	elects bool
-	// hands: it is somebody's hand on the Lease, which client-go believes.
+	// hands: it is a manual edit of the Lease, which client-go believes.
 	hands bool
 	// costs is what it takes besides, and stalls how long a leader that keeps its
 	// term may wait for an answer under it, besides one write that hangs.
 	costs  cost
 	stalls time.Duration
-	// ends says when it is undone, beside others.
+	// ends says when it is undone, relative to others.
 	ends turn
-	// promise is what holds for zonelect's groups under it, when it lasted so
-	// long.
+	// promise is what holds for zonelect's groups under it, given how long it
+	// lasted.
 	promise pledge
-	// chosen is the same where chance decides what is done; nil where it does not.
+	// chosen is the same for a fault with random details; nil for others.
 	chosen func(dice *rand.Rand) pledge
-	// only names the group that it concerns; empty is all. For the others
-	// nothing may change.
+	// only names the one group that it affects; empty is all. In the other
+	// groups nothing may change.
 	only string
 }
 
-// pledge says what holds under a fault that lasted so long.
+// pledge says what holds under a fault that lasted that long.
 type pledge func(t election.Timing, lasted time.Duration) promise
 
-// promiseIn is what holds under the fault in a run.
+// promiseIn returns what holds under the fault in a run.
 func (f fault) promiseIn(p plan) pledge {
 	if f.chosen != nil {
 		return f.chosen(p.dice(f.name))
@@ -64,36 +64,36 @@ func (f fault) promiseIn(p plan) pledge {
 	return f.promise
 }
 
-// injection does a fault, to whom dice say, and returns once it is shown to have
-// bitten, or an error that says why not: one that wraps errMissed makes the run
-// void, any other the testbed as well. The cure is called in either case, unless
-// it is nil.
+// injection injects a fault, with dice for its details, and returns once the
+// fault is seen to bite, or with an error that says why not: one that wraps
+// errMissed makes the run void, any other the testbed as well. The cure is
+// called in either case, unless it is nil.
 type injection func(ctx context.Context, s *stage, dice *rand.Rand) (cure, error)
 
-// cure undoes a fault, and returns once that is done. Candidates that are dead
-// are started again after it.
+// cure undoes a fault, and returns once that is done. Dead candidates are
+// restarted after it.
 type cure func(ctx context.Context) error
 
 // turn is the order in which faults that lasted together are undone: no zone
-// gets ready whose network or whose etcd does not run.
+// gets ready while its network is cut or its etcd does not run.
 type turn int
 
 const (
-	thaw   turn = iota // what stands still goes on
+	thaw   turn = iota // frozen programs go on
 	mend               // networks are whole
 	boot               // zones get their power back
-	settle             // what takes an API that answers, and what comes back by itself
+	settle             // cures that need an API that answers, and faults that end by themselves
 )
 
 // promise is what holds for a group that is hit by a fault.
 type promise struct {
-	// gap is the longest time without a leader's write where another term begins,
-	// besides away, in which nobody gets an answer.
+	// gap is the longest time without a leader's write if another term begins. It
+	// does not include away, the time in which nobody gets an answer.
 	gap, away time.Duration
-	// lease means that a lease must run out in it, and releases that none must, for
-	// a leader releases it.
+	// lease means that a lease must run out in it; releases means that none must,
+	// because a leader releases it.
 	lease, releases bool
-	// changes is how often another may lead than before.
+	// changes is how often the leader may change to another candidate.
 	changes int
 }
 
@@ -110,7 +110,8 @@ func faults() (all []fault) {
 	return all
 }
 
-// possible returns the faults that a network can do, and the names of others.
+// possible returns the faults that a network supports, and the names of the
+// others.
 func possible(n testbed.NetworkKind) (all []fault, skipped []string) {
 	for _, f := range faults() {
 		if f.namespaces && n != testbed.Namespaces {
@@ -126,15 +127,16 @@ func possible(n testbed.NetworkKind) (all []fault, skipped []string) {
 var errMissed = errors.New("the fault did not bite")
 
 // What the register adds to the time in which nobody leads: a write that hangs
-// for its second, where requests may, and one more interval with what a busy
-// machine of two cores takes to run a dozen programs beside three control planes.
+// for its second, where requests may hang, and one more interval, plus the time
+// that a busy machine of two cores takes to run a dozen programs beside three
+// control planes.
 const (
 	hang  = time.Second
 	busy  = 500 * time.Millisecond
 	slack = hang + busy
 )
 
-// roundTrip is what a request seldom takes longer than here.
+// roundTrip is a time that a request here seldom exceeds.
 const roundTrip = zone.RoundTripDefault
 
 // bounds are those of package zone for three candidates in three zones.
@@ -142,17 +144,17 @@ func bounds(t election.Timing, outage time.Duration) zone.Bounds {
 	return zone.BoundsOf(t, zone.Wish{APIOutage: outage, RoundTrip: roundTrip, Candidates: 3, Zones: 3})
 }
 
-// untouched is what holds for groups that a fault does not concern.
+// untouched is what holds for groups that a fault does not affect.
 func untouched(t election.Timing, _ time.Duration) promise {
 	b := bounds(t, 0)
 	if b.OutageSurvived.Total() >= 0 {
 		return promise{gap: slack}
 	}
-	// Even one request that is lost ends a term, and its leader leads again.
+	// Even one lost request ends a term, and its leader leads again.
 	return promise{gap: b.Recovery.Worst.Total() + t.WithDefaults().AttemptTimeout + slack, changes: 2}
 }
 
-// takeover: the leader is gone, unseen.
+// takeover: the leader is gone, and nobody sees it go.
 func takeover(t election.Timing, _ time.Duration) promise {
 	return promise{gap: bounds(t, 0).DeadServer.Worst.Total() + slack, lease: true, changes: 1}
 }
@@ -171,12 +173,12 @@ func aMoment(t election.Timing, dice *rand.Rand) time.Duration {
 	return t.RenewDeadline + upTo(dice, t.RenewDeadline)
 }
 
-// aTakeover is long enough for another to lead meanwhile.
+// aTakeover is long enough for another candidate to lead meanwhile.
 func aTakeover(t election.Timing, dice *rand.Rand) time.Duration {
 	return bounds(t, 0).DeadServer.Worst.Total() + upTo(dice, t.LeaseDuration/2)
 }
 
-// anOutage is survived by the leader's term or not.
+// anOutage may or may not outlast the leader's term.
 func anOutage(t election.Timing, dice *rand.Rand) time.Duration {
 	return t.RenewDeadline/2 + upTo(dice, t.LeaseDuration)
 }

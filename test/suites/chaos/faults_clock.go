@@ -26,7 +26,7 @@ var clockFaults = []fault{
 }
 
 // steppable builds the candidates so that their clocks can be stepped, if any
-// run does so.
+// run steps them.
 func steppable(ctx context.Context, rounds [][]fault) error {
 	for _, faults := range rounds {
 		if slices.ContainsFunc(faults, func(f fault) bool { return f.name == clockStepped }) {
@@ -67,7 +67,7 @@ func stepClocks(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 			return undo, err
 		}
 	}
-	// Who leads writes the register, and says so.
+	// A leader writes the register and reports that.
 	return undo, s.soon(ctx, func() error {
 		for _, one := range leaders {
 			if one.Stepped() != by {

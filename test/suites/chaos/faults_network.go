@@ -14,7 +14,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// networkFaults are those that take a part of the packets away.
+// networkFaults are those in which a part of the packets is lost.
 var networkFaults = []fault{
 	{
 		name: "leader-zone-mute", about: "leader's zone not heard by the rest, and hears it",
@@ -41,8 +41,8 @@ var networkFaults = []fault{
 // badWeather is what a connection between far continents has on a bad day.
 var badWeather = testbed.Weather{Delay: 50 * time.Millisecond, Jitter: 50 * time.Millisecond, Loss: 0.05}
 
-// badNetwork: a packet that is lost twice comes more than a second late. So a
-// term may end, and another lead, once in a lease.
+// badNetwork: a packet that is lost twice arrives more than a second late. So a
+// term may end, and another candidate lead, once in a lease.
 func badNetwork(t election.Timing, lasted time.Duration) promise {
 	p := takeover(t, lasted)
 	p.changes += int(lasted / t.LeaseDuration)
@@ -55,7 +55,7 @@ func reconnected(t election.Timing, lasted time.Duration) promise {
 	return promise{gap: p.gap + t.WithDefaults().AttemptTimeout, changes: p.changes}
 }
 
-// oneWay cuts what the leader's zone says, or what it hears.
+// oneWay cuts what the leader's zone sends, or what it receives.
 func oneWay(says bool) injection {
 	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 		zone := s.leaderZone()
@@ -101,7 +101,7 @@ func silenced(what testbed.Silence) injection {
 				return nil, err
 			}
 		}
-		// Where nobody lives any more nothing is lost.
+		// Where nobody is alive nothing is lost.
 		return nil, s.soon(ctx, func() error {
 			all := 0
 			for _, zone := range zones {

@@ -23,8 +23,8 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// objectFaults are what people and programs do to the objects and the rights of
-// an election.
+// objectFaults are what people and programs do to the objects of an election
+// and its permissions.
 var objectFaults = []fault{
 	{
 		name: "rights-revoked", about: "rights revoked, and granted again",
@@ -60,8 +60,8 @@ func edited(t election.Timing, lasted time.Duration) promise {
 	return p
 }
 
-// byLeaseEdit is what holds for one of leaseEdits. A leader mends what does not
-// name another holder, and goes on.
+// byLeaseEdit is what holds for one of leaseEdits. A leader repairs an edit
+// that does not name another holder, and goes on.
 func byLeaseEdit(dice *rand.Rand) pledge {
 	if dice.IntN(len(leaseEdits)) == namesAnother {
 		return edited
@@ -79,8 +79,8 @@ func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 
 const garbage = "{\x00\u202e\"zonelect\":[-1e999,"
 
-// leaseEdits are what a hand may do to a Lease. None makes it expire sooner
-// than its holder believes: who may do that may lead.
+// leaseEdits are manual edits of a Lease. None makes it expire sooner than its
+// holder believes: anybody who may do that may also lead.
 var leaseEdits = []func(*coordinationv1.Lease){
 	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new(string) },
 	func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
@@ -100,7 +100,7 @@ var leaseEdits = []func(*coordinationv1.Lease){
 	},
 }
 
-// namesAnother is the edit that names another holder.
+// namesAnother is the index of the edit that names another holder.
 const namesAnother = 3
 
 func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
@@ -120,7 +120,7 @@ func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) 
 	})
 }
 
-// eagerly is how a conflict is met.
+// eagerly is how conflicts are retried.
 var eagerly = retry.DefaultRetry
 
 func configMapDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
@@ -129,7 +129,7 @@ func configMapDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error)
 	})
 }
 
-// configMapEdits are what a hand may do to a shield.
+// configMapEdits are manual edits of a shield.
 var configMapEdits = []func(*corev1.ConfigMap){
 	func(m *corev1.ConfigMap) { m.OwnerReferences = nil },
 	func(m *corev1.ConfigMap) { m.Annotations = nil },
@@ -161,15 +161,15 @@ func (s *stage) editShield(ctx context.Context, edit func(*corev1.ConfigMap)) er
 	})
 }
 
-// owned is the leader that finds a pod among the shield's owners, which could be
-// a legacy leader's: it ends its term at once (M8) and releases the Lease, and
-// the next one's work begins when the collector has removed that owner.
+// owned: the leader finds a pod among the shield's owners, which could be that
+// of a legacy leader. It ends its term at once (M8) and releases the Lease. The
+// next one's work begins when the collector has removed that owner.
 func owned(t election.Timing, _ time.Duration) promise {
 	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, releases: true, changes: 1}
 }
 
-// byOwner is what holds where a pod is put among the owners, or one of them
-// goes.
+// byOwner is what holds if a pod is added to the owners, or one of them is
+// deleted.
 func byOwner(dice *rand.Rand) pledge {
 	if _, pod := stranger(dice); pod {
 		return owned
@@ -177,14 +177,14 @@ func byOwner(dice *rand.Rand) pledge {
 	return untouched
 }
 
-// stranger is the UID of a pod that was gone before, and whether it is put among
+// stranger is the UID of a pod that no longer exists, and whether it is added to
 // the shield's owners.
 func stranger(dice *rand.Rand) (types.UID, bool) {
 	return types.UID(fmt.Sprint("gone-", dice.Uint32())), dice.IntN(2) == 0
 }
 
-// collectorRacing has the garbage collector look at the shield: one of its
-// owners goes, or is a pod that was gone before.
+// collectorRacing makes the garbage collector look at the shield: one of its
+// owners is deleted, or is a pod that no longer exists.
 func collectorRacing(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	if uid, pod := stranger(dice); pod {
 		err := s.editShield(ctx, func(m *corev1.ConfigMap) {
@@ -214,7 +214,7 @@ func collectorRacing(ctx context.Context, s *stage, dice *rand.Rand) (cure, erro
 	return nil, s.dropped(ctx, gone)
 }
 
-// dropped waits until the shield has an owner no more.
+// dropped waits until the shield no longer has an owner.
 func (s *stage) dropped(ctx context.Context, owner types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -234,8 +234,8 @@ func (s *stage) dropped(ctx context.Context, owner types.UID) error {
 	return nil
 }
 
-// rightsRevoked takes all rights of config/ away and leaves that to write the
-// register: whoever leads on would be seen.
+// rightsRevoked takes away all rights of config/ except that to write the
+// register: a leader that works on would be seen.
 func rightsRevoked(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	err := s.each(func(g *group) error {
 		for _, name := range g.roles {

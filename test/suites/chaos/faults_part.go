@@ -14,8 +14,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// partFaults are those of one part of the control plane in one zone, and of what
-// all parts say.
+// partFaults are those of one part of the control plane in one zone, and of the
+// answers of all parts.
 var partFaults = []fault{
 	{
 		name: "apiserver-frozen", about: "apiserver in the leader's zone frozen for a while",
@@ -39,7 +39,7 @@ var partFaults = []fault{
 	},
 }
 
-// electionOfEtcd is how long etcd's members take to have another leader: each
+// electionOfEtcd is how long etcd's members take to elect another leader: each
 // waits up to twice the second that etcd's election timeout is by default, and
 // the first vote may be split.
 const electionOfEtcd = 4 * time.Second
@@ -54,7 +54,8 @@ func reelection(t election.Timing, _ time.Duration) promise {
 	return promise{gap: electionOfEtcd + p.gap, changes: 2}
 }
 
-// rejection: an outage, after which candidates wait as long as they were told to.
+// rejection: an outage, after which candidates wait as long as the API server
+// told them to.
 func rejection(t election.Timing, lasted time.Duration) promise {
 	p := outage(t, lasted)
 	return promise{gap: p.gap + time.Second, away: p.away, changes: 1}
@@ -113,7 +114,7 @@ func diskSlow(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 	return undo, nil
 }
 
-// requestsRejected rejects all requests, or, as chance has it, writes alone.
+// requestsRejected rejects all requests, or by chance only writes.
 func requestsRejected(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	var verbs []string
 	if dice.IntN(2) == 0 {
@@ -133,7 +134,7 @@ func (s *stage) resume(part testbed.Part, zone string) error {
 	return s.bed.Parts.Resume(part, zone)
 }
 
-// etcdLeader is the zone of etcd's leader.
+// etcdLeader returns the zone of etcd's leader.
 func (s *stage) etcdLeader(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

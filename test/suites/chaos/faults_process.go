@@ -35,7 +35,7 @@ var processFaults = []fault{
 	},
 }
 
-// rolled: each leader stops in good order, and each candidate may be one.
+// rolled: each leader stops in good order, and every candidate may have led.
 func rolled(t election.Timing, _ time.Duration) promise {
 	return promise{gap: bounds(t, 0).Stop.Worst.Total() + slack, releases: true, changes: len(zones)}
 }
@@ -83,7 +83,7 @@ func followerKilled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error
 }
 
 // patience is how long a kubelet of this test waits for a program that it has
-// asked to end, before it kills it.
+// asked to exit, before it kills it.
 const patience = 5 * time.Second
 
 func candidatesRolled(_ context.Context, s *stage, _ *rand.Rand) (cure, error) {
@@ -123,7 +123,7 @@ func (g *group) roll(ctx context.Context, zone string) error {
 		}
 	}
 	if g.stage.isDark(zone) {
-		return nil // it is started again when the zone has power
+		return nil // it is restarted when the zone has power
 	}
 	one, err := g.start(ctx, zone)
 	if err != nil {
@@ -131,11 +131,11 @@ func (g *group) roll(ctx context.Context, zone string) error {
 	}
 	waiting, cancel = context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, _ = one.Await(waiting, "started", time.Time{}) // as soon as it is Ready; the next is not kept waiting for ever
+	_, _ = one.Await(waiting, "started", time.Time{}) // as soon as it is Ready; the next one does not wait forever
 	return nil
 }
 
-// stop makes the process stand still.
+// stop freezes the process.
 func (s *seat) stop() error {
 	if !s.alive() {
 		return fmt.Errorf("%w: %s has ended by itself", errMissed, s.Identity)
@@ -146,8 +146,8 @@ func (s *seat) stop() error {
 	return s.Pause()
 }
 
-// goOn ends what stop began. A process that has been killed meanwhile is left
-// alone.
+// goOn ends what stop began. It leaves a process alone that has been killed
+// meanwhile.
 func (s *seat) goOn() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

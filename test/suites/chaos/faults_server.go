@@ -31,7 +31,7 @@ var serverFaults = []fault{
 	},
 }
 
-// apiserverKilled does not wait until it is back: its cure does.
+// apiserverKilled does not wait until the apiserver is back: its cure does.
 func apiserverKilled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	zone := s.leaderZone()
 	if dice.IntN(2) == 0 || s.isDark(zone) {
@@ -54,7 +54,7 @@ func apiserverKilled(ctx context.Context, s *stage, dice *rand.Rand) (cure, erro
 	return undo, fmt.Errorf("%w: the apiserver of zone %s was always there", errMissed, zone)
 }
 
-// frozen is the fault of a part that stands still in all zones.
+// frozen is the fault that freezes a part in all zones.
 func frozen(part testbed.Part) injection {
 	return func(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
 		undo := func(context.Context) error { return s.bed.Parts.Resume(part) }

@@ -43,7 +43,7 @@ func TestAnOutageIsPromisedAsLongAsItLasts(t *testing.T) {
 	}
 }
 
-// But for a timing that survives no lost request.
+// Except for a timing that survives no lost request.
 func TestWhatHitsAFollowerDoesNotMoveLeadership(t *testing.T) {
 	for _, timing := range timings {
 		p := untouched(timing, time.Minute)

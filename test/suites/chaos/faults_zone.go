@@ -57,13 +57,13 @@ func quorumAndLeaderLost(ctx context.Context, s *stage, dice *rand.Rand) (cure, 
 	return s.darken(ctx, s.leaderZone(), s.otherZone(dice))
 }
 
-// otherZone is a zone that the first group has no leader in.
+// otherZone is a zone without the first group's leader.
 func (s *stage) otherZone(dice *rand.Rand) string {
 	return startingWith(s.leaderZone())[1+dice.IntN(len(zones)-1)]
 }
 
-// darken cuts the power of zones, and with it their candidates. Those that are
-// dark already are the other fault's.
+// darken cuts the power of zones, and so kills their candidates. It leaves
+// zones that are already dark to the other fault.
 func (s *stage) darken(ctx context.Context, zones ...string) (cure, error) {
 	var cut []string
 	undo := func(ctx context.Context) error {
@@ -78,7 +78,7 @@ func (s *stage) darken(ctx context.Context, zones ...string) (cure, error) {
 		s.setDark(true, zone)
 		s.take(zone)
 		cut = append(cut, zone)
-		gone := map[*seat]bool{} // before, so that this fault did not end them
+		gone := map[*seat]bool{} // gone earlier, so this fault did not end them
 		for _, one := range s.in(zone) {
 			gone[one] = !one.alive()
 		}

@@ -26,11 +26,11 @@ import (
 type group struct {
 	name string
 	kind trial.Kind
-	// peer is the zone in which its candidate is client-go's; empty for none.
+	// peer is the zone whose candidate is client-go's; empty for none.
 	peer string
 	// roles are the directories under config/ whose rights its user has.
 	roles []string
-	// args are the flags that its candidates have besides others.
+	// args are additional flags of its candidates.
 	args []string
 
 	stage *stage
@@ -46,7 +46,7 @@ const (
 	clientGo = "client-go" // its elector, on a Lease of its own
 )
 
-// newGroups are the groups of a run, in which nobody sits yet.
+// newGroups are the groups of a run, still without candidates.
 func newGroups(s *stage) []*group {
 	first := &group{stage: s, name: onLease, kind: trial.Zonelect, roles: []string{"lease", "proof"}}
 	if s.plan.Peer != "" {
@@ -73,17 +73,17 @@ func (g *group) kindIn(zone string) trial.Kind {
 	return g.kind
 }
 
-// seat is one candidate: a process. Another that takes its place is another.
+// seat is one candidate: a process. Its replacement is another seat.
 type seat struct {
 	*trial.Seat
 	timing election.Timing
 	mu     sync.Mutex
-	told   bool      // it was asked to end
+	told   bool      // it was asked to exit
 	ended  time.Time // when it was killed; zero while it was not
 	pauses []pause
 }
 
-// pause is a time in which a process stood still.
+// pause is a time in which a process was stopped.
 type pause struct{ from, to time.Time }
 
 // start starts a candidate in a zone.
@@ -123,7 +123,7 @@ func (g *group) start(ctx context.Context, zone string) (*seat, error) {
 	return one, nil
 }
 
-// all returns every candidate that there was.
+// all returns every candidate that there has been.
 func (g *group) all() []*seat {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,8 +141,8 @@ func (g *group) seat(zone string) *seat {
 	return last
 }
 
-// leader is who began to lead last. Its term may be over, as long as nobody else
-// leads and it lives.
+// leader is the candidate that began to lead last. Its term may be over, as long
+// as nobody else leads and it lives.
 func (g *group) leader() (*seat, error) {
 	var leader *seat
 	var since time.Time
@@ -159,7 +159,7 @@ func (g *group) leader() (*seat, error) {
 	return leader, nil
 }
 
-// awaitLeader waits until another leads, where the leader is dead.
+// awaitLeader waits until another candidate leads, if the leader is dead.
 func (g *group) awaitLeader(ctx context.Context) (*seat, error) {
 	for began := time.Now(); ; {
 		leader, err := g.leader()
@@ -172,7 +172,7 @@ func (g *group) awaitLeader(ctx context.Context) (*seat, error) {
 	}
 }
 
-// followers are the candidates that live and do not lead, in the order of their
+// followers are the live candidates that do not lead, in the order of their
 // zones.
 func (g *group) followers() (all []*seat) {
 	leader, _ := g.leader()
@@ -184,8 +184,8 @@ func (g *group) followers() (all []*seat) {
 	return all
 }
 
-// wrote waits until somebody of the group has a write acknowledged that was sent
-// at or after since.
+// wrote waits until a write of the group is acknowledged that was sent at or
+// after since.
 func (g *group) wrote(ctx context.Context, since time.Time) error {
 	for {
 		for _, one := range g.all() {
@@ -199,7 +199,7 @@ func (g *group) wrote(ctx context.Context, since time.Time) error {
 	}
 }
 
-// alive reports whether the process runs, or stands still.
+// alive reports whether the process runs or is stopped.
 func (s *seat) alive() bool {
 	select {
 	case <-s.Done():
@@ -209,7 +209,7 @@ func (s *seat) alive() bool {
 	}
 }
 
-// end notes that the process was ended, not before that time.
+// end notes that the process was ended, no earlier than at.
 func (s *seat) end(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,8 +218,8 @@ func (s *seat) end(at time.Time) {
 	}
 }
 
-// terminate asks the process to end, if it runs: once it has started, for until
-// it listens to that it would just be gone.
+// terminate asks the process to exit, if it runs. It waits until the process
+// has started: before it handles the signal, the signal would just kill it.
 func (s *seat) terminate(ctx context.Context) error {
 	starting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -236,7 +236,7 @@ func (s *seat) terminate(ctx context.Context) error {
 // panicked finds the line in which Go's runtime says why it ends a program.
 var panicked = regexp.MustCompile(`(?m)^(panic: |fatal error: |unexpected fault address |WARNING: DATA RACE).*$`)
 
-// exit is how the process ended, and what its log says of it.
+// exit returns how the process ended, and what its log says about that.
 func (s *seat) exit() exit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,9 +268,9 @@ func (s *seat) kill(ctx context.Context) error {
 	return nil
 }
 
-// terms are the times in which the process led. While it stood still it did
-// nothing, and what it did when it went on the register tells: its work has a
-// moment to hear of it.
+// terms are the times in which the process led. While it was stopped it did
+// nothing. The register shows what it did when it went on: its work may take a
+// moment to notice that its term is over.
 func (s *seat) terms(now time.Time) history.History {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +281,7 @@ func (s *seat) terms(now time.Time) history.History {
 	return without(history.TermsOf(program, s.Events()), s.pauses)
 }
 
-// waking is how long a process that went on may take to tell its work.
+// waking is how long a resumed process may take to stop its work.
 const waking = 500 * time.Millisecond
 
 // without cuts pauses out of terms.

@@ -20,11 +20,11 @@ import (
 
 // evidence is all that is known of one group's run.
 type evidence struct {
-	// Register is its whole history, in etcd's order. Unread means that it is
-	// not known.
+	// Register is its whole history, in etcd's order. Unread means that it
+	// could not be read.
 	Register history.Register
 	Unread   bool `json:",omitempty"`
-	// Printed is what each candidate said, by its identity.
+	// Printed is what each candidate printed, by its identity.
 	Printed history.Printed
 	// Terms are the times in which they led.
 	Terms history.History
@@ -33,27 +33,27 @@ type evidence struct {
 	// Fault is when it began, Healed when all was well again, and Over when the
 	// candidates were told to stop.
 	Fault, Healed, Over time.Time
-	// Mending is when what was done began to be undone.
+	// Mending is when undoing the faults began.
 	Mending time.Time
 	// Timings are those of the candidates, by their identity.
 	Timings map[string]election.Timing
-	// Peers are the candidates of client-go's, where the group is zonelect's.
-	// Hands means that somebody edited or deleted their Lease.
+	// Peers are client-go's candidates in a group of zonelect's. Hands means
+	// that somebody edited or deleted their Lease.
 	Peers map[string]bool `json:",omitempty"`
 	Hands bool            `json:",omitempty"`
-	// Bites are when each fault was done, in the order in which they were.
+	// Bites are when each fault bit, in that order.
 	Bites []bite
 }
 
 // findings are what a judge found.
 type findings struct {
-	// Overlaps are pairs of candidates that worked at the same time, by what they
-	// printed, or of which one wrote in an earlier term after the other had written
-	// in a later one: see package history.
+	// Overlaps are pairs of candidates that worked at the same time, going by what
+	// they printed, or pairs one of which wrote in an earlier term after the other
+	// had written in a later one: see package history.
 	Overlaps int `json:"overlaps"`
-	// Theirs are overlaps among zonelect's candidates and client-go's that
-	// client-go makes: one that works on in a term that is over, or one that
-	// takes a Lease as soon as a hand has emptied or deleted it.
+	// Theirs are overlaps between zonelect's candidates and client-go's that
+	// client-go causes: it works on in a term that is over, or takes a Lease as
+	// soon as somebody has emptied or deleted it.
 	Theirs int `json:"theirs,omitempty"`
 	// Lost are writes that were acknowledged and are not in the history.
 	Lost int `json:"lost"`
@@ -65,18 +65,19 @@ type findings struct {
 	Gap metav1.Duration `json:"gap"`
 	// Silent means that nobody wrote after all was well again.
 	Silent bool `json:"silent,omitempty"`
-	// Terms are how often somebody began to lead, and Changes how often it was
-	// another than before, since the fault.
+	// Terms are how often a term began since the fault, and Changes how often
+	// its leader was not the previous one.
 	Terms   int `json:"terms"`
 	Changes int `json:"changes"`
-	// Writes are those that were acknowledged.
+	// Writes are the acknowledged ones.
 	Writes int `json:"writes"`
-	// Exits are candidates that ended by themselves, or in a panic, or otherwise
+	// Exits are candidates that ended by themselves, in a panic, or otherwise
 	// than they were told to.
 	Exits int `json:"exits,omitempty"`
-	// Left are the most goroutines that a candidate left when it ended.
+	// Left is the largest number of goroutines that a candidate left when it
+	// ended.
 	Left int `json:"left,omitempty"`
-	// Notes tell of each overlap, each lost write and each such end.
+	// Notes describe each overlap, each lost write and each such end.
 	Notes []string `json:"notes,omitempty"`
 
 	pairs map[[2]string]bool
@@ -109,7 +110,7 @@ func (f *findings) order(e evidence) {
 	f.Late += late
 }
 
-// lost judges that each write that was acknowledged is where the answer said.
+// lost checks that each acknowledged write is where the answer said.
 func (f *findings) lost(e evidence) {
 	at := map[uint64]history.Write{}
 	for _, r := range e.Register {
@@ -128,14 +129,14 @@ func (f *findings) lost(e evidence) {
 	}
 }
 
-// works judges what the programs said of their own work.
+// works judges what the programs printed about their own work.
 func (f *findings) works(e evidence) {
 	for _, o := range e.Terms.Overlaps() {
 		f.overlap(e, o.First.Pod, o.Second.Pod, "%v", o)
 	}
 	last := ""
 	for _, term := range slices.SortedFunc(slices.Values(e.Terms), func(a, b history.Span) int { return a.Start.Compare(b.Start) }) {
-		if !e.Fault.IsZero() && term.Start.After(e.Fault) && !term.Start.After(e.Over) { // while all are stopped, each may lead in turn
+		if !e.Fault.IsZero() && term.Start.After(e.Fault) && !term.Start.After(e.Over) { // while all are being stopped, each may lead in turn
 			f.Terms++
 			if last != "" && term.Pod != last {
 				f.Changes++
@@ -180,8 +181,8 @@ func (e evidence) released(g gap, who string) bool {
 	})
 }
 
-// ledIn are who led before a gap, began to in it, and led after it. It is nobody
-// where nobody led after it.
+// ledIn are the candidates that led before a gap, began to lead in it, and led
+// after it. It is empty where nobody led after it.
 func (e evidence) ledIn(g gap, before, after string) []string {
 	if after == "" {
 		return nil
@@ -198,26 +199,27 @@ func (e evidence) ledIn(g gap, before, after string) []string {
 
 // exit is how a candidate ended.
 type exit struct {
-	// Running means that it has not, and Started that it had said so.
+	// Running means that it has not ended, and Started that it had reported its
+	// start.
 	Running bool `json:",omitempty"`
 	Started bool `json:",omitempty"`
-	// Told means that it was asked to end, and Killed that it was killed, or
+	// Told means that it was asked to exit, and Killed that it was killed, or
 	// that its zone lost its power.
 	Told, Killed bool `json:",omitempty"`
 	// Status is what it ended with: empty is status 0.
 	Status string `json:",omitempty"`
-	// Panic is the line of its log that tells of a panic, or of a fatal error.
+	// Panic is the line of its log that reports a panic or a fatal error.
 	Panic string `json:",omitempty"`
 }
 
-// What programs end with that are killed, and that are asked to end before they
-// listen to that.
+// The exit statuses of programs that are killed, or asked to exit before they
+// handle that signal.
 const (
 	killedStatus     = "signal: killed"
 	terminatedStatus = "signal: terminated"
 )
 
-// wrong says what is wrong with it, and nothing if that is how it should be.
+// wrong says what is wrong with it, or nothing if it ended as it should.
 func (x exit) wrong() string {
 	switch {
 	case x.Panic != "":
@@ -225,7 +227,7 @@ func (x exit) wrong() string {
 	case x.Running, x.Told && x.Status == "", x.Killed && x.Status == killedStatus:
 		return ""
 	case x.Told && !x.Started && x.Status == terminatedStatus:
-		return "" // it did not listen yet
+		return "" // it did not handle the signal yet
 	case x.Told || x.Killed:
 		return "ended with " + cmp.Or(x.Status, "status 0")
 	}
@@ -242,8 +244,8 @@ func (f *findings) exits(e evidence) {
 	}
 }
 
-// overlap counts a pair once, and notes what showed it first: who led before
-// was still at work when the next leader was.
+// overlap counts a pair once, and notes what showed it first: the previous
+// leader was still at work when the next one was.
 func (f *findings) overlap(e evidence, before, next, format string, args ...any) {
 	pair := [2]string{min(before, next), max(before, next)}
 	if f.pairs[pair] {

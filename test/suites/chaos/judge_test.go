@@ -41,8 +41,8 @@ func (s *story) say(who string, e events.Event) {
 	s.Printed[who] = append(s.Printed[who], e)
 }
 
-// write has somebody write what arrives at once. An error is what the writer
-// heard.
+// write sends a write that arrives at once. err is the error that the writer
+// got.
 func (s *story) write(who string, token uint64, sequence int, sent time.Time, err string) {
 	version := s.arrive(who, token, sequence)
 	s.report(who, token, sequence, sent, fmt.Sprint(version), err)

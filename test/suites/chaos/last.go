@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// last is what the runs of the last commit come to, and how many failures of any
-// have not passed since.
+// last is the outcome of the runs of the last commit, and how many failures of
+// any commit have not passed since.
 type last struct {
 	Commit         string
 	Judged, Voided int
 	// Single and Pair are how much of what was promised the median gap used.
 	Single, Pair float64
-	// Took is what a run took, and Seating, Faults, Recover and Ending what of
-	// it went to those.
+	// Took is how long a run took, and Seating, Faults, Recover and Ending are
+	// its parts.
 	Took, Seating, Faults, Recover, Ending time.Duration
 	// Failures are those of all runs, Passed those that have passed since, and
 	// Open those that have not.

@@ -13,7 +13,8 @@ import (
 )
 
 // ledger is a file of results, one JSON object a line. Runs are appended, and
-// the next session goes on where the last one ended. The zero value keeps none.
+// the next invocation continues where the last one ended. The zero value keeps
+// none.
 type ledger struct{ path string }
 
 // read returns all results.
@@ -55,8 +56,8 @@ func (l ledger) add(r result) error {
 	return errors.Join(err, file.Close())
 }
 
-// failures are the runs that failed and have not passed since, as they were
-// when they did.
+// failures are the runs that failed and have not passed since, as recorded when
+// they failed.
 func failures(all []result) (open []result) {
 	type run struct {
 		seed   uint64
@@ -79,8 +80,8 @@ func failures(all []result) (open []result) {
 	return open
 }
 
-// resume returns the seed to go on with, and the index of its next run: the one
-// that is wanted, or the ledger's last, or zero.
+// resume returns the seed to continue with, and the index of its next run: the
+// seed is the wanted one, or the ledger's last, or zero.
 func resume(all []result, wanted uint64) (seed uint64, next int) {
 	seed = wanted
 	for i := len(all) - 1; i >= 0 && seed == 0; i-- {

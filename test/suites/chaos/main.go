@@ -89,7 +89,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(2)
 	}
-	klog.SetLogger(logr.Discard()) // client-go tells of what it cannot read from a frozen apiserver
+	klog.SetLogger(logr.Discard()) // client-go logs what it cannot read from a frozen apiserver
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
@@ -137,7 +137,7 @@ func run(ctx context.Context, o options) error {
 	return errors.Join(err, conclude(o, append(before, done...)))
 }
 
-// rerunFailures does the runs again that failed and have not passed since.
+// rerunFailures repeats the runs that failed and have not passed since.
 func (e *engine) rerunFailures(ctx context.Context, before []result) error {
 	var plans []plan
 	for _, r := range failures(before) {

@@ -19,20 +19,21 @@ import (
 var zones = []string{"za", "zb", "zc"}
 
 // timings are those that runs have. With each of them a term survives one lost
-// request, except with the last one, which the law just allows.
+// request, except with the last one, which the validation just allows.
 var timings = []election.Timing{
 	{LeaseDuration: 4 * time.Second, RenewDeadline: 2500 * time.Millisecond, RenewInterval: 500 * time.Millisecond},
 	{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second},
 	{LeaseDuration: 3 * time.Second, RenewDeadline: 1600 * time.Millisecond, RenewInterval: 800 * time.Millisecond},
 }
 
-// oneIn is how many runs have the second and the third timing: one in so many.
+// oneIn is how many runs have the second and the third timing: one in that
+// many.
 var oneIn = [...]int{0, 4, 8}
 
 // Some runs have two timings side by side, as in a rollout from one to the
-// other: each candidate has its own, and one that is started again has the
-// other. twice is for candidates beside the first of timings, rollouts are those
-// that people do, which take a minute.
+// other: each candidate has its own, and one that is restarted gets the other.
+// twice is for candidates beside the first of timings. rollouts are those that
+// people do, which take a minute.
 var (
 	twice    = election.Timing{LeaseDuration: 8 * time.Second, RenewDeadline: 5 * time.Second, RenewInterval: time.Second}
 	rollouts = []election.Timing{
@@ -42,15 +43,15 @@ var (
 )
 
 // How many runs have two timings, or those of rollouts, or a candidate of
-// client-go's among zonelect's: one in so many.
+// client-go's among zonelect's: one in that many.
 const (
 	oneInMixed   = 2
 	oneInRollout = 40
 	oneInPeers   = 4
 )
 
-// plan is what happens in a run. It follows from seed, index, and the faults to
-// choose from alone.
+// plan is what happens in a run. It depends only on seed, index, and the faults
+// to choose from.
 type plan struct {
 	Seed   uint64
 	Index  int
@@ -62,18 +63,18 @@ type plan struct {
 	// Calm is how long nothing happens before the first fault, Apart the time
 	// from the first to the second, and Lasts how long they last from then on.
 	Calm, Apart, Lasts time.Duration
-	// Again: it was done before, and failed.
+	// Again: the run is a repetition of one that failed.
 	Again bool
 	// Unguarded: the first leader on a Lease is a zonelect without its guard.
 	Unguarded bool
 }
 
-// newPlan plans a run. Runs go round: each fault alone, then each pair, in an
-// order that the seed decides and that is another in each round.
+// newPlan plans a run. Runs go in rounds: each fault alone, then each pair, in
+// an order that the seed decides and that differs from round to round.
 func newPlan(seed uint64, index int, rounds [][]fault) plan {
 	p := plan{Seed: seed, Index: index}
 	order := rand.New(rand.NewPCG(seed, uint64(index/len(rounds)))).Perm(len(rounds))
-	// Singles come before pairs: an order that is stable in their number.
+	// Singles come before pairs, by a sort that keeps the order otherwise.
 	slices.SortStableFunc(order, func(a, b int) int { return len(rounds[a]) - len(rounds[b]) })
 	p.Faults = rounds[order[index%len(rounds)]]
 	dice := p.dice("plan")
@@ -92,7 +93,7 @@ func (p plan) timed() plan {
 	dice := p.dice("plan")
 	for _, n := range oneIn {
 		if n > 0 {
-			dice.IntN(n) // has chosen the timing
+			dice.IntN(n) // this draw has chosen the timing
 		}
 	}
 	t := p.longest()
@@ -109,8 +110,8 @@ func (p plan) timed() plan {
 	return p
 }
 
-// inOrder returns two faults in the order in which they begin. Chance decides,
-// unless one of them could not be done after the other.
+// inOrder returns two faults in the order in which they begin. The order is
+// random, unless one of them could not be done after the other.
 func inOrder(dice *rand.Rand, pair []fault) []fault {
 	pair = slices.Clone(pair)
 	if dice.IntN(2) == 0 {
@@ -136,7 +137,7 @@ func (p plan) mix() []election.Timing {
 	return []election.Timing{p.Timing, timings[0]}
 }
 
-// peer is where client-go's candidate among zonelect's is, if there is one.
+// peer is the zone of client-go's candidate among zonelect's, if there is one.
 func (p plan) peer() string {
 	dice := p.dice("peer")
 	if dice.IntN(oneInPeers) > 0 {
@@ -145,8 +146,8 @@ func (p plan) peer() string {
 	return zones[dice.IntN(len(zones))]
 }
 
-// timingOf is the timing of a zone's candidate of a group, the how manieth it is
-// there, from 0 on.
+// timingOf is the timing of the n-th candidate of a group in a zone, counted
+// from 0.
 func (p plan) timingOf(group, zone string, n int) election.Timing {
 	if len(p.Mix) == 0 {
 		return p.Timing
@@ -159,8 +160,8 @@ func (p plan) longest() election.Timing {
 	return slices.MaxFunc(append([]election.Timing{p.Timing}, p.Mix...), func(a, b election.Timing) int { return cmp.Compare(a.LeaseDuration, b.LeaseDuration) })
 }
 
-// timingsOf are the timings for which bounds are wanted: that of each candidate,
-// and where they have two, that of one that waits for the other's lease.
+// timingsOf are the timings for which bounds are needed: that of each candidate,
+// and where there are two, that of a candidate that waits for the other's lease.
 func (p plan) timingsOf() []election.Timing {
 	if len(p.Mix) == 0 {
 		return []election.Timing{p.Timing}
@@ -176,7 +177,7 @@ func longer(a, b election.Timing) election.Timing {
 	}
 }
 
-// timing names the timings, as the ledger does.
+// timing names the timings, in the words of the ledger.
 func (p plan) timing() string {
 	if len(p.Mix) == 0 {
 		return timingName(p.Timing)
@@ -184,8 +185,8 @@ func (p plan) timing() string {
 	return timingName(p.Mix[0]) + "+" + timingName(p.Mix[1])
 }
 
-// again is the plan of a run that is done again, whatever later plans draw for
-// it: with the timings that its line tells, and the candidates.
+// again is the plan for repeating a run, whatever later plans draw for it: with
+// the timings and the candidates that its line names.
 func again(r result) (plan, error) {
 	all, _, err := choose([]string{r.Faults}, testbed.Namespaces)
 	if err != nil {
@@ -215,7 +216,7 @@ func again(r result) (plan, error) {
 	return p, nil
 }
 
-// dice are chance for one purpose, the same in each run of the plan.
+// dice are random numbers for one purpose, the same in each run of the plan.
 func (p plan) dice(purpose string) *rand.Rand {
 	mixed := uint64(p.Index)
 	for _, b := range []byte(purpose) {
@@ -229,7 +230,7 @@ func upTo(dice *rand.Rand, d time.Duration) time.Duration {
 }
 
 // name is the faults' names, in the order in which faults are listed, not in
-// that in which they begin: with it the run can be done again.
+// that in which they begin: the run can be repeated by that name.
 func (p plan) name() string { return nameOf(listed(p.Faults)) }
 
 // listed returns faults in the order in which they are listed.
@@ -246,7 +247,7 @@ func nameOf(faults []fault) string {
 	return strings.Join(names, "+")
 }
 
-// round returns what one round is made of: each fault alone, and each pair of
+// round returns the contents of one round: each fault alone, and each pair of
 // two that can be done together.
 func round(all []fault) (rounds [][]fault) {
 	for _, f := range all {
@@ -261,7 +262,7 @@ func round(all []fault) (rounds [][]fault) {
 }
 
 // choose returns the round for a flag: names of faults, or of pairs as a+b.
-// Empty is all that the network can do.
+// Empty means everything that the network supports.
 func choose(names []string, n testbed.NetworkKind) (rounds [][]fault, skipped []string, err error) {
 	all, skipped := possible(n)
 	if len(names) == 0 {

@@ -20,7 +20,7 @@ func rounds(t *testing.T, names ...string) [][]fault {
 	return all
 }
 
-// text is all that a plan says.
+// text is everything that a plan decides.
 func (p plan) text() string {
 	return fmt.Sprint(p.Seed, p.Index, nameOf(p.Faults), p.Timing, p.Mix, p.Peer, p.Zone, p.Calm, p.Apart, p.Lasts)
 }
@@ -36,7 +36,7 @@ func TestAPlanFollowsFromItsSeedAndIndexAlone(t *testing.T) {
 		if p.text() != newPlan(8, i, all).text() {
 			differ++
 		}
-		// As the line does that says how to repeat a failure.
+		// As in the line that says how to repeat a failure.
 		again := newPlan(7, i, rounds(t, p.name()))
 		if again.text() != p.text() {
 			t.Fatalf("run %d is %s, and alone it is %s", i, p.text(), again.text())

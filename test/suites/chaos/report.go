@@ -41,9 +41,9 @@ type page struct {
 	// Done and Possible count pairs of faults.
 	Done, Possible int
 	// Grid has a line for each fault, and in it a cell for each fault up to
-	// itself; the last one stands for the fault alone.
+	// itself; the last cell is for the fault alone.
 	Grid []line
-	// Told are the runs that have something to tell.
+	// Told are the runs that have something to report.
 	Told []result
 }
 
@@ -59,7 +59,7 @@ type cell struct {
 	Runs, Failed, Voided int
 }
 
-// newPage is pure.
+// newPage is a pure function.
 func newPage(all []result) page {
 	p := page{summary: summarize(all)}
 	cells := map[string]*cell{}
@@ -105,7 +105,7 @@ func newPage(all []result) page {
 	return p
 }
 
-// note adds a value that was not there.
+// note adds a value unless it is there.
 func note[T comparable](all *[]T, one T) {
 	if !slices.Contains(*all, one) {
 		*all = append(*all, one)
@@ -134,7 +134,7 @@ func tells(r result) bool {
 	return false
 }
 
-// conclude prints what all runs come to, and writes the page.
+// conclude prints the totals of all runs, and writes the page.
 func conclude(o options, all []result) error {
 	fmt.Println()
 	if err := summarize(all).print(os.Stdout); err != nil {

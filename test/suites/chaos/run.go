@@ -31,7 +31,7 @@ type result struct {
 	Run     int               `json:"run"`
 	Faults  string            `json:"faults"`
 	Timing  string            `json:"timing"`
-	Again   bool              `json:"again,omitempty"` // it was done before, and failed
+	Again   bool              `json:"again,omitempty"` // it is a repetition of a run that failed
 	Network string            `json:"network"`
 	Lasted  metav1.Duration   `json:"lasted"`
 	Took    metav1.Duration   `json:"took"`
@@ -41,7 +41,7 @@ type result struct {
 	Reason  string            `json:"reason,omitempty"`
 }
 
-// spent is what a run's time went to: seating the candidates, the faults until
+// spent says where a run's time went: seating the candidates, the faults until
 // all was well, until everybody wrote again, and ending and judging it.
 type spent struct {
 	Seating metav1.Duration `json:"seating"`
@@ -50,21 +50,21 @@ type spent struct {
 	Ending  metav1.Duration `json:"ending"`
 }
 
-// since notes what has passed since a time, and returns the time that it is.
+// since adds the time since began to in, and returns the present time.
 func since(began time.Time, in *metav1.Duration) time.Time {
 	now := time.Now()
 	in.Duration += now.Sub(began).Round(time.Millisecond)
 	return now
 }
 
-// record is what became of one group.
+// record is the outcome of one group.
 type record struct {
 	findings
 	// Bound is the promise for Gap; it is zero for client-go, which has none.
 	Bound metav1.Duration `json:"bound,omitzero"`
 }
 
-// verdict is what a run comes to.
+// verdict is the outcome of a run.
 type verdict string
 
 // The verdicts.
@@ -74,22 +74,22 @@ const (
 	void   verdict = "void" // the fault did not bite, or the testbed broke: gaps prove nothing
 )
 
-// How long things may take that are no part of the judgement.
+// How long steps may take that are no part of the judgement.
 const (
-	castTime    = 45 * time.Second
+	seatTime    = 45 * time.Second
 	recoverTime = 40 * time.Second
 	healTime    = 100 * time.Second
-	tail        = time.Second // what is on its way arrives
+	tail        = time.Second // writes in flight arrive
 )
 
-// perform does one run. The error says that the testbed cannot be used again.
+// perform does one run. An error means that the testbed cannot be used again.
 func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage, map[string]evidence, error) {
 	r := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Again: p.Again, Network: bed.Network.Kind().String(), Time: time.Now().UTC().Truncate(time.Second)}
 	began := time.Now()
 	s := newStage(bed, p)
 	all, err := s.play(ctx, &r)
 	ended := time.Now()
-	broken := s.strike(ctx)
+	broken := s.cleanUp(ctx)
 	since(ended, &r.Spent.Ending)
 	since(began, &r.Took)
 	if err != nil && !errors.Is(err, errMissed) {
@@ -98,7 +98,7 @@ func perform(ctx context.Context, bed *testbed.Testbed, p plan) (result, *stage,
 	return r, s, all, broken
 }
 
-// play is a run from its first candidate to its judgement. The error says why
+// play does a run from its first candidate to its judgement. The error says why
 // it is void, which excuses gaps and nothing else.
 func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, err error) {
 	defer func() { r.excuse(err) }()
@@ -123,23 +123,23 @@ func (s *stage) play(ctx context.Context, r *result) (all map[string]evidence, e
 	return all, voided
 }
 
-// suffer seats the candidates, does the faults to them, and waits until all is
-// well again. An error says why that shows nothing.
+// suffer seats the candidates, injects the faults, and waits until all is well
+// again. An error says why the run shows nothing.
 func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 	began := time.Now()
-	casting, cancel := context.WithTimeout(ctx, castTime)
+	seating, cancel := context.WithTimeout(ctx, seatTime)
 	defer cancel()
-	if err := s.cast(casting); err != nil {
+	if err := s.seatAll(seating); err != nil {
 		return err
 	}
-	if err := s.each(func(g *group) error { return g.wrote(casting, time.Now()) }); err != nil {
+	if err := s.each(func(g *group) error { return g.wrote(seating, time.Now()) }); err != nil {
 		return err
 	}
 	if err := sleep.For(ctx, s.plan.Calm); err != nil {
 		return err
 	}
 	e.Fault = since(began, &r.Spent.Seating)
-	lasted, err := s.afflict(ctx, e)
+	lasted, err := s.injectFaults(ctx, e)
 	r.Lasted.Duration = lasted.Round(time.Millisecond)
 	if err != nil {
 		return err
@@ -150,9 +150,9 @@ func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 	return sleep.For(ctx, time.Until(e.Healed.Add(tail)))
 }
 
-// afflict injects the faults, waits, and undoes them. It returns how long they
+// injectFaults injects the faults, waits, and undoes them. It returns how long they
 // lasted.
-func (s *stage) afflict(ctx context.Context, e *evidence) (lasted time.Duration, err error) {
+func (s *stage) injectFaults(ctx context.Context, e *evidence) (lasted time.Duration, err error) {
 	began := time.Now()
 	type undoing struct {
 		turn turn
@@ -192,12 +192,13 @@ func (s *stage) afflict(ctx context.Context, e *evidence) (lasted time.Duration,
 		}
 	}
 	lasted = time.Since(began)
-	return lasted, errors.Join(err, s.restaff(ctx))
+	return lasted, errors.Join(err, s.restartCandidates(ctx))
 }
 
-// shown waits until a time, or until the faults have shown all that they can:
-// under those that are there to end a term that is when each group of zonelect's
-// has another leader, and as long again as the plan has beyond the worst.
+// shown waits until a time, or until the faults have shown all that they can.
+// With faults that are meant to end a term, that is when each group of
+// zonelect's has another leader, plus the time that the plan has beyond the
+// worst case.
 func (s *stage) shown(ctx context.Context, bites []bite, until time.Time) error {
 	ending := time.Time{}
 	for i, f := range s.plan.Faults {
@@ -223,7 +224,7 @@ func (s *stage) shown(ctx context.Context, bites []bite, until time.Time) error 
 	return nil
 }
 
-// ledSince reports whether in each group of zonelect's a term has begun after a
+// ledSince reports whether a term has begun in each group of zonelect's after a
 // time.
 func (s *stage) ledSince(begin time.Time) bool {
 	for _, g := range s.groups {
@@ -237,8 +238,8 @@ func (s *stage) ledSince(begin time.Time) bool {
 	return true
 }
 
-// etcdLeads is the zone of etcd's leader, where a fault may take that zone; empty
-// where it is not known.
+// etcdLeads is the zone of etcd's leader, if a fault may take that zone; empty if
+// it is not known.
 func (s *stage) etcdLeads(ctx context.Context, f fault) string {
 	s.mu.Lock()
 	s.took = nil
@@ -269,20 +270,20 @@ func (s *stage) tookZone(zone string) bool {
 	return slices.Contains(s.took, zone)
 }
 
-// unhealed says that the testbed cannot be used again. It wraps nothing: a fault
-// that did not bite is another matter.
+// unhealed says that the testbed cannot be used again. It wraps nothing, so that
+// it is not mistaken for a fault that did not bite.
 type unhealed string
 
 func (u unhealed) Error() string { return string(u) }
 
-// recover waits until all groups write again. Who does not is found out by the
-// judge.
+// recover waits until all groups write again. The judge reports those that do
+// not.
 func (s *stage) recover(ctx context.Context, since time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTime+s.plan.longest().LeaseDuration)
 	defer cancel()
 	_ = s.each(func(g *group) error {
 		if !g.ours() && len(s.plan.Faults) > 1 {
-			return nil // it may take minutes, which runs of one fault show well enough
+			return nil // it may take minutes, and runs of one fault show it well enough
 		}
 		_ = g.wrote(ctx, since)
 		return nil
@@ -292,8 +293,8 @@ func (s *stage) recover(ctx context.Context, since time.Time) {
 // collectTime bounds how long the evidence of a run is gathered.
 const collectTime = 30 * time.Second
 
-// collect gathers the evidence of each group. What the candidates printed, and
-// how they ended, is there in any case; the error says that a register could
+// collect gathers the evidence of each group. It always returns what the
+// candidates printed and how they ended; the error says that a register could
 // not be read.
 func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence) (map[string]evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTime)
@@ -323,8 +324,8 @@ func (s *stage) collect(ctx context.Context, store etcd, from int64, e evidence)
 	return all, errors.Join(errs...)
 }
 
-// readRegister reads all that a group's leaders have written. The deletion of
-// the register marks the end.
+// readRegister reads everything that a group's leaders have written. The
+// deletion of the register marks the end.
 func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int64) (history.Register, error) {
 	end, err := store.soon(ctx)
 	if err != nil {
@@ -343,13 +344,13 @@ func (s *stage) readRegister(ctx context.Context, store etcd, g *group, from int
 	return store.history(ctx, s.namespace, g.register(), from, end+1)
 }
 
-// mostLeft is how many goroutines a candidate may leave that has ended: those of
+// mostLeft is how many goroutines may be left when a candidate ends: those of
 // the runtime, of signals, and of connections that others keep.
 const mostLeft = 8
 
-// judge fills in the result. A void run proves no gap, and where its testbed
-// broke neither how often leaders changed nor how candidates ended that could
-// not reach it. All else counts.
+// judge fills in the result. A void run proves no gap. If its testbed broke, it
+// also proves neither how often leaders changed nor how the candidates ended
+// that could not reach it. Everything else counts.
 func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 	r.Groups, r.Verdict = map[string]record{}, passed
 	bedBroken := voided != nil && !errors.Is(voided, errMissed)
@@ -357,7 +358,7 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 	for _, g := range s.groups {
 		e := all[g.name]
 		one := record{findings: judge(e)}
-		if e.Healed.IsZero() { // the run is void: what was done counts to its end
+		if e.Healed.IsZero() { // the run is void: its faults count until its end
 			e.Healed = e.Over
 		}
 		one.Gap.Duration = one.Gap.Round(time.Millisecond)
@@ -387,7 +388,7 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 	}
 }
 
-// excuse makes a run void, unless what was found counts in a void run, too.
+// excuse makes a run void, unless the findings count in a void run, too.
 func (r *result) excuse(voided error) {
 	switch {
 	case voided == nil:
@@ -398,7 +399,7 @@ func (r *result) excuse(voided error) {
 	}
 }
 
-// unsafe says what must not be in any run.
+// unsafe says what must not happen in any run.
 func (g record) unsafe() (wrong []string) {
 	if g.Overlaps > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d overlaps", g.Overlaps))
@@ -415,7 +416,7 @@ func (g record) unsafe() (wrong []string) {
 	return wrong
 }
 
-// late says what took longer than promised, and notes what was promised for the
+// late says what took longer than promised, and notes the promise for the
 // longest gap.
 func (g *record) late(limit func(gap) time.Duration) (wrong []string) {
 	for _, one := range g.gaps {
@@ -438,8 +439,8 @@ func (g *record) restless(most int) (wrong []string) {
 	return wrong
 }
 
-// strike clears the stage, whatever has happened on it.
-func (s *stage) strike(ctx context.Context) error {
+// cleanUp kills the candidates and removes what the run has left, in any case.
+func (s *stage) cleanUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recoverTime)
 	defer cancel()
 	for _, g := range s.groups {

@@ -47,7 +47,7 @@ func newStage(bed *testbed.Testbed, p plan) *stage {
 	return s
 }
 
-// prepare makes all that candidates need to start.
+// prepare creates everything that candidates need to start.
 func (s *stage) prepare(ctx context.Context) error {
 	err := s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
 		_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{})
@@ -72,9 +72,9 @@ func (s *stage) pod(g *group, zone string) *corev1.Pod {
 	return s.pods[g.podName(zone)]
 }
 
-// cast seats the candidates: the first zone's begin to lead before the others
-// come, so that all groups have their leader there.
-func (s *stage) cast(ctx context.Context) error {
+// seatAll seats the candidates: those of the first zone begin to lead before the
+// others come, so that all groups have their leader there.
+func (s *stage) seatAll(ctx context.Context) error {
 	order := startingWith(s.plan.Zone)
 	if err := s.seat(ctx, order[0], "leading"); err != nil {
 		return err
@@ -86,10 +86,10 @@ func (s *stage) cast(ctx context.Context) error {
 	return all.Wait()
 }
 
-// seat seats a zone's candidates, and waits until each has said so much.
+// seat seats a zone's candidates, and waits until each has printed that event.
 func (s *stage) seat(ctx context.Context, zone, event string) error {
 	err := s.each(func(g *group) error {
-		// Not before: a pod without a candidate could be a legacy one.
+		// Not earlier: a pod without a candidate could be a legacy one.
 		if err := g.addPod(ctx, zone); err != nil {
 			return err
 		}
@@ -116,8 +116,8 @@ func startingWith(zone string) []string {
 	return zones
 }
 
-// restaff starts a candidate wherever one is gone, as kubelets do.
-func (s *stage) restaff(ctx context.Context) error {
+// restartCandidates starts a candidate wherever one is gone, as kubelets do.
+func (s *stage) restartCandidates(ctx context.Context) error {
 	return s.each(func(g *group) error {
 		for _, zone := range zones {
 			if g.seat(zone).alive() {
@@ -131,7 +131,7 @@ func (s *stage) restaff(ctx context.Context) error {
 	})
 }
 
-// dismiss ends all candidates in good order, and says of each that did not.
+// dismiss ends all candidates in good order, and reports each that did not.
 func (s *stage) dismiss(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -157,8 +157,8 @@ func (s *stage) dismiss(ctx context.Context) error {
 	return all.Wait()
 }
 
-// leaderZone is where the first group has its leader; where all had it at first
-// if nobody leads now.
+// leaderZone is the zone of the first group's leader; if nobody leads now, it
+// is the zone where all leaders were at first.
 func (s *stage) leaderZone() string {
 	if leader, err := s.groups[0].leader(); err == nil {
 		return leader.Zone
@@ -166,7 +166,7 @@ func (s *stage) leaderZone() string {
 	return s.plan.Zone
 }
 
-// each does something to all groups at once.
+// each calls do for all groups at once.
 func (s *stage) each(do func(*group) error) error {
 	var all errgroup.Group
 	for _, g := range s.groups {
@@ -175,7 +175,7 @@ func (s *stage) each(do func(*group) error) error {
 	return all.Wait()
 }
 
-// inEachZone does something in all zones that have power at once.
+// inEachZone calls do for all zones that have power at once.
 func (s *stage) inEachZone(do func(zone string) error) error {
 	var all errgroup.Group
 	for _, zone := range zones {
@@ -193,8 +193,8 @@ func touch(ctx context.Context, c kubernetes.Interface, namespace string) error 
 	return err
 }
 
-// ask asks one apiserver after the other, for one may be away, until it works
-// or ctx ends, or 20 seconds are over.
+// ask asks one apiserver after the other, because one may be away, until it
+// works or ctx ends, or 20 seconds are over.
 func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Interface) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -210,7 +210,7 @@ func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Int
 			return err
 		}
 		if err = do(ctx, client); err == nil || apierrors.IsAlreadyExists(err) {
-			return nil // it may be of an attempt whose answer was lost
+			return nil // it may come from an attempt whose answer was lost
 		}
 		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 			return err
@@ -222,7 +222,7 @@ func (s *stage) ask(ctx context.Context, do func(context.Context, kubernetes.Int
 }
 
 // grant gives a group's user the rights that config/ gives to operators, and
-// that to write the register.
+// the right to write the register.
 func (s *stage) grant(ctx context.Context, g *group) error {
 	root, err := testbed.Root()
 	if err != nil {
@@ -281,7 +281,7 @@ func (s *stage) bind(ctx context.Context, g *group, name string, rules []rbacv1.
 	})
 }
 
-// user is who a group's candidates are to the API server.
+// user is the name of a group's candidates for the API server.
 func (s *stage) user(g *group) string {
 	return "system:serviceaccount:" + s.namespace + ":" + g.name
 }
@@ -306,7 +306,7 @@ func (s *stage) writeKubeconfig(g *group, zone string) error {
 	return nil
 }
 
-// clear removes what the run has left on the API server. The rest goes by
+// clear removes what the run has left on the API server. The rest goes away by
 // itself.
 func (s *stage) clear(ctx context.Context) error {
 	return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {

@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// row is what some runs come to.
+// row is the summary of some runs.
 type row struct {
 	Fault                string // in words
 	Runs, Failed, Voided int
 	Zonelect, ClientGo   tally
 }
 
-// tally is what became of the candidates of one kind in some runs.
+// tally is the outcome of the candidates of one kind in some runs.
 type tally struct {
 	Overlaps, Lost, Late, Silent, Exits int
 	Gaps                                []time.Duration
-	// Share is the most that a gap was of what was promised, and Bound what was
-	// promised then.
+	// Share is the largest share of its promise that a gap took, and Bound is
+	// that promise.
 	Share float64
 	Bound time.Duration
 }
@@ -42,7 +42,7 @@ func (t tally) rank(i int) time.Duration {
 	return slices.Sorted(slices.Values(t.Gaps))[i]
 }
 
-// Most is the longest gap, in words: it was not over where somebody was silent.
+// Most is the longest gap, in words; it was not over if a group stayed silent.
 func (t tally) Most() string {
 	if t.Silent > 0 {
 		return "> " + short(t.Max())
@@ -96,7 +96,7 @@ func (r *row) add(x result) {
 	}
 }
 
-// summary is what all runs come to.
+// summary is the summary of all runs.
 type summary struct {
 	// Singles has a row for each fault that was done alone; Pairs one for each
 	// that was done beside another, so that each such run counts twice.
@@ -104,7 +104,7 @@ type summary struct {
 	Total          row
 }
 
-// summarize is pure.
+// summarize is a pure function.
 func summarize(all []result) summary {
 	s := summary{Total: row{Fault: "all runs"}}
 	for _, f := range faults() {
@@ -159,7 +159,7 @@ func (s summary) print(to io.Writer) error {
 	return w.Flush()
 }
 
-// worst is how near a gap came to what was promised.
+// worst is how near a gap came to its promise.
 func (t tally) worst() string {
 	if t.Bound == 0 {
 		return ""
@@ -167,5 +167,5 @@ func (t tally) worst() string {
 	return fmt.Sprintf("%.0f %% of %s", 100*t.Share, short(t.Bound))
 }
 
-// short drops the digits that say nothing.
+// short drops insignificant digits.
 func short(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

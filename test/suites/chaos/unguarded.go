@@ -16,15 +16,15 @@ import (
 )
 
 // unguarded are the flags of a zonelect without its guard: nothing refuses the
-// writes of a term that is over, and its work does not look whether it is, for
-// 30 writes at a time.
+// writes of a term that is over, and its work does not check its context for 30
+// writes at a time.
 var unguarded = []string{"--guard=false", "--register-deaf", "30"}
 
-// errUnseen says that the judge did not see what it was shown.
+// errUnseen says that the judge missed an overlap that was there.
 var errUnseen = errors.New("the judge did not see a zonelect without its guard")
 
-// planUnguarded is the run that shows it: a leader that stands still past its
-// lease, and goes on.
+// planUnguarded is the run that shows it: a leader is stopped past the end of
+// its lease, and goes on.
 func planUnguarded(seed uint64) (plan, error) {
 	all, _, err := choose([]string{"leader-stopped"}, testbed.Links)
 	if err != nil {
@@ -35,8 +35,8 @@ func planUnguarded(seed uint64) (plan, error) {
 	return p.timed(), nil
 }
 
-// showUnguarded does that run. It is no line of the ledger: that it fails is what
-// is wanted.
+// showUnguarded does that run. It is no line of the ledger, because it is meant
+// to fail.
 func (e *engine) showUnguarded(ctx context.Context) error {
 	e.ledger = ledger{}
 	p, err := planUnguarded(cmp.Or(e.seed, uint64(time.Now().Unix())))
@@ -51,11 +51,11 @@ func (e *engine) showUnguarded(ctx context.Context) error {
 		return errors.Join(problem, err)
 	}
 	fmt.Println("The judge saw it, and nothing else:", strings.Join(done[0].Groups[onLease].Notes, "; "))
-	return nil // that the run failed is as it should be
+	return nil // the run is meant to fail
 }
 
 // seesUnguarded returns an error unless the register shows the overlap of the
-// group with a candidate without a guard, and the other group has none.
+// group whose candidate has no guard, and the other group has none.
 func seesUnguarded(r result) error {
 	seen, other := r.Groups[onLease], r.Groups[onShield]
 	written := slices.ContainsFunc(seen.Notes, func(note string) bool { return strings.HasPrefix(note, "revision ") })

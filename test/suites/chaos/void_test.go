@@ -14,8 +14,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/history"
 )
 
-// judged is what a run of one fault comes to where this is what became of the
-// group on the Lease, and the others' leaders changed in good order.
+// judged is the outcome of a run of one fault in which the group on the Lease
+// fared like this, and the others' leaders changed in good order.
 func judged(t *testing.T, spoil func(*story), left, voided error) result {
 	t.Helper()
 	s := newStage(nil, plan{Faults: rounds(t, "leader-killed")[0], Timing: timings[0]})
@@ -47,8 +47,8 @@ func TestAVoidRunExcusesGapsAndNothingElse(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*story)
 		left  error
-		// What is said of it where all went well, where the fault did not bite,
-		// and where the testbed broke. Empty is nothing wrong.
+		// The findings where all went well, where the fault did not bite, and
+		// where the testbed broke. Empty is nothing wrong.
 		ran, missed, broke string
 	}{
 		"all is well": {spoil: func(*story) {}},
@@ -109,7 +109,7 @@ func TestAVoidRunExcusesGapsAndNothingElse(t *testing.T) {
 	}
 }
 
-// What was printed is judged where the register could not be read.
+// What was printed is judged even if the register could not be read.
 func TestARegisterThatCouldNotBeReadHidesNoOverlap(t *testing.T) {
 	unread := errors.New("ask etcd: 503")
 	r := judged(t, func(s *story) { s.Register, s.Unread, s.Terms[0].End = nil, true, at(8.5) }, nil, unread)
@@ -121,7 +121,7 @@ func TestARegisterThatCouldNotBeReadHidesNoOverlap(t *testing.T) {
 	}
 }
 
-// Nor does a candidate of client-go's fail a run: it has no promise.
+// A candidate of client-go's fails no run either: it has no promise.
 func TestWhoEndsOtherwiseThanToldIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		exit  exit

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat_test holds what a candidate owes to the versions of Kubernetes
+// Package compat_test tests what a candidate must do for versions of Kubernetes
 // that are not the newest.
 package compat_test
 
@@ -27,17 +27,17 @@ import (
 
 const (
 	// bareCollector is a Kubernetes whose garbage collector deletes by UID,
-	// whatever has become of the object since it looked at it.
+	// even if the object has changed since it looked at it.
 	bareCollector = "v1.33.13"
 	zone          = "za"
 	lock          = "op"
 	// withoutM7 makes a candidate lead without waiting for the collector.
 	withoutM7 = "--settle=-1s"
-	// renewDeadline is how long a candidate that hears nothing leads on.
+	// renewDeadline is how long a cut-off candidate goes on leading.
 	renewDeadline = 3 * time.Second
-	// atOnce is how many operators are watched at the same time.
+	// atOnce is how many operators are tested at the same time.
 	atOnce = 5
-	// patience is what each step may take on a busy machine.
+	// patience is how long each step may take on a busy machine.
 	patience = 40 * time.Second
 )
 
@@ -70,11 +70,11 @@ func serverVersion(client kubernetes.Interface) (string, error) {
 	return v.GitVersion, nil
 }
 
-// Without M7: the collector finds the shield's only owner gone; before its
-// delete lands, the next candidate puts itself in and leads; then the delete
-// takes the shield from under it, and a legacy pod makes the lock its own. The
-// candidate stops as soon as it hears of that; a deaf one only when it can no
-// longer trust its Lease.
+// Without M7: the collector finds the shield's only owner gone. Before its
+// delete lands, the next candidate adds itself as an owner and leads; then the
+// delete removes the shield, and a legacy pod takes the lock. The candidate
+// stops as soon as it sees that; a cut-off one only when it can no longer trust
+// its Lease.
 func TestWithoutSettlingACollectorOfOldMakesTwoLeaders(t *testing.T) {
 	c := newCluster(t, bareCollector)
 	for i := range 6 {
@@ -93,7 +93,7 @@ func TestWithoutSettlingACollectorOfOldMakesTwoLeaders(t *testing.T) {
 	}
 }
 
-// With M7 the same is harmless, whenever in its wait the delete lands.
+// With M7 the same is harmless, whenever during the wait the delete lands.
 func TestACollectorOfOldNeverMakesTwoLeaders(t *testing.T) {
 	const (
 		runs   = 20
@@ -115,8 +115,8 @@ func TestACollectorOfOldNeverMakesTwoLeaders(t *testing.T) {
 	all.Wait()
 }
 
-// settles lets the delete land so long after the next candidate has put itself
-// among the shield's owners.
+// settles lets the delete land so long after the next candidate has added
+// itself to the shield's owners.
 func (o *operator) settles(t *testing.T, late time.Duration, deaf bool) {
 	o.replaceBehindTheCollector(t)
 	time.Sleep(late)
@@ -155,8 +155,8 @@ func TestACollectorThatComparesVersionsMakesNoTwoLeadersEvenWithoutSettling(t *t
 	}
 }
 
-// A known limit of collectors that compare versions: a conflict with a change
-// that left the owners alone makes them delete by UID after all. No candidate
+// A known limit of collectors that compare versions: after a conflict with a
+// change that left the owners alone, they delete by UID after all. No candidate
 // makes such a change to a shield whose owners are all gone, but others can.
 func TestACollectorThatComparesVersionsForgetsThemAfterSomebodyElsesChange(t *testing.T) {
 	c := newCluster(t, "")
@@ -186,13 +186,13 @@ func TestACollectorThatComparesVersionsForgetsThemAfterSomebodyElsesChange(t *te
 }
 
 // operator is one operator in a namespace of its own, whose only candidate is
-// replaced while a legacy pod waits at the shield.
+// replaced while a legacy pod waits for the shield to go.
 type operator struct {
 	*cluster
 	namespace string
 	legacy    *trial.Seat
 	next      *trial.Seat               // the candidate's successor
-	path      *gate                     // its own to the API
+	path      *gate                     // the successor's own way to the API
 	ended     map[*trial.Seat]time.Time // when its process was ended
 
 	deletion *held // the collector's
@@ -222,9 +222,9 @@ func (o *operator) start(t *testing.T, kind trial.Kind, name string, more ...str
 	return s
 }
 
-// replaceBehindTheCollector starts the next candidate between the collector's
-// look at the first one's shield and the delete that comes of it. The delete and
-// a create of the legacy pod are under way when it returns.
+// replaceBehindTheCollector starts the next candidate after the collector has
+// looked at the first one's shield, and before the delete that follows. That
+// delete and a create by the legacy pod are under way when it returns.
 func (o *operator) replaceBehindTheCollector(t *testing.T, how ...string) {
 	t.Helper()
 	o.endFirst(t, how...)
@@ -251,7 +251,7 @@ func (o *operator) endFirst(t *testing.T, how ...string) {
 
 func (o *operator) configMaps() string { return "/api/v1/namespaces/" + o.namespace + "/configmaps" }
 
-// startNext starts the next candidate and waits until it has put itself among
+// startNext starts the next candidate and waits until it has added itself to
 // the shield's owners.
 func (o *operator) startNext(t *testing.T, how ...string) {
 	t.Helper()
@@ -261,8 +261,8 @@ func (o *operator) startNext(t *testing.T, how ...string) {
 	o.awaitOwners(t, 2)
 }
 
-// letDelete lets the collector's delete land, and at once the legacy pod's
-// create. A deaf candidate hears of neither.
+// letDelete lets the collector's delete land, and right after it the legacy
+// pod's create. A deaf candidate sees neither.
 func (o *operator) letDelete(t *testing.T, deaf bool) {
 	t.Helper()
 	if deaf {
@@ -274,7 +274,7 @@ func (o *operator) letDelete(t *testing.T, deaf bool) {
 	o.within(t, o.creation.answered, "the answer to the legacy pod")
 }
 
-// wantAnswer fails unless the collector's delete was answered so.
+// wantAnswer fails unless the collector's delete got that status.
 func (o *operator) wantAnswer(t *testing.T, status int) {
 	t.Helper()
 	if o.deletion.status != status {
@@ -292,7 +292,7 @@ func (o *operator) within(t *testing.T, ch <-chan struct{}, what string) {
 	}
 }
 
-// await returns when the program printed the event for the first time.
+// await returns when the program first printed the event.
 func (o *operator) await(t *testing.T, s *trial.Seat, event string) time.Time {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -302,7 +302,7 @@ func (o *operator) await(t *testing.T, s *trial.Seat, event string) time.Time {
 	return e.Time
 }
 
-// awaitOwners waits until the ConfigMap has so many owners.
+// awaitOwners waits until the ConfigMap has that many owners.
 func (o *operator) awaitOwners(t *testing.T, count int) {
 	t.Helper()
 	var last *corev1.ConfigMap
@@ -331,7 +331,7 @@ func (o *operator) removePod(t *testing.T, s *trial.Seat) {
 	must(t, o.client.CoreV1().Pods(o.namespace).Delete(t.Context(), s.Identity, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 }
 
-// terms are the terms of a program until now, or until it was ended.
+// terms are the terms of a program until now, or until its process was ended.
 func (o *operator) terms(s *trial.Seat) history.History {
 	end, ended := o.ended[s]
 	if !ended {
@@ -340,8 +340,8 @@ func (o *operator) terms(s *trial.Seat) history.History {
 	return history.TermsOf(history.Span{Pod: s.Identity, Legacy: s == o.legacy, End: end, Open: !ended}, s.Events())
 }
 
-// overlap is how long the candidate and the legacy pod both led, at most at one
-// time.
+// overlap is the longest time for which the candidate and the legacy pod both
+// led.
 func (o *operator) overlap() time.Duration {
 	all := append(o.terms(o.next), o.terms(o.legacy)...).Overlaps()
 	return history.Longest(slices.DeleteFunc(all, func(x history.Overlap) bool { return x.First.Legacy == x.Second.Legacy }))

@@ -22,8 +22,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// gate stands before an apiserver. It can keep single requests back, as a slow
-// network does, or cut everybody off.
+// gate is a proxy before an apiserver. It can hold single requests back, as a
+// slow network does, or cut everybody off.
 type gate struct {
 	url  string
 	over <-chan struct{} // closed at the end of the test
@@ -34,24 +34,24 @@ type gate struct {
 	held []*held
 }
 
-// held is a request that is kept back. It has been decided on, and has not
-// reached the apiserver.
+// held is a request that the gate holds back. The client has sent it, and the
+// apiserver has not received it.
 type held struct {
 	method, path string
 	arrived      chan struct{} // closed when it is at the gate
 	released     chan struct{} // close it to let the request go on
 	answered     chan struct{} // closed with the apiserver's answer
-	status       int           // that answer's; read it after answered
+	status       int           // the status of that answer; read it after answered
 }
 
-// newGate returns a gate that is cut until it leads somewhere.
+// newGate returns a gate that is cut until it gets a destination.
 func newGate(t *testing.T) *gate {
 	g := &gate{over: t.Context().Done(), open: make(chan struct{})}
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: g,
-		// Where it leads is not known yet: RoundTrip says it.
+		// The destination is not known yet: RoundTrip sets it.
 		Rewrite: func(*httputil.ProxyRequest) {},
-		// Connections break when the bed is taken down: that is no news.
+		// Connections break when the bed is taken down: that is expected.
 		ErrorLog: log.New(io.Discard, "", 0),
 	})
 	t.Cleanup(func() {
@@ -62,7 +62,8 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-// lead opens the gate to the apiserver of cfg. Who comes through has its rights.
+// lead opens the gate to the apiserver of cfg. All requests get the rights of
+// cfg.
 func (g *gate) lead(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	transport, err := rest.TransportFor(cfg)
@@ -77,7 +78,7 @@ func (g *gate) lead(t *testing.T, cfg *rest.Config) {
 	close(g.open)
 }
 
-// cut keeps all back from now on, also what a watch says, until heal.
+// cut holds back everything from now on, including watch events, until heal.
 func (g *gate) cut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -103,7 +104,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// kubeconfig is a file that leads programs to the gate.
+// kubeconfig returns a file that leads programs to the gate.
 func (g *gate) kubeconfig(t *testing.T) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -115,7 +116,7 @@ func (g *gate) kubeconfig(t *testing.T) string {
 	return file
 }
 
-// hold keeps the next request back that has this method and path.
+// hold holds back the next request that has this method and path.
 func (g *gate) hold(method, path string) *held {
 	h := &held{method: method, path: path,
 		arrived: make(chan struct{}), released: make(chan struct{}), answered: make(chan struct{})}
@@ -125,7 +126,7 @@ func (g *gate) hold(method, path string) *held {
 	return h
 }
 
-// take returns what r is kept back by, if it is.
+// take returns the held request that matches r, if there is one.
 func (g *gate) take(r *http.Request) *held {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,7 +139,8 @@ func (g *gate) take(r *http.Request) *held {
 	return h
 }
 
-// RoundTrip implements http.RoundTripper for all that comes to the gate.
+// RoundTrip implements http.RoundTripper for all requests that come to the
+// gate.
 func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := g.pass(r.Context()); err != nil {
 		return nil, err
@@ -178,7 +180,7 @@ func (s *stream) Read(p []byte) (int, error) {
 
 var errOver = errors.New("the test is over")
 
-// wait waits until ch is closed. A server does not tell that a client is gone
+// wait waits until ch is closed. A server does not report that a client is gone
 // whose request it has not read, hence the second way out.
 func (g *gate) wait(ctx context.Context, ch <-chan struct{}) error {
 	select {

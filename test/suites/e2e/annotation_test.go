@@ -21,17 +21,17 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// electedMove is one operator that moves off an election record on an
-// annotation, and back.
+// electedMove is one operator that moves from an election record on an
+// annotation to zonelect, and back.
 type electedMove struct {
 	*migration
 	kind   string
 	record *annotation.Lock
-	holder *trial.Seat // leads, as far as is known
+	holder *trial.Seat // the leader, as far as known
 }
 
 // An operator is rolled pod by pod from client-go's old annotation locks to
-// zonelect, on to clean, and back.
+// zonelect, on to phase clean, and back.
 func TestAMoveOffAnAnnotationNeverHasTwoLeaders(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
@@ -106,7 +106,7 @@ func (m *electedMove) run(t *testing.T) {
 	m.leadsOn(t)
 }
 
-// begin runs a program in a pod of its own.
+// begin runs a program in a new pod.
 func (m *electedMove) begin(t *testing.T, kind trial.Kind, zone, name string) *trial.Seat {
 	t.Helper()
 	name = m.lock + "-" + name
@@ -126,14 +126,14 @@ func (m *electedMove) begin(t *testing.T, kind trial.Kind, zone, name string) *t
 	return s
 }
 
-// fails ends the program that leads, and waits for another one to.
+// fails ends the leading program, and waits for another one to lead.
 func (m *electedMove) fails(t *testing.T, what string, leader *trial.Seat, next ...*trial.Seat) {
 	t.Helper()
 	gone := m.end(t, leader)
 	m.holder = m.awaitLeader(t, gone, what, others(next, leader)...)
 }
 
-// leadsOn wants the leader's term to be the one that was won last.
+// leadsOn checks that the leader's term is the one that was won last.
 func (m *electedMove) leadsOn(t *testing.T) {
 	t.Helper()
 	var last string
@@ -147,8 +147,8 @@ func (m *electedMove) leadsOn(t *testing.T) {
 	}
 }
 
-// awaitRecord waits until the legacy object's record is held by that one, or is
-// none; the object must be there, and the same leader's term goes on.
+// awaitRecord waits until the legacy object's record has this holder, or none.
+// The object must exist, and the leader's term must go on.
 func (m *electedMove) awaitRecord(t *testing.T, holder string) {
 	t.Helper()
 	var now locks.Snapshot

@@ -41,7 +41,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// The names that config/ has.
+// The names in config/.
 const (
 	appliedNamespace = "my-operator"
 	appliedAccount   = "my-operator"
@@ -125,8 +125,8 @@ func (k *kubectl) apply(t *testing.T, o *unstructured.Unstructured) *unstructure
 	return now
 }
 
-// whatThereIsToApply applies all of config/ to a real API server, and looks at
-// what came of it.
+// whatThereIsToApply applies all of config/ to a real API server, and checks
+// the result.
 func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 	all := kustomizations(t)
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
@@ -139,7 +139,7 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 	names := slices.Sorted(maps.Keys(all))
 	slices.SortStableFunc(names, func(a, b string) int {
 		return strings.Compare(fmt.Sprint(a != "operator"), fmt.Sprint(b != "operator"))
-	}) // it has the namespace
+	}) // it contains the namespace
 	for _, name := range names {
 		for _, o := range all[name] {
 			k.apply(t, o)
@@ -157,14 +157,14 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 	t.Run("renewals have a level of their own", func(t *testing.T) { leasesFlow(t, b, client, before) })
 }
 
-// accountMay asks the API server's authorizer for each verb of each rule, and
-// for one that no rule has.
+// accountMay asks the API server's authorizer about each verb of each rule, and
+// about one that no rule has.
 func accountMay(t *testing.T, client kubernetes.Interface, all objects) {
 	t.Helper()
 	asks := func(namespace string, rules []rbacv1.PolicyRule) {
 		for _, p := range rightsOf(namespace, rules) {
 			for late := time.Now().Add(soon); !may(t, client, appliedNamespace, p); time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(late) { // the authorizer has heard of it by then
+				if time.Now().After(late) { // by then the authorizer knows the rules
 					t.Fatalf("in namespace %q the service account may not %s", p.namespace, p)
 				}
 			}
@@ -200,8 +200,8 @@ func account(namespace string) string {
 	return "system:serviceaccount:" + namespace + ":" + appliedAccount
 }
 
-// podsAreAdmitted makes a pod of the Deployment's template, without keeping it,
-// and holds what it would run with against package operator.
+// podsAreAdmitted creates a pod from the Deployment's template as a dry run,
+// and checks the environment that it would have against package operator.
 func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all objects) {
 	deployment := pick[appsv1.Deployment](t, all, "Deployment")[0]
 	template := deployment.Spec.Template
@@ -240,7 +240,7 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all objects) {
 	}
 }
 
-// leasesFlow looks at which FlowSchema requests are classified by.
+// leasesFlow checks which FlowSchema classifies requests.
 func leasesFlow(t *testing.T, b *testbed.Testbed, client kubernetes.Interface, before [2]types.UID) {
 	schema, err := client.FlowcontrolV1().FlowSchemas().Get(t.Context(), "operator-leases", metav1.GetOptions{})
 	must(t, err)
@@ -266,16 +266,15 @@ func leasesFlow(t *testing.T, b *testbed.Testbed, client kubernetes.Interface, b
 	}
 }
 
-// systemFlows returns by which FlowSchemas kube-system's own requests are
-// classified.
+// systemFlows returns the FlowSchemas that classify kube-system's own requests.
 func systemFlows(t *testing.T, b *testbed.Testbed) [2]types.UID {
 	t.Helper()
 	return [2]types.UID{flowOf(t, b, "kube-system", "leases/lock"), flowOf(t, b, "kube-system", "leases?watch=1")}
 }
 
-// flowOf returns by which FlowSchema the request of a service account for
-// leases of its namespace is classified. It may not make it, which is told after
-// that.
+// flowOf returns the FlowSchema that classifies a service account's request for
+// leases of its namespace. The account has no permission for the request, but
+// the API server classifies before it authorizes.
 func flowOf(t *testing.T, b *testbed.Testbed, namespace, request string) types.UID {
 	t.Helper()
 	cfg := rest.CopyConfig(b.Cluster.RESTConfig("za"))
@@ -290,8 +289,8 @@ func flowOf(t *testing.T, b *testbed.Testbed, namespace, request string) types.U
 	return types.UID(answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID))
 }
 
-// TestAnOverlaysNamespaceReachesEveryBinding: a user who applies the overlay says
-// in which namespace, and nothing else.
+// TestAnOverlaysNamespaceReachesEveryBinding: a user of the overlay sets the
+// namespace in it, and nothing else.
 func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.CopyFS(filepath.Join(root, "config"), os.DirFS("../../../config")))

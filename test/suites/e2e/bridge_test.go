@@ -26,12 +26,12 @@ import (
 type bridged struct {
 	requests requests
 	cancel   context.CancelFunc
-	began    chan time.Time // gets when its work begins
-	stopped  chan time.Time // gets when its work has stopped
+	began    chan time.Time // receives the time when its work begins
+	stopped  chan time.Time // receives the time when its work has stopped
 	over     chan error
 }
 
-// requests counts those that pass, by method.
+// requests counts requests by method.
 type requests struct {
 	next http.RoundTripper
 
@@ -77,7 +77,7 @@ func startBridged(t *testing.T, b *testbed.Testbed, identity string) *bridged {
 	return p
 }
 
-// elect is what programs do with client-go's elector, except for the lock.
+// elect does what programs do with client-go's elector, except for the lock.
 func (p *bridged) elect(ctx context.Context, bridge *operator.Bridge) error {
 	var work sync.WaitGroup
 	work.Add(1) // client-go starts the work in a goroutine of its own

@@ -35,17 +35,17 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// quick is about as short as the law allows where no client-go is near.
+// quick is about as short as validation allows where no client-go competes.
 var quick = election.Timing{
 	LeaseDuration: 3 * time.Second, RenewDeadline: 1600 * time.Millisecond, RenewInterval: 800 * time.Millisecond,
 	Exclusive: true,
 }
 
-// soon bounds what must come, on however busy a machine.
+// soon bounds what must happen, on however busy a machine.
 const soon = 20 * time.Second
 
-// contest is one Lease on a real apiserver, and all who campaign for it inside
-// the test process. At its end it checks that no two led.
+// contest is one Lease on a real apiserver, and all candidates for it, which
+// run inside the test process. At its end it checks that no two led.
 type contest struct {
 	t         *testing.T
 	bed       *testbed.Testbed
@@ -53,7 +53,7 @@ type contest struct {
 	namespace string
 	name      string
 	timing    election.Timing
-	leases    typedcoordinationv1.LeaseInterface // of an admin with kubectl
+	leases    typedcoordinationv1.LeaseInterface // of an admin who uses kubectl
 	revisions watch.Interface
 	history   electiontest.History
 
@@ -81,7 +81,7 @@ func newContest(t *testing.T, b *testbed.Testbed, namespace, name string) *conte
 	return c
 }
 
-// logger collects what everyone logs; it is shown if the test fails.
+// logger collects all log lines; they are shown if the test fails.
 func (c *contest) logger() logr.Logger {
 	return funcr.New(func(_, line string) {
 		c.mu.Lock()
@@ -114,7 +114,7 @@ func (c *contest) patch(content string) *coordinationv1.Lease {
 	return lease
 }
 
-// observe makes sees begin with the revision of now.
+// observe makes sees begin with the current revision.
 func (c *contest) observe() {
 	c.t.Helper()
 	w, err := c.leases.Watch(c.t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + c.name})
@@ -123,8 +123,8 @@ func (c *contest) observe() {
 	c.revisions = w
 }
 
-// sees waits for a revision of the Lease that is as it should be. Revisions
-// come in order, each once, from the first call of it or observe on.
+// sees waits for a revision of the Lease for which ok holds. Revisions come in
+// order, each once, from the first call of sees or observe on.
 func (c *contest) sees(what string, ok func(*coordinationv1.Lease) bool) *coordinationv1.Lease {
 	c.t.Helper()
 	if c.revisions == nil {
@@ -142,7 +142,7 @@ func (c *contest) sees(what string, ok func(*coordinationv1.Lease) bool) *coordi
 	}
 }
 
-// noted tells revisions that are sound renewals of a term, with its token.
+// noted matches revisions that are sound renewals of a term, with its token.
 func noted(term election.Term) func(*coordinationv1.Lease) bool {
 	return func(l *coordinationv1.Lease) bool {
 		return holder(l) == term.Holder &&
@@ -160,7 +160,7 @@ func holder(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// eventually waits until it is so.
+// eventually waits until the condition holds.
 func (c *contest) eventually(what string, so func() bool) {
 	c.t.Helper()
 	for late := time.Now().Add(soon); !so(); time.Sleep(5 * time.Millisecond) {
@@ -177,7 +177,7 @@ func (c *contest) term(n int) election.Term {
 	return c.history.Terms()[n]
 }
 
-// terms counts those of one candidate, or all for none.
+// terms counts those of one candidate, or of all if identity is empty.
 func (c *contest) terms(identity string) int {
 	n := 0
 	for _, term := range c.history.Terms() {
@@ -212,7 +212,7 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 	must(c.t, err)
 	e.Elector, err = election.New(election.Config{
 		Lock: lock, Candidate: locks.Candidate{Identity: identity, Zone: "z-" + identity}, Timing: c.timing, Logger: c.logger(),
-		HeadStart: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would leave each other time
+		HeadStart: func(election.Takeover) time.Duration { return 0 }, // they know no peers, and would wait for each other
 	})
 	must(c.t, err)
 	e.news = e.Subscribe(c.t.Context())
@@ -235,8 +235,8 @@ func (c *contest) enter(identity string, change ...func(*rest.Config, *wire)) *e
 	return e
 }
 
-// tells waits for a transition that is as it should be. Transitions come in
-// order, each once.
+// tells waits for a transition for which ok holds. Transitions come in order,
+// each once.
 func (e *entrant) tells(what string, ok func(election.Transition) bool) election.Transition {
 	e.t.Helper()
 	for late := time.After(soon); ; {
@@ -251,13 +251,13 @@ func (e *entrant) tells(what string, ok func(election.Transition) bool) election
 	}
 }
 
-// leads waits for a term of e's.
+// leads waits for a term of e.
 func (e *entrant) leads() election.Term {
 	e.t.Helper()
 	return e.tells("leading", is(status.ChangeLeading)).Status.Term
 }
 
-// follows waits until e knows of a holder.
+// follows waits until e knows that holder.
 func (e *entrant) follows(holder string) {
 	e.t.Helper()
 	e.tells("following "+holder, func(n election.Transition) bool { return n.Status.Holder == holder })
@@ -267,7 +267,7 @@ func is(c status.Change) func(election.Transition) bool {
 	return func(n election.Transition) bool { return n.Change == c }
 }
 
-// complains waits for a problem that says text, unless e has it already.
+// complains waits for a problem that contains text, unless e has it already.
 func (e *entrant) complains(text string) error {
 	e.t.Helper()
 	says := func(s election.Status) bool { return s.Problem != nil && strings.Contains(s.Problem.Error(), text) }
@@ -283,7 +283,7 @@ func (e *entrant) isWell() {
 	e.eventually(e.identity+" without a problem", func() bool { return e.Status().Problem == nil })
 }
 
-// wire is what a candidate's requests pass through, below its lock.
+// wire is where a candidate's requests pass, below its lock.
 type wire struct {
 	next http.RoundTripper
 
@@ -292,10 +292,10 @@ type wire struct {
 	loss *loss
 }
 
-// loss is an answer that is to be lost.
+// loss is an answer to be lost.
 type loss struct {
 	holder  string        // of the record that the request writes
-	silence bool          // the candidate hears nothing, else that the connection broke
+	silence bool          // the candidate gets no answer; otherwise its connection breaks
 	landed  chan struct{} // closed once the request was served, or its answer lost
 }
 
@@ -304,14 +304,14 @@ func (w *wire) around(next http.RoundTripper) http.RoundTripper {
 	return w
 }
 
-// setCut makes requests vanish, or no longer.
+// setCut sets whether requests vanish.
 func (w *wire) setCut(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cut = cut
 }
 
-// lose makes the next answer to a write vanish that puts holder on the record.
+// lose drops the next answer to a write that puts holder on the record.
 func (w *wire) lose(holder string, silence bool) *loss {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -338,7 +338,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	close(loss.landed)
-	if err != nil { // its answer was lost without help
+	if err != nil { // the answer was lost anyway
 		return nil, err
 	}
 	resp.Body.Close()
@@ -361,8 +361,8 @@ func (l *loss) hits(req *http.Request) bool {
 	return json.NewDecoder(body).Decode(lease) == nil && holder(lease) == l.holder
 }
 
-// atOnce runs a subtest for each row, all at the same time, for most of what
-// they do is to wait.
+// atOnce runs a subtest for each row, all at the same time, because they mostly
+// wait.
 func atOnce[R any](t *testing.T, rows map[string]R, run func(*testing.T, R)) {
 	var all sync.WaitGroup
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
@@ -371,7 +371,7 @@ func atOnce[R any](t *testing.T, rows map[string]R, run func(*testing.T, R)) {
 	all.Wait()
 }
 
-// nameOf makes a name for an object out of a subtest's.
+// nameOf makes an object's name from a subtest's.
 func nameOf(t *testing.T) string {
 	part := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
 	return strings.Trim(strings.Map(func(r rune) rune {

@@ -44,7 +44,7 @@ func (c claims) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(req)
 }
 
-// crowd is a contest of many pods in three zones, that know of each other.
+// crowd is a contest of many pods in three zones that know each other.
 type crowd struct {
 	*contest
 	claims    atomic.Int32
@@ -88,14 +88,15 @@ func (c *crowd) join(name, zone string) {
 	})
 }
 
-// moves ends the leader of the n-th term in some way, and counts who writes.
+// moves ends the leader of the n-th term with end, and counts the candidates
+// that write.
 func (c *crowd) moves(n int, cause status.Cause, end func(leader *attendee)) {
 	c.t.Helper()
 	before := c.term(n)
 	c.claims.Store(0)
 	end(c.attendees[before.Holder])
 	term := c.term(n + 1)
-	time.Sleep(3 * time.Second) // what the others may try
+	time.Sleep(3 * time.Second) // time for the others to try
 	c.t.Logf("%v after %v: %d tried to take the lease", term.Cause, before.Holder, c.claims.Load())
 	if term.Cause != cause {
 		c.t.Errorf("the lease was taken as %s, want %s", term.Cause, cause)

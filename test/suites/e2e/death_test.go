@@ -33,25 +33,25 @@ import (
 // another number.
 const deathRuns = 3
 
-// What was promised: from the end of a process that comes back a second later,
-// and from the kubelet's report of one that does not.
+// The promised times: from the end of a process that comes back a second later,
+// and from the kubelet's report about one that does not.
 const (
 	backAfter  = time.Second
 	restarted  = 1500 * time.Millisecond
 	reportedIn = 200 * time.Millisecond
 )
 
-// deathbed is three zones with candidates in pods. The test plays the kubelet.
-type deathbed struct {
+// deathTest is three zones with candidates in pods. The test plays the kubelet.
+type deathTest struct {
 	*testbed.Testbed
 	t      *testing.T
 	ctx    context.Context
 	client kubernetes.Interface
 }
 
-func newDeathbed(t *testing.T) *deathbed {
+func newDeathTest(t *testing.T) *deathTest {
 	t.Helper()
-	w := &deathbed{t: t, Testbed: trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true, WithoutNodes: true}), ctx: patience(t, 5*time.Minute)}
+	w := &deathTest{t: t, Testbed: trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true, WithoutNodes: true}), ctx: patience(t, 5*time.Minute)}
 	var err error
 	w.client, err = kubernetes.NewForConfig(w.Cluster.RESTConfig("zc"))
 	must(t, err)
@@ -61,13 +61,13 @@ func newDeathbed(t *testing.T) *deathbed {
 // container is a candidate that is a container's only process.
 type container struct {
 	*trial.Seat
-	bed *deathbed
+	bed *deathTest
 	pod *corev1.Pod
 	n   int // which instance of the container
 }
 
 // pod makes a pod for a candidate.
-func (w *deathbed) pod(name string) *corev1.Pod {
+func (w *deathTest) pod(name string) *corev1.Pod {
 	w.t.Helper()
 	pod := testbed.PodManifest("", name, "default", nil)
 	pod.Spec.NodeName = ""
@@ -77,7 +77,7 @@ func (w *deathbed) pod(name string) *corev1.Pod {
 }
 
 // run starts the nth instance of a pod's container.
-func (w *deathbed) run(zone, lock string, pod *corev1.Pod, n int, args ...string) *container {
+func (w *deathTest) run(zone, lock string, pod *corev1.Pod, n int, args ...string) *container {
 	w.t.Helper()
 	identity := fmt.Sprintf("%s.%d", pod.Name, n)
 	args = append([]string{"--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--container", pod.Spec.Containers[0].Name}, args...)
@@ -88,7 +88,7 @@ func (w *deathbed) run(zone, lock string, pod *corev1.Pod, n int, args ...string
 
 func (c *container) id() string { return fmt.Sprintf("testbed://%s/%d", c.pod.UID, c.n) }
 
-// report has the kubelet say what state the container is in.
+// report reports the container's state, as the kubelet would.
 func (c *container) report(state corev1.ContainerState) {
 	c.bed.t.Helper()
 	pods := c.bed.client.CoreV1().Pods("default")
@@ -101,18 +101,18 @@ func (c *container) report(state corev1.ContainerState) {
 	must(c.bed.t, err)
 }
 
-// runs reports that it runs, since then.
+// runs reports that it has been running since then.
 func (c *container) runs(started time.Time) {
 	c.report(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(started)}})
 }
 
-// ended reports that it has ended, just now.
+// ended reports that it ended just now.
 func (c *container) ended() {
 	c.report(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, ContainerID: c.id(), FinishedAt: metav1.Now()}})
 }
 
-// dies ends the process as a panic does, without a word to anybody, and returns
-// when.
+// dies ends the process as a panic does, without any cleanup, and returns the
+// time of that.
 func (c *container) dies() time.Time {
 	c.bed.t.Helper()
 	now := time.Now()
@@ -121,7 +121,7 @@ func (c *container) dies() time.Time {
 	return now
 }
 
-func (w *deathbed) await(c *container, event string, since time.Time) events.Event {
+func (w *deathTest) await(c *container, event string, since time.Time) events.Event {
 	w.t.Helper()
 	e, err := c.Await(w.ctx, event, since)
 	must(w.t, err)
@@ -129,7 +129,7 @@ func (w *deathbed) await(c *container, event string, since time.Time) events.Eve
 }
 
 // leads waits for the first of these that begins to lead since then.
-func (w *deathbed) leads(since time.Time, all ...*container) (*container, events.Event) {
+func (w *deathTest) leads(since time.Time, all ...*container) (*container, events.Event) {
 	w.t.Helper()
 	var seats []*trial.Seat
 	for _, c := range all {
@@ -140,8 +140,9 @@ func (w *deathbed) leads(since time.Time, all ...*container) (*container, events
 	return all[slices.Index(seats, seat)], e
 }
 
-// noted waits until the Lease says of the holder what its death is proven by.
-func (w *deathbed) noted(lock, key, value string) {
+// noted waits until the Lease has the detail that would prove the holder's
+// death.
+func (w *deathTest) noted(lock, key, value string) {
 	w.t.Helper()
 	for {
 		lease, err := w.client.CoordinationV1().Leases("default").Get(w.ctx, lock, metav1.GetOptions{})
@@ -157,8 +158,8 @@ func (w *deathbed) noted(lock, key, value string) {
 	}
 }
 
-// begin has a leader in za and followers in the other zones.
-func (w *deathbed) begin(lock string) (leader *container, followers []*container) {
+// begin starts a leader in za and followers in the other zones.
+func (w *deathTest) begin(lock string) (leader *container, followers []*container) {
 	w.t.Helper()
 	leader = w.run("za", lock, w.pod(lock+"-a"), 1)
 	w.await(leader, "leading", time.Time{})
@@ -170,8 +171,8 @@ func (w *deathbed) begin(lock string) (leader *container, followers []*container
 	return leader, followers
 }
 
-// stop ends candidates, so that the next run is not slowed down by them.
-func (w *deathbed) stop(all ...*container) {
+// stop ends candidates, so that they do not slow down the next run.
+func (w *deathTest) stop(all ...*container) {
 	w.t.Helper()
 	for _, c := range all {
 		must(w.t, c.Terminate())
@@ -187,7 +188,7 @@ func median(all []time.Duration) time.Duration {
 }
 
 func TestALeaderWhoseProcessPanicsLeadsAgainAsSoonAsItIsBack(t *testing.T) {
-	w := newDeathbed(t)
+	w := newDeathTest(t)
 	var took []time.Duration
 	for i := range fromEnv(t, "ZONELECT_DEATH_RUNS", deathRuns) {
 		lock := fmt.Sprint("panic-", i)
@@ -208,7 +209,7 @@ func TestALeaderWhoseProcessPanicsLeadsAgainAsSoonAsItIsBack(t *testing.T) {
 }
 
 func TestALeaderWhoseContainerHasEndedIsFollowedAsSoonAsThatIsReported(t *testing.T) {
-	w := newDeathbed(t)
+	w := newDeathTest(t)
 	var took []time.Duration
 	for i := range fromEnv(t, "ZONELECT_DEATH_RUNS", deathRuns) {
 		lock := fmt.Sprint("report-", i)
@@ -231,9 +232,9 @@ func TestALeaderWhoseContainerHasEndedIsFollowedAsSoonAsThatIsReported(t *testin
 }
 
 func TestWhatProvesNoDeathLeavesTheLeaseToRunOut(t *testing.T) {
-	w := newDeathbed(t)
+	w := newDeathTest(t)
 	t.Run("at once", func(t *testing.T) {
-		for name, try := range map[string]func(*deathbed){
+		for name, try := range map[string]func(*deathTest){
 			"a second copy in the same container": secondCopy,
 			"no permission":                       noPermission,
 			"container not known":                 unknownContainer,
@@ -241,14 +242,15 @@ func TestWhatProvesNoDeathLeavesTheLeaseToRunOut(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				try(&deathbed{w.Testbed, t, patience(t, 2*time.Minute), w.client})
+				try(&deathTest{w.Testbed, t, patience(t, 2*time.Minute), w.client})
 			})
 		}
 	})
 }
 
-// expires wants that the leader is followed when its lease has run out.
-func (w *deathbed) expires(died time.Time, followers ...*container) {
+// expires checks that a follower takes over when the leader's lease has run
+// out.
+func (w *deathTest) expires(died time.Time, followers ...*container) {
 	w.t.Helper()
 	_, e := w.leads(time.Time{}, followers...)
 	if took := e.Time.Sub(died); took < lease-timing.DefaultRenewInterval-time.Second || e.Cause != string(status.CauseExpired) {
@@ -256,8 +258,9 @@ func (w *deathbed) expires(died time.Time, followers ...*container) {
 	}
 }
 
-// secondCopy: it claims nothing while the first lives, and leads at once then.
-func secondCopy(w *deathbed) {
+// secondCopy: it takes no lease while the first lives, and leads right after
+// that.
+func secondCopy(w *deathTest) {
 	pod := w.pod("copied-a")
 	leader := w.run("za", "copied", pod, 1)
 	w.await(leader, "leading", time.Time{})
@@ -272,7 +275,7 @@ func secondCopy(w *deathbed) {
 	}
 }
 
-func noPermission(w *deathbed) {
+func noPermission(w *deathTest) {
 	const lock = "forbidden"
 	leader := w.run("za", lock, w.pod(lock+"-a"), 1)
 	w.await(leader, "leading", time.Time{})
@@ -290,8 +293,8 @@ func noPermission(w *deathbed) {
 	}
 }
 
-// stranger returns a kubeconfig of somebody who may use the lock and nothing else.
-func (w *deathbed) stranger(zone string) string {
+// stranger returns a kubeconfig of a user who may use the lock and nothing else.
+func (w *deathTest) stranger(zone string) string {
 	w.t.Helper()
 	const name = "stranger"
 	rbac, meta := w.client.RbacV1(), metav1.ObjectMeta{Name: name}
@@ -315,8 +318,8 @@ func (w *deathbed) stranger(zone string) string {
 	return file
 }
 
-// unknownContainer: the status still shows a former instance as running.
-func unknownContainer(w *deathbed) {
+// unknownContainer: the status still shows an earlier instance as running.
+func unknownContainer(w *deathTest) {
 	leader, followers := w.begin("unknown")
 	leader.runs(time.Now().Add(-time.Minute))
 	time.Sleep(3 * timing.DefaultRenewInterval)
@@ -325,7 +328,7 @@ func unknownContainer(w *deathbed) {
 	w.expires(died, followers...)
 }
 
-func deletedPod(w *deathbed) {
+func deletedPod(w *deathTest) {
 	leader, followers := w.begin("deleted")
 	leader.runs(time.Now())
 	w.noted("deleted", record.AnnotationContainerID, leader.id())

@@ -45,7 +45,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// awaitRenewal waits for two renewals, so that the next is not near.
+// awaitRenewal waits for two renewals, so that the next one is not near.
 func awaitRenewal(t *testing.T, ctx context.Context, o *trial.Observer) {
 	t.Helper()
 	nextRenewal(t, ctx, o, nextRenewal(t, ctx, o, o.Last()))
@@ -65,7 +65,7 @@ func nextRenewal(t *testing.T, ctx context.Context, o *trial.Observer, last tria
 	}
 }
 
-// fromEnv is a number that the environment may set.
+// fromEnv returns a number that an environment variable may set.
 func fromEnv(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	value, set := os.LookupEnv(name)
@@ -77,10 +77,10 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// plain is one apiserver, for trials of processes and not of networks.
+// plain is one apiserver, for trials that need processes and no networks.
 var plain = testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true}
 
-// warnings collects what the API server warns of.
+// warnings collects the warnings of the API server.
 type warnings struct {
 	mu   sync.Mutex
 	seen []string
@@ -107,7 +107,7 @@ type seen[T any] struct {
 	at     time.Time
 }
 
-// collect gathers what a watch shows, until the returned function is called.
+// collect gathers the events of a watch, until the returned function is called.
 func collect[T any](revisions watch.Interface) func() []seen[T] {
 	var all []seen[T]
 	done := make(chan struct{})

@@ -19,7 +19,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// awaitLine waits until a program prints a line that begins so.
+// awaitLine waits until a program prints a line that begins like this.
 func awaitLine(t *testing.T, ctx context.Context, p *testbed.Process, begins string) testbed.Line {
 	t.Helper()
 	for line := range p.Lines(ctx) {
@@ -32,8 +32,8 @@ func awaitLine(t *testing.T, ctx context.Context, p *testbed.Process, begins str
 	return testbed.Line{}
 }
 
-// freePort is one that nobody listened on a moment ago, on any address. It is
-// none that the kernel gives to outgoing connections.
+// freePort is a port that had no listener a moment ago, on any address. The
+// kernel does not give it to outgoing connections.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {

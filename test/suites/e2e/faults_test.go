@@ -52,8 +52,9 @@ func TestFaultsAreToldAndNeverMakeTwoLeaders(t *testing.T) {
 
 var verbs = []string{"get", "create", "update", "watch"}
 
-// grant lets the user of the contest's name use its Lease by these verbs, in
-// the narrowest Role that the docs of package lease allow, and by no others.
+// grant lets the user with the contest's name use its Lease with these verbs,
+// in the narrowest Role that the docs of package lease allow, and with no
+// others.
 func (c *contest) grant(verbs ...string) {
 	c.t.Helper()
 	rule := func(verbs, names []string) rbacv1.PolicyRule {
@@ -78,10 +79,10 @@ func without(all []string, one string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == one })
 }
 
-// asUser makes a candidate the user of the contest's name.
+// asUser makes a candidate the user with the contest's name.
 func (c *contest) asUser(cfg *rest.Config, _ *wire) { cfg.Impersonate.UserName = c.name }
 
-// missing is what a candidate says that lacks a verb.
+// missing is what a candidate reports if it lacks a verb.
 func (c *contest) missing(verb string) string {
 	return fmt.Sprintf("lease %s/%s: %s: needs verb %q on leases.coordination.k8s.io in namespace %q (grant it in a Role", c.namespace, c.name, verb, verb, c.namespace)
 }
@@ -96,14 +97,14 @@ func isForbidden(t *testing.T, problem error) {
 func aMissingVerb(t *testing.T, b *testbed.Testbed) {
 	type row struct {
 		verb   string
-		exists bool // the Lease, held by nobody
+		exists bool // the Lease exists, held by nobody
 		terms  int  // before the verb is granted
 	}
 	atOnce(t, map[string]row{
 		"no get":           {verb: "get"},
 		"no create":        {verb: "create"},
 		"no update":        {verb: "update", exists: true},
-		"no update, later": {verb: "update", terms: 1}, // what it created it cannot renew
+		"no update, later": {verb: "update", terms: 1}, // it cannot renew what it created
 	}, func(t *testing.T, r row) {
 		c := newContest(t, b, "default", nameOf(t))
 		c.grant(without(verbs, r.verb)...)
@@ -130,7 +131,7 @@ func withoutWatch(t *testing.T, b *testbed.Testbed) {
 	c := newContest(t, b, "default", nameOf(t))
 	c.grant(without(verbs, "watch")...)
 	a := c.enter("a", c.asUser)
-	first := a.leads() // all that it takes is a read and a write
+	first := a.leads() // it needs only a read and a write
 	isForbidden(t, a.complains(c.missing("watch")))
 	admin := c.enter("admin")
 	admin.follows("a")
@@ -149,7 +150,8 @@ func withoutWatch(t *testing.T, b *testbed.Testbed) {
 	}
 }
 
-// lookalikes answers 404 and 403 to what no permission mends, nor another API.
+// lookalikes provokes answers 404 and 403 that neither a permission nor another
+// API mends.
 func lookalikes(t *testing.T, b *testbed.Testbed) {
 	never := func(t *testing.T, c *contest, problem error) {
 		if errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrNoAPI) || c.terms("") > 0 {
@@ -185,7 +187,7 @@ func anAbsentAPI(t *testing.T, _ *testbed.Testbed) {
 	if !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) || errors.Is(problem, locks.ErrConflict) {
 		t.Errorf("%v: want ErrNoAPI and no other", problem)
 	}
-	// Whoever may not ask is not told whether it is there.
+	// A user who may not read the Lease is not told whether it exists.
 	isForbidden(t, nobody.complains(c.missing("get")))
 	c.grant(verbs...)
 	if problem := nobody.complains("does not serve leases"); !errors.Is(problem, locks.ErrNoAPI) || errors.Is(problem, locks.ErrForbidden) {
@@ -232,9 +234,8 @@ func aDeletedLease(t *testing.T, b *testbed.Testbed) {
 	events("LeaderReleased", now)
 }
 
-// recordEvents has the entrant's transitions posted as Events. The function
-// that it returns waits for one of that reason on a Lease, as kubectl describe
-// finds it.
+// recordEvents posts the entrant's transitions as Events. The returned function
+// waits for one of that reason on a Lease, as kubectl describe finds it.
 func (c *contest) recordEvents(e *entrant) func(reason string, on *coordinationv1.Lease) {
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events(c.namespace)})
@@ -260,7 +261,7 @@ func (c *contest) recordEvents(e *entrant) func(reason string, on *coordinationv
 func unheldGarbage(t *testing.T, b *testbed.Testbed) {
 	type row struct {
 		lease string
-		wait  time.Duration // from its first sight until somebody may lead
+		wait  time.Duration // from the first sight of the Lease until a candidate may lead
 	}
 	own := quick.LeaseDuration
 	atOnce(t, map[string]row{
@@ -308,7 +309,7 @@ func earlier(a, b time.Time) time.Time {
 func heldGarbage(t *testing.T, b *testbed.Testbed) {
 	type row struct {
 		patch string
-		ends  string        // what is said of the term's end; empty: it goes on
+		ends  string        // the reported end of the term; empty: the term goes on
 		wait  time.Duration // from then on, until another candidate may lead
 	}
 	atOnce(t, map[string]row{
@@ -359,8 +360,8 @@ func heldGarbage(t *testing.T, b *testbed.Testbed) {
 	})
 }
 
-// refusedGarbage notes which garbage a Lease cannot hold, so that no row above
-// needs it.
+// refusedGarbage lists the garbage that a Lease cannot hold, so that no row
+// above needs it.
 func refusedGarbage(t *testing.T, b *testbed.Testbed) {
 	c := newContest(t, b, "default", nameOf(t))
 	for _, spec := range []string{`"leaseDurationSeconds":0`, `"leaseDurationSeconds":-1`, `"leaseTransitions":-1`} {
@@ -390,7 +391,7 @@ func aLeaseOfYears(t *testing.T, b *testbed.Testbed) {
 		if n := c.logged("unusually long: it is honored"); n != 1 {
 			t.Errorf("warned of it %d times, want once", n)
 		}
-		// What the warning says to do.
+		// The warning's advice.
 		if c.logged("leaseDurationSeconds to 1 and its renewTime to the present time") == 0 {
 			t.Errorf("the warning does not say what to do")
 		}
@@ -415,7 +416,7 @@ func lostAnswers(t *testing.T, b *testbed.Testbed) {
 		"a silent release":     {true, lostRelease},
 	}, func(t *testing.T, f flavor) {
 		c := newContest(t, b, "default", nameOf(t))
-		c.timing.RenewInterval = 500 * time.Millisecond // a lost renewal leaves time for another
+		c.timing.RenewInterval = 500 * time.Millisecond // there is time to repeat a lost renewal
 		f.run(t, c, f.silence)
 	})
 }
@@ -433,7 +434,7 @@ func lostAcquisition(t *testing.T, c *contest, silence bool) {
 	landed := c.sees("taken", func(l *coordinationv1.Lease) bool { return holder(l) == "a" })
 	term := a.leads()
 	// The write that landed, or one more: no read confirms a write before the watch has
-	// said anything.
+	// shown anything.
 	if number, err := strconv.ParseUint(landed.ResourceVersion, 10, 64); err != nil || term.Token < number {
 		t.Errorf("the token is %d; the write whose answer was lost made version %s", term.Token, landed.ResourceVersion)
 	}

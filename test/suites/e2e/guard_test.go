@@ -22,12 +22,12 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// guardRuns is how many leaders are stopped: in pairs of one with a guard and
-// one without. ZONELECT_GUARD_RUNS sets another number.
+// guardRuns is how many leaders are stopped: in pairs, one with a guard and one
+// without. ZONELECT_GUARD_RUNS sets another number.
 const guardRuns = 4
 
-// A leader is stopped in the middle of a loop of writes that does not look at
-// its context, for two leases, and runs again when another leads.
+// A leader is stopped for two leases, in the middle of a loop of writes that
+// does not check its context. It is resumed when another candidate leads.
 func TestS12AGuardedLeaderThatWasStoppedWritesNothingWhenItRunsAgain(t *testing.T) {
 	runs := fromEnv(t, "ZONELECT_GUARD_RUNS", guardRuns)
 	b := trial.Bed(t, plain)
@@ -59,8 +59,8 @@ func TestS12AGuardedLeaderThatWasStoppedWritesNothingWhenItRunsAgain(t *testing.
 	}
 }
 
-// stopAndGo returns how many writes of the stopped leader the API server got
-// after another had acquired the lock.
+// stopAndGo returns how many writes of the stopped leader reached the API
+// server after another candidate had acquired the lock.
 func stopAndGo(t *testing.T, ctx context.Context, b *testbed.Testbed, client kubernetes.Interface, lock string, guard bool) int {
 	const lease = 3 * time.Second
 	begin := func(name string) *trial.Seat {
@@ -93,7 +93,7 @@ func stopAndGo(t *testing.T, ctx context.Context, b *testbed.Testbed, client kub
 	must(t, old.Resume())
 	_, err = old.Await(ctx, "stopped", resumed)
 	must(t, err)
-	time.Sleep(200 * time.Millisecond) // what is on its way arrives
+	time.Sleep(200 * time.Millisecond) // writes in flight arrive
 	late, before := 0, 0
 	for _, w := range written() {
 		cm := w.object

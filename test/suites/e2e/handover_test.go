@@ -49,7 +49,7 @@ func newShift(t *testing.T, lock string, patient time.Duration) *shift {
 	return s
 }
 
-// grant gives a user what config/ says that people need.
+// grant gives a user the rights that config/ says people need.
 func grant(t *testing.T, ctx context.Context, client kubernetes.Interface, name, user string) {
 	t.Helper()
 	raw, err := os.ReadFile("../../../config/" + name + "/role.yaml")
@@ -66,7 +66,7 @@ func grant(t *testing.T, ctx context.Context, client kubernetes.Interface, name,
 	must(t, err)
 }
 
-// start runs a candidate in a pod of its own.
+// start runs a candidate in a new pod.
 func (s *shift) start(t *testing.T, zone string, args ...string) {
 	t.Helper()
 	s.starts++
@@ -78,7 +78,7 @@ func (s *shift) start(t *testing.T, zone string, args ...string) {
 	must(t, err)
 }
 
-// until waits until something is so.
+// until waits until the condition holds.
 func (s *shift) until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for !so() {
@@ -90,7 +90,7 @@ func (s *shift) until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// announced wants so many presences for each lock.
+// announced waits for that many presences for each lock.
 func (s *shift) announced(t *testing.T, want int) {
 	t.Helper()
 	s.until(t, fmt.Sprintf("%d candidates have announced themselves", want), func() bool {
@@ -99,8 +99,7 @@ func (s *shift) announced(t *testing.T, want int) {
 	})
 }
 
-// last returns the last event of a lock's leaders, and in which zone, before a
-// time.
+// last returns the last event before a time of a lock's leaders, and its zone.
 func (s *shift) last(lock, name string, since time.Time) (zone string, last events.Event) {
 	for z, seat := range s.seats {
 		for _, e := range seat.Events() {
@@ -112,7 +111,7 @@ func (s *shift) last(lock, name string, since time.Time) (zone string, last even
 	return zone, last
 }
 
-// leads waits for a term to begin after a time: the Lease tells of it sooner than
+// leads waits for a term to begin after a time: the Lease shows it sooner than
 // the program.
 func (s *shift) leads(t *testing.T, lock string, since time.Time) (zone string, e events.Event) {
 	t.Helper()
@@ -120,9 +119,9 @@ func (s *shift) leads(t *testing.T, lock string, since time.Time) (zone string, 
 	return zone, e
 }
 
-// Leadership goes to the zone that is asked for, from the command line, and
-// hardly longer than the work needs to stop nobody leads. ZONELECT_HANDOVERS
-// is how often it goes.
+// The command line moves leadership to the zone that it names, and nobody leads
+// for hardly longer than the work needs to stop. ZONELECT_HANDOVERS is the
+// number of handovers.
 func TestLeadershipIsHandedToAZone(t *testing.T) {
 	rounds := fromEnv(t, "ZONELECT_HANDOVERS", 6)
 	s := newShift(t, "op", 4*time.Minute)
@@ -136,7 +135,7 @@ func TestLeadershipIsHandedToAZone(t *testing.T) {
 	s.plugin.run(t, s.ctx, exitRefused, "handover op --to-zone zx", "is in zone zx")
 	s.plugin.run(t, s.ctx, exitRefused, "handover op --to nobody", "has the identity nobody")
 
-	time.Sleep(3 * time.Second) // all know each other
+	time.Sleep(3 * time.Second) // until all know each other
 	var gaps []time.Duration
 	for i := range rounds {
 		to := threeZones[(slices.Index(threeZones, from)+1+i%2)%3]
@@ -201,9 +200,9 @@ func (s *shift) entered(zone string, since time.Time) int {
 	return n
 }
 
-// A zone that leads 50 locks is evacuated from the command line: all move within
-// five seconds, and none comes back before it is restored, also when the new
-// leaders die. ZONELECT_EVACUATIONS is how often.
+// The command line evacuates a zone that leads 50 locks: all move within five
+// seconds, and none comes back before the zone is restored, even when the new
+// leaders die. ZONELECT_EVACUATIONS is the number of evacuations.
 func TestAZoneThatLeadsFiftyLocksIsEvacuated(t *testing.T) {
 	runs := fromEnv(t, "ZONELECT_EVACUATIONS", 1)
 	s := newShift(t, "shift", time.Duration(runs)*time.Minute+3*time.Minute)
@@ -214,7 +213,7 @@ func TestAZoneThatLeadsFiftyLocksIsEvacuated(t *testing.T) {
 	s.start(t, "zc", many...)
 	s.announced(t, 3*shiftLocks)
 	for i := range runs {
-		time.Sleep(3 * time.Second) // all know each other
+		time.Sleep(3 * time.Second) // until all know each other
 		s.evacuate(t, i, runs)
 	}
 }
@@ -260,8 +259,8 @@ func (s *shift) evacuate(t *testing.T, run, runs int) {
 	}
 }
 
-// kill kills the new leaders in the zone that has most: their locks go on to the
-// third.
+// kill kills the new leaders in the zone that has the most: their locks move on
+// to the third zone.
 func (s *shift) kill(t *testing.T) {
 	led := s.zones(t)
 	victim, heir := "zb", "zc"

@@ -25,15 +25,15 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// People edit and delete what a lock is made of, pods come back under their old
-// names, permissions are missing: all on locks of their own, at the same time.
+// People edit and delete the objects of a lock, pods come back under their old
+// names, permissions are missing: each on its own lock, all at the same time.
 func TestWhateverHandsDoAMigrationNeverHasTwoLeaders(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
 	p := &past{b, patience(t, 5*time.Minute), client}
 	run := func(t *testing.T, f func(*testing.T, *past)) { f(t, p) }
-	calm := make(chan struct{}) // all but the last have ended
+	calm := make(chan struct{}) // closed when all except the last have ended
 	var last sync.WaitGroup
 	last.Go(func() {
 		t.Run("a legacy leader on a node that is out of service", func(t *testing.T) { outOfService(t, p, calm) })
@@ -55,50 +55,52 @@ func TestWhateverHandsDoAMigrationNeverHasTwoLeaders(t *testing.T) {
 // edit is something that a person does to the objects of a lock.
 type edit struct {
 	what string
-	do   func(s *siege, leader *member, fresh *trial.Seat)
-	// mended is what the leader makes of it at once; nil if nothing is to be seen.
-	mended func(s *siege, leader *member, before *coordinationv1.Lease) bool
-	// ends is the cause of the term's end, where it must end.
+	do   func(s *editedLock, leader *member, fresh *trial.Seat)
+	// mended reports whether the leader has repaired it, which it does at once;
+	// nil if there is nothing to see.
+	mended func(s *editedLock, leader *member, before *coordinationv1.Lease) bool
+	// ends is the cause with which the term must end; empty if it must not.
 	ends string
 	// after is what a person must do then.
-	after func(s *siege)
+	after func(s *editedLock)
 	// only is the phase in which it can be done; empty means any.
 	only string
-	// says is what is logged of it, where it goes on.
+	// says is what is logged about it, if the term goes on.
 	says string
-	// quiet says that a renewal which is under way mends it without a word. Then it is
-	// done again, until none is.
+	// quiet says that a renewal which is under way may mend it without logging that.
+	// Then the edit is repeated until it is logged.
 	quiet bool
-	// opens says that a fresh legacy pod may come first, until the watch event.
+	// opens says that a fresh legacy pod may lead, until the watch event
+	// arrives.
 	opens bool
 }
 
 var deletions = []edit{{
 	what: "the ConfigMap is deleted", says: "mending the ConfigMap: it does not exist", opens: true,
-	do: func(s *siege, _ *member, _ *trial.Seat) { s.deleteConfigMap() },
-	mended: func(s *siege, leader *member, _ *coordinationv1.Lease) bool {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) { s.deleteConfigMap() },
+	mended: func(s *editedLock, leader *member, _ *coordinationv1.Lease) bool {
 		r, _ := s.record()
 		return r.Kind == ownerref.Shield && r.Shield.Has(s.presenceOf(leader))
 	},
 }, {
 	what: "the Lease is deleted", says: "the record was deleted: making it anew",
-	do:     func(s *siege, _ *member, _ *trial.Seat) { s.deleteLease(s.lock) },
+	do:     func(s *editedLock, _ *member, _ *trial.Seat) { s.deleteLease(s.lock) },
 	mended: anewLease,
 }, {
 	what: "both are deleted", says: "the record was deleted: making it anew", opens: true,
-	do: func(s *siege, _ *member, _ *trial.Seat) {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		var both sync.WaitGroup
 		both.Go(s.deleteConfigMap)
 		both.Go(func() { s.deleteLease(s.lock) })
 		both.Wait()
 	},
-	mended: func(s *siege, leader *member, before *coordinationv1.Lease) bool {
+	mended: func(s *editedLock, leader *member, before *coordinationv1.Lease) bool {
 		r, _ := s.record()
 		return anewLease(s, leader, before) && r.Kind == ownerref.Shield && r.Shield.Has(s.presenceOf(leader))
 	},
 }}
 
-func anewLease(s *siege, leader *member, before *coordinationv1.Lease) bool {
+func anewLease(s *editedLock, leader *member, before *coordinationv1.Lease) bool {
 	l := s.lease()
 	return l != nil && l.UID != before.UID && holder(l) == leader.Status().Identity &&
 		l.Annotations["zonelect.dev/phase"] == before.Annotations["zonelect.dev/phase"] &&
@@ -107,58 +109,60 @@ func anewLease(s *siege, leader *member, before *coordinationv1.Lease) bool {
 
 var changes = []edit{{
 	what: "all owner references are removed", says: "mending the ConfigMap: the own presence is not among its owners",
-	only:   "dual",
-	do:     func(s *siege, _ *member, _ *trial.Seat) { s.patchConfigMap(`{"metadata":{"ownerReferences":null}}`) },
-	mended: func(s *siege, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
+	only: "dual",
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
+		s.patchConfigMap(`{"metadata":{"ownerReferences":null}}`)
+	},
+	mended: func(s *editedLock, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
 }, {
 	what: "the leader's owner reference is removed", says: "mending the ConfigMap: the own presence is not among its owners",
 	only:   "dual",
-	do:     func(s *siege, leader *member, _ *trial.Seat) { s.dropOwner(leader) },
-	mended: func(s *siege, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
+	do:     func(s *editedLock, leader *member, _ *trial.Seat) { s.dropOwner(leader) },
+	mended: func(s *editedLock, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
 }, {
 	what: "a follower's owner reference is removed",
 	only: "dual",
-	do: func(s *siege, leader *member, _ *trial.Seat) {
+	do: func(s *editedLock, leader *member, _ *trial.Seat) {
 		for _, m := range s.members {
 			if m != leader {
 				s.dropOwner(m)
 			}
 		}
 	},
-	mended: func(s *siege, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
+	mended: func(s *editedLock, _ *member, _ *coordinationv1.Lease) bool { r, _ := s.record(); return s.present(r) },
 }, {
 	what: "a sealed one is given owners", says: "mending the ConfigMap: it still has owners",
 	only: "sealed",
-	do: func(s *siege, leader *member, _ *trial.Seat) {
+	do: func(s *editedLock, leader *member, _ *trial.Seat) {
 		p := s.presenceOf(leader)
 		s.updateConfigMap(func(cm *corev1.ConfigMap) {
 			cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: p.Name, UID: p.UID}}
 		})
 	},
-	mended: func(s *siege, _ *member, _ *coordinationv1.Lease) bool {
+	mended: func(s *editedLock, _ *member, _ *coordinationv1.Lease) bool {
 		r, _ := s.record()
 		return r.Kind == ownerref.Sealed
 	},
 }, {
 	what: "the armed annotation is removed", says: "leading beside the shield",
-	do: func(s *siege, _ *member, _ *trial.Seat) {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		s.patchConfigMap(`{"metadata":{"annotations":{"zonelect.dev/shield-armed":null}}}`)
 	},
 }, {
 	what: "the ConfigMap's phase is garbled", says: "mending the ConfigMap: ",
-	do: func(s *siege, _ *member, _ *trial.Seat) {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		s.patchConfigMap(`{"metadata":{"annotations":{"zonelect.dev/phase":"seaLed","zonelect.dev/phase-step":"-1"}}}`)
 	},
-	mended: func(s *siege, _ *member, before *coordinationv1.Lease) bool {
+	mended: func(s *editedLock, _ *member, before *coordinationv1.Lease) bool {
 		_, cm := s.record()
 		return cm.Annotations["zonelect.dev/phase"] == before.Annotations["zonelect.dev/phase"]
 	},
 }, {
 	what: "the Lease's phase is garbled", says: "part of the record is gone: mending it", quiet: true,
-	do: func(s *siege, _ *member, _ *trial.Seat) {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		s.patchLease(`{"metadata":{"annotations":{"zonelect.dev/phase":"dua1","zonelect.dev/phase-step":"many"}}}`)
 	},
-	mended: func(s *siege, _ *member, before *coordinationv1.Lease) bool {
+	mended: func(s *editedLock, _ *member, before *coordinationv1.Lease) bool {
 		l := s.lease()
 		return l.Annotations["zonelect.dev/phase"] == before.Annotations["zonelect.dev/phase"] &&
 			l.Annotations["zonelect.dev/phase-step"] == before.Annotations["zonelect.dev/phase-step"]
@@ -166,43 +170,43 @@ var changes = []edit{{
 }, {
 	what: "a shield's annotations are removed", says: "leading beside the shield",
 	only: "dual",
-	do: func(s *siege, _ *member, _ *trial.Seat) {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		s.patchConfigMap(`{"metadata":{"annotations":null}}`)
 	},
 }, {
 	what: "all is removed that says what it is", says: "leading beside the shield",
-	do: func(s *siege, _ *member, _ *trial.Seat) {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		s.patchConfigMap(`{"metadata":{"annotations":null,"ownerReferences":null}}`)
 	},
-	mended: func(s *siege, leader *member, _ *coordinationv1.Lease) bool {
+	mended: func(s *editedLock, leader *member, _ *coordinationv1.Lease) bool {
 		r, _ := s.record()
 		return r.Kind == ownerref.Shield && r.Shield.Has(s.presenceOf(leader))
 	},
 }, {
 	what: "a ConfigMap of another use is put in its place",
-	do: func(s *siege, _ *member, _ *trial.Seat) {
+	do: func(s *editedLock, _ *member, _ *trial.Seat) {
 		s.updateConfigMap(func(cm *corev1.ConfigMap) {
 			cm.OwnerReferences, cm.Annotations, cm.Data = nil, nil, map[string]string{"color": "blue"}
 		})
 	},
 	ends:  "it holds data, which no lock does",
-	after: (*siege).deleteConfigMap,
+	after: (*editedLock).deleteConfigMap,
 }, {
 	what: "the leader's presence is deleted", says: "the own presence object was deleted: making it anew",
-	do: func(s *siege, leader *member, _ *trial.Seat) { s.deleteLease(s.presenceOf(leader).Name) },
-	mended: func(s *siege, leader *member, _ *coordinationv1.Lease) bool {
+	do: func(s *editedLock, leader *member, _ *trial.Seat) { s.deleteLease(s.presenceOf(leader).Name) },
+	mended: func(s *editedLock, leader *member, _ *coordinationv1.Lease) bool {
 		return s.presenceOf(leader).UID != ""
 	},
 }, {
 	what: "a follower's presence is deleted", says: "the own presence object was deleted: making it anew",
-	do: func(s *siege, leader *member, _ *trial.Seat) {
+	do: func(s *editedLock, leader *member, _ *trial.Seat) {
 		for _, m := range s.members {
 			if m != leader {
 				s.deleteLease(s.presenceOf(m).Name)
 			}
 		}
 	},
-	mended: func(s *siege, _ *member, _ *coordinationv1.Lease) bool {
+	mended: func(s *editedLock, _ *member, _ *coordinationv1.Lease) bool {
 		for _, m := range s.members {
 			if s.presenceOf(m).UID == "" {
 				return false
@@ -212,7 +216,7 @@ var changes = []edit{{
 	},
 }, {
 	what: "a legacy pod is made the owner",
-	do: func(s *siege, _ *member, fresh *trial.Seat) {
+	do: func(s *editedLock, _ *member, fresh *trial.Seat) {
 		pod, err := s.client.CoreV1().Pods("default").Get(s.ctx, fresh.Identity, metav1.GetOptions{})
 		must(s.t, err)
 		owners, err := json.Marshal([]metav1.OwnerReference{podOwner(pod.Name, pod.UID)})
@@ -222,15 +226,16 @@ var changes = []edit{{
 	ends: "has made the ConfigMap its own",
 }}
 
-func (s *siege) dropOwner(m *member) {
+func (s *editedLock) dropOwner(m *member) {
 	p := s.presenceOf(m)
 	s.updateConfigMap(func(cm *corev1.ConfigMap) {
 		cm.OwnerReferences = slices.DeleteFunc(cm.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == p.UID })
 	})
 }
 
-// edits has each edit done while a candidate leads and a fresh legacy pod
-// stands by, of the variant that waits and of that which does not look twice.
+// edits does each edit while a candidate leads and a fresh legacy pod stands
+// by: one of the variant that waits, and one of the variant that does not look
+// twice.
 func edits(t *testing.T, p *past) {
 	rows := map[string]func(*testing.T){}
 	for _, phase := range []string{"dual", "sealed"} {
@@ -242,7 +247,7 @@ func edits(t *testing.T, p *past) {
 }
 
 func editAll(t *testing.T, p *past, phase, variant string) {
-	s := newSiege(t, p, variant)
+	s := newEditedLock(t, p, variant)
 	s.enter("0")
 	s.enter("1")
 	s.leader()
@@ -259,8 +264,8 @@ func editAll(t *testing.T, p *past, phase, variant string) {
 	s.until("settled at the end", func() bool { return s.settled(phase) })
 }
 
-// settled says that all is as it should be in a phase.
-func (s *siege) settled(phase string) bool {
+// settled reports whether everything is as it should be in a phase.
+func (s *editedLock) settled(phase string) bool {
 	r, _ := s.record()
 	l := s.lease()
 	if l == nil || holder(l) == "" || l.Annotations["zonelect.dev/phase"] != phase || !r.Shield.Armed {
@@ -274,8 +279,8 @@ func (s *siege) settled(phase string) bool {
 	return false
 }
 
-// meddle does one edit beside a fresh legacy pod, and tells what came of it.
-func (s *siege) meddle(e edit, phase, name string) {
+// meddle does one edit beside a fresh legacy pod, and logs the outcome.
+func (s *editedLock) meddle(e edit, phase, name string) {
 	s.t.Helper()
 	fresh := s.start("zb", name)
 	leader, before, logged, terms := s.leader(), s.lease(), len(s.since(0)), len(s.terms())
@@ -300,7 +305,7 @@ func (s *siege) meddle(e edit, phase, name string) {
 		}
 		outcome = fmt.Sprintf("mended %v after it began", time.Since(began).Round(time.Millisecond))
 	}
-	time.Sleep(1500 * time.Millisecond) // the legacy pod has looked twice by then
+	time.Sleep(1500 * time.Millisecond) // by then the legacy pod has looked twice
 	if e.ends == "" && ended() {
 		outcome = fmt.Sprintf("%s, steps down: %v", outcome, s.terms()[terms-1].cause)
 	}
@@ -324,8 +329,9 @@ func (s *siege) meddle(e edit, phase, name string) {
 }
 
 // takeovers deletes the ConfigMap by hand and has a legacy pod take it before the
-// leader can recreate it: the one overlap that is documented. It lasts until the
-// watch event comes or, if the leader is cut off, until its trust ends.
+// leader can recreate it: the one overlap that is documented. The overlap lasts
+// until the watch event arrives or, if the leader is cut off, until its trust
+// ends.
 func takeovers(t *testing.T, p *past) {
 	type row struct {
 		phase string
@@ -338,7 +344,7 @@ func takeovers(t *testing.T, p *past) {
 		"in dual until the trust ends":   {"dual", true, brisk.RenewDeadline},
 		"in sealed until the trust ends": {"sealed", true, brisk.RenewDeadline},
 	}, func(t *testing.T, r row) {
-		s := newSiege(t, p, "original")
+		s := newEditedLock(t, p, "original")
 		s.enter("0")
 		s.enter("1")
 		s.leader()
@@ -375,12 +381,12 @@ func takeovers(t *testing.T, p *past) {
 	})
 }
 
-// watchEvent is what one may take on a busy machine.
+// watchEvent is how long a watch event may take on a busy machine.
 const watchEvent = time.Second
 
-// seize deletes the ConfigMap and creates it as a legacy pod does that tries at
+// seize deletes the ConfigMap and recreates it, like a legacy pod that tries at
 // this very moment, until that works.
-func (s *siege) seize(pod *corev1.Pod) reign {
+func (s *editedLock) seize(pod *corev1.Pod) reign {
 	s.t.Helper()
 	configMaps := s.client.CoreV1().ConfigMaps("default")
 	mine := &corev1.ConfigMap{}

@@ -20,7 +20,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// ward is candidates for one lock. Each is unhealthy while its file exists.
+// ward has the candidates for one lock. Each is unhealthy while its file
+// exists.
 type ward struct {
 	t    *testing.T
 	bed  *testbed.Testbed
@@ -62,7 +63,7 @@ func TestAnUnhealthyLeaderMakesRoomForAnother(t *testing.T) {
 
 const (
 	shortLease = 3 * time.Second
-	slack      = 3 * time.Second // what a busy machine may take for a check and a write
+	slack      = 3 * time.Second // how long a busy machine may take for a check and a write
 )
 
 func staysBack(w *ward) {
@@ -125,7 +126,7 @@ func nobodyElseWell(w *ward) {
 	sick := time.Now()
 	w.sicken("b")
 	w.await(b, "unhealthy", sick)
-	time.Sleep(time.Second) // its presence says so
+	time.Sleep(time.Second) // until its presence says so
 	w.sicken("a")
 	for since := sick; ; {
 		said := w.await(a, "unhealthy", since)

@@ -11,8 +11,8 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// termsOf are the spans in which candidates led, as they printed them. The last
-// one of a candidate that was killed ended when it was.
+// termsOf returns the spans in which candidates led, as they printed them. The
+// last span of a killed candidate ends when it was killed.
 func termsOf(seats []*trial.Seat, killed map[string]time.Time) (h history.History) {
 	for _, s := range seats {
 		end, ended := killed[s.Identity]
@@ -24,8 +24,8 @@ func termsOf(seats []*trial.Seat, killed map[string]time.Time) (h history.Histor
 	return h
 }
 
-// judgeOverlaps fails for each overlap in which a candidate takes part. It returns
-// how many there are of those, and of others.
+// judgeOverlaps fails for each overlap that involves a candidate. It returns the
+// number of those, and of the others.
 func judgeOverlaps(t *testing.T, h history.History) (ours, theirs int) {
 	t.Helper()
 	for _, o := range h.Overlaps() {

@@ -31,17 +31,17 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// input is something in a lock's place, and what a candidate says of it.
+// input is an object in a lock's place, and what a candidate says about it.
 type input struct {
 	owners      []metav1.OwnerReference
 	annotations map[string]string
 	data        map[string]string
 	says        string
-	problem     bool // as a problem, not as what is waited for
-	enter       func(*siege) func(*entry)
+	problem     bool // as a problem, not as something it waits for
+	enter       func(*editedLock) func(*entry)
 }
 
-// inputs puts what is no leader-for-life lock in a lock's place.
+// inputs puts objects that are no leader-for-life locks in a lock's place.
 func inputs(t *testing.T, p *past) {
 	pod := func(name string) metav1.OwnerReference {
 		made, err := p.Cluster.AddPod(p.ctx, "zb", name, "default", nil)
@@ -74,15 +74,15 @@ func inputs(t *testing.T, p *past) {
 		"an owner of another api":     {owners: []metav1.OwnerReference{other}, says: "its owners are Pod owner-a (example.com/v1)"},
 		"an owner of another program": {owners: []metav1.OwnerReference{pod("owner-c")}, says: `does not match it: set one that matches the operator's old pods and new ones`},
 	}, func(t *testing.T, in input) {
-		s := newSiege(t, p, "original")
+		s := newEditedLock(t, p, "original")
 		s.endures(in)
 		s.neverTwo()
 	})
 }
 
-// twinOn makes a candidate one of a Twin.
-func twinOn(kind operator.LegacyKind) func(*siege) func(*entry) {
-	return func(s *siege) func(*entry) {
+// twinOn makes a candidate use a Twin.
+func twinOn(kind operator.LegacyKind) func(*editedLock) func(*entry) {
+	return func(s *editedLock) func(*entry) {
 		return func(e *entry) {
 			lock, err := operator.TwinLock(e.cfg, brisk, operator.Self{}, "default", s.lock, operator.MigrationOptions{LegacyKind: kind}, e.options)
 			must(s.t, err)
@@ -91,9 +91,9 @@ func twinOn(kind operator.LegacyKind) func(*siege) func(*entry) {
 	}
 }
 
-// endures has a candidate find the input, which it must leave alone and not
-// lead beside; and lead once that is gone.
-func (s *siege) endures(in input) {
+// endures checks that a candidate which finds the input leaves it alone and
+// does not lead, and that it leads once the input is gone.
+func (s *editedLock) endures(in input) {
 	s.t.Helper()
 	cm := &corev1.ConfigMap{Data: in.data}
 	cm.Name, cm.OwnerReferences, cm.Annotations = s.lock, in.owners, in.annotations
@@ -123,7 +123,7 @@ func (s *siege) endures(in input) {
 		s.t.Error("it led")
 	}
 	s.deleteConfigMap()
-	if strings.Contains(in.says, "does not match") { // who led is remembered
+	if strings.Contains(in.says, "does not match") { // the candidate remembers the legacy leader
 		s.deletePod(in.owners[0].Name)
 	}
 	took := s.until("leading without it", func() bool { return m.Status().State == status.StateLeader })
@@ -137,9 +137,9 @@ func text(t *testing.T, object any) string {
 	return string(raw)
 }
 
-// elsewhere has the legacy lock and the Lease apart.
+// elsewhere tests a legacy lock whose name differs from the Lease's.
 func elsewhere(t *testing.T, p *past) {
-	s := newSiege(t, p, "original")
+	s := newEditedLock(t, p, "original")
 	old := s.lock + "-old"
 	seat := s.startAt(old, "zb", "0")
 	s.await(t, seat, "leading")
@@ -166,7 +166,7 @@ func elsewhere(t *testing.T, p *past) {
 
 // permission is one verb that candidates need.
 type permission struct {
-	namespace             string // empty for what has none
+	namespace             string // empty if it has no namespace
 	group, resource, verb string
 }
 
@@ -181,7 +181,7 @@ func (p permission) String() string {
 	return fmt.Sprintf("needs verb %q on %s in namespace %q", p.verb, of, p.namespace)
 }
 
-// documented are the permissions that the package comments list.
+// documented returns the permissions that the package comments list.
 func documented(controllers ...string) []permission {
 	var all []permission
 	add := func(namespace, group, resource, verbs string) {
@@ -200,8 +200,8 @@ func documented(controllers ...string) []permission {
 	return all
 }
 
-// allow gives the siege's user these permissions and no others.
-func (s *siege) allow(all []permission) {
+// allow gives the lock's user these permissions and no others.
+func (s *editedLock) allow(all []permission) {
 	s.t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{"default": nil, "kube-node-lease": nil, "": nil}
 	for _, p := range all {
@@ -225,7 +225,7 @@ func (s *siege) allow(all []permission) {
 	}
 }
 
-// Nodes without a kubelet. The second was declared out of service.
+// Nodes without a kubelet. The second one was declared out of service.
 const (
 	deadNode = "node-dead"
 	offNode  = "node-off"
@@ -245,10 +245,10 @@ func permissions(t *testing.T, p *past) {
 	type row struct {
 		permission
 		controllers string
-		node        string // of the legacy pod, if that does not end in good order
+		node        string // the legacy pod's, if that does not end in good order
 		grace       time.Duration
-		terms       int           // that there may be without it
-		most        time.Duration // from the grant to work
+		terms       int           // how many there may be without it
+		most        time.Duration // from the grant to the beginning of work
 	}
 	const soon = 5 * time.Second
 	rows := map[string]row{}
@@ -258,9 +258,9 @@ func permissions(t *testing.T, p *past) {
 		}
 		r := row{permission: p, most: soon}
 		switch name := p.verb + " " + p.resource; name {
-		case "delete configmaps": // else the garbage collector may do it
+		case "delete configmaps": // else the garbage collector may delete it
 			r.node, r.grace = offNode, time.Hour
-		case "update leases", "watch leases": // what it created it cannot renew; it reads instead
+		case "update leases", "watch leases": // it cannot renew what it created; it reads instead
 			r.terms = 1
 		}
 		rows["without "+p.verb+" "+p.resource] = r
@@ -273,7 +273,7 @@ func permissions(t *testing.T, p *past) {
 	rows["without list node-leases"] = row{permission: permission{"kube-node-lease", "coordination.k8s.io", "leases", "list"}, node: deadNode, grace: grace, most: grace + soon}
 	rows["without get nodes"] = row{permission: permission{"", "", "nodes", "get"}, node: offNode, grace: time.Hour, most: soon}
 	atOnce(t, rows, func(t *testing.T, r row) {
-		s := newSiege(t, p, "original")
+		s := newEditedLock(t, p, "original")
 		s.grace = r.grace
 		all := documented("replicasets", "deployments", "statefulsets", "daemonsets")
 		without := func(gone permission) []permission {
@@ -284,9 +284,9 @@ func permissions(t *testing.T, p *past) {
 	})
 }
 
-// lacks has a candidate without a permission meet a legacy lock, whose pod is
-// on a dead node or goes in good order.
-func (s *siege) lacks(p permission, controllers, node string, terms int, most time.Duration, grant func()) {
+// lacks lets a candidate without a permission find a legacy lock whose pod is
+// on a dead node or ends in good order.
+func (s *editedLock) lacks(p permission, controllers, node string, terms int, most time.Duration, grant func()) {
 	s.t.Helper()
 	legacy := testbed.PodManifest("zb", s.lock+"-old", "default", map[string]string{"app": s.lock})
 	if node != "" {
@@ -333,13 +333,13 @@ func (s *siege) lacks(p permission, controllers, node string, terms int, most ti
 	}
 	took := time.Since(since)
 	if s.t.Logf("says %q %s, and led %v after it was granted", p, where, took.Round(time.Millisecond)); took > most {
-		s.t.Errorf("it leads %v after the verb was granted, want %v at most: %s", took, most, s.scene())
+		s.t.Errorf("it leads %v after the verb was granted, want %v at most: %s", took, most, s.state())
 	}
 	s.until("all well", func() bool { return m.Status().Problem == nil && m.Status().Waiting == "" })
 }
 
 // controlled returns a pod that belongs to a controller of that kind.
-func (s *siege) controlled(kind string) *corev1.Pod {
+func (s *editedLock) controlled(kind string) *corev1.Pod {
 	s.t.Helper()
 	labels := map[string]string{"app": s.lock}
 	apps, selector := s.client.AppsV1(), &metav1.LabelSelector{MatchLabels: labels}
@@ -390,7 +390,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheDefaultGrace(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
 	must(t, err)
-	s := newSiege(t, &past{b, patience(t, 4*time.Minute), client}, "original")
+	s := newEditedLock(t, &past{b, patience(t, 4*time.Minute), client}, "original")
 	s.lock = "default-grace"
 	s.await(t, s.start("zc", "old"), "leading")
 	s.enter("0")
@@ -408,10 +408,10 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheDefaultGrace(t *testing.T) {
 	}
 }
 
-// outOfService takes a zone's power away under legacy leaders, and declares its
-// node out of service a while later, when it is sure to be off. Where the grace
-// is zero nothing is presumed. It waits for calm before it does: for those who
-// use the control plane that would be an accident.
+// outOfService takes away the power of a zone with legacy leaders, and declares
+// its node out of service a while later, when it must be off. With a grace of
+// zero, nothing is presumed. It waits for calm before that, because to the
+// other users of the control plane it would be an accident.
 func outOfService(t *testing.T, p *past, calm <-chan struct{}) {
 	const (
 		zone   = "zc"
@@ -419,14 +419,14 @@ func outOfService(t *testing.T, p *past, calm <-chan struct{}) {
 		watch  = 40 * time.Second
 		atOnce = 2 * time.Second
 	)
-	believer, skeptic := newSiege(t, p, "original"), newSiege(t, p, "original")
+	believer, skeptic := newEditedLock(t, p, "original"), newEditedLock(t, p, "original")
 	believer.lock, skeptic.lock, skeptic.grace = "out-of-service", "never", -1
-	for _, s := range []*siege{believer, skeptic} {
+	for _, s := range []*editedLock{believer, skeptic} {
 		s.await(t, s.start(zone, "old"), "leading")
 		s.enter("0")
 		s.enter("1", func(e *entry) { e.zone = "zb" })
 	}
-	<-calm // and the node was seen to beat
+	<-calm // and the node has been seen to beat
 	must(t, p.CutPower(p.ctx, zone))
 	cut := time.Now()
 	time.Sleep(later)

@@ -32,7 +32,7 @@ const (
 	exitRefused = 3
 )
 
-// plugin is kubectl-zonelect, as kubectl runs it: without a terminal.
+// plugin is kubectl-zonelect as kubectl runs it: without a terminal.
 type plugin struct {
 	path, kubeconfig string
 	more             []string // arguments for all commands
@@ -43,7 +43,7 @@ func (p plugin) command(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // run runs a command, which must exit with that code and print all of the
-// words, and returns what went to standard output.
+// words. It returns the standard output.
 func (p plugin) run(t *testing.T, ctx context.Context, code int, line string, words ...string) string {
 	t.Helper()
 	began := time.Now()
@@ -67,15 +67,15 @@ func (p plugin) run(t *testing.T, ctx context.Context, code int, line string, wo
 	return out.String()
 }
 
-// follow runs a command until the test ends, and returns what it has printed so
-// far.
+// follow runs a command until the test ends. The returned function returns the
+// output so far.
 func (p plugin) follow(t *testing.T, args ...string) func() string {
 	t.Helper()
 	var out lockedBuffer
 	cmd := p.command(t.Context(), args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // its end is the end of the context
+	t.Cleanup(func() { _ = cmd.Wait() }) // it ends with the context
 	return out.String
 }
 
@@ -96,7 +96,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// A migration is taken all the way there and back with the kubectl plugin.
+// The kubectl plugin takes a migration all the way there and back.
 func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))

@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// longestBackoff is how long a leader-for-life follower sleeps at most.
+	// longestBackoff is the longest time that a leader-for-life follower
+	// sleeps.
 	longestBackoff = 16 * time.Second * 6 / 5
-	// collection is what the garbage collector may take on a busy machine.
+	// collection is how long the garbage collector may take on a busy machine.
 	collection = 10 * time.Second
 	// fourLooks is long enough for a follower to look at its lock four times.
 	fourLooks = 18 * time.Second
@@ -44,8 +45,8 @@ type past struct {
 	client kubernetes.Interface
 }
 
-// The programs that the migration is tested with must be what they stand for,
-// or its tests prove nothing.
+// The programs that the migration is tested with must behave like the real
+// ones, or its tests prove nothing.
 func TestTheLegacyProgramsBehaveAsTheRealOnesDid(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
@@ -68,7 +69,7 @@ func TestTheLegacyProgramsBehaveAsTheRealOnesDid(t *testing.T) {
 	all.Wait()
 }
 
-// seat runs a program in a pod of its own, of the lock's and the zone's name.
+// seat runs a program in a new pod, named after the lock and the zone.
 func (p *past) seat(t *testing.T, zone, lock string, args ...string) *trial.Seat {
 	t.Helper()
 	name := lock + "-" + zone
@@ -105,7 +106,7 @@ func (p *past) three(t *testing.T, lock string, args ...string) []*trial.Seat {
 	return seats
 }
 
-// kill ends a program as a crash does, and returns when.
+// kill ends a program as a crash does, and returns the time of that.
 func (p *past) kill(t *testing.T, s *trial.Seat) time.Time {
 	t.Helper()
 	killed := time.Now()
@@ -159,7 +160,8 @@ func (p *past) succession(t *testing.T, variant string) {
 	}
 }
 
-// owns fails unless the lock's only owner is the pod of that name, and UID.
+// owns fails unless the lock's only owner is the pod of that name, with its
+// UID.
 func (p *past) owns(t *testing.T, lock, podName string) {
 	t.Helper()
 	held, err := p.client.CoreV1().ConfigMaps("default").Get(p.ctx, lock, metav1.GetOptions{})
@@ -171,7 +173,7 @@ func (p *past) owns(t *testing.T, lock, podName string) {
 	}
 }
 
-// lock makes a leader-for-life's ConfigMap.
+// lock creates a leader-for-life's ConfigMap.
 func (p *past) lock(t *testing.T, name string, owners ...metav1.OwnerReference) {
 	t.Helper()
 	_, err := p.client.CoreV1().ConfigMaps("default").Create(p.ctx, &corev1.ConfigMap{
@@ -209,13 +211,13 @@ func (p *past) shielded(t *testing.T, variant string) {
 	if fmt.Sprint(held.OwnerReferences) != fmt.Sprint(owners) {
 		t.Errorf("the shield's owners are %v, want %v", held.OwnerReferences, owners)
 	}
-	for _, owner := range owners { // and then it was the shield that it waited for
+	for _, owner := range owners { // then it was the shield that it waited for
 		must(t, leases.Delete(p.ctx, owner.Name, metav1.DeleteOptions{}))
 	}
 	p.await(t, s, "leading")
 }
 
-// terminating has a leader whose pod is deleted and does not go.
+// terminating has a leader whose pod is deleted but does not go.
 func (p *past) terminating(t *testing.T, variant string) {
 	lock := "stuck-" + variant
 	pods := p.client.CoreV1().Pods("default")
@@ -242,7 +244,7 @@ func (p *past) terminating(t *testing.T, variant string) {
 	}
 }
 
-// silent has a leader whose node no longer says that it is Ready.
+// silent has a leader whose node is no longer Ready.
 func (p *past) silent(t *testing.T, variant string) {
 	lock := "silent-" + variant
 	nodes, pods := p.client.CoreV1().Nodes(), p.client.CoreV1().Pods("default")
@@ -269,7 +271,7 @@ func (p *past) silent(t *testing.T, variant string) {
 		p.owns(t, lock, leader.Name)
 	}
 	still, err := pods.Get(p.ctx, leader.Name, metav1.GetOptions{})
-	must(t, err) // nobody is left there to remove it
+	must(t, err) // no kubelet is left there to remove it
 	if deleted := still.DeletionTimestamp != nil; deleted != (variant == "notready") {
 		t.Errorf("the leader's pod is deleted: %v", deleted)
 	}
@@ -279,7 +281,7 @@ func (p *past) silent(t *testing.T, variant string) {
 func (p *past) records(t *testing.T, kind string) {
 	const (
 		ownLease = 15 * time.Second
-		renewed  = 2 * time.Second                  // and so before the kill at most
+		renewed  = 2 * time.Second                  // so at most this long before the kill
 		poll     = 2 * time.Second * (10 + 12) / 10 // at most
 		slack    = 2 * time.Second
 	)
@@ -297,7 +299,8 @@ func (p *past) records(t *testing.T, kind string) {
 	if second == third {
 		third = seats[2]
 	}
-	// The third must know of the second, or its lease began with the first's.
+	// The third must know of the second, or the lease that it awaits is the
+	// first's.
 	for told := false; !told; {
 		e, err := third.Await(p.ctx, "following", asked)
 		must(t, err)

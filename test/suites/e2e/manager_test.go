@@ -30,7 +30,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// managers are replicas of one operator of controller-runtime.
+// managers are the replicas of one controller-runtime operator.
 type managers struct {
 	*testbed.Testbed
 	ctx   context.Context
@@ -57,7 +57,7 @@ func (m *managers) handOver(t *testing.T) time.Duration {
 	leader, _, err := trial.AwaitAny(m.ctx, m.seats, "leading", time.Time{})
 	must(t, err)
 	m.start(t, "za")
-	time.Sleep(time.Second) // so that all know who leads
+	time.Sleep(time.Second) // so that all know the leader
 	told := time.Now()
 	must(t, leader.Terminate())
 	stopped, err := leader.Await(m.ctx, "stopped", told)
@@ -69,7 +69,7 @@ func (m *managers) handOver(t *testing.T) time.Duration {
 	return led.Time.Sub(stopped.Time)
 }
 
-// managerRounds is how many handovers are measured of each kind.
+// managerRounds is how many handovers of each kind are measured.
 // ZONELECT_MANAGER_ROUNDS sets another number.
 const managerRounds = 5
 
@@ -93,7 +93,7 @@ func TestAManagerHandsItsWorkOverSooner(t *testing.T) {
 		slices.Sort(gaps[kind])
 		t.Logf("%s: from work stopped to work started, %d rounds: p50 %v, max %v", kind, rounds, gaps[kind][rounds/2], gaps[kind][rounds-1])
 	}
-	// Processes outside of pods know nobody, and spread.
+	// Processes outside of pods know no others, and spread their attempts.
 	most := 150*time.Millisecond + timing.DefaultRenewInterval*31/100
 	if p50 := gaps["zonelect"][rounds/2]; p50 > most {
 		t.Errorf("p50 is %v, want %v at most", p50, most)
@@ -155,7 +155,7 @@ func TestWhenTheZoneOfAManagersLeaderLosesPowerTheNextLeadsAsTheLeaseEnds(t *tes
 	}
 }
 
-// webhook is a certificate and an address for a manager's webhook.
+// webhook returns a certificate and an address for a manager's webhook.
 func webhook(t *testing.T) (address, dir string, ca []byte) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil) // its certificate is for 127.0.0.1

@@ -29,15 +29,15 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// mostGap is how long nobody may lead when the last legacy pod is replaced,
-// where nobody has to wait for an old garbage collector.
+// mostGap is how long nobody may lead when the last legacy pod is replaced, if
+// no old garbage collector has to be waited for.
 const mostGap = 2 * time.Second
 
-// containerRestart is how long a kubelet takes to start a container again.
+// containerRestart is how long a kubelet takes to restart a container.
 const containerRestart = time.Second
 
 // migration is one operator that moves off its legacy lock and back, while
-// everything else on the bed may do the same.
+// others on the bed may do the same.
 type migration struct {
 	*past
 	lock    string
@@ -59,13 +59,14 @@ type pod struct {
 
 	mu    sync.Mutex // held while its program is started or killed
 	seats []*trial.Seat
-	over  bool // it is removed, and nothing starts in it any more
+	over  bool // it is removed, and nothing starts in it again
 
 	gone time.Time // when it was removed; the migration's mutex guards it
 }
 
-// insist repeats requests until they succeed, on the next zone's apiserver each
-// time, for one of them may be away. It is not for concurrent use.
+// insist repeats requests until they succeed, each time on the next zone's
+// apiserver, because one of them may be away. It is not safe for concurrent
+// use.
 func (m *migration) insist(t *testing.T, what string, do func(context.Context, *kubernetes.Clientset) error) {
 	t.Helper()
 	var err error
@@ -86,7 +87,7 @@ func (m *migration) insist(t *testing.T, what string, do func(context.Context, *
 	t.Fatalf("%s: %v", what, err)
 }
 
-// until waits until something is so.
+// until waits until the condition holds.
 func (m *migration) until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for began := time.Now(); !so(); time.Sleep(10 * time.Millisecond) {
@@ -96,7 +97,7 @@ func (m *migration) until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// launch runs a program in a pod of its own.
+// launch runs a program in a new pod.
 func (m *migration) launch(t *testing.T, kind trial.Kind, zone, name string, more ...string) *pod {
 	t.Helper()
 	name = m.lock + "-" + name
@@ -142,8 +143,8 @@ func (m *migration) addPod(t *testing.T, zone, name string) (made *corev1.Pod) {
 	return made
 }
 
-// boot starts a pod's program, the next one if there was one before: that is
-// another candidate (S9).
+// boot starts a pod's program, or the next one if there was one before: that
+// one is another candidate (S9).
 func (m *migration) boot(p *pod) error {
 	identity := p.name
 	if n := len(p.seats); n > 0 {
@@ -160,8 +161,8 @@ func (m *migration) boot(p *pod) error {
 	return nil
 }
 
-// halt kills a pod's program, and returns when; the zero time if it does not
-// run. The pod's mutex is held.
+// halt kills a pod's program, and returns the time of that; zero if the program
+// does not run. The pod's mutex is held.
 func (m *migration) halt(p *pod) (time.Time, error) {
 	s := p.seats[len(p.seats)-1]
 	m.mu.Lock()
@@ -184,8 +185,8 @@ func (m *migration) halt(p *pod) (time.Time, error) {
 	return killed, nil
 }
 
-// crash kills a pod's program and starts it again, as its kubelet would, unless
-// the pod goes meanwhile. It returns when; the zero time if it did not run.
+// crash kills a pod's program and restarts it, as its kubelet would, unless the
+// pod is removed meanwhile. killed is zero if the program did not run.
 func (m *migration) crash(p *pod) (killed, again time.Time, err error) {
 	p.mu.Lock()
 	if !p.over {
@@ -205,7 +206,7 @@ func (m *migration) crash(p *pod) (killed, again time.Time, err error) {
 }
 
 // remove kills a pod's program and removes the pod, as the end of a pod does,
-// and returns when it was gone.
+// and returns the time when it was gone.
 func (m *migration) remove(t *testing.T, p *pod) time.Time {
 	t.Helper()
 	p.mu.Lock()
@@ -226,7 +227,7 @@ func (m *migration) remove(t *testing.T, p *pod) time.Time {
 	return p.gone
 }
 
-// stop kills whatever still runs.
+// stop kills all programs that still run.
 func (m *migration) stop() {
 	for _, p := range m.running() {
 		p.mu.Lock()
@@ -236,7 +237,7 @@ func (m *migration) stop() {
 	}
 }
 
-// running returns the pods that are there, and removed those that were removed.
+// running returns the pods that exist, and removed those that were removed.
 func (m *migration) running() []*pod { return m.podsThat(time.Time.IsZero) }
 
 func (m *migration) removed() []*pod {
@@ -271,14 +272,14 @@ func (m *migration) exited() (some []*trial.Seat) {
 	return some
 }
 
-// start runs a program in a pod of its own, and returns the program.
+// start runs a program in a new pod, and returns the program.
 func (m *migration) start(t *testing.T, kind trial.Kind, zone, name string, more ...string) *trial.Seat {
 	t.Helper()
 	return m.launch(t, kind, zone, name, more...).seats[0]
 }
 
-// end removes a program's pod, which has the program's name if launch did not
-// make it, and returns when it was gone.
+// end removes a program's pod, and returns the time when it was gone. If launch
+// did not make the pod, it has the program's name.
 func (m *migration) end(t *testing.T, s *trial.Seat) time.Time {
 	t.Helper()
 	p := m.podOf(s)
@@ -302,7 +303,7 @@ func (m *migration) podOf(s *trial.Seat) *pod {
 	return m.pods[i]
 }
 
-// history is what all programs have printed until now.
+// history returns what all programs have printed until now.
 func (m *migration) history() (h history.History) {
 	m.mu.Lock()
 	seats, ended, now := slices.Clone(m.seats), maps.Clone(m.ended), time.Now()
@@ -324,7 +325,7 @@ func (m *migration) history() (h history.History) {
 	return h
 }
 
-// leads returns the one of the pods whose program leads; nil if none does.
+// leads returns the pod whose program leads; nil if none does.
 func (m *migration) leads(pods ...*pod) *pod {
 	for _, s := range m.history() {
 		for _, p := range pods {
@@ -350,7 +351,7 @@ func (m *migration) awaitLeads(t *testing.T, pods ...*pod) (leader *pod) {
 	return leader
 }
 
-// awaitLeader waits for one of the seats to lead, and says how long nobody did.
+// awaitLeader waits until one of the seats leads, and logs how long nobody did.
 func (m *migration) awaitLeader(t *testing.T, since time.Time, what string, seats ...*trial.Seat) *trial.Seat {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(m.ctx, time.Minute)
@@ -386,7 +387,7 @@ func (m *migration) configMap(t *testing.T) (cm *corev1.ConfigMap) {
 	return cm
 }
 
-// awaitConfigMap waits until the ConfigMap is as it should be; nil is absent.
+// awaitConfigMap waits until ok holds for the ConfigMap; nil means absent.
 func (m *migration) awaitConfigMap(t *testing.T, what string, ok func(*corev1.ConfigMap) bool) {
 	t.Helper()
 	m.insist(t, "wait until the ConfigMap is "+what, func(ctx context.Context, c *kubernetes.Clientset) error {
@@ -412,12 +413,12 @@ func (m *migration) phase(t *testing.T, phase string) {
 	})
 }
 
-// others returns all but one.
+// others returns all except one.
 func others[T comparable](all []T, one T) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(o T) bool { return o == one })
 }
 
-// checkOverlaps fails for terms of different programs that overlap, unless both
+// checkOverlaps fails for overlapping terms of different programs, unless both
 // are legacy ones, and for a history that shows too little.
 func (m *migration) checkOverlaps(t *testing.T) {
 	t.Helper()
@@ -428,8 +429,8 @@ func (m *migration) checkOverlaps(t *testing.T) {
 	}
 }
 
-// seatIn starts a candidate in a pod of the zone, all of whose connections run
-// to the apiserver of another.
+// seatIn starts a candidate in a pod of the zone, with all its connections to
+// the apiserver of another.
 func (m *migration) seatIn(t *testing.T, zone, apiserver string, args ...string) *trial.Seat {
 	t.Helper()
 	must(t, m.Network.SteerVIP(zone, apiserver))
@@ -474,7 +475,7 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
 	for _, zone := range threeZones[1:] {
 		fresh = append(fresh, m.seatIn(t, zone, zone, "--legacy-grace", grace.String()))
 	}
-	time.Sleep(25 * time.Second) // two heartbeats, so that they were seen to beat
+	time.Sleep(25 * time.Second) // two heartbeats, so that the nodes have been seen to beat
 	cut := time.Now()
 	must(t, m.CutPower(m.ctx, "za"))
 	leader, e, err := trial.AwaitAny(m.ctx, fresh, "leading", time.Time{})
@@ -487,8 +488,8 @@ func TestALegacyLeaderOnADeadNodeIsFollowedAfterTheGrace(t *testing.T) {
 	}
 }
 
-// Electors of client-go's old annotation locks and candidates that hold such a
-// lock with the Lease take turns.
+// Electors of client-go's old annotation locks take turns with candidates that
+// hold such a lock and the Lease.
 func TestCandidatesAndOldElectorsNeverLeadTogether(t *testing.T) {
 	b := trial.Bed(t, plain)
 	client, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))

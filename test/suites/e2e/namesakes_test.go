@@ -22,16 +22,16 @@ import (
 )
 
 // namesakes are the pods of a StatefulSet: a successor has its predecessor's
-// name, and another UID.
+// name and another UID.
 func namesakes(t *testing.T, p *past) {
-	atOnce(t, map[string]func(*testing.T, *siege){
+	atOnce(t, map[string]func(*testing.T, *editedLock){
 		"a candidate whose predecessor leads on":             candidateAfterCandidate,
 		"a candidate that a legacy lock names":               candidateAfterLegacy,
 		"a candidate that a legacy lock names for ever":      candidateUnderItsOwnName,
 		"a legacy pod where a candidate led":                 legacyAfterCandidate,
 		"legacy pods that come back while a candidate waits": legacyAfterLegacy,
-	}, func(t *testing.T, run func(*testing.T, *siege)) {
-		s := newSiege(t, p, "original")
+	}, func(t *testing.T, run func(*testing.T, *editedLock)) {
+		s := newEditedLock(t, p, "original")
 		run(t, s)
 		s.neverTwo()
 	})
@@ -39,7 +39,7 @@ func namesakes(t *testing.T, p *past) {
 
 // candidateAfterCandidate deletes the leader's pod by force, while its process
 // runs on, and starts a successor.
-func candidateAfterCandidate(t *testing.T, s *siege) {
+func candidateAfterCandidate(t *testing.T, s *editedLock) {
 	first := s.enter("0")
 	s.leader()
 	s.enter("1")
@@ -59,8 +59,8 @@ func candidateAfterCandidate(t *testing.T, s *siege) {
 	}
 }
 
-// candidateAfterLegacy rolls a legacy leader: its lock names the new pod.
-func candidateAfterLegacy(t *testing.T, s *siege) {
+// candidateAfterLegacy rolls a legacy leader: its lock has the new pod's name.
+func candidateAfterLegacy(t *testing.T, s *editedLock) {
 	old := s.start("za", "0")
 	s.await(t, old, "leading")
 	before, _ := s.record()
@@ -75,9 +75,9 @@ func candidateAfterLegacy(t *testing.T, s *siege) {
 	}
 }
 
-// candidateUnderItsOwnName finds a legacy lock with its own pod's name that
-// does not go.
-func candidateUnderItsOwnName(t *testing.T, s *siege) {
+// candidateUnderItsOwnName lets a candidate find a legacy lock with its own
+// pod's name that does not go away.
+func candidateUnderItsOwnName(t *testing.T, s *editedLock) {
 	old := s.start("za", "0")
 	s.await(t, old, "leading")
 	s.patchConfigMap(`{"metadata":{"finalizers":["zonelect.dev/test"]}}`)
@@ -107,8 +107,8 @@ func candidateUnderItsOwnName(t *testing.T, s *siege) {
 	t.Logf("it leads %v after the lock could go", s.terms()[0].start.Sub(since).Round(time.Millisecond))
 }
 
-// legacyAfterCandidate rolls one pod back, of the name that the leader had.
-func legacyAfterCandidate(t *testing.T, s *siege) {
+// legacyAfterCandidate rolls one pod back, under the name of the leader's pod.
+func legacyAfterCandidate(t *testing.T, s *editedLock) {
 	first := s.enter("0")
 	s.leader()
 	s.enter("1")
@@ -132,9 +132,9 @@ func legacyAfterCandidate(t *testing.T, s *siege) {
 }
 
 // legacyAfterLegacy has a legacy leader's pod come back again and again, under
-// its name, while a candidate waits. What the candidate does is right if it
-// never leads beside one.
-func legacyAfterLegacy(t *testing.T, s *siege) {
+// its name, while a candidate waits. The candidate is right if it never leads
+// beside one.
+func legacyAfterLegacy(t *testing.T, s *editedLock) {
 	s.variant = "stale"
 	old := s.start("za", "0")
 	s.await(t, old, "leading")
@@ -153,10 +153,10 @@ func legacyAfterLegacy(t *testing.T, s *siege) {
 	t.Logf("the legacy pods led %d times, the candidate %d", n, len(s.terms()))
 }
 
-// cleaned runs a migration to its end with the kubectl plugin; then a candidate
-// of mode lease takes part.
+// cleaned completes a migration with the kubectl plugin; then a candidate of
+// mode lease takes part.
 func cleaned(t *testing.T, p *past) {
-	s := newSiege(t, p, "original")
+	s := newEditedLock(t, p, "original")
 	path, err := testbed.BuildProgram(s.ctx, "./cmd/kubectl-zonelect")
 	must(t, err)
 	k := plugin{path: path, kubeconfig: s.Cluster.Kubeconfig("zb")}
@@ -196,13 +196,13 @@ func cleaned(t *testing.T, p *past) {
 	s.neverTwo()
 }
 
-// idling counts what a leader and a follower in phase dual send.
+// idling counts the requests of a leader and a follower in phase dual.
 func idling(t *testing.T, p *past) {
 	const span = time.Minute
-	s := newSiege(t, p, "original")
+	s := newEditedLock(t, p, "original")
 	a, b := s.enter("0"), s.enter("1")
 	s.until("settled", func() bool { return s.settled("dual") })
-	time.Sleep(3 * time.Second) // for what comes after a term's beginning
+	time.Sleep(3 * time.Second) // for the requests after a term's beginning
 	_, before := s.record()
 	leader, follower := a, b
 	if s.leader() == b {

@@ -49,8 +49,8 @@ func restartAll(t *testing.T, b *testbed.Testbed) {
 }
 
 // TestAnOutageOfTheAPIDoesNotMoveLeadership takes the API away from candidates
-// that are all alive. ZONELECT_OUTAGES says how often, and
-// ZONELECT_OUTAGES_SEED is where the chance of it begins.
+// that are all alive. ZONELECT_OUTAGES is the number of outages, and
+// ZONELECT_OUTAGES_SEED the seed of their random choices.
 func TestAnOutageOfTheAPIDoesNotMoveLeadership(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
 	n, seed := fromEnv(t, "ZONELECT_OUTAGES", 1), fromEnv(t, "ZONELECT_OUTAGES_SEED", 47)
@@ -86,7 +86,7 @@ func TestAnOutageOfTheAPIDoesNotMoveLeadership(t *testing.T) {
 			t.Errorf("token %d came after %d", e.Token, last.Token)
 		}
 		leader, last = next, e
-		time.Sleep(10 * time.Second) // until all have heard of it
+		time.Sleep(10 * time.Second) // until all have noticed it
 	}
 	h := termsOf(seats, nil)
 	ours, _ := judgeOverlaps(t, h)

@@ -32,10 +32,10 @@ type overrun struct {
 	args []string
 	stop func(*overstay, *testing.T) // ends its term
 	told func(election.Timing) time.Duration
-	ends bool // its process
+	ends bool // its process ends
 }
 
-// overstay is an overrun that goes on.
+// overstay is an overrun under way.
 type overstay struct {
 	ctx       context.Context
 	client    kubernetes.Interface
@@ -58,7 +58,7 @@ func TestS5WorkThatIgnoresItsContextKeepsTheLeaseFromBeingReleased(t *testing.T)
 
 func (s *overstay) terminate(t *testing.T) { must(t, s.old.Terminate()) }
 
-// rob puts another holder on the Lease.
+// rob writes another holder to the Lease.
 func (s *overstay) rob(t *testing.T) {
 	patch := fmt.Sprintf(`{"spec":{"holderIdentity":"robber","renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
 	_, err := s.client.CoordinationV1().Leases("default").Patch(s.ctx, s.lock, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -97,7 +97,7 @@ func (o overrun) happens(t *testing.T, b *testbed.Testbed) {
 	if led.Cause != string(status.CauseExpired) {
 		t.Errorf("the next leader began because the lock was %s", led.Cause)
 	}
-	time.Sleep(200 * time.Millisecond) // what is on its way arrives
+	time.Sleep(200 * time.Millisecond) // requests in flight arrive
 	last := s.revisions(t, shown(), led)
 	if early := last.Add(timing.LeaseDuration).Sub(led.Time); early > 0 {
 		t.Errorf("the next leader began %v before the old term had run out", early)
@@ -110,7 +110,8 @@ func (o overrun) happens(t *testing.T, b *testbed.Testbed) {
 	}
 }
 
-// isTold waits until the process, people and Kubernetes know.
+// isTold waits until the overrun is reported to the process, to people and to
+// Kubernetes.
 func (o overrun) isTold(t *testing.T, s *overstay, asked time.Time, patience time.Duration) {
 	check := func(took time.Duration, what string) {
 		if took < patience || took > patience+2*time.Second {
@@ -139,8 +140,8 @@ func (o overrun) isTold(t *testing.T, s *overstay, asked time.Time, patience tim
 	}
 }
 
-// revisions looks at what the Lease was up to the next term, and returns when
-// the last renewal of the old one was seen.
+// revisions checks the revisions of the Lease up to the next term, and returns
+// when the last renewal of the old one was seen.
 func (s *overstay) revisions(t *testing.T, all []seen[*coordinationv1.Lease], led events.Event) (last time.Time) {
 	for _, r := range all {
 		switch holder(r.object) {

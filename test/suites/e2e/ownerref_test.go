@@ -28,17 +28,17 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// yard is a namespace with an operator of two pods, which are all alike: what
-// makes one of them a candidate is its presence.
+// yard is a namespace with an operator of two identical pods: a pod becomes a
+// candidate by its presence.
 type yard struct {
 	t     *testing.T
 	ctx   context.Context
 	admin kubernetes.Interface
-	user  kubernetes.Interface // the operator, with the permissions that are documented
+	user  kubernetes.Interface // the operator, with the documented permissions
 	name  string
 }
 
-// newYard makes one. The API server has the admission plugin that OpenShift's
+// newYard makes one. The API server has the admission plugin that OpenShift
 // has.
 func newYard(t *testing.T) *yard {
 	bed := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links,
@@ -66,7 +66,7 @@ func rule(group, verbs string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: strings.Fields(verbs)}
 }
 
-// grant gives the operator these permissions, besides those it has.
+// grant adds these permissions to the operator's.
 func (y *yard) grant(name string, rules ...rbacv1.PolicyRule) {
 	y.t.Helper()
 	meta := metav1.ObjectMeta{Name: name}
@@ -81,7 +81,7 @@ func (y *yard) grant(name string, rules ...rbacv1.PolicyRule) {
 }
 
 // grantDelete gives the operator the permission to delete ConfigMaps, and waits
-// until the apiserver knows.
+// until the apiserver knows it.
 func (y *yard) grantDelete() {
 	y.t.Helper()
 	y.grant("delete", rule("", "delete", "configmaps"))
@@ -118,7 +118,7 @@ func (y *yard) until(what string, holds func() bool) {
 	}
 }
 
-// pods waits for so many pods that run, and returns them.
+// pods waits for that many running pods, and returns them.
 func (y *yard) pods(count int) []ownerref.Owner {
 	y.t.Helper()
 	var all []ownerref.Owner
@@ -150,7 +150,7 @@ func (y *yard) configMap(name string) *ownerref.ConfigMap {
 	return m
 }
 
-// count names the legacy pods, as one pod of the operator sees them.
+// count returns the legacy pods' names, as one pod of the operator sees them.
 func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, error) {
 	y.t.Helper()
 	pods, err := ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
@@ -166,7 +166,7 @@ func (y *yard) count(self ownerref.Owner, owners ...ownerref.Owner) ([]string, e
 	return names, err
 }
 
-// armed puts an armed shield of these presences up.
+// armed creates an armed shield of these presences.
 func (y *yard) armed(m *ownerref.ConfigMap, presences ...ownerref.Owner) ownerref.Record {
 	y.t.Helper()
 	up, err := m.PutUp(y.ctx, ownerref.ShieldState{Presences: presences, Stage: record.Stage{Phase: record.PhaseDual, Step: 1}})
@@ -181,8 +181,8 @@ func (y *yard) armed(m *ownerref.ConfigMap, presences ...ownerref.Owner) ownerre
 	return r
 }
 
-// TestTheShieldGoesWithTheLastCandidatesPod: the collector takes it, and not
-// before; a sealed one it leaves.
+// TestTheShieldGoesWithTheLastCandidatesPod: the collector deletes it then, and
+// not earlier; a sealed one it leaves.
 func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 	y := newYard(t)
 	pods := y.pods(2)
@@ -254,8 +254,8 @@ func TestTheShieldGoesWithTheLastCandidatesPod(t *testing.T) {
 
 var errSeen = errors.New("seen")
 
-// TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer: an update or a deletion
-// that is late by one version, or by one object, is refused.
+// TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer: an update or a deletion of
+// an old version, or of an earlier object, is refused.
 func TestWhatWasNotJudgedIsNotWrittenOnARealAPIServer(t *testing.T) {
 	y := newYard(t)
 	y.grantDelete()

@@ -24,7 +24,7 @@ func TestWhenTheLeadersZoneLosesPowerTheNextLeadsAsTheLeaseEnds(t *testing.T) {
 }
 
 // TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate: the follower's connections die
-// with the zone, and each answer on every other one, also to a TLS handshake, is
+// with the zone. Each answer on every other connection, also to a TLS handshake, is
 // 1.5 s late.
 func TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate(t *testing.T) {
 	s := newStage(t, testbed.Stacked, "za")
@@ -43,8 +43,8 @@ func TestAZonesLossIsFollowedSoonThoughEachAnswerIsLate(t *testing.T) {
 	}
 }
 
-// Apiservers that list all etcd members ask a dead one too, each with
-// timeouts of its own, so that how long it takes is theirs to say.
+// Apiservers that list all etcd members ask a dead one too, each with timeouts
+// of its own, so the delay is up to them.
 func TestAPIServersThatListAllMembersDelayTheTakeoverButNeverHastenIt(t *testing.T) {
 	s := newStage(t, testbed.AllMembers, "za")
 	follower := s.follow(t, "za")

@@ -33,10 +33,10 @@ type present struct {
 	stop func()
 
 	mu    sync.Mutex
-	peers []string // that its last head start was decided among
+	peers []string // the peers for its last head start
 }
 
-// headStart notes who is known.
+// headStart notes which peers are known.
 func (a *present) headStart(o election.Takeover) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,8 +53,8 @@ func (a *present) knew() []string {
 	return slices.Clone(a.peers)
 }
 
-// TestEverybodyKnowsWhoIsThere: candidates in mode lease have presences, which
-// the others and status know of, and which go with their pods.
+// TestEverybodyKnowsWhoIsThere: candidates in mode lease have presences. The
+// other candidates and status know them, and they go with their pods.
 func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
 	ctx := patience(t, 2*time.Minute)
@@ -136,7 +136,7 @@ func TestEverybodyKnowsWhoIsThere(t *testing.T) {
 	p.run(t, ctx, exitOK, "status op", "only one candidate has announced itself", "nobody takes over from "+seats[leader].Status().Identity)
 }
 
-// attend starts a candidate in a pod of its own.
+// attend starts a candidate in a new pod.
 func attend(t *testing.T, ctx context.Context, b *testbed.Testbed, zone string) *present {
 	t.Helper()
 	pod, err := b.Cluster.AddPod(ctx, zone, "op-"+zone, "default", map[string]string{"app": "op"})

@@ -75,8 +75,8 @@ func TestClientGoAndZonelectOnOneLeaseNeverLeadTogether(t *testing.T) {
 		won[leader.Kind]++
 		since = e.Time.Add(1)
 		i := indexOf(seats, leader)
-		// client-go tells its work to stop and releases at the same time. Which of
-		// them comes first is chance, so its leaders are only killed here.
+		// client-go tells its work to stop and releases at the same time. Which
+		// comes first is chance, so its leaders are only killed here.
 		if round%2 == 0 && leader.Kind == trial.Zonelect {
 			must(t, leader.Terminate())
 			must(t, leader.Wait(ctx))
@@ -100,8 +100,8 @@ func indexOf(seats []*trial.Seat, s *trial.Seat) int {
 	return -1
 }
 
-// checkTerms fails for terms that overlap, as the candidates printed them. A
-// killed one's term ended when it was killed.
+// checkTerms fails for overlapping terms, as the candidates printed them. The
+// term of a killed candidate ended when it was killed.
 func checkTerms(t *testing.T, all []*trial.Seat, killed map[string]time.Time) {
 	t.Helper()
 	h := termsOf(all, killed)

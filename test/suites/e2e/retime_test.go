@@ -16,8 +16,8 @@ import (
 )
 
 // TestARolloutThatShortensTheLeaseNeverHasTwoLeaders rolls three candidates from
-// 30/20/5 to 15/10/2, and kills the last leader of each timing: its own lease has
-// to run out, whatever that of the others is.
+// 30/20/5 to 15/10/2, and kills the last leader of each timing. That leader's own
+// lease must run out, however long the others' leases are.
 func TestARolloutThatShortensTheLeaseNeverHasTwoLeaders(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links, WithoutControllers: true, WithoutNodes: true})
 	ctx := patience(t, 3*time.Minute)

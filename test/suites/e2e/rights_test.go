@@ -39,12 +39,12 @@ import (
 )
 
 // TestConfigIsWhatAnOperatorNeedsAndNoMore applies config/, and then runs each
-// feature by package operator as the service account of config/: with the
-// rights that are there it works, and each one that is taken away is missed, by
-// name.
+// feature through package operator as the service account of config/. With all
+// rights the feature works. For each right that is taken away, the operator
+// reports by name that it is missing.
 func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
-	// Without controllers nothing is collected: what has to go, the candidate
-	// must remove.
+	// Without controllers nothing is collected: the candidate must remove what
+	// has to go.
 	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true})
 	whatThereIsToApply(t, b)
 	admin, err := kubernetes.NewForConfig(b.Cluster.RESTConfig("za"))
@@ -56,7 +56,7 @@ func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
 		rows[name] = attempt{f, right{}}
 		for _, p := range granted(t, f, all[f.config]) {
 			if p.verb == "patch" {
-				continue // behind a slow API server only: TestLeadershipIsKeptBehindASlowServer
+				continue // needed only behind a slow API server: TestLeadershipIsKeptBehindASlowServer
 			}
 			rows[name+" without "+p.String()] = attempt{f, p}
 		}
@@ -75,7 +75,7 @@ func (p right) String() string {
 	return s
 }
 
-// rightsOf is what the rules of a Role come to.
+// rightsOf returns the rights in the rules of a Role.
 func rightsOf(namespace string, rules []rbacv1.PolicyRule) []right {
 	var all []right
 	for _, r := range rules {
@@ -108,11 +108,11 @@ func granted(t *testing.T, f feature, all objects) []right {
 	return ps
 }
 
-// feature is something that a kustomization's rights are for.
+// feature is something that needs a kustomization's rights.
 type feature struct {
 	config  string               // the kustomization
-	besides []string             // others whose rights it needs as well
-	legacy  string               // what takes the place of configmaps
+	besides []string             // others whose rights it needs too
+	legacy  string               // what replaces configmaps
 	begin   func(*tenant)        // prepares it
 	goes    func(*tenant) []step // what must happen
 }
@@ -128,7 +128,7 @@ var features = map[string]feature{
 	"endpoints":       {config: "annotation", besides: []string{"lease", "proof"}, legacy: "endpoints", begin: withAnAnnotation, goes: leadsByAnAnnotation},
 }
 
-// attempt runs a feature without one right, or with all for the zero one.
+// attempt runs a feature without one right; with all if that is zero.
 type attempt struct {
 	feature
 	missing right
@@ -138,10 +138,10 @@ type attempt struct {
 type tenant struct {
 	attempt
 	t       *testing.T
-	ctx     context.Context // ends when the missing right is missed
+	ctx     context.Context // ends when the missing right is reported
 	admin   kubernetes.Interface
 	name    string      // of the namespace
-	other   *corev1.Pod // that it follows, or waits for
+	other   *corev1.Pod // the pod that it follows, or waits for
 	options operator.Options
 	elector *operator.Election
 	terms   chan election.Term
@@ -152,7 +152,8 @@ type tenant struct {
 
 var errMissed = errors.New("it was missed")
 
-// rightsPatience bounds an attempt: a dead node takes operator's least grace.
+// rightsPatience bounds an attempt: a dead node takes the operator's shortest
+// grace.
 const rightsPatience = time.Minute
 
 func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interface, all map[string]objects) {
@@ -191,7 +192,7 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 	}
 }
 
-// rightsTiming leaves a machine that all attempts share some slack.
+// rightsTiming leaves some slack for a machine that all attempts share.
 var rightsTiming = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second, Exclusive: true}
 
 // grant gives the service account these rights, except the missing one.
@@ -235,8 +236,8 @@ func (o *tenant) grant(name string, all []right) {
 	}
 }
 
-// logger collects what is said, and ends the attempt when the missing
-// right is named.
+// logger collects log lines, and ends the attempt when one names the missing
+// right.
 func (o *tenant) logger(missed context.CancelCauseFunc) logr.Logger {
 	return funcr.New(func(_, line string) { o.say(line, missed) }, funcr.Options{})
 }
@@ -256,21 +257,21 @@ func (o *tenant) text() string {
 	return strings.Join(o.said, "\n")
 }
 
-// complains reports whether it was said that some right is missing.
+// complains reports whether a log line says that some right is missing.
 func (o *tenant) complains() bool {
 	return strings.Contains(o.text(), "forbidden") || strings.Contains(o.text(), "needs verb")
 }
 
-// misses reports whether the missing right was named. Events are posted by
-// client-go, which has the API server's words alone.
+// misses reports whether a log line names the missing right. client-go posts
+// Events, and logs only the API server's words.
 func (o *tenant) misses() bool {
 	m := o.missing
 	return strings.Contains(o.text(), fmt.Sprintf("needs verb %q on %s", m.verb, strings.TrimSuffix(m.resource, "s"))) ||
 		m.resource == "events" && strings.Contains(o.text(), fmt.Sprintf("cannot %s resource %q", m.verb, m.resource))
 }
 
-// run takes part in the election until all that must happen has happened, or
-// the missing right is missed, or time is up.
+// run takes part in the election until everything that must happen has
+// happened, or the missing right is reported, or time is up.
 func (o *tenant) run(missed context.CancelCauseFunc) error {
 	var err error
 	if o.elector, err = operator.New(o.ctx, "op", o.options); err != nil {
@@ -308,7 +309,7 @@ func (o *tenant) run(missed context.CancelCauseFunc) error {
 	return err
 }
 
-// step is a part of what must happen. It returns when it has.
+// step is a part of what must happen. It returns once that has happened.
 type step func() error
 
 func (o *tenant) until(what string, so func() bool) step {
@@ -343,7 +344,7 @@ func (o *tenant) lease() *coordinationv1.Lease {
 	return lease
 }
 
-// renews waits for renewals, and for what is watched to be watched.
+// renews waits for renewals, and for the watches to be established.
 func (o *tenant) renews() step {
 	seen := map[string]bool{}
 	return o.until("it renews", func() bool {
@@ -363,7 +364,7 @@ func leadsByALease(o *tenant) []step {
 
 func withEvents(o *tenant) { o.options.NoEvents = false }
 
-// postsEvents lets each Event come twice, the second time as a patch.
+// postsEvents makes each Event come twice, the second time as a patch.
 func postsEvents(o *tenant) []step {
 	resigns := func() error { return o.elector.Resign(o.ctx) }
 	return []step{o.leads(), resigns, o.leads(), resigns, o.until("Events were posted", func() bool {
@@ -385,7 +386,7 @@ func knowsItsZone(o *tenant) []step {
 	return []step{o.leads(), o.until("it knows its zone", func() bool { return o.elector.Term().Zone == "za" })}
 }
 
-// besideAPod has another pod that may lead by the Lease.
+// besideAPod starts another pod that may lead through the Lease.
 func besideAPod(o *tenant) {
 	o.in(o.deploy())
 	o.other = o.pod("other", "za", metav1.OwnerReference{})
@@ -428,7 +429,7 @@ func provesADeath(o *tenant) []step {
 	}
 }
 
-// beside has a legacy pod lead, in that zone.
+// beside makes a legacy pod lead, in that zone.
 func beside(zone string) func(*tenant) {
 	return func(o *tenant) {
 		o.in(o.deploy())
@@ -448,7 +449,7 @@ func beside(zone string) func(*tenant) {
 	}
 }
 
-// deploy makes a pod of a Deployment, as the controllers would.
+// deploy creates a pod of a Deployment, as the controllers would.
 func (o *tenant) deploy() *corev1.Pod {
 	o.t.Helper()
 	labels := map[string]string{"app": "op"}
@@ -501,7 +502,7 @@ func (o *tenant) isShielded() step {
 	})
 }
 
-// deadZone has a node that nobody plays.
+// deadZone has a node without a kubelet.
 const deadZone = "dead"
 
 func addDeadNode(t *testing.T, admin kubernetes.Interface) {
@@ -535,7 +536,7 @@ func leadsByAnAnnotation(o *tenant) []step {
 	})}
 }
 
-// TestConfigGrantsWhatThePackagesAskFor holds the Roles against the rules in
+// TestConfigGrantsWhatThePackagesAskFor checks the Roles against the rules in
 // the documentation of the packages that use them.
 func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 	all := kustomizations(t)

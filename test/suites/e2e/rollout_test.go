@@ -28,7 +28,7 @@ import (
 )
 
 // rollout is the migration of one operator: from a version with leader-for-life
-// to one with zonelect, pod by pod, on to sealed, and all the way back.
+// to one with zonelect, pod by pod, on to phase sealed, and all the way back.
 type rollout struct {
 	*migration
 	plan
@@ -41,7 +41,7 @@ type rollout struct {
 	collectors time.Duration
 }
 
-// script is what is done to every operator.
+// script lists the steps for every operator.
 var script = []struct {
 	name string
 	do   func(*rollout, *testing.T)
@@ -191,18 +191,18 @@ func (r *rollout) mover(c *kubernetes.Clientset) (*migrate.Migration, error) {
 	})
 }
 
-// limit is when somebody must lead again. Where no fault hit a gap that is:
+// limit is when somebody must lead again. If no fault hit the gap, that is:
 //
-//   - mostGap after the last legacy pod was gone, before a candidate leads, and
+//   - mostGap after the last legacy pod was gone, before a candidate leads, plus
 //     the wait for old garbage collectors;
 //   - a lease and mostGap after a candidate was killed, before another leads;
-//   - what the collector and the longest sleep of leader-for-life take, and
+//   - the time of the collector and the longest sleep of leader-for-life, plus
 //     mostGap, before another legacy pod leads; or, for the same one, the
 //     restart of its container.
 //
-// The lease of a candidate that was killed, whether it led, waited to or was about
-// to give the lock back, has to run out first. While an apiserver restarts a step
-// is up to three requests late, each of which may hang.
+// The lease of a killed candidate must run out first, whether it led, waited to
+// lead or was about to give the lock back. While an apiserver restarts, a step is
+// up to three requests late, and each of them may hang.
 func (r *rollout) limit(g history.Gap) time.Time {
 	var most time.Duration
 	switch {
@@ -224,7 +224,7 @@ func (r *rollout) limit(g history.Gap) time.Time {
 			limit = after
 		}
 	}
-	const settle = 5 * time.Second // until those who waited have tried again
+	const settle = 5 * time.Second // until those that waited have tried again
 	for range r.outages.between(g.Last.End.Add(-settle), g.Next.Start) {
 		limit = limit.Add(3 * timing.DefaultRenewInterval)
 	}
@@ -270,7 +270,7 @@ func TestAGapIsTooLongByWhatCameBefore(t *testing.T) {
 	}
 }
 
-// judge holds the history against the laws, and returns a row of the report.
+// judge checks the history against the limits, and returns a row of the report.
 func (r *rollout) judge(t *testing.T) []string {
 	h := r.history()
 	if len(h) < 4 {
@@ -291,8 +291,8 @@ func (r *rollout) judge(t *testing.T) []string {
 	}
 }
 
-// judgeChanges fails where the leader changed more often than leaders were
-// replaced or killed, and says who was killed.
+// judgeChanges fails if the leader changed more often than leaders were
+// replaced or killed, and returns the killed ones.
 func (r *rollout) judgeChanges(t *testing.T, h history.History) (killed []string) {
 	allowed := 0
 	for _, p := range r.removed() {
@@ -314,7 +314,8 @@ func (r *rollout) judgeChanges(t *testing.T, h history.History) (killed []string
 	return killed
 }
 
-// judgeGaps fails for gaps that were too long, and returns the longest, and all.
+// judgeGaps fails for gaps that were too long, and returns the longest, and a
+// text for each.
 func (r *rollout) judgeGaps(t *testing.T, h history.History) (longest time.Duration, all []string) {
 	for _, g := range h.Gaps() {
 		length := g.Length().Round(time.Millisecond)
@@ -353,7 +354,7 @@ func (r *report) String() string {
 }
 
 // An operator is rolled pod by pod from each version of leader-for-life to
-// zonelect, on to sealed, and back, with and without a fault on the way.
+// zonelect, on to phase sealed, and back, with and without a fault on the way.
 func TestAMigrationNeverHasTwoLeaders(t *testing.T) {
 	todo := rounds(t)
 	b := trial.Bed(t, testbed.Config{Zones: threeZones, Network: testbed.Links})
@@ -370,7 +371,7 @@ func TestAMigrationNeverHasTwoLeaders(t *testing.T) {
 					m := &migration{past: p, lock: "op-" + name, variant: variant}
 					r := &rollout{migration: m, plan: newPlan(variant, seed), outages: outages, collectors: m.settle(t)}
 					defer m.stop()
-					defer func() { told.add(r.judge(t)) }() // also of one that was broken off
+					defer func() { told.add(r.judge(t)) }() // also for a migration that was broken off
 					r.run(t)
 				})
 			})

@@ -31,14 +31,14 @@ import (
 // has failed once may pass the next time.
 var seeds = flag.String("seeds", "", "seeds of migrations: 1-10 or 3,7; one for each variant by default")
 
-// oneSeed is what a variant is tried with unless seeds are given. One of them
-// has a program killed, one an apiserver restarted.
+// oneSeed has the seed for each variant if no seeds are given. One of them
+// kills a program, one restarts an apiserver.
 var oneSeed = round{"original": 1, "stale": 5, "notready": 2}
 
 // round is the seed of each variant's migration, all of which run at once.
 type round map[string]uint64
 
-// rounds are those that were asked for, one after the other.
+// rounds returns the requested rounds, in order.
 func rounds(t *testing.T) (all []round) {
 	t.Helper()
 	if *seeds == "" {
@@ -67,11 +67,11 @@ type plan struct {
 	byHand        bool // the phase is changed by a bare patch, not by package migrate
 	throughLegacy bool // legacy pods lead again by phase, before the candidates go
 	fault         faultKind
-	step          int           // in which there is the fault
-	delay         time.Duration // after the step has begun
+	step          int           // the one with the fault
+	delay         time.Duration // from the beginning of the step
 	leader        bool          // the leader is killed, if there is one
-	victim        int           // else which of those that run
-	zone          string        // whose apiserver is restarted
+	victim        int           // else which of the running programs
+	zone          string        // the zone whose apiserver is restarted
 }
 
 type faultKind string
@@ -83,7 +83,7 @@ const (
 )
 
 // longestDelay is longer than most steps, so that a fault may hit the next one,
-// too. Most delays are much shorter: a step begins with what changes something.
+// too. Most delays are much shorter, because a step begins with its change.
 const longestDelay = 3 * time.Second
 
 // spread is chosen so that the seeds from 1 to 10 hit most steps.
@@ -100,7 +100,7 @@ func newPlan(variant string, seed uint64) plan {
 	}
 	switch {
 	case seed%2 == 0:
-	case (seed/2+of)%2 == 0: // so that each variant has both as often
+	case (seed/2+of)%2 == 0: // so that each variant has both equally often
 		p.fault = kill
 	default:
 		p.fault = restart
@@ -128,27 +128,27 @@ func (p plan) String() string {
 	return fmt.Sprintf("seed %d: %s; steps by %s, back %s", p.seed, fault, how, back)
 }
 
-// moment is when there is the fault.
+// moment says when the fault happens.
 func (p plan) moment() string {
 	return fmt.Sprintf("%v into %q", p.delay.Round(time.Millisecond), script[p.step].name)
 }
 
 // fault is a fault that happened.
 type fault struct {
-	to, when string    // the pod or the zone; the moment of whose migration
+	to, when string    // the pod or the zone; the moment, and in which migration
 	leases   bool      // a candidate was killed, which may have held the Lease
 	at, over time.Time // over is zero as long as it lasts
 }
 
 // faults are those that hit every migration on a bed.
 type faults struct {
-	one sync.Mutex // held by a fault: a second apiserver at the same time would be another test
+	one sync.Mutex // held during a fault: a second apiserver at the same time would be another test
 
 	mu  sync.Mutex
 	all []fault
 }
 
-// begin notes that a fault begins, and returns what to call when it is over.
+// begin notes that a fault begins. The caller calls end when it is over.
 func (f *faults) begin(to, when string) (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +161,7 @@ func (f *faults) begin(to, when string) (end func()) {
 	}
 }
 
-// between returns those that began before to, and were not over by from.
+// between returns the faults that began before to, and were not over by from.
 func (f *faults) between(from, to time.Time) (some []fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,10 +183,10 @@ func TestTheSeedsOfEachRunHaveBothFaults(t *testing.T) {
 	}
 }
 
-// when is the moment for those who are hit by another's fault.
+// when names the moment for other migrations that the fault hits.
 func (r *rollout) when() string { return r.moment() + " of " + r.variant }
 
-// disturb does to the migration what its plan says.
+// disturb injects the plan's fault into the migration.
 func (r *rollout) disturb(t *testing.T) {
 	time.Sleep(r.delay)
 	switch r.fault {

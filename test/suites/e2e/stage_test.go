@@ -18,7 +18,7 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// network is namespaces where CI has them, and whatever works elsewhere.
+// network is namespaces in CI, and whatever works elsewhere.
 func network() testbed.NetworkKind {
 	if os.Getenv("CI") != "" {
 		return testbed.Namespaces
@@ -64,7 +64,7 @@ func (s *stage) follow(t *testing.T, zone string) *trial.Seat {
 	return follower
 }
 
-// lose cuts a zone's power soon after a renewal, and returns when.
+// lose cuts a zone's power soon after a renewal, and returns the time of that.
 func (s *stage) lose(t *testing.T, zone string) time.Time {
 	t.Helper()
 	awaitRenewal(t, s.ctx, s.observer)
@@ -73,8 +73,8 @@ func (s *stage) lose(t *testing.T, zone string) time.Time {
 	return cut
 }
 
-// followSlowly starts a follower in the test process, which hears of the apiserver of
-// zone first, and of each one with that delay.
+// followSlowly starts a follower in the test process that dials the apiserver of zone
+// first. All answers reach it with that delay.
 func (s *stage) followSlowly(t *testing.T, zone string, delay time.Duration, led chan<- election.Term) *election.Elector {
 	t.Helper()
 	var servers []string
@@ -106,7 +106,7 @@ func (s *stage) followSlowly(t *testing.T, zone string, delay time.Duration, led
 			break
 		}
 	}
-	time.Sleep(10 * time.Second) // until its watch and its connections are as they will be
+	time.Sleep(10 * time.Second) // until its watch and its connections are established
 	return e
 }
 
@@ -126,7 +126,7 @@ func (s *stage) takeover(t *testing.T, follower *trial.Seat, cut time.Time) time
 	return lag
 }
 
-// spansAgree holds the winner's span against the outside observer.
+// spansAgree checks the winner's span against the outside observer.
 func spansAgree(t *testing.T, winner *trial.Seat, last trial.Renewal, led time.Time) {
 	t.Helper()
 	span, err := trial.LastFailover(winner.Traces)

@@ -57,7 +57,7 @@ func newZonal(t *testing.T, b *testbed.Testbed, lock, second string) *zonal {
 // third is the zone that is not preferred.
 func (z *zonal) third() string { return map[string]string{"zb": "zc", "zc": "zb"}[z.second] }
 
-// enter starts a candidate with a pod of its own.
+// enter starts a candidate in a new pod.
 func (z *zonal) enter(t *testing.T, zone, name string) *trial.Seat {
 	t.Helper()
 	pod, err := z.Cluster.AddPod(z.ctx, zone, z.lock+"-"+name, "default", nil)
@@ -66,7 +66,7 @@ func (z *zonal) enter(t *testing.T, zone, name string) *trial.Seat {
 		"--pod-name", pod.Name, "--pod-uid", string(pod.UID), "--node-name", pod.Spec.NodeName)
 }
 
-// known waits until so many candidates have a presence.
+// known waits until that many candidates have a presence.
 func (z *zonal) known(t *testing.T, n int) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(z.Cluster.RESTConfig("zb"))
@@ -83,7 +83,7 @@ func (z *zonal) known(t *testing.T, n int) {
 	}
 }
 
-// moves wants that the lock is led from the second zone in time.
+// moves checks that the second zone leads in time.
 func (z *zonal) moves(t *testing.T, since time.Time) {
 	t.Helper()
 	last := z.observer.Last()
@@ -99,14 +99,14 @@ func (z *zonal) moves(t *testing.T, since time.Time) {
 	}
 }
 
-// end stops the candidates that run.
+// end stops the running candidates.
 func (z *zonal) end() {
 	for _, s := range append(z.others, z.leader) {
 		_ = s.Kill()
 	}
 }
 
-// ZONELECT_ZONE_LOSSES says how many zones are lost.
+// ZONELECT_ZONE_LOSSES is the number of zones that are lost.
 func TestWhenItsZoneIsLostThePreferredZoneLeadsNext(t *testing.T) {
 	b := trial.Bed(t, testbed.Config{Network: network(), WithoutControllers: true})
 	for i := range fromEnv(t, "ZONELECT_ZONE_LOSSES", 1) {

@@ -12,7 +12,7 @@ import (
 
 func constant(d time.Duration) slow.Answers { return slow.Answers{Name: d.String(), Least: d, Most: d} }
 
-// curve is what is measured.
+// curve lists the network conditions that are measured.
 func curve() []slow.Answers {
 	var all []slow.Answers
 	for _, seconds := range []float64{0.1, 0.8, 1, 1.5, 2.1, 3.5, 4.5, 6, 8} {
@@ -25,7 +25,7 @@ func curve() []slow.Answers {
 	)
 }
 
-// counts are what an elector asks of the network.
+// counts are the requests and connections of an elector.
 type counts struct {
 	mu                    sync.Mutex
 	requests, connections int

@@ -24,7 +24,7 @@ import (
 )
 
 // elect runs one candidate until ctx ends. It calls lead for each term, with a
-// context that ends with it.
+// context that ends with the term.
 type elect func(ctx context.Context, cfg *rest.Config, timing election.Timing, lock, identity string, lead func(context.Context)) error
 
 func zonelect(ctx context.Context, cfg *rest.Config, timing election.Timing, name, identity string, lead func(context.Context)) error {
@@ -72,16 +72,16 @@ type row struct {
 	Timing      string
 	Share       float64 // of the time, with a leader
 	Overlap     time.Duration
-	Losses      float64 // an hour
-	Connections float64 // a minute, by each candidate
-	Requests    float64 // a minute, by each candidate
+	Losses      float64 // per hour
+	Connections float64 // per minute and candidate
+	Requests    float64 // per minute and candidate
 }
 
-// candidates is how many contend for each lock.
+// candidates is how many compete for each lock.
 const candidates = 2
 
-// trial has candidates of one kind contend for a lock, and measures them for as
-// long as span once they have had warm.
+// trial lets candidates of one kind compete for a lock, and measures them for
+// span, after a warm-up of warm.
 func trial(kind string, elect elect, cfg *rest.Config, w slow.Answers, timing election.Timing, warm, span time.Duration) (row, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	var wait sync.WaitGroup

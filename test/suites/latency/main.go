@@ -1,10 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command latency shows how elections fare behind an API server that answers
+// Command latency shows how elections work behind an API server that answers
 // late: two candidates of zonelect on a Lease, and two of client-go on another,
-// on a real control plane each of whose answers is delayed on the way. All run
-// side by side. What it prints is the share of time with a leader.
+// on a real control plane whose every answer is delayed on the way. All run
+// side by side. It prints the share of time with a leader.
 package main
 
 import (

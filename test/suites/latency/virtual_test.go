@@ -76,7 +76,8 @@ func (s *server) closeAll() {
 	}
 }
 
-// certificate returns what a server shows, and what its clients trust.
+// certificate returns the server's TLS configuration, and the CA that its
+// clients trust.
 func certificate(t *testing.T) (*tls.Config, []byte) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -100,13 +101,13 @@ func in(t *testing.T, kind string, w slow.Answers, k int) (r row) {
 		}
 		l.closeAll()
 		_ = s.Close()
-		time.Sleep(time.Minute) // for what client-go leaves behind
+		time.Sleep(time.Minute) // until what client-go leaves behind has ended
 	})
 	return r
 }
 
-// TestLeadershipIsKeptBehindASlowServer, in all the time in which client-go keeps it
-// (docs/timing.md).
+// TestLeadershipIsKeptBehindASlowServer, under all delays under which client-go
+// keeps it (docs/timing.md).
 func TestLeadershipIsKeptBehindASlowServer(t *testing.T) {
 	klog.SetLogger(logr.Discard())
 	var rows []row

@@ -11,7 +11,7 @@ const (
 	overlap = "overlap"  // a candidate and a legacy program lead at once
 	lasting = "lasting"  // the same, though the candidate has seen all there is to see
 	deadEnd = "dead end" // faults are over, nobody leads, and nothing can change
-	circle  = "circle"   // faults are over, and nobody ever leads for good
+	circle  = "circle"   // faults are over, and nobody ever leads permanently
 	reached = "reached"  // a state that a sound model must reach
 )
 
@@ -21,13 +21,13 @@ const (
 type world struct {
 	name   string
 	macros string
-	quick  string // more macros, to make it small, unless all is run at length
+	quick  string // more macros, which make it small, unless the long search is wanted
 	expect string
 	long   bool
 	live   bool // search for circles too
 }
 
-// A variant is a world with a rule switched off, or as it was first written.
+// A variant is a world with a rule switched off, or in its first version.
 type variant struct {
 	rule   string
 	macros string
@@ -92,7 +92,7 @@ var worlds = []world{
 	{name: "LDS sealed, Lease deleted", macros: lds + "E_PART=0 SEALED=1 E_LEASEDEL=1"},
 	{name: "LDS phase dual", macros: lds + "E_PART=0 PHASE=1"},
 
-	// Phase legacy, set and taken back by a human at any time.
+	// Phase legacy, which a human sets and takes back at any time.
 	{name: "LD legacy", macros: ld + "E_LEGACY=1"},
 	{name: "LDD legacy", macros: ldd + "E_PART=0 E_LEGACY=1", quick: calm},
 	{name: "LD seal, legacy, back", macros: ld + "E_PART=0 E_SEAL=2 E_ROLL=1 E_LD=1 E_LEGACY=1", quick: calm},
@@ -117,15 +117,15 @@ var worlds = []world{
 	{name: "LLD stale, silent nodes, known", macros: lld + "E_PART=0 V=1 E_NR=2 CHECK=2", long: true},
 	{name: "LLD notready, silent nodes, known", macros: lld + "E_PART=0 V=2 E_NR=2 CHECK=2", long: true},
 
-	// Not only no dead end but no circle either.
+	// No dead end, and no circle either.
 	{name: "LLD no circle", macros: lld + "E_PART=0", live: true},
 	{name: "LLD stale, no circle", macros: lld + "V=1 M11=0", live: true, long: true},
 	{name: "LDD no circle", macros: ldd + "E_PART=0", live: true, long: true},
 	{name: "LD seal, roll back, no circle", macros: ld + "E_PART=0 E_SEAL=1 E_ROLL=1 E_DS=1 E_LD=1", live: true},
 }
 
-// Known limits: documented overlaps that the model must go on finding, and
-// states that show that it gets somewhere.
+// Known limits: documented overlaps that the model must still find, and states
+// that show that it makes progress.
 var limits = []world{
 	{name: "human deletes the CM", macros: lld + "E_PART=0 E_CMDEL=1", expect: overlap},
 	{name: "human deletes the CM, mode lease leads", macros: lds + "E_PART=0 SEALED=1 E_CMDEL=1", expect: overlap},
@@ -146,7 +146,7 @@ var limits = []world{
 	{name: "legacy leads again, from sealed", macros: ld + "SEALED=1 E_ROLL=1 E_LD=1 REACH=3", expect: reached},
 }
 
-// The rules, each switched off where it shows.
+// The rules, each switched off in a world where that shows.
 var variants = []variant{
 	{"M1 presence not owned by the pod", "M1OWN=0", "LD there and back", deadEnd, false},
 	{"M1 presence named as the pod", "M1NAME=0", "LD there and back, StatefulSet", overlap, false},
@@ -186,7 +186,7 @@ var variants = []variant{
 	{"M12 off", "M12=0", "LDS phase dual", overlap, false},
 	{"M12 an unsealed shield is not looked at", "M12SEAL=0", "LDS sealed on the Lease first", reached, false},
 
-	// As first written: what the model found.
+	// First versions of rules, with the faults that the model found.
 	{"M4 any pod without a presence is legacy", "M4SAME=0", "LD there, a candidate never starts", deadEnd, false},
 	{"M7 once in each process, not for each CM", "M7=2", "LDD, UID collector", overlap, true},
 	{"M7 once written, not in each process", "M7=1", "LD, UID collector", overlap, false},
@@ -212,7 +212,7 @@ type run struct {
 	expect     string
 }
 
-// runs lists the searches, long ones too if long says so.
+// runs lists the searches, and with long also the long ones.
 func runs(long bool) []run {
 	byName := map[string]world{}
 	var all []run

@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command model runs Spin over docs/model/shield.pml: with all rules on nothing
-// may be found, with a rule switched off something must be, and known limits
-// must still show. It wants spin and a C compiler on PATH.
+// Command model runs Spin over docs/model/shield.pml: with all rules on it may
+// find nothing, with a rule switched off it must find something, and known
+// limits must still show. It needs spin and a C compiler on PATH.
 package main
 
 import (
@@ -124,8 +124,8 @@ func check(ctx context.Context, o options, only string) error {
 	return nil
 }
 
-// printSteps prints a counterexample; of one that was not searched for the
-// shortest way, the end.
+// printSteps prints a counterexample; if the search was not for the shortest
+// one, it prints only the end.
 func printSteps(all []string) {
 	from := max(0, len(all)-maxSteps)
 	if from > 0 {
@@ -168,7 +168,8 @@ func (o options) search(ctx context.Context, c run) result {
 	if out, err := command(ctx, dir, "spin", append(spin, "-a", "shield.pml")...); err != nil {
 		return result{err: fmt.Errorf("spin: %w: %s", err, out)}
 	}
-	// What is found is found soon: there the compiler would take longer than it saves.
+	// A search that finds something ends soon: optimizing would cost more time than it
+	// saves.
 	optimize := "-O0"
 	if c.expect == nothing {
 		optimize = "-O1"

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command mutants breaks the safety rules of docs/design.md one at a time, and
-// wants each breakage to be found by the test that is named for it. The files
-// of the repository stay as they are.
+// requires that the test named for each breakage finds it. The files of the
+// repository stay as they are.
 package main
 
 import (

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// root is the repository, by a link: go test watches files of the module alone,
-// and would keep the result whatever became of others.
+// root is the repository, through a link: go test watches only files of the
+// module, and would keep a cached result whatever happened to other files.
 const root = "testdata/repository"
 
-// TestNoMutantHasRotted: each is a change of what stands there, and its test
-// exists.
+// TestNoMutantHasRotted: the text that each mutant changes is still there, and
+// its test exists.
 func TestNoMutantHasRotted(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{}

@@ -22,7 +22,7 @@ type mutant struct {
 	rule   string
 	broken string // in words
 	file   string
-	old    string // stands in the file exactly once
+	old    string // occurs in the file exactly once
 	new    string
 	by     string // directory/TestName of the test that kills it
 }
@@ -38,14 +38,14 @@ func (m mutant) applied(text string) (string, error) {
 	return strings.Replace(text, m.old, m.new, 1), nil
 }
 
-// A verdict is what became of a mutant.
+// A verdict is the outcome of a mutant.
 type verdict string
 
 const (
 	killed   verdict = "killed"
 	survived verdict = "SURVIVED"
 	noBuild  verdict = "DOES NOT BUILD"
-	crashed  verdict = "CRASHED" // which may have nothing to do with the law
+	crashed  verdict = "CRASHED" // for reasons that may have nothing to do with the rule
 	timedOut verdict = "TIMED OUT"
 	notRun   verdict = "NOT RUN"
 )
@@ -109,7 +109,7 @@ func (r runner) breakage(ctx context.Context, m mutant) result {
 	return result{judge(events, name), said, time.Since(start)}
 }
 
-// overlay puts the broken file and what go test needs to know of it into a
+// overlay puts the broken file, and what go test needs to know about it, into a
 // directory.
 func (r runner) overlay(dir string, m mutant) (string, error) {
 	original, err := filepath.Abs(filepath.Join(r.root, m.file))
@@ -136,7 +136,7 @@ func (r runner) overlay(dir string, m mutant) (string, error) {
 	return overlay, os.WriteFile(overlay, replace, 0o600)
 }
 
-// goTest runs tests of one directory. That they fail is no error.
+// goTest runs the tests of one directory. A failing test is no error.
 func (r runner) goTest(ctx context.Context, dir, tests string, flags ...string) (events []event, said string, err error) {
 	args := append([]string{"test", "-json", "-count=1", "-failfast", "-vet=off", "-timeout=" + r.timeout.String(), "-run=" + tests}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
@@ -159,9 +159,9 @@ func (r runner) goTest(ctx context.Context, dir, tests string, flags ...string) 
 	return events, said, nil
 }
 
-// judge says what became of a mutant by the output of its test. Only that this
-// very test fails kills it: that it panics, hangs or does not build says nothing
-// about the law.
+// judge decides the verdict on a mutant by the output of its test. Only a
+// failure of this very test kills it: a panic, a hang or a failed build says
+// nothing about the rule.
 func judge(events []event, test string) verdict {
 	v := notRun
 	for _, e := range events {

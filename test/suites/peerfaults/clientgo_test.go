@@ -17,14 +17,14 @@ import (
 	"github.com/zonelect/zonelect/locks/memory"
 )
 
-// quick is the RetryPeriod of a follower whose dice must not decide a test: it
-// polls every one to 2.2 of these.
+// quick sets the RetryPeriod of a follower so short that chance must not decide
+// a test: it polls every one to 2.2 retry periods.
 func quick(retry time.Duration, c *candidate) *candidate {
 	c.timing.retry = retry
 	return c
 }
 
-// Release reads the lease, and then goes by what it had read before.
+// Release reads the lease, but then goes by what it had read before.
 func TestClientGoReleasesAnothersLease(t *testing.T) {
 	for name, away := range map[string]func(*candidate){"partition": func(c *candidate) { c.cut() }, "pause": func(c *candidate) { c.stop() }} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestClientGoReleasesAnothersLease(t *testing.T) {
 	}
 }
 
-// It goes on trying to renew what it has read to be another's.
+// It keeps trying to renew a lease that it has seen another holder take.
 func TestClientGoWorksOnWhileItSeesAnotherLeader(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		a := s.candidate("a").start()
@@ -78,7 +78,7 @@ func TestClientGoReleasesBeforeTheWorkHasStopped(t *testing.T) {
 }
 
 // And where the lease is lost, the work is told only after a last attempt to
-// release.
+// release it.
 func TestClientGoStopsTheWorkAfterTheRelease(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"no request timeout": 0, "that of controller-runtime": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestClientGoStopsTheWorkAfterTheRelease(t *testing.T) {
 	}
 }
 
-// The work ends RetryPeriod + RenewDeadline after the last renewal; what is
-// checked is that RenewDeadline is shorter than the lease.
+// The work ends RetryPeriod + RenewDeadline after the last renewal, but
+// client-go checks only that RenewDeadline is shorter than the lease.
 func TestClientGoAcceptsATimingThatMakesTwoLeaders(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		s.timing = durations{16 * time.Second, 15 * time.Second, 5 * time.Second}
@@ -113,7 +113,7 @@ func TestClientGoAcceptsATimingThatMakesTwoLeaders(t *testing.T) {
 	})
 }
 
-// refuses wants that zonelect does not take a timing.
+// refuses checks that zonelect does not accept a timing.
 func refuses(t *testing.T, unlawful durations) {
 	t.Helper()
 	_, err := election.New(election.Config{
@@ -124,8 +124,8 @@ func refuses(t *testing.T, unlawful durations) {
 	}
 }
 
-// The record has whole seconds, and client-go cuts off the rest: the others wait
-// for one second of a lease of 1.9 s.
+// The record has whole seconds, and client-go cuts off the rest: with a lease of
+// 1.9 s the others wait for one second.
 func TestClientGoCutsTheLeaseToWholeSeconds(t *testing.T) {
 	unlawful := durations{1900 * time.Millisecond, 1400 * time.Millisecond, 400 * time.Millisecond}
 	if !play(t, clientGo, func(s *stage) bool {
@@ -143,8 +143,8 @@ func TestClientGoCutsTheLeaseToWholeSeconds(t *testing.T) {
 	refuses(t, unlawful)
 }
 
-// Below a second none is left. A real API server refuses such a record, so that
-// nobody ever leads.
+// A lease below a second becomes zero. A real API server refuses such a record,
+// so that nobody ever leads.
 func TestClientGoWritesNoLeaseOfLessThanASecond(t *testing.T) {
 	unlawful := durations{900 * time.Millisecond, 600 * time.Millisecond, 200 * time.Millisecond}
 	if !play(t, clientGo, func(s *stage) bool {
@@ -157,7 +157,7 @@ func TestClientGoWritesNoLeaseOfLessThanASecond(t *testing.T) {
 	refuses(t, unlawful)
 }
 
-// An answer that takes long gives trust for as much longer than others wait.
+// A slow answer extends the leader's trust beyond what the others wait.
 func TestClientGoTrustsFromTheAnswer(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		a, b := s.candidate("a").start(), s.candidate("b")
@@ -176,7 +176,7 @@ func TestClientGoTrustsFromTheAnswer(t *testing.T) {
 
 // The work ends only once a request returns. A request ignores its context if its
 // credentials come from a program that hangs, or from a network file system that
-// does.
+// hangs.
 func TestNothingEndsClientGosTermWhileARequestHangs(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		a, b := s.candidate("a").start(), s.candidate("b")
@@ -191,8 +191,8 @@ func TestNothingEndsClientGosTermWhileARequestHangs(t *testing.T) {
 	})
 }
 
-// Two renewals within a second read the same to a follower, so that it takes
-// the lease of a leader that is well.
+// Two renewals within a second look the same to a follower, so it takes the
+// lease of a healthy leader.
 func TestClientGoDoesNotSeeRenewalsWithinASecond(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		s.timing = durations{time.Second, 650 * time.Millisecond, 300 * time.Millisecond}
@@ -218,8 +218,9 @@ func TestClientGosGaugeStaysAfterARelease(t *testing.T) {
 	})
 }
 
-// OnStoppedLeading is called for who never led. zonelect has no such callback:
-// its one function is called when the work begins, and returns when it ends.
+// OnStoppedLeading is called for a candidate that never led. zonelect has no
+// such callback: its one function is called when the work begins, and returns
+// when it ends.
 func TestClientGoTellsThatItStoppedLeadingThoughItNeverLed(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		s.candidate("a").start()
@@ -231,7 +232,8 @@ func TestClientGoTellsThatItStoppedLeadingThoughItNeverLed(t *testing.T) {
 	})
 }
 
-// Run returns while the work that it started runs, and with it most programs.
+// Run returns while the work that it started still runs, and most programs exit
+// then.
 func TestClientGoReturnsWhileTheWorkRuns(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		a := s.candidate("a")
@@ -244,7 +246,7 @@ func TestClientGoReturnsWhileTheWorkRuns(t *testing.T) {
 	})
 }
 
-// A follower asks again and again.
+// A follower polls all the time.
 func TestClientGosFollowersPoll(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		a, b := s.candidate("a").start(), s.candidate("b").start()
@@ -257,8 +259,9 @@ func TestClientGosFollowersPoll(t *testing.T) {
 	})
 }
 
-// A renewal whose answer was lost is tried once more with the same time: the
-// leader counts it from then on, and nobody else can tell it from the first.
+// A renewal whose answer was lost is retried with the same time: the leader
+// counts its term from the retry, and nobody else can tell it from the first
+// renewal.
 func TestClientGoRenewsWithoutAnyoneSeeingIt(t *testing.T) {
 	shows(t, clientGo, func(s *stage) bool {
 		var mu sync.Mutex

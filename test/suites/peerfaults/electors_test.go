@@ -49,7 +49,7 @@ func zonelect(c *candidate) func(context.Context) {
 	}
 }
 
-// ours is a timing among candidates that do not share the lock with client-go's.
+// ours is a timing for candidates that do not share the lock with client-go's.
 func (d durations) ours() election.Timing {
 	return election.Timing{LeaseDuration: d.lease, RenewDeadline: d.deadline, RenewInterval: d.retry, Exclusive: true}
 }
@@ -76,14 +76,14 @@ func clientGo(c *candidate) func(context.Context) {
 	return func(ctx context.Context) { e.Run(logr.NewContext(ctx, logr.Discard())) }
 }
 
-// config has no rate limit, which would hold up polls as it likes.
+// config has no rate limit, which would delay polls arbitrarily.
 func config() *rest.Config {
 	return &rest.Config{
 		Host: "http://apiserver.test", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	}
 }
 
-// client is one of client-go's.
+// client returns a client of client-go's.
 func (c *candidate) client() kubernetes.Interface {
 	client, err := kubernetes.NewForConfigAndClient(config(), &http.Client{Transport: c.network, Timeout: c.timeout})
 	if err != nil {
@@ -92,5 +92,6 @@ func (c *candidate) client() kubernetes.Interface {
 	return client
 }
 
-// atOnce leaves out what keeps a crowd from writing at one instant.
+// atOnce removes the spread that keeps many candidates from writing at one
+// instant.
 func atOnce(election.Takeover) time.Duration { return 0 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-func init() { leaderelection.SetProvider(&gauges) } // the first one counts, for all electors
+func init() { leaderelection.SetProvider(&gauges) } // the first provider counts, for all electors
 
 var gauges clientGoGauges
 
@@ -25,7 +25,7 @@ func (g *clientGoGauges) On(name string)                               { g.value
 func (g *clientGoGauges) Off(name string)                              { g.values.Store(name, false) }
 func (g *clientGoGauges) SlowpathExercised(string)                     {}
 
-// meters is where zonelect's elector counts.
+// meters is where zonelect's elector records its metrics.
 func (c *candidate) meters() metric.MeterProvider {
 	c.reader = sdkmetric.NewManualReader()
 	return sdkmetric.NewMeterProvider(sdkmetric.WithReader(c.reader))
@@ -51,5 +51,5 @@ func (c *candidate) gaugeSaysLeader() bool {
 	return false
 }
 
-// fullName tells c from the candidates of other tests.
+// fullName distinguishes c from the candidates of other tests.
 func (c *candidate) fullName() string { return c.stage.t.Name() + "/" + c.name }

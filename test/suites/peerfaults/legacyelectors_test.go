@@ -56,7 +56,7 @@ func forLife(v legacyelectors.Variant) elector {
 	}
 }
 
-// operator-lib from 0.2 on takes a node that is not Ready for a dead one.
+// operator-lib from 0.2 on takes a node that is not Ready to be dead.
 func TestLeaderForLifeTakesTheLockOfALeaderBehindAPartition(t *testing.T) {
 	shows(t, forLife(legacyelectors.NotReady), func(s *stage) bool {
 		a, b := s.candidate("a"), s.candidate("b")
@@ -70,8 +70,8 @@ func TestLeaderForLifeTakesTheLockOfALeaderBehindAPartition(t *testing.T) {
 	})
 }
 
-// operator-sdk from 0.13 to 0.18.0 read the lock once, and deleted it by name when the
-// pod that owned it then was marked as deleted, whoever owned it by now.
+// operator-sdk from 0.13 to 0.18.0 read the lock once. When the pod that owned it then
+// was marked as deleted, it deleted the lock by name, whoever owned it by now.
 func TestLeaderForLifeDeletesTheLockOfItsSuccessor(t *testing.T) {
 	shows(t, forLife(legacyelectors.Stale), func(s *stage) bool {
 		a, b, c := s.candidate("a"), s.candidate("b"), s.candidate("c")
@@ -108,8 +108,8 @@ func TestLeaderForLifeDoesNotHearThatItsLockIsGone(t *testing.T) {
 	})
 }
 
-// A pod takes a lock that names it for its own, and in a StatefulSet that of
-// its predecessor, which the collector removes.
+// A pod takes a lock that names it to be its own. In a StatefulSet it so takes
+// its predecessor's, which the collector removes.
 func TestLeaderForLifeTakesItsPredecessorsLockForItsOwn(t *testing.T) {
 	shows(t, forLife(legacyelectors.Original), func(s *stage) bool {
 		old := s.candidate("a").start()

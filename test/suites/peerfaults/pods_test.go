@@ -15,8 +15,8 @@ import (
 
 const podsPath = "/api/v1/namespaces/ns/pods/"
 
-// isPod says what stays when it is deleted: no kubelet says that a pod of a
-// node that is cut off has ended.
+// isPod says which objects stay when they are deleted: no kubelet reports that
+// a pod on a cut-off node has ended.
 func isPod(path string) bool { return strings.HasPrefix(path, podsPath) }
 
 // settle gives c a pod, on a node of its own.
@@ -29,7 +29,7 @@ func (c *candidate) settle() {
 	c.node(corev1.ConditionTrue)
 }
 
-// node says whether c's node is Ready.
+// node sets whether c's node is Ready.
 func (c *candidate) node(ready corev1.ConditionStatus) {
 	c.stage.server.Put("/api/v1/nodes/"+c.name, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: c.name},
@@ -37,14 +37,15 @@ func (c *candidate) node(ready corev1.ConditionStatus) {
 	})
 }
 
-// crash ends c as SIGKILL does: nothing that it sends arrives after that.
+// crash ends c as SIGKILL does: none of its requests arrives after that.
 func (c *candidate) crash() {
 	c.cut()
 	c.cancel()
 	c.stage.pass(0)
 }
 
-// die ends c with its node, whose pods are deleted minutes later, and stay.
+// die ends c with its node. The node's pods are deleted minutes later, and
+// stay.
 func (c *candidate) die() {
 	c.crash()
 	c.stage.pass(45 * time.Second)

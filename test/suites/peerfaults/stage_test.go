@@ -5,8 +5,8 @@
 // docs/chaos-findings.md lists: those of client-go in the version of go.mod, and
 // those of legacy electors. It runs in virtual time, on an API server in memory.
 // Each test plays one schedule twice: the other elector must show the fault, and
-// zonelect must not. If a test fails because a fault is gone, the fault has been
-// mended: correct the page, and remove the test.
+// zonelect must not. If a test fails because a fault is gone, somebody has fixed
+// the fault: correct the page, and remove the test.
 package peerfaults_test
 
 import (
@@ -32,16 +32,16 @@ const (
 	mapPath   = "/api/v1/namespaces/ns/configmaps/lock"
 )
 
-// durations are what both kinds of candidates are told.
+// durations are the settings of both kinds of candidates.
 type durations struct{ lease, deadline, retry time.Duration }
 
 // usual is the default of both.
 var usual = durations{15 * time.Second, 10 * time.Second, 2 * time.Second}
 
-// elector makes the election of a candidate; what it returns runs it.
+// elector makes the election of a candidate; the returned function runs it.
 type elector func(c *candidate) (run func(context.Context))
 
-// shows plays a schedule with the electors of others, which must show the fault
+// shows plays a schedule with the other electors, which must show the fault
 // that it looks for, and with zonelect's, which must not.
 func shows(t *testing.T, others elector, schedule func(s *stage) (fault bool)) {
 	t.Helper()
@@ -66,7 +66,8 @@ type stage struct {
 	candidates []*candidate
 }
 
-// play runs a schedule in a bubble of virtual time, which begins with a second.
+// play runs a schedule in a bubble of virtual time, which begins at a full
+// second.
 func play(t *testing.T, e elector, schedule func(s *stage) bool) (fault bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t, timing: usual, server: apitest.NewServer(), elector: e}
@@ -87,7 +88,7 @@ func play(t *testing.T, e elector, schedule func(s *stage) bool) (fault bool) {
 	return fault
 }
 
-// pass lets time pass, and what happens at its end come to rest.
+// pass lets time pass, and waits until nothing more happens at its end.
 func (s *stage) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -106,7 +107,7 @@ func (s *stage) until(what func() bool) time.Duration {
 	return time.Since(start)
 }
 
-// lease is the Lease as it stands.
+// lease returns the current Lease.
 func (s *stage) lease() (l coordinationv1.Lease) {
 	s.server.Mu.Lock()
 	defer s.server.Mu.Unlock()
@@ -116,7 +117,7 @@ func (s *stage) lease() (l coordinationv1.Lease) {
 	return l
 }
 
-// holder is who holds the Lease.
+// holder returns the holder of the Lease.
 func (s *stage) holder() string {
 	if h := s.lease().Spec.HolderIdentity; h != nil {
 		return *h
@@ -124,14 +125,14 @@ func (s *stage) holder() string {
 	return ""
 }
 
-// remove deletes the lock, as somebody might by hand.
+// remove deletes the lock, as a person might.
 func (s *stage) remove() {
 	s.server.Delete(leasePath)
 	s.server.Delete(mapPath)
 	synctest.Wait()
 }
 
-// candidate is one process. What its work does is set before start.
+// candidate is one process. Its work is configured before start.
 type candidate struct {
 	*network
 	name     string
@@ -199,7 +200,7 @@ func (c *candidate) leads() bool {
 
 func (c *candidate) rests() bool { return !c.leads() }
 
-// span is when c worked last.
+// span is when c last worked.
 func (c *candidate) span() history.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,36 +211,36 @@ func (c *candidate) span() history.Span {
 	return led
 }
 
-// overlap is for how long two candidates worked at the same time.
+// overlap is how long two candidates worked at the same time.
 func (s *stage) overlap(a, b *candidate) time.Duration {
 	d := a.span().Shared(b.span())
 	s.t.Logf("%s and %s lead beside each other for %v", a.name, b.name, d.Round(10*time.Millisecond))
 	return d
 }
 
-// network is a candidate's way to the API server. What is held up goes on when
-// the way is mended, as TCP sends again what was lost.
+// network is a candidate's way to the API server. Held-up traffic goes on when
+// the way is mended, as TCP retransmits what was lost.
 type network struct {
 	server http.RoundTripper
 
 	mu       sync.Mutex
 	fault    fault
 	change   chan struct{} // closed when fault changes
-	requests int           // that were sent, watches aside
+	requests int           // requests sent, without watches
 }
 
-// fault is what a way is like.
+// fault is how a way fails.
 type fault struct {
-	requests bool // requests do not arrive, nor do answers
+	requests bool // neither requests nor answers arrive
 	answers  bool // answers do not arrive
-	lost     bool // answers that were sent meanwhile never will
-	deaf     bool // no request ends with its context, as in a process that is stopped
+	lost     bool // answers that were sent meanwhile never arrive
+	deaf     bool // no request ends with its context, as in a stopped process
 }
 
 // cut lets nothing through; mend ends it.
 func (n *network) cut() { n.set(fault{requests: true, answers: true}) }
 
-// stop is as if the process were stopped in the middle of its next request.
+// stop acts as if the process were stopped in the middle of its next request.
 func (n *network) stop() { n.set(fault{requests: true, answers: true, deaf: true}) }
 
 func (n *network) mend() { n.set(fault{}) }
@@ -284,12 +285,12 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// arrive waits until answers do.
+// arrive waits until answers arrive.
 func (n *network) arrive(ctx context.Context) error {
 	return n.wait(ctx, func(f fault) bool { return f.answers })
 }
 
-// wait waits for as long as the way holds up what is sent.
+// wait waits for as long as the way holds up traffic.
 func (n *network) wait(ctx context.Context, held func(fault) bool) error {
 	for {
 		f, change := n.now()
@@ -328,7 +329,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error { return b.inner.Close() }
 
-// sent is how many requests were, watches aside.
+// sent is how many requests were sent, without watches.
 func (n *network) sent() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

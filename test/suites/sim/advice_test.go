@@ -11,16 +11,16 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// What a candidate learns from other sources than the lock: who campaigns, who is
-// fit to lead, and who is dead. Only the last is certain. The rest is advice, and
-// may be late or wrong.
+// What a candidate learns from sources other than the lock: which candidates
+// exist, which are fit to lead, and which are dead. Only the last is certain. The
+// rest is advice, and may be late or wrong.
 
 var (
 	errSick   = errors.New("unfit")
 	errNotYet = errors.New("nobody can tell")
 )
 
-// peers tells who campaigns, now and then, and leaves some out.
+// peers reports the candidates now and then, and leaves some out.
 func (p *process) peers(ctx context.Context, tell func([]locks.Peer)) {
 	for ctx.Err() == nil {
 		var all []locks.Peer
@@ -43,8 +43,8 @@ func (p *process) peers(ctx context.Context, tell func([]locks.Peer)) {
 	}
 }
 
-// dead waits for the end of a process, and says so a while later. It suspects
-// one that lives now and then, and cannot prove it.
+// dead waits for the end of a process, and reports it a while later. Now and
+// then it suspects a live process, and cannot prove it dead.
 func (p *process) dead(ctx context.Context, holder locks.Suspect) error {
 	q := p.world.named(holder.Details.Holder)
 	if q == nil || p.pick(4) == 0 {

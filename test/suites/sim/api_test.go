@@ -39,7 +39,7 @@ var onLease = &population{
 var mixed = &population{
 	name: "mixed", seats: 4, steps: 100, mixes: sharedMixes, faults: onLease.faults,
 	cluster: func(w *world) cluster { return &withPeers{newAPI(w)} },
-	margin:  30 * time.Second, // client-go's polls, and its leases that nobody gave up
+	margin:  30 * time.Second, // client-go's polls, and its leases that nobody released
 }
 
 // api is a cluster with an API server.
@@ -119,7 +119,8 @@ func (a *api) harm(s step) {
 			for _, field := range []string{"renewTime", "acquireTime", "leaseTransitions"} {
 				delete(spec(o), field)
 			}
-			// Whoever finds no duration, and never saw it, goes by its own.
+			// A process that finds no duration, and never saw one, goes by its
+			// own.
 			if lasts, _ := spec(o)["leaseDurationSeconds"].(float64); time.Duration(lasts)*time.Second <= a.world.mix.least() {
 				delete(spec(o), "leaseDurationSeconds")
 			}
@@ -129,7 +130,7 @@ func (a *api) harm(s step) {
 	}
 }
 
-// setPhase sets a phase, as the tool does.
+// setPhase sets a phase, as the kubectl plugin does.
 func (a *api) setPhase(to string) {
 	a.step++
 	a.world.judge.log("the phase is %s, step %d", to, a.step)
@@ -219,7 +220,7 @@ func (c *withPeers) join(p *process) {
 					OnStoppedLeading: func() {},
 				},
 			})
-			works.Wait() // a real program ends, and starts again
+			works.Wait() // a real program exits, and is restarted
 		}
 	}
 }

@@ -5,8 +5,8 @@
 
 package sim_test
 
-// ordered says that a seed gives the same run, each time: see the command of that
-// name. Else what happens at the same moment happens in any order.
+// ordered says that a seed always gives the same run: see the command of that
+// name. Without it, things that happen at the same moment happen in any order.
 const ordered = false
 
 func follow(uint64, uint64) (end func()) { return func() {} }

@@ -68,7 +68,7 @@ func (m *migration) exists(ref apitest.Object) bool {
 	return o != nil && o["metadata"].(apitest.Object)["uid"] == ref["uid"]
 }
 
-// discard deletes an object as it was seen.
+// discard deletes an object in the version that was seen.
 func (m *migration) discard(path string, seen apitest.Object) {
 	meta := seen["metadata"].(apitest.Object)
 	preconditions := apitest.Object{"uid": meta["uid"]}
@@ -86,7 +86,8 @@ func (m *migration) discard(path string, seen apitest.Object) {
 	}
 }
 
-// dropDangling takes owners that do not exist off the shield where others do.
+// dropDangling removes owners that do not exist from the shield if it has
+// others.
 func (m *migration) dropDangling() {
 	m.server.Mu.Lock()
 	o := m.server.Objects[mapPath]

@@ -16,57 +16,57 @@ import (
 )
 
 // judge sees each write that the server accepts, and each begin and end of work.
-// It says what broke a rule of zonelect, and counts what other programs did.
+// It reports breaches of zonelect's rules, and counts what other programs did.
 type judge struct {
 	mu     sync.Mutex
 	start  time.Time
-	faults []string // what was unlawful
+	faults []string // broken rules
 	log    func(format string, args ...any)
 
 	lease  held              // the record that decides among candidates
 	legacy held              // that of legacy electors, if there are any
-	tidies bool              // candidates take what they wrote for legacy electors off again
-	made   func(by *process) // called when there is a record where there was none
+	tidies bool              // candidates remove what they wrote for legacy electors
+	made   func(by *process) // called when a record is created
 	gone   time.Time         // when it was deleted last
 
-	tampered time.Time // when a hand did last, see tamper
-	victim   *process  // who held the lock then
+	tampered time.Time // the last manual change, see tamper
+	victim   *process  // the holder of the lock then
 
-	byHand  bool                      // the ConfigMap was deleted by hand, and is not armed again
-	beyond  map[[2]*process]time.Time // who work beside each other since when because of that
+	byHand  bool                      // the ConfigMap was deleted by hand, and is not armed again yet
+	beyond  map[[2]*process]time.Time // pairs that work beside each other because of that, and since when
 	working history.Working[*process]
-	robbed  map[*process]bool // somebody of the others took the lock from it
+	robbed  map[*process]bool // another program took the lock from it
 	token   uint64
-	leader  string // who led last
+	leader  string // the last leader
 
 	failovers int
-	overlaps  map[string]int // that others had a part in, by why
+	overlaps  map[string]int // those that other programs had a part in, by cause
 }
 
 // held is what a record says, as of its accepted writes, whether it still exists
 // or not.
 type held struct {
 	holder  string
-	theirs  bool // the holder is none of ours
+	theirs  bool // the holder is another program
 	given   bool // the holder gave it up itself
 	exists  bool
-	blank   bool      // somebody's hand made it anew, without a holder
+	blank   bool      // somebody recreated it by hand, without a holder
 	by      *process  // the holder
-	owed    time.Time // until then its holder may not work: it made it where another's had been deleted
+	owed    time.Time // its holder may not work until then: it created the record where another's had been deleted
 	owedTo  *process  // whose lease that is
-	since   time.Time // when the holder took it
+	since   time.Time // when the holder took the lock
 	renewed time.Time
 	lasts   time.Duration
 	record  locks.Record // of the last renewal
 
-	replaced *held // what the holder took it from; nil where that was nobody
+	replaced *held // what the holder took over from; nil for nothing
 }
 
-// isHeld reports whether it has a holder that did not give it up.
+// isHeld reports whether it has a holder that has not released it.
 func (h held) isHeld() bool { return h.holder != "" && !h.given }
 
-// left is for how much longer a process must not take it: as long as the record
-// says, or as its own lease says if the process goes by that alone.
+// left is for how much longer a process must not take the lock: as long as the
+// record says, or as its own lease says if the process goes by that alone.
 func (h held) left(by *process, now time.Time) time.Duration {
 	if !h.isHeld() {
 		return 0
@@ -82,7 +82,7 @@ func newJudge(log func(string, ...any)) *judge {
 	return &judge{start: time.Now(), log: log, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func(*process) {}}
 }
 
-// unlawful notes what must not be. The caller holds mu.
+// unlawful notes a broken rule. The caller holds mu.
 func (j *judge) unlawful(format string, args ...any) {
 	text := fmt.Sprintf("%.3fs: ", time.Since(j.start).Seconds()) + fmt.Sprintf(format, args...)
 	j.faults = append(j.faults, text)
@@ -94,7 +94,7 @@ func (j *judge) overlap(why string) {
 	j.log("%.3fs overlap: %s", time.Since(j.start).Seconds(), why)
 }
 
-// verdict is what was unlawful so far.
+// verdict returns the rules that were broken so far.
 func (j *judge) verdict() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -129,7 +129,8 @@ func (j *judge) wroteLegacy(by *process, after *locks.Record) {
 		by.half = half{at: time.Now(), renewed: after.RenewTime}
 	}
 	if by != nil && by.ours && after != nil && after.Holder == "" {
-		// The first half of a release; the Lease may be gone, and never get the other.
+		// The first half of a release; the Lease may be gone, so that the other half
+		// never comes.
 		if j.lease.holder == by.name && (!j.working.Has(by) || !j.tidies) {
 			j.emptied(&j.lease, by)
 		}
@@ -143,7 +144,7 @@ func (j *judge) wroteLegacy(by *process, after *locks.Record) {
 	j.changed(&j.legacy, by, after)
 }
 
-// settled reports whether the record was deleted last that long ago.
+// settled reports whether the record's last deletion is longer ago than that.
 func (j *judge) settled(since time.Duration) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,7 +157,7 @@ func (j *judge) changed(h *held, by *process, after *locks.Record) {
 	case by != nil && after == nil:
 		j.unlawful("%v deleted the record", by)
 	case by == nil:
-		// What stood of a term of others is not known to be theirs.
+		// What is left of another program's term is not known to be theirs.
 		h.given = h.given || after != nil && after.Holder == "" && h.theirs
 		h.blank = after != nil && after.Holder == "" && (h.blank || !h.exists)
 	case after.Holder == "":
@@ -180,7 +181,7 @@ func (j *judge) emptied(h *held, by *process) {
 		case time.Now().Before(h.owed):
 			j.unlawful("%v released the lock while another's lease lasts, which it cannot know", by)
 		}
-	case h.given, h.left(nil, time.Now()) == 0: // as half of a takeover that did not get on
+	case h.given, h.left(nil, time.Now()) == 0: // as half of a takeover that was not completed
 		h.given = true
 	case by.ours:
 		j.unlawful("%v released the lock of %s", by, h.holder)
@@ -205,12 +206,12 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 		case by.ours && j.misled(by, h):
 			j.overlap("a newcomer, after a hand took from the record how long its lease is")
 			j.rob(h.by)
-		case by.ours && !h.exists: // which a creation cannot tell: it may hold it, and no more
+		case by.ours && !h.exists: // a creation cannot tell: it may hold the lock, but not work
 			if !now.Before(h.owed) { // else its holder may not work either
-				// Of a longer lease than its own it may not know, see S4 of docs/design.md.
+				// It may not know of a lease longer than its own, see S4 of docs/design.md.
 				owed, owedTo = now.Add(min(left, max(by.lease, after.LeaseDuration))), h.by
 			}
-			if j.working.Has(by) || owedTo == by { // who leads goes on
+			if j.working.Has(by) || owedTo == by { // the current leader goes on
 				owed = time.Time{}
 			}
 		case by.ours:
@@ -223,8 +224,8 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 		}
 	}
 	if by.name == h.holder && h.exists && !h.given && sameRenewal(*after, h.record) {
-		// Nobody can tell it from the one before. client-go writes such a one
-		// after a renewal whose answer was lost.
+		// Nobody can tell it from the one before. client-go writes such a
+		// renewal after one whose answer was lost.
 		if by.ours {
 			j.unlawful("%v wrote the same renewal twice", by)
 		}
@@ -237,7 +238,7 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 		since, replaced = now, &before
 	}
 	*h = held{holder: by.name, since: since, replaced: replaced, theirs: !by.ours, renewed: by.half.first(after, now), lasts: by.lease, record: *after, by: by, owed: owed, owedTo: owedTo}
-	if waits := after.Details.Waits != "" && after.LeaseDuration > by.lease; waits { // as long as it waits itself
+	if waits := after.Details.Waits != "" && after.LeaseDuration > by.lease; waits { // for as long as it waits itself
 		h.lasts = after.LeaseDuration
 	} else if by.ours && after.LeaseDuration != by.lease {
 		j.unlawful("%v wrote a lease of %v", by, after.LeaseDuration)
@@ -248,7 +249,7 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 // the other half.
 type half struct{ at, renewed time.Time }
 
-// first is when the first half of a renewal was written that is whole now. The
+// first is when the first half of a renewal that is now whole was written. The
 // trust that it gives began before that, and others count from when they see it.
 func (h half) first(whole *locks.Record, now time.Time) time.Time {
 	if !h.at.IsZero() && h.renewed.Equal(whole.RenewTime) {
@@ -257,10 +258,10 @@ func (h half) first(whole *locks.Record, now time.Time) time.Time {
 	return now
 }
 
-// stated is the lease that a newcomer finds on record: that of a legacy elector
-// which took its record later, and nothing once that one has given it up, or that of
-// a candidate which got no further than half of its takeover. It took that half
-// after the lease before.
+// stated is the lease that a newcomer finds on record. It is that of a legacy
+// elector which took its record later, or nothing once that one has released it, or
+// that of a candidate which got no further than half of its takeover. It took that
+// half after the lease before.
 func (j *judge) stated(by *process, h *held) time.Duration {
 	legacy := &j.legacy
 	if legacy.holder == by.name && legacy.replaced != nil { // half of the takeover, which is judged by its other half
@@ -275,15 +276,15 @@ func (j *judge) stated(by *process, h *held) time.Duration {
 	return legacy.lasts
 }
 
-// sameRenewal reports whether two records tell of the same renewal.
+// sameRenewal reports whether two records show the same renewal.
 func sameRenewal(a, b locks.Record) bool {
 	return a.Holder == b.Holder && a.LeaseDuration == b.LeaseDuration && a.Transitions == b.Transitions &&
 		a.AcquireTime.Equal(b.AcquireTime) && a.RenewTime.Equal(b.RenewTime)
 }
 
-// rob notes that somebody of the others took a lock that was held.
+// rob notes that another program took a lock that was held.
 func (j *judge) rob(holder *process) {
-	j.robbed[holder] = true // it may trust its term, and not work yet
+	j.robbed[holder] = true // it may trust its term, though it does not work yet
 	for _, p := range j.working.All() {
 		if p.ours {
 			j.robbed[p] = true
@@ -300,7 +301,7 @@ func (j *judge) begin(p *process, term election.Term) {
 	}
 	j.log("%.3fs %v LEADS, token %d, cause %s", time.Since(j.start).Seconds(), p, term.Token, term.Cause)
 	if j.lease.holder == p.name || !p.ours {
-		delete(j.robbed, p) // this is another term than the one that was taken
+		delete(j.robbed, p) // this is not the term that was taken from it
 	}
 	for _, other := range j.working.Begin(p) {
 		j.beside(p, other)
@@ -351,7 +352,7 @@ func (j *judge) beside(p, other *process) {
 	}
 }
 
-// trusts says of a candidate that it trusts its term while another's work begins.
+// trusts judges that at most one candidate trusts its term when work begins.
 func (j *judge) trusts(all []*process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -366,15 +367,15 @@ func (j *judge) trusts(all []*process) {
 	}
 }
 
-// hand notes that somebody deletes the ConfigMap.
+// hand notes whether somebody has deleted the ConfigMap by hand.
 func (j *judge) hand(by bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.byHand = by
 }
 
-// endure judges that two that work at the same time because of somebody's hand do
-// not do so for longer than a term that is not renewed.
+// endure judges that two processes that work at the same time because of a manual
+// edit do so for no longer than a term that is not renewed.
 func (j *judge) endure(most time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -407,7 +408,7 @@ func (j *judge) crash(p *process) {
 	j.working.End(p)
 }
 
-// leads is whoever works; nil if nobody does.
+// leads returns the process that works; nil if none does.
 func (j *judge) leads() *process {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -417,7 +418,7 @@ func (j *judge) leads() *process {
 	return nil
 }
 
-// wording is a record in the words of the log.
+// wording is a record as the log words it.
 type wording locks.Record
 
 func (r *wording) String() string {
@@ -427,7 +428,7 @@ func (r *wording) String() string {
 	return fmt.Sprintf("holder %q for %v, token %d, released %d", r.Holder, r.LeaseDuration, r.Details.Token, r.Details.Released)
 }
 
-// tally is what many runs showed.
+// tally is the outcome of many runs.
 type tally struct {
 	first, last uint64 // seeds
 	schedules   int
@@ -475,7 +476,7 @@ func TestTheJudgeSeesWhoBeginsWhileAnotherWorks(t *testing.T) {
 	if n := count(); n != 1 {
 		t.Errorf("a began while b worked: %v", j.verdict())
 	}
-	j.begin(a, trusted(4)) // its last work has not ended, nor has b's
+	j.begin(a, trusted(4)) // its last work has not ended, and b's has not either
 	if n := count(); n != 3 {
 		t.Errorf("a began twice, while b worked: %v", j.verdict())
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// entry is a line of the ledger: what came of many schedules of a population.
+// entry is a line of the ledger: the outcome of many schedules of a population.
 type entry struct {
 	Date         string         `json:"date"`
 	Commit       string         `json:"commit"`
@@ -19,7 +19,7 @@ type entry struct {
 	Schedules    int            `json:"schedules"`
 	Failovers    int            `json:"failovers"`
 	Unlawful     int            `json:"unlawful"` // schedules that broke a rule, overlaps among candidates first of all
-	Excused      map[string]int `json:"excused"`  // overlaps that programs of others had a part in, by cause
+	Excused      map[string]int `json:"excused"`  // overlaps that other programs had a part in, by cause
 	VirtualHours int            `json:"virtualHours"`
 	Seconds      int            `json:"seconds"`
 }
@@ -27,12 +27,12 @@ type entry struct {
 func (e entry) String() string {
 	line, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // it is numbers and texts
+		panic(err) // it has only numbers and strings
 	}
 	return string(line)
 }
 
-// append adds e to the end of a file.
+// append appends e to a file.
 func (e entry) append(path string) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // G302, G304: a file of the repository, for all to read
 	if err != nil {

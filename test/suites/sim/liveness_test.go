@@ -5,12 +5,12 @@ package sim_test
 
 import "time"
 
-// What the bounds on a leader's absence add to what follows from timings.
+// What the bounds on a leader's absence add to what follows from the timings.
 const (
-	// settling is what requests, their retries and a watch that starts again take
-	// after much was wrong.
+	// settling is the time for requests, their retries and a watch that restarts
+	// after a lot was broken.
 	settling = 5 * time.Second
-	// takingOver is the same where nothing was wrong.
+	// takingOver is the same where nothing was broken.
 	takingOver = time.Second
 )
 
@@ -22,13 +22,14 @@ func (m mix) takeover() time.Duration { return m.interval() + m.attempt() + taki
 // bound is how long it may take until somebody leads, once all is mended: a lease
 // whose holder is gone, and another for a takeover that was not finished. After a
 // deletion that not all have seen it may take a lease to know that nobody else
-// leads, and as long stays back who gave up for its health.
+// leads. A candidate that gave up because it was unhealthy stays back for as
+// long.
 func (w *world) bound() time.Duration {
 	lease := w.mix.lease()
 	bound := 2*lease + settling + w.population.margin
 	w.judge.mu.Lock()
 	defer w.judge.mu.Unlock()
-	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 5*lease { // an outage may have hidden it
+	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 5*lease { // an outage may have hidden the deletion
 		bound += lease
 	}
 	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
@@ -38,7 +39,8 @@ func (w *world) bound() time.Duration {
 }
 
 // live judges that somebody leads once all is mended; that one of ours does once
-// programs of others are gone; and that the next one does when that is gone too.
+// the other programs are gone; and that the next one does when that one is gone
+// too.
 func (w *world) live() {
 	bound := w.bound()
 	time.Sleep(bound)
@@ -57,7 +59,7 @@ func (w *world) live() {
 	}
 }
 
-// those are the processes that run and are so.
+// those returns the running processes for which are holds.
 func (w *world) those(are func(*process) bool) (some []*process) {
 	for _, p := range w.current() {
 		if are(p) {
@@ -67,7 +69,7 @@ func (w *world) those(are func(*process) bool) (some []*process) {
 	return some
 }
 
-// leave ends processes for good: in good order, or as SIGKILL does.
+// leave ends processes permanently: in good order, or as SIGKILL does.
 func (w *world) leave(all []*process) {
 	killed := w.dice.IntN(2) == 0
 	for _, p := range all {
@@ -88,9 +90,10 @@ func (w *world) leave(all []*process) {
 	}
 }
 
-// succeed judges that one of ours leads as soon as the lock is free for them, and
-// nobody else may keep it. Of two records one may be left of a term that was not
-// given up, or be deleted: that takes a lease. So does a release that counts for nothing.
+// succeed judges that one of ours leads as soon as the lock is free for them, and nobody
+// else may keep it. If there are two records, one may be left from a term that was not
+// released, or be deleted: that takes a lease. So does a release that candidates cannot
+// trust.
 func (w *world) succeed(whom string) {
 	if len(w.current()) == 0 || len(w.judge.verdict()) > 0 {
 		return
@@ -119,8 +122,8 @@ func (j *judge) free() time.Time {
 	return now.Add(max(first.left(nil, now), second.left(nil, now)))
 }
 
-// unbelieved reports whether others gave the lock up, and no token tells the terms of
-// ours before that apart: see S3 of docs/design.md.
+// unbelieved reports whether another program released the lock, and no token
+// distinguishes it from the terms of ours before: see S3 of docs/design.md.
 func (j *judge) unbelieved() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -128,7 +131,7 @@ func (j *judge) unbelieved() bool {
 	return j.lease.theirs && j.lease.given && before.Holder != "" && before.Token == 0
 }
 
-// dead notes that nobody leads who should.
+// dead notes that nobody leads though somebody should.
 func (j *judge) dead(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

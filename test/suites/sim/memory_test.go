@@ -20,7 +20,7 @@ var (
 	refusals   = overloaded
 )
 
-// inMemory are candidates for a lock in memory: what the elector alone does.
+// inMemory are candidates for a lock in memory: the elector on its own.
 var inMemory = &population{
 	name: "memory", seats: 3, steps: 200, mixes: ourMixes,
 	faults: []fault{
@@ -34,7 +34,7 @@ var inMemory = &population{
 type oneLock struct {
 	world *world
 	lock  *memory.Lock
-	mu    sync.Mutex // from before a write until the judge has heard of it
+	mu    sync.Mutex // from before a write until the judge has seen it
 }
 
 func (m *oneLock) join(p *process) {
@@ -69,7 +69,7 @@ func (m *oneLock) harm(s step) {
 // noZone is the degree of a step that ends an evacuation.
 const noZone = 3 * time.Millisecond
 
-// zoneOf is the zone that is to be evacuated from a step on; empty for none.
+// zoneOf is the zone that is evacuated from a step on; empty for none.
 func zoneOf(s step) string {
 	if n := s.degree / time.Millisecond % 5; n < noZone/time.Millisecond {
 		return fmt.Sprint("z", int(n))
@@ -77,7 +77,7 @@ func zoneOf(s step) string {
 	return ""
 }
 
-// change changes the record by hand, if it exists. The caller holds mu.
+// change edits the record by hand, if it exists. The caller holds mu.
 func (m *oneLock) change(do func(*locks.Record)) {
 	now, _ := m.lock.Read(context.Background())
 	if now.Version.Exists() {
@@ -91,7 +91,7 @@ func (m *oneLock) restart(p *process) { m.world.restart(p) }
 
 func (m *oneLock) mend() {}
 
-// judged tells the judge of each write that lands.
+// judged reports each write that lands to the judge.
 type judged struct {
 	*memory.Lock
 	memory *oneLock
@@ -116,7 +116,7 @@ func (l *judged) tell(write func() (locks.Snapshot, error)) (locks.Snapshot, err
 	return s, err
 }
 
-// gated is a lock of a process that may be frozen before each call and after it.
+// gated is a lock of a process that may be frozen before and after each call.
 type gated struct {
 	locks.Lock
 	gate *gate

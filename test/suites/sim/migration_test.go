@@ -64,19 +64,19 @@ type migration struct {
 	pods     map[string]*pod // by name
 	seats    []*pod
 	upgraded []bool    // seats of candidates
-	swept    time.Time // until then no new candidate comes
-	meddled  time.Time // when a hand took the shield away, or marks off it
+	swept    time.Time // no new candidate comes until then
+	meddled  time.Time // when somebody last removed the shield, or marks on it, by hand
 }
 
-// pod is one from its creation until its object is gone.
+// pod is a pod from its creation until its object is gone.
 type pod struct {
 	name    string
 	seat    int
 	ours    bool
-	deleted chan struct{} // closed when somebody wants it gone
+	deleted chan struct{} // closed when the pod is being deleted
 	gone    bool          // deleted is closed
 	process *process      // the newest in it
-	dark    time.Time     // until then its node is cut off
+	dark    time.Time     // its node is cut off until then
 }
 
 func (p *pod) uid() types.UID { return types.UID("uid-" + p.name) }
@@ -163,7 +163,7 @@ func (m *migration) candidate(p *process, at *pod, w *wire) {
 	w.sees = mapPath
 }
 
-// node says whether the node of a pod is ready.
+// node sets whether the node of a pod is ready.
 func (m *migration) node(at *pod, ready bool) {
 	status := corev1.ConditionTrue
 	if !ready {
@@ -189,8 +189,8 @@ func (m *migration) deleting(o apitest.Object) {
 	}
 }
 
-// kubelet ends what runs in a pod when that is deleted, and then removes it. A
-// new pod takes its place at once.
+// kubelet ends what runs in a pod when that is deleted, and then removes the
+// pod. A new pod takes its place at once.
 func (m *migration) kubelet(at *pod) {
 	select {
 	case <-at.deleted:
@@ -269,12 +269,12 @@ func (m *migration) harm(s step) {
 }
 
 // unshield deletes the ConfigMap by hand while a legacy pod comes up and the API
-// is slow for all candidates. That it can lead then, for a moment, is a limit
-// that the documentation tells of.
+// is slow for all candidates. The legacy pod can then lead for a moment, which
+// is a documented limit.
 func (m *migration) unshield(s step) {
 	for _, p := range m.world.current() {
 		if p.ours {
-			m.world.strike(p, lockstest.Fault{Delay: s.degree}, s.lasts)
+			m.world.inject(p, lockstest.Fault{Delay: s.degree}, s.lasts)
 		}
 	}
 	m.harm(step{fault: downgrade, seat: s.seat})
@@ -288,14 +288,14 @@ func (m *migration) unshield(s step) {
 	}
 }
 
-// meddle notes that a hand is about to disarm the shield.
+// meddle notes that somebody is about to disarm the shield.
 func (m *migration) meddle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.meddled = time.Now()
 }
 
-// strip takes off a shield by hand what says that it is one: its owners, its
+// strip manually removes what marks a shield as one: its owners, its
 // annotations, or both.
 func (m *migration) strip(s step) {
 	what := [][]string{{"ownerReferences"}, {"annotations"}, {"ownerReferences", "annotations"}}[int(s.degree/time.Millisecond)%3]
@@ -336,7 +336,7 @@ func (m *migration) darken(s step) {
 	at.dark = time.Now().Add(lasts)
 	p := at.process
 	m.mu.Unlock()
-	m.world.strike(p, lockstest.Fault{Hang: true}, lasts)
+	m.world.inject(p, lockstest.Fault{Hang: true}, lasts)
 	m.node(at, false)
 	time.AfterFunc(lasts, func() {
 		m.server.Mu.Lock()
@@ -350,14 +350,15 @@ func (m *migration) darken(s step) {
 
 // mend ends what is wrong, and has all legacy pods replaced by candidates. A
 // watch that is silent where nothing happens, as in phase legacy, ends after ten
-// minutes, if nothing in the network ends it: that is not waited for.
+// minutes, unless something in the network ends it: the simulation does not wait
+// for that.
 func (m *migration) mend() {
 	if m.world.over {
 		m.end()
 		m.wait.Wait()
 		return
 	}
-	if m.bare() { // nobody may be left who saw what it was: somebody has to remove it
+	if m.bare() { // nobody may be left that saw what it was, so somebody has to remove it
 		m.world.judge.hand(true)
 		m.meddle()
 		m.server.Delete(mapPath)
@@ -375,7 +376,7 @@ func (m *migration) mend() {
 	}
 }
 
-// shieldOf is what a ConfigMap is.
+// shieldOf returns what kind of record a ConfigMap is.
 func shieldOf(o apitest.Object) ownerref.Record {
 	if o == nil {
 		return ownerref.Recognize(nil)
@@ -387,8 +388,8 @@ func shieldOf(o apitest.Object) ownerref.Record {
 	return ownerref.Recognize(cm)
 }
 
-// changed judges a change of the ConfigMap (M3, M4): all but to join a shield
-// is the Lease's holder's.
+// changed judges a change of the ConfigMap (M3, M4): only the Lease's holder
+// may change it, except to join a shield.
 func (m *migration) changed(r *http.Request, before, after ownerref.Record) {
 	j, by := m.world.judge, senderOf(r)
 	j.mu.Lock()
@@ -401,10 +402,12 @@ func (m *migration) changed(r *http.Request, before, after ownerref.Record) {
 	if after.Shield.Armed {
 		j.byHand = false
 	}
-	// Whoever joins a shield notes the phase on it, too, if it knows a later one.
+	// A candidate that joins a shield also notes the phase on it, if it knows a
+	// later one.
 	was := before.Kind == ownerref.Shield || before.Bare
 	joined := was && after.Kind == ownerref.Shield && before.Shield.Armed == after.Shield.Armed
-	// Who had the Lease when it was deleted does not know, and others may not work.
+	// The holder of a deleted Lease does not know of the deletion, and others may
+	// not work.
 	robbed := j.lease.owedTo == by && time.Now().Before(j.lease.owed)
 	switch holds := j.lease.holder == by.name && !j.lease.given || robbed; {
 	case joined:
@@ -422,7 +425,7 @@ func (m *migration) changed(r *http.Request, before, after ownerref.Record) {
 	}
 }
 
-// removed judges that a candidate took a legacy lock away.
+// removed judges that a candidate removed a legacy lock.
 func (m *migration) removed(by *process, owner ownerref.Owner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -431,8 +434,9 @@ func (m *migration) removed(by *process, owner ownerref.Owner) {
 	}
 }
 
-// mayBegin judges the ConfigMap as p knows it when its work begins (M6). A hand may
-// have disarmed it after p got its permission, as it may while p works (M8).
+// mayBegin judges the ConfigMap as p knows it when its work begins (M6). Somebody
+// may have disarmed it after p got its permission, as can happen while p works
+// (M8).
 func (m *migration) mayBegin(p *process, at *pod) {
 	saw := p.saw()
 	m.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// ordered says that a seed gives the same run, each time: see the command of that
+// ordered says that a seed always gives the same run: see the command of that
 // name.
 const ordered = true
 
@@ -25,12 +25,12 @@ var simChance [4]uint64
 
 func init() { runtime.GOMAXPROCS(1) }
 
-// follow has what chance decides from now on follow from a seed and the number of
-// an order, until end is called. It empties what earlier runs have left in pools,
-// and nothing is collected meanwhile, but what would not fit.
+// follow makes all chance from now on depend on a seed and the number of an
+// order, until end is called. It empties the pools that earlier runs have filled.
+// Meanwhile garbage is collected only at the memory limit.
 func follow(seed, order uint64) (end func()) {
 	runtime.GC()
-	runtime.GC() // what was in a pool outlives the first
+	runtime.GC() // the contents of a pool outlive the first
 	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(2<<30)
 	for i := range simChance {
 		simChance[i] = seed ^ order<<40 ^ uint64(i)<<60
@@ -43,7 +43,7 @@ func follow(seed, order uint64) (end func()) {
 	}
 }
 
-// TestASeedGivesTheSameRun whatever was run before it.
+// TestASeedGivesTheSameRun whatever ran before it.
 func TestASeedGivesTheSameRun(t *testing.T) {
 	if *oneSeed != 0 {
 		t.Skip("one seed is played")

@@ -18,37 +18,37 @@ const (
 	// To one process, for a while.
 	cut    fault = "cut"          // nothing gets through, either way
 	oneWay fault = "one-way"      // writes arrive, no answer and no event comes back
-	mute   fault = "mute"         // watches fall silent, for good, and nothing ends them
+	mute   fault = "mute"         // watches fall silent permanently, and nothing ends them
 	lose   fault = "lose-answers" // writes land, their answers do not come back
-	slow   fault = "slow"         // each way takes so long
+	slow   fault = "slow"         // each way takes that long
 	refuse fault = "refuse"       // the API answers it with errors
-	pause  fault = "pause"        // as cut, and what it was about to write goes out at the end
+	pause  fault = "pause"        // like cut, and what it was about to write is sent at the end
 	freeze fault = "freeze"       // each of its goroutines stops at its next step
-	sicken fault = "sicken"       // its check finds it unfit to lead
+	sicken fault = "sicken"       // its health check finds it unfit to lead
 
 	// To one process, once.
-	crash   fault = "crash"   // and another one comes up after a while
+	crash   fault = "crash"   // and another process starts after a while
 	restart fault = "restart" // in good order
 	resign  fault = "resign"
-	give    fault = "hand-over" // to whoever comes first, or to a seat by name
+	give    fault = "hand-over" // to the first that comes, or to a seat by name
 
 	// To all, for a while.
 	outage fault = "outage" // the API answers nobody
 
 	// To the lock, once.
 	remove  fault = "delete"  // somebody deletes the record
-	hide    fault = "hide"    // and again right after it is made anew, once or twice
-	empty   fault = "clear"   // somebody takes the holder's name off it
-	garble  fault = "garble"  // somebody takes the durations and times off it
+	hide    fault = "hide"    // and again right after it is recreated, once or twice
+	empty   fault = "clear"   // somebody removes the holder's name
+	garble  fault = "garble"  // somebody removes the durations and times
 	compact fault = "compact" // all watches end, and their history is gone
 	meddle  fault = "tamper"  // one of these or the next two, while the holder is cut off: see tamper
-	forge   fault = "forge"   // somebody empties it as client-go does that gives it up
-	bare    fault = "bare"    // somebody takes the durations off it, too
-	ask     fault = "ask"     // a request for a handover is put on it
+	forge   fault = "forge"   // somebody empties it as client-go does to release it
+	bare    fault = "bare"    // somebody removes the durations, too
+	ask     fault = "ask"     // a request for a handover is added to it
 	empties fault = "empty"   // a zone, or none, is to be evacuated
 
 	// To all candidates, one after the other.
-	retime fault = "retime" // a rollout replaces them by ones of another timing, or of others
+	retime fault = "retime" // a rollout replaces them by ones of another timing, or of several others
 
 	// To a migration, once.
 	upgrade   fault = "upgrade"   // the pod in a seat is replaced by a candidate
@@ -56,11 +56,11 @@ const (
 	darken    fault = "darken"    // its node is cut off and not ready, for a while
 	phase     fault = "phase"     // another phase is set
 	unshield  fault = "unshield"  // somebody deletes the ConfigMap
-	strip     fault = "strip"     // or takes off it what says that it is a shield
-	sweep     fault = "sweep"     // all candidates' pods go, and the next come a while later
+	strip     fault = "strip"     // or removes what marks it as a shield
+	sweep     fault = "sweep"     // all candidates' pods go, and the next ones come a while later
 )
 
-// leaderSeat is the seat of whoever leads when the step comes.
+// leaderSeat is the seat of the process that leads when the step comes.
 const leaderSeat = -1
 
 // step is one thing that happens.
@@ -80,19 +80,19 @@ func (s step) String() string {
 	return fmt.Sprintf("%10.3fs %-12s %s, for %v, degree %v", s.at.Seconds(), s.fault, seat, s.lasts, s.degree)
 }
 
-// schedule is all that a run is decided by: two runs of one differ in nothing
-// but in the order of what happens at the same instant, and in jitter; with the
-// command ordered in nothing at all.
+// schedule is everything that decides a run: two runs of one schedule differ
+// only in the order of what happens at the same instant, and in jitter; with
+// the command ordered they do not differ.
 type schedule struct {
 	population *population
 	seed       uint64
 	order      uint64
 	mix        mix
 	steps      []step
-	kept       []int // the numbers of steps in what the seed gave
+	kept       []int // the numbers of the steps that are kept from the seed's
 }
 
-// schedule is the one that a seed gives.
+// schedule returns the one that a seed gives.
 func (p *population) schedule(seed uint64) schedule {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	s := schedule{population: p, seed: seed, order: *order, mix: p.mixes[dice.IntN(len(p.mixes))]}
@@ -114,12 +114,12 @@ func (p *population) schedule(seed uint64) schedule {
 	return s
 }
 
-// some is a duration below most, in milliseconds.
+// some returns a duration below most, in milliseconds.
 func some(dice *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(dice.Int64N(int64(most/time.Millisecond))) * time.Millisecond
 }
 
-// only is s with the steps of these numbers.
+// only returns s with the steps of these numbers.
 func (s schedule) only(kept []int) schedule {
 	var steps []step
 	for i, n := range s.kept {
@@ -140,7 +140,7 @@ func (s schedule) String() string {
 	return text.String()
 }
 
-// shrink drops steps of a schedule that fails for as long as it still does.
+// shrink drops steps of a failing schedule for as long as it still fails.
 func shrink(s schedule, fails func(schedule) bool) schedule {
 	for chunk := (len(s.kept) + 1) / 2; chunk > 0; chunk /= 2 {
 		for from := 0; from < len(s.kept); {

@@ -54,8 +54,8 @@ func TestNoScheduleMakesTwoLeaders(t *testing.T) {
 	}
 }
 
-// warm plays what is not judged, so that nothing happens for the first time in
-// what is: types are known to encoders, and defaults are made.
+// warm plays schedules that are not judged, so that nothing happens for the
+// first time in those that are: encoders know the types, and defaults are made.
 func warm(t *testing.T, p *population) {
 	if ordered {
 		play(t, p.schedule(0), quiet)
@@ -91,7 +91,7 @@ func replay(t *testing.T, p *population) {
 	t.Logf("%d failovers in %v", r.failovers, r.virtual)
 }
 
-// look plays a schedule in many orders, up to the first that fails.
+// look plays a schedule in many orders, until one fails.
 func look(t *testing.T, s schedule) {
 	for range *orders {
 		if r := play(t, s, quiet); len(r.faults) > 0 {
@@ -104,7 +104,7 @@ func look(t *testing.T, s schedule) {
 
 func quiet(string, ...any) {}
 
-// search plays schedules until that many failovers were made, or one fails.
+// search plays schedules until that many failovers have happened, or one fails.
 func search(t *testing.T, p *population, quota int) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // there is much garbage, and little else
 	start := time.Now()
@@ -153,7 +153,7 @@ func search(t *testing.T, p *population, quota int) {
 	}
 }
 
-// report tells of a schedule that failed, as small as it gets.
+// report reports a schedule that failed, as small as it gets.
 func report(t *testing.T, s schedule, r result, sofar int) {
 	t.Errorf("after %d failovers: %s", sofar, strings.Join(r.faults, "\n"))
 	why := r.faults

@@ -11,10 +11,10 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// gate is what each goroutine of a process passes at its steps: at requests,
-// answers and events, at lines of its log, and where the elector asks its
-// configuration. While it is shut none gets on that comes to it; those that do
-// not, and the timers, go on.
+// gate is where each goroutine of a process passes at its steps: at requests,
+// answers and events, at lines of its log, and where the elector calls its
+// configuration. While the gate is shut it holds every goroutine that reaches
+// it; the others, and the timers, go on.
 type gate struct {
 	mu   sync.Mutex
 	bars chan struct{} // nil while it is open
@@ -48,8 +48,8 @@ func (g *gate) pass() bool {
 	return bars != nil
 }
 
-// stalls is a log that takes its time now and then, up to two leases, and with
-// it the goroutine that writes to it, mostly the elector's. It stands for a
+// stalls is a log that now and then blocks for up to two leases, and so blocks
+// the goroutine that writes to it, mostly the elector's. It stands for a
 // process in which one goroutine makes no progress.
 type stalls struct {
 	process *process

@@ -9,10 +9,10 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// tamper has a hand change a record that asks for a longer lease than some
-// candidates would, while its holder is cut off and mends nothing. All who campaign
-// have seen that lease, and must go on waiting for it. The hand waits until that is
-// so.
+// tamper manually edits a record that asks for a longer lease than some candidates
+// would, while its holder is cut off and cannot repair it. All that campaign have
+// seen that lease, and must go on waiting for it. The edit waits until they have
+// seen it.
 func (w *world) tamper(s step) {
 	holder := w.known()
 	if holder == nil {
@@ -24,29 +24,29 @@ func (w *world) tamper(s step) {
 	}
 	how := int(s.degree / time.Millisecond)
 	kind := []fault{remove, hide, forge, bare}[how/2%4]
-	blind := time.Second // so that the next watch tells what this one did not
+	blind := time.Second // so that the next watch shows what this one did not
 	if how%2 == 1 || kind == hide {
 		blind = 2 * w.mix.lease()
 	}
 	for _, p := range w.current() {
 		if p != holder {
-			w.strike(p, lockstest.Fault{Mute: true}, blind)
+			w.inject(p, lockstest.Fault{Mute: true}, blind)
 		}
 	}
 	away := w.mix.lease()
 	w.judge.tamper(holder, kind)
-	if kind == hide { // it comes back just in time to make the record anew, and is cut off again
+	if kind == hide { // it comes back just in time to recreate the record, and is cut off again
 		trust := holder.timing.RenewDeadline
 		away = trust/4 + s.lasts%(trust/2)
 		w.again.Store(holder)
 		w.hides.Store(1)
 	}
-	w.strike(holder, lockstest.Fault{Hang: true}, away)
+	w.inject(holder, lockstest.Fault{Hang: true}, away)
 	w.cluster.harm(step{fault: kind})
 }
 
 // known is the holder, if it has the longest lease of a mix of more than one, and
-// all who campaign have seen its record by now.
+// all that campaign have seen its record by now.
 func (w *world) known() *process {
 	holder, since := w.judge.longHolder(w.mix)
 	if holder == nil || w.population.coarse || w.mended.Load() {
@@ -72,7 +72,7 @@ func (w *world) known() *process {
 	return holder
 }
 
-// ail notes that a process is not well for a while. The caller holds mu.
+// ail makes a process unhealthy for a while. The caller holds mu.
 func (p *process) ail(lasts time.Duration) {
 	if until := time.Now().Add(lasts); until.After(p.well) {
 		p.well = until
@@ -91,7 +91,7 @@ func (j *judge) longHolder(m mix) (*process, time.Time) {
 	return h.by, h.since
 }
 
-// tamper notes that a hand is about to change a record.
+// tamper notes that somebody is about to edit a record.
 func (j *judge) tamper(holder *process, how fault) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -99,7 +99,7 @@ func (j *judge) tamper(holder *process, how fault) {
 	j.log("%.3fs a hand tampers with the record of %v: %s", time.Since(j.start).Seconds(), holder, how)
 }
 
-// tamperedWith reports whether a hand has tampered with the record not long ago.
+// tamperedWith reports whether somebody has edited the record not long ago.
 func (w *world) tamperedWith() bool {
 	j := w.judge
 	j.mu.Lock()
@@ -107,8 +107,8 @@ func (w *world) tamperedWith() bool {
 	return !j.tampered.IsZero() && time.Since(j.tampered) < 3*w.mix.lease()
 }
 
-// misled reports whether by cannot know for how long the holder's lease lasts: it has
-// come after a hand tampered with the record, which stands still, and others wait
+// misled reports whether by cannot know how long the holder's lease lasts: it has
+// started after somebody edited the record, which no longer changes, and others wait
 // longer than it does.
 func (j *judge) misled(by *process, h *held) bool {
 	return h == &j.lease && j.victim != nil && h.by == j.victim && !by.started.Before(j.tampered) &&

@@ -11,18 +11,20 @@ import (
 	"github.com/zonelect/zonelect/election"
 )
 
-// mix is the timings that candidates for one lock have side by side, one each. A
-// rollout changes them. docs/timing.md says which mixes are safe.
+// mix is the timings of the candidates for one lock that run side by side, one
+// each. A rollout changes them. docs/timing.md says which mixes are safe.
 type mix struct {
 	ours   []election.Timing
-	theirs []election.Timing // of other programs; ours where it is nil
+	theirs []election.Timing // of other programs; nil means ours
 }
 
-// Timings of the mixes. Those below six seconds are for a lock of ours alone.
+// Timings of the mixes. Those below six seconds are only for a lock of ours
+// alone.
 var (
 	usual = election.Timing{}.WithDefaults()
 	long  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}.WithDefaults()
-	// patient asks others for a long lease, and needs no more than a usual one.
+	// patient asks others to wait for a long lease, and needs no more than a
+	// usual one.
 	patient  = election.Timing{LeaseDuration: 30 * time.Second, RenewDeadline: usual.RenewDeadline, StopGrace: usual.StopGrace}.WithDefaults()
 	short    = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second}.WithDefaults()
 	shorter  = election.Timing{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RenewInterval: time.Second, AttemptTimeout: 500 * time.Millisecond}.WithDefaults()
@@ -30,22 +32,22 @@ var (
 	shortest = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: time.Second, RenewInterval: 300 * time.Millisecond, Exclusive: true}.WithDefaults()
 )
 
-// alike is a mix in which all are free to have any of these timings.
+// alike is a mix in which every process may have any of these timings.
 func alike(all ...election.Timing) mix { return mix{ours: all} }
 
 var (
-	// ourMixes are those of candidates alone: first those that would do beside
-	// client-go.
+	// ourMixes are those of candidates alone: first those that would also work
+	// beside client-go.
 	ourMixes = []mix{
 		alike(usual), alike(usual, long), alike(short), alike(short, medium),
 		alike(shorter, long), alike(shortest), alike(shortest, shorter),
 	}
-	// sharedMixes are those beside client-go of today, which waits for as long as
+	// sharedMixes are those beside today's client-go, which waits for as long as
 	// the record says.
 	sharedMixes = []mix{alike(usual), alike(usual, long)}
 	// pastMixes are those beside electors that wait for their own LeaseDuration,
-	// whatever the record says: all of these have the same, and work of ours has
-	// stopped when it ends.
+	// whatever the record says: all of these electors have the same, and work of
+	// ours has stopped when it ends.
 	pastMixes = []mix{
 		alike(usual),
 		{ours: []election.Timing{usual, patient}, theirs: []election.Timing{usual}},
@@ -53,7 +55,7 @@ var (
 	}
 )
 
-// others are the timings of programs that are not ours.
+// others are the timings of the other programs.
 func (m mix) others() []election.Timing {
 	if m.theirs == nil {
 		return m.ours

@@ -27,7 +27,7 @@ import (
 var twins = &population{
 	name: "twin", seats: 4, steps: 100, mixes: pastMixes, faults: onLease.faults,
 	cluster: newTwins,
-	margin:  time.Minute, // electors that poll, leases on either side, and half writes
+	margin:  time.Minute, // electors that poll, leases on both sides, and half writes
 	coarse:  true,
 }
 
@@ -35,7 +35,7 @@ var twins = &population{
 type annotated struct {
 	*api
 	kind legacyelectors.Kind
-	all  bool // every seat is a candidate's
+	all  bool // every seat has a candidate
 }
 
 func newTwins(w *world) cluster {
@@ -132,7 +132,7 @@ func (c *annotated) harm(s step) {
 }
 
 // inPhases are candidates that hold a Lease and a ConfigMap, or the Lease alone,
-// as the phase says, when all legacy electors are gone.
+// depending on the phase, when all legacy electors are gone.
 var inPhases = &population{
 	name: "phases", seats: 3, steps: 100, mixes: ourMixes[:4], faults: append([]fault{phase, phase, phase, phase}, onLease.faults...),
 	cluster: func(w *world) cluster {
@@ -144,8 +144,8 @@ var inPhases = &population{
 	coarse: true,
 }
 
-// mend has the phase be dual, for in phase legacy nobody campaigns, and ends
-// watches that are silent where nothing happens.
+// mend sets the phase to dual, because in phase legacy nobody campaigns, and
+// ends watches that are silent where nothing happens.
 func (c *annotated) mend() {
 	if !c.all || c.world.over {
 		return

@@ -24,25 +24,25 @@ import (
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
-// refusal is an error that the API answers with.
+// refusal is an error in the API's answer.
 type refusal int
 
 func (r refusal) Error() string { return http.StatusText(int(r)) }
 
 // wire is the way of one process to the API server: an http.RoundTripper that
-// fails as a lock in memory does. Each request takes a few milliseconds each
-// way, so that those of different processes arrive in any order.
+// fails like a lock in memory. Each request takes a few milliseconds each way,
+// so that those of different processes arrive in any order.
 type wire struct {
 	server  *apitest.Server
 	watches http.RoundTripper
 	by      *process
-	sees    string // the path of a ConfigMap of which the last answer is kept
+	sees    string // the path of a ConfigMap whose last answer is kept
 
 	mu     sync.Mutex
 	dice   *rand.Rand
 	fault  lockstest.Fault
 	change chan struct{} // closed when fault changes
-	muted  chan struct{} // closed when the watches that run fall silent
+	muted  chan struct{} // closed when the running watches fall silent
 	broken chan struct{} // closed when they break
 }
 
@@ -71,7 +71,8 @@ func (w *wire) Set(f lockstest.Fault) {
 	}
 }
 
-// reset breaks all watches, also those that are silent or not yet answered.
+// reset breaks all watches, including those that are silent or not yet
+// answered.
 func (w *wire) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +80,7 @@ func (w *wire) reset() {
 	w.broken = make(chan struct{})
 }
 
-// now is how it fails, and how long a request takes one way.
+// now returns how it fails, and how long a request takes one way.
 func (w *wire) now() (f lockstest.Fault, change <-chan struct{}, way time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +112,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer w.by.gate.pass()
 	var body []byte
 	if r.Body != nil {
-		body, _ = io.ReadAll(r.Body) // of memory
+		body, _ = io.ReadAll(r.Body) // reading from memory cannot fail
 		_ = r.Body.Close()
 	}
 	request := func(ctx context.Context) *http.Request {
@@ -147,7 +148,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// note keeps what an answer says of the object that is of interest.
+// note keeps what an answer says about the object at sees.
 func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
 	created := r.Method == http.MethodPost && r.URL.Path+"/lock" == w.sees
 	if w.sees == "" || r.URL.Path != w.sees && !created {
@@ -170,7 +171,7 @@ func (w *wire) note(r *http.Request, answer *httptest.ResponseRecorder) {
 	}
 }
 
-// suffer is one way of a request.
+// suffer delays or fails one direction of a request.
 func suffer(ctx context.Context, f lockstest.Fault, way time.Duration) error {
 	if f.Err != nil {
 		return f.Err
@@ -189,7 +190,7 @@ func suffer(ctx context.Context, f lockstest.Fault, way time.Duration) error {
 	}
 }
 
-// failed is an error, or the API's answer that says so.
+// failed returns an error, or the API's answer with that error.
 func (w *wire) failed(r *http.Request, err error) (*http.Response, error) {
 	var code refusal
 	if !errors.As(err, &code) {
@@ -260,13 +261,13 @@ func (s *stream) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// config is how a client gets to the server.
+// config returns how a client gets to the server.
 func (w *wire) config(timeout time.Duration) (*rest.Config, *http.Client) {
 	return &rest.Config{Host: "http://apiserver.test", ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
 		&http.Client{Transport: w, Timeout: timeout}
 }
 
-// client is one for a group and version, as candidates have.
+// client returns one for a group and version, as candidates have.
 func (w *wire) client(gv schema.GroupVersion) rest.Interface {
 	cfg, client := w.config(0)
 	cfg.APIPath = "/apis"
@@ -281,7 +282,7 @@ func (w *wire) client(gv schema.GroupVersion) rest.Interface {
 	return c
 }
 
-// clientset is one for all, as programs of others have.
+// clientset returns one for all, as other programs have.
 func (w *wire) clientset(timeout time.Duration) kubernetes.Interface {
 	c, err := kubernetes.NewForConfigAndClient(w.config(timeout))
 	if err != nil {

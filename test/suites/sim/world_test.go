@@ -21,7 +21,7 @@ import (
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
-// population is who campaigns for what, and what may happen to them.
+// population says what campaigns for which lock, and what may happen to it.
 type population struct {
 	name    string
 	seats   int // processes at a time
@@ -29,41 +29,41 @@ type population struct {
 	faults  []fault
 	mixes   []mix
 	cluster func(*world) cluster
-	// margin is what the bounds add for what others do meanwhile.
+	// margin is what the bounds add for the time that other programs take.
 	margin time.Duration
-	coarse bool // its watches may leave something out
+	coarse bool // its watches may skip states
 }
 
 // cluster is what processes run on.
 type cluster interface {
-	// join fills in what p runs, and its link.
+	// join sets what p runs, and its link.
 	join(p *process)
 	// restart ends a process in good order, and starts another one.
 	restart(p *process)
-	// harm does what concerns the cluster alone.
+	// harm does the steps that affect only the cluster.
 	harm(s step)
-	// mend ends all that is wrong with it.
+	// mend ends all faults of the cluster.
 	mend()
 }
 
 // link is a process' way to the API.
 type link interface{ Set(lockstest.Fault) }
 
-// process is a candidate, of ours or of others, from its start to its end.
+// process is a candidate or another program, from its start to its end.
 type process struct {
 	name    string
 	seat    int
 	ours    bool
 	forLife bool   // a program that leads for life
-	kind    string // what others' programs are called
+	kind    string // the name of the kind of other program
 	world   *world
 	dice    *rand.Rand
 	advice  *rand.Rand // see pick
 	drift   float64    // see drifts
 
 	meant    election.Timing // what it is configured with
-	timing   election.Timing // what becomes of that by its clock
-	lease    time.Duration   // what it writes
+	timing   election.Timing // that timing, as its clock makes it
+	lease    time.Duration   // the lease that it writes
 	heeds    time.Duration   // the lease that it waits for, whatever the record says; else zero
 	stopTime time.Duration   // how long its work takes to stop
 	started  time.Time
@@ -74,7 +74,7 @@ type process struct {
 	gone     chan struct{} // closed when it is killed
 	sick     atomic.Bool
 	elector  *election.Elector
-	mayBegin func()                // judges that work begins; nil for no more than always
+	mayBegin func()                // judges that work begins; nil means that it always may
 	view     atomic.Pointer[sight] // the ConfigMap as it read or wrote it last, see wire
 	armed    atomic.Pointer[sight] // the last view in which the shield was armed
 	run      func(context.Context)
@@ -94,7 +94,7 @@ type sight struct {
 	record ownerref.Record
 }
 
-// isDone reports whether nothing of p runs.
+// isDone reports whether nothing of p still runs.
 func (p *process) isDone() bool {
 	select {
 	case <-p.done:
@@ -104,7 +104,7 @@ func (p *process) isDone() bool {
 	}
 }
 
-// saw is the ConfigMap as p knows it.
+// saw returns the ConfigMap as p knows it.
 func (p *process) saw() ownerref.Record {
 	if s := p.view.Load(); s != nil {
 		return s.record
@@ -126,30 +126,30 @@ type world struct {
 	cluster cluster
 	start   time.Time
 	mended  atomic.Bool
-	dice    *rand.Rand              // for what is done under the judge's lock
-	hides   atomic.Int32            // how often the record is deleted right after it is made
-	again   atomic.Pointer[process] // who is cut off as soon as the record is deleted again
+	dice    *rand.Rand              // for the steps that run under the judge's lock
+	hides   atomic.Int32            // how often the record is deleted right after its creation
+	again   atomic.Pointer[process] // the process that is cut off as soon as the record is deleted again
 	sick    time.Time               // when a process was last made unfit
 
 	mu      sync.Mutex
-	choices []int      // of a timing, by seat
+	choices []int      // of timings, by seat
 	count   int        // of processes
-	seats   []*process // nil where one is to come
+	seats   []*process // nil where a process is still to come
 	all     []*process
-	closed  bool // nobody comes any more
+	closed  bool // no more processes come
 	over    bool
 }
 
-// result is what a run showed.
+// result is the outcome of a run.
 type result struct {
-	faults    []string // what was unlawful
+	faults    []string // broken rules
 	failovers int
 	overlaps  map[string]int
 	virtual   time.Duration
 }
 
-// A goroutine that goes on and on without waiting for anything has the only core
-// of an ordered run for so long, before others get it. No run takes for ever.
+// How long a goroutine that never waits keeps the only core of an ordered run
+// before others get it. No run takes longer than forEver.
 const (
 	slice   = 10 * time.Second
 	forEver = 3 * time.Minute
@@ -214,7 +214,7 @@ func (w *world) current() (all []*process) {
 	return all
 }
 
-// named is a process that there is or was.
+// named returns the process of that name, running or ended.
 func (w *world) named(name string) *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,7 +226,7 @@ func (w *world) named(name string) *process {
 	return nil
 }
 
-// enter starts a process in a seat that is free.
+// enter starts a process in a free seat.
 func (w *world) enter(seat int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,18 +258,18 @@ func (w *world) enter(seat int) {
 	}()
 }
 
-// keepTo has p run with the timing that its seat has of these.
+// keepTo makes p run with the timing that its seat selects from all.
 func (p *process) keepTo(all []election.Timing) {
 	p.meant = all[p.world.choices[p.seat]%len(all)]
 	p.timing, p.lease = slowed(p.meant, p.drift), p.meant.LeaseDuration
 }
 
-// drifts are by how much a process' clock may be behind the others' while it
-// counts its own time, as parts of what is promised.
+// drifts are by how much a process' clock may run slower than the others'
+// clocks, as fractions of the promised drift.
 var drifts = []float64{1, 1, 0, 0.5, -1}
 
-// slowed is the timing, in time that passes for all, of a process whose clock
-// runs slow by a part of what is promised: its spans take longer than it means.
+// slowed is the timing, in true time, of a process whose clock runs slow by a
+// fraction of the promised drift: its durations take longer than it means.
 func slowed(t election.Timing, part float64) election.Timing {
 	rate := 1 - part*t.MaxClockDrift
 	stretch := func(d time.Duration) time.Duration { return time.Duration(float64(d) / rate) }
@@ -286,7 +286,7 @@ func (p *process) candidate() locks.Candidate {
 	return locks.Candidate{Identity: p.name, Zone: fmt.Sprint("z", p.seat), Pod: locks.Pod{Name: p.name, UID: "uid-" + p.name}}
 }
 
-// pick is a number below n, for any goroutine of p.
+// pick returns a number below n, for any goroutine of p.
 func (p *process) pick(n int) int {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
@@ -296,7 +296,7 @@ func (p *process) pick(n int) int {
 // elect makes p a candidate for a lock.
 func (p *process) elect(lock locks.Lock) {
 	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate()}
-	if p.dice.IntN(3) == 0 { // a head start only ever delays, also one that is below nothing
+	if p.dice.IntN(3) == 0 { // a head start only ever delays, even a negative one
 		start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
 		config.HeadStart = func(election.Takeover) time.Duration {
 			p.gate.pass()
@@ -326,7 +326,7 @@ func (p *process) elect(lock locks.Lock) {
 		panic(err)
 	}
 	p.elector = e
-	p.run = func(ctx context.Context) { _ = e.Run(ctx, p.work) } // why it ended is in the judge's hands
+	p.run = func(ctx context.Context) { _ = e.Run(ctx, p.work) } // the judge finds out why it ended
 }
 
 func (p *process) work(ctx context.Context, term election.Term) error {
@@ -359,14 +359,14 @@ func (w *world) suffer(s step) {
 	w.mu.Unlock()
 	if f, ok := linkFault(s); ok {
 		if p != nil {
-			w.strike(p, f, s.lasts)
+			w.inject(p, f, s.lasts)
 		}
 		return
 	}
 	switch s.fault {
 	case outage:
 		for _, p := range w.current() {
-			w.strike(p, lockstest.Fault{Hang: true}, s.lasts)
+			w.inject(p, lockstest.Fault{Hang: true}, s.lasts)
 		}
 	case crash:
 		w.crash(p, s.lasts)
@@ -404,7 +404,7 @@ func (w *world) suffer(s step) {
 		w.roll(s)
 	case meddle:
 		if w.mix.even() {
-			w.crash(p, s.lasts) // for want of leases that differ
+			w.crash(p, s.lasts) // because the leases do not differ
 			return
 		}
 		w.tamper(s)
@@ -425,8 +425,8 @@ func (w *world) suffer(s step) {
 	}
 }
 
-// roll replaces all processes, one after the other, by ones of another timing: of
-// the same all, or of any each.
+// roll replaces all processes, one after the other, by ones of another timing:
+// all of the same, or each of any.
 func (w *world) roll(s step) {
 	all := int(s.degree / time.Millisecond)
 	for seat := range w.seats {
@@ -438,8 +438,8 @@ func (w *world) roll(s step) {
 	}
 }
 
-// reconfigure replaces the process in a seat by one of another timing, if there is
-// any; else the next has it.
+// reconfigure replaces the process in a seat by one of another timing. If the seat
+// is empty, the next process has that timing.
 func (w *world) reconfigure(seat, choice int) {
 	w.mu.Lock()
 	p := w.seats[seat]
@@ -452,10 +452,10 @@ func (w *world) reconfigure(seat, choice int) {
 }
 
 // mayDelete reports whether somebody may delete the record. If leases differ, a
-// candidate that recreates it cannot know how long a holder in between may work
-// whose record was deleted too. That is safe up to twice the candidate's own
-// lease, and once in a while. If watches skip states, the candidate cannot know of
-// a second deletion either.
+// candidate that recreates it cannot know how long a holder in between, whose
+// record was deleted too, may still work. That is safe up to twice the candidate's
+// own lease, and only once in a while. If watches skip states, the candidate
+// cannot know of a second deletion either.
 func (w *world) mayDelete() bool {
 	switch {
 	case w.mix.even() && !w.population.coarse:
@@ -467,7 +467,7 @@ func (w *world) mayDelete() bool {
 }
 
 // hideAgain soon deletes a record that a process has recreated, if it is to be
-// deleted again. While a hand tampers, only its victim's record is.
+// deleted again. During tampering it deletes only the victim's record.
 func (w *world) hideAgain(by *process) {
 	if victim := w.again.Load(); victim != nil && victim != by {
 		w.hides.Store(0)
@@ -478,13 +478,13 @@ func (w *world) hideAgain(by *process) {
 		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() {
 			w.cluster.harm(step{fault: hide})
 			if p := w.again.Swap(nil); p != nil {
-				w.strike(p, lockstest.Fault{Hang: true}, p.lease)
+				w.inject(p, lockstest.Fault{Hang: true}, p.lease)
 			}
 		})
 	}
 }
 
-// linkFault is what a step does to the way of one process.
+// linkFault is the effect of a step on the way of one process.
 func linkFault(s step) (lockstest.Fault, bool) {
 	switch s.fault {
 	case cut:
@@ -505,8 +505,8 @@ func linkFault(s step) (lockstest.Fault, bool) {
 	return lockstest.Fault{}, false
 }
 
-// strike makes a link fail for a while, or until the next fault.
-func (w *world) strike(p *process, f lockstest.Fault, lasts time.Duration) {
+// inject makes a link fail for a while, or until the next fault.
+func (w *world) inject(p *process, f lockstest.Fault, lasts time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.fault++
@@ -539,7 +539,7 @@ func (w *world) crash(p *process, away time.Duration) {
 	time.AfterFunc(away, func() { w.enter(p.seat) })
 }
 
-// restart ends a process in good order; the next comes up at once.
+// restart ends a process in good order; the next one starts at once.
 func (w *world) restart(p *process) {
 	w.mu.Lock()
 	w.seats[p.seat] = nil

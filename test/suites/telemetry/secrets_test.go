@@ -31,11 +31,11 @@ import (
 	"github.com/zonelect/zonelect/operator"
 )
 
-// mark stands in every secret, and so in whatever tells one.
+// mark is in every secret, so any output that contains it leaks one.
 const mark = "s3cr3t"
 
-// TestNothingSecretIsTold: whatever a server makes of what it is sent, no log,
-// span, Event, annotation, status or error holds a credential.
+// TestNothingSecretIsTold: however a server answers, no log, span, Event,
+// annotation, status or error holds a credential.
 func TestNothingSecretIsTold(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(mark+"-in-a-file"), 0o600); err != nil {
@@ -59,7 +59,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 // fault is how a server fails.
 type fault string
 
-// The faults. Each of them says all that it knows wherever it can.
+// The faults. Each of them repeats what the server was sent wherever it can.
 const (
 	none    fault = ""
 	closed  fault = "the connection is closed"
@@ -68,7 +68,7 @@ const (
 	refusal fault = "a Status"
 )
 
-// echo is a server that fails as it is told to, and repeats what it was sent.
+// echo is a server that fails in the chosen way, and repeats what it was sent.
 type echo struct {
 	*apitest.Server
 	told  telling
@@ -131,7 +131,8 @@ func (p pipes) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// tells runs an election through all faults, and reads whatever it has told.
+// tells runs an election through all faults, and reads everything that it
+// reports.
 func tells(t *testing.T, cfg *rest.Config) {
 	t.Helper()
 	server := &echo{Server: apitest.NewServer()}
@@ -210,7 +211,7 @@ func tells(t *testing.T, cfg *rest.Config) {
 	told.check(t)
 }
 
-// telling is all that was told.
+// telling is everything that was reported.
 type telling struct {
 	mu    sync.Mutex
 	lines []string

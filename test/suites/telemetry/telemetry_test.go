@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package telemetry_test holds what electors tell OpenTelemetry against its
-// SDK, which the root module does not depend on.
+// Package telemetry_test checks what electors report to OpenTelemetry against
+// its SDK, which the root module does not depend on.
 package telemetry_test
 
 import (
@@ -33,12 +33,12 @@ const (
 	lease    = timing.DefaultLeaseDuration
 	deadline = timing.DefaultRenewDeadline
 	interval = timing.DefaultRenewInterval
-	noted    = interval + time.Millisecond // by then the token and the trace stand on the record
+	noted    = interval + time.Millisecond // by then the token and the trace are on the record
 )
 
 var cut = lockstest.Fault{Hang: true}
 
-// stage is one lock, and the candidates for it, in a bubble of virtual time.
+// stage is one lock and its candidates, in a bubble of virtual time.
 type stage struct {
 	t     *testing.T
 	lock  *memory.Lock
@@ -75,7 +75,7 @@ func scenario(t *testing.T, f func(s *stage)) {
 	})
 }
 
-// start makes a candidate and lets it campaign until all is quiet.
+// start creates a candidate and lets it campaign until nothing more happens.
 func (s *stage) start(identity string, change ...func(*election.Config)) *seat {
 	s.t.Helper()
 	c := &seat{
@@ -248,7 +248,7 @@ func (c *seat) gauge() int64 {
 	return g.DataPoints[0].Value
 }
 
-// count returns the values of a counter by one attribute.
+// count returns a counter's values, keyed by one attribute.
 func (c *seat) count(name string, by attribute.Key) map[string]int64 {
 	c.t.Helper()
 	sum, _ := c.metric(name).(metricdata.Sum[int64])
@@ -327,7 +327,7 @@ func TestPhasesAddUpWithAHeadStartAndASlowNetwork(t *testing.T) {
 				})
 				time.Sleep(noted)
 				a.link.Set(cut)
-				// Both ways: the watch tells b of its own write before the answer does.
+				// Both ways: the watch shows b its own write before the answer does.
 				b.link.Set(lockstest.Fault{Delay: 200 * time.Millisecond})
 				term := b.leads()
 				s.want("the term's cause", term.Cause, status.CauseExpired)
@@ -443,7 +443,7 @@ func TestAttemptsAreChildrenOfTheAcquisition(t *testing.T) {
 		a.link.Set(cut)
 		time.Sleep(lease - time.Second)
 		b.link.Set(lockstest.Fault{LoseAnswers: true})
-		time.Sleep(2 * time.Second) // the acquisition has landed, its answer has not
+		time.Sleep(2 * time.Second) // the acquisition has landed, but its answer has not arrived
 		s.want("the holder", s.record().Holder, "b")
 		b.link.Set(lockstest.Fault{})
 		b.leads()

@@ -34,27 +34,28 @@ func edit(file, find, by string) overlay.Edit {
 	return overlay.Edit{File: file, Find: regexp.MustCompile(find), By: by}
 }
 
-// edits are what makes two runs of one seed differ.
+// edits remove what makes two runs of one seed differ.
 var edits = []overlay.Edit{
-	// Hashes differ from process to process, and with them the order of maps.
+	// Hashes, and so the order of maps, differ from process to process.
 	edit("runtime/rand.go", `(?m)^\tglobalRand\.state\.Init\(\*seed\)\n`, "\t*seed = [32]byte{1}\n${0}"),
-	// Maps, and package math/rand.
+	// Random choices of maps, and package math/rand.
 	edit("runtime/rand.go", `(?m)^func rand\(\) uint64 \{\n`, "${0}\tif simFollows() {\n\t\treturn simNext(simRand)\n\t}\n"),
 	// Timers for the same moment.
 	edit("runtime/time.go", `t\.rand = cheaprand\(\)`, "t.rand = simTimer()"),
-	// Cases of a select that could all go on.
+	// Cases of a select that are ready at the same time.
 	edit("runtime/select.go", `cheaprandn\(uint32\(norder \+ 1\)\)`, "simCase(uint32(norder + 1))"),
-	// A select looks at its channels, and starts their timers, by where they are in
-	// memory. One P is all there is, and nobody gives it up with a channel's lock:
-	// any other order is as good.
+	// A select orders its channels, and the timers that it starts, by their
+	// address. There is only one P, and it is never preempted while it holds a
+	// channel's lock, so any other order works as well.
 	edit("runtime/chan.go", `(?m)^\tbubble   \*synctestBubble\n`, "${0}\torder    uintptr\n"),
 	edit("runtime/chan.go", `(?m)^\tc\.elemsize = uint16\(elem\.Size_\)\n`, "${0}\tsimChannels++\n\tc.order = simChannels\n"),
 	edit("runtime/select.go", `(?m)^\treturn uintptr\(unsafe\.Pointer\(c\)\)\n`, "\tif simFollows() {\n\t\treturn c.order\n\t}\n${0}"),
-	// Real time: a goroutine that has run for 10 ms makes room, here after 10 s; one
-	// that has waited for a mutex for 1 ms gets it next, here never.
+	// Real time: a goroutine that has run for 10 ms is preempted, here after 10 s;
+	// one that has waited for a mutex for 1 ms gets it next, here never.
 	edit("runtime/proc.go", `(?m)^const forcePreemptNS = .*\n`, "const forcePreemptNS = 10e9\n"),
 	edit("runtime/sema.go", `(?m)^(func internal_sync_nanotime\(\) int64 \{\n\treturn) nanotime\(\)\n`, "${1} 0\n"),
-	// A goroutine outside of bubbles, which anything may wake, moves none of theirs.
+	// A goroutine outside of bubbles, which anything may wake, must not reorder
+	// theirs.
 	edit("runtime/proc.go", `(?m)^\tif randomizeScheduler && next && randn\(2\) == 0 \{\n`,
 		"\tnext = next && (simChance[simOn] == 0 || gp.bubble != nil)\n${0}"),
 }

@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command clock says by how much the wall clock has been stepped since its
-// start, as the monotonic clock sees it, whenever that changes. It imports next
-// to nothing, for all of that is built anew.
+// Command clock prints how far the wall clock has been stepped since its start,
+// by the monotonic clock, whenever that changes. It imports next to nothing,
+// because all imports are rebuilt.
 package main
 
 import (

@@ -39,19 +39,19 @@ import (
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
-// brisk is a timing that a busy machine keeps.
+// brisk is a timing that a busy machine can keep.
 var brisk = election.Timing{
 	LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second,
 	Exclusive: true,
 }
 
-// siege is one operator whose locks somebody meddles with. Its candidates run
-// inside the test process, its legacy pods in processes of their own. At its
-// end it checks that no two led.
-type siege struct {
+// editedLock is one operator whose lock objects are edited by hand. Its candidates
+// run inside the test process, its legacy pods in separate processes. At its end
+// it checks that no two led.
+type editedLock struct {
 	*past
 	t             *testing.T
-	lock, variant string        // the variant of its legacy pods
+	lock, variant string        // that of its legacy pods
 	grace         time.Duration // LegacyGrace; zero is the default
 	changes       int           // of the phase
 
@@ -71,9 +71,9 @@ type reign struct {
 	cause      error
 }
 
-func newSiege(t *testing.T, p *past, variant string) *siege {
+func newEditedLock(t *testing.T, p *past, variant string) *editedLock {
 	t.Helper()
-	s := &siege{
+	s := &editedLock{
 		past: p, t: t, lock: nameOf(t), variant: variant,
 		ended: map[*trial.Seat]time.Time{},
 	}
@@ -85,7 +85,7 @@ func newSiege(t *testing.T, p *past, variant string) *siege {
 	return s
 }
 
-func (s *siege) logger(who string) logr.Logger {
+func (s *editedLock) logger(who string) logr.Logger {
 	return funcr.New(func(_, line string) {
 		s.guard.Lock()
 		defer s.guard.Unlock()
@@ -93,43 +93,43 @@ func (s *siege) logger(who string) logr.Logger {
 	}, funcr.Options{})
 }
 
-// since returns what was logged after the first so many lines.
-func (s *siege) since(n int) []string {
+// since returns the log lines after the first n.
+func (s *editedLock) since(n int) []string {
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	return slices.Clone(s.logs[n:])
 }
 
-// said reports whether something was logged after the first so many lines.
-func (s *siege) said(n int, what string) bool {
+// said reports whether the log lines after the first n contain what.
+func (s *editedLock) said(n int, what string) bool {
 	return strings.Contains(strings.Join(s.since(n), "\n"), what)
 }
 
 // member is one candidate.
 type member struct {
 	*election.Elector
-	s     *siege
+	s     *editedLock
 	pod   ownerref.Owner
 	wire  *cable
 	stop  func()
 	over  chan struct{}
-	ended error // of Run, once over is closed
+	ended error // the error of Run, once over is closed
 }
 
-// entry is what a candidate is made of.
+// entry is the configuration of a candidate.
 type entry struct {
 	zone    string
 	cfg     *rest.Config
 	self    operator.Self
 	legacy  operator.MigrationOptions
 	options operator.LockOptions
-	lock    locks.Lock // made of the others if nil
+	lock    locks.Lock // made from the others if nil
 	alone   bool       // no pod is made for it
 	plain   bool       // it runs in mode lease
 }
 
-// enter starts a candidate in a pod of its own.
-func (s *siege) enter(name string, change ...func(*entry)) *member {
+// enter starts a candidate in a new pod.
+func (s *editedLock) enter(name string, change ...func(*entry)) *member {
 	s.t.Helper()
 	m := &member{s: s, wire: &cable{}, over: make(chan struct{})}
 	name = s.lock + "-" + name
@@ -181,21 +181,21 @@ func (s *siege) enter(name string, change ...func(*entry)) *member {
 	return m
 }
 
-func (s *siege) begin(who string) *reign {
+func (s *editedLock) begin(who string) *reign {
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	s.reigns = append(s.reigns, &reign{who: who, start: time.Now()})
 	return s.reigns[len(s.reigns)-1]
 }
 
-func (s *siege) finish(r *reign, cause error) {
+func (s *editedLock) finish(r *reign, cause error) {
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	r.end, r.cause = time.Now(), cause
 }
 
 // terms are the candidates' terms up to now.
-func (s *siege) terms() []reign {
+func (s *editedLock) terms() []reign {
 	s.guard.Lock()
 	defer s.guard.Unlock()
 	var all []reign
@@ -205,21 +205,21 @@ func (s *siege) terms() []reign {
 	return all
 }
 
-// until waits until it is so, and returns how long that took.
-func (s *siege) until(what string, so func() bool) time.Duration {
+// until waits until the condition holds, and returns how long that took.
+func (s *editedLock) until(what string, so func() bool) time.Duration {
 	s.t.Helper()
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if so() {
 			return time.Since(begun)
 		}
 		if time.Since(begun) > soon {
-			s.t.Fatalf("%s did not come true: %s", what, s.scene())
+			s.t.Fatalf("%s did not come true: %s", what, s.state())
 		}
 	}
 }
 
-// scene is how things stand, for people.
-func (s *siege) scene() string {
+// state describes the current state, for people.
+func (s *editedLock) state() string {
 	var b strings.Builder
 	for _, m := range s.members {
 		now := m.Status()
@@ -234,7 +234,7 @@ func (s *siege) scene() string {
 }
 
 // leader waits until exactly one candidate leads.
-func (s *siege) leader() *member {
+func (s *editedLock) leader() *member {
 	s.t.Helper()
 	var leader *member
 	s.until("a leader", func() bool {
@@ -249,14 +249,14 @@ func (s *siege) leader() *member {
 	return leader
 }
 
-// works reports whether the work of a term goes on. It begins a moment after the status
-// says that a member leads.
-func (s *siege) works() bool {
+// works reports whether the work of a term is running. It begins a moment after the
+// status says that a member leads.
+func (s *editedLock) works() bool {
 	return slices.ContainsFunc(s.terms(), func(r reign) bool { return r.end.IsZero() })
 }
 
-// record is what stands in the legacy lock's place.
-func (s *siege) record() (ownerref.Record, *corev1.ConfigMap) {
+// record returns what is in the legacy lock's place.
+func (s *editedLock) record() (ownerref.Record, *corev1.ConfigMap) {
 	cm, err := s.client.CoreV1().ConfigMaps("default").Get(s.ctx, s.lock, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return ownerref.Recognize(nil), &corev1.ConfigMap{}
@@ -265,8 +265,8 @@ func (s *siege) record() (ownerref.Record, *corev1.ConfigMap) {
 	return ownerref.Recognize(cm), cm
 }
 
-// lease is the lock's Lease; nil if there is none.
-func (s *siege) lease() *coordinationv1.Lease {
+// lease returns the lock's Lease; nil if there is none.
+func (s *editedLock) lease() *coordinationv1.Lease {
 	l, err := s.client.CoordinationV1().Leases("default").Get(s.ctx, s.lock, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -275,8 +275,8 @@ func (s *siege) lease() *coordinationv1.Lease {
 	return l
 }
 
-// presenceOf is a member's presence object.
-func (s *siege) presenceOf(m *member) ownerref.Owner {
+// presenceOf returns a member's presence object.
+func (s *editedLock) presenceOf(m *member) ownerref.Owner {
 	s.t.Helper()
 	list, err := s.client.CoordinationV1().Leases("default").List(s.ctx, metav1.ListOptions{})
 	must(s.t, err)
@@ -288,9 +288,9 @@ func (s *siege) presenceOf(m *member) ownerref.Owner {
 	return ownerref.Owner{}
 }
 
-// present says that the shield is owned by the presences of all members that
-// still run.
-func (s *siege) present(r ownerref.Record) bool {
+// present reports whether the presences of all members that still run own the
+// shield.
+func (s *editedLock) present(r ownerref.Record) bool {
 	for _, m := range s.members {
 		select {
 		case <-m.over:
@@ -303,22 +303,23 @@ func (s *siege) present(r ownerref.Record) bool {
 	return true
 }
 
-func (s *siege) deleteConfigMap() {
+func (s *editedLock) deleteConfigMap() {
 	s.deleteNow(s.client.CoreV1().ConfigMaps("default").Delete, s.lock)
 }
 
-func (s *siege) deleteLease(name string) {
+func (s *editedLock) deleteLease(name string) {
 	s.deleteNow(s.client.CoordinationV1().Leases("default").Delete, name)
 }
 
-// deleteNow deletes an object by its bare name, as a person does.
-func (s *siege) deleteNow(remove deleter, name string) {
+// deleteNow deletes an object by its bare name, as a person would.
+func (s *editedLock) deleteNow(remove deleter, name string) {
 	s.t.Helper()
 	must(s.t, remove(s.ctx, name, metav1.DeleteOptions{}))
 }
 
-// updateConfigMap changes the ConfigMap as it stands now, whoever else writes it.
-func (s *siege) updateConfigMap(change func(*corev1.ConfigMap)) {
+// updateConfigMap changes the current ConfigMap, even if others write it
+// meanwhile.
+func (s *editedLock) updateConfigMap(change func(*corev1.ConfigMap)) {
 	s.t.Helper()
 	must(s.t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		_, cm := s.record()
@@ -328,28 +329,29 @@ func (s *siege) updateConfigMap(change func(*corev1.ConfigMap)) {
 	}))
 }
 
-func (s *siege) patchConfigMap(patch string) {
+func (s *editedLock) patchConfigMap(patch string) {
 	s.t.Helper()
 	_, err := s.client.CoreV1().ConfigMaps("default").Patch(s.ctx, s.lock, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(s.t, err)
 }
 
-func (s *siege) patchLease(patch string) {
+func (s *editedLock) patchLease(patch string) {
 	s.t.Helper()
 	_, err := s.client.CoordinationV1().Leases("default").Patch(s.ctx, s.lock, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	must(s.t, err)
 }
 
 // deletePod deletes a pod by force.
-func (s *siege) deletePod(name string) {
+func (s *editedLock) deletePod(name string) {
 	s.t.Helper()
 	zero := int64(0)
 	must(s.t, s.client.CoreV1().Pods("default").Delete(s.ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &zero}))
 }
 
-// overlaps are the times longer than most in which a candidate and somebody else
-// led at the same time. The legacy programs' terms are known by what they print.
-func (s *siege) overlaps(most time.Duration, legacy ...reign) (all []history.Overlap) {
+// overlaps are the times longer than most in which a candidate and another
+// program led at the same time. The legacy programs' terms are known from their
+// output.
+func (s *editedLock) overlaps(most time.Duration, legacy ...reign) (all []history.Overlap) {
 	var h history.History
 	led := func(r reign, legacy bool) {
 		if r.end.IsZero() {
@@ -378,16 +380,16 @@ func (s *siege) overlaps(most time.Duration, legacy ...reign) (all []history.Ove
 	return all
 }
 
-// neverTwo fails if two led together.
-func (s *siege) neverTwo() {
+// neverTwo fails if two led at the same time.
+func (s *editedLock) neverTwo() {
 	s.t.Helper()
 	for _, o := range s.overlaps(0) {
 		s.t.Error(o)
 	}
 }
 
-// cable is what a candidate's requests pass through. It counts them. Once it is
-// cut, nothing passes, not even on open connections.
+// cable is where a candidate's requests pass. It counts them. Once it is cut,
+// nothing passes, not even on open connections.
 type cable struct {
 	next http.RoundTripper
 
@@ -413,7 +415,7 @@ func (c *cable) silent() bool {
 	return c.isCut
 }
 
-// counts are the requests so far, by method and path.
+// counts returns the requests so far, by method and path.
 func (c *cable) counts() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -432,7 +434,7 @@ func (c *cable) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c.sent[method+" "+req.URL.Path]++
 	c.mu.Unlock()
-	if c.silent() { // as a dial is
+	if c.silent() { // like a dial
 		select {
 		case <-req.Context().Done():
 		case <-time.After(brisk.RenewInterval / 2):
@@ -454,7 +456,7 @@ type cableEnd struct {
 	ctx   context.Context
 }
 
-// Read withholds what comes until the cable is whole again.
+// Read withholds data until the cable is whole again.
 func (b *cableEnd) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	for err == nil && b.cable.silent() {
@@ -467,17 +469,17 @@ func (b *cableEnd) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// isLegacy says whether a term ended because the legacy side was lost.
+// isLegacy reports whether a term ended because the legacy side was lost.
 func isLegacy(cause error) bool { return errors.Is(cause, multilock.ErrLegacy) }
 
-// start starts a legacy program in a pod of its own.
-func (s *siege) start(zone, name string) *trial.Seat {
+// start starts a legacy program in a new pod.
+func (s *editedLock) start(zone, name string) *trial.Seat {
 	s.t.Helper()
 	return s.startAt(s.lock, zone, name)
 }
 
-// startAt is start, with another name for the ConfigMap than the lock has.
-func (s *siege) startAt(configMap, zone, name string) *trial.Seat {
+// startAt is start with a ConfigMap whose name differs from the lock's.
+func (s *editedLock) startAt(configMap, zone, name string) *trial.Seat {
 	s.t.Helper()
 	name = s.lock + "-" + name
 	pod, err := s.Cluster.AddPod(s.ctx, zone, name, "default", map[string]string{"app": s.lock})
@@ -489,8 +491,9 @@ func (s *siege) startAt(configMap, zone, name string) *trial.Seat {
 	return seat
 }
 
-// end kills a legacy program and deletes its pod, and returns when that was gone.
-func (s *siege) end(seat *trial.Seat) time.Time {
+// end kills a legacy program and deletes its pod, and returns the time when it
+// was gone.
+func (s *editedLock) end(seat *trial.Seat) time.Time {
 	s.t.Helper()
 	s.ended[seat] = s.kill(s.t, seat)
 	s.deletePod(seat.Identity)
@@ -498,7 +501,7 @@ func (s *siege) end(seat *trial.Seat) time.Time {
 }
 
 // phase changes the phase on the Lease.
-func (s *siege) phase(phase string) {
+func (s *editedLock) phase(phase string) {
 	s.t.Helper()
 	s.changes++
 	s.patchLease(fmt.Sprintf(`{"metadata":{"annotations":{"zonelect.dev/phase":%q,"zonelect.dev/phase-step":"%d"}}}`, phase, s.changes+1))
