@@ -48,7 +48,7 @@ type leadership struct {
 	denials    int            // conflicts since a renewal landed
 	unanswered time.Time      // when the last request was sent, if it got no answer
 	writes     sentWrites
-	retries    *backoff.ExponentialBackOff
+	retries    *backoff.ExponentialBackOff // of renewals whose answers were lost
 
 	wrote   locks.Record // what was sent last
 	mended  bool         // the record was mended at once, without success so far
@@ -74,7 +74,7 @@ func (r *run) begin(won acquisition) {
 		wrote:   won.newest().record,
 		writes:  won.pending,
 		renewAt: last.sent.awake.Add(timing.RenewInterval),
-		retries: renewRetries(timing),
+		retries: retries(spacing(timing), timing.RenewInterval),
 		term: Term{
 			Lock:     r.config.Lock.Describe(),
 			Holder:   r.config.Candidate.Identity,

@@ -41,12 +41,5 @@ func retries(first, most time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// renewRetries returns the delays between renewals whose answers were lost. They are at
-// least a second if that can matter to client-go (see Timing.Exclusive), and at most a
-// RenewInterval.
-func renewRetries(t Timing) *backoff.ExponentialBackOff {
-	return retries(spacing(t), t.RenewInterval)
-}
-
 // spacing is the least time between two writes that may both have landed.
 func spacing(t Timing) time.Duration { return min(t.RenewInterval, time.Second) }
