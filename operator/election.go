@@ -268,6 +268,9 @@ func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 // leaves no connection of the lock open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
 	defer e.close()
+	if e.witness != nil {
+		defer e.pods.transport.CloseConnections() // after the last request of what is started below
+	}
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var tellers sync.WaitGroup
 	defer tellers.Wait()
@@ -285,7 +288,6 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		}
 	}
 	if e.witness != nil {
-		defer e.pods.transport.CloseConnections()
 		tellers.Go(func() { e.witness.FindContainer(telling) })
 	}
 	return e.Elector.Run(ctx, lead)

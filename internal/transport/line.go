@@ -116,6 +116,9 @@ func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 	}()
 	before := slices.Clone(l.refused)
 	for {
+		if ctx.Err() != nil { // also at first: http.Transport asks for requests that have ended
+			return nil, errors.Join(append(slices.Clone(l.errs), fmt.Errorf("no connection after %d dials: %w", l.started, context.Cause(ctx)))...)
+		}
 		if conn := l.take(me); conn != nil {
 			return conn, nil
 		}
@@ -132,9 +135,6 @@ func (l *line) get(ctx context.Context, since time.Time) (net.Conn, error) {
 		}
 		stop()
 		l.mu.Lock()
-		if ctx.Err() != nil {
-			return nil, errors.Join(append(slices.Clone(l.errs), fmt.Errorf("no connection after %d dials: %w", l.started, context.Cause(ctx)))...)
-		}
 	}
 }
 

@@ -119,6 +119,23 @@ func TestNoMoreThanTwoDialsToAServerAreUnderWay(t *testing.T) {
 	})
 }
 
+// TestARequestThatHasEndedDialsNothing: its connection would stay open after the election.
+func TestARequestThatHasEndedDialsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{}
+		l := n.line(t, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.get(ctx, time.Time{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if got := n.dials.Load(); got > 0 {
+			t.Errorf("%d dials", got)
+		}
+	})
+}
+
 func TestADialThatIsUnderWayServesTheNextRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{handshake: always(3 * time.Second)}
