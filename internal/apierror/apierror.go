@@ -139,7 +139,7 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
 		return "", locks.ErrVersionExpired
 	}
-	if verb == Watch && tooLarge(status) {
+	if verb == Watch && (hasCause(status, metav1.CauseTypeResourceVersionTooLarge) || strings.Contains(status.Message, "Too large resource version")) {
 		return "the server does not know that version: it lags behind, or was restored from a backup", locks.ErrVersionExpired
 	}
 	return "", nil
@@ -215,11 +215,6 @@ func (o Object) Absent(err error) bool {
 func isAbout(status metav1.Status, resource, name string) bool {
 	return status.Details != nil && status.Details.Kind == resource && status.Details.Name == name &&
 		!hasCause(status, metav1.CauseTypeUnexpectedServerResponse)
-}
-
-// tooLarge recognizes a resourceVersion from the future.
-func tooLarge(status metav1.Status) bool {
-	return hasCause(status, metav1.CauseTypeResourceVersionTooLarge) || strings.Contains(status.Message, "Too large resource version")
 }
 
 func hasCause(status metav1.Status, cause metav1.CauseType) bool {
