@@ -204,8 +204,8 @@ func TestS5NothingAmendsAReleasedRecord(t *testing.T) {
 		a, _ := onSlow(s, slow)
 		term := a.Term()
 		a.Stop()
-		for s.record().Holder != "" {
-			time.Sleep(100 * time.Millisecond)
+		if err := a.Wait(); err != nil {
+			t.Fatal(err)
 		}
 		for range 300 {
 			if r := s.record(); r.Holder != "" || r.Details.Released != term.Token {

@@ -365,7 +365,7 @@ func TestARequestIsSeenWhateverIsOnItsWay(t *testing.T) {
 			s.handsOver(a, locks.Successor{Identity: "b"})
 			b.Leads()
 			go func() { _ = b.HandOver(context.Background(), locks.Successor{Identity: "a"}) }()
-			for s.record().Holder != "a" {
+			for n := 0; n < 60_000 && s.record().Holder != "a"; n++ {
 				time.Sleep(time.Millisecond) // the answer to its write comes half a second later
 			}
 			s.asks(`{"holder":"a","identity":"b"}`)

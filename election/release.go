@@ -67,11 +67,14 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 			}
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
-		a, answered := r.requester.call(r.requests, ask)
+		answers, answered := r.requester.call(r.requests, ask)
+		for _, a := range answers {
+			r.observeAnswer(a)
+		}
 		if !answered {
 			return false // a lock that does not obey its context
 		}
-		r.observeAnswer(a)
+		a := answers[len(answers)-1]
 		if a.op == opRelease && a.err == nil {
 			return true
 		}

@@ -261,22 +261,25 @@ func (c *requester) cancelIf(do func(*flight) bool) {
 	}
 }
 
-// drain waits until no write is under way, and returns the answers to the writes. It does
-// not wait for reads and amendments. It cancels writes that take longer than patience, and
-// whether they landed is then unknown. It gives up on a lock that does not obey its
-// context, and reports whether all is settled.
+// drain waits until no write is under way that may land, and returns the answers to the
+// writes. It does not wait for reads. It cancels writes that take longer than patience,
+// and whether they landed is then unknown; amendments are only left behind. It gives up on
+// a lock that does not obey its context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
 	c.cancelIf(func(f *flight) bool { return f.op == opRead })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for late := false; len(c.flights) > c.amendments(); {
+	for late := false; c.unsettled(); {
 		select {
 		case a := <-c.answers:
 			if a = c.received(a); a.op != opRead {
 				writes = append(writes, a)
 			}
 		case <-timer.C:
+			if len(c.flights) == c.amendments() {
+				return writes, true
+			}
 			if late {
 				return writes, false
 			}
@@ -288,16 +291,30 @@ func (c *requester) drain(patience time.Duration) (writes []answer, settled bool
 	return writes, true
 }
 
-// call makes the request and waits for its answer.
-func (c *requester) call(ctx context.Context, r request) (answer, bool) {
+// unsettled reports whether a request is under way, other than amendments of a broken
+// chain, which will not land.
+func (c *requester) unsettled() bool {
+	n := len(c.flights)
+	return n > c.amendments() || n > 0 && !c.chainBroken
+}
+
+// call makes the request and waits for its answer. It returns that last, after the answers
+// to amendments that came before it, and reports whether it came.
+func (c *requester) call(ctx context.Context, r request) (answers []answer, answered bool) {
 	c.send(ctx, r)
+	own := c.newest
 	c.watchdog.expectLoop(time.Now().Add(2 * r.limit))
 	timer := time.NewTimer(2 * r.limit)
 	defer timer.Stop()
-	select {
-	case a := <-c.answers:
-		return c.received(a), true
-	case <-timer.C:
-		return answer{}, false
+	for {
+		select {
+		case a := <-c.answers:
+			answers = append(answers, c.received(a))
+			if a.flight == own {
+				return answers, true
+			}
+		case <-timer.C:
+			return answers, false
+		}
 	}
 }

@@ -346,6 +346,9 @@ var mutants = []mutant{
 	for _, a := range writes {
 		l.observeAnswer(a)`,
 		"election/TestS6OneRequestAtATime"},
+	{"S5", "a release does not wait for the amendments on their way",
+		"election/requester.go", `return n > c.amendments() || n > 0 && !c.chainBroken`, `return n > c.amendments()`,
+		"election/TestS5NothingAmendsAReleasedRecord"},
 	{"S6", "the lock is released while a write has no answer",
 		"election/requester.go", `return writes, false`, `return writes, true`,
 		"election/TestS6NothingIsReleasedWhileAWriteHasNoAnswer"},
