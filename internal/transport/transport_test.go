@@ -139,13 +139,15 @@ func TestCloseConnectionsEndsRequestsAndDials(t *testing.T) {
 		arrived := make(chan struct{})
 		s := serve(t, false, 0, hanging(arrived))
 		tr := mustNew(t, s.config(), calm())
-		go func() { <-arrived; tr.CloseConnections() }()
+		var closing sync.WaitGroup
+		closing.Go(func() { <-arrived; tr.CloseConnections() })
 		if _, err := get(t.Context(), tr, s.URL+"/hang"); err == nil {
 			t.Error("the request went on")
 		}
 		if err := <-s.ended; !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("its connection ended with %v, want a reset", err)
 		}
+		closing.Wait() // else it may end the next request too
 		mustGet(t, t.Context(), tr, s.URL)
 	})
 	t.Run("dial", func(t *testing.T) {
