@@ -67,14 +67,11 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 			}
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
-		answers, answered := r.requester.call(r.requests, ask)
-		for _, a := range answers {
-			r.observeAnswer(a)
-		}
+		a, answered := r.requester.call(r.requests, ask, r.observeAnswer)
 		if !answered {
 			return false // a lock that does not obey its context
 		}
-		a := answers[len(answers)-1]
+		r.observeAnswer(a)
 		if a.op == opRelease && a.err == nil {
 			return true
 		}

@@ -54,6 +54,10 @@ func (r request) fresh() bool { return !r.since.IsZero() }
 // amends reports whether the request is an amendment.
 func (r request) amends() bool { return r.before != nil }
 
+// writes and acquires report what kind of request it is.
+func (r request) writes() bool   { return r.op != opRead }
+func (r request) acquires() bool { return r.op == opAcquire }
+
 // replaces reports whether the request is a write that replaces a version.
 func (r request) replaces() bool { return r.op != opRead && !r.amends() }
 
@@ -127,20 +131,14 @@ func newRequester(lock locks.Lock, c clock, p *loopWatchdog) *requester {
 func (c *requester) busy() bool { return c.newest != nil }
 
 // writing reports whether the outcome of a write is still to come.
-func (c *requester) writing() bool {
-	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op != opRead })
-}
+func (c *requester) writing() bool { return slices.ContainsFunc(c.flights, (*flight).writes) }
 
 // replacing reports whether the outcome of a write that replaces a version is still
 // to come.
-func (c *requester) replacing() bool {
-	return slices.ContainsFunc(c.flights, (*flight).replaces)
-}
+func (c *requester) replacing() bool { return slices.ContainsFunc(c.flights, (*flight).replaces) }
 
 // acquiring reports whether an acquisition is under way.
-func (c *requester) acquiring() bool {
-	return slices.ContainsFunc(c.flights, func(f *flight) bool { return f.op == opAcquire })
-}
+func (c *requester) acquiring() bool { return slices.ContainsFunc(c.flights, (*flight).acquires) }
 
 // room reports whether another request that is not an amendment may be sent. If not, it
 // cancels the oldest one.
@@ -217,9 +215,6 @@ func (c *requester) renewals() {
 	}
 }
 
-// stopWaiting stops waiting for the last request, because its answer is known already.
-func (c *requester) stopWaiting() { c.newest = nil }
-
 // expectNext tells the loopWatchdog by when the next request must be over.
 func (c *requester) expectNext() {
 	if len(c.flights) == 0 {
@@ -262,26 +257,24 @@ func (c *requester) cancelIf(do func(*flight) bool) {
 }
 
 // drain waits until no write is under way that may land, and returns the answers to the
-// writes. It does not wait for reads. It cancels writes that take longer than patience,
-// and whether they landed is then unknown; amendments are only left behind. It gives up on
-// a lock that does not obey its context, and reports whether all is settled.
+// writes. It does not wait for reads, nor for amendments of a broken chain. It cancels
+// writes that take longer than patience, and whether they landed is then unknown;
+// amendments are only left behind. It gives up on a lock that does not obey its context,
+// and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
 	c.cancelIf(func(f *flight) bool { return f.op == opRead })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for late := false; c.unsettled(); {
+	for late := false; len(c.flights) > c.amendments() || len(c.flights) > 0 && !c.chainBroken; {
 		select {
 		case a := <-c.answers:
 			if a = c.received(a); a.op != opRead {
 				writes = append(writes, a)
 			}
 		case <-timer.C:
-			if len(c.flights) == c.amendments() {
-				return writes, true
-			}
-			if late {
-				return writes, false
+			if settled = len(c.flights) == c.amendments(); settled || late {
+				return writes, settled
 			}
 			late = true
 			c.cancelIf(func(*flight) bool { return true })
@@ -291,16 +284,9 @@ func (c *requester) drain(patience time.Duration) (writes []answer, settled bool
 	return writes, true
 }
 
-// unsettled reports whether a request is under way, other than amendments of a broken
-// chain, which will not land.
-func (c *requester) unsettled() bool {
-	n := len(c.flights)
-	return n > c.amendments() || n > 0 && !c.chainBroken
-}
-
-// call makes the request and waits for its answer. It returns that last, after the answers
-// to amendments that came before it, and reports whether it came.
-func (c *requester) call(ctx context.Context, r request) (answers []answer, answered bool) {
+// call makes the request and waits for its answer. Answers to amendments that come before
+// go to other.
+func (c *requester) call(ctx context.Context, r request, other func(answer)) (answer, bool) {
 	c.send(ctx, r)
 	own := c.newest
 	c.watchdog.expectLoop(time.Now().Add(2 * r.limit))
@@ -309,12 +295,12 @@ func (c *requester) call(ctx context.Context, r request) (answers []answer, answ
 	for {
 		select {
 		case a := <-c.answers:
-			answers = append(answers, c.received(a))
-			if a.flight == own {
-				return answers, true
+			if a = c.received(a); a.flight == own {
+				return a, true
 			}
+			other(a)
 		case <-timer.C:
-			return answers, false
+			return answer{}, false
 		}
 	}
 }

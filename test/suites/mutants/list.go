@@ -347,10 +347,10 @@ var mutants = []mutant{
 		l.observeAnswer(a)`,
 		"election/TestS6OneRequestAtATime"},
 	{"S5", "a release does not wait for the amendments on their way",
-		"election/requester.go", `return n > c.amendments() || n > 0 && !c.chainBroken`, `return n > c.amendments()`,
+		"election/requester.go", ` || len(c.flights) > 0 && !c.chainBroken; {`, `; {`,
 		"election/TestS5NothingAmendsAReleasedRecord"},
 	{"S6", "the lock is released while a write has no answer",
-		"election/requester.go", `return writes, false`, `return writes, true`,
+		"election/requester.go", `return writes, settled`, `return writes, true`,
 		"election/TestS6NothingIsReleasedWhileAWriteHasNoAnswer"},
 	{"S6", "a write that a read shows counts from the read",
 		"election/landed.go", `	return answer{request: w, `, `	w.sent.awake = now
