@@ -217,7 +217,7 @@ func (f *following) shownToHaveWon(now time.Time) bool {
 		return false
 	}
 	f.report(opWrite, nil)
-	f.requester.newest = nil // its answer is known
+	f.requester.stopWaiting()
 	f.acquisition.attempts = append(f.acquisition.attempts, w.landed(f.observer.Newest(), now))
 	return true
 }

@@ -207,7 +207,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	l.observe(a.snapshot, now)
 	l.writes = l.writes.after(a.sent)
 	if len(l.writes) == 0 { // no request under way can tell more
-		l.requester.newest = nil
+		l.requester.stopWaiting()
 		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
 	}
 	if !l.unverified {

@@ -54,12 +54,14 @@ func (r request) fresh() bool { return !r.since.IsZero() }
 // amends reports whether the request is an amendment.
 func (r request) amends() bool { return r.before != nil }
 
-// writes and acquires report what kind of request it is.
-func (r request) writes() bool   { return r.op != opRead }
+// writes reports whether the request is a write.
+func (r request) writes() bool { return r.op != opRead }
+
+// acquires reports whether the request is an acquisition or an amendment of one.
 func (r request) acquires() bool { return r.op == opAcquire }
 
 // replaces reports whether the request is a write that replaces a version.
-func (r request) replaces() bool { return r.op != opRead && !r.amends() }
+func (r request) replaces() bool { return r.writes() && !r.amends() }
 
 // answer is the outcome of a request.
 type answer struct {
@@ -84,7 +86,7 @@ func (a answer) trip() time.Duration {
 
 // conflict reports whether the write did not land because of another write. A read never
 // conflicts, whatever a server says.
-func (a answer) conflict() bool { return a.op != opRead && errors.Is(a.err, locks.ErrConflict) }
+func (a answer) conflict() bool { return a.writes() && errors.Is(a.err, locks.ErrConflict) }
 
 // failed reports whether the request got no answer that says anything about the lock.
 func (a answer) failed() bool { return a.err != nil && !a.conflict() }
@@ -209,11 +211,14 @@ func (c *requester) received(a answer) answer {
 func (c *requester) renewals() {
 	c.chainBroken = c.chainBroken || c.replacing()
 	for _, f := range c.flights {
-		if f.op == opAcquire {
+		if f.acquires() {
 			f.op = opRenew
 		}
 	}
 }
+
+// stopWaiting stops waiting for the last request, because its answer is known already.
+func (c *requester) stopWaiting() { c.newest = nil }
 
 // expectNext tells the loopWatchdog by when the next request must be over.
 func (c *requester) expectNext() {
@@ -257,19 +262,19 @@ func (c *requester) cancelIf(do func(*flight) bool) {
 }
 
 // drain waits until no write is under way that may land, and returns the answers to the
-// writes. It does not wait for reads, nor for amendments of a broken chain. It cancels
-// writes that take longer than patience, and whether they landed is then unknown;
-// amendments are only left behind. It gives up on a lock that does not obey its context,
-// and reports whether all is settled.
+// writes. It does not wait for reads, nor for amendments of a broken chain, which will not
+// land. It cancels writes that take longer than patience: whether they landed is then
+// unknown. It does not cancel amendments. It gives up on a lock that does not obey its
+// context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
-	c.cancelIf(func(f *flight) bool { return f.op == opRead })
+	c.cancelIf(func(f *flight) bool { return !f.writes() })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for late := false; len(c.flights) > c.amendments() || len(c.flights) > 0 && !c.chainBroken; {
 		select {
 		case a := <-c.answers:
-			if a = c.received(a); a.op != opRead {
+			if a = c.received(a); a.writes() {
 				writes = append(writes, a)
 			}
 		case <-timer.C:

@@ -38,7 +38,7 @@ type Election struct {
 	options Options
 	config  *rest.Config // nil if there is no API server
 	roster  roster       // nil if the lock is none
-	close   func()       // closes the lock's connections
+	close   func()       // closes all connections of the election
 	pods    *apiClients  // to the candidates' pods; nil if there is no API server
 	witness *proof.Witness
 	log     logr.Logger
@@ -140,6 +140,8 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	}
 	if e.witness != nil {
 		c.ProcessID, c.Dead = e.witness.ProcessID, e.witness.Dead
+		closeLock := e.close
+		e.close = func() { e.pods.transport.CloseConnections(); closeLock() }
 	}
 	if err == nil {
 		e.Elector, err = election.New(c)
@@ -267,10 +269,7 @@ func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It
 // leaves no connection of the lock open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
-	defer e.close()
-	if e.witness != nil {
-		defer e.pods.transport.CloseConnections() // after the last request of what is started below
-	}
+	defer e.close() // after the last request of what is started below
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var tellers sync.WaitGroup
 	defer tellers.Wait()

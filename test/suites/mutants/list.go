@@ -405,7 +405,7 @@ var mutants = []mutant{
 		"election/TestS7ANewerTokenEndsTheTermAtOnce"},
 
 	{"S8", "a late answer to the acquisition of a former term begins another",
-		"election/requester.go", `if f.op == opAcquire {`, `if false {`,
+		"election/requester.go", `if f.acquires() {`, `if false {`,
 		"election/TestS8AnAnswerOfAFormerTermWinsNothing"},
 	{"S8", "the token stays the same",
 		"election/leadership.go", `cmp.Or(last.snapshot.Version.Token, last.snapshot.Version.Number)`, `cmp.Or[uint64](1)`,
