@@ -81,9 +81,9 @@ type Config struct {
 // Nobody leads by that, and the next leader removes it.
 //
 // Toward legacy electors, dual is in force again once the leader has written both
-// records. On the way back from clean that takes one watch event after the change, or the
-// leader's RenewDeadline if it is cut off. A legacy elector that leads by then ends the
-// leader's term.
+// records. On the way back from clean that takes one watch event after the change, up to a
+// second more if the leader has just mended its record, or its RenewDeadline if it is cut
+// off. A legacy elector that leads by then ends the leader's term.
 //
 // If the Lease is gone, the latest phase that this process has seen on it counts, and the
 // process writes that phase when it recreates the Lease. A process that has seen none
