@@ -375,7 +375,9 @@ func (s *stage) phase(phase, step string) {
 	synctest.Wait()
 }
 
+// leading returns the pods of the candidates that lead once all goroutines are idle.
 func (s *stage) leading() (pods []string) {
+	synctest.Wait()
 	for _, c := range s.seats {
 		if c.Status().State == status.StateLeader {
 			pods = append(pods, c.pod)
