@@ -64,6 +64,10 @@ func (c *Cluster) vacate(user string) {
 // sitPause is the time between attempts to take a seat.
 const sitPause = 5 * time.Millisecond
 
+// sitLimit is the longest time for which one connection keeps its seat, or waits
+// for one in vain.
+const sitLimit = 20 * time.Second
+
 // sit makes a request of this priority level to a zone's apiserver that stays
 // open as long as the apiserver lets it. It notices soon when the request is
 // gone.
@@ -84,6 +88,9 @@ func (c *Cluster) sit(ctx context.Context, zone, level string) error {
 	answers := bufio.NewReader(conn)
 	// Before the apiserver knows of the level, the request would wait on
 	// another one.
+	if err := conn.SetDeadline(time.Now().Add(sitLimit)); err != nil {
+		return fmt.Errorf("limit the requests to zone %s: %w", zone, err)
+	}
 	answer, err := ask(conn, answers, "GET "+rejectedPath, 0)
 	if err != nil || answer.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) != level {
 		return err

@@ -32,7 +32,7 @@ const (
 // Reject makes every apiserver answer a user's requests with these verbs (get,
 // list, watch, create, update, patch, delete; none: with any) with 429 Too Many
 // Requests and a Retry-After of a second, through its own priority and fairness.
-// It returns once all healthy zones do so. Once a minute a single request may
+// It returns once all healthy zones do so. Every 20 s a single request may
 // slip through. Watches that are open stay open.
 //
 // The user must not be of the group system:masters, which is exempt; a program
