@@ -267,7 +267,7 @@ func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 }
 
 // Run is election.Elector.Run, with Kubernetes Events on the Lease, as the options say. It
-// leaves no connection of the lock open.
+// leaves no connection of the election open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
 	defer e.close() // after the last request of what is started below
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -64,15 +64,17 @@ func (c *Cluster) vacate(user string) {
 // sitPause is the time between attempts to take a seat.
 const sitPause = 5 * time.Millisecond
 
-// sitLimit is the longest time for which one connection keeps its seat, or waits
-// for one in vain.
+// sitLimit bounds each attempt, so that one that keeps nobody else out ends before
+// a test gives up.
 const sitLimit = 20 * time.Second
 
 // sit makes a request of this priority level to a zone's apiserver that stays
-// open as long as the apiserver lets it. It notices soon when the request is
-// gone.
+// open as long as the apiserver lets it, but no longer than sitLimit. It notices
+// soon when the request is gone.
 func (c *Cluster) sit(ctx context.Context, zone, level string) error {
 	time.Sleep(sitPause)
+	ctx, cancel := context.WithTimeout(ctx, sitLimit)
+	defer cancel()
 	place, err := url.Parse(c.fabric.observe(zone))
 	if err != nil {
 		return fmt.Errorf("find the apiserver of zone %s: %w", zone, err)
@@ -88,9 +90,6 @@ func (c *Cluster) sit(ctx context.Context, zone, level string) error {
 	answers := bufio.NewReader(conn)
 	// Before the apiserver knows of the level, the request would wait on
 	// another one.
-	if err := conn.SetDeadline(time.Now().Add(sitLimit)); err != nil {
-		return fmt.Errorf("limit the requests to zone %s: %w", zone, err)
-	}
 	answer, err := ask(conn, answers, "GET "+rejectedPath, 0)
 	if err != nil || answer.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) != level {
 		return err
