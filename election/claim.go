@@ -193,7 +193,8 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	f.reportWrite(a)
 	if a.err == nil {
 		f.observe(a.snapshot, now)
-		return true
+		newest := f.observer.Newest() // may be of another candidate by now
+		return !newest.Version.Exists() || newest.Record.Holder == f.config.Candidate.Identity
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
 	f.readFirst(now)

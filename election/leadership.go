@@ -66,8 +66,7 @@ func (l *leadership) working() bool { return l.workDone != nil }
 
 // begin starts the term that was won, and its work.
 func (r *run) begin(won acquisition) {
-	last := won.won()
-	timing := r.config.Timing
+	last, timing := won.won(), r.config.Timing
 	l := &leadership{
 		run:     r,
 		sent:    last.sent,
