@@ -342,7 +342,7 @@ var _ locks.Guardian = (*guarded)(nil)
 func TestResignReturnsWhenRunDoes(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, _ := s.guardedCandidate("a", false)
-		a.link.Set(lockstest.Fault{Delay: time.Second})
+		a.link.Set(lockstest.Fault{Delay: interval / 4})
 		a.Stop()
 		synctest.Wait() // the release is on its way, and nothing comes after it
 		ctx, cancel := context.WithTimeout(s.T.Context(), time.Hour)
@@ -351,6 +351,6 @@ func TestResignReturnsWhenRunDoes(t *testing.T) {
 		if err := a.Resign(ctx); err != nil {
 			t.Errorf("got %v", err)
 		}
-		s.want("Resign returns", time.Since(start), 2*time.Second)
+		s.want("Resign returns", time.Since(start), interval/2)
 	})
 }
