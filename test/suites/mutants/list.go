@@ -406,7 +406,7 @@ var mutants = []mutant{
 
 	{"S8", "a late answer to the acquisition of a former term begins another",
 		"election/requester.go", `if f.acquires() {`, `if false {`,
-		"election/TestS8AnAnswerOfAFormerTermWinsNothing"},
+		"election/TestS8AnAnswerOfAFormerTermWinsNothingThoughItsRecordStands"},
 	{"S8", "an acquisition that another followed begins a term",
 		"election/claim.go", `return !newest.Version.Exists() ||`, `return true ||`,
 		"election/TestS8ALateAnswerToAnAcquisitionThatAnotherFollowedWinsNothing"},
