@@ -193,8 +193,8 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 	f.reportWrite(a)
 	if a.err == nil {
 		f.observe(a.snapshot, now)
-		newest := f.observer.Newest() // may be of another candidate by now
-		return !newest.Version.Exists() || newest.Record.Holder == f.config.Candidate.Identity
+		last := f.observer.LastRecord() // may be of another candidate by now, and deleted since
+		return last.Holder == f.config.Candidate.Identity && (last.Details.Nonce == "" || last.Details.Nonce == f.nonce)
 	}
 	// Somebody else wrote, or nobody knows whether this write landed.
 	f.readFirst(now)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -243,18 +244,51 @@ func (s *stage) changes(c *seat, event func()) (all []status.Change) {
 }
 
 func TestS8ALateAnswerToAnAcquisitionThatAnotherFollowedWinsNothing(t *testing.T) {
-	scenario(t, func(s *stage) {
-		answers := make(chan struct{})
-		a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
-		s.write(func(r *locks.Record) { r.Holder, r.RenewTime = "x", time.Now() })
-		time.Sleep(deadline / 2) // by then a read has shown it
-		if got := s.changes(a, func() { close(answers) }); len(got) > 0 {
-			t.Errorf("it publishes %v", got)
+	names := func(holder string) func(*stage) {
+		return func(s *stage) {
+			s.write(func(r *locks.Record) { r.Holder, r.RenewTime = holder, time.Now() })
 		}
-		time.Sleep(interval)
-		a.Idles()
-	})
+	}
+	changesNonce := func(s *stage) {
+		s.write(func(r *locks.Record) { r.RenewTime, r.Details.Nonce = time.Now(), "another" })
+	}
+	for what, test := range map[string]struct {
+		happens []func(*stage)
+		begins  bool
+	}{
+		"another took the lock":                        {happens: []func(*stage){names("x")}},
+		"another took it, and somebody deleted it":     {happens: []func(*stage){names("x"), (*stage).deletes}},
+		"another took it, and somebody emptied it":     {happens: []func(*stage){names("x"), names("")}},
+		"another process of this identity took it":     {happens: []func(*stage){changesNonce}},
+		"somebody deleted it, and nobody had taken it": {happens: []func(*stage){(*stage).deletes}, begins: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				answers := make(chan struct{})
+				a := s.start("a", func(c *election.Config) { c.Lock = &deaf{Lock: c.Lock, answers: answers} })
+				for _, happens := range test.happens {
+					happens(s)
+					synctest.Wait()
+				}
+				time.Sleep(deadline / 2) // by then a read has shown it
+				got := s.changes(a, func() { close(answers) })
+				if test.begins {
+					if !slices.Contains(got, status.ChangeLeading) {
+						t.Errorf("it publishes %v", got)
+					}
+					return
+				}
+				if len(got) > 0 {
+					t.Errorf("it publishes %v", got)
+				}
+				time.Sleep(interval)
+				a.Idles()
+			})
+		})
+	}
 }
+
+func (s *stage) deletes() { s.lock.Delete() }
 
 // deaf is a lock whose first write is answered only when answers is closed.
 type deaf struct {
