@@ -80,5 +80,5 @@ func (w sentWrites) amending(won answer) (rest sentWrites) {
 // landed is the answer that the lock would have given to a write which was seen to have
 // landed.
 func (w request) landed(s locks.Snapshot, now time.Time) answer {
-	return answer{request: w, snapshot: s, end: now}
+	return answer{request: w, departed: w.sent, snapshot: s, end: now}
 }

@@ -69,10 +69,10 @@ func (r *run) begin(won acquisition) {
 	last, timing := won.won(), r.config.Timing
 	l := &leadership{
 		run:     r,
-		sent:    last.sent,
+		sent:    last.departed,
 		wrote:   won.newest().record,
 		writes:  won.pending,
-		renewAt: last.sent.awake.Add(timing.RenewInterval),
+		renewAt: last.departed.awake.Add(timing.RenewInterval),
 		retries: retries(spacing(timing), timing.RenewInterval),
 		term: Term{
 			Lock:     r.config.Lock.Describe(),
@@ -86,7 +86,7 @@ func (r *run) begin(won acquisition) {
 	}
 	r.requester.renewals()
 	l.work, l.endWork = context.WithCancelCause(r.requests)
-	l.trust = newTrust(r.clock, last.sent, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
+	l.trust = newTrust(r.clock, last.departed, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
 	l.term.trust = l.trust
 	l.watchdog = newWorkWatchdog(l.work, r.config, l.term)
 	r.workWatchdog.Store(l.watchdog)
@@ -173,7 +173,7 @@ func (l *leadership) handle(e event) {
 // inspect compares the newest record with the term. Another holder or a newer token ends
 // the term (S7). So does a record that somebody emptied (S3), and the leader then puts its
 // name back. It recreates a deleted record at once (S4), mends what somebody changed, and
-// answers a request on the record.
+// answers a request on the record. A term that is void ends at once.
 func (l *leadership) inspect() {
 	now := l.observer.Newest()
 	switch holder := now.Record.Holder; {
@@ -187,6 +187,8 @@ func (l *leadership) inspect() {
 		l.lose(&LostError{Reason: "somebody else took it", Holder: holder})
 	case !l.observer.Holds():
 		l.lose(&LostError{Reason: "another process of this identity took it: " + l.observer.DuplicateIdentity(), Holder: holder})
+	case now.Void != "":
+		l.lose(&LostError{Reason: now.Void, silence: true})
 	default:
 		l.mend()
 		l.answerRequest()

@@ -50,7 +50,7 @@ func (l *leadership) amendEvery(now time.Time) time.Duration {
 // and opening another takes as long as two answers.
 func (l *leadership) goesOnAmending() bool {
 	c := l.requester
-	return c.amendmentsFlow && !c.busy() && c.amender != nil && l.mayAmend() && l.unanswered.IsZero() && !l.changed(l.observer.Newest().Record)
+	return c.amendmentsFlow && !c.busy() && c.amender != nil && l.mayAmend() && l.unanswered.IsZero() && !l.changed(l.observer.Newest())
 }
 
 // amend renews the record of the last write, whose answer may still be to come.
@@ -70,7 +70,7 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 	if every := l.amendEvery(now); every > 0 {
 		return l.requester.newest.sent.awake.Add(every)
 	}
-	due := l.requester.newest.sent.awake.Add(l.patience())
+	due := l.requester.newest.overdueAt(l.patience(), now)
 	if over := now.Add(left); over.Sub(due) <= max(l.requester.took, l.config.Timing.AttemptTimeout/8) {
 		return over
 	}
@@ -213,14 +213,17 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if !l.unverified {
 		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock
 	}
-	if a.sent.since(l.sent) >= spacing(timing) {
-		l.sent = a.sent
-		l.trust.extend(a.sent, timing.RenewDeadline)
+	if a.departed.since(l.sent) >= spacing(timing) {
+		l.sent = a.departed
+		l.trust.extend(a.departed, timing.RenewDeadline)
 	}
 	if l.refused != nil && a.record.Details.Refused == *l.refused {
 		l.refused = nil
 	}
-	l.renewAt = a.sent.awake.Add(timing.RenewInterval)
+	l.renewAt = a.departed.awake.Add(timing.RenewInterval)
+	if a.departed != a.sent { // it was held back, as the next will be: in time for that
+		l.renewAt = l.renewAt.Add(-timing.RenewInterval / 8)
+	}
 	if !l.observer.Newest().Version.Exists() || l.refused != nil {
 		l.renewAt = now // the deletion or refusal came after this renewal was sent (S4)
 		return
@@ -237,7 +240,7 @@ func (l *leadership) mend() {
 	newest, now := l.observer.Newest(), time.Now()
 	switch {
 	case l.requester.busy(), !l.unanswered.IsZero():
-	case !newest.Partial && !l.changed(newest.Record):
+	case !newest.Partial && !l.changed(newest):
 		l.mended = false
 	case !l.mended:
 		what := "somebody changed the record"
@@ -251,9 +254,12 @@ func (l *leadership) mend() {
 }
 
 // changed reports whether somebody changed what was written last, other than to ask for
-// a handover.
-func (l *leadership) changed(now locks.Record) bool {
-	was := l.wrote
+// a handover. Of a record that is kept, others know renewals that the term did not write.
+func (l *leadership) changed(newest locks.Snapshot) bool {
+	was, now := l.wrote, newest.Record
+	if newest.Kept {
+		was.RenewTime = now.RenewTime
+	}
 	was.Details.Request, was.Details.Refused = now.Details.Request, now.Details.Refused
 	return !was.SameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
 }

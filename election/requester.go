@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zonelect/zonelect/locks"
@@ -70,6 +71,7 @@ type answer struct {
 	err      error
 	end      time.Time
 
+	departed    moment // when it left this process: later than sent if the lock held it back
 	flight      *flight
 	newest      bool // no request was sent after it
 	breaksChain bool // it is the first amendment that failed
@@ -77,7 +79,7 @@ type answer struct {
 
 // trip is how long the answer took without the dial that may have come first.
 func (a answer) trip() time.Duration {
-	took := a.end.Sub(a.sent.awake)
+	took := a.end.Sub(a.departed.awake)
 	if a.fresh() {
 		return took / 3
 	}
@@ -98,8 +100,39 @@ const mostFlights = 4
 // flight is a request that is under way.
 type flight struct {
 	request
+	clock  clock
 	cancel context.CancelFunc
 	gaveUp bool // it was canceled to make room for another
+	left   atomic.Pointer[departure]
+}
+
+// departure is what a lock has reported about a request that it held back.
+type departure struct{ at moment } // zero while it is held back
+
+// Held notes that the lock holds the request back, see [locks.Dispatch].
+func (f *flight) Held() { f.left.Store(&departure{}) }
+
+// Sent notes that the request leaves now, see [locks.Dispatch].
+func (f *flight) Sent() { f.left.Store(&departure{f.clock.now()}) }
+
+// departed is when the request left this process. While the lock holds the request back,
+// that is not known.
+func (f *flight) departed() (at moment, known bool) {
+	d := f.left.Load()
+	if d == nil {
+		return f.sent, true
+	}
+	return d.at, !d.at.awake.IsZero()
+}
+
+// overdueAt is when the request has gone without an answer for so long. A request that is
+// held back is not overdue, but it may be soon.
+func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
+	at, known := f.departed()
+	if !known {
+		return now.Add(patience)
+	}
+	return at.awake.Add(patience)
 }
 
 // requester makes the requests, each in its own goroutine, so that the loop never waits for
@@ -163,7 +196,8 @@ func (c *requester) send(ctx context.Context, r request) {
 	if r.fresh() {
 		ctx = locks.WithLiveConnection(ctx, r.since)
 	}
-	f := &flight{request: r, cancel: cancel}
+	f := &flight{request: r, clock: c.clock, cancel: cancel}
+	ctx = locks.WithDispatch(ctx, f)
 	c.flights, c.newest = append(c.flights, f), f
 	c.expectNext()
 	if r.replaces() {
@@ -181,7 +215,10 @@ func (c *requester) send(ctx context.Context, r request) {
 		default:
 			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
 		}
-		a.end = time.Now()
+		a.end, a.departed = time.Now(), r.sent
+		if at, known := f.departed(); known {
+			a.departed = at
+		}
 		c.answers <- a
 	})
 }
@@ -197,7 +234,7 @@ func (c *requester) received(a answer) answer {
 	}
 	a.op = a.flight.op
 	if !a.failed() {
-		c.took, c.heard = a.end.Sub(a.sent.awake), a.end
+		c.took, c.heard = a.end.Sub(a.departed.awake), a.end
 		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
 	a.breaksChain = c.checkChain(a)

@@ -62,7 +62,7 @@ func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (act
 			}
 			return wait, later
 		}
-		if at(waitsFor.sent.awake.Add(f.overtakeAfter)) {
+		if at(waitsFor.overdueAt(f.overtakeAfter, now)) {
 			return overtake, now
 		}
 		return wait, later

@@ -33,6 +33,13 @@ type Snapshot struct {
 	// gone: the object that keeps legacy electors out, or an annotation. The holder
 	// renews at once, which restores it.
 	Partial bool
+	// Kept reports that something other than writes of the record renews it, such as a
+	// heartbeat of the holder's process. RenewTime is that of the last such renewal.
+	Kept bool
+	// Void is why the term of the holder is over although the record still names it, such
+	// as a heartbeat that was withdrawn; empty if it is not. The holder ends the term at
+	// once. For all others it changes nothing: they wait as for any silent holder.
+	Void string
 }
 
 // Event is one report of a watch: a new snapshot, which does not exist after a deletion,

@@ -34,6 +34,7 @@ const (
 	apitest    = internal + "/apitest"
 	doctest    = internal + "/doctest"
 	inspect    = internal + "/inspect"
+	leasewatch = internal + "/leasewatch"
 	rawapi     = internal + "/rawapi"
 	presence   = internal + "/presence"
 	record     = internal + "/record"
@@ -78,6 +79,7 @@ var house = map[string]row{
 	"locks/memory":     {allowed: []string{locks}},
 	"locks/lockstest":  {allowed: []string{locks}},
 	"locks/lease":      onTheAPI,
+	"locks/heartbeat":  {allowed: append([]string{timing, lease, leasewatch}, onTheAPI.allowed...)},
 	"locks/ownerref":   {allowed: append([]string{presence}, onTheAPI.allowed...)},
 	"locks/annotation": onTheAPI,
 	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, candidate}},
@@ -113,10 +115,11 @@ var house = map[string]row{
 		allowed: []string{election, locks, memory, lease, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
 	},
-	"internal/inspect":  {allowed: []string{locks, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
-	"internal/presence": {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
-	"internal/proof":    {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
-	"internal/apitest":  {allowed: []string{kubernetes, jsonpatch}},
+	"internal/inspect":    {allowed: []string{locks, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
+	"internal/leasewatch": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
+	"internal/presence":   {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
+	"internal/proof":      {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
+	"internal/apitest":    {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {
 		allowed: []string{timing, locks, internal, kubernetes, otel, backoff, logr},
 		denied:  []string{operator, zone, migrate},

@@ -1,0 +1,135 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leasewatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Reading is all Leases at one version.
+type Reading struct {
+	at     uint64
+	leases map[string]*coordinationv1.Lease
+}
+
+// Get returns the state of a Lease in the reading.
+func (r *Reading) Get(name string) State {
+	if lease := r.leases[name]; lease != nil {
+		return State{Lease: lease, Number: record.Number(lease.ResourceVersion)}
+	}
+	return State{Number: r.at}
+}
+
+// At is the version of the reading.
+func (r *Reading) At() uint64 { return r.at }
+
+// Read returns all Leases by a linearizable list that began after the call. Calls that come
+// while another list is under way share the next one, which waits for that as long as the
+// patience at most.
+func (v *View) Read(ctx context.Context) (*Reading, error) { return v.reads.read(ctx) }
+
+// reads shares lists.
+type reads struct {
+	list     func(ctx context.Context) (*coordinationv1.LeaseList, error)
+	patience time.Duration
+
+	mu   sync.Mutex
+	next *read         // not begun
+	last chan struct{} // closed when the read that began last is over; nil before the first
+}
+
+// read is one list, and those that wait for it.
+type read struct {
+	ctx       context.Context
+	cancel    context.CancelFunc
+	readers   int
+	callers   []locks.Dispatch
+	fresh     bool // on a connection that was alive after since
+	since     time.Time
+	done      chan struct{}
+	reading   *Reading
+	listError error
+}
+
+func (r *reads) read(ctx context.Context) (*Reading, error) {
+	d := locks.DispatchOf(ctx)
+	d.Held()
+	r.mu.Lock()
+	one := r.next
+	if one == nil {
+		one = &read{done: make(chan struct{})}
+		one.ctx, one.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		r.next = one
+		go r.begin(one, r.last)
+	}
+	one.readers++
+	one.callers = append(one.callers, d)
+	if since, wants := locks.WantsLiveConnection(ctx); wants && since.After(one.since) || wants && !one.fresh {
+		one.fresh, one.since = true, since
+	}
+	r.mu.Unlock()
+	select {
+	case <-one.done:
+		return one.reading, one.listError
+	case <-ctx.Done():
+		r.leave(one)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// leave ends a list that nobody waits for.
+func (r *reads) leave(one *read) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if one.readers--; one.readers == 0 {
+		one.cancel()
+		if r.next == one {
+			r.next = nil
+		}
+	}
+}
+
+// begin makes one list when the one before is over, or has taken too long.
+func (r *reads) begin(one *read, before chan struct{}) {
+	defer one.cancel()
+	if before != nil {
+		late := time.NewTimer(r.patience)
+		defer late.Stop()
+		select {
+		case <-before:
+		case <-late.C:
+		case <-one.ctx.Done():
+		}
+	}
+	r.mu.Lock()
+	if r.next == one {
+		r.next = nil
+	}
+	r.last = one.done
+	callers := one.callers
+	ctx := one.ctx
+	if one.fresh {
+		ctx = locks.WithLiveConnection(ctx, one.since)
+	}
+	r.mu.Unlock()
+	for _, d := range callers {
+		d.Sent()
+	}
+	list, err := r.list(ctx)
+	if err == nil {
+		one.reading = &Reading{at: record.Number(list.ResourceVersion), leases: make(map[string]*coordinationv1.Lease, len(list.Items))}
+		for i := range list.Items {
+			one.reading.leases[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	one.listError = err
+	close(one.done)
+}

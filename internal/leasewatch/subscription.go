@@ -1,0 +1,129 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leasewatch
+
+import (
+	"context"
+	"sync"
+)
+
+// Change is one change of a Lease.
+type Change struct {
+	Name  string
+	State State
+	// Gap reports that a list showed it: there may have been others before.
+	Gap bool
+}
+
+// Subscription gets every change of some Leases, in the order of their versions. It keeps
+// what its reader has not read yet. Its methods are for one goroutine.
+type Subscription struct {
+	view  *View
+	names map[string]struct{}
+
+	mu    sync.Mutex
+	queue []Change
+	ready chan struct{}
+}
+
+// Subscribe returns a subscription to no Lease yet. Close it.
+func (v *View) Subscribe() *Subscription {
+	return &Subscription{view: v, names: map[string]struct{}{}, ready: make(chan struct{}, 1)}
+}
+
+// Add subscribes to a Lease too, and returns its present state, which precedes all changes
+// that Next will return. It does nothing more if that is subscribed to already.
+func (s *Subscription) Add(name string) State {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.add(name)
+	return s.view.state(name)
+}
+
+func (s *Subscription) add(name string) {
+	s.names[name] = struct{}{}
+	if s.view.subs[name] == nil {
+		s.view.subs[name] = map[*Subscription]struct{}{}
+	}
+	s.view.subs[name][s] = struct{}{}
+}
+
+// AddAfter subscribes to a Lease of which the caller knows all up to a version. Next and Take
+// return what came after that. It returns false, and does nothing, if the view does not know
+// all of that any more.
+func (s *Subscription) AddAfter(name string, version uint64) bool {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	missed, known := s.view.recent.since(name, version)
+	if !known && s.view.state(name).Number > version {
+		return false
+	}
+	s.add(name)
+	for _, c := range missed {
+		s.push(c)
+	}
+	return true
+}
+
+// Remove ends the subscription to a Lease. Changes of it that are kept may still come.
+func (s *Subscription) Remove(name string) {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.remove(name)
+}
+
+func (s *Subscription) remove(name string) {
+	delete(s.names, name)
+	delete(s.view.subs[name], s)
+	if len(s.view.subs[name]) == 0 {
+		delete(s.view.subs, name)
+		if s.view.leases[name].Lease == nil {
+			delete(s.view.leases, name)
+		}
+	}
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close() {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	for name := range s.names {
+		s.remove(name)
+	}
+}
+
+// Next returns the changes since the last call, and waits for one if there is none. It
+// returns none once ctx has ended.
+func (s *Subscription) Next(ctx context.Context) []Change {
+	for {
+		if changes := s.Take(); len(changes) > 0 {
+			return changes
+		}
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// push adds a change.
+func (s *Subscription) push(c Change) {
+	s.mu.Lock()
+	s.queue = append(s.queue, c)
+	s.mu.Unlock()
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Take returns the changes since the last call, without waiting.
+func (s *Subscription) Take() []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changes := s.queue
+	s.queue = nil
+	return changes
+}

@@ -1,0 +1,337 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leasewatch follows all Leases of a namespace by one list and one watch, for any
+// number of locks. It needs the verbs list and watch on leases in that namespace.
+package leasewatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	kubewatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Config says which Leases a View follows and how to reach them.
+type Config struct {
+	// Client talks to the API group coordination.k8s.io/v1. Required.
+	Client    rest.Interface
+	Namespace string // required
+	// Patience is how long the view leaves a request or a watch that owes it something
+	// before it tries another connection. Required.
+	Patience time.Duration
+	// Limit bounds each list. Required.
+	Limit time.Duration
+	// Logger gets each new problem once. The zero Logger drops it.
+	Logger logr.Logger
+}
+
+// State is what is known of one Lease at some moment. The zero State is that of a Lease of
+// which nothing was ever seen.
+type State struct {
+	// Lease is nil if there is none. It is shared: nobody changes it. It has no managed
+	// fields, which the server keeps when it is written without them.
+	Lease *coordinationv1.Lease
+	// Number is the resourceVersion of the change that made this state: a write or a
+	// deletion. If a list found no Lease, it is the resourceVersion of the list.
+	Number uint64
+}
+
+// View follows the Leases of a namespace. Make one with [New]; it knows something once Run
+// has made its first list. Its methods are safe for concurrent use.
+type View struct {
+	config Config
+	reads  reads
+
+	mu      sync.Mutex
+	leases  map[string]State
+	at      uint64 // all changes up to this version are known; zero before the first list
+	since   uint64 // the version of the last list: what came before it may have been left out
+	subs    map[string]map[*Subscription]struct{}
+	reached chan struct{} // closed, and replaced, when at grows
+	recent  history
+	renew   context.CancelFunc
+	fresh   time.Time // the next watch is on a connection that was alive after this; zero if any will do
+	doubted time.Time
+	problem string
+}
+
+// New returns a View that knows nothing yet.
+func New(c Config) (*View, error) {
+	if err := rawapi.CheckClient(c.Client, apierror.Leases); err != nil {
+		return nil, fmt.Errorf("watching the leases of namespace %q: %w", c.Namespace, err)
+	}
+	v := &View{config: c, leases: map[string]State{}, subs: map[string]map[*Subscription]struct{}{}, reached: make(chan struct{}), renew: func() {}}
+	v.reads = reads{list: v.linearizable, patience: c.Patience}
+	return v, nil
+}
+
+// Run keeps the view up to date until ctx ends.
+func (v *View) Run(ctx context.Context) {
+	delays := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(v.config.Patience/8), backoff.WithMaxInterval(15*v.config.Patience), backoff.WithMaxElapsedTime(0))
+	for ctx.Err() == nil {
+		began := time.Now()
+		renewed, err := v.follow(ctx)
+		v.report(ctx, err)
+		if renewed || err == nil && time.Since(began) > time.Second {
+			delays.Reset()
+			continue
+		}
+		_ = sleep.For(ctx, delays.NextBackOff())
+	}
+}
+
+// report logs a problem when it is new.
+func (v *View) report(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, locks.ErrVersionExpired) {
+		return
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	v.mu.Lock()
+	is := text != v.problem
+	v.problem = text
+	v.mu.Unlock()
+	if is && text != "" {
+		v.config.Logger.Info("the leases of the namespace cannot be watched: this candidate hears late of others", "namespace", v.config.Namespace, "cause", text)
+	}
+}
+
+// follow lists if that is necessary, and watches. It reports whether the watch ended only
+// because another connection is wanted.
+func (v *View) follow(ctx context.Context) (renewed bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	v.mu.Lock()
+	from, fresh := v.at, v.fresh
+	ended := false
+	v.renew = func() { ended = true; cancel() }
+	v.fresh = time.Time{}
+	v.mu.Unlock()
+	if !fresh.IsZero() {
+		ctx = locks.WithLiveConnection(ctx, fresh)
+	}
+	err = v.watchFrom(ctx, from)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.renew = func() {}
+	if ended {
+		return true, nil
+	}
+	return false, err
+}
+
+func (v *View) watchFrom(ctx context.Context, from uint64) error {
+	if from == 0 {
+		list, err := v.list(ctx, func(ctx context.Context) (*coordinationv1.LeaseList, error) {
+			return rawapi.ListCached[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "", 0)
+		})
+		if err != nil {
+			return err
+		}
+		from = record.Number(list.ResourceVersion)
+		v.replace(list)
+	}
+	err := rawapi.WatchAll(ctx, v.config.Client, apierror.Leases, v.config.Namespace, "", from, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
+		v.apply(e)
+		return nil
+	})
+	if errors.Is(err, locks.ErrVersionExpired) {
+		v.mu.Lock()
+		v.at = 0
+		v.mu.Unlock()
+	}
+	return err
+}
+
+// list makes a list, and frees memory that nobody needs.
+func (v *View) list(ctx context.Context, ask func(context.Context) (*coordinationv1.LeaseList, error)) (*coordinationv1.LeaseList, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.config.Limit)
+	defer cancel()
+	list, err := ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		list.Items[i].ManagedFields = nil
+	}
+	return list, nil
+}
+
+// linearizable lists the Leases as they are at some moment after the call.
+func (v *View) linearizable(ctx context.Context) (*coordinationv1.LeaseList, error) {
+	return v.list(ctx, func(ctx context.Context) (*coordinationv1.LeaseList, error) {
+		return rawapi.List[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "")
+	})
+}
+
+// replace makes the list all that is known. Subscriptions hear what differs, as a gap.
+func (v *View) replace(list *coordinationv1.LeaseList) {
+	at := record.Number(list.ResourceVersion)
+	now := make(map[string]State, len(list.Items))
+	for i := range list.Items {
+		now[list.Items[i].Name] = State{Lease: &list.Items[i], Number: record.Number(list.Items[i].ResourceVersion)}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for name, subs := range v.subs {
+		was, is := v.state(name), now[name]
+		if is.Lease == nil {
+			is.Number = at
+		}
+		if was.Lease != nil && is.Lease == nil || is.Lease != nil && was.Number != is.Number {
+			for s := range subs {
+				s.push(Change{Name: name, State: is, Gap: true})
+			}
+		}
+	}
+	v.leases, v.since, v.recent = now, at, history{after: at}
+	v.advance(at)
+}
+
+// apply notes one event of the watch.
+func (v *View) apply(e rawapi.Event[*coordinationv1.Lease]) {
+	number := record.Number(e.Object.ResourceVersion)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e.Type != kubewatch.Bookmark {
+		state := State{Number: number}
+		if e.Type != kubewatch.Deleted {
+			e.Object.ManagedFields = nil
+			state.Lease = e.Object
+		}
+		name := e.Object.Name
+		v.recent.add(Change{Name: name, State: state}, time.Now())
+		if v.leases[name] = state; state.Lease == nil && len(v.subs[name]) == 0 {
+			delete(v.leases, name)
+		}
+		for s := range v.subs[name] {
+			s.push(Change{Name: name, State: state})
+		}
+	}
+	v.advance(number)
+}
+
+// advance notes up to where all is known. The caller holds mu.
+func (v *View) advance(at uint64) {
+	v.at = at
+	close(v.reached)
+	v.reached = make(chan struct{})
+}
+
+// state is what is known of a Lease. The caller holds mu.
+func (v *View) state(name string) State {
+	s, known := v.leases[name]
+	if !known {
+		s.Number = v.since
+	}
+	return s
+}
+
+// Known waits until the view knows something. It returns the cause of ctx's end if that comes
+// first.
+func (v *View) Known(ctx context.Context) error {
+	for {
+		v.mu.Lock()
+		known, reached := v.at != 0, v.reached
+		v.mu.Unlock()
+		if known {
+			return nil
+		}
+		select {
+		case <-reached:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Get returns what the watch has shown of a Lease.
+func (v *View) Get(name string) State {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.state(name)
+}
+
+// Leases returns the Leases that the watch has shown, by name.
+func (v *View) Leases() []*coordinationv1.Lease {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := make([]*coordinationv1.Lease, 0, len(v.leases))
+	for _, name := range slices.Sorted(maps.Keys(v.leases)) {
+		if lease := v.leases[name].Lease; lease != nil {
+			all = append(all, lease)
+		}
+	}
+	return all
+}
+
+// Reach waits until the watch has shown all changes up to a version, and reports whether it
+// has. It gives up when ctx ends, or after the patience: then the watch may be dead, and the
+// view watches on another connection.
+func (v *View) Reach(ctx context.Context, version uint64) bool {
+	late := time.NewTimer(v.config.Patience)
+	defer late.Stop()
+	for {
+		v.mu.Lock()
+		at, reached := v.at, v.reached
+		v.mu.Unlock()
+		if at >= version {
+			return true
+		}
+		select {
+		case <-reached:
+		case <-ctx.Done():
+			return false
+		case <-late.C:
+			v.doubt()
+			return false
+		}
+	}
+}
+
+// Expect has the view see to it that the watch soon shows a version, which exists.
+func (v *View) Expect(version uint64) {
+	v.mu.Lock()
+	at := v.at
+	v.mu.Unlock()
+	if at == 0 || at >= version {
+		return
+	}
+	time.AfterFunc(v.config.Patience, func() {
+		v.mu.Lock()
+		late := v.at != 0 && v.at < version
+		v.mu.Unlock()
+		if late {
+			v.doubt()
+		}
+	})
+}
+
+// doubt begins another watch, on another connection. It does so once in a patience.
+func (v *View) doubt() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := time.Now(); v.doubted.IsZero() || now.Sub(v.doubted) >= v.config.Patience {
+		v.doubted, v.fresh = now, now
+		v.renew()
+	}
+}

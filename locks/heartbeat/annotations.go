@@ -1,0 +1,128 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+const (
+	// Annotation is on a lock's Lease that a heartbeat keeps: the name and the UID of the
+	// heartbeat's Lease, its epoch, and the lease duration in seconds that counts.
+	Annotation = "zonelect.dev/heartbeat"
+	// AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, and
+	// the resourceVersion and the renewTime of its last heartbeat.
+	AnnotationWithdrawn = "zonelect.dev/withdrawn-epoch"
+)
+
+// never is the duration on a lock's Lease that a heartbeat keeps. A candidate that does not
+// know heartbeats would otherwise take the lock, for it sees no renewals.
+const never = 365 * 24 * time.Hour
+
+// epoch names the span for which one process has held the Lease of its heartbeat without a
+// break. It is never used twice: it is made of the nonce of the process and of the time of
+// the acquisition. The empty epoch is none.
+type epoch string
+
+// epochOf returns the epoch of a heartbeat's Lease.
+func epochOf(lease *coordinationv1.Lease) epoch {
+	r := record.Read(lease)
+	if r.Holder == "" || r.Details.Holder != r.Holder || r.Details.Nonce == "" {
+		return ""
+	}
+	return epoch(r.Details.Nonce + "." + strconv.FormatInt(r.AcquireTime.UnixMicro(), 36))
+}
+
+// attachment says which heartbeat keeps a lock.
+type attachment struct {
+	name  string // of the heartbeat's Lease
+	uid   types.UID
+	epoch epoch
+	lease time.Duration // how long others leave the lock alone after a heartbeat
+}
+
+func (a attachment) String() string {
+	return fmt.Sprintf("%s %s %s %d", a.name, a.uid, a.epoch, a.lease/time.Second)
+}
+
+// attachmentOf returns what a lock's Lease says of its heartbeat. If it says nothing that can
+// be read, no heartbeat keeps the lock.
+func attachmentOf(lease *coordinationv1.Lease) (attachment, bool) {
+	parts := strings.Split(lease.Annotations[Annotation], " ")
+	if len(parts) != 4 {
+		return attachment{}, false
+	}
+	seconds, err := strconv.ParseInt(parts[3], 10, 32)
+	a := attachment{name: parts[0], uid: types.UID(parts[1]), epoch: epoch(parts[2]), lease: time.Duration(seconds) * time.Second}
+	return a, err == nil && seconds > 0 && a.name != "" && a.uid != "" && a.epoch != ""
+}
+
+// attach returns a copy of a lock's Lease that a heartbeat keeps.
+func attach(lease *coordinationv1.Lease, a attachment) *coordinationv1.Lease {
+	lease = lease.DeepCopy()
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, Annotation, a.String())
+	lease.Spec.LeaseDurationSeconds = new(int32(never / time.Second))
+	return lease
+}
+
+// detach returns a copy of a lock's Lease that no heartbeat keeps. Its duration is one that
+// may be written already.
+func detach(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	lease = lease.DeepCopy()
+	delete(lease.Annotations, Annotation)
+	return lease
+}
+
+// withdrawal notes how an epoch ended.
+type withdrawal struct {
+	epoch epoch
+	last  uint64 // the resourceVersion of its last heartbeat
+	renew time.Time
+}
+
+func (w withdrawal) String() string {
+	return fmt.Sprintf("%s %d %d", w.epoch, w.last, w.renew.UnixMicro())
+}
+
+// withdrawalOf returns the withdrawal that a heartbeat's Lease notes.
+func withdrawalOf(lease *coordinationv1.Lease) (withdrawal, bool) {
+	parts := strings.Split(lease.Annotations[AnnotationWithdrawn], " ")
+	if len(parts) != 3 {
+		return withdrawal{}, false
+	}
+	last, err := strconv.ParseUint(parts[1], 10, 64)
+	if err != nil || last == 0 || last > math.MaxInt64 {
+		return withdrawal{}, false
+	}
+	micro, err := strconv.ParseInt(parts[2], 10, 64)
+	w := withdrawal{epoch: epoch(parts[0]), last: last, renew: time.UnixMicro(micro).UTC()}
+	return w, err == nil && w.epoch != ""
+}
+
+// withdraw returns a copy of a heartbeat's Lease whose epoch is withdrawn.
+func withdraw(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	w := withdrawal{epoch: epochOf(lease), last: record.Number(lease.ResourceVersion), renew: record.Read(lease).RenewTime}
+	lease = lease.DeepCopy()
+	lease.Spec.HolderIdentity = new("")
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationWithdrawn, w.String())
+	return lease
+}
+
+// detached returns a copy of a lock's Lease that the heartbeat a kept until now.
+func detached(lease *coordinationv1.Lease, a attachment, now time.Time) *coordinationv1.Lease {
+	lease = detach(lease)
+	lease.Spec.LeaseDurationSeconds = new(int32(a.lease / time.Second))
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: now}
+	return lease
+}

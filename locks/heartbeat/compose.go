@@ -1,0 +1,99 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"math"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Why a term that a heartbeat kept is over.
+const (
+	voidWithdrawn = "the heartbeat of this process was withdrawn"
+	voidGone      = "the heartbeat of this process was deleted or replaced"
+)
+
+// state is the opaque version of a snapshot: all that a write needs.
+type state struct {
+	lease *coordinationv1.Lease // the lock's
+	attachment
+	heart *coordinationv1.Lease // the Lease of the heartbeat that keeps it; nil if there is none
+	// live reports that the epoch goes on. withdrawn reports that it was withdrawn after the
+	// heartbeat in the snapshot.
+	live, withdrawn bool
+}
+
+// number is the version of the lock's own Lease.
+func (s *state) number() uint64 { return record.Number(s.lease.ResourceVersion) }
+
+// stateOf returns the opaque version of a snapshot of a Lock; nil if it does not exist.
+func stateOf(v locks.Version) *state {
+	s, _ := v.Opaque.(*state)
+	return s
+}
+
+// unseen is the version of a heartbeat's Lease that was not seen yet at the moment of the
+// lock's own write. Another snapshot follows at once.
+const unseen = math.MaxUint64
+
+// compose returns the record that a lock's Lease and the Lease of its heartbeat make
+// together. Both must be of one moment: of one list, or of one watch at one event. heart is
+// not used if no heartbeat keeps the lock.
+//
+// The record's renewTime changes with each heartbeat of the epoch that came after the lock's
+// own write (L2). Somebody who has withdrawn the epoch has noted the last of them, so that it
+// remains the last (L3). If it is not known which was the last, the renewTime is one that
+// nobody has seen, and every wait starts again (L4).
+func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot {
+	s := record.Snapshot(lease)
+	if lease == nil {
+		return s
+	}
+	st := &state{lease: lease}
+	s.Version.Opaque = st
+	var attached bool
+	if st.attachment, attached = attachmentOf(lease); !attached || s.Record.Holder == "" {
+		st.attachment = attachment{}
+		if s.Record.LeaseDuration == never {
+			s.Record.LeaseDuration = 0 // somebody removed or spoiled the annotation: the reader's own counts
+		}
+		return s
+	}
+	own := s.Version.Number
+	if heart.Number == unseen {
+		st.live, s.Kept = true, true
+		s.Record.LeaseDuration, s.Version.Token = st.attachment.lease, own
+		return s
+	}
+	s.Record.LeaseDuration, s.Kept = st.attachment.lease, true
+	s.Version.Number, s.Version.Token = max(own, heart.Number), own
+	same := heart.Lease != nil && heart.Lease.UID == st.uid
+	var note withdrawal
+	var noted bool
+	if same {
+		note, noted = withdrawalOf(heart.Lease)
+	}
+	switch {
+	case same && epochOf(heart.Lease) == st.epoch:
+		st.heart, st.live = heart.Lease, true
+		if heart.Number > own {
+			s.Record.RenewTime = record.Read(heart.Lease).RenewTime
+		}
+	case noted && note.epoch == st.epoch:
+		st.withdrawn, s.Void = true, voidWithdrawn
+		if note.last > own {
+			s.Record.RenewTime = note.renew
+		}
+	default:
+		s.Void = voidGone
+		s.Record.RenewTime = s.Record.RenewTime.Add(time.Microsecond)
+	}
+	return s
+}

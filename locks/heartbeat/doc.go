@@ -1,0 +1,24 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package heartbeat is a locks.Lock on one of many Leases that a process may hold, and the
+// heartbeat that renews all of them with one write.
+//
+// A [Heart] is the lock of one more election, in which nobody else campaigns: that of the
+// process's own Lease. As long as its elector leads there, its renewals are the process's
+// heartbeats, and its term is the process's epoch. A [Lock] with a Heart writes the Lease
+// only when the leadership changes, and names the epoch on it. Renewals of that Lock send
+// nothing: they wait for the next heartbeat. Rules L1 to L7 in docs/design.md say why two
+// cannot lead. A Lock without a Heart renews by writes of its own, and follows the heartbeats
+// of others.
+//
+// A candidate that knows nothing of heartbeats never takes a Lease that one keeps: the
+// Lease's own duration is a year. So client-go's electors may share it without ever leading
+// twice, but only a candidate that follows heartbeats takes over when the holder dies.
+//
+// Both need a Role with these rules in the namespace of the Leases, without resourceNames:
+//
+//	apiGroups: [coordination.k8s.io]
+//	resources: [leases]
+//	verbs: [get, list, watch, create, update, patch]
+package heartbeat

@@ -1,0 +1,298 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// HeartConfig is the configuration of a [Heart].
+type HeartConfig struct {
+	// Lease is the Lease of the heartbeat. Its name must be new for each start of a process.
+	// Its Client should have connections of its own, so that no other request delays a
+	// heartbeat. Required.
+	Lease lease.Config
+	// View follows the Leases of the namespace. Required.
+	View *leasewatch.View
+	// Identity is that of the candidate whose elector keeps the heartbeat. Required.
+	Identity string
+	// Timing is that of the elector that keeps the heartbeat, and of all locks.
+	Timing timing.Timing
+}
+
+// Heart is the lock whose elector keeps the heartbeat of a process: each renewal of that
+// elector is a heartbeat, and each of its terms an epoch. Its methods are safe for concurrent
+// use.
+type Heart struct {
+	lock   *lease.Lock
+	config HeartConfig
+
+	mu      sync.Mutex
+	waiting []*renewal            // for the next heartbeat
+	beats   []*beat               // sent, and not known to have landed, oldest first
+	lease   *coordinationv1.Lease // as the last answer had it; nil before the first
+	changed chan struct{}         // closed, and replaced, when lease changes
+	kept    map[string]*kept      // by name: the locks that name this heartbeat
+}
+
+// renewal is one lock's wait for a heartbeat.
+type renewal struct {
+	dispatch locks.Dispatch
+	epoch    epoch
+	landed   chan landed // gets one value
+}
+
+// landed is a heartbeat that landed, with the Leases as they were at that moment or later.
+type landed struct {
+	lease  *coordinationv1.Lease
+	leases interface {
+		Get(name string) leasewatch.State
+	}
+	err error
+}
+
+// beat is one heartbeat.
+type beat struct {
+	record   locks.Record
+	renewals []*renewal
+}
+
+var _ locks.Amender = (*Heart)(nil)
+
+// NewHeart returns the Heart that c describes, or an error that lists everything that is
+// wrong with c. It does no I/O.
+func NewHeart(c HeartConfig) (*Heart, error) {
+	lock, err := lease.New(c.Lease)
+	if c.View == nil {
+		err = errors.Join(err, errors.New("it needs a View"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("heartbeat: %w", err)
+	}
+	return &Heart{lock: lock, config: c, changed: make(chan struct{}), kept: map[string]*kept{}}, nil
+}
+
+// Describe returns the Lease's name. It does no I/O.
+func (h *Heart) Describe() locks.Description { return h.lock.Describe() }
+
+// CloseConnections closes every connection of the heartbeat, as package lease does.
+func (h *Heart) CloseConnections() { h.lock.CloseConnections() }
+
+// Read reads the Lease. It may show that a heartbeat landed whose answer was lost.
+func (h *Heart) Read(ctx context.Context) (locks.Snapshot, error) {
+	s, err := h.lock.Read(ctx)
+	if err == nil {
+		h.learn(ctx, s)
+	}
+	return s, err
+}
+
+// Watch follows the Lease in the View.
+func (h *Heart) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	w := &watch{name: h.config.Lease.Name, view: h.config.View, events: events, sent: from.Number,
+		lock:    leasewatch.State{Number: from.Number},
+		compose: func(lease *coordinationv1.Lease, _ leasewatch.State) locks.Snapshot { return record.Snapshot(lease) }}
+	return w.run(ctx)
+}
+
+// Write sends a heartbeat, or begins or ends an epoch.
+func (h *Heart) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	h.depart(r)
+	s, err := h.lock.Write(ctx, base, r)
+	if err == nil {
+		h.learn(ctx, s)
+	}
+	return s, err
+}
+
+// Amend sends a heartbeat before the answer to the last one is known.
+func (h *Heart) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
+	h.depart(r)
+	s, err := h.lock.Amend(ctx, before, r)
+	if err == nil {
+		h.learn(ctx, s)
+	}
+	return s, err
+}
+
+// mostBeats is how many heartbeats without an answer are kept. Those that wait for a
+// heartbeat that is dropped wait for a later one.
+const mostBeats = 16
+
+// depart has those that wait for the next heartbeat join this one, just before it is sent.
+func (h *Heart) depart(r locks.Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := &beat{record: r}
+	if r.Holder != "" {
+		b.renewals, h.waiting = h.waiting, nil
+	}
+	for _, one := range b.renewals {
+		one.dispatch.Sent()
+	}
+	if h.beats = append(h.beats, b); len(h.beats) > mostBeats {
+		h.beats[1].renewals = append(h.beats[0].renewals, h.beats[1].renewals...)
+		h.beats = h.beats[1:]
+	}
+}
+
+// learn notes the Lease as an answer showed it. If that is the record of a heartbeat, the
+// heartbeat has landed, and so those that had joined it or one before it are renewed: each
+// was sent later than they count from.
+func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
+	now, _ := s.Version.Opaque.(*coordinationv1.Lease)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lease != nil && now != nil && h.lease.UID == now.UID && record.Number(now.ResourceVersion) < record.Number(h.lease.ResourceVersion) {
+		return // a late answer
+	}
+	before := h.epochIn(h.lease)
+	h.lease = now
+	close(h.changed)
+	h.changed = make(chan struct{})
+	var renewed []*renewal
+	i := slices.IndexFunc(h.beats, func(b *beat) bool { return s.Record.SameRenewal(b.record) })
+	for _, b := range h.beats[:i+1] {
+		renewed = append(renewed, b.renewals...)
+	}
+	h.beats = h.beats[i+1:]
+	if is := h.epochIn(now); is != before {
+		h.failOthers(is)
+	}
+	if len(renewed) > 0 {
+		go h.confirm(context.WithoutCancel(ctx), now, renewed)
+	}
+	if i >= 0 && h.epochIn(now) != "" {
+		h.sweep(now)
+	}
+}
+
+// epochIn is this process's epoch by the Lease of its heartbeat; empty if it has none.
+func (h *Heart) epochIn(lease *coordinationv1.Lease) epoch {
+	if lease == nil || record.Read(lease).Holder != h.config.Identity {
+		return ""
+	}
+	return epochOf(lease)
+}
+
+// failOthers ends the waits for a heartbeat of another epoch than is (L5). The caller holds
+// mu.
+func (h *Heart) failOthers(is epoch) {
+	fail := func(all []*renewal) []*renewal {
+		return slices.DeleteFunc(all, func(one *renewal) bool {
+			over := one.epoch != is
+			if over {
+				one.landed <- landed{err: fmt.Errorf("the heartbeat is of another epoch: %w", locks.ErrConflict)}
+			}
+			return over
+		})
+	}
+	h.waiting = fail(h.waiting)
+	for _, b := range h.beats {
+		b.renewals = fail(b.renewals)
+	}
+}
+
+// confirm tells those that joined a heartbeat that it landed, once it is known how all Leases
+// were then or later (L1): from the watch, or else from a list.
+func (h *Heart) confirm(ctx context.Context, lease *coordinationv1.Lease, renewed []*renewal) {
+	l := landed{lease: lease, leases: h.config.View}
+	ctx, cancel := context.WithTimeout(ctx, h.config.Timing.RenewDeadline)
+	defer cancel()
+	if !h.config.View.Reach(ctx, record.Number(lease.ResourceVersion)) {
+		r, err := h.config.View.Read(ctx)
+		if l.leases, l.err = r, err; err != nil {
+			l.err = fmt.Errorf("the heartbeat landed, but it is not known whether the lock was still held: %w", err)
+		}
+	}
+	for _, one := range renewed {
+		one.landed <- l
+	}
+}
+
+// renew waits for a heartbeat of the epoch that is sent after the call, and returns it once
+// it has landed.
+func (h *Heart) renew(ctx context.Context, name string, a attachment) (landed, error) {
+	one := &renewal{dispatch: locks.DispatchOf(ctx), epoch: a.epoch, landed: make(chan landed, 1)}
+	one.dispatch.Held()
+	h.mu.Lock()
+	if h.lease == nil || h.lease.UID != a.uid || h.epochIn(h.lease) != a.epoch {
+		h.mu.Unlock()
+		return landed{}, fmt.Errorf("the heartbeat is of another epoch: %w", locks.ErrConflict)
+	}
+	h.waiting = append(h.waiting, one)
+	k := h.keep(name)
+	k.asks++
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		k.asks--
+		k.asked = time.Now()
+		h.forget(one)
+	}()
+	select {
+	case l := <-one.landed:
+		return l, l.err
+	case <-ctx.Done():
+		return landed{}, context.Cause(ctx)
+	}
+}
+
+// forget removes a wait that is over. The caller holds mu.
+func (h *Heart) forget(one *renewal) {
+	is := func(r *renewal) bool { return r == one }
+	h.waiting = slices.DeleteFunc(h.waiting, is)
+	for _, b := range h.beats {
+		b.renewals = slices.DeleteFunc(b.renewals, is)
+	}
+}
+
+// owns reports whether an attachment names this process's heartbeat. A nil Heart owns none.
+func (h *Heart) owns(a attachment) bool { return h != nil && a.name == h.config.Lease.Name }
+
+// current returns the epoch that goes on, without a lease duration. It waits for one for a
+// RenewInterval, and returns none if there is none then.
+func (h *Heart) current(ctx context.Context) (attachment, error) {
+	late := time.NewTimer(h.config.Timing.RenewInterval)
+	defer late.Stop()
+	for {
+		h.mu.Lock()
+		lease, changed := h.lease, h.changed
+		h.mu.Unlock()
+		if e := h.epochIn(lease); e != "" {
+			return attachment{name: lease.Name, uid: lease.UID, epoch: e}, nil
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return attachment{}, nil
+		case <-ctx.Done():
+			return attachment{}, context.Cause(ctx)
+		}
+	}
+}
+
+// state is the Lease of the heartbeat as the last answer had it.
+func (h *Heart) state() leasewatch.State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lease == nil {
+		return leasewatch.State{}
+	}
+	return leasewatch.State{Lease: h.lease, Number: record.Number(h.lease.ResourceVersion)}
+}

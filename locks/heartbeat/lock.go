@@ -1,0 +1,212 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Config is what the locks of a process share, and their Heart.
+type Config struct {
+	// Client talks to the API group coordination.k8s.io/v1. Required.
+	Client    rest.Interface
+	Namespace string // of the Leases; required
+	// View follows the Leases of the namespace. Required; it must run.
+	View *leasewatch.View
+	// Heart keeps the locks that this process holds. Nil means that each renews itself.
+	Heart *Heart
+	// Writes are the writes of the locks that have the same View. Required.
+	Writes *Writes
+	// Labels are set on each Lease that is written. Its other labels are kept.
+	Labels map[string]string
+	// Logger gets warnings about records that are odd but valid. The zero Logger drops
+	// them.
+	Logger logr.Logger
+}
+
+// Lock is a [locks.Lock] on a Lease, see the package comment. All methods are safe for
+// concurrent use.
+type Lock struct {
+	Config
+	name   string
+	object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
+	long   record.LongWarning
+}
+
+var _ locks.Lock = (*Lock)(nil)
+
+// New returns the lock on the Lease of that name, or an error that lists everything that is
+// wrong. It does no I/O.
+func (c Config) New(name string) (*Lock, error) {
+	object := apierror.Object{Resource: apierror.Leases, Namespace: c.Namespace, Name: name}
+	err := rawapi.Check(c.Client, object)
+	if c.View == nil || c.Writes == nil {
+		err = errors.Join(err, errors.New("it needs a View and Writes"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease lock %q in namespace %q: %w", name, c.Namespace, err)
+	}
+	return &Lock{Config: c, name: name, object: rawapi.New[coordinationv1.Lease](c.Client, object)}, nil
+}
+
+// Describe returns the Lease's name. It does no I/O.
+func (l *Lock) Describe() locks.Description {
+	return locks.Description{Kind: "Lease", Namespace: l.Namespace, Name: l.name}
+}
+
+// Read returns the record by a linearizable list of all Leases, which concurrent reads share.
+func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
+	r, err := l.View.Read(ctx)
+	if err != nil {
+		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
+	}
+	return l.composed(r.Get(l.name), r.Get), nil
+}
+
+// composed returns the snapshot of a state of the lock's Lease. get returns the state of
+// another Lease at the same moment.
+func (l *Lock) composed(lock leasewatch.State, get func(name string) leasewatch.State) locks.Snapshot {
+	if lock.Lease == nil {
+		return locks.Snapshot{}
+	}
+	var heart leasewatch.State
+	if a, attached := attachmentOf(lock.Lease); attached {
+		heart = get(a.name)
+	}
+	s := compose(lock.Lease, heart)
+	l.long.See(l.Logger, l.Describe(), s.Record.LeaseDuration)
+	return s
+}
+
+// Write writes the record. If a heartbeat keeps the lock and nothing but the renewTime would
+// change, it sends nothing, and returns once a heartbeat that was sent after the call has
+// landed while the Lease was still at base (L1). If another process's heartbeat keeps the
+// lock, it withdraws that first (L2).
+func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	if err := record.Check(r); err != nil {
+		return locks.Snapshot{}, l.object.Name().Explain(apierror.Update, err)
+	}
+	was := stateOf(base)
+	if base.Exists() && was == nil {
+		return locks.Snapshot{}, l.object.Name().Explain(apierror.Update, fmt.Errorf("the version to replace (%T) was not read from this Lease", base.Opaque))
+	}
+	to, err := l.keeper(ctx, r)
+	if err != nil {
+		return locks.Snapshot{}, err
+	}
+	wanted := l.wanted(was, r, to)
+	if to != (attachment{}) && was != nil && was.attachment == to && onlyRenews(was.lease, wanted) {
+		return l.renew(ctx, was, r)
+	}
+	if was != nil && was.live && !l.Heart.owns(was.attachment) {
+		if err := l.withdraw(ctx, was); err != nil {
+			return locks.Snapshot{}, err
+		}
+	}
+	return l.write(ctx, was, wanted, to)
+}
+
+// keeper returns the heartbeat that is to keep a record; none if the record has no holder, or
+// if this process has no heartbeat now.
+func (l *Lock) keeper(ctx context.Context, r locks.Record) (attachment, error) {
+	if l.Heart == nil || r.Holder == "" {
+		return attachment{}, nil
+	}
+	a, err := l.Heart.current(ctx)
+	a.lease = r.LeaseDuration
+	if a.epoch == "" {
+		a = attachment{}
+	}
+	return a, err
+}
+
+// wanted returns the Lease to write.
+func (l *Lock) wanted(was *state, r locks.Record, to attachment) *coordinationv1.Lease {
+	var old *coordinationv1.Lease
+	if was != nil {
+		old = was.lease
+	}
+	lease := record.Write(old, r)
+	if len(l.Labels) > 0 {
+		labels := maps.Clone(lease.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, l.Labels)
+		lease.Labels = labels
+	}
+	if to != (attachment{}) {
+		return attach(lease, to)
+	}
+	return detach(lease)
+}
+
+// onlyRenews reports whether two Leases differ in their renewTime alone.
+func onlyRenews(was, wanted *coordinationv1.Lease) bool {
+	return maps.Equal(was.Annotations, wanted.Annotations) && maps.Equal(was.Labels, wanted.Labels) &&
+		equal(was.Spec.HolderIdentity, wanted.Spec.HolderIdentity) &&
+		equal(was.Spec.LeaseDurationSeconds, wanted.Spec.LeaseDurationSeconds) &&
+		equal(was.Spec.LeaseTransitions, wanted.Spec.LeaseTransitions) &&
+		was.Spec.AcquireTime != nil && wanted.Spec.AcquireTime != nil &&
+		was.Spec.AcquireTime.UnixMicro() == wanted.Spec.AcquireTime.UnixMicro()
+}
+
+func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// renew waits for a heartbeat that renews the lock.
+func (l *Lock) renew(ctx context.Context, was *state, r locks.Record) (locks.Snapshot, error) {
+	beat, err := l.Heart.renew(ctx, l.name, was.attachment)
+	if err != nil {
+		return locks.Snapshot{}, fmt.Errorf("%v: renewing by heartbeat: %w", l.Describe(), err)
+	}
+	if now := beat.leases.Get(l.name); now.Lease == nil || now.Lease.UID != was.lease.UID || now.Number != was.number() {
+		return locks.Snapshot{}, fmt.Errorf("%v: renewing by heartbeat: %w", l.Describe(), locks.ErrConflict)
+	}
+	s := compose(was.lease, leasewatch.State{Lease: beat.lease, Number: record.Number(beat.lease.ResourceVersion)})
+	if s.Void != "" {
+		return locks.Snapshot{}, fmt.Errorf("%v: %s: %w", l.Describe(), s.Void, locks.ErrConflict)
+	}
+	return s, nil
+}
+
+// write replaces the lock's Lease, or creates it.
+func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Lease, to attachment) (locks.Snapshot, error) {
+	leave, err := l.Writes.enter(ctx)
+	if err != nil {
+		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
+	}
+	defer leave()
+	send := l.object.Update
+	if was == nil {
+		send = l.object.Create
+	}
+	lease, err = send(ctx, lease)
+	if err != nil {
+		return locks.Snapshot{}, err
+	}
+	lease.ManagedFields = nil
+	if l.Heart != nil {
+		l.Heart.wrote(l.name, to)
+	}
+	var heart leasewatch.State
+	if to != (attachment{}) {
+		heart = l.Heart.state()
+	}
+	s := compose(lease, heart)
+	l.long.See(l.Logger, l.Describe(), s.Record.LeaseDuration)
+	return s, nil
+}

@@ -1,0 +1,283 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// world is an API server and the processes that campaign for locks on it.
+type world struct {
+	*testing.T
+	*apitest.Server
+	Timing    timing.Timing
+	mu        sync.Mutex
+	histories map[string]*electiontest.History // by lock
+	processes []*process
+}
+
+// scenario runs f in a bubble of virtual time. Afterwards it stops all processes and checks
+// that no two led a lock together.
+func scenario(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, Server: apitest.NewServer(), Timing: timing.Timing{Exclusive: true}.WithDefaults(), histories: map[string]*electiontest.History{}}
+		defer func() {
+			for _, p := range w.processes {
+				p.stop()
+			}
+			for name, h := range w.histories {
+				if err := h.Check(); err != nil {
+					t.Errorf("lock %s: %v", name, err)
+				}
+			}
+		}()
+		f(w)
+	})
+}
+
+func (w *world) history(lock string) *electiontest.History {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.histories[lock] == nil {
+		w.histories[lock] = &electiontest.History{}
+	}
+	return w.histories[lock]
+}
+
+// holder is who a lock's Lease names.
+func (w *world) holder(lock string) string {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	spec, _ := w.Objects[all+lock]["spec"].(apitest.Object)
+	holder, _ := spec["holderIdentity"].(string)
+	return holder
+}
+
+// process is one process with a heartbeat.
+type process struct {
+	world     *world
+	id        string
+	link      *link
+	heartLink *link
+	common    Config
+	ctx       context.Context
+	kill      context.CancelFunc // ends all
+	quit      context.CancelFunc // ends the elections in good order
+	electors  sync.WaitGroup
+	beating   sync.WaitGroup
+	viewing   sync.WaitGroup
+	heartbeat *election.Elector
+
+	mu  sync.Mutex
+	led map[string]election.Term
+}
+
+// process starts a process. Without heartbeat its locks renew themselves.
+func (w *world) process(id string, heartbeat bool) *process {
+	w.Helper()
+	p := &process{world: w, id: id, link: &link{}, heartLink: &link{}, led: map[string]election.Term{}}
+	client := apitest.Wire(w.T, p.link.through(w.Server), coordinationv1.SchemeGroupVersion)
+	viewCtx, endView := context.WithCancel(context.Background())
+	view, err := leasewatch.New(leasewatch.Config{Client: client, Namespace: "ns", Patience: w.Timing.AttemptTimeout, Limit: w.Timing.RenewDeadline})
+	if err != nil {
+		w.Fatal(err)
+	}
+	p.viewing.Go(func() { view.Run(viewCtx) })
+	p.common = Config{Client: client, Namespace: "ns", View: view, Writes: NewWrites(4)}
+	heartCtx, endHeart := context.WithCancel(context.Background())
+	if heartbeat {
+		hearts := apitest.Wire(w.T, p.heartLink.through(w.Server), coordinationv1.SchemeGroupVersion)
+		p.common.Heart, err = NewHeart(HeartConfig{
+			Lease: lease.Config{Client: hearts, Namespace: "ns", Name: "heart-" + id}, View: view, Identity: id, Timing: w.Timing,
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+		p.heartbeat = p.elector(p.common.Heart)
+		p.beating.Go(func() {
+			_ = p.heartbeat.Run(heartCtx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+		})
+	}
+	p.ctx, p.quit = context.WithCancel(context.Background())
+	p.kill = func() {
+		p.quit()
+		p.electors.Wait()
+		endHeart()
+		p.beating.Wait()
+		endView()
+		p.viewing.Wait()
+	}
+	w.processes = append(w.processes, p)
+	synctest.Wait()
+	return p
+}
+
+func (p *process) elector(lock locks.Lock) *election.Elector {
+	e, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: p.id}, Timing: p.world.Timing})
+	if err != nil {
+		p.world.Fatal(err)
+	}
+	return e
+}
+
+// campaign starts n elections.
+func (p *process) campaign(n int) []*election.Elector {
+	var all []*election.Elector
+	for i := range n {
+		all = append(all, p.campaignFor(fmt.Sprintf("lock-%d", i)))
+	}
+	return all
+}
+
+func (p *process) campaignFor(name string) *election.Elector {
+	lock, err := p.common.New(name)
+	if err != nil {
+		p.world.Fatal(err)
+	}
+	e := p.elector(lock)
+	p.electors.Go(func() {
+		_ = e.Run(p.ctx, p.world.history(name).Lead(func(ctx context.Context, term election.Term) error {
+			p.mu.Lock()
+			p.led[name] = term
+			p.mu.Unlock()
+			<-ctx.Done()
+			p.mu.Lock()
+			delete(p.led, name)
+			p.mu.Unlock()
+			return nil
+		}))
+	})
+	return e
+}
+
+// leads returns how many locks the process leads.
+func (p *process) leads() int {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.led)
+}
+
+// stop stops the process in good order.
+func (p *process) stop() { p.kill() }
+
+// cut takes both links of the process away, or brings them back.
+func (p *process) cut(is bool) { p.link.cut(is); p.heartLink.cut(is) }
+
+// link is a process's connection to the API server.
+type link struct {
+	mu     sync.Mutex
+	down   chan struct{} // closed when the link is up again; nil while it is up
+	mute   chan struct{} // the same, for the events of watches
+	before func(*http.Request)
+	counts map[string]int // requests by verb and name
+}
+
+func (l *link) set(gate *chan struct{}, is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case is && *gate == nil:
+		*gate = make(chan struct{})
+	case !is && *gate != nil:
+		close(*gate)
+		*gate = nil
+	}
+}
+
+func (l *link) cut(is bool)     { l.set(&l.down, is); l.set(&l.mute, is) }
+func (l *link) silence(is bool) { l.set(&l.mute, is) }
+
+func (l *link) gate(gate *chan struct{}) chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *gate
+}
+
+func (l *link) through(server http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if gate := l.gate(&l.down); gate != nil {
+			<-r.Context().Done()
+			return
+		}
+		l.mu.Lock()
+		if l.counts == nil {
+			l.counts = map[string]int{}
+		}
+		l.counts[r.Method+" "+r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]]++
+		l.counts[r.Method]++
+		before := l.before
+		l.mu.Unlock()
+		if before != nil {
+			before(r)
+		}
+		if r.URL.Query().Get("watch") == "true" {
+			w = &muted{ResponseWriter: w, link: l, ctx: r.Context()}
+		}
+		server.ServeHTTP(w, r)
+	})
+}
+
+// muted is the answer to a watch, which waits while the link is mute.
+type muted struct {
+	http.ResponseWriter
+	link *link
+	ctx  context.Context
+}
+
+func (m *muted) Write(b []byte) (int, error) {
+	if gate := m.link.gate(&m.link.mute); gate != nil {
+		select {
+		case <-gate:
+		case <-m.ctx.Done():
+			return 0, io.ErrClosedPipe
+		}
+	}
+	return m.ResponseWriter.Write(b)
+}
+
+func (m *muted) Flush() { m.ResponseWriter.(http.Flusher).Flush() }
+
+// count returns how many requests of a method were sent since the last call.
+func (p *process) count(method string) int {
+	n := 0
+	for _, l := range []*link{p.link, p.heartLink} {
+		l.mu.Lock()
+		n += l.counts[method]
+		l.counts[method] = 0
+		l.mu.Unlock()
+	}
+	return n
+}
+
+func (l *link) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts = map[string]int{}
+}
+
+// elapse lets time pass.
+func elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

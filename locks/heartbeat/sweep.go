@@ -1,0 +1,92 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+)
+
+// kept is a lock that names this process's heartbeat.
+type kept struct {
+	asks      int       // renewals under way
+	asked     time.Time // when the last one ended, or the lock was first seen
+	detaching bool
+}
+
+// keep returns what is known of a lock that the heartbeat keeps. The caller holds mu.
+func (h *Heart) keep(name string) *kept {
+	k := h.kept[name]
+	if k == nil {
+		k = &kept{asked: time.Now()}
+		h.kept[name] = k
+	}
+	return k
+}
+
+// wrote notes that an elector of this process wrote a lock, which names the heartbeat to.
+func (h *Heart) wrote(name string, to attachment) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if to == (attachment{}) {
+		if k := h.kept[name]; k != nil && k.asks == 0 {
+			delete(h.kept, name)
+		}
+		return
+	}
+	h.keep(name).asked = time.Now()
+}
+
+// idle is how long a lock may name the heartbeat without an elector that renews it: longer
+// than any elector pauses that leads.
+func (h *Heart) idle() time.Duration { return 3 * h.config.Timing.RenewInterval }
+
+// sweep detaches the locks that name this heartbeat although no elector of this process
+// renews them (L6): locks that an elector gave up, has not won, or has forgotten. They would
+// never run out. The caller holds mu.
+func (h *Heart) sweep(heart *coordinationv1.Lease) {
+	e, seen := epochOf(heart), map[string]bool{}
+	for _, lease := range h.config.View.Leases() {
+		a, attached := attachmentOf(lease)
+		if !attached || a.name != heart.Name || a.uid != heart.UID || a.epoch != e {
+			continue
+		}
+		seen[lease.Name] = true
+		k := h.keep(lease.Name)
+		if k.asks == 0 && !k.detaching && time.Since(k.asked) > h.idle() {
+			k.detaching = true
+			go h.detach(lease, a, k)
+		}
+	}
+	for name, k := range h.kept {
+		if !seen[name] && k.asks == 0 && !k.detaching && time.Since(k.asked) > h.idle() {
+			delete(h.kept, name)
+		}
+	}
+}
+
+// detach writes a lock as it is, without the heartbeat, so that its lease runs out. If that
+// fails, the next sweep tries again.
+func (h *Heart) detach(lease *coordinationv1.Lease, a attachment, k *kept) {
+	ctx, cancel := context.WithTimeout(context.Background(), h.config.Timing.RenewDeadline)
+	defer cancel()
+	object := rawapi.New[coordinationv1.Lease](h.config.Lease.Client, apierror.Object{Resource: apierror.Leases, Namespace: lease.Namespace, Name: lease.Name})
+	_, err := object.Update(ctx, detached(lease, a, time.Now()))
+	h.mu.Lock()
+	k.detaching = false
+	k.asked = time.Now()
+	h.mu.Unlock()
+	log := h.config.Lease.Logger.WithValues("lock", types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}.String())
+	if err != nil {
+		log.Info("no elector of this process renews a lock that its heartbeat keeps, and it cannot be detached yet", "cause", err.Error())
+		return
+	}
+	log.Info("no elector of this process renews a lock that its heartbeat kept: its lease runs out now")
+}

@@ -1,0 +1,123 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Writes bounds how many writes of a process's locks are under way at a time, and lets one
+// withdrawal of a heartbeat serve all locks that it kept. Make one with [NewWrites].
+type Writes struct {
+	places chan struct{}
+
+	mu          sync.Mutex
+	withdrawals map[withdrawn]*withdrawing
+}
+
+// NewWrites returns a Writes that lets that many writes be under way at a time.
+func NewWrites(places int) *Writes {
+	return &Writes{places: make(chan struct{}, places), withdrawals: map[withdrawn]*withdrawing{}}
+}
+
+// enter waits for a place, and tells the caller's Dispatch of it.
+func (w *Writes) enter(ctx context.Context) (leave func(), err error) {
+	d := locks.DispatchOf(ctx)
+	d.Held()
+	select {
+	case w.places <- struct{}{}:
+		d.Sent()
+		return func() { <-w.places }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// withdrawn identifies a withdrawal: the epoch, and the version of its Lease that the wait
+// was for.
+type withdrawn struct {
+	name  string
+	epoch epoch
+	last  uint64
+}
+
+// withdrawing is a withdrawal that is under way.
+type withdrawing struct {
+	done chan struct{}
+	err  error
+}
+
+// withdraw withdraws the epoch that keeps a lock, at the version of the heartbeat's Lease
+// that the caller has waited for. It fails with locks.ErrConflict if there was another
+// heartbeat since (L2). Calls for the same withdrawal share one write.
+func (l *Lock) withdraw(ctx context.Context, was *state) error {
+	if was.heart == nil { // it was not seen yet
+		return fmt.Errorf("%v: its heartbeat has not been seen yet: %w", l.Describe(), locks.ErrConflict)
+	}
+	w, key := l.Writes, withdrawn{was.attachment.name, was.epoch, record.Number(was.heart.ResourceVersion)}
+	w.mu.Lock()
+	one, underWay := w.withdrawals[key]
+	if !underWay {
+		one = &withdrawing{done: make(chan struct{})}
+		w.withdrawals[key] = one
+	}
+	w.mu.Unlock()
+	if !underWay {
+		one.err = l.withdrawNow(ctx, was)
+		w.mu.Lock()
+		delete(w.withdrawals, key)
+		w.mu.Unlock()
+		close(one.done)
+	}
+	select {
+	case <-one.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if one.err != nil {
+		return fmt.Errorf("%v: withdrawing the heartbeat %s that keeps it: %w", l.Describe(), key.name, one.err)
+	}
+	return nil
+}
+
+func (l *Lock) withdrawNow(ctx context.Context, was *state) error {
+	last := record.Number(was.heart.ResourceVersion)
+	if done(l.View.Get(was.attachment.name).Lease, was.attachment, last) {
+		return nil
+	}
+	leave, err := l.Writes.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	heart := rawapi.New[coordinationv1.Lease](l.Client, apierror.Object{Resource: apierror.Leases, Namespace: l.Namespace, Name: was.attachment.name})
+	_, err = heart.Update(ctx, withdraw(was.heart))
+	if !errors.Is(err, locks.ErrConflict) {
+		return err
+	}
+	now, readErr := heart.Get(ctx)
+	if readErr == nil && done(now, was.attachment, last) {
+		return nil // by another candidate
+	}
+	return err
+}
+
+// done reports whether an epoch is withdrawn, and had its last heartbeat at that version.
+func done(heart *coordinationv1.Lease, a attachment, last uint64) bool {
+	if heart == nil || heart.UID != a.uid {
+		return false
+	}
+	note, noted := withdrawalOf(heart)
+	return noted && note.epoch == a.epoch && note.last == last && epochOf(heart) != a.epoch
+}
