@@ -5,6 +5,8 @@
 // replicas. One call does it:
 //
 //   - [Run] calls the work whenever this process leads. Start here.
+//   - [NewShared] is for programs with many locks, which share connections, a watch and,
+//     with Options.Heartbeat, one heartbeat.
 //   - [Become] blocks until it does, for programs that call leader.Become of
 //     operator-sdk today.
 //   - NewManager of package ctrlruntime, a module of its own, is for managers of
@@ -35,6 +37,14 @@ package operator
 //	election.go                     Election.postEvents     posts Events; until the end of Run
 //	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
+//	shared.go                       Shared.start            follows the Leases of the namespace; until the last election ends
+//	shared.go                       Shared.start            keeps the presence object; the same
+//	shared.go                       Shared.start            passes on which candidates there are; the same
+//	shared.go                       Shared.start            the elector of the heartbeat; the same
+//	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
+//	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
+//	../locks/heartbeat/heart.go     Heart.learn             waits until the watch has shown a heartbeat; until then, or a RenewDeadline
+//	../locks/heartbeat/sweep.go     Heart.sweep             detaches a lock; until the answer, or a RenewDeadline
 //	bridge.go                       Bridge.Run              the elector; until the work has returned
 //	bridge.go                       Bridge.Run              ends the context of the work when the Bridge cannot go on; at once
 //	bridge.go                       Bridge.Run              ends the elector when the work is to stop and nobody leads; at once

@@ -41,6 +41,7 @@ type Election struct {
 	close   func()       // closes all connections of the election
 	pods    *apiClients  // to the candidates' pods; nil if there is no API server
 	witness *proof.Witness
+	shared  *Shared // nil if this election shares nothing
 	log     logr.Logger
 	exit    func(code int)
 }
@@ -77,7 +78,7 @@ func Become(ctx context.Context, name string) (leading context.Context, done fun
 
 // Become is the function of the same name, with these options.
 func (o Options) Become(ctx context.Context, name string) (leading context.Context, done func(), err error) {
-	e, err := newElection(ctx, name, o, func(c *election.Config) { c.StopAtLoss = true })
+	e, err := newElection(ctx, name, o, func(c *election.Config) { c.StopAtLoss = true }, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,17 +110,26 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 // New returns an Election that does nothing until its Run is called. It asks the API server
 // only for this node's zone, if it may read that.
 func New(ctx context.Context, name string, o Options) (*Election, error) {
-	return newElection(ctx, name, o, func(*election.Config) {})
+	return newElection(ctx, name, o, func(*election.Config) {}, nil)
 }
 
-func newElection(ctx context.Context, name string, o Options, change func(*election.Config)) (*Election, error) {
-	name = cmp.Or(o.Name, name)
+func newElection(ctx context.Context, name string, o Options, change func(*election.Config), in *Shared) (*Election, error) {
+	if in == nil {
+		name = cmp.Or(o.Name, name)
+	}
+	if in == nil && o.Heartbeat { // one lock on a heartbeat is kept as many are
+		var err error
+		if in, err = NewShared(ctx, name, o); err != nil {
+			return nil, err
+		}
+		o = in.options
+	}
 	o, err := o.resolved()
 	if err != nil {
 		return nil, fmt.Errorf("election %q: %w", name, err)
 	}
 	o.Logger = logger(ctx, o)
-	e := &Election{options: o, log: o.Logger, exit: os.Exit, close: func() {}}
+	e := &Election{options: o, log: o.Logger, exit: os.Exit, close: func() {}, shared: in}
 	c := election.Config{
 		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
 		CampaignUnfinished: o.CampaignUnfinished,
@@ -219,17 +229,12 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 		who := locks.Candidate{Identity: cmp.Or(self.Identity, "unelected"), Zone: self.Zone, Node: self.Node}
 		return memoryLock{memory.New(name), who}, who, nil
 	}
-	var err error
-	if e.config = e.options.Config; e.config == nil {
-		if e.config, _, err = RESTConfig(e.options.Self.Kubeconfig); err != nil {
-			return nil, locks.Candidate{}, err
-		}
+	if e.shared != nil {
+		e.config = e.shared.election.config
+		lock, err := e.shared.lock(name)
+		return lock, e.shared.candidate, err
 	}
-	self, err := WhoAmI(ctx, e.config, e.log, e.options.Self)
-	namespace := cmp.Or(e.options.Namespace, self.Namespace)
-	if err == nil && namespace == "" {
-		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
-	}
+	self, namespace, err := e.locate(ctx)
 	if err != nil {
 		return nil, locks.Candidate{}, err
 	}
@@ -238,6 +243,22 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 		err = e.prepareProof(self, namespace, name)
 	}
 	return lock, self.Candidate(), err
+}
+
+// locate finds out where the API server is, who this process is, and the namespace of the
+// lock.
+func (e *Election) locate(ctx context.Context) (self Self, namespace string, err error) {
+	if e.config = e.options.Config; e.config == nil {
+		if e.config, _, err = RESTConfig(e.options.Self.Kubeconfig); err != nil {
+			return Self{}, "", err
+		}
+	}
+	self, err = WhoAmI(ctx, e.config, e.log, e.options.Self)
+	namespace = cmp.Or(e.options.Namespace, self.Namespace)
+	if err == nil && namespace == "" {
+		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
+	}
+	return self, namespace, err
 }
 
 // prepareProof makes the witness, which proves that leaders are dead, this one included.
@@ -270,6 +291,9 @@ func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 // leaves no connection of the election open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
 	defer e.close() // after the last request of what is started below
+	if e.shared != nil {
+		defer e.shared.enter(ctx)()
+	}
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var tellers sync.WaitGroup
 	defer tellers.Wait()

@@ -9,4 +9,4 @@ import (
 	"github.com/zonelect/zonelect/internal/doctest"
 )
 
-func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t, "../internal/transport") }
+func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t, "../internal/transport", "../internal/leasewatch", "../locks/heartbeat") }

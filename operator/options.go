@@ -52,6 +52,12 @@ type Options struct {
 	TracerProvider     trace.TracerProvider
 	MeterProvider      metric.MeterProvider
 
+	// Heartbeat keeps the lock by a heartbeat of this process: one write renews all locks of
+	// a [Shared], and each lock is written only when its leadership changes. It requires
+	// Timing.Exclusive, because a candidate that does not know heartbeats, such as
+	// client-go's, would not take over. See package heartbeat.
+	Heartbeat bool
+
 	// PreferredZones are the zones that should have the leader, most wanted first, if a
 	// healthy candidate is there: see zone.Order. They should be the same for all candidates.
 	// Zones where no candidate is known for a LeaseDuration are logged.
@@ -100,6 +106,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.Var(&defaulted{&o.Timing.RenewInterval, t.RenewInterval}, "leader-elect-retry-period", "How often the leader renews.")
 	fs.Var(&defaulted{&o.Timing.StopTimeout, t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
+	fs.VarPF(&heartbeatFlag{o}, "leader-elect-heartbeat", "", "Keep all locks of this process by one heartbeat. Only for locks that no client-go candidate shares.").NoOptDefVal = "true"
 	fs.DurationVar(&o.MaxClockSkew, "leader-elect-max-clock-skew", o.MaxClockSkew, "How far the nodes' wall clocks may be apart. Not zero: a record that is older than the lease at the start need not be waited for, and two may lead if clocks are further apart.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
@@ -137,6 +144,9 @@ func (o Options) validate(name string) error {
 	var errs []error
 	if name == "" {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
+	}
+	if o.Heartbeat {
+		errs = append(errs, o.checkShared())
 	}
 	return errors.Join(append(errs, o.check(), checkZones(o.PreferredZones))...)
 }

@@ -35,7 +35,7 @@ func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
 		LockOptions: LockOptions{Logger: funcr.New(func(string, string) {}, funcr.Options{})},
 	}
-	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }); err != nil {
+	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil); err != nil {
 		t.Fatal(err)
 	}
 	config, options := reflect.ValueOf(given), reflect.ValueOf(o)

@@ -67,8 +67,15 @@ func HolderOf(v locks.Version) string { return Identity(value(leaseOf(v).Spec.Ho
 
 // leaseOf returns the Lease of a version, or an empty one.
 func leaseOf(v locks.Version) *coordinationv1.Lease {
-	if lease, ok := v.Opaque.(*coordinationv1.Lease); ok && lease != nil {
-		return lease
+	switch o := v.Opaque.(type) {
+	case *coordinationv1.Lease:
+		if o != nil {
+			return o
+		}
+	case interface {
+		LockLease() *coordinationv1.Lease
+	}:
+		return o.LockLease()
 	}
 	return &coordinationv1.Lease{}
 }

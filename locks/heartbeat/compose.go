@@ -30,6 +30,9 @@ type state struct {
 	live, withdrawn bool
 }
 
+// LockLease returns the lock's own Lease, for package record.
+func (s *state) LockLease() *coordinationv1.Lease { return s.lease }
+
 // number is the version of the lock's own Lease.
 func (s *state) number() uint64 { return record.Number(s.lease.ResourceVersion) }
 

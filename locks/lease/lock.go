@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -33,6 +34,8 @@ type Config struct {
 	Annotate func(annotations map[string]string) map[string]string
 	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
+	// Owners are the owners of a Lease that is created.
+	Owners []metav1.OwnerReference
 	// Logger gets warnings about records that are odd but valid. The zero Logger drops
 	// them.
 	Logger logr.Logger

@@ -50,6 +50,9 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		maps.Copy(labels, l.config.Labels)
 		lease.Labels = labels
 	}
+	if !base.Exists() {
+		lease.OwnerReferences = l.config.Owners
+	}
 	lease, err = send(ctx, lease)
 	if err != nil {
 		return locks.Snapshot{}, err

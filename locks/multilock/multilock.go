@@ -56,6 +56,13 @@ type LeaseOnly = leaseonly.Lock
 // wrong with c. It does no I/O.
 func NewLeaseOnly(c Config) (*LeaseOnly, error) { return leaseonly.New(c) }
 
+// CheckTaking and CheckNoLegacy are what a LeaseOnly checks, for a lock of another kind that
+// knows a Lease alone.
+var (
+	CheckTaking   = leaseonly.CheckTaking
+	CheckNoLegacy = leaseonly.CheckNoLegacy
+)
+
 // How long a shield waits for an old garbage collector, and from which version on it need
 // not; see ShieldConfig.Settle.
 const (

@@ -48,6 +48,9 @@ func New(c Config) (*ConfigMap, error) {
 	return &ConfigMap{rawapi.New[corev1.ConfigMap](c.Core, name), c.Logger.WithValues("configMap", c.Namespace+"/"+c.Name)}, nil
 }
 
+// Name returns the ConfigMap's namespace and name, as "namespace/name".
+func (m *ConfigMap) Name() string { return m.object.Name().Namespace + "/" + m.object.Name().Name }
+
 // Read returns the current ConfigMap. It is linearizable. If there is no ConfigMap, it
 // returns an Absent record and no error.
 func (m *ConfigMap) Read(ctx context.Context) (Record, error) {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
@@ -122,7 +124,7 @@ func (l *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 // Write writes the Lease, but refuses to take it for a new holder at a version whose
 // phase forbids that.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	if err := candidate.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {
+	if err := CheckTaking(base, r); err != nil {
 		return locks.Snapshot{}, err
 	}
 	return l.lease.Write(ctx, base, r)
@@ -132,6 +134,13 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 // phase.
 func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	return l.lease.Amend(ctx, before, r)
+}
+
+// CheckTaking returns an error if r takes a lock from the version base of its Lease although a
+// candidate that knows the Lease alone may not campaign there, because of the phase of a
+// migration.
+func CheckTaking(base locks.Version, r locks.Record) error {
+	return candidate.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r)
 }
 
 // permissionAlone says whether a candidate that knows the Lease alone may campaign. An
@@ -151,18 +160,32 @@ func permissionAlone(stage record.Stage, legacy record.Legacy) locks.Permission 
 func (l *Lock) look(ctx context.Context) (locks.Permission, time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	r, err := l.configMap.Read(ctx)
-	switch {
-	case errors.Is(err, locks.ErrForbidden):
-		l.config.Lease.Logger.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
+	switch err := CheckNoLegacy(ctx, l.configMap, l.config.Lease.Logger); {
+	case errors.Is(err, candidate.ErrPhase):
+		return locks.Permission{Why: err.Error()}, recheckLegacy
 	case err != nil:
 		return locks.Permission{Why: err.Error()}, recheckError
-	case r.Kind == ownerref.Legacy:
-		return locks.Permission{Why: fmt.Sprintf("the ConfigMap %s/%s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", l.config.Lease.Namespace, l.config.Lease.Name, r.Owner.Name)}, recheckLegacy
-	case r.Kind == ownerref.Shield:
-		return locks.Permission{Why: fmt.Sprintf("the ConfigMap %s/%s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", l.config.Lease.Namespace, l.config.Lease.Name)}, recheckLegacy
 	}
 	return locks.Permission{Granted: true}, 0
+}
+
+// CheckNoLegacy reads the ConfigMap of a lock's name. It returns an error that wraps
+// candidate.ErrPhase if a candidate that knows the Lease alone may not campaign beside it. If
+// the ConfigMap may not be read, it returns nil and logs that.
+func CheckNoLegacy(ctx context.Context, configMap *ownerref.ConfigMap, log logr.Logger) error {
+	r, err := configMap.Read(ctx)
+	switch {
+	case errors.Is(err, locks.ErrForbidden):
+		log.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())
+		return nil
+	case err != nil:
+		return err
+	case r.Kind == ownerref.Legacy:
+		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", candidate.ErrPhase, configMap.Name(), r.Owner.Name)
+	case r.Kind == ownerref.Shield:
+		return fmt.Errorf("%w: the ConfigMap %s is a shield that is not sealed, and goes with the candidates that own it: the leader seals it in phase sealed; until then run this candidate in mode auto", candidate.ErrPhase, configMap.Name())
+	}
+	return nil
 }
 
 // Adopt lets the work begin at once.

@@ -35,6 +35,7 @@ type options struct {
 	operator.Options
 	kubeconfig       string
 	locks            int
+	shared           bool
 	stopDelay        time.Duration
 	register, traces string
 	unhealthyFile    string
@@ -52,6 +53,8 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.Namespace, "namespace", "default", "namespace of the lock")
 	f.StringVar(&o.Name, "lock", "", "name of the lock")
 	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
+	f.BoolVar(&o.shared, "shared", false, "share connections, watch and presence among all --locks, under one identity")
+	f.BoolVar(&o.Heartbeat, "heartbeat", false, "the same, and keep all locks by one heartbeat")
 	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default")
 	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
 	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
@@ -96,7 +99,12 @@ func parse(args []string) (options, error) {
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}
-	return o, o.Timing.WithDefaults().Validate()
+	if o.locks == 0 && (o.shared || o.Heartbeat) {
+		return o, errors.New("--shared and --heartbeat need --locks")
+	}
+	t := o.Timing
+	t.Exclusive = o.Heartbeat
+	return o, t.WithDefaults().Validate()
 }
 
 // check is the health of a candidate with an --unhealthy-file.
@@ -140,23 +148,43 @@ func campaign(ctx context.Context, o options) error {
 	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
 	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	if o.locks == 0 {
-		return o.one(ctx)
+		return o.one(ctx, operator.New)
+	}
+	elect := func(i int) (options, maker) { // each lock gets the options that a program of its own would have
+		one := o
+		one.Name, one.Self.Identity = fmt.Sprint(o.Name, "-", i), fmt.Sprint(o.Self.Identity, "-", i)
+		return one, operator.New
+	}
+	if o.Timing.Exclusive = o.Heartbeat; o.shared || o.Heartbeat {
+		all, err := operator.NewShared(ctx, o.Name, o.Options)
+		if err != nil {
+			return err
+		}
+		elect = func(i int) (options, maker) {
+			one := o
+			one.Name = fmt.Sprint(o.Name, "-", i)
+			return one, func(_ context.Context, name string, _ operator.Options) (*operator.Election, error) {
+				return all.New(name)
+			}
+		}
 	}
 	var wait sync.WaitGroup
 	errs := make([]error, o.locks)
 	for i := range errs {
-		one := o // each lock gets the options that a program of its own would have
-		one.Name, one.Self.Identity = fmt.Sprint(o.Name, "-", i), fmt.Sprint(o.Self.Identity, "-", i)
-		wait.Go(func() { errs[i] = one.one(ctx) })
+		one, how := elect(i)
+		wait.Go(func() { errs[i] = one.one(ctx, how) })
 	}
 	wait.Wait()
 	return errors.Join(errs...)
 }
 
+// maker makes an election, such as operator.New.
+type maker func(ctx context.Context, name string, o operator.Options) (*operator.Election, error)
+
 // one campaigns for one lock.
-func (o options) one(ctx context.Context) error {
+func (o options) one(ctx context.Context, elect maker) error {
 	before := runtime.NumGoroutine()
-	e, err := operator.New(ctx, o.Name, o.Options)
+	e, err := elect(ctx, o.Name, o.Options)
 	if err != nil {
 		return err
 	}

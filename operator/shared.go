@@ -1,0 +1,300 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/heartbeat"
+	"github.com/zonelect/zonelect/locks/multilock"
+	"github.com/zonelect/zonelect/locks/ownerref"
+)
+
+// Shared is what the elections of one process in one namespace share, however many they are:
+// the connections, one list and one watch of all Leases in the namespace, one presence
+// object, and with Options.Heartbeat one heartbeat that keeps all locks. One election that
+// loses its lock, ends, or has slow work disturbs no other.
+//
+// All candidates of the locks should be in a Shared of the same name: the presence object
+// says that this process campaigns for them all, which decides who goes first.
+//
+// Make one with [NewShared]. Its methods are safe for concurrent use.
+type Shared struct {
+	name      string
+	options   Options
+	election  *Election // has what all share; it never runs
+	clients   *apiClients
+	group     *multilock.LeaseOnly // keeps the presence object, and knows those of others
+	locks     heartbeat.Config
+	hearts    *apiClients       // nil without a heartbeat
+	heartbeat *election.Elector // the same
+	candidate locks.Candidate
+	peers     peerHub
+
+	life  sync.Mutex // held while the background work starts or ends
+	users int
+	end   func()
+}
+
+// mostWrites is how many writes of a Shared's locks are under way at a time: as many as it
+// keeps connections for.
+const mostWrites = 4
+
+// NewShared returns what the elections of a process in one namespace share. name is that of
+// the program. o applies to all of them; Name and the fields of a migration have no meaning.
+// Like New, it asks the API server only for this node's zone. Its background work begins with
+// the first election that runs, and ends with the last.
+func NewShared(ctx context.Context, name string, o Options) (*Shared, error) {
+	s, err := newShared(ctx, name, o)
+	if err != nil {
+		return nil, fmt.Errorf("shared elections %q: %w", name, err)
+	}
+	return s, nil
+}
+
+func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
+	o, err := o.resolved()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(o.validate(name), o.checkShared()); err != nil {
+		return nil, err
+	}
+	o.Logger = logger(ctx, o)
+	s := &Shared{name: name, options: o, election: &Election{options: o, log: o.Logger}}
+	self, namespace, err := s.election.locate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.candidate = self.Candidate()
+	if s.clients, err = newAPIClients(s.election.config, o.Timing, o.LockOptions); err != nil {
+		return nil, err
+	}
+	if s.group, err = multilock.NewLeaseOnly(s.clients.multilock(o.Timing, self, namespace, name)); err != nil {
+		return nil, err
+	}
+	t := o.Timing.WithDefaults()
+	view, err := leasewatch.New(leasewatch.Config{
+		Client: s.clients.coordination, Namespace: namespace, Patience: t.AttemptTimeout, Limit: t.RenewDeadline, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.locks = heartbeat.Config{
+		Client: s.clients.coordination, Namespace: namespace, View: view, Writes: heartbeat.NewWrites(mostWrites),
+		Labels: o.Labels, Logger: o.Logger,
+	}
+	if o.Heartbeat {
+		err = s.prepareHeartbeat(self, t)
+	}
+	return s, err
+}
+
+// checkShared returns what is wrong with options that many elections are to share.
+func (o Options) checkShared() error {
+	var errs []error
+	if o.Disabled {
+		errs = append(errs, errors.New("leader election is disabled: there is nothing to share"))
+	}
+	if o.Mode != "" && o.Mode != ModeLease {
+		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", o.Mode, ModeLease))
+	}
+	if o.Heartbeat && !o.Timing.Exclusive {
+		errs = append(errs, errors.New("Heartbeat is set, but Timing.Exclusive is not: if a candidate that does not know heartbeats, such as client-go's, may share a lock, it would not take over from a dead leader: set Timing.Exclusive if none does, or leave Heartbeat off"))
+	}
+	return errors.Join(errs...)
+}
+
+// prepareHeartbeat makes the heartbeat, on connections of its own.
+func (s *Shared) prepareHeartbeat(self Self, t election.Timing) error {
+	o := s.options.LockOptions
+	var err error
+	if s.hearts, err = newAPIClients(s.election.config, t, o); err != nil {
+		return err
+	}
+	c := s.hearts.lease(s.locks.Namespace, heartName(s.name))
+	c.Logger = o.Logger.WithName("heartbeat")
+	if pod := self.podIn(c.Namespace); pod.Name != "" && pod.UID != "" {
+		c.Owners = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
+	}
+	if s.locks.Heart, err = heartbeat.NewHeart(heartbeat.HeartConfig{Lease: c, View: s.locks.View, Identity: self.Identity, Timing: t}); err != nil {
+		return err
+	}
+	s.heartbeat, err = election.New(election.Config{
+		Lock: s.locks.Heart, Candidate: s.candidate, Timing: t, Logger: c.Logger,
+		HeadStart: func(election.Takeover) time.Duration { return 0 }, // nobody else campaigns
+	})
+	return err
+}
+
+// heartName is the name of the Lease of a heartbeat. It is another one each time, because a
+// process that has ended does not release the locks that its heartbeat kept.
+func heartName(name string) string {
+	end := ".heartbeat-" + strings.ToLower(rand.Text()[:10])
+	return strings.TrimRight(name[:min(len(name), validation.DNS1123SubdomainMaxLength-len(end))], "-.") + end
+}
+
+// New returns an election for the lock of that name.
+func (s *Shared) New(lock string) (*Election, error) {
+	return newElection(context.Background(), lock, s.options, func(*election.Config) {}, s)
+}
+
+// Run takes part in the election of that name until ctx ends, see [Run].
+func (s *Shared) Run(ctx context.Context, lock string, lead func(context.Context, election.Term) error) error {
+	e, err := s.New(lock)
+	if err != nil {
+		return err
+	}
+	return e.Run(ctx, lead)
+}
+
+// enter begins the background work for the first election. The election calls leave when it
+// has ended.
+func (s *Shared) enter(ctx context.Context) (leave func()) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.users++; s.users == 1 {
+		s.end = s.start(context.WithoutCancel(ctx))
+	}
+	return func() {
+		s.life.Lock()
+		defer s.life.Unlock()
+		if s.users--; s.users == 0 {
+			s.end()
+		}
+	}
+}
+
+// start begins the background work. What it returns ends that, the heartbeat first, which
+// releases its Lease.
+func (s *Shared) start(ctx context.Context) (end func()) {
+	rest, endRest := context.WithCancel(ctx)
+	var beating, others sync.WaitGroup
+	others.Go(func() { s.locks.View.Run(rest) })
+	others.Go(func() { _ = s.group.Attend(rest, func(locks.Permission) {}) }) // it ends with rest, and the presence decides nothing
+	others.Go(func() { s.group.Peers(rest, s.peers.set) })
+	heart, endHeart := context.WithCancel(ctx)
+	if s.heartbeat != nil {
+		beating.Go(func() {
+			err := s.heartbeat.Run(heart, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+			if err != nil {
+				s.options.Logger.Error(err, "the heartbeat has ended")
+			}
+		})
+	}
+	return func() {
+		endHeart()
+		beating.Wait()
+		endRest()
+		others.Wait()
+		if s.hearts != nil {
+			s.hearts.transport.CloseConnections()
+		}
+		s.clients.transport.CloseConnections()
+	}
+}
+
+// lock returns the lock of that name.
+func (s *Shared) lock(name string) (locks.Lock, error) {
+	lock, err := s.locks.New(name)
+	if err != nil {
+		return nil, err
+	}
+	legacy, err := ownerref.New(ownerref.Config{Core: s.clients.core, Namespace: s.locks.Namespace, Name: name, Logger: s.options.Logger})
+	return &sharedLock{Lock: lock, shared: s, legacy: legacy}, err
+}
+
+// sharedLock is one lock of a Shared.
+type sharedLock struct {
+	*heartbeat.Lock
+	shared *Shared
+	legacy *ownerref.ConfigMap
+	looked onceOK
+}
+
+// Write writes the Lease, but refuses to take it where a legacy lock counts too (M12).
+func (l *sharedLock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	if err := multilock.CheckTaking(base, r); err != nil {
+		return locks.Snapshot{}, err
+	}
+	if r.Holder != "" {
+		if err := l.looked.do(func() error { return multilock.CheckNoLegacy(ctx, l.legacy, l.shared.options.Logger) }); err != nil {
+			return locks.Snapshot{}, err
+		}
+	}
+	return l.Lock.Write(ctx, base, r)
+}
+
+// Peers reports the candidates in Shareds of the same name.
+func (l *sharedLock) Peers(ctx context.Context, tell func([]locks.Peer)) {
+	defer l.shared.peers.add(tell)()
+	<-ctx.Done()
+}
+
+// SetUnhealthy has the presence object say why this process should not lead.
+func (l *sharedLock) SetUnhealthy(why string) { l.shared.group.SetUnhealthy(why) }
+
+// onceOK calls a function until it has succeeded once.
+type onceOK struct {
+	mu   sync.Mutex
+	done bool
+}
+
+func (o *onceOK) do(f func() error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done {
+		return nil
+	}
+	err := f()
+	o.done = err == nil
+	return err
+}
+
+// peerHub passes the peers on to all elections of a Shared.
+type peerHub struct {
+	mu    sync.Mutex
+	last  []locks.Peer
+	known bool
+	tells map[*func([]locks.Peer)]struct{}
+}
+
+func (h *peerHub) set(peers []locks.Peer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last, h.known = peers, true
+	for tell := range h.tells {
+		(*tell)(peers) // it never blocks
+	}
+}
+
+// add has tell called now, if the peers are known, and at each change until remove is called.
+func (h *peerHub) add(tell func([]locks.Peer)) (remove func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tells == nil {
+		h.tells = map[*func([]locks.Peer)]struct{}{}
+	}
+	h.tells[&tell] = struct{}{}
+	if h.known {
+		tell(h.last)
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.tells, &tell)
+	}
+}

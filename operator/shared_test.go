@@ -1,0 +1,95 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// runAll runs n elections of s, and returns once all lead, and how to end them.
+func runAll(t *testing.T, s *Shared, n int) (end func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var leading, running sync.WaitGroup
+	leading.Add(n)
+	for i := range n {
+		running.Go(func() {
+			err := s.Run(ctx, fmt.Sprintf("lock-%d", i), func(ctx context.Context, _ election.Term) error {
+				leading.Done()
+				<-ctx.Done()
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	leading.Wait()
+	return func() { stop(); running.Wait() }
+}
+
+func TestASharedReleasesAllItsLocksAndItsHeartbeat(t *testing.T) {
+	for _, heartbeat := range []bool{false, true} {
+		t.Run(fmt.Sprint("heartbeat=", heartbeat), func(t *testing.T) {
+			server, o := inPod(t)
+			o.Heartbeat, o.Timing.Exclusive = heartbeat, true
+			s, err := NewShared(t.Context(), "my-operator", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				runAll(t, s, 20)()
+			}
+			server.Mu.Lock()
+			defer server.Mu.Unlock()
+			leases := 0
+			for path, o := range server.Objects {
+				if !strings.Contains(path, "/leases/") || strings.Contains(path, "my-operator.op-") {
+					continue
+				}
+				leases++
+				if holder := o["spec"].(apitest.Object)["holderIdentity"]; holder != "" {
+					t.Errorf("%s is still held by %v", path, holder)
+				}
+			}
+			want := 20
+			if heartbeat {
+				want++
+			}
+			if leases != want {
+				t.Errorf("%d leases, want %d", leases, want)
+			}
+		})
+	}
+}
+
+func TestAHeartbeatIsRefusedUnlessTheLocksAreExclusive(t *testing.T) {
+	_, o := inPod(t)
+	o.Heartbeat = true
+	if _, err := NewShared(t.Context(), "my-operator", o); err == nil || !strings.Contains(err.Error(), "set Timing.Exclusive") {
+		t.Errorf("NewShared: %v", err)
+	}
+	if _, err := New(t.Context(), "my-operator", o); err == nil || !strings.Contains(err.Error(), "set Timing.Exclusive") {
+		t.Errorf("New: %v", err)
+	}
+}
+
+func TestOneElectionMayHaveAHeartbeat(t *testing.T) {
+	_, o := inPod(t)
+	o.Heartbeat, o.Timing.Exclusive = true, true
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	err := Run(ctx, "my-operator", func(context.Context, election.Term) error { stop(); return nil }, o)
+	if err != nil {
+		t.Error(err)
+	}
+}
