@@ -43,6 +43,7 @@ package operator
 //	shared.go                       Shared.start            the elector of the heartbeat; the same
 //	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
 //	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
+//	../locks/heartbeat/followed.go  Followed.Watch          follows the Leases of the namespace while a heartbeat of another process keeps the lock
 //	../locks/heartbeat/heart.go     Heart.learn             waits until the watch has shown a heartbeat; until then, or a RenewDeadline
 //	../locks/heartbeat/sweep.go     Heart.sweep             detaches a lock; until the answer, or a RenewDeadline
 //	bridge.go                       Bridge.Run              the elector; until the work has returned

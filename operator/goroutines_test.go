@@ -9,4 +9,6 @@ import (
 	"github.com/zonelect/zonelect/internal/doctest"
 )
 
-func TestEachGoroutineIsListed(t *testing.T) { doctest.CheckGoroutines(t, "../internal/transport", "../internal/leasewatch", "../locks/heartbeat") }
+func TestEachGoroutineIsListed(t *testing.T) {
+	doctest.CheckGoroutines(t, "../internal/transport", "../internal/leasewatch", "../locks/heartbeat")
+}

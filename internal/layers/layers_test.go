@@ -42,6 +42,7 @@ const (
 	locks      = module + "/locks" // the contract alone, not the packages below it
 	memory     = locks + "/memory"
 	lease      = locks + "/lease"
+	heartbeat  = locks + "/heartbeat"
 	annotation = locks + "/annotation"
 	ownerref   = locks + "/ownerref"
 	multilock  = locks + "/multilock"
@@ -93,7 +94,7 @@ var house = map[string]row{
 		allowed: append([]string{timing, candidate, lease, ownerref}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/candidate": {
-		allowed: append([]string{timing, lease, ownerref, presence, sleep}, onTheAPI.allowed...),
+		allowed: append([]string{timing, lease, heartbeat, leasewatch, ownerref, presence, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/multilocktest": {
 		allowed: []string{election, locks, lease, candidate, shield, leaseOnly, ownerref, presence, kubernetes},
@@ -112,7 +113,7 @@ var house = map[string]row{
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
 	"operator": {
-		allowed: []string{election, locks, memory, lease, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
+		allowed: []string{election, locks, memory, lease, heartbeat, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
 	},
 	"internal/inspect":    {allowed: []string{locks, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},

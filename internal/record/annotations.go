@@ -37,6 +37,11 @@ const (
 	AnnotationWaits    = "zonelect.dev/waiting-for"
 )
 
+// AnnotationHeartbeat is on a lock's Lease that a heartbeat keeps: the name and the UID of the
+// heartbeat's Lease, its epoch, and the lease duration in seconds that counts. See package
+// heartbeat.
+const AnnotationHeartbeat = "zonelect.dev/heartbeat"
+
 // AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
 

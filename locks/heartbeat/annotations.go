@@ -17,14 +17,9 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-const (
-	// Annotation is on a lock's Lease that a heartbeat keeps: the name and the UID of the
-	// heartbeat's Lease, its epoch, and the lease duration in seconds that counts.
-	Annotation = "zonelect.dev/heartbeat"
-	// AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, and
-	// the resourceVersion and the renewTime of its last heartbeat.
-	AnnotationWithdrawn = "zonelect.dev/withdrawn-epoch"
-)
+// AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, and the
+// resourceVersion and the renewTime of its last heartbeat.
+const AnnotationWithdrawn = "zonelect.dev/withdrawn-epoch"
 
 // never is the duration on a lock's Lease that a heartbeat keeps. A candidate that does not
 // know heartbeats would otherwise take the lock, for it sees no renewals.
@@ -59,7 +54,7 @@ func (a attachment) String() string {
 // attachmentOf returns what a lock's Lease says of its heartbeat. If it says nothing that can
 // be read, no heartbeat keeps the lock.
 func attachmentOf(lease *coordinationv1.Lease) (attachment, bool) {
-	parts := strings.Split(lease.Annotations[Annotation], " ")
+	parts := strings.Split(lease.Annotations[record.AnnotationHeartbeat], " ")
 	if len(parts) != 4 {
 		return attachment{}, false
 	}
@@ -71,7 +66,7 @@ func attachmentOf(lease *coordinationv1.Lease) (attachment, bool) {
 // attach returns a copy of a lock's Lease that a heartbeat keeps.
 func attach(lease *coordinationv1.Lease, a attachment) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, Annotation, a.String())
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationHeartbeat, a.String())
 	lease.Spec.LeaseDurationSeconds = new(int32(never / time.Second))
 	return lease
 }
@@ -80,7 +75,7 @@ func attach(lease *coordinationv1.Lease, a attachment) *coordinationv1.Lease {
 // may be written already.
 func detach(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
-	delete(lease.Annotations, Annotation)
+	delete(lease.Annotations, record.AnnotationHeartbeat)
 	return lease
 }
 

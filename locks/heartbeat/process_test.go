@@ -154,6 +154,19 @@ func (p *process) campaignFor(name string) *election.Elector {
 	if err != nil {
 		p.world.Fatal(err)
 	}
+	return p.campaignOn(name, lock)
+}
+
+// campaignPlainly starts an election of a candidate that shares nothing.
+func (p *process) campaignPlainly(name string) *election.Elector {
+	lock, err := NewFollowed(lease.Config{Client: p.common.Client, Namespace: "ns", Name: name}, leasewatch.Config{Patience: p.world.Timing.AttemptTimeout, Limit: p.world.Timing.RenewDeadline})
+	if err != nil {
+		p.world.Fatal(err)
+	}
+	return p.campaignOn(name, lock)
+}
+
+func (p *process) campaignOn(name string, lock locks.Lock) *election.Elector {
 	e := p.elector(lock)
 	p.electors.Go(func() {
 		_ = e.Run(p.ctx, p.world.history(name).Lead(func(ctx context.Context, term election.Term) error {

@@ -41,6 +41,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if err != nil {
 		return locks.Snapshot{}, l.object.Name().Explain(verb, err)
 	}
+	delete(lease.Annotations, record.AnnotationHeartbeat) // this write is a renewal of its own
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
 	}

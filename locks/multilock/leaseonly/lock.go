@@ -57,7 +57,7 @@ func New(c Config) (*Lock, error) {
 	c.Timing = c.Timing.WithDefaults()
 	l := &Lock{config: c}
 	var errs [2]error
-	l.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{})
+	l.lease, errs[0] = candidate.NewFollowedLease(c.Lease, c.Timing)
 	l.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.Lease.Name, Logger: c.Lease.Logger})
 	if err := errors.Join(append(errs[:], c.Timing.Validate())...); err != nil {
 		return nil, err

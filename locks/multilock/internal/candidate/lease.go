@@ -7,8 +7,11 @@ import (
 	"context"
 	"sync"
 
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/heartbeat"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
@@ -16,7 +19,7 @@ import (
 // phase that it saw, and writes it on a Lease that it recreates. Its methods are safe for
 // concurrent use.
 type PhasedLease struct {
-	*lease.Lock
+	leaseLock
 	legacy record.Legacy // the legacy lock to name on the Lease; zero for none
 
 	StageChanged      chan struct{} // signaled when a later phase was seen
@@ -27,33 +30,49 @@ type PhasedLease struct {
 	noted record.Legacy // the legacy lock that the Lease named last
 }
 
+// leaseLock is a lock on a Lease.
+type leaseLock interface {
+	locks.Amender
+	CloseConnections()
+}
+
 // NewPhasedLease returns the Lease that c describes, or an error that lists what is wrong
 // with c. Every Lease that it writes names the legacy lock.
 func NewPhasedLease(c lease.Config, legacy record.Legacy) (*PhasedLease, error) {
 	p := &PhasedLease{legacy: legacy, StageChanged: make(chan struct{}, 1), ConnectionDoubted: make(chan struct{}, 1)}
 	c.Annotate = p.annotate
-	var err error
-	p.Lock, err = lease.New(c)
+	lock, err := lease.New(c)
+	p.leaseLock = lock
+	return p, err
+}
+
+// NewFollowedLease is NewPhasedLease for a Lease that the heartbeat of another process may
+// keep.
+func NewFollowedLease(c lease.Config, t timing.Timing) (*PhasedLease, error) {
+	p := &PhasedLease{StageChanged: make(chan struct{}, 1), ConnectionDoubted: make(chan struct{}, 1)}
+	c.Annotate = p.annotate
+	lock, err := heartbeat.NewFollowed(c, leasewatch.Config{Patience: t.AttemptTimeout, Limit: t.RenewDeadline})
+	p.leaseLock = lock
 	return p, err
 }
 
 // Read reads the Lease.
 func (p *PhasedLease) Read(ctx context.Context) (locks.Snapshot, error) {
 	p.noteDoubt(ctx)
-	now, err := p.Lock.Read(ctx)
+	now, err := p.leaseLock.Read(ctx)
 	return p.observe(now), err
 }
 
 // Write writes the Lease, and nothing else.
 func (p *PhasedLease) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	p.noteDoubt(ctx)
-	now, err := p.Lock.Write(ctx, base, r)
+	now, err := p.leaseLock.Write(ctx, base, r)
 	return p.observe(now), err
 }
 
 // Amend is [lease.Lock.Amend].
 func (p *PhasedLease) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	now, err := p.Lock.Amend(ctx, before, r)
+	now, err := p.leaseLock.Amend(ctx, before, r)
 	return p.observe(now), err
 }
 
@@ -65,7 +84,7 @@ func (p *PhasedLease) Watch(ctx context.Context, from locks.Version, events chan
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	seen, ended := make(chan locks.Event), make(chan error, 1)
-	go func() { ended <- p.Lock.Watch(ctx, from, seen) }()
+	go func() { ended <- p.leaseLock.Watch(ctx, from, seen) }()
 	for {
 		select {
 		case e := <-seen:
