@@ -277,7 +277,7 @@ func (p *process) count(method string) int {
 	for _, l := range []*link{p.link, p.heartLink} {
 		l.mu.Lock()
 		n += l.counts[method]
-		l.counts[method] = 0
+		delete(l.counts, method)
 		l.mu.Unlock()
 	}
 	return n
