@@ -151,6 +151,9 @@ type (
 // wait returns the next event.
 func (r *run) wait(until time.Time) event {
 	r.loopWatchdog.expectLoop(until)
+	if e := r.watcher.next(); e != nil {
+		return e
+	}
 	alarm, stopAlarm := sleep.After(time.Until(until))
 	defer stopAlarm()
 	select {
@@ -163,6 +166,11 @@ func (r *run) wait(until time.Time) event {
 		return r.requester.received(a)
 	case e := <-r.watcher.events:
 		return e
+	case <-r.watcher.ready:
+		if e := r.watcher.take(); e != nil {
+			return e
+		}
+		return timeUp{}
 	case err := <-r.watcher.ended:
 		return watchOver{err}
 	case request := <-r.stepDowns:

@@ -34,6 +34,28 @@ type Lock interface {
 	Describe() Description
 }
 
+// Feeder is a Lock whose changes can be followed without a goroutine. An elector uses Follow
+// instead of Watch if the lock has it.
+type Feeder interface {
+	Lock
+
+	// Follow returns a Feed of what Watch would send. It returns at once.
+	Follow(from Version) Feed
+}
+
+// Feed has the changes of a record that its reader has not taken yet. Its methods return at
+// once. They are for one goroutine.
+type Feed interface {
+	// Ready returns a channel that gets a value when Take may have something to return,
+	// the first time at once.
+	Ready() <-chan struct{}
+	// Take returns the events since the last call. If the feed has ended after them, it
+	// returns the error that Watch would return, and nothing more afterwards.
+	Take() ([]Event, error)
+	// Close ends the feed.
+	Close()
+}
+
 // Amender is a Lock that can also replace a record by its content, before its version is
 // known. An elector behind a slow API server needs this, because it renews before it has
 // the answer to the previous write.

@@ -3,10 +3,7 @@
 
 package leasewatch
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // Change is one change of a Lease.
 type Change struct {
@@ -29,11 +26,27 @@ type Subscription struct {
 
 // Subscribe returns a subscription to no Lease yet. Close it.
 func (v *View) Subscribe() *Subscription {
-	return &Subscription{view: v, names: map[string]struct{}{}, ready: make(chan struct{}, 1)}
+	s := &Subscription{view: v, names: map[string]struct{}{}, ready: make(chan struct{}, 1)}
+	s.signal()
+	return s
+}
+
+// Ready returns a channel that gets a value when there is something to take, the first time
+// at once.
+func (s *Subscription) Ready() <-chan struct{} { return s.ready }
+
+// Known reports whether the view knows something. If not, Ready will tell when it does.
+func (s *Subscription) Known() bool {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	if s.view.at == 0 {
+		s.view.waiting[s] = struct{}{}
+	}
+	return s.view.at != 0
 }
 
 // Add subscribes to a Lease too, and returns its present state, which precedes all changes
-// that Next will return. It does nothing more if that is subscribed to already.
+// that are pushed later. It does nothing more if that is subscribed to already.
 func (s *Subscription) Add(name string) State {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
@@ -49,8 +62,8 @@ func (s *Subscription) add(name string) {
 	s.view.subs[name][s] = struct{}{}
 }
 
-// AddAfter subscribes to a Lease of which the caller knows all up to a version. Next and Take
-// return what came after that. It returns false, and does nothing, if the view does not know
+// AddAfter subscribes to a Lease of which the caller knows all up to a version. Take returns
+// what came after that. It returns false, and does nothing, if the view does not know
 // all of that any more.
 func (s *Subscription) AddAfter(name string, version uint64) bool {
 	s.view.mu.Lock()
@@ -91,21 +104,7 @@ func (s *Subscription) Close() {
 	for name := range s.names {
 		s.remove(name)
 	}
-}
-
-// Next returns the changes since the last call, and waits for one if there is none. It
-// returns none once ctx has ended.
-func (s *Subscription) Next(ctx context.Context) []Change {
-	for {
-		if changes := s.Take(); len(changes) > 0 {
-			return changes
-		}
-		select {
-		case <-s.ready:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	delete(s.view.waiting, s)
 }
 
 // push adds a change.
@@ -113,6 +112,10 @@ func (s *Subscription) push(c Change) {
 	s.mu.Lock()
 	s.queue = append(s.queue, c)
 	s.mu.Unlock()
+	s.signal()
+}
+
+func (s *Subscription) signal() {
 	select {
 	case s.ready <- struct{}{}:
 	default:

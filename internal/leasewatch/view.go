@@ -65,6 +65,7 @@ type View struct {
 	subs    map[string]map[*Subscription]struct{}
 	reached chan struct{} // closed, and replaced, when at grows
 	recent  history
+	waiting map[*Subscription]struct{} // until anything is known
 	renew   context.CancelFunc
 	fresh   time.Time // the next watch is on a connection that was alive after this; zero if any will do
 	doubted time.Time
@@ -76,7 +77,7 @@ func New(c Config) (*View, error) {
 	if err := rawapi.CheckClient(c.Client, apierror.Leases); err != nil {
 		return nil, fmt.Errorf("watching the leases of namespace %q: %w", c.Namespace, err)
 	}
-	v := &View{config: c, leases: map[string]State{}, subs: map[string]map[*Subscription]struct{}{}, reached: make(chan struct{}), renew: func() {}}
+	v := &View{config: c, leases: map[string]State{}, subs: map[string]map[*Subscription]struct{}{}, waiting: map[*Subscription]struct{}{}, reached: make(chan struct{}), renew: func() {}}
 	v.reads = reads{list: v.linearizable, patience: c.Patience}
 	return v, nil
 }
@@ -235,6 +236,10 @@ func (v *View) advance(at uint64) {
 	v.at = at
 	close(v.reached)
 	v.reached = make(chan struct{})
+	for s := range v.waiting {
+		s.signal()
+	}
+	clear(v.waiting)
 }
 
 // state is what is known of a Lease. The caller holds mu.
@@ -244,24 +249,6 @@ func (v *View) state(name string) State {
 		s.Number = v.since
 	}
 	return s
-}
-
-// Known waits until the view knows something. It returns the cause of ctx's end if that comes
-// first.
-func (v *View) Known(ctx context.Context) error {
-	for {
-		v.mu.Lock()
-		known, reached := v.at != 0, v.reached
-		v.mu.Unlock()
-		if known {
-			return nil
-		}
-		select {
-		case <-reached:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // Get returns what the watch has shown of a Lease.

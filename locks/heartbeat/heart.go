@@ -103,10 +103,8 @@ func (h *Heart) Read(ctx context.Context) (locks.Snapshot, error) {
 
 // Watch follows the Lease in the View.
 func (h *Heart) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	w := &watch{name: h.config.Lease.Name, view: h.config.View, events: events, sent: from.Number,
-		lock:    leasewatch.State{Number: from.Number},
-		compose: func(lease *coordinationv1.Lease, _ leasewatch.State) locks.Snapshot { return record.Snapshot(lease) }}
-	return w.run(ctx)
+	alone := func(lease *coordinationv1.Lease, _ leasewatch.State) locks.Snapshot { return record.Snapshot(lease) }
+	return pass(ctx, newFeed(h.config.View, h.config.Lease.Name, from, alone), events)
 }
 
 // Write sends a heartbeat, or begins or ends an epoch.

@@ -47,7 +47,7 @@ type Lock struct {
 	long   record.LongWarning
 }
 
-var _ locks.Lock = (*Lock)(nil)
+var _ locks.Feeder = (*Lock)(nil)
 
 // New returns the lock on the Lease of that name, or an error that lists everything that is
 // wrong. It does no I/O.

@@ -17,128 +17,172 @@ import (
 // [locks.Lock]. It sends no request. It ends with ctx, or with ErrVersionExpired when the View
 // has left something out.
 func (l *Lock) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
-	w := &watch{name: l.name, view: l.View, compose: compose, events: events, sent: from.Number, lock: leasewatch.State{Number: from.Number}}
-	if was := stateOf(from); was != nil {
-		w.lock = leasewatch.State{Lease: was.lease, Number: was.number()}
-	}
-	return w.run(ctx)
+	return pass(ctx, l.Follow(from), events)
 }
 
-// watch follows one lock in a View.
-type watch struct {
-	name    string
-	view    *leasewatch.View
-	compose func(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
-	events  chan<- locks.Event
-
-	sub       *leasewatch.Subscription
-	lock      leasewatch.State
-	heartName string           // of the heartbeat that keeps the lock; empty if none does
-	heart     leasewatch.State // of that heartbeat
-	sent      uint64           // the version of the last snapshot
-}
-
-// run watches until ctx ends. It begins after the state of the lock that it is given.
-func (w *watch) run(ctx context.Context) error {
-	if err := w.view.Known(ctx); err != nil {
-		return err
-	}
-	w.view.Expect(w.lock.Number)
-	w.sub = w.view.Subscribe()
-	defer w.sub.Close()
-	switch {
-	case w.sent == 0:
-		w.lock = w.sub.Add(w.name)
-	case !w.sub.AddAfter(w.name, w.lock.Number):
-		return w.expired()
-	}
-	if w.lock.Lease != nil {
-		w.attach()
-	}
-	for changes := w.sub.Take(); ; changes = w.sub.Next(ctx) {
-		for ; len(changes) > 0; changes = w.sub.Take() {
-			if err := w.apply(ctx, changes); err != nil {
-				return err
+// pass sends the events of a feed until it or ctx ends.
+func pass(ctx context.Context, feed locks.Feed, events chan<- locks.Event) error {
+	defer feed.Close()
+	for {
+		taken, err := feed.Take()
+		for _, e := range taken {
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return context.Cause(ctx)
 			}
 		}
-		if w.lock.Lease != nil && (w.sent == 0 || w.heart.Number > w.sent) {
-			if err := w.send(ctx, w.compose(w.lock.Lease, w.heart)); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
-		if ctx.Err() != nil {
+		select {
+		case <-feed.Ready():
+		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-func (w *watch) expired() error {
-	return fmt.Errorf("lease %s: the view of the leases has left changes out: %w", w.name, locks.ErrVersionExpired)
+// Follow is Watch without a goroutine, see [locks.Feeder].
+func (l *Lock) Follow(from locks.Version) locks.Feed {
+	f := newFeed(l.View, l.name, from, compose)
+	if was := stateOf(from); was != nil {
+		f.lock = leasewatch.State{Lease: was.lease, Number: was.number()}
+	}
+	return f
+}
+
+// feed follows one lock in a View.
+type feed struct {
+	name    string
+	view    *leasewatch.View
+	compose func(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
+
+	sub       *leasewatch.Subscription
+	began     bool
+	over      bool
+	lock      leasewatch.State // as far as the changes are applied
+	heartName string           // of the heartbeat that keeps the lock; empty if none does
+	heart     leasewatch.State // of that heartbeat
+	sent      uint64           // the version of the last snapshot
+	events    []locks.Event    // not taken yet
+}
+
+// newFeed returns a feed that begins after the version from.
+func newFeed(view *leasewatch.View, name string, from locks.Version, compose func(*coordinationv1.Lease, leasewatch.State) locks.Snapshot) *feed {
+	return &feed{
+		name: name, view: view, compose: compose, sub: view.Subscribe(),
+		lock: leasewatch.State{Number: from.Number}, sent: from.Number,
+	}
+}
+
+// Ready returns a channel that gets a value when there may be something to take.
+func (f *feed) Ready() <-chan struct{} { return f.sub.Ready() }
+
+// Close ends the feed.
+func (f *feed) Close() { f.sub.Close() }
+
+// Take returns the events since the last call.
+func (f *feed) Take() ([]locks.Event, error) {
+	if f.over || !f.began && !f.sub.Known() {
+		return nil, nil
+	}
+	err := f.gather()
+	events := f.events
+	f.events, f.over = nil, err != nil
+	return events, err
+}
+
+func (f *feed) gather() error {
+	if !f.began {
+		f.began = true
+		if err := f.begin(); err != nil {
+			return err
+		}
+	}
+	for changes := f.sub.Take(); len(changes) > 0; changes = f.sub.Take() {
+		for _, c := range changes {
+			if err := f.apply(c); err != nil {
+				return err
+			}
+		}
+	}
+	// The state of a heartbeat that is followed since one of these changes may be of a later
+	// moment than the change. It counts now.
+	if f.lock.Lease != nil && (f.sent == 0 || f.heart.Number > f.sent) {
+		f.send(f.compose(f.lock.Lease, f.heart))
+	}
+	return nil
+}
+
+// begin subscribes to the lock, after the state that is known.
+func (f *feed) begin() error {
+	f.view.Expect(f.lock.Number)
+	switch {
+	case f.sent == 0:
+		f.lock = f.sub.Add(f.name)
+	case !f.sub.AddAfter(f.name, f.lock.Number):
+		return f.expired()
+	}
+	if f.lock.Lease != nil {
+		f.attach()
+	}
+	return nil
+}
+
+func (f *feed) expired() error {
+	return fmt.Errorf("lease %s: the view of the leases has left changes out: %w", f.name, locks.ErrVersionExpired)
 }
 
 // attach follows the heartbeat that keeps the lock now.
-func (w *watch) attach() {
-	a, attached := attachmentOf(w.lock.Lease)
-	if !attached || a.name == w.name {
+func (f *feed) attach() {
+	a, attached := attachmentOf(f.lock.Lease)
+	if !attached || a.name == f.name {
 		a.name = ""
 	}
-	if a.name == w.heartName {
+	if a.name == f.heartName {
 		return
 	}
-	if w.heartName != "" {
-		w.sub.Remove(w.heartName)
+	if f.heartName != "" {
+		f.sub.Remove(f.heartName)
 	}
-	if w.heartName, w.heart = a.name, (leasewatch.State{}); a.name != "" {
-		w.heart = w.sub.Add(a.name)
+	if f.heartName, f.heart = a.name, (leasewatch.State{}); a.name != "" {
+		f.heart = f.sub.Add(a.name)
 	}
 }
 
-// apply applies changes in their order.
-func (w *watch) apply(ctx context.Context, changes []leasewatch.Change) error {
-	for _, c := range changes {
-		switch {
-		case c.Name == w.name && c.Gap, c.Gap && c.Name == w.heartName && c.State.Number < w.sent:
-			return w.expired()
-		case c.Name == w.name && c.State.Number > w.lock.Number:
-			if err := w.changed(ctx, c.State); err != nil {
-				return err
-			}
-		case c.Name == w.heartName && c.State.Number > w.heart.Number:
-			w.heart = c.State
-			if w.lock.Lease == nil {
-				continue
-			}
-			if err := w.send(ctx, w.compose(w.lock.Lease, w.heart)); err != nil {
-				return err
-			}
+// apply applies one change.
+func (f *feed) apply(c leasewatch.Change) error {
+	switch {
+	case c.Name == f.name && c.Gap, c.Name == f.heartName && c.Gap && c.State.Number < f.sent:
+		return f.expired()
+	case c.Name == f.name && c.State.Number > f.lock.Number:
+		f.changed(c.State)
+	case c.Name == f.heartName && c.State.Number > f.heart.Number:
+		if f.heart = c.State; f.lock.Lease != nil {
+			f.send(f.compose(f.lock.Lease, f.heart))
 		}
 	}
 	return nil
 }
 
-// changed applies a change of the lock's own Lease. The state of a heartbeat that is followed
-// only now may be of a later moment than the change: it counts once all changes up to it are
-// applied.
-func (w *watch) changed(ctx context.Context, now leasewatch.State) error {
-	if w.lock = now; now.Lease == nil {
-		return w.send(ctx, locks.Snapshot{Version: locks.Version{Number: now.Number}})
+// changed applies a change of the lock's own Lease.
+func (f *feed) changed(now leasewatch.State) {
+	if f.lock = now; now.Lease == nil {
+		f.send(locks.Snapshot{Version: locks.Version{Number: now.Number}})
+		return
 	}
-	w.attach()
-	if w.heart.Number > now.Number {
-		return w.send(ctx, w.compose(now.Lease, leasewatch.State{Number: unseen}))
+	f.attach()
+	heart := f.heart
+	if heart.Number > now.Number { // it is of a later moment
+		heart = leasewatch.State{Number: unseen}
 	}
-	return w.send(ctx, w.compose(now.Lease, w.heart))
+	f.send(f.compose(now.Lease, heart))
 }
 
-func (w *watch) send(ctx context.Context, s locks.Snapshot) error {
-	if s.Version.Number <= w.sent {
-		return nil
-	}
-	w.sent = s.Version.Number
-	select {
-	case w.events <- locks.Event{Snapshot: s, Gapless: true}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+func (f *feed) send(s locks.Snapshot) {
+	if s.Version.Number > f.sent {
+		f.sent = s.Version.Number
+		f.events = append(f.events, locks.Event{Snapshot: s, Gapless: true})
 	}
 }

@@ -1,0 +1,95 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+var manyLocks = flag.Int("locks", 100, "how many locks TestWhatALockCosts has on one Shared")
+
+// inUse returns the goroutines and the heap in use.
+func inUse() (goroutines int, heap uint64) {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), m.HeapAlloc + m.StackInuse
+}
+
+// TestWhatALockCosts prints what one lock more costs a process that leads it, and one that
+// follows. It fails only if goroutines are many.
+func TestWhatALockCosts(t *testing.T) {
+	_, o := inPod(t)
+	o.Heartbeat, o.Timing.Exclusive = true, true
+	o.Logger = logr.FromSlogHandler(slog.DiscardHandler)
+	start := func(id string, n int, leads *atomic.Int64) (end func()) {
+		o.Self.Identity, o.Self.PodName = id, "pod-"+id
+		s, err := NewShared(t.Context(), "my-operator", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		for i := range n {
+			running.Go(func() {
+				_ = s.Run(ctx, fmt.Sprintf("lock-%d", i), func(ctx context.Context, _ election.Term) error {
+					leads.Add(1)
+					<-ctx.Done()
+					return nil
+				})
+			})
+		}
+		return func() { stop(); running.Wait() }
+	}
+	n := *manyLocks
+	var led, followed atomic.Int64
+	bare := start("bare", 1, &led)
+	waitFor(t, &led, 1)
+	time.Sleep(time.Second)
+	goroutines, heap := inUse()
+	report := func(what string, before int, was uint64) (int, uint64) {
+		time.Sleep(5 * time.Second) // all tokens are written, and requests have ended
+		now, is := inUse()
+		t.Logf("%s: %.2f goroutines and %.1f KB a lock of %d (with the API server in memory of this test)", what, float64(now-before)/float64(n), float64(int64(is)-int64(was))/float64(n)/1000, n)
+		return now, is
+	}
+	bare()
+	led.Store(0)
+	endA := start("a", n, &led)
+	waitFor(t, &led, int64(n))
+	afterA, heapA := report("led", goroutines, heap)
+	endB := start("b", n, &followed)
+	afterB, _ := report("followed", afterA, heapA)
+	if led, followed := afterA-goroutines, afterB-afterA; led > 10*n+100 || followed > 10*n+100 {
+		t.Errorf("%d locks cost %d goroutines where they are led, and %d where they are followed", n, led, followed)
+	}
+	if followed.Load() > 0 {
+		t.Error("two lead")
+	}
+	endB()
+	endA()
+}
+
+func waitFor(t *testing.T, n *atomic.Int64, want int64) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("%d of %d lead", n.Load(), want)
+		}
+	}
+}
