@@ -163,7 +163,7 @@ func (r *run) wait(until time.Time) event {
 		r.stop = nil
 		return stopWanted{}
 	case a := <-r.requester.answers:
-		return r.requester.received(a)
+		return r.requester.received(*a)
 	case e := <-r.watcher.events:
 		return e
 	case <-r.watcher.ready:

@@ -142,7 +142,7 @@ type requester struct {
 	lock           locks.Lock
 	clock          clock
 	watchdog       *loopWatchdog
-	answers        chan answer
+	answers        chan *answer
 	flights        []*flight     // oldest first
 	newest         *flight       // the last request, while the loop waits for its answer
 	took           time.Duration // how long the last answer took
@@ -159,7 +159,7 @@ type requester struct {
 
 func newRequester(lock locks.Lock, c clock, p *loopWatchdog) *requester {
 	amender, _ := lock.(locks.Amender)
-	return &requester{lock: lock, clock: c, watchdog: p, amender: amender, answers: make(chan answer, mostFlights+mostAmendments)}
+	return &requester{lock: lock, clock: c, watchdog: p, amender: amender, answers: make(chan *answer, mostFlights+mostAmendments)}
 }
 
 // busy reports whether the loop waits for the answer to the last request.
@@ -219,7 +219,7 @@ func (c *requester) send(ctx context.Context, r request) {
 		if at, known := f.departed(); known {
 			a.departed = at
 		}
-		c.answers <- a
+		c.answers <- &a
 	})
 }
 
@@ -311,7 +311,7 @@ func (c *requester) drain(patience time.Duration) (writes []answer, settled bool
 	for late := false; len(c.flights) > c.amendments() || len(c.flights) > 0 && !c.chainBroken; {
 		select {
 		case a := <-c.answers:
-			if a = c.received(a); a.writes() {
+			if a := c.received(*a); a.writes() {
 				writes = append(writes, a)
 			}
 		case <-timer.C:
@@ -336,8 +336,9 @@ func (c *requester) call(ctx context.Context, r request, other func(answer)) (an
 	defer timer.Stop()
 	for {
 		select {
-		case a := <-c.answers:
-			if a = c.received(a); a.flight == own {
+		case came := <-c.answers:
+			a := c.received(*came)
+			if a.flight == own {
 				return a, true
 			}
 			other(a)
