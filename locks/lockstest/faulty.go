@@ -32,6 +32,12 @@ type Fault struct {
 	Err error
 	// Delay is how long a call takes before it is made, and again after it.
 	Delay time.Duration
+	// Hold makes reads and writes wait until the fault changes, and then makes them, like
+	// those that etcd queues while it elects a leader.
+	Hold bool
+	// LoseWrites makes writes hang until their context ends, and never land, like those that
+	// etcd forwarded to a leader that is gone.
+	LoseWrites bool
 	// Late makes writes land when the fault changes, though their caller has long given
 	// up, like those of a process that was stopped in the middle of a write. Until then
 	// it acts like Hang.
@@ -83,15 +89,28 @@ func (f *Faulty) now() (Fault, <-chan struct{}) {
 func (f *Faulty) enter(ctx context.Context, operation string) error {
 	f.mu.Lock()
 	f.calls[operation]++
-	fault := f.fault
+	fault, change := f.fault, f.change
 	f.mu.Unlock()
 	if fault.Err != nil {
 		return fmt.Errorf("%s: %w: %w", operation, ErrInjected, fault.Err)
 	}
-	if fault.silent() {
+	if fault.silent() || fault.LoseWrites && operation == "write" {
 		return hang(ctx, operation)
 	}
+	if fault.Hold && operation != "watch" {
+		return hold(ctx, operation, change)
+	}
 	return delay(ctx, operation, fault.Delay)
+}
+
+// hold waits until the fault changes.
+func hold(ctx context.Context, operation string, change <-chan struct{}) error {
+	select {
+	case <-change:
+		return nil
+	case <-ctx.Done():
+		return hang(ctx, operation)
+	}
 }
 
 // leave applies the fault after a call.

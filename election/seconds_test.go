@@ -1,0 +1,128 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/locks/lockstest"
+)
+
+// inSeconds gives a candidate the timing of Seconds.
+func inSeconds(c *election.Config) { c.Timing = timing.Seconds() }
+
+// etcdElections are the ways in which etcd answers nothing while it elects a leader: it queues
+// writes, or it has forwarded them to the old leader, which is gone.
+var etcdElections = map[string]lockstest.Fault{
+	"writes are queued": {Hold: true},
+	"writes are lost":   {Hold: true, LoseWrites: true},
+}
+
+func TestSecondsObeysTheLawAndLeavesNothingUnused(t *testing.T) {
+	got := timing.Seconds()
+	if err := got.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if got.WithDefaults() != got {
+		t.Errorf("%+v has defaults to fill in", got)
+	}
+	if want := 470 * time.Millisecond; got.StopGrace != want {
+		t.Errorf("the work has %v to stop, documented are %v", got.StopGrace, want)
+	}
+	for name, more := range map[string]func(*timing.Timing){
+		"StopGrace":     func(t *timing.Timing) { t.StopGrace++ },
+		"RenewDeadline": func(t *timing.Timing) { t.RenewDeadline++ },
+		"MaxClockDrift": func(t *timing.Timing) { t.MaxClockDrift += 0.001 },
+		"shared":        func(t *timing.Timing) { t.Exclusive = false },
+	} {
+		greedy := got
+		if more(&greedy); greedy.Validate() == nil {
+			t.Errorf("%s: the law allows %+v as well", name, greedy)
+		}
+	}
+}
+
+// etcdElects takes etcd's leader away from all, for a while that begins so long after a
+// renewal of the first. It returns when a few leases have passed.
+func (s *stage) etcdElects(fault lockstest.Fault, after, takes time.Duration, all ...*seat) {
+	s.T.Helper()
+	t := timing.Seconds()
+	time.Sleep(time.Until(s.record().RenewTime.Add(3*t.RenewInterval + after)))
+	for _, c := range all {
+		c.link.Set(fault)
+	}
+	time.Sleep(takes)
+	for _, c := range all {
+		c.link.Set(lockstest.Fault{})
+	}
+	time.Sleep(3 * t.LeaseDuration)
+}
+
+func TestWithSecondsATermSurvivesAnEtcdElection(t *testing.T) {
+	for name, fault := range etcdElections {
+		for _, takes := range []time.Duration{time.Second, 1500 * time.Millisecond, 2 * time.Second} {
+			t.Run(fmt.Sprint(name, " for ", takes), func(t *testing.T) {
+				for after := time.Millisecond; after < timing.Seconds().RenewInterval; after += 7 * time.Millisecond {
+					scenario(t, func(s *stage) {
+						a := s.start("a", inSeconds)
+						a.Leads()
+						b, c := s.start("b", inSeconds), s.start("c", inSeconds)
+						s.etcdElects(fault, after, takes, a, b, c)
+						a.Stays()
+						b.Idles()
+						c.Idles()
+					})
+				}
+			})
+		}
+	}
+}
+
+func TestWithSecondsTheSameLeadsAgainAfterAnEtcdElectionThatWasTooLong(t *testing.T) {
+	for name, fault := range etcdElections {
+		t.Run(name, func(t *testing.T) {
+			dice := rand.New(rand.NewPCG(14, 3))
+			for range 40 {
+				takes := timing.Seconds().RenewDeadline + time.Duration(dice.Int64N(int64(5*time.Second)))
+				after := time.Duration(dice.Int64N(int64(timing.Seconds().RenewInterval)))
+				scenario(t, func(s *stage) {
+					a := s.start("a", inSeconds)
+					a.Leads()
+					b, c := s.start("b", inSeconds), s.start("c", inSeconds)
+					s.etcdElects(fault, after, takes, a, b, c)
+					if took, _ := a.Loses(); took > 0 {
+						t.Errorf("an election of %v ended no term", takes)
+					}
+					a.Leads()
+					b.Idles()
+					c.Idles()
+				})
+			}
+		})
+	}
+}
+
+// TestWithSecondsTheWorkHasStoppedWhenAnotherLeads, though it takes all the time that it has,
+// and as much more as slow clocks may add. The stage checks the terms.
+func TestWithSecondsTheWorkHasStoppedWhenAnotherLeads(t *testing.T) {
+	grace := timing.Seconds().StopGrace + 30*time.Millisecond // 1 % of the lease
+	for after := time.Duration(0); after < timing.Seconds().RenewInterval; after += 50 * time.Millisecond {
+		scenario(t, func(s *stage) {
+			a := s.start("a", inSeconds)
+			a.SetStopTime(grace)
+			a.Leads()
+			b := s.start("b", inSeconds)
+			time.Sleep(10*time.Second + after)
+			a.link.Set(cut)
+			if _, took := b.Leads(); took > timing.Seconds().LeaseDuration {
+				t.Errorf("b leads after %v", took)
+			}
+		})
+	}
+}
