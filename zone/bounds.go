@@ -44,6 +44,9 @@ type Bounds struct {
 	// DeadServer: its zone loses power, and the followers' connections end at the API server
 	// in that zone. Wish.Failover is checked against its worst.
 	DeadServer Bound
+	// LossInElection: as DeadServer, and the zone had etcd's leader, so that no request is
+	// answered for Wish.EtcdElection. At worst, the last renewal is seen only then.
+	LossInElection Bound
 	// LossInOutage: its zone loses power, and the whole API is unavailable for Wish.APIOutage
 	// from then on. At worst, the last renewal is seen only then.
 	LossInOutage Bound
@@ -57,13 +60,19 @@ type Bounds struct {
 	// OutageSurvived: the API may be unavailable for this long at any time, and the leader
 	// keeps its term. Negative if not even a lost request is survived.
 	OutageSurvived Sum
+	// ElectionSurvived: etcd may take this long to elect a leader, and lose the writes that
+	// come meanwhile, and the leader keeps its term. Its API server may be lost as well.
+	// Negative if not even that is survived. It holds if a request on a new connection takes
+	// no longer than a RenewInterval.
+	ElectionSurvived Sum
 	// StopLeft is how long the work may take to stop, once its term is lost.
 	StopLeft Sum
 	// HeadStart is the longest that any candidate leaves a free lock to others, if it knows
 	// them all, see Order, they are healthy, and no zone is evacuated.
 	HeadStart Sum
 
-	// WritesPerDay are the leader's renewals. ReadsPerDay are each follower's requests while
+	// WritesPerDay are the leader's renewals, or the process's heartbeats, see LoadOf.
+	// ReadsPerDay are each follower's requests while
 	// nothing changes, except its watch, which is opened again every 5 to 10 minutes.
 	WritesPerDay, ReadsPerDay int
 }
@@ -75,13 +84,15 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 	trip := func(n int) Term { return Term{n, "RoundTrip", w.RoundTrip} }
 	lease := once("LeaseDuration", t.LeaseDuration)
 	expiry := sum(lease, drift(t))
-	average := sum(lease, Term{-1, "half a RenewInterval", t.RenewInterval / 2}, trip(2))
+	average := sum(lease, Term{-1, "half a RenewInterval", t.RenewInterval / 2}, trip(2), withdrawal(w))
 	fresh := fresh(t, w)
 	// A follower's pauses between failed requests grow to a RenewInterval plus a random half
 	// of it; a former leader's grow to a quarter of that.
 	hang := once("request that hangs", t.AttemptTimeout)
 	late := sum(hang, once("longest pause after it", t.RenewInterval*3/2))
 	soon := sum(hang, once("longest pause after it", t.RenewInterval*3/8))
+
+	missed := average.and(once("a renewal missed now and then", share(unheard(t).Each+fresh.Total(), w.RoundTrip, t.RenewInterval)))
 
 	back := w.APIOutage + late.Total()/2 // on average, a follower gets its first answer
 	if w.APIOutage >= t.RenewDeadline {
@@ -95,28 +106,33 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 		},
 		Kill: Bound{
 			Mean:  average,
-			Worst: expiry.and(trip(1 + freshTrips)),
+			Worst: expiry.and(trip(1+freshTrips), withdrawal(w)),
 		},
 		DeadServer: Bound{
-			Mean:  average.and(once("a renewal missed now and then", share(unheard(t).Each+fresh.Total(), w.RoundTrip, t.RenewInterval))),
+			Mean:  missed,
 			Worst: failover(t, w),
 		},
+		LossInElection: Bound{
+			Mean:  missed,
+			Worst: failover(t, w).and(once("EtcdElection", w.EtcdElection)),
+		},
 		LossInOutage: Bound{
-			Mean:  sum(once("longer of LeaseDuration and what the outage takes", max(t.LeaseDuration, back)), trip(1+freshTrips)),
-			Worst: sum(once("APIOutage", w.APIOutage)).and(late...).and(expiry...).and(fresh...).and(fresh...),
+			Mean:  sum(once("longer of LeaseDuration and what the outage takes", max(t.LeaseDuration, back)), trip(1+freshTrips), withdrawal(w)),
+			Worst: sum(once("APIOutage", w.APIOutage)).and(late...).and(expiry...).and(fresh...).and(fresh...).and(withdrawal(w)),
 		},
 		Proof: Bound{
 			Mean:  sum(trip(1 + freshTrips)),
 			Worst: sum(trip(1 + freshTrips)),
 		},
 		Recovery: Bound{
-			Mean:  sum(once("half a request that hangs and its pause", soon.Total()/2), trip(1+freshTrips)),
-			Worst: soon.and(fresh...).and(trip(1)),
+			Mean:  sum(once("half a request that hangs and its pause", soon.Total()/2), trip(1+freshTrips), epoch(w)),
+			Worst: soon.and(fresh...).and(trip(1), epoch(w)),
 		},
-		OutageSurvived: sum(once("RenewDeadline", t.RenewDeadline)).less(regain(t, w)),
-		StopLeft:       sum(lease).less(sum(once("RenewDeadline", t.RenewDeadline))).less(reserve(t)),
-		HeadStart:      headStart(t, w),
-		WritesPerDay:   int(24 * time.Hour / t.RenewInterval),
+		OutageSurvived:   sum(once("RenewDeadline", t.RenewDeadline)).less(regain(t, w)),
+		ElectionSurvived: electionSurvived(t, w),
+		StopLeft:         sum(lease).less(sum(once("RenewDeadline", t.RenewDeadline))).less(reserve(t)),
+		HeadStart:        headStart(t, w),
+		WritesPerDay:     int(24 * time.Hour / t.RenewInterval),
 	}
 }
 
@@ -124,7 +140,7 @@ func BoundsOf(t election.Timing, w Wish) Bounds {
 // connections died. A follower sees it when the silence has been long enough for it to ask.
 func failover(t election.Timing, w Wish) Sum {
 	f := fresh(t, w)
-	return sum(once("LeaseDuration", t.LeaseDuration), drift(t), Term{1, "RoundTrip", w.RoundTrip}, unheard(t)).and(f...).and(f...)
+	return sum(once("LeaseDuration", t.LeaseDuration), drift(t), Term{1, "RoundTrip", w.RoundTrip}, unheard(t), withdrawal(w)).and(f...).and(f...)
 }
 
 func unheard(t election.Timing) Term {
@@ -138,7 +154,40 @@ func unheard(t election.Timing) Term {
 // has landed after all: then a read and another renewal follow.
 func regain(t election.Timing, w Wish) Sum {
 	return sum(once("RenewInterval", t.RenewInterval), once("request that hangs", max(t.AttemptTimeout, t.RenewInterval)),
-		Term{3, "RoundTrip", w.RoundTrip}).and(fresh(t, w)...)
+		Term{3, "RoundTrip", w.RoundTrip}, confirmation(w)).and(fresh(t, w)...)
+}
+
+// electionSurvived is Bounds.ElectionSurvived. The renewal that the election swallows is sent a
+// RenewInterval after the last that counts. A read overtakes it, and is answered when etcd has
+// a leader. It shows that the renewal has not landed, and another one follows, at worst on a
+// new connection. If there is no time for a read, no election is survived.
+func electionSurvived(t election.Timing, w Wish) Sum {
+	needed := sum(once("RenewInterval", t.RenewInterval), Term{2, "RoundTrip", w.RoundTrip}, confirmation(w)).and(fresh(t, w)...)
+	left := sum(once("RenewDeadline", t.RenewDeadline)).less(needed)
+	if left.Total() < t.AttemptTimeout {
+		return left.less(sum(once("request that hangs", t.AttemptTimeout)))
+	}
+	return left
+}
+
+// With heartbeats, a few things take a round trip more.
+
+// withdrawal is the write that a candidate makes before it takes a lock from a process that
+// fell silent: after it no heartbeat of that process lands.
+func withdrawal(w Wish) Term { return heartbeatTrip(w, "withdrawal of the heartbeats") }
+
+// confirmation is the time after a heartbeat's answer until the process's own watch shows that
+// its locks are unchanged.
+func confirmation(w Wish) Term { return heartbeatTrip(w, "watch that confirms a heartbeat") }
+
+// epoch is the write with which a process that lost its terms begins to send heartbeats again.
+func epoch(w Wish) Term { return heartbeatTrip(w, "first heartbeat") }
+
+func heartbeatTrip(w Wish, name string) Term {
+	if !w.Heartbeat {
+		return Term{}
+	}
+	return once(name, w.RoundTrip)
 }
 
 // fresh is a request that must open its connection first, while an API server is gone.

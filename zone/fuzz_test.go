@@ -77,7 +77,7 @@ func FuzzBounds(f *testing.F) {
 func checkBounds(t *testing.T, timing election.Timing, b zone.Bounds) {
 	t.Helper()
 	for name, bound := range map[string]zone.Bound{
-		"Stop": b.Stop, "Kill": b.Kill, "DeadServer": b.DeadServer, "LossInOutage": b.LossInOutage, "Proof": b.Proof, "Recovery": b.Recovery,
+		"Stop": b.Stop, "Kill": b.Kill, "DeadServer": b.DeadServer, "LossInElection": b.LossInElection, "LossInOutage": b.LossInOutage, "Proof": b.Proof, "Recovery": b.Recovery,
 	} {
 		if mean, worst := bound.Mean.Total(), bound.Worst.Total(); mean < 0 || mean > worst {
 			t.Errorf("%+v: %s takes %v on average, %v at most", timing, name, mean, worst)

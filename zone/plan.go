@@ -20,6 +20,10 @@ const (
 	RoundTripDefault  = 50 * time.Millisecond
 	CandidatesDefault = 3
 	ZonesDefault      = 3
+	// EtcdElectionDefault is etcd's default election timeout. Its members wait for once to
+	// twice that, each for a time of its own, before they elect a leader, see
+	// https://etcd.io/docs/latest/tuning/#time-parameters.
+	EtcdElectionDefault = time.Second
 )
 
 // ErrImpossible is wrapped by every error about a wish that no timing fulfills.
@@ -46,6 +50,15 @@ type Wish struct {
 	Candidates, Zones int
 	// Exclusive is that of election.Timing.
 	Exclusive bool
+	// EtcdElection is how long etcd takes to elect a leader, and answers nothing. Zero means
+	// EtcdElectionDefault. A plan need not survive it: Warnings says whether it does.
+	EtcdElection time.Duration
+	// Heartbeat says that the processes have heartbeats: each renews all its locks with one
+	// write. This needs Exclusive, and sets it.
+	Heartbeat bool
+	// Locks are how many locks are held, and Processes how many processes hold them. Zero
+	// means one lock, and as many processes as there are candidates.
+	Locks, Processes int
 }
 
 // Plan is a timing that fulfills a wish.
@@ -67,6 +80,7 @@ type Number struct {
 const (
 	mostWish       = 24 * time.Hour
 	mostCandidates = 10000
+	mostLocks      = 1000000
 	intervalStep   = 50 * time.Millisecond
 	grain          = 100 * time.Millisecond // of the deadline, and of proposals in errors
 )
@@ -95,6 +109,10 @@ func (w Wish) withDefaults() Wish {
 	w.RoundTrip = cmp.Or(w.RoundTrip, RoundTripDefault)
 	w.Candidates = cmp.Or(w.Candidates, CandidatesDefault)
 	w.Zones = cmp.Or(w.Zones, min(ZonesDefault, w.Candidates))
+	w.EtcdElection = cmp.Or(w.EtcdElection, EtcdElectionDefault)
+	w.Locks = cmp.Or(w.Locks, 1)
+	w.Processes = cmp.Or(w.Processes, w.Candidates)
+	w.Exclusive = w.Exclusive || w.Heartbeat
 	return w
 }
 
@@ -106,7 +124,7 @@ func (w Wish) validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"APIOutage", w.APIOutage}, {"Failover", w.Failover}, {"Stop", w.Stop}, {"RoundTrip", w.RoundTrip}} {
+	}{{"APIOutage", w.APIOutage}, {"Failover", w.Failover}, {"Stop", w.Stop}, {"RoundTrip", w.RoundTrip}, {"EtcdElection", w.EtcdElection}} {
 		if d.value < 0 || d.value > mostWish {
 			refuse("0s <= %s <= %v is broken by %v", d.name, mostWish, d.value)
 		}
@@ -116,6 +134,12 @@ func (w Wish) validate() error {
 	}
 	if w.Candidates < 1 || w.Candidates > mostCandidates {
 		refuse("1 <= Candidates <= %d is broken by %d", mostCandidates, w.Candidates)
+	}
+	if w.Locks < 1 || w.Locks > mostLocks {
+		refuse("1 <= Locks <= %d is broken by %d", mostLocks, w.Locks)
+	}
+	if w.Processes < 1 || w.Processes > mostCandidates {
+		refuse("1 <= Processes <= %d is broken by %d", mostCandidates, w.Processes)
 	}
 	if w.Zones < 1 || w.Zones > max(1, w.Candidates) {
 		refuse("1 <= Zones <= Candidates is broken by %d zones of %d candidates", w.Zones, w.Candidates)

@@ -184,8 +184,8 @@ func TestNonsenseIsRefusedAllAtOnce(t *testing.T) {
 		want []string
 	}{
 		"all": {
-			zone.Wish{APIOutage: -1, Failover: 25 * time.Hour, Stop: -s, RoundTrip: -ms, MaxClockDrift: 1, Candidates: -1, Zones: -1},
-			[]string{"<= APIOutage <= 24h0m0s is broken by -1ns", "<= Failover", "<= Stop", "<= RoundTrip", "MaxClockDrift <= 0.5 is broken by 1", "Candidates <= 10000 is broken by -1", "1 <= Zones"},
+			zone.Wish{APIOutage: -1, Failover: 25 * time.Hour, Stop: -s, RoundTrip: -ms, MaxClockDrift: 1, Candidates: -1, Zones: -1, EtcdElection: -s, Locks: -1, Processes: 10001},
+			[]string{"<= APIOutage <= 24h0m0s is broken by -1ns", "<= Failover", "<= Stop", "<= RoundTrip", "MaxClockDrift <= 0.5 is broken by 1", "Candidates <= 10000 is broken by -1", "1 <= Zones", "EtcdElection", "Locks <= 1000000 is broken by -1", "Processes <= 10000 is broken by 10001"},
 		},
 		"more zones than candidates": {zone.Wish{Candidates: 2, Zones: 3}, []string{"Zones <= Candidates is broken by 3 zones of 2 candidates"}},
 		"drift of 1 without percent": {zone.Wish{MaxClockDrift: -0.1}, []string{"0.01 for 1 %"}},
@@ -217,6 +217,8 @@ func TestTheBoundsOfTheDefaults(t *testing.T) {
 		{"dead server", b.DeadServer.Worst, "17.7s: LeaseDuration 15s + clock drift of 1 % 150ms + 7 x RoundTrip 50ms + rest of the silence until a follower asks 1s + 6 x lost dial 200ms"},
 		{"in an outage", b.LossInOutage.Worst, "51.65s: APIOutage 30s + request that hangs 2s + longest pause after it 3s + LeaseDuration 15s + clock drift of 1 % 150ms + 6 x RoundTrip 50ms + 6 x lost dial 200ms"},
 		{"outage survived", b.OutageSurvived, "5.1s: RenewDeadline 10s - RenewInterval 2s - request that hangs 2s - 6 x RoundTrip 50ms - 3 x lost dial 200ms"},
+		{"dead server in an election", b.LossInElection.Worst, "18.7s: LeaseDuration 15s + clock drift of 1 % 150ms + 7 x RoundTrip 50ms + rest of the silence until a follower asks 1s + 6 x lost dial 200ms + EtcdElection 1s"},
+		{"election survived", b.ElectionSurvived, "7.15s: RenewDeadline 10s - RenewInterval 2s - 5 x RoundTrip 50ms - 3 x lost dial 200ms"},
 		{"time to stop", b.StopLeft, "4.85s: LeaseDuration 15s - RenewDeadline 10s - clock drift of 1 % 150ms"},
 		{"head start", b.HeadStart, "4.4s: 2 x step between zones 2s + 2 x slot between candidates 200ms"},
 	} {

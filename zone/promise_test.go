@@ -13,7 +13,9 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
 	"github.com/zonelect/zonelect/zone"
 )
@@ -23,6 +25,7 @@ import (
 type trial struct {
 	*electiontest.Stage
 	plan      zone.Plan
+	etcd      *lockstest.Faulty // behind all links
 	leader    player
 	followers [2]player
 }
@@ -36,7 +39,7 @@ type player struct {
 func try(t *testing.T, p zone.Plan, f func(*trial)) {
 	t.Helper()
 	electiontest.Scenario(t, func(s *electiontest.Stage) {
-		lock := memory.New("lock")
+		lock := lockstest.NewFaulty(memory.New("lock"))
 		all := peers("a@za", "b@zb", "c@zc")
 		play := func(i int) player {
 			l := newLink(lock, p.Wish.RoundTrip)
@@ -50,7 +53,7 @@ func try(t *testing.T, p zone.Plan, f func(*trial)) {
 			c.Start()
 			return c
 		}
-		r := &trial{Stage: s, plan: p, leader: play(0)}
+		r := &trial{Stage: s, plan: p, etcd: lock, leader: play(0)}
 		r.leader.Leads()
 		r.followers = [2]player{play(1), play(2)}
 		time.Sleep(2 * time.Minute) // long enough for idle connections to close
@@ -143,6 +146,12 @@ func plans(n int) map[string]zone.Plan {
 	return all
 }
 
+// inSeconds is the timing of Seconds as if it had been planned.
+func inSeconds(w zone.Wish) zone.Plan {
+	t := timing.Seconds()
+	return zone.Plan{Wish: w, Timing: t, Bounds: zone.BoundsOf(t, w), Numbers: []zone.Number{{Name: "DialInterval", Value: t.AttemptTimeout / 4}}}
+}
+
 func must(p zone.Plan, err error) zone.Plan {
 	if err != nil {
 		panic(err)
@@ -162,7 +171,11 @@ func eachPromise(t *testing.T, f func(*trial, time.Duration, *rand.Rand)) {
 	if testing.Short() {
 		n = 4
 	}
-	for name, p := range plans(n) {
+	all := plans(n)
+	for _, trip := range []time.Duration{10 * ms, 50 * ms, 100 * ms} {
+		all[fmt.Sprint("seconds, ", trip)] = inSeconds(zone.Wish{RoundTrip: trip, APIOutage: 200 * ms, Stop: 400 * ms})
+	}
+	for name, p := range all {
 		t.Run(name, func(t *testing.T) {
 			dice := rand.New(rand.NewPCG(uint64(p.Timing.LeaseDuration), uint64(p.Wish.RoundTrip)))
 			for _, at := range moments(p, dice) {
@@ -254,6 +267,60 @@ func TestAPlannedOutageIsPromisedToARenewIntervalOfWhatIsSurvived(t *testing.T) 
 		if took, cause := r.leader.Loses(); !errors.Is(cause, election.ErrLost) || took > timing.RenewInterval {
 			r.T.Errorf("after the outage the term went on for %v and ended with %v", took, cause)
 		}
+	})
+}
+
+// elects takes etcd's leader away for a while.
+func (r *trial) elects(takes time.Duration, lose bool) {
+	r.etcd.Set(lockstest.Fault{Hold: true, LoseWrites: lose})
+	time.AfterFunc(takes, func() { r.etcd.Set(lockstest.Fault{}) })
+}
+
+// TestAPlannedLeaderSurvivesTheEtcdElectionThatWasPromised, though its API server may be lost
+// at the same time.
+func TestAPlannedLeaderSurvivesTheEtcdElectionThatWasPromised(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, dice *rand.Rand) {
+		takes := r.plan.Bounds.ElectionSurvived.Total()
+		if takes <= 0 {
+			return
+		}
+		if dice.IntN(2) == 0 {
+			takes = time.Duration(dice.Int64N(int64(takes)))
+		}
+		r.after(at)
+		r.elects(takes, dice.IntN(2) == 0)
+		if dice.IntN(2) == 0 {
+			r.leader.sever()
+			r.leader.set(func(l *link) { l.dials = lostDials(r.plan) })
+		}
+		time.Sleep(takes + 2*r.plan.Timing.LeaseDuration)
+		r.leader.Stays()
+	})
+}
+
+func TestAnEtcdElectionIsPromisedToARequestAndARenewIntervalOfWhatIsSurvived(t *testing.T) {
+	eachPromise(t, func(r *trial, _ time.Duration, dice *rand.Rand) {
+		b, timing, trip := r.plan.Bounds, r.plan.Timing, r.plan.Wish.RoundTrip
+		if b.ElectionSurvived.Total() <= 0 {
+			return
+		}
+		r.after(trip + 1)
+		r.elects(b.ElectionSurvived.Total()+timing.RenewInterval+lostDials(r.plan)+5*trip, dice.IntN(2) == 0)
+		time.Sleep(2 * timing.RenewDeadline)
+		if took, cause := r.leader.Loses(); !errors.Is(cause, election.ErrLost) || took > timing.RenewInterval {
+			r.T.Errorf("after the election the term went on for %v and ended with %v", took, cause)
+		}
+	})
+}
+
+func TestAPlannedFailoverInAnEtcdElectionTakesNoLongerThanPromised(t *testing.T) {
+	eachPromise(t, func(r *trial, at time.Duration, dice *rand.Rand) {
+		w := r.plan.Wish
+		w.EtcdElection = time.Duration(dice.Int64N(int64(min(3*time.Second, r.plan.Timing.RenewDeadline))))
+		r.after(at)
+		r.elects(w.EtcdElection, dice.IntN(2) == 0)
+		r.cutZone()
+		r.within("the failover", r.next(), zone.BoundsOf(r.plan.Timing, w).LossInElection.Worst)
 	})
 }
 

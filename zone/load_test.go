@@ -1,0 +1,135 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package zone_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/zone"
+)
+
+func TestHeartbeatsCostAWriteForEachProcessInsteadOfEachLock(t *testing.T) {
+	for name, test := range map[string]struct {
+		timing election.Timing
+		wish   zone.Wish
+		want   zone.Load
+	}{
+		"one lock":                        {election.Timing{}, zone.Wish{}, zone.Load{Renewals: 0.5, Heartbeats: 0.5, Takeover: 1}},
+		"many locks":                      {election.Timing{}, zone.Wish{Locks: 1000}, zone.Load{Renewals: 500, Heartbeats: 1.5, Takeover: 334}},
+		"with heartbeats":                 {election.Timing{}, zone.Wish{Locks: 1000, Heartbeat: true}, zone.Load{Renewals: 500, Heartbeats: 1.5, Takeover: 335}},
+		"in seconds":                      {timing.Seconds(), zone.Wish{Locks: 1000, Processes: 3, Heartbeat: true}, zone.Load{Renewals: 2000, Heartbeats: 6, Takeover: 335}},
+		"more processes than locks":       {timing.Seconds(), zone.Wish{Locks: 2, Processes: 50, Heartbeat: true}, zone.Load{Renewals: 4, Heartbeats: 4, Takeover: 2}},
+		"as many as there are candidates": {election.Timing{}, zone.Wish{Locks: 100, Candidates: 50}, zone.Load{Renewals: 50, Heartbeats: 25, Takeover: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := zone.LoadOf(test.timing, test.wish); got != test.want {
+				t.Errorf("the load is %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWithHeartbeatsAFailoverTakesARoundTripMoreAndAnOutageIsSurvivedForOneLess(t *testing.T) {
+	eachWish(300, func(w zone.Wish) {
+		plan, err := w.Plan()
+		if err != nil {
+			return
+		}
+		w = plan.Wish
+		without := zone.BoundsOf(plan.Timing, w)
+		w.Heartbeat = true
+		with := zone.BoundsOf(plan.Timing, w)
+		for name, d := range map[string]time.Duration{
+			"kill":             with.Kill.Worst.Total() - without.Kill.Worst.Total(),
+			"dead server":      with.DeadServer.Worst.Total() - without.DeadServer.Worst.Total(),
+			"loss in election": with.LossInElection.Worst.Total() - without.LossInElection.Worst.Total(),
+			"loss in outage":   with.LossInOutage.Worst.Total() - without.LossInOutage.Worst.Total(),
+			"recovery":         with.Recovery.Worst.Total() - without.Recovery.Worst.Total(),
+			"outage":           without.OutageSurvived.Total() - with.OutageSurvived.Total(),
+		} {
+			if d != w.RoundTrip {
+				t.Errorf("%s: the difference is %v, a round trip is %v", name, d, w.RoundTrip)
+			}
+		}
+		if with.ElectionSurvived.Total() > without.ElectionSurvived.Total()-w.RoundTrip {
+			t.Errorf("with heartbeats an election of %s is survived, without of %s", with.ElectionSurvived, without.ElectionSurvived)
+		}
+	})
+}
+
+func TestAPlanWithHeartbeatsIsExclusiveAndHoldsTheWish(t *testing.T) {
+	w := zone.Wish{APIOutage: 1200 * ms, Failover: 5 * s, Stop: 300 * ms, RoundTrip: 10 * ms, Heartbeat: true}
+	p, err := w.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Timing.Exclusive || !p.Wish.Exclusive {
+		t.Errorf("planned is %+v", p.Timing)
+	}
+	if b := p.Bounds; b.OutageSurvived.Total() < w.APIOutage || b.DeadServer.Worst.Total() > w.Failover || b.StopLeft.Total() < w.Stop {
+		t.Errorf("%+v became %+v", w, p.Timing)
+	}
+}
+
+func TestSecondsHoldsWhatItsCommentSays(t *testing.T) {
+	for _, heartbeat := range []bool{false, true} {
+		w := zone.Wish{RoundTrip: 10 * ms, Heartbeat: heartbeat}
+		b, usual := zone.BoundsOf(timing.Seconds(), w), zone.BoundsOf(election.Timing{}, w)
+		if got := b.DeadServer.Worst.Total(); got > 4*s {
+			t.Errorf("a failover takes %v", got)
+		}
+		if ratio := float64(usual.DeadServer.Worst.Total()) / float64(b.DeadServer.Worst.Total()); ratio < 4.5 || ratio > 5.5 {
+			t.Errorf("the default takes %.1f times as long", ratio)
+		}
+		for name, least := range map[string][2]time.Duration{
+			"election":         {b.ElectionSurvived.Total(), 1700 * ms},
+			"outage":           {b.OutageSurvived.Total(), 1200 * ms},
+			"default election": {usual.ElectionSurvived.Total(), 7 * s},
+			"default outage":   {usual.OutageSurvived.Total(), 5 * s},
+		} {
+			if least[0] < least[1] {
+				t.Errorf("%s: %v is survived, documented are %v", name, least[0], least[1])
+			}
+		}
+		if got := zone.Warnings(timing.Seconds(), w); got != nil {
+			t.Errorf("warnings: %q", got)
+		}
+	}
+}
+
+func TestWarningsSayWhatATimingDoesNotSurvive(t *testing.T) {
+	for name, test := range map[string]struct {
+		timing election.Timing
+		wish   zone.Wish
+		want   []string
+	}{
+		"the defaults":              {election.Timing{}, zone.Wish{}, nil},
+		"seconds":                   {timing.Seconds(), zone.Wish{}, nil},
+		"seconds, 2 s":              {timing.Seconds(), zone.Wish{EtcdElection: 2 * s}, []string{"etcd may end the term when it takes 2s to elect a leader: surely survived is 1.563s"}},
+		"the defaults, 2 s":         {election.Timing{}, zone.Wish{EtcdElection: 2 * s}, nil},
+		"the defaults, 10 s":        {election.Timing{}, zone.Wish{EtcdElection: 10 * s}, []string{"surely survived is 7.15s, RenewDeadline 10s - RenewInterval 2s"}},
+		"seconds, a slow disk":      {timing.Seconds(), zone.Wish{RoundTrip: 150 * ms}, []string{"round trips of 150ms are too long: a request on a new connection takes 637.5ms"}},
+		"seconds, a slower disk":    {timing.Seconds(), zone.Wish{RoundTrip: 300 * ms}, []string{"round trips of 300ms are too long", "surely survived is 313ms"}},
+		"the defaults, that disk":   {election.Timing{}, zone.Wish{RoundTrip: 300 * ms}, nil},
+		"seconds, slow work":        {timing.Seconds(), zone.Wish{Stop: s}, []string{"work that takes 1s to stop may overlap the next leader's: it has 470ms"}},
+		"no time to read":           {election.Timing{LeaseDuration: 15 * s, RenewDeadline: 10 * s, RenewInterval: 2 * s, AttemptTimeout: 8 * s}, zone.Wish{}, []string{"surely survived is 0s"}},
+		"seconds, just fast enough": {timing.Seconds(), zone.Wish{RoundTrip: 100 * ms, EtcdElection: 1300 * ms}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := zone.Warnings(test.timing, test.wish)
+			if len(got) != len(test.want) {
+				t.Fatalf("the warnings are %q, want %q", got, test.want)
+			}
+			for i, want := range test.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("the warning is %q, want %q", got[i], want)
+				}
+			}
+		})
+	}
+}
