@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
 )
 
 // programs parse their flags by package flag, by pflag, or by both.
@@ -90,6 +91,28 @@ func TestBothPackagesForFlagsHaveTheSameFlags(t *testing.T) {
 	ours.PrintDefaults()
 	if strings.Contains(help.String(), "panic") || !strings.Contains(help.String(), "(default 15s)") {
 		t.Errorf("the help is:\n%s", help.String())
+	}
+}
+
+func TestTheTimingOfSecondsCanBeChosenByFlags(t *testing.T) {
+	chosen := map[string]string{
+		"leader-elect-lease-duration": "3s", "leader-elect-renew-deadline": "2.5s", "leader-elect-retry-period": "500ms",
+		"leader-elect-attempt-timeout": "250ms", "leader-elect-exclusive": "true",
+	}
+	var args []string
+	for name, value := range chosen {
+		args = append(args, "--"+name+"="+value)
+		t.Setenv(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
+	}
+	for name, parse := range programs {
+		var o Options
+		if err := parse(&o, flag.NewFlagSet("", flag.ContinueOnError), args); err != nil || o.Timing.WithDefaults() != timing.Seconds() {
+			t.Errorf("%s: the timing is %+v, %v", name, o.Timing, err)
+		}
+	}
+	var o Options
+	if err := o.FromEnvironment(); err != nil || o.Timing.WithDefaults() != timing.Seconds() {
+		t.Errorf("by the environment: the timing is %+v, %v", o.Timing, err)
 	}
 }
 

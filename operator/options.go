@@ -104,6 +104,8 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.Var(&defaulted{&o.Timing.LeaseDuration, t.LeaseDuration}, "leader-elect-lease-duration", "How long the others leave a silent leader the Lease. Whole seconds.")
 	fs.Var(&defaulted{&o.Timing.RenewDeadline, t.RenewDeadline}, "leader-elect-renew-deadline", "How long the leader goes on without an acknowledged renewal. Below the lease duration by what the work needs to stop.")
 	fs.Var(&defaulted{&o.Timing.RenewInterval, t.RenewInterval}, "leader-elect-retry-period", "How often the leader renews.")
+	fs.Var(&defaulted{&o.Timing.AttemptTimeout, t.AttemptTimeout}, "leader-elect-attempt-timeout", "How long a request goes without an answer until a read overtakes it. Default is the retry period.")
+	fs.BoolVar(&o.Timing.Exclusive, "leader-elect-exclusive", o.Timing.Exclusive, "No client-go candidate shares the Lease, so that the retry period may be below a second at no cost.")
 	fs.Var(&defaulted{&o.Timing.StopTimeout, t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
 	fs.VarPF(&heartbeatFlag{o}, "leader-elect-heartbeat", "", "Keep all locks of this process by one heartbeat. Only for locks that no client-go candidate shares.").NoOptDefVal = "true"

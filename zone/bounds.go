@@ -62,8 +62,8 @@ type Bounds struct {
 	OutageSurvived Sum
 	// ElectionSurvived: etcd may take this long to elect a leader, and lose the writes that
 	// come meanwhile, and the leader keeps its term. Its API server may be lost as well.
-	// Negative if not even that is survived. It holds if a request on a new connection takes
-	// no longer than a RenewInterval.
+	// Negative if none is surely survived, for example because a request on a new connection
+	// takes longer than a RenewInterval.
 	ElectionSurvived Sum
 	// StopLeft is how long the work may take to stop, once its term is lost.
 	StopLeft Sum
@@ -160,8 +160,12 @@ func regain(t election.Timing, w Wish) Sum {
 // electionSurvived is Bounds.ElectionSurvived. The renewal that the election swallows is sent a
 // RenewInterval after the last that counts. A read overtakes it, and is answered when etcd has
 // a leader. It shows that the renewal has not landed, and another one follows, at worst on a
-// new connection. If there is no time for a read, no election is survived.
+// new connection. If there is no time for a read, no election is survived. If requests on new
+// connections overtake one another, nothing is certain.
 func electionSurvived(t election.Timing, w Wish) Sum {
+	if request := fresh(t, w).Total(); request > t.RenewInterval {
+		return sum(once("RenewInterval", t.RenewInterval), Term{-1, "longer request on a new connection", request})
+	}
 	needed := sum(once("RenewInterval", t.RenewInterval), Term{2, "RoundTrip", w.RoundTrip}, confirmation(w)).and(fresh(t, w)...)
 	left := sum(once("RenewDeadline", t.RenewDeadline)).less(needed)
 	if left.Total() < t.AttemptTimeout {

@@ -5,6 +5,7 @@ package command
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection"
@@ -85,6 +86,11 @@ func clientGo(t election.Timing, w zone.Wish) zone.Bounds {
 		ReadsPerDay:  int(24 * time.Hour / part(retry, meanPause)),
 	}
 	b.Proof = b.Kill
+	b.LossInElection = zone.Bound{
+		Mean:  b.DeadServer.Mean,
+		Worst: append(slices.Clone(b.DeadServer.Worst), once("EtcdElection", w.EtcdElection)),
+	}
+	b.ElectionSurvived = b.OutageSurvived // for a write that etcd loses hangs as well
 	return b
 }
 

@@ -41,6 +41,13 @@ than --round-trip once they reach a living API server; and that of four connecti
 row, at least one reaches such a server. Behind a Service with one of three servers gone
 that fails once in 81 times, and costs 200ms more.
 
+With --heartbeat, each process renews all its locks with one write. The second table
+then compares the plan with the default and with 3s/2.5s/0.5s, both with heartbeats, and
+with client-go. It has the writes per second for --locks in --processes, with heartbeats
+and without. A warning says what 3s/2.5s/0.5s and the plan do not survive: etcd electing a
+leader for --etcd-election, or a slow disk, which makes --round-trip long. etcd's election
+timeout is 1s by default, and electing a leader takes it 1s to 2s.
+
 -o yaml prints the operator's flags, and the same as environment variables.`
 
 const timingExample = `  # The API may be away for 30s when a zone dies, a new leader is needed in 45s
@@ -49,6 +56,9 @@ const timingExample = `  # The API may be away for 30s when a zone dies, a new l
   # The same, to be put into a container of a Deployment
   kubectl zonelect timing --api-outage 30s --failover 45s --stop 5s -o yaml
 
+  # What 3s instead of 15s costs and survives, with 1000 locks in 3 processes
+  kubectl zonelect timing --heartbeat --locks 1000 --processes 3 --etcd-election 2s
+
   # Where each bound comes from, with means
   kubectl zonelect timing --drift 1% --round-trip 200ms -o wide`
 
@@ -56,6 +66,7 @@ const timingExample = `  # The API may be away for 30s when a zone dies, a new l
 type timingCommand struct {
 	env    *environment
 	wish   zone.Wish
+	stop   func() bool // whether --stop was given
 	output string
 }
 
@@ -66,6 +77,7 @@ func newTiming(env *environment) *cobra.Command {
 	t := &timingCommand{env: env, wish: zone.Wish{
 		APIOutage: 5 * time.Second, Stop: 4800 * time.Millisecond, MaxClockDrift: timing.DefaultMaxClockDrift,
 		RoundTrip: zone.RoundTripDefault, Candidates: zone.CandidatesDefault,
+		EtcdElection: zone.EtcdElectionDefault, Locks: 1,
 	}}
 	c := &cobra.Command{
 		Use:               "timing",
@@ -85,10 +97,15 @@ func newTiming(env *environment) *cobra.Command {
 	f.IntVar(&t.wish.Candidates, "candidates", t.wish.Candidates, "How many candidates there are.")
 	f.IntVar(&t.wish.Zones, "zones", 0, "How many zones they are in. 0 is three, or as many as there are candidates.")
 	f.BoolVar(&t.wish.Exclusive, "exclusive", false, "No client-go candidate shares the lock.")
+	f.BoolVar(&t.wish.Heartbeat, "heartbeat", false, "Each process renews all its locks with one write. It implies --exclusive.")
+	f.IntVar(&t.wish.Locks, "locks", t.wish.Locks, "How many locks there are.")
+	f.IntVar(&t.wish.Processes, "processes", 0, "How many processes hold them. 0 is as many as there are candidates.")
+	f.DurationVar(&t.wish.EtcdElection, "etcd-election", t.wish.EtcdElection, "How long etcd takes to elect a leader: once to twice its election timeout, which is 1s by default.")
 	f.StringVarP(&t.output, "output", "o", "", fmt.Sprintf("Output format. One of: (%s).", strings.Join(timingFormats, ", ")))
-	for _, name := range []string{"api-outage", "failover", "stop", "drift", "round-trip", "candidates", "zones"} {
+	for _, name := range []string{"api-outage", "failover", "stop", "drift", "round-trip", "candidates", "zones", "locks", "processes", "etcd-election"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // it fails for a flag that does not exist
 	}
+	t.stop = func() bool { return f.Changed("stop") }
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(timingFormats, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -107,11 +124,32 @@ func (t *timingCommand) run() error {
 	if t.output == "yaml" {
 		return printFlags(t.env.streams.Out, plan)
 	}
-	return printTiming(t.env.streams.Out, plan, t.output == "wide")
+	outlooks := outlooksOf(plan)
+	if err := printTiming(t.env.streams.Out, plan, outlooks, t.output == "wide"); err != nil {
+		return err
+	}
+	t.warn(outlooks, plan.Wish)
+	return nil
 }
 
-// printTiming prints the plan's settings, and what follows from them.
-func printTiming(out io.Writer, plan zone.Plan, wide bool) error {
+// warn says what the plan, and the timing of Seconds, do not survive. How long work takes to
+// stop counts only if somebody said so.
+func (t *timingCommand) warn(outlooks []outlook, w zone.Wish) {
+	for _, o := range outlooks {
+		if !o.promised {
+			continue
+		}
+		if !t.stop() {
+			w.Stop = 0
+		}
+		for _, warning := range zone.Warnings(o.timing, w) {
+			tell(t.env.streams.ErrOut, "warning: %s: %s\n", o.brief(), warning)
+		}
+	}
+}
+
+// printTiming prints the plan's settings, and what follows from them and from others.
+func printTiming(out io.Writer, plan zone.Plan, outlooks []outlook, wide bool) error {
 	table := printers.GetNewTabWriter(out)
 	line := func(cells ...string) { tell(table, "%s\n", strings.Join(cells, "\t")) }
 	line("SETTING", "VALUE", "WHY")
@@ -123,27 +161,20 @@ func printTiming(out io.Writer, plan zone.Plan, wide bool) error {
 	}
 	line("")
 
-	outlooks := []outlook{{"PLANNED", plan.Timing, plan.Bounds}}
-	for _, o := range others {
-		t := o.timing
-		t.MaxClockDrift, t.Exclusive = plan.Timing.MaxClockDrift, plan.Timing.Exclusive
-		t = t.WithDefaults()
-		outlooks = append(outlooks, outlook{"ZONELECT", t, zone.BoundsOf(t, plan.Wish)}, outlook{o.name, t, clientGo(t, plan.Wish)})
-	}
 	head, second := []string{"WHAT FOLLOWS"}, []string{"LeaseDuration/RenewDeadline/RenewInterval"}
 	for _, o := range outlooks {
 		head = append(head, o.name)
-		second = append(second, fmt.Sprintf("%s/%s/%s", brief(o.timing.LeaseDuration), brief(o.timing.RenewDeadline), brief(o.timing.RenewInterval)))
+		second = append(second, o.brief())
 	}
 	if wide {
 		head = append(head, "BY THE FORMULA, AS PLANNED")
 	}
 	line(head...)
 	line(second...)
-	for i, planned := range consequences(plan.Wish, plan.Bounds) {
+	for i, planned := range consequences(plan.Wish, outlooks[0]) {
 		cells := []string{planned.what}
 		for _, o := range outlooks {
-			cells = append(cells, consequences(plan.Wish, o.bounds)[i].cell(wide))
+			cells = append(cells, consequences(plan.Wish, o)[i].cell(wide))
 		}
 		if wide && planned.count == "" {
 			cells = append(cells, planned.bound.Worst.String())
@@ -158,9 +189,52 @@ var others = []outlook{{name: "CLIENT-GO"}, {name: "OPENSHIFT", timing: openShif
 
 // outlook is how an elector behaves with a timing.
 type outlook struct {
-	name   string
-	timing election.Timing
-	bounds zone.Bounds
+	name     string
+	timing   election.Timing
+	bounds   zone.Bounds
+	load     zone.Load
+	promised bool // warn of what it does not survive
+	clientGo bool
+}
+
+// outlooksOf returns the plan's outlook, and those to compare it with.
+func outlooksOf(plan zone.Plan) []outlook {
+	if plan.Wish.Heartbeat {
+		return []outlook{
+			zonelect("PLANNED", plan.Timing, plan.Wish, true),
+			zonelect("ZONELECT", election.Timing{}, plan.Wish, false),
+			zonelect("SECONDS", timing.Seconds(), plan.Wish, true),
+			byClientGo("CLIENT-GO", election.Timing{}, plan.Wish),
+		}
+	}
+	all := []outlook{zonelect("PLANNED", plan.Timing, plan.Wish, true)}
+	for _, o := range others {
+		all = append(all, zonelect("ZONELECT", o.timing, plan.Wish, false), byClientGo(o.name, o.timing, plan.Wish))
+	}
+	return all
+}
+
+// zonelect is the outlook of zonelect's elector with a timing.
+func zonelect(name string, t election.Timing, w zone.Wish, promised bool) outlook {
+	t = underWish(t, w)
+	return outlook{name: name, timing: t, bounds: zone.BoundsOf(t, w), load: zone.LoadOf(t, w), promised: promised}
+}
+
+// byClientGo is the outlook of client-go's elector with a timing.
+func byClientGo(name string, t election.Timing, w zone.Wish) outlook {
+	t = underWish(t, w)
+	return outlook{name: name, timing: t, bounds: clientGo(t, w), load: zone.LoadOf(t, w), clientGo: true}
+}
+
+// underWish is a timing with what a wish says about clocks and other electors.
+func underWish(t election.Timing, w zone.Wish) election.Timing {
+	t.MaxClockDrift, t.Exclusive = w.MaxClockDrift, w.Exclusive
+	return t.WithDefaults()
+}
+
+// brief names the timing by its durations.
+func (o outlook) brief() string {
+	return fmt.Sprintf("%s/%s/%s", brief(o.timing.LeaseDuration), brief(o.timing.RenewDeadline), brief(o.timing.RenewInterval))
 }
 
 // consequence is a row of the table: of a duration, or of a number.
@@ -170,23 +244,51 @@ type consequence struct {
 	count string
 }
 
-func consequences(w zone.Wish, b zone.Bounds) []consequence {
+func consequences(w zone.Wish, o outlook) []consequence {
+	b := o.bounds
 	if b.OutageSurvived.Total() <= 0 {
 		b.OutageSurvived = nil
 	}
-	return []consequence{
+	if b.ElectionSurvived.Total() <= 0 {
+		b.ElectionSurvived = nil
+	}
+	return append([]consequence{
 		{what: fmt.Sprintf("failover: leader told to stop, which takes %s", brief(w.Stop)), bound: b.Stop},
 		{what: "failover: leader killed, or its zone dark", bound: b.Kill},
 		{what: "  and all used the API server in that zone", bound: b.DeadServer},
+		{what: fmt.Sprintf("  and etcd elects a leader for %s", brief(w.EtcdElection)), bound: b.LossInElection},
 		{what: fmt.Sprintf("  and no API for %s from then on", brief(w.APIOutage)), bound: b.LossInOutage},
 		{what: "failover: from the proof that it is dead", bound: b.Proof},
 		{what: "  more, if those who go first are dead too", bound: zone.Bound{Worst: b.HeadStart}},
 		{what: "API outage that the leader surely survives", bound: zone.Bound{Worst: b.OutageSurvived}},
 		{what: "  after a longer one, leads again in", bound: b.Recovery},
+		{what: "etcd election that the leader surely survives", bound: zone.Bound{Worst: b.ElectionSurvived}},
 		{what: "time for work to stop when the term is lost", bound: zone.Bound{Worst: b.StopLeft}},
-		{what: "writes per day", count: strconv.Itoa(b.WritesPerDay)},
-		{what: "reads per day and follower", count: strconv.Itoa(b.ReadsPerDay)},
+	}, costs(w, o)...)
+}
+
+// costs are the rows about requests: per day for one lock, or per second for many.
+func costs(w zone.Wish, o outlook) []consequence {
+	reads := consequence{what: "reads per day and follower", count: strconv.Itoa(o.bounds.ReadsPerDay)}
+	if w.Locks == 1 && !w.Heartbeat {
+		return []consequence{{what: "writes per day", count: strconv.Itoa(o.bounds.WritesPerDay)}, reads}
 	}
+	heartbeats, takeover := rate(o.load.Heartbeats), o.load.Takeover
+	if o.clientGo {
+		heartbeats = "-"
+		takeover = zone.LoadOf(o.timing, zone.Wish{Locks: w.Locks, Processes: w.Processes}).Takeover
+	}
+	return []consequence{
+		{what: fmt.Sprintf("writes per second, for each of %d locks", w.Locks), count: rate(o.load.Renewals)},
+		{what: fmt.Sprintf("  for each of %d processes, with heartbeats", w.Processes), count: heartbeats},
+		{what: "writes at once when a process dies", count: strconv.Itoa(takeover)},
+		{what: "reads per day, follower and lock", count: reads.count},
+	}
+}
+
+// rate is a number per second, so that people can compare it.
+func rate(perSecond float64) string {
+	return strconv.FormatFloat(math.Round(perSecond*100)/100, 'f', -1, 64)
 }
 
 // cell is one elector's value for it.
@@ -217,15 +319,25 @@ func printFlags(out io.Writer, plan zone.Plan) error {
 	text := &strings.Builder{}
 	tell(text, "# API outage %v, failover %s, stop %v, clock drift %s, round trip %v.\n", w.APIOutage, failover, w.Stop, (*percent)(&w.MaxClockDrift), w.RoundTrip)
 	tell(text, "# Use either the flags or the environment, with the same values in all candidates.\n")
-	if w.MaxClockDrift != timing.DefaultMaxClockDrift || w.Exclusive {
-		tell(text, "# In the program set Timing.MaxClockDrift to %v and Exclusive to %v: they have no flags.\n", w.MaxClockDrift, w.Exclusive)
+	if w.MaxClockDrift != timing.DefaultMaxClockDrift {
+		tell(text, "# In the program set Timing.MaxClockDrift to %v: it has no flag.\n", w.MaxClockDrift)
+	}
+	if w.Heartbeat {
+		tell(text, "# In the program set Options.Heartbeat: it is part of the plan.\n")
 	}
 	flags := (&cobra.Command{}).Flags()
 	(&operator.Options{Timing: plan.Timing}).AddFlags(flags)
 	args, env := &strings.Builder{}, &strings.Builder{}
-	for _, name := range []string{"leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "leader-elect-stop-timeout"} {
+	names := []string{"leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "leader-elect-stop-timeout"}
+	if plan.Timing.Exclusive {
+		names = append(names, "leader-elect-exclusive")
+	}
+	for _, name := range names {
 		value := flags.Lookup(name).DefValue
 		tell(args, "- --%s=%s\n", name, value)
+		if flags.Lookup(name).Value.Type() == "bool" {
+			value = strconv.Quote(value) // a variable is a string
+		}
 		tell(env, "- name: %s\n  value: %s\n", strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
 	}
 	_, err := fmt.Fprintf(out, "%sargs:\n%senv:\n%s", text, args, env)

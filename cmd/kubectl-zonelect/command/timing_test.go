@@ -37,6 +37,10 @@ func TestTimingPlansWithoutACluster(t *testing.T) {
 		"timing-many":       "timing --api-outage 1m --stop 30s --drift 0.05 --round-trip 1s --candidates 50 --zones 3 --exclusive",
 		"timing-yaml":       "timing --api-outage 30s --failover 45s --stop 5s -o yaml",
 		"timing-yaml-drift": "timing --drift 5% -o yaml",
+		"timing-heartbeat":  "timing --heartbeat --locks 1000 --processes 3",
+		"timing-slow":       "timing --heartbeat --locks 1000 --processes 3 --round-trip 120ms --etcd-election 2s -o wide",
+		"timing-locks":      "timing --locks 200 --candidates 5",
+		"timing-yaml-three": "timing --api-outage 1s --failover 6s --stop 0.3s --heartbeat -o yaml",
 		"timing-impossible": "timing --api-outage 30s --failover 30s --stop 5s",
 		"timing-nonsense":   "timing --api-outage=-1s --stop 48h --drift 150% --candidates 2 --zones 3",
 		"timing-formats":    "__complete timing -o ",
@@ -60,6 +64,9 @@ func TestTimingIsToldFromNonsense(t *testing.T) {
 		"timing --failover 1s":      "Possible is",
 		"timing --round-trip=-50ms": "RoundTrip",
 		"timing --candidates=-3":    "Candidates <= 10000 is broken by -3",
+		"timing --locks=-1":         "Locks <= 1000000 is broken by -1",
+		"timing --processes=-1":     "Processes <= 10000 is broken by -1",
+		"timing --etcd-election=-s": "invalid argument",
 	} {
 		t.Run(line, func(t *testing.T) {
 			r := timingOf(t, strings.Fields(line)...)
@@ -71,22 +78,43 @@ func TestTimingIsToldFromNonsense(t *testing.T) {
 }
 
 func TestTheFlagsAndTheEnvironmentGiveTheTimingThatWasPlanned(t *testing.T) {
-	r := timingOf(t, "timing", "--api-outage", "30s", "--failover", "42s", "--stop", "5s", "-o", "yaml")
+	for name, test := range map[string]struct {
+		line string
+		wish zone.Wish
+	}{
+		"shared":     {"--api-outage 30s --failover 42s --stop 5s", zone.Wish{APIOutage: 30 * time.Second, Failover: 42 * time.Second, Stop: 5 * time.Second}},
+		"exclusive":  {"--api-outage 1s --failover 6s --stop 0.3s --exclusive", zone.Wish{APIOutage: time.Second, Failover: 6 * time.Second, Stop: 300 * time.Millisecond, Exclusive: true}},
+		"heartbeats": {"--api-outage 1s --failover 6s --stop 0.3s --heartbeat", zone.Wish{APIOutage: time.Second, Failover: 6 * time.Second, Stop: 300 * time.Millisecond, Heartbeat: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := test.wish.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := plan.Timing
+			want.StopGrace = 0 // its default is what the timing rules leave
+			want = want.WithDefaults()
+			for way, got := range printedTiming(t, test.line) {
+				if got != want {
+					t.Errorf("by the %s comes %+v, planned was %+v", way, got, want)
+				}
+			}
+		})
+	}
+}
+
+// printedTiming is what an operator makes of the flags, and of the environment, that the
+// command prints.
+func printedTiming(t *testing.T, line string) map[string]election.Timing {
+	t.Helper()
+	r := timingOf(t, append([]string{"timing", "-o", "yaml"}, strings.Fields(line)...)...)
 	var printed struct {
 		Args []string                       `json:"args"`
 		Env  []struct{ Name, Value string } `json:"env"`
 	}
-	if err := yaml.Unmarshal([]byte(r.out), &printed); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(r.out), &printed); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := zone.Wish{APIOutage: 30 * time.Second, Failover: 42 * time.Second, Stop: 5 * time.Second}.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := plan.Timing
-	want.StopGrace = 0 // its default is what the timing rules leave
-	want = want.WithDefaults()
-
 	var byFlags, byEnv operator.Options
 	flags := newRoot(newEnvironment(genericiooptions.IOStreams{})).Flags()
 	byFlags.AddFlags(flags)
@@ -99,10 +127,35 @@ func TestTheFlagsAndTheEnvironmentGiveTheTimingThatWasPlanned(t *testing.T) {
 	if err := byEnv.FromEnvironment(); err != nil {
 		t.Fatal(err)
 	}
-	for way, got := range map[string]election.Timing{"flags": byFlags.Timing, "environment": byEnv.Timing} {
-		if got = got.WithDefaults(); got != want {
-			t.Errorf("by the %s comes %+v, planned was %+v", way, got, want)
-		}
+	return map[string]election.Timing{"flags": byFlags.Timing.WithDefaults(), "environment": byEnv.Timing.WithDefaults()}
+}
+
+func TestTimingWarnsOnlyOfWhatIsNotSurvived(t *testing.T) {
+	for line, want := range map[string][]string{
+		"timing":                                                  nil,
+		"timing --heartbeat":                                      nil,
+		"timing --heartbeat --etcd-election 2s":                   {"warning: 3s/2.5s/0.5s: etcd may end the term"},
+		"timing --heartbeat --etcd-election 8s":                   {"warning: 15s/10s/2s: etcd may end the term", "warning: 3s/2.5s/0.5s: etcd may end the term"},
+		"timing --heartbeat --round-trip 150ms":                   {"warning: 3s/2.5s/0.5s: round trips of 150ms are too long", "warning: 3s/2.5s/0.5s: etcd may end the term"},
+		"timing --heartbeat --stop 1s":                            {"warning: 3s/2.5s/0.5s: work that takes 1s to stop may overlap the next leader's: it has 470ms"},
+		"timing --etcd-election 8s":                               {"warning: 15s/10s/2s: etcd may end the term"},
+		"timing --api-outage 10s --etcd-election 8s --heartbeat ": {"warning: 3s/2.5s/0.5s: etcd may end the term"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			r := timingOf(t, strings.Fields(line)...)
+			var got []string
+			if r.errors != "" {
+				got = strings.Split(strings.TrimSpace(r.errors), "\n")
+			}
+			if r.code != 0 || len(got) != len(want) {
+				t.Fatalf("exit code %d, warnings %q, want %q", r.code, got, want)
+			}
+			for i := range want {
+				if !strings.HasPrefix(got[i], want[i]) {
+					t.Errorf("the warning is %q, want %q", got[i], want[i])
+				}
+			}
+		})
 	}
 }
 
