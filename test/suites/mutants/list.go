@@ -446,6 +446,17 @@ var mutants = []mutant{
 	{"S10", "a head start may hasten",
 		"election/peers.go", `return max(0, r.config.HeadStart(t))`, `return r.config.HeadStart(t)`,
 		"election/TestS10AHeadStartOnlyDelays"},
+
+	{"timing", "the timing of Seconds leaves no part of the lease to clock drift",
+		"election/timing/seconds.go", `}.WithDefaults()`, `StopGrace: 500 * time.Millisecond}.WithDefaults()`,
+		"election/TestSecondsObeysTheLawAndLeavesNothingUnused"},
+	{"timing", "a read overtakes a write that etcd lost only after a RenewDeadline",
+		"election/requester.go", `max(t.AttemptTimeout, min(c.took*3/2, max(c.took*9/8, t.RenewDeadline/2)))`, `t.RenewDeadline`,
+		"election/TestWithSecondsATermSurvivesAnEtcdElection"},
+	{"timing", "a plan counts a heartbeat before the watch has confirmed it",
+		"zone/bounds.go", `return heartbeatTrip(w, "watch that confirms a heartbeat")`, `return Term{}`,
+		"zone/TestWithHeartbeatsAFailoverTakesARoundTripMoreAndAnOutageIsSurvivedForOneLess"},
+
 	{"crowd", "candidates that know nobody write at one instant",
 		"election/peers.go", `return t.Spread(r.config.Timing)`, `return 0`,
 		"zone/TestAtMostFiveOfFiveHundredWriteInTheFirstSecondThoughNoneKnowsTheOthers"},
