@@ -40,7 +40,9 @@ package operator
 //	shared.go                       Shared.start            follows the Leases of the namespace; until the last election ends
 //	shared.go                       Shared.start            keeps the presence object; the same
 //	shared.go                       Shared.start            passes on which candidates there are; the same
-//	shared.go                       Shared.start            the elector of the heartbeat; the same
+//	shared.go                       Shared.start            finds out its own container's ID; until that is settled, or the last election ends
+//	shared.go                       Shared.start            the elector of the heartbeat; until the last election ends
+//	deaths.go                       deaths.join             asks for the proof of a holder's death; until there is one, or no election asks any more
 //	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
 //	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
 //	../locks/heartbeat/followed.go  Followed.Watch          follows the Leases of the namespace while a heartbeat of another process keeps the lock

@@ -153,6 +153,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		closeLock := e.close
 		e.close = func() { e.pods.transport.CloseConnections(); closeLock() }
 	}
+	if e.shared != nil {
+		c.ProcessID, c.Dead = e.shared.witness.ProcessID, e.shared.deaths.dead
+	}
 	if err == nil {
 		e.Elector, err = election.New(c)
 	}

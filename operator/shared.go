@@ -4,6 +4,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/heartbeat"
 	"github.com/zonelect/zonelect/locks/multilock"
@@ -43,6 +45,8 @@ type Shared struct {
 	heartbeat *election.Elector // the same
 	candidate locks.Candidate
 	peers     peerHub
+	witness   *proof.Witness
+	deaths    deaths
 
 	life  sync.Mutex // held while the background work starts or ends
 	users int
@@ -86,6 +90,12 @@ func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	if s.group, err = multilock.NewLeaseOnly(s.clients.multilock(o.Timing, self, namespace, name)); err != nil {
 		return nil, err
 	}
+	s.witness = proof.New(proof.Config{
+		Lock: namespace + "/" + name, Scope: "shared", Namespace: cmp.Or(self.Namespace, namespace),
+		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container,
+		Pods: s.clients.core, Logger: o.Logger,
+	})
+	s.deaths.prove = s.witness.Dead
 	t := o.Timing.WithDefaults()
 	view, err := leasewatch.New(leasewatch.Config{
 		Client: s.clients.coordination, Namespace: namespace, Patience: t.AttemptTimeout, Limit: t.RenewDeadline, Logger: o.Logger,
@@ -95,7 +105,7 @@ func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	}
 	s.locks = heartbeat.Config{
 		Client: s.clients.coordination, Namespace: namespace, View: view, Writes: heartbeat.NewWrites(mostWrites),
-		Labels: o.Labels, Logger: o.Logger,
+		Allow: s.checkLegacy, Labels: o.Labels, Logger: o.Logger,
 	}
 	if o.Heartbeat {
 		err = s.prepareHeartbeat(self, t)
@@ -186,6 +196,7 @@ func (s *Shared) start(ctx context.Context) (end func()) {
 	others.Go(func() { s.locks.View.Run(rest) })
 	others.Go(func() { _ = s.group.Attend(rest, func(locks.Permission) {}) }) // it ends with rest, and the presence decides nothing
 	others.Go(func() { s.group.Peers(rest, s.peers.set) })
+	others.Go(func() { s.witness.FindContainer(rest) })
 	heart, endHeart := context.WithCancel(ctx)
 	if s.heartbeat != nil {
 		beating.Go(func() {
@@ -210,30 +221,28 @@ func (s *Shared) start(ctx context.Context) (end func()) {
 // lock returns the lock of that name.
 func (s *Shared) lock(name string) (locks.Lock, error) {
 	lock, err := s.locks.New(name)
-	if err != nil {
-		return nil, err
-	}
+	return &sharedLock{Lock: lock, shared: s}, err
+}
+
+// checkLegacy returns an error if a legacy lock of that name counts too (M12).
+func (s *Shared) checkLegacy(ctx context.Context, name string) error {
 	legacy, err := ownerref.New(ownerref.Config{Core: s.clients.core, Namespace: s.locks.Namespace, Name: name, Logger: s.options.Logger})
-	return &sharedLock{Lock: lock, shared: s, legacy: legacy}, err
+	if err != nil {
+		return err
+	}
+	return multilock.CheckNoLegacy(ctx, legacy, s.options.Logger)
 }
 
 // sharedLock is one lock of a Shared.
 type sharedLock struct {
 	*heartbeat.Lock
 	shared *Shared
-	legacy *ownerref.ConfigMap
-	looked onceOK
 }
 
 // Write writes the Lease, but refuses to take it where a legacy lock counts too (M12).
 func (l *sharedLock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if err := multilock.CheckTaking(base, r); err != nil {
 		return locks.Snapshot{}, err
-	}
-	if r.Holder != "" {
-		if err := l.looked.do(func() error { return multilock.CheckNoLegacy(ctx, l.legacy, l.shared.options.Logger) }); err != nil {
-			return locks.Snapshot{}, err
-		}
 	}
 	return l.Lock.Write(ctx, base, r)
 }
@@ -246,23 +255,6 @@ func (l *sharedLock) Peers(ctx context.Context, tell func([]locks.Peer)) {
 
 // SetUnhealthy has the presence object say why this process should not lead.
 func (l *sharedLock) SetUnhealthy(why string) { l.shared.group.SetUnhealthy(why) }
-
-// onceOK calls a function until it has succeeded once.
-type onceOK struct {
-	mu   sync.Mutex
-	done bool
-}
-
-func (o *onceOK) do(f func() error) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.done {
-		return nil
-	}
-	err := f()
-	o.done = err == nil
-	return err
-}
 
 // peerHub passes the peers on to all elections of a Shared.
 type peerHub struct {

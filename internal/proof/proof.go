@@ -24,6 +24,9 @@ import (
 // Config says which process wants proof, and about which candidates.
 type Config struct {
 	Lock string // namespace and name
+	// Scope is empty, or says what else the process lock stands for than one lock's
+	// election: processes of another scope know nothing of it, and prove nothing by it.
+	Scope string
 	// Namespace of the candidates' pods.
 	Namespace string
 	// PodName, PodUID and Container are where this process runs. Without the first two no
@@ -98,7 +101,10 @@ func (w *Witness) tryLock() (taken, here string) {
 	if w.place != "" || w.config.PodUID == "" {
 		return w.place, w.place
 	}
-	here, ok := takeLock(w.config.PodUID + "\x00" + w.config.Lock)
+	here, ok := takeLock(w.config.PodUID + "\x00" + w.config.Lock + "\x00" + w.config.Scope)
+	if here != "" && w.config.Scope != "" {
+		here += " " + w.config.Scope
+	}
 	if ok {
 		w.place = here
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -31,6 +32,9 @@ type Config struct {
 	Heart *Heart
 	// Writes are the writes of the locks that have the same View. Required.
 	Writes *Writes
+	// Allow, if set, is called before the first write of each lock, and says why there may be
+	// none. Calls for different locks are as few at a time as their writes.
+	Allow func(ctx context.Context, name string) error
 	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
 	// Logger gets warnings about records that are odd but valid. The zero Logger drops
@@ -45,6 +49,8 @@ type Lock struct {
 	name   string
 	object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
 	long   record.LongWarning
+
+	allowed atomic.Bool
 }
 
 var _ locks.Feeder = (*Lock)(nil)
@@ -190,6 +196,12 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
 	}
 	defer leave()
+	if l.Allow != nil && !l.allowed.Load() {
+		if err := l.Allow(ctx, l.name); err != nil {
+			return locks.Snapshot{}, err
+		}
+		l.allowed.Store(true)
+	}
 	send := l.object.Update
 	if was == nil {
 		send = l.object.Create
