@@ -67,6 +67,104 @@ func TestASlowRenewalIsOvertakenInTimeForAnother(t *testing.T) {
 	})
 }
 
+// TestAReadThatAnotherOvertookIsAsGoodAsTheNewest: of several API servers behind one address
+// one hangs, and gets the first renewal and all reads except the first.
+func TestAReadThatAnotherOvertookIsAsGoodAsTheNewest(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, lock := leaderOnPaced(s)
+		term := a.Term()
+		lock.play(loses, []time.Duration{interval * 3 / 2, time.Hour, time.Hour, time.Hour, time.Hour})
+		answered := interval + interval + interval*3/2 // the read that overtakes the renewal
+		time.Sleep(answered)
+		synctest.Wait()
+		s.want("the term is trusted", term.TrustedFor(), deadline)
+		time.Sleep(3 * deadline)
+		a.Stays()
+		if n := lock.writes.Load(); n < 10 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+// TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing: it cannot show whether that write
+// has landed.
+func TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, lock := leaderOnPaced(s)
+		// The first read is answered while the third overtakes the second write.
+		lock.play(loses+landsOnly, []time.Duration{interval * 5 / 2, 0, interval * 3 / 4})
+		time.Sleep(4*interval + interval*5/8)
+		synctest.Wait()
+		if n, r := lock.writes.Load(), lock.reads.Load(); n != 2 || r != 3 {
+			t.Errorf("%d writes and %d reads", n, r)
+		}
+		time.Sleep(interval / 8) // the third read shows the second write, and the next is due
+		synctest.Wait()
+		if n := lock.writes.Load(); n != 3 {
+			t.Errorf("%d writes", n)
+		}
+		a.Stays()
+	})
+}
+
+// paced is a lock whose calls fare as play says: one letter for each of the next writes, and
+// how long the answer to each of the next reads takes. The calls after these work.
+type paced struct {
+	locks.Lock
+	fates         atomic.Value // string
+	answers       atomic.Value // []time.Duration
+	writes, reads atomic.Int64
+}
+
+// The fates of writes.
+const (
+	loses     = "l" // does not land, and gets no answer
+	landsOnly = "n" // lands, and gets no answer
+)
+
+// leaderOnPaced starts a candidate on such a lock, and returns when it leads.
+func leaderOnPaced(s *stage) (*seat, *paced) {
+	var lock *paced
+	a := s.start("a", func(c *election.Config) {
+		lock = &paced{Lock: c.Lock}
+		lock.play("", nil)
+		c.Lock = lock
+	})
+	a.Leads()
+	return a, lock
+}
+
+func (l *paced) play(writes string, reads []time.Duration) {
+	l.fates.Store(writes)
+	l.answers.Store(reads)
+	l.writes.Store(0)
+	l.reads.Store(0)
+}
+
+func (l *paced) Read(ctx context.Context) (locks.Snapshot, error) {
+	s, err := l.Lock.Read(ctx)
+	if n, answers := l.reads.Add(1), l.answers.Load().([]time.Duration); int(n) <= len(answers) {
+		select {
+		case <-ctx.Done():
+			return locks.Snapshot{}, ctx.Err()
+		case <-time.After(answers[n-1]):
+		}
+	}
+	return s, err
+}
+
+func (l *paced) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	n, fates := l.writes.Add(1), l.fates.Load().(string)
+	if int(n) > len(fates) {
+		return l.Lock.Write(ctx, base, r)
+	}
+	if fates[n-1:n] == landsOnly {
+		_, _ = l.Lock.Write(ctx, base, r)
+	}
+	<-ctx.Done()
+	return locks.Snapshot{}, ctx.Err()
+}
+
 // TestS6ALockThatMayShowHalfARecordConfirmsNothing: the record that it shows may come from
 // two objects, one of which was written earlier.
 func TestS6ALockThatMayShowHalfARecordConfirmsNothing(t *testing.T) {

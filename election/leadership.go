@@ -44,6 +44,7 @@ type leadership struct {
 	sent       moment         // of the last renewal that extended the trust
 	renewAt    time.Time      // when to send the next
 	unsure     bool           // a read must show the state of the lock before the next write
+	unsureAt   time.Time      // since when; only a read that was sent then or later counts, or the newest
 	denied     *locks.Version // what the last renewal was to replace, if it met a conflict
 	denials    int            // conflicts since a renewal landed
 	unanswered time.Time      // when the last request was sent, if it got no answer

@@ -86,7 +86,8 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 func (l *leadership) send(left time.Duration) {
 	base := l.observer.Newest()
 	if overtaken := l.requester.newest; overtaken != nil {
-		l.unanswered, l.unsure, l.requester.amendmentsFlow = overtaken.sent.awake, true, false
+		l.unanswered, l.requester.amendmentsFlow = overtaken.sent.awake, false
+		l.doubt(time.Now())
 	}
 	if l.unsure {
 		l.requester.send(l.requests, request{op: opRead, since: l.unanswered, asOf: base.Version, limit: l.config.Timing.RenewDeadline})
@@ -97,6 +98,14 @@ func (l *leadership) send(left time.Duration) {
 		before = l.observer.LastRecord()
 	}
 	l.renew(before, left)
+}
+
+// doubt makes a read due before the next write. No write is sent meanwhile, so each read that
+// is sent from the first doubt on comes after all of them.
+func (l *leadership) doubt(now time.Time) {
+	if !l.unsure {
+		l.unsure, l.unsureAt = true, now
+	}
 }
 
 // renew replaces the newest version with this term's next renewal. It keeps everything in
@@ -140,7 +149,9 @@ func (l *leadership) answered(a answer) {
 		return // it is known which write won
 	case a.refused():
 		if l.writes.drop(a.flight); a.breaksChain {
-			l.unsure, l.renewAt, l.unanswered = l.unsure || l.requester.replacing(), now, time.Time{}
+			if l.renewAt, l.unanswered = now, (time.Time{}); l.requester.replacing() {
+				l.doubt(now)
+			}
 		}
 		return
 	default:
@@ -150,7 +161,7 @@ func (l *leadership) answered(a answer) {
 	case a.conflict():
 		l.writes.drop(a.flight)
 		l.denials++
-		l.unsure, l.renewAt, l.denied, l.unanswered = true, now, &a.base, time.Time{}
+		l.unsure, l.unsureAt, l.renewAt, l.denied, l.unanswered = true, now, now, &a.base, time.Time{}
 	case a.err != nil:
 		if a.newest {
 			l.renewAt, l.unanswered = rules.Latest(a.sent.awake.Add(l.retries.NextBackOff()), now), a.sent.awake
@@ -163,14 +174,18 @@ func (l *leadership) answered(a answer) {
 }
 
 // readLeading handles the answer to a read. A renewal that has not landed by now is sent
-// again.
+// again. If another read overtook this one, its connection may be dead: the renewal goes over
+// one that lives.
 func (l *leadership) readLeading(a answer, now time.Time) {
-	l.unanswered = time.Time{}
+	if a.newest {
+		l.unanswered = time.Time{}
+	}
 	news := l.observeRead(a, false, now)
-	if !a.newest && !news {
+	if !a.newest && !news && !l.settles(a) {
 		return
 	}
 	l.unsure = false
+	l.requester.stopWaitingForRead()
 	if n := len(l.writes); n > 0 {
 		l.renewAt = rules.Latest(l.renewAt, l.writes[n-1].sent.awake.Add(spacing(l.config.Timing)))
 	}
@@ -184,6 +199,13 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	if l.readShows(a) {
 		l.confirm(now)
 	}
+}
+
+// settles reports whether a read that another has overtaken is as good as the newest: it was
+// sent after the last write, and after the last conflict. What lands after a read, whichever it
+// is, makes the next write a conflict.
+func (l *leadership) settles(a answer) bool {
+	return l.unsure && !a.sent.awake.Before(l.unsureAt)
 }
 
 // confirm extends the term if a read has shown that one of its writes landed although the

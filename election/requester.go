@@ -257,6 +257,13 @@ func (c *requester) renewals() {
 // stopWaiting stops waiting for the last request, because its answer is known already.
 func (c *requester) stopWaiting() { c.newest = nil }
 
+// stopWaitingForRead stops waiting for the last request if it is a read.
+func (c *requester) stopWaitingForRead() {
+	if c.newest != nil && !c.newest.writes() {
+		c.newest = nil
+	}
+}
+
 // expectNext tells the loopWatchdog by when the next request must be over.
 func (c *requester) expectNext() {
 	if len(c.flights) == 0 {
