@@ -74,20 +74,22 @@ package election
 // compares the list with the code. Run waits for all of them except those that say
 // otherwise.
 //
-//	guardian.go    run.startGuardian         the guardian; until it returns; the end of Run cancels its context
-//	peers.go       run.watchPeers            Config.Peers; until it returns; the end of Run cancels its context
-//	health.go      run.watchHealth           calls the health check at its interval; until the end of Run
-//	health.go      Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
-//	deathprobe.go  run.probeDeath            Config.Dead for one holder; until it returns; another holder or the end of the candidacy cancels its context
-//	watcher.go     watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context
-//	requester.go   requester.send            one request of the lock; until its answer, or its limit
-//	term.go        newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
-//	adopting.go    leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context
-//	leading.go     leadership.startWork      sees whether the work stops in time; until the work has returned, or is late
-//	leading.go     leadership.startWork      the work; until it returns, which the loop waits for
-//	stopping.go    leadership.reportOverrun  Config.OnOverrun; until it returns
-//	status.go      board.subscribe           hands transitions to one subscriber; until the subscriber's context ends, and Run does not wait for that
-//	guard.go       guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
+//	guardian.go      run.startGuardian         the guardian; until it returns; the end of Run cancels its context
+//	peers.go         run.watchPeers            Config.Peers; until it returns; the end of Run cancels its context
+//	health.go        run.watchHealth           calls the health check at its interval; until the end of Run
+//	health.go        Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
+//	deathprobe.go    run.probeDeath            Config.Dead for one holder; until it returns; another holder or the end of the candidacy cancels its context
+//	watcher.go       watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context
+//	requester.go     requester.send            one request of the lock; until its answer, or its limit
+//	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
+//	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context
+//	leading.go       leadership.startWork      the work; until it returns, which the loop waits for
+//	workwatchdog.go  workWatchdog.watch        sets the timer below when the work is to stop; none before that, and Run does not wait for it
+//	workwatchdog.go  workWatchdog.watch        the same when the trust is over
+//	workwatchdog.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
+//	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns
+//	status.go        board.subscribe           hands transitions to one subscriber; until the subscriber's context ends, and Run does not wait for that
+//	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
 
 // Where to look
 //
@@ -128,7 +130,7 @@ package election
 //	stopping.go              leadership.stopWork       every wanted stop begins here
 //	handover.go              leadership.handOver       a handover, and to whom
 //	stopping.go              leadership.reportOverrun  the work did not stop in time
-//	workwatchdog.go          workWatchdog.watch        the same, even if the loop hangs; it calls Config.OnOverrun
+//	workwatchdog.go          workWatchdog.timeOver     the same, even if the loop hangs; it calls Config.OnOverrun
 //	../operator/election.go  Election.exitOnOverrun    what OnOverrun does for an operator with ExitOnOverrun
 //	release.go               leadership.giveUp         whether to release
 //	release.go               run.release               the release itself

@@ -34,14 +34,14 @@ func (l *leadership) startWork() {
 	l.telemetry.leading(l.requests, true)
 	l.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
 	work, done := context.WithValue(l.work, termKey{}, l.term), l.workDone
-	l.background.Go(l.watchdog.watch)
+	l.watchdog.watch()
 	go func() {
 		err := errGoexit
 		defer func() {
 			if broken := recover(); broken != nil {
 				panic(broken) // which ends the process: the elector must not take it for a return
 			}
-			close(l.watchdog.returned)
+			l.watchdog.workReturned()
 			done <- err
 		}()
 		l.failover.working(time.Now())

@@ -9,58 +9,84 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/zonelect/zonelect/election/internal/rules"
 )
 
 // workWatchdog checks whether the work of one term stops in time. It waits for nothing that
-// may hang, such as the elector's loop, a log or a lock.
+// may hang, such as the elector's loop, a log or a lock. It consists of timers: as long as the
+// work may go on, it costs no goroutine.
 type workWatchdog struct {
 	timing   Timing
 	term     Term
 	work     context.Context // ends when the work is to stop
-	returned chan struct{}   // closed when the work has returned
-	late     chan struct{}   // closed if it has not returned when its time is over
+	late     chan struct{}   // closed if the work has not returned when its time is over
 	released atomic.Bool     // the lock has been released since
 	tell     func()          // tells the program that it is late, once
+	unwatch  func()          // undoes watch
+
+	mu       sync.Mutex // no outside code runs under it
+	returned bool       // the work has returned
+	by       time.Time  // when the time of the work is over; zero while it may go on
+	limit    *time.Timer
 }
 
 func newWorkWatchdog(work context.Context, c Config, term Term) *workWatchdog {
-	w := &workWatchdog{timing: c.Timing, term: term, work: work, returned: make(chan struct{}), late: make(chan struct{}), tell: func() {}}
+	w := &workWatchdog{timing: c.Timing, term: term, work: work, late: make(chan struct{}), tell: func() {}}
 	if c.OnOverrun != nil {
 		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, context.Cause(work)) })
 	}
 	return w
 }
 
-// watch returns when the work has returned, or is late.
+// watch is called before the work begins.
 func (w *workWatchdog) watch() {
-	var by time.Time
-	limit := time.NewTimer(rules.Longest)
-	defer limit.Stop()
-	within := func(patience time.Duration) {
-		if at := time.Now().Add(patience); by.IsZero() || at.Before(by) {
-			by = at
-			limit.Reset(patience)
-		}
+	unwatchWork := context.AfterFunc(w.work, func() { w.within(w.patience(context.Cause(w.work))) })
+	unwatchTrust := context.AfterFunc(w.term.trust.over, func() { w.within(w.timing.StopGrace) })
+	w.unwatch = func() {
+		unwatchWork()
+		unwatchTrust()
 	}
-	for wanted, over := w.work.Done(), w.term.trust.over.Done(); ; {
-		select {
-		case <-w.returned:
-			return
-		case <-wanted:
-			wanted = nil
-			within(w.patience(context.Cause(w.work)))
-		case <-over:
-			over = nil
-			within(w.timing.StopGrace)
-		case <-limit.C:
-			if !closed(w.returned) {
-				close(w.late)
-				w.tell()
-			}
-			return
-		}
+}
+
+// within gives the work so much time from now on, unless it has less already.
+func (w *workWatchdog) within(patience time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	by := time.Now().Add(patience)
+	if w.returned || !w.by.IsZero() && !by.Before(w.by) {
+		return
+	}
+	if w.limit != nil {
+		w.limit.Stop()
+	}
+	w.by, w.limit = by, time.AfterFunc(patience, w.timeOver)
+}
+
+// timeOver is called when the time of the work is over. The elector's loop waits until tell
+// has returned, see [leadership.reportOverrun].
+func (w *workWatchdog) timeOver() {
+	if w.noteLate() {
+		w.tell()
+	}
+}
+
+// noteLate reports whether the work is late now that its time is over, and closes late if it
+// is.
+func (w *workWatchdog) noteLate() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.returned && !closed(w.late) {
+		close(w.late)
+	}
+	return !w.returned
+}
+
+// workReturned is called when the work has returned.
+func (w *workWatchdog) workReturned() {
+	w.unwatch()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.returned = true; w.limit != nil {
+		w.limit.Stop()
 	}
 }
 
@@ -84,7 +110,14 @@ func closed(c <-chan struct{}) bool {
 
 // overdue reports whether the work is late and goes on. A nil workWatchdog is that
 // of an elector before its first term.
-func (w *workWatchdog) overdue() bool { return w != nil && closed(w.late) && !closed(w.returned) }
+func (w *workWatchdog) overdue() bool {
+	if w == nil || !closed(w.late) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.returned
+}
 
 // runs reports whether ctx was made from the work's context.
 func (w *workWatchdog) runs(ctx context.Context) bool {

@@ -21,8 +21,8 @@ var mutants = []mutant{
 			_ = expired`,
 		"election/TestS1TheWorkEndsWithTheTrustThoughTheElectorHangs"},
 	{"S1", "an overrun is told by the elector's loop alone, which may hang",
-		"election/workwatchdog.go", `				close(w.late)
-				w.tell()`, `				close(w.late)`,
+		"election/workwatchdog.go", `	if w.noteLate() {
+		w.tell()`, `	if w.noteLate() {`,
 		"election/TestS1NothingThatHangsHidesTheEndOfTrust"},
 	{"S1", "the status says what the elector's loop said last, though it hangs",
 		"election/elector.go", `if (s.State == status.StateLeader || s.State == status.StateAdopting) && s.Term.TrustedFor() <= 0 {`, `if false {`,
@@ -31,7 +31,7 @@ var mutants = []mutant{
 		"election/elector.go", `s.Overrun = s.Overrun || e.workWatchdog.Load().overdue()`, ``,
 		"election/TestS1NothingThatHangsHidesTheEndOfTrust"},
 	{"S1", "work that is lost while it stops has the time of a stop in good order",
-		"election/workwatchdog.go", `within(w.timing.StopGrace)`, `within(w.timing.StopTimeout)`,
+		"election/workwatchdog.go", `w.within(w.timing.StopGrace)`, `w.within(w.timing.StopTimeout)`,
 		"election/TestALossShortensTheTimeToStop"},
 	{"S1", "a process that is to end at an overrun waits for its log",
 		"operator/election.go", `max(leastToLog, min(term.TrustedFor(), time.Second))`, `max(leastToLog, term.TrustedFor(), time.Hour)`,
