@@ -88,7 +88,7 @@ package election
 //	workwatchdog.go  workWatchdog.watch        the same when the trust is over
 //	workwatchdog.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
 //	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns
-//	status.go        board.subscribe           hands transitions to one subscriber; until the subscriber's context ends, and Run does not wait for that
+//	feed.go          NewFeed                   hands transitions to the reader of one feed; until the feed's context ends, and Run does not wait for that
 //	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
 
 // Where to look

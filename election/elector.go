@@ -131,11 +131,6 @@ func (e *Elector) Timing() Timing { return e.config.Timing }
 // It is the current term as long as it is trusted.
 func (e *Elector) Term() Term { return e.board.read().Term }
 
-// Subscribe returns a channel that gets every transition from now on, in order. It is
-// closed after ctx ends. A slow reader delays nobody and misses nothing; what it has
-// not read yet stays in memory.
-func (e *Elector) Subscribe(ctx context.Context) <-chan Transition { return e.board.subscribe(ctx) }
-
 // Resign ends the term in good order: the work stops, the lock is released, and this
 // candidate leaves the lock to others for one RenewInterval. Resign returns nil once
 // the lock has been released. Otherwise it returns [ErrNotLeading] if there is no term,

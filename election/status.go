@@ -4,7 +4,6 @@
 package election
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -57,9 +56,9 @@ type Transition struct {
 // board is where the loop publishes, and outsiders read and subscribe. The mutex guards
 // only the fields: no outside code runs under it.
 type board struct {
-	mu          sync.Mutex
-	status      Status
-	subscribers []*subscription
+	mu     sync.Mutex
+	status Status
+	feeds  []*Feed // some may have ended
 }
 
 func (b *board) read() Status {
@@ -68,15 +67,13 @@ func (b *board) read() Status {
 	return b.status
 }
 
-// publish changes the status and tells every subscriber.
+// publish changes the status, and adds the transition to every feed.
 func (b *board) publish(c status.Change, cause error, change func(*Status)) Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change(&b.status)
 	t := Transition{Change: c, At: time.Now(), Cause: cause, Status: b.status}
-	for _, s := range b.subscribers {
-		s.add(t)
-	}
+	b.feeds = slices.DeleteFunc(b.feeds, func(f *Feed) bool { return !f.add(t) })
 	return t
 }
 
@@ -87,61 +84,12 @@ func (b *board) update(change func(*Status)) {
 	change(&b.status)
 }
 
-func (b *board) subscribe(ctx context.Context) <-chan Transition {
-	s := &subscription{out: make(chan Transition), more: make(chan struct{}, 1)}
+// subscribe gives what is published from now on to a feed.
+func (b *board) subscribe(f *Feed) {
 	b.mu.Lock()
-	b.subscribers = append(b.subscribers, s)
-	b.mu.Unlock()
-	go func() {
-		s.relay(ctx)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.subscribers = slices.DeleteFunc(b.subscribers, func(o *subscription) bool { return o == s })
-	}()
-	return s.out
-}
-
-// subscription queues transitions, so that a slow reader never holds up the
-// elector and misses nothing.
-type subscription struct {
-	mu    sync.Mutex
-	queue []Transition
-	more  chan struct{}
-	out   chan Transition
-}
-
-func (s *subscription) add(t Transition) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queue = append(s.queue, t)
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-func (s *subscription) takeAll() []Transition {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.queue
-	s.queue = nil
-	return all
-}
-
-func (s *subscription) relay(ctx context.Context) {
-	defer close(s.out)
-	for {
-		select {
-		case <-s.more:
-		case <-ctx.Done():
-			return
-		}
-		for _, t := range s.takeAll() {
-			select {
-			case s.out <- t:
-			case <-ctx.Done():
-				return
-			}
-		}
+	defer b.mu.Unlock()
+	b.feeds = slices.DeleteFunc(b.feeds, (*Feed).over)
+	if !slices.Contains(b.feeds, f) {
+		b.feeds = append(b.feeds, f)
 	}
 }
