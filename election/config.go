@@ -96,10 +96,11 @@ type Config struct {
 	// zero all read and write at the same moment.
 	HeadStart func(Takeover) time.Duration
 	// Peers reports which candidates there are, at first and whenever that changes. It
-	// runs in its own goroutine for as long as Run, and returns soon after ctx ends.
-	// tell never blocks, and only the last report counts. Reports may be late or wrong:
-	// they affect which candidate goes first, and never whether one may. Nil means that
-	// no other candidate is known.
+	// runs in its own goroutine, and returns soon after ctx ends, or earlier if it has
+	// registered tell where reports come from. tell is valid until Run returns; later
+	// calls do nothing. It never blocks, is safe for concurrent use, and only the last
+	// report counts. Reports may be late or wrong: they affect which candidate goes first,
+	// and never whether one may. Nil means that no other candidate is known.
 	Peers func(ctx context.Context, tell func([]locks.Peer))
 	// Health is how this candidate knows whether it should lead.
 	Health Health

@@ -19,7 +19,12 @@ func (r *run) watchPeers(ctx context.Context) {
 		return
 	}
 	r.peerUpdates = make(chan []locks.Peer, 1)
-	tell := latestTo(r.peerUpdates)
+	note := latestTo(r.peerUpdates)
+	tell := func(peers []locks.Peer) {
+		if ctx.Err() == nil { // it may outlive Run
+			note(peers)
+		}
+	}
 	r.background.Go(func() { r.config.Peers(ctx, tell) })
 }
 

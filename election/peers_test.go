@@ -7,6 +7,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,4 +107,38 @@ func TestEvacuationsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%q: read again %+v (%v)", text, again, err)
 		}
 	}
+}
+
+// TestPeersMayReturnAndTellLater: what it has registered elsewhere is valid until Run returns,
+// for several goroutines, and does nothing later.
+func TestPeersMayReturnAndTellLater(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		var report func([]locks.Peer)
+		var asked election.Takeover
+		b := s.start("b", func(c *election.Config) {
+			c.Peers = func(_ context.Context, tell func([]locks.Peer)) { report = tell }
+			c.HeadStart = func(o election.Takeover) time.Duration { asked = o; return 0 }
+		})
+		report([]locks.Peer{peer("a")})
+		var tellers sync.WaitGroup
+		for range 20 {
+			tellers.Go(func() { report([]locks.Peer{peer("b"), peer("a")}) })
+		}
+		tellers.Wait()
+		a.Stop()
+		b.Leads()
+		if want := []locks.Peer{peer("a"), peer("b")}; !reflect.DeepEqual(asked.Peers, want) {
+			t.Errorf("head start is asked for among %+v, want %+v", asked.Peers, want)
+		}
+		b.Stop()
+		if err := b.Wait(); err != nil {
+			t.Error(err)
+		}
+		for range 20 {
+			tellers.Go(func() { report(nil) })
+		}
+		tellers.Wait()
+	})
 }
