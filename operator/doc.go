@@ -42,6 +42,7 @@ package operator
 //	shared.go                       Shared.start            passes on which candidates there are; the same
 //	shared.go                       Shared.start            finds out its own container's ID; until that is settled, or the last election ends
 //	shared.go                       Shared.start            the elector of the heartbeat; until the last election ends
+//	shared.go                       sharedLock.Peers        ends the reports of candidates; none before the end of Run
 //	deaths.go                       deaths.join             asks for the proof of a holder's death; until there is one, or no election asks any more
 //	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
 //	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once

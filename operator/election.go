@@ -295,7 +295,11 @@ func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
 	defer e.close() // after the last request of what is started below
 	if e.shared != nil {
-		defer e.shared.enter(ctx)()
+		leave, err := e.shared.enter(ctx, e)
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var tellers sync.WaitGroup
@@ -308,8 +312,8 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	if e.options.OnNewLeader != nil {
 		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it runs program code
 	}
-	if !e.options.NoEvents && e.config != nil {
-		if err := e.postEvents(telling, &tellers); err != nil {
+	if !e.options.NoEvents && e.config != nil && e.shared == nil {
+		if err := e.postEvents(telling, e.Subscribe(telling), &tellers); err != nil {
 			return err
 		}
 	}
@@ -363,8 +367,8 @@ func (e *Election) exitOnOverrun(term election.Term, cause error) {
 	e.exit(1)
 }
 
-// postEvents posts Kubernetes Events on the Lease, with a client of its own.
-func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) error {
+// postEvents posts Kubernetes Events on the Leases of elections, with a client of its own.
+func (e *Election) postEvents(ctx context.Context, transitions <-chan election.Transition, tellers *sync.WaitGroup) error {
 	cfg := named(e.config)
 	cfg.Wrap(transport.Bounded)
 	client, err := typedcorev1.NewForConfig(cfg)
@@ -377,7 +381,6 @@ func (e *Election) postEvents(ctx context.Context, tellers *sync.WaitGroup) erro
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"})
-	transitions := e.Subscribe(ctx)
 	tellers.Go(func() {
 		RecordEvents(recorder, transitions)
 		broadcaster.Shutdown()

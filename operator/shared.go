@@ -48,9 +48,10 @@ type Shared struct {
 	witness   *proof.Witness
 	deaths    deaths
 
-	life  sync.Mutex // held while the background work starts or ends
-	users int
-	end   func()
+	life   sync.Mutex // held while the background work starts or ends
+	users  int
+	end    func()
+	events *election.Feed // of all elections, for Kubernetes Events; nil if none are posted
 }
 
 // mostWrites is how many writes of a Shared's locks are under way at a time: as many as it
@@ -171,13 +172,19 @@ func (s *Shared) Run(ctx context.Context, lock string, lead func(context.Context
 	return e.Run(ctx, lead)
 }
 
-// enter begins the background work for the first election. The election calls leave when it
-// has ended.
-func (s *Shared) enter(ctx context.Context) (leave func()) {
+// enter begins the background work for the first election, and posts Events for e. The
+// election calls leave when it has ended.
+func (s *Shared) enter(ctx context.Context, e *Election) (leave func(), err error) {
 	s.life.Lock()
 	defer s.life.Unlock()
-	if s.users++; s.users == 1 {
-		s.end = s.start(context.WithoutCancel(ctx))
+	if s.users == 0 {
+		if s.end, err = s.start(context.WithoutCancel(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	s.users++
+	if s.events != nil {
+		e.SubscribeTo(s.events)
 	}
 	return func() {
 		s.life.Lock()
@@ -185,14 +192,21 @@ func (s *Shared) enter(ctx context.Context) (leave func()) {
 		if s.users--; s.users == 0 {
 			s.end()
 		}
-	}
+	}, nil
 }
 
 // start begins the background work. What it returns ends that, the heartbeat first, which
 // releases its Lease.
-func (s *Shared) start(ctx context.Context) (end func()) {
+func (s *Shared) start(ctx context.Context) (end func(), err error) {
 	rest, endRest := context.WithCancel(ctx)
 	var beating, others sync.WaitGroup
+	if !s.options.NoEvents {
+		s.events = election.NewFeed(rest)
+		if err := s.election.postEvents(rest, s.events.Transitions(), &others); err != nil {
+			endRest()
+			return nil, err
+		}
+	}
 	others.Go(func() { s.locks.View.Run(rest) })
 	others.Go(func() { _ = s.group.Attend(rest, func(locks.Permission) {}) }) // it ends with rest, and the presence decides nothing
 	others.Go(func() { s.group.Peers(rest, s.peers.set) })
@@ -215,7 +229,7 @@ func (s *Shared) start(ctx context.Context) (end func()) {
 			s.hearts.transport.CloseConnections()
 		}
 		s.clients.transport.CloseConnections()
-	}
+	}, nil
 }
 
 // lock returns the lock of that name.
@@ -247,10 +261,9 @@ func (l *sharedLock) Write(ctx context.Context, base locks.Version, r locks.Reco
 	return l.Lock.Write(ctx, base, r)
 }
 
-// Peers reports the candidates in Shareds of the same name.
+// Peers reports the candidates in Shareds of the same name until ctx ends. It returns at once.
 func (l *sharedLock) Peers(ctx context.Context, tell func([]locks.Peer)) {
-	defer l.shared.peers.add(tell)()
-	<-ctx.Done()
+	context.AfterFunc(ctx, l.shared.peers.add(tell))
 }
 
 // SetUnhealthy has the presence object say why this process should not lead.
