@@ -52,7 +52,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
 				send(w, kind, e.raw) // without the lock: nobody may be reading
 			}
 		}
-		after = newest
+		after = max(after, newest) // a version of the future stays one, as with the real server
 		select {
 		case <-changed:
 		case <-bookmark.C:

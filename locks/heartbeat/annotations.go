@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, and the
@@ -30,9 +31,18 @@ const never = 365 * 24 * time.Hour
 // the acquisition. The empty epoch is none.
 type epoch string
 
-// epochOf returns the epoch of a heartbeat's Lease.
+// epochOf returns the epoch of a heartbeat's Lease. One that was withdrawn is over, whoever
+// put the holder's name back (L3).
 func epochOf(lease *coordinationv1.Lease) epoch {
-	r := record.Read(lease)
+	e := epochIn(record.Read(lease))
+	if note, noted := withdrawalOf(lease); noted && note.epoch == e {
+		return ""
+	}
+	return e
+}
+
+// epochIn returns the epoch that a heartbeat's record belongs to.
+func epochIn(r locks.Record) epoch {
 	if r.Holder == "" || r.Details.Holder != r.Holder || r.Details.Nonce == "" {
 		return ""
 	}

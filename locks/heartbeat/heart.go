@@ -4,6 +4,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Heart struct {
 	beats   []*beat               // sent, and not known to have landed, oldest first
 	lease   *coordinationv1.Lease // as the last answer had it; nil before the first
 	changed chan struct{}         // closed, and replaced, when lease changes
+	newest  epoch                 // that was begun, whatever came of it
 	kept    map[string]*kept      // by name: the locks that name this heartbeat
 }
 
@@ -107,8 +109,13 @@ func (h *Heart) Watch(ctx context.Context, from locks.Version, events chan<- loc
 	return pass(ctx, newFeed(h.config.View, h.config.Lease.Name, from, alone), events)
 }
 
-// Write sends a heartbeat, or begins or ends an epoch.
+// Write sends a heartbeat, or begins or ends an epoch. It does not resume an epoch that has
+// ended, as an elector does that puts its name back on an emptied record: others may rely on
+// that end already (L5).
 func (h *Heart) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	if h.resumes(base, r) {
+		return locks.Snapshot{}, fmt.Errorf("%v: this epoch of the heartbeat has ended: %w", h.Describe(), locks.ErrConflict)
+	}
 	h.depart(r)
 	s, err := h.lock.Write(ctx, base, r)
 	if err == nil {
@@ -125,6 +132,20 @@ func (h *Heart) Amend(ctx context.Context, before, r locks.Record) (locks.Snapsh
 		h.learn(ctx, s)
 	}
 	return s, err
+}
+
+// resumes reports whether a write would go on with the newest epoch on a Lease that is not of
+// that epoch any more.
+func (h *Heart) resumes(base locks.Version, r locks.Record) bool {
+	e := epochIn(r)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e == "" || e != h.newest {
+		h.newest = cmp.Or(e, h.newest)
+		return false
+	}
+	was, _ := base.Opaque.(*coordinationv1.Lease)
+	return was != nil && epochOf(was) != e
 }
 
 // mostBeats is how many heartbeats without an answer are kept. Those that wait for a

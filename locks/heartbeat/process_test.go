@@ -5,9 +5,13 @@ package heartbeat
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +37,7 @@ type world struct {
 	mu        sync.Mutex
 	histories map[string]*electiontest.History // by lock
 	processes []*process
+	lingers   bool // work goes on for a StopGrace when its term is lost
 }
 
 // scenario runs f in a bubble of virtual time. Afterwards it stops all processes and checks
@@ -41,6 +46,7 @@ func scenario(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, Server: apitest.NewServer(), Timing: timing.Timing{Exclusive: true}.WithDefaults(), histories: map[string]*electiontest.History{}}
+		w.watchEpochs()
 		defer func() {
 			for _, p := range w.processes {
 				p.stop()
@@ -53,6 +59,62 @@ func scenario(t *testing.T, f func(w *world)) {
 		}()
 		f(w)
 	})
+}
+
+// watchEpochs checks that no epoch comes back after it has ended.
+func (w *world) watchEpochs() {
+	over := map[epoch]bool{}
+	w.Stored = func(_ *http.Request, path string, before, after apitest.Object) {
+		if !strings.HasPrefix(path, all+"heart-") {
+			return
+		}
+		was, is := w.epochOf(before), w.epochOf(after)
+		if over[is] {
+			w.Errorf("the epoch %s began again", is)
+		}
+		if was != "" && was != is {
+			over[was] = true
+		}
+	}
+}
+
+func (w *world) epochOf(o apitest.Object) epoch {
+	var l coordinationv1.Lease
+	if o == nil {
+		return ""
+	}
+	if err := json.Unmarshal(apitest.Marshal(o), &l); err != nil {
+		w.Error(err)
+	}
+	if e := epochOf(&l); e != "" {
+		return epoch(l.UID) + " " + e
+	}
+	return ""
+}
+
+// lease is a Lease as the server has it; nil if there is none.
+func (w *world) lease(name string) *coordinationv1.Lease {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	o := w.Objects[all+name]
+	if o == nil {
+		return nil
+	}
+	l := &coordinationv1.Lease{}
+	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
+		w.Fatal(err)
+	}
+	return l
+}
+
+// edit changes a Lease by hand.
+func (w *world) edit(name string, do func(*coordinationv1.Lease)) {
+	l := w.lease(name)
+	if l == nil {
+		return
+	}
+	do(l)
+	w.Put(all+name, l)
 }
 
 func (w *world) history(lock string) *electiontest.History {
@@ -174,6 +236,9 @@ func (p *process) campaignOn(name string, lock locks.Lock) *election.Elector {
 			p.led[name] = term
 			p.mu.Unlock()
 			<-ctx.Done()
+			if p.world.lingers && errors.Is(context.Cause(ctx), election.ErrLost) {
+				time.Sleep(p.world.Timing.StopGrace - time.Millisecond)
+			}
 			p.mu.Lock()
 			delete(p.led, name)
 			p.mu.Unlock()
@@ -203,7 +268,8 @@ type link struct {
 	down   chan struct{} // closed when the link is up again; nil while it is up
 	mute   chan struct{} // the same, for the events of watches
 	before func(*http.Request)
-	counts map[string]int // requests by verb and name
+	after  func(*http.Request) // once a request is served that is no watch, before its answer comes
+	counts map[string]int      // requests by verb and name
 }
 
 func (l *link) set(gate *chan struct{}, is bool) {
@@ -220,6 +286,19 @@ func (l *link) set(gate *chan struct{}, is bool) {
 
 func (l *link) cut(is bool)     { l.set(&l.down, is); l.set(&l.mute, is) }
 func (l *link) silence(is bool) { l.set(&l.mute, is) }
+
+// intercept has before see each request when it arrives, and after when it is served.
+func (l *link) intercept(before, after func(*http.Request)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before, l.after = before, after
+}
+
+func (l *link) later() func(*http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.after
+}
 
 func (l *link) gate(gate *chan struct{}) chan struct{} {
 	l.mu.Lock()
@@ -243,6 +322,15 @@ func (l *link) through(server http.Handler) http.Handler {
 		l.mu.Unlock()
 		if before != nil {
 			before(r)
+		}
+		if after := l.later(); after != nil && r.URL.Query().Get("watch") != "true" {
+			answer := httptest.NewRecorder()
+			server.ServeHTTP(answer, r)
+			after(r)
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes())
+			return
 		}
 		if r.URL.Query().Get("watch") == "true" {
 			w = &muted{ResponseWriter: w, link: l, ctx: r.Context()}

@@ -119,5 +119,5 @@ func done(heart *coordinationv1.Lease, a attachment, last uint64) bool {
 		return false
 	}
 	note, noted := withdrawalOf(heart)
-	return noted && note.epoch == a.epoch && note.last == last && epochOf(heart) != a.epoch
+	return noted && note.epoch == a.epoch && note.last == last
 }
