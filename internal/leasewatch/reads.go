@@ -34,7 +34,19 @@ func (r *Reading) At() uint64 { return r.at }
 // Read returns all Leases by a linearizable list that began after the call. Calls that come
 // while another list is under way share the next one, which waits for that as long as the
 // patience at most.
-func (v *View) Read(ctx context.Context) (*Reading, error) { return v.reads.read(ctx) }
+func (v *View) Read(ctx context.Context) (*Reading, error) {
+	before := v.At()
+	r, err := v.reads.read(ctx)
+	if err == nil && r.at < before {
+		v.WentBack()
+	}
+	return r, err
+}
+
+// GetSince is Get if the reading is not older than a version.
+func (r *Reading) GetSince(name string, version uint64) (State, bool) {
+	return r.Get(name), r.at >= version
+}
 
 // reads shares lists.
 type reads struct {

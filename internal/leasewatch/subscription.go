@@ -39,10 +39,11 @@ func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 func (s *Subscription) Known() bool {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
-	if s.view.at == 0 {
+	known := s.view.at != 0 && !s.view.stale
+	if !known {
 		s.view.waiting[s] = struct{}{}
 	}
-	return s.view.at != 0
+	return known
 }
 
 // Add subscribes to a Lease too, and returns its present state, which precedes all changes

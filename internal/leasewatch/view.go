@@ -61,7 +61,7 @@ type View struct {
 	mu      sync.Mutex
 	leases  map[string]State
 	at      uint64 // all changes up to this version are known; zero before the first list
-	since   uint64 // the version of the last list: what came before it may have been left out
+	stale   bool   // the history went back: nothing counts until another list has shown how all is
 	subs    map[string]map[*Subscription]struct{}
 	reached chan struct{} // closed, and replaced, when at grows
 	recent  history
@@ -122,13 +122,18 @@ func (v *View) follow(ctx context.Context) (renewed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	v.mu.Lock()
-	from, fresh := v.at, v.fresh
+	from, fresh, stale := v.at, v.fresh, v.stale
 	ended := false
 	v.renew = func() { ended = true; cancel() }
 	v.fresh = time.Time{}
 	v.mu.Unlock()
 	if !fresh.IsZero() {
 		ctx = locks.WithLiveConnection(ctx, fresh)
+	}
+	if from == 0 || stale {
+		if from, err = v.relist(ctx, stale); err != nil {
+			return false, err
+		}
 	}
 	err = v.watchFrom(ctx, from)
 	v.mu.Lock()
@@ -140,17 +145,23 @@ func (v *View) follow(ctx context.Context) (renewed bool, err error) {
 	return false, err
 }
 
-func (v *View) watchFrom(ctx context.Context, from uint64) error {
-	if from == 0 {
-		list, err := v.list(ctx, func(ctx context.Context) (*coordinationv1.LeaseList, error) {
-			return rawapi.ListCached[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "", 0)
-		})
-		if err != nil {
-			return err
+// relist makes a list all that is known, and returns its version. Unless it must show the
+// newest state, the list may come from the server's cache.
+func (v *View) relist(ctx context.Context, newest bool) (uint64, error) {
+	list, err := v.list(ctx, func(ctx context.Context) (*coordinationv1.LeaseList, error) {
+		if newest {
+			return rawapi.List[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "")
 		}
-		from = record.Number(list.ResourceVersion)
-		v.replace(list)
+		return rawapi.ListCached[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "", 0)
+	})
+	if err != nil {
+		return 0, err
 	}
+	v.replace(list, newest)
+	return record.Number(list.ResourceVersion), nil
+}
+
+func (v *View) watchFrom(ctx context.Context, from uint64) error {
 	err := rawapi.WatchAll(ctx, v.config.Client, apierror.Leases, v.config.Namespace, "", from, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 		v.apply(e)
 		return nil
@@ -185,7 +196,7 @@ func (v *View) linearizable(ctx context.Context) (*coordinationv1.LeaseList, err
 }
 
 // replace makes the list all that is known. Subscriptions hear what differs, as a gap.
-func (v *View) replace(list *coordinationv1.LeaseList) {
+func (v *View) replace(list *coordinationv1.LeaseList, newest bool) {
 	at := record.Number(list.ResourceVersion)
 	now := make(map[string]State, len(list.Items))
 	for i := range list.Items {
@@ -204,7 +215,7 @@ func (v *View) replace(list *coordinationv1.LeaseList) {
 			}
 		}
 	}
-	v.leases, v.since, v.recent = now, at, history{after: at}
+	v.leases, v.recent, v.stale = now, history{after: at}, v.stale && !newest
 	v.advance(at)
 }
 
@@ -246,9 +257,25 @@ func (v *View) advance(at uint64) {
 func (v *View) state(name string) State {
 	s, known := v.leases[name]
 	if !known {
-		s.Number = v.since
+		s.Number = v.at
 	}
 	return s
+}
+
+// At is the version up to which all changes are known; zero before the first list.
+func (v *View) At() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.at
+}
+
+// WentBack tells the view that the history of the Leases went back, as when a database is
+// restored from a backup. What the view has shown counts for nothing then.
+func (v *View) WentBack() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stale = true
+	v.renew()
 }
 
 // Get returns what the watch has shown of a Lease.
@@ -256,6 +283,13 @@ func (v *View) Get(name string) State {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.state(name)
+}
+
+// GetSince is Get if the watch has shown all changes up to a version.
+func (v *View) GetSince(name string, version uint64) (State, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.state(name), v.at >= version && !v.stale
 }
 
 // Leases returns the Leases that the watch has shown, by name.
@@ -279,9 +313,9 @@ func (v *View) Reach(ctx context.Context, version uint64) bool {
 	defer late.Stop()
 	for {
 		v.mu.Lock()
-		at, reached := v.at, v.reached
+		is, reached := v.at >= version && !v.stale, v.reached
 		v.mu.Unlock()
-		if at >= version {
+		if is {
 			return true
 		}
 		select {

@@ -19,7 +19,8 @@ import (
 type chaos struct {
 	*world
 	random *rand.Rand
-	log    []string
+
+	restore func()
 }
 
 func (c *chaos) one() *process { return c.processes[c.random.IntN(len(c.processes))] }
@@ -56,7 +57,7 @@ func (c *chaos) slow(p *process, most time.Duration) {
 // strike does one thing that can go wrong.
 func (c *chaos) strike() string {
 	p := c.one()
-	switch c.random.IntN(17) {
+	switch c.random.IntN(20) {
 	case 0:
 		p.cut(true)
 		return "cut " + p.id
@@ -103,19 +104,31 @@ func (c *chaos) strike() string {
 		return "spoil the annotation of " + name
 	case 12:
 		name := c.lock()
-		c.edit(name, func(l *coordinationv1.Lease) { l.Labels = map[string]string{"by": "hand" + strconv.Itoa(c.random.Int())} })
+		c.edit(name, func(l *coordinationv1.Lease) {
+			l.Labels = map[string]string{"by": "hand" + strconv.Itoa(c.random.Int())}
+		})
 		return "label " + name
 	case 13:
 		name := c.heart()
-		c.edit(name, func(l *coordinationv1.Lease) { l.Labels = map[string]string{"by": "hand" + strconv.Itoa(c.random.Int())} })
+		c.edit(name, func(l *coordinationv1.Lease) {
+			l.Labels = map[string]string{"by": "hand" + strconv.Itoa(c.random.Int())}
+		})
 		return "label " + name
 	case 14:
 		name := c.lock()
 		c.Delete(all + name)
 		return "delete " + name
-	case 15:
+	case 15, 16:
 		c.Compact()
 		return "compact"
+	case 17:
+		if c.restore == nil {
+			c.restore = c.backup()
+			return "back up"
+		}
+		c.restore()
+		c.restore = nil
+		return "restore the backup"
 	default:
 		p.heal()
 		return "heal " + p.id
@@ -145,17 +158,8 @@ func chaosOf(t *testing.T, seed uint64) {
 			w.process(id, i < 2 || c.random.IntN(2) == 0).campaign(4)
 			elapse(c.within(3 * time.Second))
 		}
-		start := time.Now()
-		defer func() {
-			if t.Failed() {
-				for _, line := range c.log {
-					t.Log(line)
-				}
-			}
-		}()
 		for range 60 {
-			what := c.strike()
-			c.log = append(c.log, fmt.Sprintf("%8v %s", time.Since(start).Round(time.Millisecond), what))
+			w.note("%s", c.strike())
 			elapse(c.within(12 * time.Second))
 		}
 		for _, p := range w.processes {

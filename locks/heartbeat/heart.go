@@ -62,14 +62,22 @@ type renewal struct {
 type landed struct {
 	lease  *coordinationv1.Lease
 	leases interface {
-		Get(name string) leasewatch.State
+		GetSince(name string, version uint64) (leasewatch.State, bool)
 	}
 	err error
+}
+
+// holds reports whether a lock's Lease was still at the version was when the heartbeat had
+// landed.
+func (l landed) holds(was *state) bool {
+	now, known := l.leases.GetSince(was.lease.Name, record.Number(l.lease.ResourceVersion))
+	return known && now.Lease != nil && now.Lease.UID == was.lease.UID && now.Number == was.number()
 }
 
 // beat is one heartbeat.
 type beat struct {
 	record   locks.Record
+	after    uint64 // the version of some change before it
 	renewals []*renewal
 }
 
@@ -96,7 +104,11 @@ func (h *Heart) CloseConnections() { h.lock.CloseConnections() }
 
 // Read reads the Lease. It may show that a heartbeat landed whose answer was lost.
 func (h *Heart) Read(ctx context.Context) (locks.Snapshot, error) {
+	before := h.state().Number
 	s, err := h.lock.Read(ctx)
+	if err == nil && s.Version.Exists() && s.Version.Number < before {
+		h.wentBack()
+	}
 	if err == nil {
 		h.learn(ctx, s)
 	}
@@ -156,7 +168,7 @@ const mostBeats = 16
 func (h *Heart) depart(r locks.Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := &beat{record: r}
+	b := &beat{record: r, after: h.config.View.At()}
 	if r.Holder != "" {
 		b.renewals, h.waiting = h.waiting, nil
 	}
@@ -167,6 +179,15 @@ func (h *Heart) depart(r locks.Record) {
 		h.beats[1].renewals = append(h.beats[0].renewals, h.beats[1].renewals...)
 		h.beats = h.beats[1:]
 	}
+}
+
+// wentBack notes that the history of the Leases went back: a restored backup. The epoch goes
+// on if its Lease does, but what was known of the locks counts for nothing.
+func (h *Heart) wentBack() {
+	h.config.View.WentBack()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lease = nil
 }
 
 // learn notes the Lease as an answer showed it. If that is the record of a heartbeat, the
@@ -185,6 +206,9 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	h.changed = make(chan struct{})
 	var renewed []*renewal
 	i := slices.IndexFunc(h.beats, func(b *beat) bool { return s.Record.SameRenewal(b.record) })
+	if i >= 0 && s.Version.Number <= h.beats[i].after {
+		h.config.View.WentBack()
+	}
 	for _, b := range h.beats[:i+1] {
 		renewed = append(renewed, b.renewals...)
 	}

@@ -179,7 +179,7 @@ func (l *Lock) renew(ctx context.Context, was *state, r locks.Record) (locks.Sna
 	if err != nil {
 		return locks.Snapshot{}, fmt.Errorf("%v: renewing by heartbeat: %w", l.Describe(), err)
 	}
-	if now := beat.leases.Get(l.name); now.Lease == nil || now.Lease.UID != was.lease.UID || now.Number != was.number() {
+	if !beat.holds(was) {
 		return locks.Snapshot{}, fmt.Errorf("%v: renewing by heartbeat: %w", l.Describe(), locks.ErrConflict)
 	}
 	s := compose(was.lease, leasewatch.State{Lease: beat.lease, Number: record.Number(beat.lease.ResourceVersion)})
