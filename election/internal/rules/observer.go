@@ -49,6 +49,7 @@ type Observer struct {
 	gap           bool      // the record was found gone, and others may have come and gone
 	written       time.Time // when renewal was written by its own times, if these count
 	discontinuous bool      // renewal's term does not follow the one seen before
+	restored      bool      // the history went back to renewal's term while it was not this candidate's last
 
 	origin       origin // of renewal, if this candidate created its object
 	watchMaySkip bool   // the lock's watches may leave something out
@@ -138,6 +139,12 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		o.written = o.byWallClock(s, now)
 	}
 	o.discontinuous = o.isDiscontinuous(s)
+	switch {
+	case o.startOver:
+		o.restored = TenureOf(o.renewal) != o.term
+	case TenureOf(s.Record) != TenureOf(o.renewal):
+		o.restored = false
+	}
 	switch still := o.stillEmpty(s); {
 	case !still:
 		o.gaveUp = o.givenUp(s.Record)
