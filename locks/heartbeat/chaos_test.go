@@ -13,6 +13,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // chaos is what can go wrong, at random.
@@ -96,11 +98,11 @@ func (c *chaos) strike() string {
 		return "withdraw " + name
 	case 10:
 		name := c.lock()
-		c.edit(name, func(l *coordinationv1.Lease) { delete(l.Annotations, Annotation) })
+		c.edit(name, func(l *coordinationv1.Lease) { delete(l.Annotations, record.AnnotationHeartbeat) })
 		return "remove the annotation of " + name
 	case 11:
 		name := c.lock()
-		c.edit(name, func(l *coordinationv1.Lease) { l.Annotations[Annotation] = "gar bage" })
+		c.edit(name, func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationHeartbeat] = "gar bage" })
 		return "spoil the annotation of " + name
 	case 12:
 		name := c.lock()

@@ -78,8 +78,9 @@ func (o *Observer) byWallClock(s locks.Snapshot, now time.Time) time.Time {
 
 // reclaimable returns when this candidate may take back its own record. That is at once,
 // with three exceptions: it is not known who had the lock before the record was created (S4);
-// the history went back to it, and somebody who had the lock since may lead still; or the record is what is left of one that another candidate had just before, which does
-// not know that the rest is gone.
+// the history went back to it, and somebody who had the lock since may still lead; or the
+// record is what is left of one that another candidate had just before, which does not know
+// that the rest is gone.
 func (o *Observer) reclaimable() time.Time {
 	if o.origin.number != 0 {
 		return Latest(o.seen, o.origin.until)
