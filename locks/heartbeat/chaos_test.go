@@ -21,8 +21,6 @@ import (
 type chaos struct {
 	*world
 	random *rand.Rand
-
-	restore func()
 }
 
 func (c *chaos) one() *process { return c.processes[c.random.IntN(len(c.processes))] }
@@ -59,7 +57,7 @@ func (c *chaos) slow(p *process, most time.Duration) {
 // strike does one thing that can go wrong.
 func (c *chaos) strike() string {
 	p := c.one()
-	switch c.random.IntN(20) {
+	switch c.random.IntN(19) {
 	case 0:
 		p.cut(true)
 		return "cut " + p.id
@@ -123,14 +121,6 @@ func (c *chaos) strike() string {
 	case 15, 16:
 		c.Compact()
 		return "compact"
-	case 17:
-		if c.restore == nil {
-			c.restore = c.backup()
-			return "back up"
-		}
-		c.restore()
-		c.restore = nil
-		return "restore the backup"
 	default:
 		p.heal()
 		return "heal " + p.id

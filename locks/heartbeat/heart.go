@@ -47,6 +47,7 @@ type Heart struct {
 	beats   []*beat               // sent, and not known to have landed, oldest first
 	lease   *coordinationv1.Lease // as the last answer had it; nil before the first
 	changed chan struct{}         // closed, and replaced, when lease changes
+	beaten  time.Time             // when the last heartbeat was sent that landed
 	newest  epoch                 // that was begun, whatever came of it
 	kept    map[string]*kept      // by name: the locks that name this heartbeat
 }
@@ -77,6 +78,7 @@ func (l landed) holds(was *state) bool {
 // beat is one heartbeat.
 type beat struct {
 	record   locks.Record
+	sent     time.Time
 	after    uint64 // the version of some change before it
 	renewals []*renewal
 }
@@ -168,7 +170,7 @@ const mostBeats = 16
 func (h *Heart) depart(r locks.Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := &beat{record: r, after: h.config.View.At()}
+	b := &beat{record: r, sent: time.Now(), after: h.config.View.At()}
 	if r.Holder != "" {
 		b.renewals, h.waiting = h.waiting, nil
 	}
@@ -210,6 +212,7 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 		h.config.View.WentBack()
 	}
 	for _, b := range h.beats[:i+1] {
+		h.beaten = b.sent
 		renewed = append(renewed, b.renewals...)
 	}
 	h.beats = h.beats[i+1:]
@@ -309,17 +312,19 @@ func (h *Heart) forget(one *renewal) {
 func (h *Heart) owns(a attachment) bool { return h != nil && a.name == h.config.Lease.Name }
 
 // current returns the epoch that goes on, without a lease duration. It waits for one for a
-// RenewInterval, and returns none if there is none then.
+// RenewInterval, and returns none if there is none then, or if its last heartbeat is so long
+// ago that another would come too late for any lock.
 func (h *Heart) current(ctx context.Context) (attachment, error) {
 	late := time.NewTimer(h.config.Timing.RenewInterval)
 	defer late.Stop()
 	for {
 		h.mu.Lock()
-		lease, changed := h.lease, h.changed
+		lease, changed, beats := h.lease, h.changed, time.Since(h.beaten) < h.config.Timing.RenewDeadline
 		h.mu.Unlock()
-		if e := h.epochIn(lease); e != "" {
+		if e := h.epochIn(lease); e != "" && beats {
 			return attachment{name: lease.Name, uid: lease.UID, epoch: e}, nil
 		}
+		locks.DispatchOf(ctx).Held()
 		select {
 		case <-changed:
 		case <-late.C:
