@@ -115,7 +115,7 @@ func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool
 func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
-	first, lostPart := !o.known, o.lostPart(s)
+	first, lostPart, wasKept := !o.known, o.lostPart(s), o.newest.Kept
 	o.findOrigin(s, now)
 	o.known, o.newest = true, s
 	if !s.Version.Exists() {
@@ -124,7 +124,12 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	if o.exists && s.Record.LeaseDuration <= 0 { // somebody removed it, and its holder does not know
 		s.Record.LeaseDuration = max(o.self.Lease, o.durationOf(o.renewal))
 	}
-	if o.exists && !o.startOver && o.uid == s.Version.UID && o.renewal.SameRenewal(s.Record) {
+	wasKept = wasKept && TenureOf(o.renewal) == TenureOf(s.Record)
+	if wasKept { // somebody may have changed the duration, and the holder does not know
+		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
+	}
+	unseen := wasKept && !s.Kept // renewals may have come that nobody can see any more
+	if o.exists && !o.startOver && !unseen && o.uid == s.Version.UID && o.renewal.SameRenewal(s.Record) {
 		// Somebody may have changed the duration, and the holder does not know.
 		longer := max(o.durationOf(o.renewal), o.durationOf(s.Record))
 		o.renewal = s.Record
