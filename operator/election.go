@@ -401,6 +401,11 @@ func (e *Election) Alive(*http.Request) error {
 	if s := e.Status(); s.Overrun && s.Term.TrustedFor() <= 0 {
 		return fmt.Errorf("%w: the work of token %d on %v goes on", election.ErrUntrusted, s.Term.Token, s.Lock)
 	}
+	if e.shared != nil && e.shared.heartbeat != nil {
+		if err := e.shared.heartbeat.Alive(); err != nil {
+			return fmt.Errorf("the heartbeat: %w", err)
+		}
+	}
 	return e.Elector.Alive()
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -48,6 +49,43 @@ func ExampleRun() {
 	// Output:
 	// my-operator-1_p1_3f9a leads by Lease default/my-operator
 	// <nil>
+}
+
+// A program with a lock for each of its tenants. One heartbeat keeps all locks that it holds.
+func ExampleNewShared() {
+	o, end := pod()
+	defer end()
+	o.Heartbeat, o.Timing.Exclusive = true, true
+	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext, in a program
+	defer stop()
+	all, err := operator.NewShared(ctx, "my-operator", o)
+	if err != nil {
+		panic(err)
+	}
+	tenants := []string{"blue", "green", "red"}
+	leading := make(chan string)
+	var running sync.WaitGroup
+	for _, tenant := range tenants {
+		running.Go(func() {
+			err := all.Run(ctx, "my-operator-"+tenant, func(ctx context.Context, _ election.Term) error {
+				leading <- tenant
+				<-ctx.Done() // the work for that tenant goes here
+				return nil
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	for range tenants {
+		fmt.Println("leading for", <-leading)
+	}
+	stop()
+	running.Wait()
+	// Unordered output:
+	// leading for blue
+	// leading for green
+	// leading for red
 }
 
 // For a program that called leader.Become of operator-sdk. LEADER_ELECT_MODE=auto
