@@ -90,32 +90,35 @@ func (a *api) join(p *process) {
 	p.elect(lock)
 }
 
-func (a *api) harm(s step) {
+func (a *api) harm(s step) { a.hurt(leasePath, s) }
+
+// hurt does a step to the lock at path.
+func (a *api) hurt(path string, s step) {
 	switch s.fault {
 	case remove, hide:
-		a.server.Delete(leasePath)
+		a.server.Delete(path)
 	case ask:
-		a.change(leasePath, func(o apitest.Object) {
+		a.change(path, func(o apitest.Object) {
 			holder, _ := spec(o)["holderIdentity"].(string)
 			annotate(o, record.AnnotationRequest, string(locks.HandoverRequest{Holder: holder}.Request()))
 		})
 	case empties:
-		a.change(leasePath, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
+		a.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
 	case empty:
-		a.change(leasePath, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
+		a.change(path, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
 	case forge:
-		a.change(leasePath, func(o apitest.Object) {
+		a.change(path, func(o apitest.Object) {
 			spec(o)["holderIdentity"], spec(o)["leaseDurationSeconds"] = "", 1
 			spec(o)["renewTime"] = metav1.NowMicro()
 		})
 	case bare:
-		a.change(leasePath, func(o apitest.Object) {
+		a.change(path, func(o apitest.Object) {
 			for _, field := range []string{"leaseDurationSeconds", "renewTime", "acquireTime"} {
 				delete(spec(o), field)
 			}
 		})
 	case garble:
-		a.change(leasePath, func(o apitest.Object) {
+		a.change(path, func(o apitest.Object) {
 			for _, field := range []string{"renewTime", "acquireTime", "leaseTransitions"} {
 				delete(spec(o), field)
 			}

@@ -19,6 +19,7 @@ import (
 // It reports breaches of zonelect's rules, and counts what other programs did.
 type judge struct {
 	mu     sync.Mutex
+	name   string // of the lock, if there is more than one
 	start  time.Time
 	faults []string // broken rules
 	log    func(format string, args ...any)
@@ -84,7 +85,7 @@ func newJudge(log func(string, ...any)) *judge {
 
 // unlawful notes a broken rule. The caller holds mu.
 func (j *judge) unlawful(format string, args ...any) {
-	text := fmt.Sprintf("%.3fs: ", time.Since(j.start).Seconds()) + fmt.Sprintf(format, args...)
+	text := fmt.Sprintf("%.3fs: ", time.Since(j.start).Seconds()) + j.name + fmt.Sprintf(format, args...)
 	j.faults = append(j.faults, text)
 	j.log("UNLAWFUL %s", text)
 }

@@ -3,7 +3,10 @@
 
 package sim_test
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // What the bounds on a leader's absence add to what follows from the timings.
 const (
@@ -24,12 +27,12 @@ func (m mix) takeover() time.Duration { return m.interval() + m.attempt() + taki
 // deletion that not all have seen it may take a lease to know that nobody else
 // leads. A candidate that gave up because it was unhealthy stays back for as
 // long.
-func (w *world) bound() time.Duration {
+func (w *world) bound(j *judge) time.Duration {
 	lease := w.mix.lease()
 	bound := 2*lease + settling + w.population.margin
-	w.judge.mu.Lock()
-	defer w.judge.mu.Unlock()
-	if gone := w.judge.gone; !gone.IsZero() && time.Since(gone) < 5*lease { // an outage may have hidden the deletion
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if gone := j.gone; !gone.IsZero() && time.Since(gone) < 5*lease { // an outage may have hidden the deletion
 		bound += lease
 	}
 	if !w.sick.IsZero() && time.Since(w.sick) < 5*lease {
@@ -42,11 +45,10 @@ func (w *world) bound() time.Duration {
 // the other programs are gone; and that the next one does when that one is gone
 // too.
 func (w *world) live() {
-	bound := w.bound()
-	time.Sleep(bound)
-	if w.judge.leads() == nil {
-		w.judge.dead("nobody leads %v after all was mended", bound)
-	}
+	mended := time.Now()
+	w.await(func(j *judge) time.Time { return mended.Add(w.bound(j)) }, func(j *judge, until time.Time) {
+		j.dead("nobody leads %v after all was mended", until.Sub(mended))
+	})
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
@@ -54,7 +56,7 @@ func (w *world) live() {
 	w.leave(w.those(func(p *process) bool { return !p.ours }))
 	w.succeed("others' programs")
 	if leader := w.judge.leads(); leader != nil {
-		w.leave([]*process{leader})
+		w.leave([]*process{leader.host})
 		w.succeed("the last leader")
 	}
 }
@@ -95,16 +97,36 @@ func (w *world) leave(all []*process) {
 // released, or be deleted: that takes a lease. So does a release that candidates cannot
 // trust.
 func (w *world) succeed(whom string) {
-	if len(w.current()) == 0 || len(w.judge.verdict()) > 0 {
+	if len(w.current()) == 0 || len(w.verdict()) > 0 {
 		return
 	}
-	free, bound := w.judge.free(), w.mix.takeover()
-	if w.population.coarse || w.judge.unbelieved() {
-		bound += w.mix.lease()
+	free := map[*judge]time.Time{}
+	for _, j := range w.judges {
+		free[j] = j.free()
 	}
-	time.Sleep(time.Until(free.Add(bound)))
-	if w.judge.leads() == nil {
-		w.judge.dead("no candidate leads %v after the lock was free, when %s had gone", bound, whom)
+	w.await(func(j *judge) time.Time {
+		bound := w.mix.takeover()
+		if w.population.coarse || j.unbelieved() {
+			bound += w.mix.lease()
+		}
+		return free[j].Add(bound)
+	}, func(j *judge, until time.Time) {
+		j.dead("no candidate leads %v after the lock was free, when %s had gone", until.Sub(free[j]), whom)
+	})
+}
+
+// await waits until each lock has a leader at some time, and calls late for those that have
+// none.
+func (w *world) await(when func(*judge) time.Time, late func(*judge, time.Time)) {
+	until := map[*judge]time.Time{}
+	for _, j := range w.judges {
+		until[j] = when(j)
+	}
+	for _, j := range slices.SortedStableFunc(slices.Values(w.judges), func(a, b *judge) int { return until[a].Compare(until[b]) }) {
+		time.Sleep(time.Until(until[j]))
+		if j.leads() == nil {
+			late(j, until[j])
+		}
 	}
 }
 

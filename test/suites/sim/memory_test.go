@@ -40,7 +40,7 @@ type oneLock struct {
 func (m *oneLock) join(p *process) {
 	l := lockstest.NewFaulty(&judged{m.lock, m, p})
 	p.link = l
-	p.elect(gated{l, &p.gate})
+	p.elect(gated{l, p.gate})
 }
 
 func (m *oneLock) harm(s step) {

@@ -47,6 +47,10 @@ const (
 	ask     fault = "ask"     // a request for a handover is added to it
 	empties fault = "empty"   // a zone, or none, is to be evacuated
 
+	// To a heartbeat, once.
+	unname fault = "unname" // somebody removes from a lock, or spoils, what says which heartbeat keeps it
+	choke  fault = "choke"  // somebody deletes a heartbeat's Lease, or edits it: see choked
+
 	// To all candidates, one after the other.
 	retime fault = "retime" // a rollout replaces them by ones of another timing, or of several others
 
@@ -88,6 +92,8 @@ type schedule struct {
 	seed       uint64
 	order      uint64
 	mix        mix
+	seats      int
+	locks      int
 	steps      []step
 	kept       []int // the numbers of the steps that are kept from the seed's
 }
@@ -95,12 +101,15 @@ type schedule struct {
 // schedule returns the one that a seed gives.
 func (p *population) schedule(seed uint64) schedule {
 	dice := rand.New(rand.NewPCG(seed, 1))
-	s := schedule{population: p, seed: seed, order: *order, mix: p.mixes[dice.IntN(len(p.mixes))]}
+	s := schedule{population: p, seed: seed, order: *order, mix: p.mixes[dice.IntN(len(p.mixes))], seats: p.seats, locks: 1}
+	if p.crowd {
+		s.seats, s.locks = crowd(seed)
+	}
 	lease := s.mix.lease()
 	at := time.Duration(0)
 	for i := range p.steps {
 		at += some(dice, (lease+s.mix.least())/2)
-		next := step{at: at, fault: p.faults[dice.IntN(len(p.faults))], seat: dice.IntN(p.seats), lasts: some(dice, lease)}
+		next := step{at: at, fault: p.faults[dice.IntN(len(p.faults))], seat: dice.IntN(s.seats), lasts: some(dice, lease)}
 		if dice.IntN(3) > 0 {
 			next.seat = leaderSeat
 		}
@@ -133,7 +142,11 @@ func (s schedule) only(kept []int) schedule {
 
 func (s schedule) String() string {
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s, seed %d, %v\n", s.population.name, s.seed, s.mix)
+	fmt.Fprintf(text, "%s, seed %d, %v", s.population.name, s.seed, s.mix)
+	if s.population.crowd {
+		fmt.Fprintf(text, ", %d seats, %d locks", s.seats, s.locks)
+	}
+	fmt.Fprintln(text)
 	for i, step := range s.steps {
 		fmt.Fprintf(text, "%4d %v\n", s.kept[i], step)
 	}

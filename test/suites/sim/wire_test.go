@@ -229,7 +229,7 @@ func (w *wire) watch(r *http.Request, f lockstest.Fault, way time.Duration) (*ht
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &stream{resp.Body, ctx, func() { cancel(nil) }, muted, &w.by.gate}
+	resp.Body = &stream{resp.Body, ctx, func() { cancel(nil) }, muted, w.by.gate}
 	return resp, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,8 +25,9 @@ import (
 // population says what campaigns for which lock, and what may happen to it.
 type population struct {
 	name    string
-	seats   int // processes at a time
-	steps   int // of a schedule
+	seats   int  // processes at a time
+	crowd   bool // its schedules say how many processes and locks there are, see crowd
+	steps   int  // of a schedule
 	faults  []fault
 	mixes   []mix
 	cluster func(*world) cluster
@@ -57,6 +59,9 @@ type process struct {
 	forLife bool   // a program that leads for life
 	kind    string // the name of the kind of other program
 	world   *world
+	judge   *judge     // of the lock that it campaigns for
+	host    *process   // itself, or the process that it is a part of
+	parts   []*process // itself, or one for each lock that the process campaigns for
 	dice    *rand.Rand
 	advice  *rand.Rand // see pick
 	drift   float64    // see drifts
@@ -69,10 +74,11 @@ type process struct {
 	started  time.Time
 
 	link     link
-	gate     gate
+	gate     *gate
 	proves   bool          // it can prove that another is dead
 	gone     chan struct{} // closed when it is killed
-	sick     atomic.Bool
+	sick     *atomic.Bool
+	habit    habit // of its work
 	elector  *election.Elector
 	mayBegin func()                // judges that work begins; nil means that it always may
 	view     atomic.Pointer[sight] // the ConfigMap as it read or wrote it last, see wire
@@ -86,6 +92,7 @@ type process struct {
 	half    half // judge's
 	cancel  context.CancelFunc
 	done    chan struct{}
+	rest    sync.WaitGroup // what goes on of its work, see linger
 }
 
 // sight is what a process saw, and when.
@@ -122,7 +129,8 @@ func (p *process) String() string {
 // world is one run of a schedule, in a bubble of virtual time.
 type world struct {
 	schedule
-	judge   *judge
+	judge   *judge   // of the first lock, which is the only one in most populations
+	judges  []*judge // of all locks
 	cluster cluster
 	start   time.Time
 	mended  atomic.Bool
@@ -171,7 +179,8 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 	}()
 	defer follow(s.seed, s.order)()
 	synctest.Test(t, func(*testing.T) {
-		w := &world{schedule: s, judge: newJudge(log), start: time.Now(), seats: make([]*process, s.population.seats)}
+		w := &world{schedule: s, judges: newJudges(s.locks, log), start: time.Now(), seats: make([]*process, s.seats)}
+		w.judge = w.judges[0]
 		w.dice = rand.New(rand.NewPCG(s.seed, 3))
 		for range w.seats {
 			w.choices = append(w.choices, w.dice.IntN(2))
@@ -179,7 +188,7 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 		w.judge.made = w.hideAgain
 		w.cluster = s.population.cluster(w)
 		w.play()
-		r = result{w.judge.faults, w.judge.failovers, w.judge.overlaps, time.Since(w.start)}
+		r = w.result()
 	})
 	return r
 }
@@ -190,10 +199,12 @@ func (w *world) play() {
 	}
 	for _, s := range w.steps {
 		time.Sleep(time.Until(w.start.Add(s.at)))
-		if len(w.judge.verdict()) > 0 {
+		if len(w.verdict()) > 0 {
 			break
 		}
-		w.judge.trusts(w.current())
+		for _, j := range w.judges {
+			j.trusts(w.candidates(j))
+		}
 		w.judge.endure(w.mix.lease() + 2*w.mix.interval())
 		w.suffer(s)
 	}
@@ -238,8 +249,9 @@ func (w *world) enter(seat int) {
 	p := &process{
 		name: fmt.Sprintf("c%d.%d", seat, n), seat: seat, ours: true, kind: "candidate", world: w,
 		dice: rand.New(rand.NewPCG(w.seed, uint64(1000+n))), advice: rand.New(rand.NewPCG(w.seed, uint64(2000+n))), started: time.Now(),
-		done: make(chan struct{}), gone: make(chan struct{}),
+		done: make(chan struct{}), gone: make(chan struct{}), gate: &gate{}, sick: &atomic.Bool{}, judge: w.judge,
 	}
+	p.host, p.parts = p, []*process{p}
 	p.drift = drifts[p.dice.IntN(len(drifts))]
 	p.keepTo(w.mix.ours)
 	p.stopTime = some(p.dice, max(p.timing.StopGrace, time.Millisecond+1))
@@ -295,7 +307,7 @@ func (p *process) pick(n int) int {
 
 // elect makes p a candidate for a lock.
 func (p *process) elect(lock locks.Lock) {
-	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate()}
+	config := election.Config{Lock: lock, Timing: p.timing, WaitOnAbsent: true, Candidate: p.candidate(), CampaignUnfinished: p.habit == careless}
 	if p.dice.IntN(3) == 0 { // a head start only ever delays, even a negative one
 		start := some(p.dice, p.timing.RenewInterval) - p.timing.RenewInterval/2
 		config.HeadStart = func(election.Takeover) time.Duration {
@@ -330,10 +342,13 @@ func (p *process) elect(lock locks.Lock) {
 }
 
 func (p *process) work(ctx context.Context, term election.Term) error {
-	j := p.world.judge
+	j := p.judge
 	j.begin(p, term)
-	j.trusts(p.world.current())
+	j.trusts(p.world.candidates(j))
 	<-ctx.Done()
+	if p.habit != obedient {
+		return p.linger(ctx, term)
+	}
 	time.Sleep(p.stopTime)
 	j.mu.Lock()
 	crashed := p.crashed
@@ -350,7 +365,7 @@ func (w *world) suffer(s step) {
 	w.judge.log("%.3fs STEP %v", time.Since(w.start).Seconds(), s)
 	if s.seat == leaderSeat {
 		s.seat = 0
-		if p := w.judge.leads(); p != nil {
+		if p := w.judges[w.lockOf(s)].leads(); p != nil {
 			s.seat = p.seat
 		}
 	}
@@ -359,7 +374,7 @@ func (w *world) suffer(s step) {
 	w.mu.Unlock()
 	if f, ok := linkFault(s); ok {
 		if p != nil {
-			w.inject(p, f, s.lasts)
+			w.injectAt(p, p.way(s), f, s.lasts)
 		}
 		return
 	}
@@ -375,7 +390,7 @@ func (w *world) suffer(s step) {
 			w.cluster.restart(p)
 		}
 	case resign:
-		if p != nil && p.elector != nil {
+		for _, p := range p.chosen(s) {
 			go func() { _ = p.elector.Resign(context.Background()) }()
 		}
 	case freeze:
@@ -393,7 +408,7 @@ func (w *world) suffer(s step) {
 			time.AfterFunc(s.lasts+p.lease, func() { p.sick.Store(false) })
 		}
 	case give:
-		if p != nil && p.elector != nil {
+		for _, p := range p.chosen(s) {
 			to := locks.Successor{}
 			if next := w.current(); s.degree%2 == 0 && len(next) > 0 {
 				to.Identity = next[int(s.degree/time.Millisecond)%len(next)].name
@@ -408,7 +423,7 @@ func (w *world) suffer(s step) {
 			return
 		}
 		w.tamper(s)
-	case empty, garble:
+	case empty, garble, unname:
 		if !w.tamperedWith() {
 			w.cluster.harm(s)
 		}
@@ -463,7 +478,7 @@ func (w *world) mayDelete() bool {
 	case w.mix.lease() > 2*w.mix.least() || w.tamperedWith():
 		return false
 	}
-	return w.judge.settled(5 * w.mix.lease())
+	return !slices.ContainsFunc(w.judges, func(j *judge) bool { return !j.settled(5 * w.mix.lease()) })
 }
 
 // hideAgain soon deletes a record that a process has recreated, if it is to be
@@ -478,7 +493,7 @@ func (w *world) hideAgain(by *process) {
 		time.AfterFunc(some(w.dice, 10*time.Millisecond), func() {
 			w.cluster.harm(step{fault: hide})
 			if p := w.again.Swap(nil); p != nil {
-				w.inject(p, lockstest.Fault{Hang: true}, p.lease)
+				w.inject(p.host, lockstest.Fault{Hang: true}, p.lease)
 			}
 		})
 	}
@@ -505,13 +520,18 @@ func linkFault(s step) (lockstest.Fault, bool) {
 	return lockstest.Fault{}, false
 }
 
-// inject makes a link fail for a while, or until the next fault.
+// inject makes a process's link fail for a while, or until the next fault.
 func (w *world) inject(p *process, f lockstest.Fault, lasts time.Duration) {
+	w.injectAt(p, p.link, f, lasts)
+}
+
+// injectAt does so to one of the ways that make its link.
+func (w *world) injectAt(p *process, at link, f lockstest.Fault, lasts time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.fault++
 	n := p.fault
-	p.link.Set(f)
+	at.Set(f)
 	p.ail(lasts)
 	time.AfterFunc(lasts, func() {
 		w.mu.Lock()
@@ -527,7 +547,9 @@ func (w *world) crash(p *process, away time.Duration) {
 	if p == nil {
 		return
 	}
-	w.judge.crash(p)
+	for _, part := range append([]*process{p}, p.parts...) {
+		part.judge.crash(part)
+	}
 	w.mu.Lock()
 	p.fault++
 	p.link.Set(lockstest.Fault{Err: errCrashed})

@@ -1,0 +1,451 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/heartbeat"
+	"github.com/zonelect/zonelect/locks/lease"
+	"github.com/zonelect/zonelect/locks/lockstest"
+)
+
+const (
+	leasesPath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/"
+	heartOf    = "heart-" // before the name of a process: its heartbeat's Lease
+)
+
+// onHeartbeats are processes that each campaign for many Leases, and keep all that they hold
+// with one heartbeat. Some renew each Lease instead.
+var onHeartbeats = &population{
+	name: "heartbeat", seats: 5, crowd: true, steps: 60, mixes: exclusive(ourMixes),
+	faults:  append([]fault{garble, unname, choke, choke, choke}, inMemory.faults...),
+	cluster: func(w *world) cluster { return newHearts(w) },
+}
+
+// exclusive are the same mixes without client-go's electors, which heartbeats need.
+func exclusive(all []mix) (same []mix) {
+	for _, m := range all {
+		var ours []election.Timing
+		for _, t := range m.ours {
+			t.Exclusive = true
+			ours = append(ours, t)
+		}
+		same = append(same, alike(ours...))
+	}
+	return same
+}
+
+// hearts is a cluster with many locks and the heartbeats that keep them.
+type hearts struct {
+	*api
+	locks  []kept               // as the server has them
+	named  map[string]int       // the number of a lock by its path
+	epochs map[string]bool      // all that there were
+	beats  map[string]time.Time // when the last heartbeat of a process came, by its name
+
+	mu        sync.Mutex
+	processes map[string]*process
+}
+
+// kept is a lock that a heartbeat keeps; else it is zero.
+type kept struct {
+	holder, heart, uid, epoch string
+	lease                     time.Duration
+}
+
+func newHearts(w *world) *hearts {
+	h := &hearts{
+		api: &api{world: w, server: apitest.NewServer(), step: 1}, locks: make([]kept, w.schedule.locks),
+		named: map[string]int{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, processes: map[string]*process{},
+	}
+	for i := range h.locks {
+		h.named[h.path(i)] = i
+	}
+	h.server.Stored = func(r *http.Request, path string, before, after apitest.Object) {
+		if i, is := h.named[path]; is {
+			h.wroteLock(i, senderOf(r), after)
+		} else {
+			h.wroteHeart(path, senderOf(r), leaseOf(before), leaseOf(after))
+		}
+	}
+	return h
+}
+
+func lockName(i int) string { return fmt.Sprint("lock-", i) }
+
+func (h *hearts) path(i int) string { return leasesPath + lockName(i) }
+
+// leaseOf is an object as a Lease; nil if there is none.
+func leaseOf(o apitest.Object) *coordinationv1.Lease {
+	if o == nil {
+		return nil
+	}
+	l := &coordinationv1.Lease{}
+	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// keptBy reads which heartbeat keeps a lock.
+func keptBy(l *coordinationv1.Lease) (k kept) {
+	if l == nil {
+		return kept{}
+	}
+	parts := strings.Split(l.Annotations[record.AnnotationHeartbeat], " ")
+	holder := record.Read(l).Holder
+	if len(parts) != 4 || holder == "" {
+		return kept{}
+	}
+	seconds, err := strconv.Atoi(parts[3])
+	if err != nil {
+		return kept{}
+	}
+	return kept{holder, parts[0], parts[1], parts[2], time.Duration(seconds) * time.Second}
+}
+
+// epochOf is the epoch of a heartbeat's Lease; empty if there is none.
+func epochOf(l *coordinationv1.Lease) string {
+	if l == nil {
+		return ""
+	}
+	r := record.Read(l)
+	if r.Holder == "" || r.Details.Holder != r.Holder || r.Details.Nonce == "" {
+		return ""
+	}
+	e := r.Details.Nonce + "." + strconv.FormatInt(r.AcquireTime.UnixMicro(), 36)
+	if after := l.Annotations[heartbeat.AnnotationEpochAfter]; after != "" {
+		e += "." + strconv.FormatUint(record.Number(after), 36)
+	}
+	return e
+}
+
+// wroteLock judges a change of a lock. If a heartbeat keeps it, the lease is the one that the
+// heartbeat's holder named.
+func (h *hearts) wroteLock(i int, by *process, after apitest.Object) {
+	j, was, lease := h.world.judges[i], h.locks[i], leaseOf(after)
+	h.locks[i] = keptBy(lease)
+	var part *process
+	if by != nil {
+		part = by.parts[i]
+		if now := h.server.Objects[leasesPath+was.heart]; was.heart != "" && by.name != was.holder && h.goesOn(was, now) {
+			j.broken("%v wrote the lock of %s while the heartbeat that keeps it goes on", by, was.holder)
+		}
+	}
+	if lease == nil {
+		j.wrote(part, nil)
+		return
+	}
+	r := record.Read(lease)
+	if k := h.locks[i]; k.heart != "" {
+		r.LeaseDuration = k.lease
+	}
+	j.wrote(part, &r)
+}
+
+// goesOn reports whether the epoch that keeps a lock is that of the heartbeat's Lease.
+func (h *hearts) goesOn(k kept, heart apitest.Object) bool {
+	l := leaseOf(heart)
+	return l != nil && string(l.UID) == k.uid && epochOf(l) == k.epoch
+}
+
+// wroteHeart judges a change of a heartbeat's Lease.
+func (h *hearts) wroteHeart(path string, by *process, before, after *coordinationv1.Lease) {
+	j, owner := h.world.judge, strings.TrimPrefix(path, leasesPath+heartOf)
+	was, is := epochOf(before), epochOf(after)
+	switch {
+	case by == nil || after == nil:
+		j.log("%.3fs %v changes the heartbeat of %s: %s", time.Since(j.start).Seconds(), by, owner, is)
+	case by.name != owner:
+		h.withdrew(by, owner, before, after)
+	case is != "":
+		named := string(after.UID) + " " + is
+		if was != is && h.epochs[named] {
+			j.broken("%v begins epoch %s again", by, named)
+		}
+		h.epochs[named] = true
+		h.beats[owner] = time.Now()
+		h.beat(by, after)
+	}
+	if was != is {
+		j.log("%.3fs %v: the epoch of %s was %q, is %q", time.Since(j.start).Seconds(), by, owner, was, is)
+	}
+}
+
+// beat renews all locks that a heartbeat keeps.
+func (h *hearts) beat(by *process, heart *coordinationv1.Lease) {
+	for i, k := range h.locks {
+		if k.holder == by.name && k.heart == heart.Name && k.uid == string(heart.UID) && k.epoch == epochOf(heart) {
+			h.world.judges[i].beat(by.parts[i])
+		}
+	}
+}
+
+// withdrew judges that a candidate withdraws an epoch only a lease after its last heartbeat,
+// or after its process died, and leaves a note of it (L2, L3).
+func (h *hearts) withdrew(by *process, owner string, before, after *coordinationv1.Lease) {
+	j := h.world.judge
+	j.log("%.3fs %v withdraws the heartbeat of %s", time.Since(j.start).Seconds(), by, owner)
+	h.mu.Lock()
+	holder := h.processes[owner]
+	h.mu.Unlock()
+	note := fmt.Sprintf("%s %s %d", epochOf(before), before.ResourceVersion, record.Read(before).RenewTime.UnixMicro())
+	if got := after.Annotations[heartbeat.AnnotationWithdrawn]; got != note || record.Read(after).Holder != "" {
+		j.broken("%v withdraws the heartbeat of %s and notes %q, not %q", by, owner, got, note)
+	}
+	proven := h.world.judge.ended(holder) && by.provesAny()
+	if left := time.Until(h.beats[owner].Add(holder.lease)); left > 0 && !proven {
+		j.broken("%v withdraws the heartbeat of %s %v before its lease is over", by, owner, left)
+	}
+}
+
+// provesAny reports whether a part of p can prove deaths.
+func (p *process) provesAny() bool {
+	for _, part := range p.parts {
+		if part.proves {
+			return true
+		}
+	}
+	return false
+}
+
+// beat notes that a heartbeat of a lock's holder has come.
+func (j *judge) beat(by *process) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if h := &j.lease; h.by == by && h.exists && h.isHeld() {
+		h.renewed = time.Now()
+	}
+}
+
+// ended reports whether nothing of a process still runs.
+func (j *judge) ended(p *process) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return p.isDone()
+}
+
+// broken notes a broken rule.
+func (j *judge) broken(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.unlawful(format, args...)
+}
+
+// ways are the connections of a process: one for its heartbeat, one for all else.
+type ways struct{ rest, heart *wire }
+
+// Set changes how both fail.
+func (w *ways) Set(f lockstest.Fault) { w.rest.Set(f); w.heart.Set(f) }
+
+// way is the connection of a process that a step is for.
+func (p *process) way(s step) link {
+	w, two := p.link.(*ways)
+	if !two {
+		return p.link
+	}
+	return []link{w, w, w.heart, w.rest}[s.degree/time.Millisecond%4]
+}
+
+func (h *hearts) join(p *process) {
+	h.mu.Lock()
+	h.processes[p.name] = p
+	h.mu.Unlock()
+	both := &ways{newWire(h.server, p), newWire(h.server, p)}
+	both.heart.dice = rand.New(rand.NewPCG(h.world.seed, p.dice.Uint64()))
+	p.link = both
+	client := both.rest.client(coordinationv1.SchemeGroupVersion)
+	view, err := leasewatch.New(leasewatch.Config{Client: client, Namespace: "ns", Patience: p.timing.AttemptTimeout, Limit: p.timing.RenewDeadline})
+	if err != nil {
+		panic(err)
+	}
+	common := heartbeat.Config{Client: client, Namespace: "ns", View: view, Writes: heartbeat.NewWrites(4)}
+	lockOn := func(name string) (locks.Lock, error) { return common.New(name) }
+	var heart *election.Elector
+	switch p.dice.IntN(8) {
+	case 0: // it shares nothing
+		lockOn = func(name string) (locks.Lock, error) {
+			return heartbeat.NewFollowed(lease.Config{Client: client, Namespace: "ns", Name: name},
+				leasewatch.Config{Patience: p.timing.AttemptTimeout, Limit: p.timing.RenewDeadline})
+		}
+	case 1, 2: // it renews each Lease
+	default:
+		common.Heart, heart = h.heart(p, view, both.heart)
+	}
+	h.campaign(p, lockOn)
+	p.run = func(ctx context.Context) { p.runParts(ctx, view, heart) }
+}
+
+// heart returns the heartbeat of a process, and the elector that keeps it.
+func (h *hearts) heart(p *process, view *leasewatch.View, w *wire) (*heartbeat.Heart, *election.Elector) {
+	heart, err := heartbeat.NewHeart(heartbeat.HeartConfig{
+		Lease: lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: heartOf + p.name},
+		View:  view, Identity: p.name, Timing: p.timing,
+	})
+	if err != nil {
+		panic(err)
+	}
+	config := election.Config{Lock: heart, Candidate: p.candidate(), Timing: p.timing}
+	if p.dice.IntN(8) == 0 {
+		config.Logger = logr.New(&stalls{process: p, dice: rand.New(rand.NewPCG(h.world.seed, p.dice.Uint64()))})
+	}
+	elector, err := election.New(config)
+	if err != nil {
+		panic(err)
+	}
+	return heart, elector
+}
+
+// campaign makes the parts of a process. Those in the first two seats campaign for all locks,
+// so that each lock always has two candidates.
+func (h *hearts) campaign(p *process, lockOn func(name string) (locks.Lock, error)) {
+	p.parts = nil
+	for i, j := range h.world.judges {
+		part := p.part(j)
+		p.parts = append(p.parts, part)
+		if p.seat > 1 && p.dice.IntN(8) == 0 {
+			continue
+		}
+		switch p.dice.IntN(24) {
+		case 0:
+			part.habit = tardy
+		case 1:
+			part.habit = careless
+		}
+		lock, err := lockOn(lockName(i))
+		if err != nil {
+			panic(err)
+		}
+		part.elect(lock)
+	}
+}
+
+// runParts runs a process as a program does: the heartbeat ends after the elections, and what
+// follows the Leases after that.
+func (p *process) runParts(ctx context.Context, view *leasewatch.View, heart *election.Elector) {
+	var campaigns, beating, viewing sync.WaitGroup
+	viewCtx, endView := context.WithCancel(context.Background())
+	heartCtx, endHeart := context.WithCancel(context.Background())
+	viewing.Go(func() { view.Run(viewCtx) })
+	if heart != nil {
+		beating.Go(func() {
+			_ = heart.Run(heartCtx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+		})
+	}
+	for _, part := range p.parts {
+		if part.elector != nil {
+			campaigns.Go(func() { part.run(ctx) })
+		}
+	}
+	campaigns.Wait()
+	endHeart()
+	beating.Wait()
+	endView()
+	viewing.Wait()
+	p.rest.Wait()
+}
+
+func (h *hearts) harm(s step) {
+	switch s.fault {
+	case compact:
+		h.server.Compact()
+		return
+	case choke:
+		h.choked(s)
+		return
+	case hide: // as it was recreated, see hideAgain
+		h.hurt(h.path(0), s)
+		return
+	}
+	for _, i := range s.among(len(h.locks)) {
+		path := h.path(i)
+		if s.fault == unname || s.fault == garble || s.fault == bare {
+			h.change(path, func(o apitest.Object) { h.unnamed(o, s) })
+		}
+		if s.fault != unname {
+			h.hurt(path, s)
+		}
+	}
+}
+
+// unnamed removes from a lock which heartbeat keeps it, or spoils that. A process that finds
+// none, and never saw the lease, goes by its own.
+func (h *hearts) unnamed(o apitest.Object, s step) {
+	k := keptBy(leaseOf(o))
+	a, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+	switch {
+	case k.heart == "" || k.lease > h.world.mix.least() && s.fault != bare:
+	case s.degree/time.Millisecond%3 == 0:
+		a[record.AnnotationHeartbeat] = "spoiled"
+	default:
+		delete(a, record.AnnotationHeartbeat)
+	}
+}
+
+// choked changes the Lease of the heartbeat of the process in a seat.
+func (h *hearts) choked(s step) {
+	h.world.mu.Lock()
+	p := h.world.seats[s.seat]
+	h.world.mu.Unlock()
+	if p == nil {
+		return
+	}
+	path := leasesPath + heartOf + p.name
+	remove := func(fields ...string) {
+		h.change(path, func(o apitest.Object) {
+			for _, field := range fields {
+				delete(spec(o), field)
+			}
+		})
+	}
+	switch s.degree / time.Millisecond % 8 {
+	case 0, 1:
+		h.server.Delete(path)
+	case 2:
+		h.change(path, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
+	case 3:
+		remove("acquireTime", "renewTime", "leaseDurationSeconds", "leaseTransitions")
+	case 4:
+		remove("renewTime", "leaseDurationSeconds")
+	case 5:
+		h.change(path, func(o apitest.Object) {
+			annotate(o, record.AnnotationRequest, string(locks.HandoverRequest{Holder: p.name}.Request()))
+		})
+	case 6:
+		h.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, fmt.Sprint("z", p.seat)) })
+	case 7:
+		h.change(path, func(o apitest.Object) { annotate(o, heartbeat.AnnotationWithdrawn, "spoiled") })
+	}
+}
+
+// mend ends an evacuation of the heartbeats, too, and at the end waits for what outlives the
+// processes.
+func (h *hearts) mend() {
+	if h.world.over {
+		time.Sleep(h.world.mix.lease())
+		return
+	}
+	for _, p := range h.world.current() {
+		h.change(leasesPath+heartOf+p.name, func(o apitest.Object) {
+			annotate(o, record.AnnotationEvacuated, "")
+		})
+	}
+}
