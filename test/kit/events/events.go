@@ -32,8 +32,10 @@ type Event struct {
 	Version  string    `json:"version,omitempty"`
 	Sent     time.Time `json:"sent,omitzero"`
 
-	// Goroutines that are left when everything has ended.
+	// Goroutines that are left when everything has ended, or that there are.
 	Goroutines int `json:"goroutines,omitempty"`
+	// Known is for how many candidates of the process the leader is known.
+	Known int `json:"known,omitempty"`
 }
 
 // Wrote returns the event "wrote", for one write of the register.

@@ -156,6 +156,21 @@ func (p *Parts) RestartAPIServer(ctx context.Context, zone string) error {
 	return p.Start(ctx, APIServer, zone)
 }
 
+// PID is the process ID of a part in a zone, for reading what it uses.
+func (p *Parts) PID(part Part, zone string) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	z, err := p.poweredZone(zone)
+	if err != nil {
+		return 0, fmt.Errorf("find the %s of zone %s: %w", part, zone, err)
+	}
+	running, err := z.part(part)
+	if err != nil {
+		return 0, err
+	}
+	return running.process.Pid, nil
+}
+
 // part returns a zone's running part, or the one that ran last. The zone has
 // power.
 func (z *zone) part(part Part) (*task, error) {

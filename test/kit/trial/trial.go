@@ -31,6 +31,7 @@ const (
 	ClientGo Kind = "peer"
 	Legacy   Kind = "legacy"
 	Manager  Kind = "manager"
+	Many     Kind = "many"
 )
 
 // built holds the programs that this test process has already built: their
@@ -105,7 +106,7 @@ func Start(ctx context.Context, bed *testbed.Testbed, kind Kind, zone, lock, ide
 	case Zonelect:
 		s.Traces = filepath.Join(bed.Dir(), identity+".spans")
 		all = append(all, "--zone", zone, "--traces", s.Traces)
-	case Manager:
+	case Manager, Many:
 		all = append(all, "--zone", zone)
 	case Legacy:
 		all = append(all, "--pod-name", identity)

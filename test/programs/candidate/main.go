@@ -36,6 +36,7 @@ type options struct {
 	kubeconfig       string
 	locks            int
 	shared           bool
+	count            time.Duration
 	stopDelay        time.Duration
 	register, traces string
 	unhealthyFile    string
@@ -55,6 +56,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.locks, "locks", 0, "campaign for so many locks, named after --lock and --identity with -0 and so on")
 	f.BoolVar(&o.shared, "shared", false, "share connections, watch and presence among all --locks, under one identity")
 	f.BoolVar(&o.Heartbeat, "heartbeat", false, "the same, and keep all locks by one heartbeat")
+	f.DurationVar(&o.count, "count-goroutines", 0, "how often to print how many goroutines there are; 0 is never")
 	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default")
 	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
 	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
@@ -147,6 +149,9 @@ func campaign(ctx context.Context, o options) error {
 	defer closeTraces()
 	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
 	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
+	if o.count > 0 {
+		go countGoroutines(ctx, &events.Printer{Identity: o.Self.Identity, Lock: o.Name}, o.count)
+	}
 	if o.locks == 0 {
 		return o.one(ctx, operator.New)
 	}
@@ -198,6 +203,20 @@ func (o options) one(ctx context.Context, elect maker) error {
 	told()
 	w.printer.Print(events.Event{Event: "ended", Goroutines: left(before)})
 	return err
+}
+
+// countGoroutines prints the number of goroutines now and then.
+func countGoroutines(ctx context.Context, p *events.Printer, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.Print(events.Event{Event: "counted", Goroutines: runtime.NumGoroutine()})
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // left returns how many more goroutines there are than before, once those that
