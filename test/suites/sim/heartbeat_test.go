@@ -132,8 +132,8 @@ func epochOf(l *coordinationv1.Lease) string {
 		return ""
 	}
 	e := r.Details.Nonce + "." + strconv.FormatInt(r.AcquireTime.UnixMicro(), 36)
-	if after := l.Annotations[heartbeat.AnnotationEpochAfter]; after != "" {
-		e += "." + strconv.FormatUint(record.Number(after), 36)
+	if noted, _, _ := strings.Cut(l.Annotations[heartbeat.AnnotationWithdrawn], " "); noted == e {
+		return "" // whoever put the holder's name back
 	}
 	return e
 }
