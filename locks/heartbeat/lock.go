@@ -189,6 +189,13 @@ func (l *Lock) renew(ctx context.Context, was *state, r locks.Record) (locks.Sna
 	return s, nil
 }
 
+// taken reports whether the Lease is known to have changed since a write was asked for, which
+// may have waited for many others.
+func (l *Lock) taken(was *state) bool {
+	now, known := l.View.GetSince(l.name, was.number())
+	return known && now.Number > was.number()
+}
+
 // write replaces the lock's Lease, or creates it.
 func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Lease, to attachment) (locks.Snapshot, error) {
 	leave, err := l.Writes.enter(ctx)
@@ -196,6 +203,9 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
 	}
 	defer leave()
+	if was != nil && l.taken(was) {
+		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), locks.ErrConflict)
+	}
 	if l.Allow != nil && !l.allowed.Load() {
 		if err := l.Allow(ctx, l.name); err != nil {
 			return locks.Snapshot{}, err
