@@ -70,7 +70,7 @@ func attachmentOf(lease *coordinationv1.Lease) (attachment, bool) {
 	}
 	seconds, err := strconv.ParseInt(parts[3], 10, 32)
 	a := attachment{name: parts[0], uid: types.UID(parts[1]), epoch: epoch(parts[2]), lease: time.Duration(seconds) * time.Second}
-	return a, err == nil && seconds > 0 && a.name != "" && a.uid != "" && a.epoch != ""
+	return a, err == nil && seconds > 0 && a.name != "" && a.name != lease.Name && a.uid != "" && a.epoch != ""
 }
 
 // attach returns a copy of a lock's Lease that a heartbeat keeps.

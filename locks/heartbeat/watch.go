@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -48,6 +49,10 @@ func (l *Lock) Follow(from locks.Version) locks.Feed {
 	f := newFeed(l.View, l.name, from, compose)
 	if was := stateOf(from); was != nil {
 		f.lock = leasewatch.State{Lease: was.lease, Number: was.number()}
+		f.known = f.lock.Number
+		if was.heart != nil {
+			f.known = max(f.known, record.Number(was.heart.ResourceVersion))
+		}
 	}
 	return f
 }
@@ -64,6 +69,7 @@ type feed struct {
 	lock      leasewatch.State // as far as the changes are applied
 	heartName string           // of the heartbeat that keeps the lock; empty if none does
 	heart     leasewatch.State // of that heartbeat
+	known     uint64           // the newest version of either that the feed begins after
 	sent      uint64           // the version of the last snapshot
 	events    []locks.Event    // not taken yet
 }
@@ -117,7 +123,7 @@ func (f *feed) gather() error {
 
 // begin subscribes to the lock, after the state that is known.
 func (f *feed) begin() error {
-	f.view.Expect(f.lock.Number)
+	f.view.Expect(max(f.known, f.lock.Number))
 	switch {
 	case f.sent == 0:
 		f.lock = f.sub.Add(f.name)
@@ -137,7 +143,7 @@ func (f *feed) expired() error {
 // attach follows the heartbeat that keeps the lock now.
 func (f *feed) attach() {
 	a, attached := attachmentOf(f.lock.Lease)
-	if !attached || a.name == f.name {
+	if !attached {
 		a.name = ""
 	}
 	if a.name == f.heartName {
