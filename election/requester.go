@@ -115,6 +115,16 @@ func (f *flight) Held() { f.left.Store(&departure{}) }
 // Sent notes that the request leaves now, see [locks.Dispatch].
 func (f *flight) Sent() { f.left.Store(&departure{f.clock.now()}) }
 
+// Now returns the present moment for SentAt, see [locks.Dispatch].
+func (f *flight) Now() any { return f.clock.now() }
+
+// SentAt notes that the request counts as one that left at an earlier moment.
+func (f *flight) SentAt(now any) {
+	if at, ok := now.(moment); ok {
+		f.left.Store(&departure{at})
+	}
+}
+
 // departed is when the request left this process. While the lock holds the request back,
 // that is not known.
 func (f *flight) departed() (at moment, known bool) {

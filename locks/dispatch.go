@@ -14,9 +14,14 @@ type dispatchKey struct{}
 type Dispatch interface {
 	// Held is called when the call is held back. It has not left yet.
 	Held()
-	// Sent is called just before the call leaves. It is called once at most, and never
-	// later than that: trust counts from it.
+	// Sent is called just before the call leaves, and never later than that: trust counts
+	// from it.
 	Sent()
+	// Now returns a reading of the caller's clock. SentAt is Sent at a moment that Now
+	// returned, to the same call or an earlier one of the same caller: something that left
+	// then does what the call asks.
+	Now() any
+	SentAt(now any)
 }
 
 // WithDispatch asks a Lock to report to d when the call with this context is held back and
@@ -36,5 +41,7 @@ func DispatchOf(ctx context.Context) Dispatch {
 
 type deaf struct{}
 
-func (deaf) Held() {}
-func (deaf) Sent() {}
+func (deaf) Held()      {}
+func (deaf) Sent()      {}
+func (deaf) Now() any   { return nil }
+func (deaf) SentAt(any) {}

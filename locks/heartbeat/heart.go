@@ -54,6 +54,7 @@ type Heart struct {
 
 // renewal is one lock's wait for a heartbeat.
 type renewal struct {
+	name     string // of the lock
 	dispatch locks.Dispatch
 	epoch    epoch
 	landed   chan landed // gets one value
@@ -81,6 +82,7 @@ type beat struct {
 	sent     time.Time
 	after    uint64 // the version of some change before it
 	renewals []*renewal
+	left     map[string]any // when it was sent, by the clock of each lock that it renews
 }
 
 var _ locks.Amender = (*Heart)(nil)
@@ -170,12 +172,17 @@ const mostBeats = 16
 func (h *Heart) depart(r locks.Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := &beat{record: r, sent: time.Now(), after: h.config.View.At()}
+	b := &beat{record: r, sent: time.Now(), after: h.config.View.At(), left: map[string]any{}}
 	if r.Holder != "" {
 		b.renewals, h.waiting = h.waiting, nil
 	}
 	for _, one := range b.renewals {
 		one.dispatch.Sent()
+	}
+	for name, k := range h.kept {
+		if k.clock != nil {
+			b.left[name] = k.clock.Now()
+		}
 	}
 	if h.beats = append(h.beats, b); len(h.beats) > mostBeats {
 		h.beats[1].renewals = append(h.beats[0].renewals, h.beats[1].renewals...)
@@ -215,6 +222,9 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 		h.beaten = b.sent
 		renewed = append(renewed, b.renewals...)
 	}
+	if i >= 0 {
+		renewed = append(renewed, h.early(h.beats[i], h.beats[i+1:])...)
+	}
 	h.beats = h.beats[i+1:]
 	if is := h.epochIn(now); is != before {
 		h.failOthers(is)
@@ -225,6 +235,27 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	if i >= 0 && h.epochIn(now) != "" {
 		h.sweep(now)
 	}
+}
+
+// early returns, and forgets, the renewals that were asked for after a heartbeat was sent that
+// has landed now. It renews those locks too, for as long as it renews any: behind a slow server
+// a later heartbeat would land too late. The caller holds mu.
+func (h *Heart) early(b *beat, later []*beat) (renewed []*renewal) {
+	serve := func(all []*renewal) []*renewal {
+		return slices.DeleteFunc(all, func(one *renewal) bool {
+			at, known := b.left[one.name]
+			if known {
+				one.dispatch.SentAt(at)
+				renewed = append(renewed, one)
+			}
+			return known
+		})
+	}
+	h.waiting = serve(h.waiting)
+	for _, one := range later {
+		one.renewals = serve(one.renewals)
+	}
+	return renewed
 }
 
 // epochIn is this process's epoch by the Lease of its heartbeat; empty if it has none.
@@ -273,7 +304,7 @@ func (h *Heart) confirm(ctx context.Context, lease *coordinationv1.Lease, renewe
 // renew waits for a heartbeat of the epoch that is sent after the call, and returns it once
 // it has landed.
 func (h *Heart) renew(ctx context.Context, name string, a attachment) (landed, error) {
-	one := &renewal{dispatch: locks.DispatchOf(ctx), epoch: a.epoch, landed: make(chan landed, 1)}
+	one := &renewal{name: name, dispatch: locks.DispatchOf(ctx), epoch: a.epoch, landed: make(chan landed, 1)}
 	one.dispatch.Held()
 	h.mu.Lock()
 	if h.lease == nil || h.lease.UID != a.uid || h.epochIn(h.lease) != a.epoch {
@@ -282,7 +313,7 @@ func (h *Heart) renew(ctx context.Context, name string, a attachment) (landed, e
 	}
 	h.waiting = append(h.waiting, one)
 	k := h.keep(name)
-	k.asks++
+	k.asks, k.clock = k.asks+1, one.dispatch
 	h.mu.Unlock()
 	defer func() {
 		h.mu.Lock()

@@ -196,9 +196,15 @@ func (l *Lock) taken(was *state) bool {
 	return known && now.Number > was.number()
 }
 
+// acquires reports whether a write begins a term.
+func acquires(was *state, wanted *coordinationv1.Lease) bool {
+	is := record.Read(wanted)
+	return is.Holder != "" && (was == nil || record.Read(was.lease).AcquireTime.UnixMicro() != is.AcquireTime.UnixMicro())
+}
+
 // write replaces the lock's Lease, or creates it.
 func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Lease, to attachment) (locks.Snapshot, error) {
-	leave, err := l.Writes.enter(ctx)
+	leave, err := l.Writes.enter(ctx, acquires(was, lease))
 	if err != nil {
 		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
 	}

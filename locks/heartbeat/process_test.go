@@ -47,6 +47,7 @@ type world struct {
 // that no two led a lock together.
 func scenario(t *testing.T, f func(w *world)) {
 	t.Helper()
+	outer := t
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, Server: apitest.NewServer(), Timing: timing.Timing{Exclusive: true}.WithDefaults(), histories: map[string]*electiontest.History{}}
 		w.watchEpochs()
@@ -60,7 +61,7 @@ func scenario(t *testing.T, f func(w *world)) {
 					t.Errorf("lock %s: %v", name, err)
 				}
 			}
-			if t.Failed() {
+			if t.Failed() || outer.Failed() {
 				t.Log(strings.Join(w.log, "\n"))
 			}
 		}()
@@ -326,6 +327,13 @@ func (l *link) later() func(*http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.after
+}
+
+// deafen leaves the watches that are mute as they are, and new ones alone.
+func (l *link) deafen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mute = nil
 }
 
 func (l *link) gate(gate *chan struct{}) chan struct{} {

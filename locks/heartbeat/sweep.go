@@ -12,6 +12,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // kept is a lock that names this process's heartbeat.
@@ -19,6 +20,7 @@ type kept struct {
 	asks      int       // renewals under way
 	asked     time.Time // when the last one ended, or the lock was first seen
 	detaching bool
+	clock     locks.Dispatch // of the last renewal; nil before the first
 }
 
 // keep returns what is known of a lock that the heartbeat keeps. The caller holds mu.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,27 +21,64 @@ import (
 // Writes bounds how many writes of a process's locks are under way at a time, and lets one
 // withdrawal of a heartbeat serve all locks that it kept. Make one with [NewWrites].
 type Writes struct {
-	places chan struct{}
-
 	mu          sync.Mutex
+	free        int             // places
+	acquire     []chan struct{} // acquisitions that wait for a place, which is theirs once the channel is closed
+	other       []chan struct{} // the same, of other writes
 	withdrawals map[withdrawn]*withdrawing
 }
 
 // NewWrites returns a Writes that lets that many writes be under way at a time.
 func NewWrites(places int) *Writes {
-	return &Writes{places: make(chan struct{}, places), withdrawals: map[withdrawn]*withdrawing{}}
+	return &Writes{free: places, withdrawals: map[withdrawn]*withdrawing{}}
 }
 
-// enter waits for a place, and tells the caller's Dispatch of it.
-func (w *Writes) enter(ctx context.Context) (leave func(), err error) {
+// enter waits for a place, and tells the caller's Dispatch of it. Acquisitions come after all
+// other writes: each lock that is taken needs another write soon, or it is lost again.
+func (w *Writes) enter(ctx context.Context, acquires bool) (leave func(), err error) {
 	d := locks.DispatchOf(ctx)
 	d.Held()
+	queue, turn := &w.other, make(chan struct{})
+	if acquires {
+		queue = &w.acquire
+	}
+	w.mu.Lock()
+	*queue = append(*queue, turn)
+	w.next()
+	w.mu.Unlock()
 	select {
-	case w.places <- struct{}{}:
+	case <-turn:
 		d.Sent()
-		return func() { <-w.places }, nil
+		return w.leave, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := len(*queue)
+	*queue = slices.DeleteFunc(*queue, func(c chan struct{}) bool { return c == turn })
+	if len(*queue) == before { // it had its turn just now
+		w.free++
+		w.next()
+	}
+	return nil, context.Cause(ctx)
+}
+
+func (w *Writes) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free++
+	w.next()
+}
+
+// next gives places that are free to those that wait. The caller holds mu.
+func (w *Writes) next() {
+	for ; w.free > 0 && len(w.other)+len(w.acquire) > 0; w.free-- {
+		queue := &w.other
+		if len(w.other) == 0 {
+			queue = &w.acquire
+		}
+		close((*queue)[0])
+		*queue = (*queue)[1:]
 	}
 }
 
@@ -96,7 +134,7 @@ func (l *Lock) withdrawNow(ctx context.Context, was *state) error {
 	if done(l.View.Get(was.attachment.name).Lease, was.attachment, last) {
 		return nil
 	}
-	leave, err := l.Writes.enter(ctx)
+	leave, err := l.Writes.enter(ctx, true)
 	if err != nil {
 		return err
 	}
