@@ -115,11 +115,15 @@ func withdrawalOf(lease *coordinationv1.Lease) (withdrawal, bool) {
 	return w, err == nil && w.epoch != ""
 }
 
-// withdraw returns a copy of a heartbeat's Lease whose epoch is withdrawn.
-func withdraw(lease *coordinationv1.Lease) *coordinationv1.Lease {
-	w := withdrawal{epoch: epochOf(lease), last: record.Number(lease.ResourceVersion), renew: record.Read(lease).RenewTime}
+// withdraw returns a copy of a heartbeat's Lease on which that epoch is withdrawn. Another
+// epoch goes on.
+func withdraw(lease *coordinationv1.Lease, e epoch) *coordinationv1.Lease {
+	w := withdrawal{epoch: e, last: record.Number(lease.ResourceVersion), renew: record.Read(lease).RenewTime}
+	goesOn := epochOf(lease) != e
 	lease = lease.DeepCopy()
-	lease.Spec.HolderIdentity = new("")
+	if !goesOn {
+		lease.Spec.HolderIdentity = new("")
+	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationWithdrawn, w.String())
 	return lease
 }

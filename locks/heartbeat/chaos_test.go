@@ -92,7 +92,7 @@ func (c *chaos) strike() string {
 		return "empty " + name
 	case 9:
 		name := c.heart()
-		c.edit(name, func(l *coordinationv1.Lease) { *l = *withdraw(l) })
+		c.edit(name, func(l *coordinationv1.Lease) { *l = *withdraw(l, epochOf(l)) })
 		return "withdraw " + name
 	case 10:
 		name := c.lock()

@@ -24,10 +24,10 @@ const (
 type state struct {
 	lease *coordinationv1.Lease // the lock's
 	attachment
-	heart *coordinationv1.Lease // the Lease of the heartbeat that keeps it; nil if there is none
-	// live reports that the epoch goes on. withdrawn reports that it was withdrawn after the
-	// heartbeat in the snapshot.
-	live, withdrawn bool
+	heart *coordinationv1.Lease // the Lease of the heartbeat that the lock names; nil if there is none
+	// mayBeat reports that a heartbeat of the epoch may still come, unless the epoch is
+	// withdrawn at that version of its Lease first.
+	mayBeat bool
 }
 
 // LockLease returns the lock's own Lease, for package record.
@@ -53,7 +53,9 @@ const unseen = math.MaxUint64
 // The record's renewTime changes with each heartbeat of the epoch that came after the lock's
 // own write (L2). Somebody who has withdrawn the epoch has noted the last of them, so that it
 // remains the last (L3). If it is not known which was the last, the renewTime is one that
-// nobody has seen, and every wait starts again (L4).
+// nobody has seen, and every wait starts again (L4). Even then the epoch must be withdrawn, as
+// long as its Lease exists: the holder may not have seen what a hand did to that, and the hand
+// may put it back.
 func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot {
 	s := record.Snapshot(lease)
 	if lease == nil {
@@ -71,26 +73,27 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 	}
 	own := s.Version.Number
 	if heart.Number == unseen {
-		st.live, s.Kept = true, true
+		st.mayBeat, s.Kept = true, true
 		s.Record.LeaseDuration, s.Version.Token = st.attachment.lease, own
 		return s
 	}
 	s.Record.LeaseDuration, s.Kept = st.attachment.lease, true
 	s.Version.Number, s.Version.Token = max(own, heart.Number), own
-	same := heart.Lease != nil && heart.Lease.UID == st.uid
 	var note withdrawal
 	var noted bool
-	if same {
+	if heart.Lease != nil && heart.Lease.UID == st.uid {
+		st.heart = heart.Lease
 		note, noted = withdrawalOf(heart.Lease)
 	}
+	noted = noted && note.epoch == st.epoch
+	st.mayBeat = st.heart != nil && !noted
 	switch {
-	case same && epochOf(heart.Lease) == st.epoch:
-		st.heart, st.live = heart.Lease, true
+	case st.mayBeat && epochOf(heart.Lease) == st.epoch:
 		if heart.Number > own {
 			s.Record.RenewTime = record.Read(heart.Lease).RenewTime
 		}
-	case noted && note.epoch == st.epoch:
-		st.withdrawn, s.Void = true, voidWithdrawn
+	case noted:
+		s.Void = voidWithdrawn
 		if note.last > own {
 			s.Record.RenewTime = note.renew
 		}

@@ -64,7 +64,7 @@ func (f *Followed) Read(ctx context.Context) (locks.Snapshot, error) {
 // keeps it, that is withdrawn first (L2).
 func (f *Followed) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if was := stateOf(base); was != nil {
-		if was.live {
+		if was.mayBeat {
 			if err := f.shared.withdraw(ctx, was); err != nil {
 				return locks.Snapshot{}, err
 			}

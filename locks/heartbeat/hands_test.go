@@ -12,7 +12,7 @@ import (
 
 func TestL5AnEpochThatHasEndedNeverComesBack(t *testing.T) {
 	for what, end := range map[string]func(*coordinationv1.Lease){
-		"withdrawn": func(l *coordinationv1.Lease) { *l = *withdraw(l) },
+		"withdrawn": func(l *coordinationv1.Lease) { *l = *withdraw(l, epochOf(l)) },
 		"emptied":   func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") },
 	} {
 		t.Run(what, func(t *testing.T) {

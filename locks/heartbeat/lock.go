@@ -118,7 +118,10 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if to != (attachment{}) && was != nil && was.attachment == to && onlyRenews(was.lease, wanted) {
 		return l.renew(ctx, was, r)
 	}
-	if was != nil && was.live && !l.Heart.owns(was.attachment) {
+	if was != nil && l.taken(was) {
+		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), locks.ErrConflict)
+	}
+	if was != nil && was.mayBeat && !l.Heart.owns(was.attachment) {
 		if err := l.withdraw(ctx, was); err != nil {
 			return locks.Snapshot{}, err
 		}

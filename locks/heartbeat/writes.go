@@ -140,7 +140,7 @@ func (l *Lock) withdrawNow(ctx context.Context, was *state) error {
 	}
 	defer leave()
 	heart := rawapi.New[coordinationv1.Lease](l.Client, apierror.Object{Resource: apierror.Leases, Namespace: l.Namespace, Name: was.attachment.name})
-	_, err = heart.Update(ctx, withdraw(was.heart))
+	_, err = heart.Update(ctx, withdraw(was.heart, was.epoch))
 	if !errors.Is(err, locks.ErrConflict) {
 		return err
 	}
