@@ -129,11 +129,11 @@ compat-v%:
 	cd test && ZONELECT_KUBERNETES=v$* go test -v -count=1 -timeout 25m -run '$(COMPAT)' ./suites/e2e/
 
 .PHONY: model
-model: ## Check the migration's protocol with Spin (spin and gcc on PATH)
+model: ## Check the protocols of migrations and heartbeats with Spin (spin and gcc on PATH)
 	go run ./test/suites/model
 
 .PHONY: model-long
-model-long: ## The same with larger populations (ten minutes)
+model-long: ## The same with larger populations (a quarter of an hour)
 	go run ./test/suites/model -long -memory 6000
 
 .PHONY: mutants

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command model runs Spin over docs/model/shield.pml: with all rules on it may
+// Command model runs Spin over the models in docs/model: with all rules on it may
 // find nothing, with a rule switched off it must find something, and known
 // limits must still show. It needs spin and a C compiler on PATH.
 package main
@@ -25,12 +25,12 @@ import (
 
 func main() {
 	var o options
-	flag.StringVar(&o.model, "model", "docs/model/shield.pml", "the model")
+	flag.StringVar(&o.models, "models", "docs/model", "the models' directory")
 	flag.BoolVar(&o.long, "long", false, "the large populations too")
 	flag.BoolVar(&o.trace, "trace", false, "print each shortest counterexample")
 	flag.IntVar(&o.parallel, "parallel", 2, "searches at a time")
 	flag.IntVar(&o.memory, "memory", 4000, "megabytes that one search may take")
-	only := flag.String("run", "", "regular expression: only cases whose name or rule matches")
+	only := flag.String("run", "", "regular expression: only cases whose model, name or rule matches")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -42,7 +42,7 @@ func main() {
 }
 
 type options struct {
-	model            string
+	models           string
 	long, trace      bool
 	parallel, memory int
 }
@@ -69,7 +69,7 @@ func check(ctx context.Context, o options, only string) error {
 	}
 	var cases []run
 	for _, r := range runs(o.long) {
-		if pattern.MatchString(r.name) || pattern.MatchString(r.rule) {
+		if pattern.MatchString(r.model) || pattern.MatchString(r.name) || pattern.MatchString(r.rule) {
 			cases = append(cases, r)
 		}
 	}
@@ -96,8 +96,8 @@ func check(ctx context.Context, o options, only string) error {
 		}
 	}()
 
-	const row = "%-42s %-40s %-9s %-9s %10s %7s%s\n"
-	fmt.Printf(row, "case", "rules off", "expected", "found", "states", "time", "")
+	const row = "%-9s %-42s %-44s %-9s %-9s %10s %7s%s\n"
+	fmt.Printf(row, "model", "case", "rules off", "expected", "found", "states", "time", "")
 	wrong := 0
 	start := time.Now()
 	for i, c := range cases {
@@ -111,7 +111,7 @@ func check(ctx context.Context, o options, only string) error {
 		if mark != "" {
 			wrong++
 		}
-		fmt.Printf(row, c.name, c.rule, c.expect, r.found, r.states, fmt.Sprintf("%.1fs", r.took.Seconds()), mark)
+		fmt.Printf(row, c.model, c.name, c.rule, c.expect, r.found, r.states, fmt.Sprintf("%.1fs", r.took.Seconds()), mark)
 		if o.trace || mark != "" {
 			printSteps(r.steps)
 		}
@@ -140,16 +140,16 @@ const maxSteps = 60
 
 // search generates, compiles and runs the verifier of one case.
 func (o options) search(ctx context.Context, c run) result {
-	dir, err := os.MkdirTemp("", "shield-")
+	dir, err := os.MkdirTemp("", "model-")
 	if err != nil {
 		return result{err: err}
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	text, err := os.ReadFile(o.model)
+	text, err := os.ReadFile(filepath.Join(o.models, c.model+".pml"))
 	if err != nil {
 		return result{err: err}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "shield.pml"), text, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "model.pml"), text, 0o644); err != nil {
 		return result{err: err}
 	}
 
@@ -165,7 +165,7 @@ func (o options) search(ctx context.Context, c run) result {
 		cflags = []string{"-DCOLLAPSE"}
 		args = []string{"-a", "-m5000000", "-c1"}
 	}
-	if out, err := command(ctx, dir, "spin", append(spin, "-a", "shield.pml")...); err != nil {
+	if out, err := command(ctx, dir, "spin", append(spin, "-a", "model.pml")...); err != nil {
 		return result{err: fmt.Errorf("spin: %w: %s", err, out)}
 	}
 	// A search that finds something ends soon: optimizing would cost more time than it
@@ -186,7 +186,7 @@ func (o options) search(ctx context.Context, c run) result {
 		r.err = err
 	}
 	if r.found != nothing && r.err == nil {
-		replay, _ := command(ctx, dir, "spin", append(spin, "-t", "shield.pml")...)
+		replay, _ := command(ctx, dir, "spin", append(spin, "-t", "model.pml")...)
 		r.steps = steps(replay)
 	}
 	return r
@@ -224,8 +224,10 @@ func judge(out string, c run) result {
 		r.found = nothing
 	case strings.Contains(out, "acceptance cycle"):
 		r.found = circle
-	case strings.Contains(out, "(lead==0)"):
+	case strings.Contains(out, "(lead==0)"), strings.Contains(out, "!(idle)"):
 		r.found = deadEnd
+	case strings.Contains(out, "!(two)"):
+		r.found = overlap
 	case strings.Contains(out, "lead&kl"):
 		r.found = overlap
 		if strings.Contains(strings.Join(c.macros, " "), "CHECK=2") {
