@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -48,6 +49,10 @@ func (r *Reading) GetSince(name string, version uint64) (State, bool) {
 	return r.Get(name), r.at >= version
 }
 
+// listBurst is how many lists may begin within half a patience. Each shows all Leases: if every
+// lock reads at a moment of its own, as when a heartbeat is late, they share these.
+const listBurst = 4
+
 // reads shares lists.
 type reads struct {
 	list     func(ctx context.Context) (*coordinationv1.LeaseList, error)
@@ -56,6 +61,8 @@ type reads struct {
 	mu   sync.Mutex
 	next *read         // not begun
 	last chan struct{} // closed when the read that began last is over; nil before the first
+	// began is when the last lists began, oldest first.
+	began [listBurst]time.Time
 }
 
 // read is one list, and those that wait for it.
@@ -109,19 +116,31 @@ func (r *reads) leave(one *read) {
 	}
 }
 
-// begin makes one list when the one before is over, or has taken too long.
-func (r *reads) begin(one *read, before chan struct{}) {
-	defer one.cancel()
+// wait returns when the list before is over, or has taken too long, and there have not been too
+// many of late.
+func (r *reads) wait(ctx context.Context, before chan struct{}) {
 	if before != nil {
 		late := time.NewTimer(r.patience)
 		defer late.Stop()
 		select {
 		case <-before:
 		case <-late.C:
-		case <-one.ctx.Done():
+		case <-ctx.Done():
 		}
 	}
 	r.mu.Lock()
+	again := r.began[0].Add(r.patience / 2)
+	r.mu.Unlock()
+	_ = sleep.For(ctx, time.Until(again))
+}
+
+// begin makes one list.
+func (r *reads) begin(one *read, before chan struct{}) {
+	defer one.cancel()
+	r.wait(one.ctx, before)
+	r.mu.Lock()
+	copy(r.began[:], r.began[1:])
+	r.began[listBurst-1] = time.Now()
 	if r.next == one {
 		r.next = nil
 	}

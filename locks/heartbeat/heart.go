@@ -352,7 +352,7 @@ func (h *Heart) current(ctx context.Context) (attachment, error) {
 		h.mu.Lock()
 		lease, changed, beats := h.lease, h.changed, time.Since(h.beaten) < h.config.Timing.RenewDeadline
 		h.mu.Unlock()
-		if e := h.epochIn(lease); e != "" && beats {
+		if e := h.epochIn(lease); e != "" && beats && !h.seenToEnd(lease) {
 			return attachment{name: lease.Name, uid: lease.UID, epoch: e}, nil
 		}
 		locks.DispatchOf(ctx).Held()
@@ -364,6 +364,15 @@ func (h *Heart) current(ctx context.Context) (attachment, error) {
 			return attachment{}, context.Cause(ctx)
 		}
 	}
+}
+
+// seenToEnd reports whether the view has shown that the epoch of a heartbeat's Lease is over.
+func (h *Heart) seenToEnd(lease *coordinationv1.Lease) bool {
+	now := h.config.View.Get(lease.Name)
+	if now.Number <= record.Number(lease.ResourceVersion) {
+		return false
+	}
+	return now.Lease == nil || now.Lease.UID != lease.UID || epochOf(now.Lease) != epochOf(lease)
 }
 
 // state is the Lease of the heartbeat as the last answer had it.

@@ -119,6 +119,18 @@ func (w *world) note(format string, args ...any) {
 	w.log = append(w.log, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
+// noted is how often something was noted.
+func (w *world) noted(text string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, line := range w.log {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
 // lease is a Lease as the server has it; nil if there is none.
 func (w *world) lease(name string) *coordinationv1.Lease {
 	w.Mu.Lock()

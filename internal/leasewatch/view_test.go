@@ -1,0 +1,362 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package leasewatch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+const (
+	all      = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/"
+	patience = 2 * time.Second
+)
+
+// stage is a View of an API server whose watches can fall silent and whose lists can hang.
+type stage struct {
+	*testing.T
+	*apitest.Server
+	view           *View
+	lists, watches atomic.Int32
+	mu             sync.Mutex
+	hang           func(watch bool) bool // requests that come now get no answer
+}
+
+func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	watch := r.URL.Query().Get("watch") == "true"
+	if watch {
+		s.watches.Add(1)
+	} else {
+		s.lists.Add(1)
+	}
+	s.mu.Lock()
+	hang := s.hang != nil && s.hang(watch)
+	s.mu.Unlock()
+	if hang {
+		if watch {
+			w.(http.Flusher).Flush()
+		}
+		<-r.Context().Done()
+		return
+	}
+	s.Server.ServeHTTP(w, r)
+}
+
+func (s *stage) hangs(hang func(watch bool) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hang = hang
+}
+
+func run(t *testing.T, f func(s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{T: t, Server: apitest.NewServer()}
+		var err error
+		s.view, err = New(Config{Client: apitest.Wire(t, s, coordinationv1.SchemeGroupVersion), Namespace: "ns", Patience: patience, Limit: 5 * patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var over sync.WaitGroup
+		over.Go(func() { s.view.Run(ctx) })
+		synctest.Wait()
+		f(s)
+		cancel()
+		over.Wait()
+		time.Sleep(2 * patience) // what is expected is forgotten
+	})
+}
+
+// put writes a Lease behind the view's back and returns its version.
+func (s *stage) put(name string) uint64 {
+	lease := &coordinationv1.Lease{}
+	lease.Name, lease.Namespace, lease.UID = name, "ns", "u"
+	s.Put(all+name, lease)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	var n uint64
+	_, _ = fmt.Sscan(s.Objects[all+name]["metadata"].(apitest.Object)["resourceVersion"].(string), &n)
+	return n
+}
+
+func TestAViewShowsWhatItHasReached(t *testing.T) {
+	run(t, func(s *stage) {
+		n := s.put("x")
+		if !s.view.Reach(context.Background(), n) {
+			t.Fatal("not reached")
+		}
+		if got, known := s.view.GetSince("x", n); !known || got.Number != n || got.Lease == nil {
+			t.Errorf("%+v %v, want version %d", got, known, n)
+		}
+		if _, known := s.view.GetSince("x", n+1); known {
+			t.Error("it knows what has not happened")
+		}
+		if got := s.view.Get("none"); got.Lease != nil || got.Number != n {
+			t.Errorf("what does not exist is %+v, want none at %d", got, n)
+		}
+	})
+}
+
+func TestASilentWatchIsReplacedOnceItOwesSomething(t *testing.T) {
+	run(t, func(s *stage) {
+		s.hangs(func(watch bool) bool { return watch })
+		s.Compact() // ends the watch: the next is silent
+		time.Sleep(patience)
+		n := s.put("x")
+		s.hangs(nil)
+		start := time.Now()
+		if s.view.Reach(context.Background(), n) {
+			t.Error("a silent watch has shown it")
+		}
+		if time.Since(start) != patience {
+			t.Errorf("it gave up after %v", time.Since(start))
+		}
+		synctest.Wait()
+		if !s.view.Reach(context.Background(), n) {
+			t.Error("no other watch has begun")
+		}
+	})
+}
+
+func TestAVersionThatIsExpectedReplacesASilentWatch(t *testing.T) {
+	run(t, func(s *stage) {
+		s.hangs(func(watch bool) bool { return watch })
+		s.Compact()
+		time.Sleep(patience)
+		n := s.put("x")
+		s.hangs(nil)
+		s.view.Expect(n)
+		time.Sleep(patience)
+		synctest.Wait()
+		if s.view.Get("x").Number != n {
+			t.Error("the view does not show what was expected")
+		}
+	})
+}
+
+func TestReadsThatComeTogetherShareAList(t *testing.T) {
+	run(t, func(s *stage) {
+		before := s.lists.Load()
+		var over sync.WaitGroup
+		for range 100 {
+			over.Go(func() {
+				if _, err := s.view.Read(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		over.Wait()
+		if n := s.lists.Load() - before; n > listBurst+1 {
+			t.Errorf("%d lists for 100 reads", n)
+		}
+	})
+}
+
+func TestReadsOfDifferentMomentsAreFewLists(t *testing.T) {
+	run(t, func(s *stage) {
+		before := s.lists.Load()
+		var over sync.WaitGroup
+		for range 200 {
+			over.Go(func() { _, _ = s.view.Read(context.Background()) })
+			time.Sleep(patience / 200)
+		}
+		over.Wait()
+		if n := s.lists.Load() - before; n > 3*listBurst {
+			t.Errorf("%d lists for 200 reads", n)
+		}
+	})
+}
+
+func TestAReadSeesWhatWasWrittenBeforeIt(t *testing.T) {
+	run(t, func(s *stage) {
+		for range 20 {
+			n := s.put("x")
+			r, err := s.view.Read(context.Background())
+			if err != nil || r.Get("x").Number != n {
+				t.Fatalf("read %+v, %v after version %d", r, err, n)
+			}
+		}
+	})
+}
+
+func TestAReadIsNotStuckBehindOneThatHangs(t *testing.T) {
+	run(t, func(s *stage) {
+		s.hangs(func(watch bool) bool { return !watch })
+		ctx, cancel := context.WithCancel(context.Background())
+		var over sync.WaitGroup
+		over.Go(func() { _, _ = s.view.Read(ctx) })
+		synctest.Wait()
+		s.hangs(nil)
+		start := time.Now()
+		if _, err := s.view.Read(context.Background()); err != nil || time.Since(start) > patience {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		cancel()
+		over.Wait()
+	})
+}
+
+func TestAListEndsOnceNobodyWaitsForIt(t *testing.T) {
+	run(t, func(s *stage) {
+		s.hangs(func(watch bool) bool { return !watch })
+		for range 3 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+			if _, err := s.view.Read(ctx); err == nil {
+				t.Error("no error")
+			}
+			cancel()
+		}
+		s.hangs(nil)
+		start := time.Now()
+		if _, err := s.view.Read(context.Background()); err != nil || time.Since(start) != 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+func TestARestoredBackupIsShownAnew(t *testing.T) {
+	run(t, func(s *stage) {
+		was := s.put("x")
+		restore := s.Backup()
+		for range 10 {
+			s.put("x")
+		}
+		synctest.Wait()
+		restore()
+		if _, err := s.view.Read(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := s.view.Get("x"); got.Number != was {
+			t.Errorf("%+v, want version %d", got, was)
+		}
+		if n := s.put("x"); !s.view.Reach(context.Background(), n) || s.view.Get("x").Number != n {
+			t.Error("the view does not go on")
+		}
+	})
+}
+
+func TestASubscriptionGetsEveryChangeOnce(t *testing.T) {
+	run(t, func(s *stage) {
+		first := s.put("x")
+		s.put("y")
+		synctest.Wait()
+		sub, later := s.view.Subscribe(), s.view.Subscribe()
+		defer sub.Close()
+		defer later.Close()
+		if got := sub.Add("x"); got.Number != first {
+			t.Errorf("%+v, want version %d", got, first)
+		}
+		var want []uint64
+		for range 50 {
+			want = append(want, s.put("x"))
+			s.put("y")
+		}
+		s.Delete(all + "x")
+		synctest.Wait()
+		if !later.AddAfter("x", first) {
+			t.Fatal("the view has forgotten what came")
+		}
+		for what, all := range map[string][]Change{"from the start": sub.Take(), "resumed": later.Take()} {
+			if len(all) != 51 || all[50].State.Lease != nil {
+				t.Fatalf("%s: %d changes", what, len(all))
+			}
+			for i, n := range want {
+				if all[i].State.Number != n || all[i].Name != "x" || all[i].Gap {
+					t.Errorf("%s: change %d is %+v, want %d", what, i, all[i], n)
+				}
+			}
+		}
+	})
+}
+
+func TestWhatAListReplacesIsAGap(t *testing.T) {
+	run(t, func(s *stage) {
+		s.put("x")
+		s.put("z")
+		synctest.Wait()
+		sub := s.view.Subscribe()
+		defer sub.Close()
+		sub.Add("x")
+		sub.Add("z")
+		hung := true
+		s.hangs(func(watch bool) bool { return hung && watch })
+		s.Compact() // the next watch is silent
+		time.Sleep(patience)
+		n := s.put("x")
+		s.Compact()
+		hung = false
+		s.view.Reach(context.Background(), n)
+		time.Sleep(patience)
+		if all := sub.Take(); len(all) != 1 || !all[0].Gap || all[0].State.Number != n {
+			t.Errorf("%+v, want a gap before version %d", all, n)
+		}
+		if resumed := s.view.Subscribe(); resumed.AddAfter("x", n-1) {
+			t.Error("the view says that it knows what came before its list")
+		}
+	})
+}
+
+func TestHistoryForgetsWhatIsOldOrTooMuch(t *testing.T) {
+	start := time.Now()
+	var h history
+	for i := range uint64(3 * historySize) {
+		h.add(Change{Name: "x", State: State{Number: i + 1}}, start)
+	}
+	if _, known := h.since("x", 2*historySize-1); known {
+		t.Error("it knows more than it keeps")
+	}
+	if all, known := h.since("x", 2*historySize); !known || len(all) != historySize {
+		t.Errorf("%d changes, %v", len(all), known)
+	}
+	h.add(Change{Name: "y", State: State{Number: 1 << 20}}, start.Add(historyAge+1))
+	if all, known := h.since("x", 3*historySize); !known || len(all) != 0 || len(h.changes) != 1 {
+		t.Errorf("%d changes, %v, %d kept", len(all), known, len(h.changes))
+	}
+}
+
+func TestSubscriptionsComeAndGoWhileLeasesChange(t *testing.T) {
+	run(t, func(s *stage) {
+		var over sync.WaitGroup
+		ctx, cancel := context.WithCancel(context.Background())
+		for i := range 8 {
+			over.Go(func() {
+				for ctx.Err() == nil {
+					sub := s.view.Subscribe()
+					last := sub.Add(fmt.Sprint("x", i%3)).Number
+					time.Sleep(20 * time.Millisecond)
+					for _, c := range sub.Take() {
+						if c.State.Number <= last {
+							t.Errorf("change %d after %d", c.State.Number, last)
+						}
+						last = c.State.Number
+					}
+					sub.Close()
+				}
+			})
+		}
+		for i := range 300 {
+			s.put(fmt.Sprint("x", i%3))
+			time.Sleep(7 * time.Millisecond)
+		}
+		cancel()
+		over.Wait()
+		s.view.mu.Lock()
+		defer s.view.mu.Unlock()
+		if len(s.view.subs) != 0 {
+			t.Errorf("%d names are still subscribed to", len(s.view.subs))
+		}
+	})
+}
