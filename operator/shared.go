@@ -124,7 +124,7 @@ func (o Options) checkShared() error {
 		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", o.Mode, ModeLease))
 	}
 	if o.Heartbeat && !o.Timing.Exclusive {
-		errs = append(errs, errors.New("Heartbeat is set, but Timing.Exclusive is not: if a candidate that does not know heartbeats, such as client-go's, may share a lock, it would not take over from a dead leader: set Timing.Exclusive if none does, or leave Heartbeat off"))
+		errs = append(errs, errors.New("a Heartbeat is wanted, but Timing.Exclusive is not: if a candidate that does not know heartbeats, such as client-go's, may share a lock, it would not take over from a dead leader: set Timing.Exclusive if none does, or leave Heartbeat off"))
 	}
 	return errors.Join(errs...)
 }

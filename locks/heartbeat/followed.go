@@ -95,7 +95,7 @@ func (f *Followed) watchOwn(ctx context.Context, from locks.Version, events chan
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	seen := from.Number
-	err := f.Lock.WatchEach(watching, from, func(ctx context.Context, e locks.Event) error {
+	err := f.WatchEach(watching, from, func(ctx context.Context, e locks.Event) error {
 		if !e.Bookmark && attached(e.Snapshot.Version) {
 			from = locks.Version{Number: seen, Opaque: &state{lease: e.Snapshot.Version.Opaque.(*coordinationv1.Lease)}}
 			cancel()

@@ -419,12 +419,6 @@ func (p *process) count(method string) int {
 	return n
 }
 
-func (l *link) reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.counts = map[string]int{}
-}
-
 // elapse lets time pass.
 func elapse(d time.Duration) {
 	time.Sleep(d)

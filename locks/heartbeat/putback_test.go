@@ -21,7 +21,7 @@ func leaseOf(name string, now time.Time) *coordinationv1.Lease {
 		Holder: "a", LeaseDuration: 15 * time.Second, AcquireTime: now, RenewTime: now,
 		Details: locks.Details{Holder: "a", Nonce: "n", Token: 7},
 	})
-	lease.ObjectMeta.Name, lease.ObjectMeta.Namespace, lease.ObjectMeta.UID = name, "ns", "uid-of-heart"
+	lease.Name, lease.Namespace, lease.UID = name, "ns", "uid-of-heart"
 	return lease
 }
 

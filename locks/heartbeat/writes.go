@@ -103,7 +103,7 @@ func (l *Lock) withdraw(ctx context.Context, was *state) error {
 	if was.heart == nil { // it was not seen yet
 		return fmt.Errorf("%v: its heartbeat has not been seen yet: %w", l.Describe(), locks.ErrConflict)
 	}
-	w, key := l.Writes, withdrawn{was.attachment.name, was.epoch, record.Number(was.heart.ResourceVersion)}
+	w, key := l.Writes, withdrawn{was.name, was.epoch, record.Number(was.heart.ResourceVersion)}
 	w.mu.Lock()
 	one, underWay := w.withdrawals[key]
 	if !underWay {
@@ -131,7 +131,7 @@ func (l *Lock) withdraw(ctx context.Context, was *state) error {
 
 func (l *Lock) withdrawNow(ctx context.Context, was *state) error {
 	last := record.Number(was.heart.ResourceVersion)
-	if done(l.View.Get(was.attachment.name).Lease, was.attachment, last) {
+	if done(l.View.Get(was.name).Lease, was.attachment, last) {
 		return nil
 	}
 	leave, err := l.Writes.enter(ctx, true)
@@ -139,7 +139,7 @@ func (l *Lock) withdrawNow(ctx context.Context, was *state) error {
 		return err
 	}
 	defer leave()
-	heart := rawapi.New[coordinationv1.Lease](l.Client, apierror.Object{Resource: apierror.Leases, Namespace: l.Namespace, Name: was.attachment.name})
+	heart := rawapi.New[coordinationv1.Lease](l.Client, apierror.Object{Resource: apierror.Leases, Namespace: l.Namespace, Name: was.name})
 	_, err = heart.Update(ctx, withdraw(was.heart, was.epoch))
 	if !errors.Is(err, locks.ErrConflict) {
 		return err
