@@ -11,7 +11,8 @@ VULN_DB ?= https://vuln.go.dev
 # The versions of Kubernetes besides that of test/programs/controlplane/go.mod.
 VERSIONS := $(basename $(notdir $(wildcard test/programs/controlplane/v*.mod)))
 
-# The modules of the workspace. test/programs/controlplane is none of them.
+# The modules of the workspace. test/programs/controlplane and test/suites/scale/plots are
+# none of them.
 MODULES := . cmd/kubectl-zonelect operator/ctrlruntime examples test
 
 # $(call each,MODULES,COMMAND) runs a command in modules, up to the first failure.
@@ -114,6 +115,12 @@ fuzz: ## Each fuzz target for FUZZTIME=30s (a quarter of an hour)
 bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
 	cd test && go test -v -count=1 -timeout 25m ./suites/bench/
 
+.PHONY: bench-scale
+bench-scale: ## What many locks in a process cost, beside client-go (10 min); ARGS='--locks 1,10,100,1000 --crashes 1000': all (an hour); ARGS=--update: a new baseline
+	cd test && go run ./suites/scale $(ARGS)
+	cd test && go test -run '^$$' -bench ARenewal ./suites/scale
+	cd test/suites/scale/plots && GOWORK=off go run . -from $(CURDIR)/build/scale/scale.json -into $(CURDIR)/build/scale
+
 # The tests that run on each of them: that there is one leader through contests,
 # kills, handovers, a lost zone and migrations.
 COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual
@@ -145,6 +152,7 @@ vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(call each,$(MODULES),go vet ./...)
 	cd test/programs/controlplane && GOWORK=off go vet .
+	cd test/suites/scale/plots && GOWORK=off go vet .
 
 .PHONY: cross
 cross: ## All that people run elsewhere is built for macOS and Windows too (a minute the first time)
@@ -154,6 +162,7 @@ cross: ## All that people run elsewhere is built for macOS and Windows too (a mi
 lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
 	$(call each,$(MODULES),$(LINT) run ./...)
 	cd test/programs/controlplane && GOWORK=off $(LINT) run .
+	cd test/suites/scale/plots && GOWORK=off $(LINT) run .
 
 $(LINT):
 	GOBIN=$(@D) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
