@@ -97,8 +97,8 @@ func (f *fleet) led(ctx context.Context, seats []*trial.Seat, since time.Time) (
 	return trial.AwaitLocks(ctx, seats, f.locks, since, "leading")
 }
 
-// known waits until all candidates know a leader, and a few seconds more, for their watches
-// and for what is left to say about a new process.
+// known waits until all candidates know a leader and the fleet only goes on: what is left to
+// say about new terms is written.
 func (f *fleet) known(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -109,7 +109,33 @@ func (f *fleet) known(ctx context.Context) error {
 			}
 		}
 	}
-	return pause(ctx, 3*time.Second)
+	return f.settle(ctx)
+}
+
+// settle waits until the fleet writes about as often in one span as in the next, but not
+// forever: it may never do so on a busy machine.
+func (f *fleet) settle(ctx context.Context) error {
+	const span, spans = 3 * time.Second, 15
+	last, err := f.served(ctx)
+	if err != nil {
+		return err
+	}
+	before := -1
+	for range spans {
+		if err := pause(ctx, span); err != nil {
+			return err
+		}
+		now, err := f.served(ctx)
+		if err != nil {
+			return err
+		}
+		puts := now.Requests["PUT"] - last.Requests["PUT"]
+		if before >= 0 && max(puts, before)-min(puts, before) <= 5+before/5 {
+			return nil
+		}
+		last, before = now, puts
+	}
+	return nil
 }
 
 // end kills the fleet and removes its Leases.

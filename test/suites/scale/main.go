@@ -62,10 +62,12 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	p := plan{kinds: strings.Split(*kinds, ","), ownMost: *ownMost, span: *span}
-	for text, to := range map[string]*[]int{*locks: &p.locks, *crashes: &p.crashes, *candidates: &p.candidates} {
-		if *to, err = numbers(text); err != nil {
-			return err
-		}
+	var errs [3]error
+	p.locks, errs[0] = numbers(*locks)
+	p.crashes, errs[1] = numbers(*crashes)
+	p.candidates, errs[2] = numbers(*candidates)
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
 	}
 	before, err := load(*baseline)
 	if err != nil {
