@@ -224,7 +224,8 @@ func (f *fleet) takeover(ctx context.Context, way way) (Takeover, error) {
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return t, err
 	}
-	t.Led, t.Half, t.Most, t.All = len(led), seconds(led.After(since, 50)), seconds(led.After(since, 99)), seconds(led.After(since, 100))
+	t.Led = len(led)
+	t.Half, t.Most, t.All = f.after(led, since, 50), f.after(led, since, 99), f.after(led, since, 100)
 	if way.dark {
 		return t, nil
 	}
@@ -232,4 +233,13 @@ func (f *fleet) takeover(ctx context.Context, way way) (Takeover, error) {
 	more := after.Since(before.Served).Requests
 	t.Writes = more["PUT"] + more["PATCH"] + more["POST"]
 	return t, err
+}
+
+// after is how many seconds it took until so many percent of all locks were led; zero if they
+// never were.
+func (f *fleet) after(led trial.When, since time.Time, percent int) float64 {
+	if len(led)*100 < f.locks*percent {
+		return 0
+	}
+	return seconds(led.After(since, percent))
 }

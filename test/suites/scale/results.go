@@ -52,7 +52,7 @@ type Takeover struct {
 	Candidates      int
 	Way             string
 	Led             int     // locks that were led again
-	Half, Most, All float64 // until 50 %, 99 % and all of these were
+	Half, Most, All float64 // until 50 %, 99 % and all of the locks were; zero if they never were
 	Writes          int     // of Leases, renewals included, until all were; zero where they cannot be counted
 }
 

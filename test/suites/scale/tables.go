@@ -136,7 +136,7 @@ func (r *Results) takeovers(to io.Writer, all []Takeover) {
 		if one.Writes == 0 {
 			writes = ""
 		}
-		t.row(one.Way, one.Locks, one.Candidates, one.Kind, ratio(one.Half, c.Half), ratio(one.Most, c.Most), ratio(one.All, c.All), one.Led, writes)
+		t.row(one.Way, one.Locks, one.Candidates, one.Kind, took(one.Half, c.Half), took(one.Most, c.Most), took(one.All, c.All), one.Led, writes)
 	}
 	t.end()
 }
@@ -151,6 +151,14 @@ func ratio(x, peers float64) string {
 		return text
 	}
 	return fmt.Sprintf("%s (x%.2g)", text, x/peers)
+}
+
+// took is the ratio of times, of which zero means never.
+func took(x, peers float64) string {
+	if x == 0 {
+		return "never"
+	}
+	return ratio(x, peers)
 }
 
 // each is how much more there is for each lock more.

@@ -110,7 +110,7 @@ func pictures(r results) []picture {
 	} {
 		took := lines{}
 		for _, t := range r.Takeovers {
-			if t.Way == way.name && t.Candidates <= three {
+			if t.Way == way.name && t.Candidates <= three && t.Most > 0 { // zero is never
 				took.add(t.Kind, t.Locks, t.Most)
 			}
 		}
