@@ -17,7 +17,7 @@ import (
 func crowd(seed uint64) (seats, locks int) {
 	dice := rand.New(rand.NewPCG(seed, 4))
 	seats, locks = 2+dice.IntN(4), 1+dice.IntN(20)
-	if dice.IntN(16) == 0 {
+	if dice.IntN(32) == 0 {
 		locks = 50
 	}
 	return seats, locks

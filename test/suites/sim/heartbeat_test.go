@@ -32,6 +32,10 @@ const (
 	heartOf    = "heart-" // before the name of a process: its heartbeat's Lease
 )
 
+// mostAlone is how many locks there are at most beside candidates that share nothing, each of
+// which watches all Leases.
+const mostAlone = 8
+
 // onHeartbeats are processes that each campaign for many Leases, and keep all that they hold
 // with one heartbeat. Some renew each Lease instead.
 var onHeartbeats = &population{
@@ -280,13 +284,13 @@ func (h *hearts) join(p *process) {
 	common := heartbeat.Config{Client: client, Namespace: "ns", View: view, Writes: heartbeat.NewWrites(4)}
 	lockOn := func(name string) (locks.Lock, error) { return common.New(name) }
 	var heart *election.Elector
-	switch p.dice.IntN(8) {
-	case 0: // it shares nothing
+	switch kind := p.dice.IntN(8); {
+	case kind == 0 && len(h.locks) <= mostAlone:
 		lockOn = func(name string) (locks.Lock, error) {
 			return heartbeat.NewFollowed(lease.Config{Client: client, Namespace: "ns", Name: name},
 				leasewatch.Config{Patience: p.timing.AttemptTimeout, Limit: p.timing.RenewDeadline})
 		}
-	case 1, 2: // it renews each Lease
+	case kind <= 2: // it renews each Lease
 	default:
 		common.Heart, heart = h.heart(p, view, both.heart)
 	}

@@ -157,10 +157,11 @@ type result struct {
 }
 
 // How long a goroutine that never waits keeps the only core of an ordered run
-// before others get it. No run takes longer than forEver.
+// before others get it. No run takes longer than forEver, and forALock for each lock.
 const (
-	slice   = 10 * time.Second
-	forEver = 3 * time.Minute
+	slice    = 10 * time.Second
+	forEver  = 3 * time.Minute
+	forALock = 15 * time.Second
 )
 
 // play runs a schedule.
@@ -170,10 +171,10 @@ func play(t *testing.T, s schedule, log func(string, ...any)) (r result) {
 			r.faults = append(r.faults, fmt.Sprint("panic: ", failure))
 		}
 	}()
-	defer time.AfterFunc(forEver, func() { panic(fmt.Sprintf("there is no end to %v", s)) }).Stop()
+	defer time.AfterFunc(forEver+time.Duration(s.locks)*forALock, func() { panic(fmt.Sprintf("there is no end to %v", s)) }).Stop()
 	start := time.Now()
 	defer func() {
-		if took := time.Since(start); ordered && took > slice {
+		if took := time.Since(start); ordered && took > slice*time.Duration(s.locks) {
 			r.faults = append(r.faults, fmt.Sprintf("something went on without a pause: the run took %v", took))
 		}
 	}()
