@@ -139,4 +139,19 @@ func (p *process) linger(ctx context.Context, term election.Term) error {
 func (p *process) cease(left time.Duration) {
 	time.Sleep(left + p.stopTime)
 	p.judge.end(p)
+	p.judge.mu.Lock()
+	defer p.judge.mu.Unlock()
+	p.judge.lingered = time.Now()
+}
+
+// pardon is until when a lock may have no leader because work lingered. No elector released
+// it, and the heartbeat of a process that goes on kept it: the process detaches it once no
+// elector has renewed it for three intervals, and then its lease runs out.
+func (w *world) pardon(j *judge) time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.lingered.IsZero() {
+		return time.Time{}
+	}
+	return j.lingered.Add(4*w.mix.interval() + w.mix.attempt() + w.mix.lease() + w.mix.takeover())
 }

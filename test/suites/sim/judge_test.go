@@ -30,6 +30,8 @@ type judge struct {
 	made   func(by *process) // called when a record is created
 	gone   time.Time         // when it was deleted last
 
+	lingered time.Time // when work ended that had not stopped when it was asked to
+
 	tampered time.Time // the last manual change, see tamper
 	victim   *process  // the holder of the lock then
 

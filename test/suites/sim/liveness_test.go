@@ -124,6 +124,9 @@ func (w *world) await(when func(*judge) time.Time, late func(*judge, time.Time))
 	}
 	for _, j := range slices.SortedStableFunc(slices.Values(w.judges), func(a, b *judge) int { return until[a].Compare(until[b]) }) {
 		time.Sleep(time.Until(until[j]))
+		for left := time.Until(w.pardon(j)); j.leads() == nil && left > 0; left = time.Until(w.pardon(j)) {
+			time.Sleep(left)
+		}
 		if j.leads() == nil {
 			late(j, until[j])
 		}
