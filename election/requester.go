@@ -135,6 +135,12 @@ func (f *flight) departed() (at moment, known bool) {
 	return d.at, !d.at.awake.IsZero()
 }
 
+// held reports whether the lock holds the request back.
+func (f *flight) held() bool {
+	_, known := f.departed()
+	return !known
+}
+
 // overdueAt is when the request has gone without an answer for so long. A request that is
 // held back is not overdue, but it may be soon.
 func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
@@ -316,12 +322,12 @@ func (c *requester) cancelIf(do func(*flight) bool) {
 }
 
 // drain waits until no write is under way that may land, and returns the answers to the
-// writes. It does not wait for reads, nor for amendments of a broken chain, which will not
-// land. It cancels writes that take longer than patience: whether they landed is then
-// unknown. It does not cancel amendments. It gives up on a lock that does not obey its
-// context, and reports whether all is settled.
+// writes. It does not wait for reads, nor for writes that the lock holds back, nor for
+// amendments of a broken chain, which will not land. It cancels writes that take longer than
+// patience: whether they landed is then unknown. It does not cancel amendments. It gives up
+// on a lock that does not obey its context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
-	c.cancelIf(func(f *flight) bool { return !f.writes() })
+	c.cancelIf(func(f *flight) bool { return !f.writes() || f.held() })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

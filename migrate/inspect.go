@@ -61,27 +61,37 @@ func (r *Report) tolerate(err error) error {
 
 // readLease reads the Lease, and which legacy lock it is for.
 func (o *observer) readLease(ctx context.Context, r *Report) error {
-	lease, err := o.reader.Lease(ctx, o.lock)
-	if err != nil || lease == nil {
+	lock, err := o.reader.Lock(ctx, o.lock)
+	r.lock = lock
+	if err != nil || lock.Lease == nil {
 		return err
 	}
-	r.read = record.Snapshot(lease)
-	said, stage := r.read.Record, record.ReadStage(lease.Annotations)
+	r.read = lock.Snapshot()
+	said, stage := r.read.Record, record.ReadStage(lock.Lease.Annotations)
 	d, ours := inspect.DetailsOf(said)
 	r.Lease = LeaseReport{
 		Exists: true, Phase: stage.Phase, Step: stage.Step, Holder: said.Holder,
 		Ours: ours, Zone: d.Zone, Node: d.Node, Pod: d.Pod.String(), Token: d.Token,
 		Since: said.AcquireTime, Renewed: said.RenewTime, Transitions: said.Transitions,
 		DurationSeconds: int64(said.LeaseDuration / time.Second),
+		Heartbeat:       r.heartbeat(),
 		Expired:         said.Holder != "" && time.Since(said.RenewTime) > said.LeaseDuration,
 	}
-	r.legacy = record.ReadLegacy(lease.Annotations)
+	r.legacy = record.ReadLegacy(lock.Lease.Annotations)
 	return nil
+}
+
+// heartbeat names the heartbeat that keeps the lock.
+func (r *Report) heartbeat() string {
+	if l := r.lock.Leader(); l != nil {
+		return l.Heartbeat
+	}
+	return ""
 }
 
 // readCandidates lists the presences and reads their pods.
 func (o *observer) readCandidates(ctx context.Context, r *Report) error {
-	all, err := o.reader.Candidates(ctx, o.lock)
+	all, err := o.reader.Candidates(ctx, r.lock)
 	if err != nil {
 		return err
 	}

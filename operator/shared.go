@@ -106,7 +106,7 @@ func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	}
 	s.locks = heartbeat.Config{
 		Client: s.clients.coordination, Namespace: namespace, View: view, Writes: heartbeat.NewWrites(mostWrites),
-		Allow: s.checkLegacy, Labels: o.Labels, Logger: o.Logger,
+		Allow: s.checkLegacy, Shared: name, Labels: o.Labels, Logger: o.Logger,
 	}
 	if o.Heartbeat {
 		err = s.prepareHeartbeat(self, t)

@@ -11,10 +11,14 @@ package inspect
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/heartbeat"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -22,6 +26,7 @@ import (
 type Election struct {
 	types.NamespacedName
 	Lease      *coordinationv1.Lease // nil if there is none
+	Heart      *coordinationv1.Lease // of the heartbeat that keeps the lock; nil if there is none
 	Watched    Watched
 	Candidates []Candidate
 	// ZonesWithNodes are sorted; nil means unknown.
@@ -37,7 +42,7 @@ type LegacyLock struct {
 }
 
 // Among returns the locks among Leases, in their order. A Lease counts as a lock
-// if it has candidates or zonelect's annotations.
+// if it has candidates or zonelect's annotations, unless it is that of a heartbeat.
 func Among(leases []coordinationv1.Lease) []Election {
 	announced := map[string][]coordinationv1.Lease{}
 	for _, lease := range leases {
@@ -45,14 +50,15 @@ func Among(leases []coordinationv1.Lease) []Election {
 			announced[lease.Namespace] = append(announced[lease.Namespace], lease)
 		}
 	}
+	named := byName(leases)
 	var found []Election
 	for i := range leases {
 		lease := &leases[i]
-		if isPresence(lease) {
+		if isPresence(lease) || heartbeat.IsHeart(lease) {
 			continue
 		}
-		e := Election{NamespacedName: KeyOf(lease), Lease: lease}
-		e.Candidates = candidatesOf(presence.Among(announced[e.Namespace], e.Name))
+		e := At(KeyOf(lease), named.find)
+		e.announce(announced[e.Namespace])
 		if len(e.Candidates) > 0 || isLock(lease) {
 			found = append(found, e)
 		}
@@ -60,15 +66,97 @@ func Among(leases []coordinationv1.Lease) []Election {
 	return found
 }
 
+// index finds Leases by their names.
+type index map[types.NamespacedName]*coordinationv1.Lease
+
+func byName(leases []coordinationv1.Lease) index {
+	all := index{}
+	for i := range leases {
+		all[KeyOf(&leases[i])] = &leases[i]
+	}
+	return all
+}
+
+func (x index) find(key types.NamespacedName) *coordinationv1.Lease { return x[key] }
+
 // Named returns the lock of one name among the Leases of its namespace.
 func Named(leases []coordinationv1.Lease, key types.NamespacedName) Election {
-	e := Election{NamespacedName: key, Candidates: candidatesOf(presence.Among(leases, key.Name))}
-	for i := range leases {
-		if leases[i].Name == key.Name {
-			e.Lease = &leases[i]
-		}
+	e := At(key, byName(leases).find)
+	e.announce(leases)
+	return e
+}
+
+// At returns a lock with its Lease and that of the heartbeat that keeps it, as find finds
+// them. find returns nil for a Lease that does not exist.
+func At(key types.NamespacedName, find func(types.NamespacedName) *coordinationv1.Lease) Election {
+	e := Election{NamespacedName: key, Lease: find(key)}
+	if name := e.heartName(); name != "" {
+		e.Heart = find(types.NamespacedName{Namespace: key.Namespace, Name: name})
 	}
 	return e
+}
+
+// heartName is the name of the heartbeat's Lease that keeps the lock; empty if none does, or
+// if no Lease can have that name.
+func (e Election) heartName() string {
+	if e.Lease == nil {
+		return ""
+	}
+	return nameIn(heartbeat.HeartOf(e.Lease))
+}
+
+// announce adds the candidates that have announced themselves among Leases of the lock's
+// namespace.
+func (e *Election) announce(leases []coordinationv1.Lease) {
+	for _, name := range e.rosters() {
+		e.Candidates = append(e.Candidates, candidatesOf(presence.Among(leases, name))...)
+	}
+}
+
+// rosters are the names under which the lock's candidates announce themselves: the lock's own
+// and, if some of them are in a Shared, the name of that.
+func (e Election) rosters() []string {
+	names := []string{e.Name}
+	if e.Lease == nil {
+		return names
+	}
+	if shared := nameIn(e.Lease.Annotations[record.AnnotationShared]); shared != "" && shared != e.Name {
+		names = append(names, shared)
+	}
+	return names
+}
+
+// nameIn returns the name of an object that somebody wrote; empty if none can have it.
+func nameIn(text string) string {
+	if len(validation.IsDNS1123Subdomain(text)) > 0 {
+		return ""
+	}
+	return text
+}
+
+// Snapshot is what the lock's Lease and the heartbeat that keeps it say together; zero
+// without a Lease.
+func (e Election) Snapshot() locks.Snapshot { return heartbeat.Compose(e.Lease, e.Heart) }
+
+// Leader returns the holder of the lock; nil if there is none.
+func (e Election) Leader() *Leader {
+	l := LeaderOf(e.Snapshot().Record)
+	if l != nil {
+		l.Heartbeat = e.heartName()
+	}
+	return l
+}
+
+// RenewedSince reports whether the lock was written or renewed since it was read before.
+func (e Election) RenewedSince(before Election) bool {
+	switch {
+	case e.Lease == nil || before.Lease == nil:
+		return e.Lease != before.Lease
+	case !equality.Semantic.DeepEqual(e.Lease.Spec, before.Lease.Spec):
+		return true
+	}
+	now := e.Snapshot()
+	return now.Void == "" && !now.Record.RenewTime.Equal(before.Snapshot().Record.RenewTime)
 }
 
 // KeyOf names a Lease.

@@ -69,7 +69,7 @@ func reader(t *testing.T, pods ...string) (inspect.Reader, *apitest.Server) {
 // other pods would look gone.
 func TestTheStatesOfPodsAreKnownOfAllCandidatesOrOfNone(t *testing.T) {
 	r, server := reader(t, "a", "b")
-	all, err := r.Candidates(t.Context(), key)
+	all, err := r.Candidates(t.Context(), inspect.Election{NamespacedName: key})
 	if err != nil || len(all) != 2 {
 		t.Fatalf("the candidates: %+v, %v", all, err)
 	}

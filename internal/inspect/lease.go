@@ -8,10 +8,8 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -26,7 +24,10 @@ type Leader struct {
 	Since                *metav1.MicroTime `json:"since,omitempty"`
 	Renewed              *metav1.MicroTime `json:"renewed,omitempty"`
 	LeaseDurationSeconds int32             `json:"leaseDurationSeconds,omitempty"`
-	Transitions          int32             `json:"transitions,omitempty"`
+	// Heartbeat is the Lease by which the leader's process renews all locks that it holds;
+	// empty if each lock is renewed by itself.
+	Heartbeat   string `json:"heartbeat,omitempty"`
+	Transitions int32  `json:"transitions,omitempty"`
 }
 
 // String returns the identity of the leader, and its zone if that is known.
@@ -47,18 +48,25 @@ func DetailsOf(r locks.Record) (d locks.Details, ours bool) {
 	return r.Details, true
 }
 
-// LeaderOf returns the holder of a Lease; nil if there is none.
-func LeaderOf(lease *coordinationv1.Lease) *Leader {
-	r := record.Read(lease)
+// LeaderOf returns the holder that a record names; nil if there is none.
+func LeaderOf(r locks.Record) *Leader {
 	if r.Holder == "" {
 		return nil
 	}
 	d, _ := DetailsOf(r)
 	return &Leader{
 		Identity: r.Holder, Zone: d.Zone, Node: d.Node, Pod: d.Pod.String(), Token: d.Token,
-		Since: lease.Spec.AcquireTime, Renewed: lease.Spec.RenewTime,
+		Since: stamp(r.AcquireTime), Renewed: stamp(r.RenewTime),
 		LeaseDurationSeconds: int32(r.LeaseDuration / time.Second), Transitions: r.Transitions,
 	}
+}
+
+// stamp is a time as a Lease has it.
+func stamp(t time.Time) *metav1.MicroTime {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.MicroTime{Time: t}
 }
 
 // State says whether a lock is held.
@@ -82,15 +90,15 @@ type Watched struct {
 	Renewed bool          // it was written in that time
 }
 
-// doubtful reports whether the wall clock says that the holder of the Lease does
-// not renew it, and no renewal was seen.
+// doubtful reports whether the wall clock or the end of its heartbeat says that the holder of
+// the Lease does not renew it, and no renewal was seen.
 func (e Election) doubtful(now time.Time) bool {
 	if e.Lease == nil || e.Watched.Renewed {
 		return false
 	}
-	r := record.Read(e.Lease)
-	age := now.Sub(r.RenewTime)
-	return r.Holder != "" && (age > r.LeaseDuration || age < -r.LeaseDuration)
+	s := e.Snapshot()
+	r, age := s.Record, now.Sub(s.Record.RenewTime)
+	return r.Holder != "" && (s.Void != "" || age > r.LeaseDuration || age < -r.LeaseDuration)
 }
 
 // state says whether the Lease is held. If that is not certain, a note says how it is known.
@@ -98,7 +106,8 @@ func (e Election) state(now time.Time) (state State, note string) {
 	if e.Lease == nil {
 		return Absent, ""
 	}
-	r, watched := record.Read(e.Lease), e.Watched
+	s, watched := e.Snapshot(), e.Watched
+	r := s.Record
 	if r.Holder == "" {
 		return stateOfEmpty(r.Details.Token, r.Details.Released)
 	}
@@ -114,6 +123,8 @@ func (e Election) state(now time.Time) (state State, note string) {
 		return Expired, seen + ", which is as long as the lease lasts: any candidate may take it, and none did"
 	case !e.doubtful(now):
 		return Held, ""
+	case s.Void != "":
+		return Stale, joined(seen, "the heartbeat that kept it was withdrawn or is gone, so that nothing renews it: any candidate may take it when its lease has run out")
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:

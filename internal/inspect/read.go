@@ -13,7 +13,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
@@ -70,21 +69,39 @@ func (r Reader) Endpoints(ctx context.Context, namespace, name string) (*corev1.
 	return get[corev1.Endpoints](ctx, r.Core, apierror.Object{Resource: apierror.Endpoints, Namespace: namespace, Name: name}) //nolint:staticcheck // SA1019: the same
 }
 
+// Lock reads the Lease of a lock and that of the heartbeat that keeps it. A missing lock is no
+// error.
+func (r Reader) Lock(ctx context.Context, lock types.NamespacedName) (Election, error) {
+	var failed error
+	e := At(lock, func(key types.NamespacedName) *coordinationv1.Lease {
+		lease, err := r.Lease(ctx, key)
+		failed = errors.Join(failed, err)
+		return lease
+	})
+	return e, failed
+}
+
 // Candidates lists the candidates of a lock by their presences. Only Pods and Nodes tell
 // whether their pods and nodes exist.
-func (r Reader) Candidates(ctx context.Context, lock types.NamespacedName) ([]Candidate, error) {
-	all, err := presence.List(ctx, r.Coordination, lock.Namespace, lock.Name)
-	return candidatesOf(all), err
+func (r Reader) Candidates(ctx context.Context, e Election) ([]Candidate, error) {
+	var all []Candidate
+	for _, name := range e.rosters() {
+		announced, err := presence.List(ctx, r.Coordination, e.Namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, candidatesOf(announced)...)
+	}
+	return all, nil
 }
 
 // Election reads a lock with its candidates and its legacy lock. A missing lock is no error.
 func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Election, error) {
-	e := Election{NamespacedName: lock}
-	var err error
-	if e.Lease, err = r.Lease(ctx, lock); err != nil {
+	e, err := r.Lock(ctx, lock)
+	if err != nil {
 		return e, err
 	}
-	e.Candidates, err = r.Candidates(ctx, lock)
+	e.Candidates, err = r.Candidates(ctx, e)
 	if err := r.tolerate(err, &e.Notes, "the candidates are not known"); err != nil {
 		return e, err
 	}
@@ -268,14 +285,46 @@ func (r Reader) Observe(ctx context.Context, all []Election, now func() time.Tim
 		if err := sleep.For(ctx, min(left, observeInterval)); err != nil {
 			return err
 		}
-		for _, e := range doubtful {
-			lease, err := r.Lease(ctx, e.NamespacedName)
-			if err != nil {
-				return err
-			}
-			if lease == nil || !equality.Semantic.DeepEqual(lease.Spec, e.Lease.Spec) {
-				e.Lease, e.Watched.Renewed = lease, true
-			}
+		if err := r.lookAgain(ctx, doubtful); err != nil {
+			return err
 		}
 	}
+}
+
+// lookAgain reads locks again, and notes which of them were renewed. If a namespace has
+// several of them, it lists the Leases there.
+func (r Reader) lookAgain(ctx context.Context, all []*Election) error {
+	in := map[string][]*Election{}
+	for _, e := range all {
+		in[e.Namespace] = append(in[e.Namespace], e)
+	}
+	for namespace, all := range in {
+		now, err := r.again(ctx, namespace, all)
+		if err != nil {
+			return err
+		}
+		for i, e := range all {
+			e.Watched.Renewed = now[i].RenewedSince(*e)
+			e.Lease, e.Heart = now[i].Lease, now[i].Heart
+		}
+	}
+	return nil
+}
+
+// again reads the Leases of locks of one namespace.
+func (r Reader) again(ctx context.Context, namespace string, all []*Election) ([]Election, error) {
+	if len(all) == 1 {
+		one, err := r.Lock(ctx, all[0].NamespacedName)
+		return []Election{one}, err
+	}
+	list, err := r.Leases(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	named := byName(list.Items)
+	now := make([]Election, len(all))
+	for i, e := range all {
+		now[i] = At(e.NamespacedName, named.find)
+	}
+	return now, nil
 }

@@ -49,7 +49,7 @@ func (e Election) Status(now time.Time) Status {
 	}
 	var r locks.Record
 	if e.Lease != nil {
-		r, s.Leader = record.Read(e.Lease), LeaderOf(e.Lease)
+		r, s.Leader = e.Snapshot().Record, e.Leader()
 	}
 	s.checkCandidates(e.ZonesWithNodes)
 	s.checkEvacuations(r.Evacuated, now)

@@ -238,6 +238,7 @@ func TestARestoredBackupIsShownAnew(t *testing.T) {
 		if _, err := s.view.Read(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(time.Minute) // the watch may pause before it begins again
 		synctest.Wait()
 		if got := s.view.Get("x"); got.Number != was {
 			t.Errorf("%+v, want version %d", got, was)

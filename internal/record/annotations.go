@@ -42,6 +42,16 @@ const (
 // heartbeat.
 const AnnotationHeartbeat = "zonelect.dev/heartbeat"
 
+// LabelRole marks the Lease of a heartbeat, which no candidate may take for a lock.
+const (
+	LabelRole     = "zonelect.dev/role"
+	RoleHeartbeat = "heartbeat"
+)
+
+// AnnotationShared is on a lock's Lease whose candidates announce themselves under another
+// name than the lock's: that of their operator.Shared.
+const AnnotationShared = "zonelect.dev/shared"
+
 // AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -90,6 +91,11 @@ var _ locks.Amender = (*Heart)(nil)
 // NewHeart returns the Heart that c describes, or an error that lists everything that is
 // wrong with c. It does no I/O.
 func NewHeart(c HeartConfig) (*Heart, error) {
+	c.Lease.Labels = maps.Clone(c.Lease.Labels)
+	if c.Lease.Labels == nil {
+		c.Lease.Labels = map[string]string{}
+	}
+	c.Lease.Labels[record.LabelRole] = record.RoleHeartbeat
 	lock, err := lease.New(c.Lease)
 	if c.View == nil {
 		err = errors.Join(err, errors.New("it needs a View"))

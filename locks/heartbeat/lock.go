@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
@@ -35,6 +36,9 @@ type Config struct {
 	// Allow, if set, is called before the first write of each lock, and says why there may be
 	// none. Calls for different locks are as few at a time as their writes.
 	Allow func(ctx context.Context, name string) error
+	// Shared is the name under which the candidates of all locks announce themselves. Each
+	// Lease notes it, for tools. Empty means that each lock's candidates use its own name.
+	Shared string
 	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
 	// Logger gets warnings about records that are odd but valid. The zero Logger drops
@@ -150,6 +154,9 @@ func (l *Lock) wanted(was *state, r locks.Record, to attachment) *coordinationv1
 		old = was.lease
 	}
 	lease := record.Write(old, r)
+	if delete(lease.Annotations, record.AnnotationShared); l.Shared != "" && l.Shared != l.name {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationShared, l.Shared)
+	}
 	if len(l.Labels) > 0 {
 		labels := maps.Clone(lease.Labels)
 		if labels == nil {

@@ -37,7 +37,8 @@ type world struct {
 	mu        sync.Mutex
 	histories map[string]*electiontest.History // by lock
 	processes []*process
-	lingers   bool // work goes on for a StopGrace when its term is lost
+	peers     func(context.Context, func([]locks.Peer)) // nil if the candidates do not know each other
+	lingers   bool                                      // work goes on for a StopGrace when its term is lost
 	over      map[epoch]bool
 	log       []string // of what was done, for a failure
 	restored  bool     // a backup was, so that tokens went back
@@ -234,7 +235,11 @@ func (w *world) process(id string, heartbeat bool) *process {
 }
 
 func (p *process) elector(lock locks.Lock) *election.Elector {
-	e, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: p.id}, Timing: p.world.Timing})
+	c := election.Config{Lock: lock, Candidate: locks.Candidate{Identity: p.id, Zone: "z-" + p.id}, Timing: p.world.Timing}
+	if lock != locks.Lock(p.common.Heart) {
+		c.Peers = p.world.peers
+	}
+	e, err := election.New(c)
 	if err != nil {
 		p.world.Fatal(err)
 	}

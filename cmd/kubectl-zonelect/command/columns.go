@@ -50,6 +50,7 @@ var columns = []column{
 	{"Pod", true, ofLeader(func(l *inspect.Leader) string { return podName(l.Pod) })},
 	{"Node", true, ofLeader(func(l *inspect.Leader) string { return l.Node })},
 	{"Lasts", true, ofLeader(func(l *inspect.Leader) string { return (time.Duration(l.LeaseDurationSeconds) * time.Second).String() })},
+	{"Heartbeat", true, ofLeader(func(l *inspect.Leader) string { return l.Heartbeat })},
 	{"Transitions", true, ofLeader(func(l *inspect.Leader) string { return strconv.Itoa(int(l.Transitions)) })},
 	{"Waiting", true, func(s LockStatus, _ time.Time) string { return s.Status.Holder().Waiting }},
 }

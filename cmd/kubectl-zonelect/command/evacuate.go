@@ -148,7 +148,7 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	rows := make([]*row, len(found))
 	for i, f := range found {
 		rows[i] = &row{Election: f}
-		if l := inspect.LeaderOf(f.Lease); l != nil && l.Zone == e.zone {
+		if l := f.Leader(); l != nil && l.Zone == e.zone {
 			rows[i].move = &move{lock: f.NamespacedName, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
 		}
 	}
@@ -210,7 +210,7 @@ func zonesIn(f inspect.Election) []string {
 	for _, c := range f.Candidates {
 		zones = append(zones, c.Zone)
 	}
-	if l := inspect.LeaderOf(f.Lease); l != nil {
+	if l := f.Leader(); l != nil {
 		zones = append(zones, l.Zone)
 	}
 	return slices.DeleteFunc(zones, func(z string) bool { return z == "" })
@@ -274,7 +274,7 @@ func (e *evacuation) print(rows []*row) error {
 	var table [][]string
 	for _, r := range rows {
 		from, to := "", ""
-		if l := inspect.LeaderOf(r.Lease); l != nil {
+		if l := r.Leader(); l != nil {
 			from = l.String()
 		}
 		if r.move != nil && r.move.to != nil {

@@ -97,14 +97,14 @@ func (h *handover) run(ctx context.Context, name string) error {
 	if h.cluster, err = h.env.cluster(roleShift, false); err != nil {
 		return err
 	}
-	f := inspect.Election{NamespacedName: h.cluster.lock(name)}
-	if f.Lease, err = h.cluster.Lease(ctx, f.NamespacedName); err != nil {
+	f, err := h.cluster.Lock(ctx, h.cluster.lock(name))
+	if err != nil {
 		return err
 	}
 	if f.Lease == nil {
 		return h.cluster.absent(ctx, name)
 	}
-	if f.Candidates, err = h.cluster.Candidates(ctx, f.NamespacedName); err != nil {
+	if f.Candidates, err = h.cluster.Candidates(ctx, f); err != nil {
 		return err
 	}
 	if err := h.cluster.Surroundings(ctx, &f); err != nil {
@@ -136,7 +136,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 		return refused("the identities do not fit into a request: they are too long")
 	}
 	lease, err := h.cluster.change(ctx, f.NamespacedName, func(lease *coordinationv1.Lease) error {
-		if now := inspect.LeaderOf(lease); now == nil || now.Identity != leader.Identity {
+		if now := inspect.LeaderOf(record.Read(lease)); now == nil || now.Identity != leader.Identity {
 			return refused("lock %s has changed hands meanwhile: try again", f.Name)
 		}
 		annotate(lease, record.AnnotationRequest, string(request))

@@ -35,7 +35,8 @@ func (m *move) see(lease *coordinationv1.Lease) {
 		return
 	}
 	m.asked = version + 1
-	r, leader := record.Read(lease), inspect.LeaderOf(lease)
+	r := record.Read(lease)
+	leader := inspect.LeaderOf(r)
 	switch {
 	case leader == nil:
 		m.waits = m.from.Identity + " gave the lock up, and nobody has taken it"

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -50,17 +51,7 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	e, err := election.New(election.Config{
 		Lock: l, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone},
 		HeadStart: func(election.Takeover) time.Duration { return 0 },
-		Peers: func(ctx context.Context, tell func([]locks.Peer)) {
-			for ctx.Err() == nil {
-				if all, err := presence.List(ctx, client, "ns", lock); err == nil {
-					tell(w.peersOf(all))
-				}
-				select {
-				case <-time.After(time.Second):
-				case <-ctx.Done():
-				}
-			}
-		},
+		Peers:     w.follows(client, lock),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -74,6 +65,21 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	w.t.Cleanup(func() { stop(); <-ended })
 	synctest.Wait()
 	return func() { close(broken) }
+}
+
+// follows reports the candidates that have announced themselves under a name.
+func (w *world) follows(client rest.Interface, name string) func(context.Context, func([]locks.Peer)) {
+	return func(ctx context.Context, tell func([]locks.Peer)) {
+		for ctx.Err() == nil {
+			if all, err := presence.List(ctx, client, "ns", name); err == nil {
+				tell(w.peersOf(all))
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}
 }
 
 func (w *world) peersOf(all []presence.Object) []locks.Peer {

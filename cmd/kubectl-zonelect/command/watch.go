@@ -13,11 +13,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/inspect"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 )
 
@@ -34,9 +32,9 @@ type follower struct {
 
 // known is what a follower knows of one Lease, and of the lock of that name.
 type known struct {
-	lease   *coordinationv1.Lease // nil if there is none
-	since   time.Time             // when its spec was last seen to change
-	changed bool                  // its spec changed since the watch began
+	lock    inspect.Election // its Lease, and that of the heartbeat that keeps it
+	since   time.Time        // when it was last seen to be written or renewed
+	changed bool             // that was since the watch began
 
 	legacy inspect.LegacyLock
 	read   time.Time // when legacy was read
@@ -116,19 +114,19 @@ func (f *follower) of(key types.NamespacedName) *known {
 func (f *follower) replace(all leases) {
 	maps.DeleteFunc(f.known, func(key types.NamespacedName, k *known) bool {
 		if all[key] == nil {
-			k.lease = nil
+			k.lock = inspect.Election{}
 		}
-		return k.lease == nil && k.shows == nil
+		return k.lock.Lease == nil && k.shows == nil
 	})
-	for key, lease := range all {
-		k := f.of(key)
-		if k.lease == lease {
+	for key := range all {
+		k, now := f.of(key), inspect.At(key, all.find)
+		if k.lock.Lease == now.Lease && k.lock.Heart == now.Heart {
 			continue
 		}
-		if k.lease == nil || !equality.Semantic.DeepEqual(k.lease.Spec, lease.Spec) {
-			k.since, k.changed = time.Now(), k.lease != nil
+		if now.RenewedSince(k.lock) {
+			k.since, k.changed = time.Now(), k.lock.Lease != nil
 		}
-		k.lease = lease
+		k.lock = now
 	}
 }
 
@@ -143,8 +141,8 @@ func (f *follower) elections(all leases) []inspect.Election {
 		found = []inspect.Election{inspect.Named(list, f.cluster.lock(f.name))}
 	}
 	for i := range found {
-		if k := f.of(found[i].NamespacedName); k.lease != nil {
-			lasts := record.Read(k.lease).LeaseDuration
+		if k := f.of(found[i].NamespacedName); k.lock.Lease != nil {
+			lasts := k.lock.Snapshot().Record.LeaseDuration
 			watched := time.Since(k.since)
 			found[i].Watched = inspect.Watched{For: watched, Renewed: k.changed && watched < max(lasts, reportInterval)}
 		}

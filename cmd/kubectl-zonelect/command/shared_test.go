@@ -1,0 +1,277 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/heartbeat"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// sharing starts the elections of a process for several locks, on one heartbeat, as an
+// operator.Shared of that name does. The returned function kills the process.
+func (w *world) sharing(shared, pod, zone string, names ...string) (kill func()) {
+	w.t.Helper()
+	w.announce(shared, pod, zone, "", func(o *presence.Object) { o.Mode = "lease" })
+	life, die := context.WithCancel(context.Background())
+	client := apitest.Wire(w.t, http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		if life.Err() != nil {
+			<-r.Context().Done()
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
+		w.ServeHTTP(a, r.WithContext(ctx))
+	}), coordinationv1.SchemeGroupVersion)
+	t := election.Timing{Exclusive: true}.WithDefaults()
+	view, err := leasewatch.New(leasewatch.Config{Client: client, Namespace: "ns", Patience: t.AttemptTimeout, Limit: t.RenewDeadline})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := heartbeat.Config{Client: client, Namespace: "ns", View: view, Writes: heartbeat.NewWrites(4), Shared: shared}
+	c.Heart, err = heartbeat.NewHeart(heartbeat.HeartConfig{
+		Lease: lease.Config{Client: client, Namespace: "ns", Name: shared + ".heartbeat-" + pod}, View: view, Identity: pod + "_1", Timing: t,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	rest, end := context.WithCancel(context.Background())
+	var electors, others sync.WaitGroup
+	others.Go(func() { view.Run(rest) })
+	w.campaigns(rest, &others, election.Config{Lock: c.Heart, Candidate: locks.Candidate{Identity: pod + "_1"}, Timing: t})
+	for _, name := range names {
+		lock, err := c.New(name)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		time.Sleep(time.Second) // one after the other, once the heartbeat beats
+		w.campaigns(ctx, &electors, election.Config{
+			Lock: lock, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone}, Timing: t,
+			HeadStart: func(election.Takeover) time.Duration { return 0 },
+			Peers:     w.follows(client, shared),
+		})
+	}
+	w.t.Cleanup(func() { stop(); electors.Wait(); end(); others.Wait() })
+	time.Sleep(3 * time.Second)
+	synctest.Wait()
+	return func() { die(); synctest.Wait() }
+}
+
+// campaigns runs an elector that leads until ctx ends.
+func (w *world) campaigns(ctx context.Context, wait *sync.WaitGroup, c election.Config) {
+	w.t.Helper()
+	e, err := election.New(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	wait.Go(func() {
+		_ = e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+	})
+}
+
+// shift makes three processes that share five locks, of which the first leads all.
+func (w *world) shift() (kill func()) {
+	w.t.Helper()
+	var names []string
+	for i := range 5 {
+		names = append(names, fmt.Sprintf("shard-%d", i))
+	}
+	for _, zone := range []string{"za", "zb", "zc"} {
+		dies := w.sharing("op", "op-"+zone, zone, names...)
+		if zone == "za" {
+			kill = dies
+		}
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	return kill
+}
+
+// TestLocksThatAHeartbeatKeepsAreShownAsAnyOthers: neither the heartbeats nor the presences
+// are locks, and the candidates of a Shared are those of each of its locks.
+func TestLocksThatAHeartbeatKeepsAreShownAsAnyOthers(t *testing.T) {
+	for name, args := range map[string][]string{
+		"shared-list":     {"status"},
+		"shared-wide":     {"status", "-o", "wide"},
+		"shared-one":      {"status", "shard-1", "-o", "wide"},
+		"shared-json":     {"status", "shard-1", "-o", "jsonpath={.status.state} {.status.leader.leaseDurationSeconds} {.status.leader.heartbeat}"},
+		"shared-trusting": {"status", "--observe=0"},
+		"shared-name":     {"status", "op"},
+		"shared-complete": {"__complete", "handover", "shard-1", "--to", ""},
+		"shared-locks":    {"__complete", "status", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.shift()
+				began := time.Now()
+				goldenShared(t, name, w.run(args...))
+				if took := time.Since(began); took > 0 {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestAHolderWhoseHeartbeatStopsIsNotShownAsHeld, whatever its Lease says about a year.
+func TestAHolderWhoseHeartbeatStopsIsNotShownAsHeld(t *testing.T) {
+	const heart = "op.heartbeat-op-za"
+	for name, tc := range map[string]struct {
+		happens func(w *world, kill func())
+		args    string
+		want    string // "in" the table, or the notes
+	}{
+		"stale":   {func(_ *world, kill func()) { kill(); time.Sleep(20 * time.Second) }, "--observe=3s", " stale "},
+		"expired": {func(_ *world, kill func()) { kill(); time.Sleep(20 * time.Second) }, "--observe=16s", " expired "},
+		"not yet": {func(_ *world, kill func()) { kill(); time.Sleep(5 * time.Second) }, "--observe=3s", " held "},
+		"withdrawn": {func(w *world, kill func()) {
+			kill()
+			w.server.Change(leasesPath+heart, func(o apitest.Object) { o["spec"].(apitest.Object)["holderIdentity"] = "" })
+		}, "--observe=3s", "the heartbeat that kept it was withdrawn or is gone"},
+		"deleted":                          {func(w *world, kill func()) { kill(); w.server.Delete(leasesPath + heart) }, "--observe=3s", "the heartbeat that kept it was withdrawn or is gone"},
+		"deleted, and the process goes on": {func(w *world, _ func()) { w.server.Delete(leasesPath + heart) }, "--observe=5s", " held "},
+		"another has taken it":             {func(_ *world, kill func()) { kill(); time.Sleep(time.Minute) }, "--observe=0", " op-zb_1 "},
+	} {
+		for _, what := range []string{"status", "status shard-1"} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				inABubble(t, func(t *testing.T, w *world) {
+					kill := w.sharing("op", "op-za", "za", "shard-0", "shard-1")
+					if strings.HasPrefix(name, "another") {
+						w.sharing("op", "op-zb", "zb", "shard-0", "shard-1")
+					}
+					time.Sleep(time.Minute)
+					tc.happens(w, kill)
+					r := w.run(append(strings.Fields(what), tc.args)...)
+					if !strings.Contains(r.out+r.errors, tc.want) {
+						t.Errorf("printed %s%s", r.out, r.errors)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWatchingALockThatAHeartbeatKeepsPrintsNoRenewal, and sees when the heartbeat stops.
+func TestWatchingALockThatAHeartbeatKeepsPrintsNoRenewal(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		kill := w.sharing("op", "op-za", "za", "shard-0", "shard-1")
+		var out, errOut buffer
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan int)
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w") }()
+		time.Sleep(time.Minute)
+		w.annotate("shard-1", record.AnnotationEvacuated, "zx") // the heartbeat before is older than that
+		time.Sleep(10 * time.Second)
+		kill()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		goldenShared(t, "shared-watched", result{<-ended, out.String(), errOut.String()})
+	})
+}
+
+func TestALockThatAHeartbeatKeepsIsHandedOver(t *testing.T) {
+	for name, tc := range map[string]struct{ args, leads string }{
+		"next":    {"", "op-zb_1"},
+		"to":      {"--to op-zc_1", "op-zc_1"},
+		"zone":    {"--to-zone zc", "op-zc_1"},
+		"already": {"--to-zone za", "op-za_1"},
+		"unknown": {"--to nobody_1", "op-za_1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.shift()
+				began := time.Now()
+				r := w.run(append([]string{"handover", "shard-1"}, strings.Fields(tc.args)...)...)
+				if took := time.Since(began); took > time.Second || w.leader("shard-1") != tc.leads || w.leader("shard-2") != "op-za_1" {
+					t.Errorf("after %v %s leads, and %s the other: %s%s", took, w.leader("shard-1"), w.leader("shard-2"), r.out, r.errors)
+				}
+				if want := map[bool]int{true: exitRefused, false: exitOK}[name == "unknown"]; r.code != want {
+					t.Errorf("exit code %d: %s", r.code, r.errors)
+				}
+			})
+		})
+	}
+}
+
+// TestAHeartbeatThatStoppedCannotHandOver: its holder is dead.
+func TestAHeartbeatThatStoppedCannotHandOver(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		kill := w.sharing("op", "op-za", "za", "shard-1")
+		w.announce("op", "op-zb", "zb", "")
+		time.Sleep(time.Minute)
+		kill()
+		time.Sleep(20 * time.Second)
+		goldenShared(t, "shared-dead", w.run("handover", "shard-1"))
+		if a := w.annotations("shard-1"); a[record.AnnotationRequest] != nil {
+			t.Errorf("the Lease says %v", a)
+		}
+	})
+}
+
+func TestLocksThatAHeartbeatKeepsAreEvacuatedAndRestored(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.shift()
+		goldenShared(t, "shared-evacuate-dry-run", w.run("evacuate", "za", "--dry-run"))
+		began := time.Now()
+		r := w.run("evacuate", "za")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for i := range 5 {
+			if l := w.leader(fmt.Sprintf("shard-%d", i)); l != "op-zb_1" && l != "op-zc_1" {
+				t.Errorf("shard-%d is led by %s", i, l)
+			}
+		}
+		if r.code != exitOK || strings.Count(r.out, " moved\n") != 5 {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+		for _, heart := range []string{"op.heartbeat-op-za", "op.heartbeat-op-zb"} {
+			if a := w.annotations(heart); a[record.AnnotationEvacuated] != nil {
+				t.Errorf("the heartbeat %s is marked", heart)
+			}
+		}
+		goldenShared(t, "shared-restore", w.run("restore", "za"))
+		if r := w.run("evacuate", "zb"); r.code != exitOK {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+		if r := w.run("evacuate", "zc"); r.code != exitOK {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+		time.Sleep(time.Minute)
+		for i := range 5 {
+			if l := w.leader(fmt.Sprintf("shard-%d", i)); l != "op-za_1" {
+				t.Errorf("shard-%d is led by %s", i, l)
+			}
+		}
+	})
+}
+
+// tokens are those of a Shared's locks, which it takes in an order of its own.
+var tokens = regexp.MustCompile(`\b1\d\d\b`)
+
+func goldenShared(t *testing.T, name string, r result) {
+	t.Helper()
+	r.out, r.errors = tokens.ReplaceAllString(r.out, "1nn"), tokens.ReplaceAllString(r.errors, "1nn")
+	golden(t, name, r)
+}
