@@ -292,13 +292,14 @@ func TestWhatAListReplacesIsAGap(t *testing.T) {
 		defer sub.Close()
 		sub.Add("x")
 		sub.Add("z")
-		hung := true
-		s.hangs(func(watch bool) bool { return hung && watch })
+		var hung atomic.Bool
+		hung.Store(true)
+		s.hangs(func(watch bool) bool { return hung.Load() && watch })
 		s.Compact() // the next watch is silent
 		time.Sleep(patience)
 		n := s.put("x")
 		s.Compact()
-		hung = false
+		hung.Store(false)
 		s.view.Reach(context.Background(), n)
 		time.Sleep(patience)
 		if all := sub.Take(); len(all) != 1 || !all[0].Gap || all[0].State.Number != n {

@@ -7,7 +7,7 @@ package main
 // by the part of it where that has no number.
 var mutants = []mutant{
 	{"S1", "trust counts from the answer, not from when the request was sent",
-		"election/requester.go", `a.end = time.Now()`, `a.end, a.sent = time.Now(), c.clock.now()`,
+		"election/requester.go", `a.end, a.departed = time.Now(), r.sent`, `a.end, a.departed = time.Now(), c.clock.now()`,
 		"election/TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent"},
 	{"S1", "a renewal without an answer extends the trust",
 		"election/renewing.go", `case a.err != nil:
@@ -47,7 +47,7 @@ var mutants = []mutant{
 		"election/TestWorkDoesNotBeginOnceTrustIsOver"},
 
 	{"S1", "a renewal that client-go cannot tell from the one before extends the trust",
-		"election/renewing.go", `if a.sent.since(l.sent) >= spacing(timing) {`, `if true {`,
+		"election/renewing.go", `if a.departed.since(l.sent) >= spacing(timing) {`, `if true {`,
 		"election/TestS1ARenewalThatClientGoCannotTellFromTheOneBeforeExtendsNoTrust"},
 
 	{"S2", "time in which the machine was suspended does not count",
@@ -123,7 +123,7 @@ var mutants = []mutant{
 		l.lose(&LostError{Reason: "the record was emptied by somebody else", silence: true})`, `case holder == "":`,
 		"election/TestS3AClearedHolderEndsItsTermAndMayTakeItsOwnLeaseBack"},
 	{"S3", "what a restored backup says does not start the wait anew",
-		"election/internal/rules/observer.go", `o.exists && !o.startOver && o.uid == s.Version.UID && o.renewal.SameRenewal`, `o.exists && o.uid == s.Version.UID && o.renewal.SameRenewal`,
+		"election/internal/rules/observer.go", `o.exists && !o.startOver && !unseen && o.uid == s.Version.UID && o.renewal.SameRenewal`, `o.exists && !unseen && o.uid == s.Version.UID && o.renewal.SameRenewal`,
 		"election/TestAHistoryThatWentBackStartsTheWaitAnew"},
 	{"S3", "silence is not answered by a read in time",
 		"election/timing/timing.go", `return t.RenewInterval * 3 / 2`, `return t.RenewInterval * 5 / 2`,
@@ -164,7 +164,9 @@ var mutants = []mutant{
 		"election/TestS3AFirstRecordThatAHandEmptiedIsNoRelease"},
 	{"S3", "an emptied record that is forged again has the shorter lease",
 		"election/internal/rules/observer.go", `s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
-	}`, `}`,
+	}
+	o.renewal, o.exists`, `}
+	o.renewal, o.exists`,
 		"election/TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait"},
 	{"S3", "the second change of an emptied record makes it a release",
 		"election/internal/rules/observer.go", `still := o.stillEmpty(s); {`, `still := false; {`,
@@ -180,7 +182,7 @@ var mutants = []mutant{
 `, ``,
 		"election/TestAHandThatEmptiesTheRecordFindsTheNameBackWhileTheWorkStops"},
 	{"S3", "what a hand changed is mended with the next renewal only",
-		"election/renewing.go", `case !newest.Partial && !l.changed(newest.Record):`, `case !newest.Partial:`,
+		"election/renewing.go", `case !newest.Partial && !l.changed(newest):`, `case !newest.Partial:`,
 		"election/TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord"},
 	{"S3", "the name goes back on a record that the former holder's token released",
 		"election/lost.go", `newest.Record.Holder == "" && l.observer.MayReclaim() {`, `newest.Record.Holder == "" {`,
@@ -335,8 +337,8 @@ var mutants = []mutant{
 		"internal/rawapi/TestAWriteByBareNameIsNotSent"},
 
 	{"S6", "a renewal does not wait for the request before it",
-		"election/renewing.go", `.sent.awake.Add(l.patience())
-	if over`, `.sent.awake.Add(l.patience() / 100)
+		"election/renewing.go", `.overdueAt(l.patience(), now)
+	if over`, `.overdueAt(l.patience()/100, now)
 	if over`,
 		"election/TestS6OneRequestAtATime"},
 	{"S6", "a release does not wait for the renewal on its way",
@@ -899,7 +901,7 @@ func with(`,
 		"locks/multilock/leaseonly/lock.go", `case r.Kind == ownerref.Shield:`, `case false:`,
 		"locks/multilock/leaseonly/TestM12ACandidateThatKnowsTheLeaseAloneWaitsUntilTheShieldIsSealed"},
 	{"M12", "a candidate on the Lease alone writes faster than it hears of the phase",
-		"locks/multilock/leaseonly/lock.go", `if err := candidate.CheckHolder(permissionAlone(record.StageOf(base), record.LegacyOf(base)), base, r); err != nil {`, `if err := error(nil); err != nil {`,
+		"locks/multilock/leaseonly/lock.go", `if err := CheckTaking(base, r); err != nil {`, `if err := error(nil); err != nil {`,
 		"locks/multilock/leaseonly/TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt"},
 
 	{"twin", "the Lease is written before the legacy record",
@@ -1092,8 +1094,8 @@ func with(`,
 		"election/amend.go", ` || errors.Is(a.err, locks.ErrForbidden)`, ``,
 		"election/TestWhoMayNotAmendGoesOnWithout"},
 	{"S13", "an amendment extends trust from when its chain began",
-		"election/renewing.go", `l.sent = a.sent
-		l.trust.extend(a.sent, timing.RenewDeadline)`, `l.sent = a.sent
+		"election/renewing.go", `l.sent = a.departed
+		l.trust.extend(a.departed, timing.RenewDeadline)`, `l.sent = a.departed
 		l.trust.extend(l.clock.now(), timing.RenewDeadline)`,
 		"election/TestS1AnAmendmentExtendsTrustFromWhenItWasSent"},
 	{"S13", "an amendment replaces a later renewal",

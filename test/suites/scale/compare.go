@@ -60,7 +60,7 @@ func compare(to io.Writer, before, now *Results) {
 		for n, f := range figures {
 			if o := old[n].value; f.value > o*f.factor && f.value-o > f.least {
 				worse++
-				fmt.Fprintf(to, "WORSE: %s: %s: %.4g, was %.4g (x%.2g)\n", key, f.name, f.value, o, f.value/o)
+				_, _ = fmt.Fprintf(to, "WORSE: %s: %s: %.4g, was %.4g (x%.2g)\n", key, f.name, f.value, o, f.value/o)
 			}
 		}
 	}
@@ -70,5 +70,5 @@ func compare(to io.Writer, before, now *Results) {
 	for _, t := range now.Takeovers {
 		check(t.key(), t.figures())
 	}
-	fmt.Fprintf(to, "\n%d measurements have a baseline; %d figures got worse.\n", compared, worse)
+	_, _ = fmt.Fprintf(to, "\n%d measurements have a baseline; %d figures got worse.\n", compared, worse)
 }

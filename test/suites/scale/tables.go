@@ -26,19 +26,19 @@ func (r *Results) write(file string) error {
 // print prints all tables. In brackets: how many times client-go's figure that is.
 func (r *Results) print(to io.Writer) {
 	for _, run := range r.Runs {
-		fmt.Fprintf(to, "- %s\n", run)
+		_, _ = fmt.Fprintf(to, "- %s\n", run)
 	}
-	fmt.Fprintf(to, "\nIn brackets: how many times the figure of %s that is.\n", peer)
+	_, _ = fmt.Fprintf(to, "\nIn brackets: how many times the figure of %s that is.\n", peer)
 	r.sort()
 	many, few := split(r.Idle, func(i Idle) bool { return i.Candidates <= 3 })
-	fmt.Fprint(to, "\n### Three processes that only go on\n\n")
+	_, _ = fmt.Fprint(to, "\n### Three processes that only go on\n\n")
 	r.idles(to, many)
-	fmt.Fprint(to, "\n### How soon others lead\n\n")
+	_, _ = fmt.Fprint(to, "\n### How soon others lead\n\n")
 	crashes, crowds := split(r.Takeovers, func(t Takeover) bool { return t.Candidates <= 3 })
 	r.takeovers(to, crashes)
-	fmt.Fprint(to, "\n### Many candidates for one lock\n\n")
+	_, _ = fmt.Fprint(to, "\n### Many candidates for one lock\n\n")
 	r.crowds(to, few)
-	fmt.Fprintln(to)
+	_, _ = fmt.Fprintln(to)
 	r.takeovers(to, crowds)
 }
 
@@ -192,9 +192,9 @@ func newTable(to io.Writer, head ...any) table {
 
 func (t table) row(cells ...any) {
 	for _, cell := range cells {
-		fmt.Fprintf(t.Writer, "| %v\t", cell)
+		_, _ = fmt.Fprintf(t.Writer, "| %v\t", cell)
 	}
-	fmt.Fprintln(t.Writer, "|")
+	_, _ = fmt.Fprintln(t.Writer, "|")
 }
 
 func (t table) end() { _ = t.Flush() } // a table that cannot be printed is not worth an error

@@ -77,7 +77,7 @@ type kept struct {
 
 func newHearts(w *world) *hearts {
 	h := &hearts{
-		api: &api{world: w, server: apitest.NewServer(), step: 1}, locks: make([]kept, w.schedule.locks),
+		api: &api{world: w, server: apitest.NewServer(), step: 1}, locks: make([]kept, w.locks),
 		named: map[string]int{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, processes: map[string]*process{},
 	}
 	for i := range h.locks {
