@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/inspect"
 )
 
 // runAll runs n elections of s, and returns once all lead, and how to end them.
@@ -69,6 +72,35 @@ func TestASharedReleasesAllItsLocksAndItsHeartbeat(t *testing.T) {
 				t.Errorf("%d leases, want %d", leases, want)
 			}
 		})
+	}
+}
+
+// TestToolsKnowTheCandidatesOfASharedsLocks, and do not take its heartbeat for a lock.
+func TestToolsKnowTheCandidatesOfASharedsLocks(t *testing.T) {
+	for _, heartbeat := range []bool{false, true} {
+		server, o := inPod(t)
+		o.Heartbeat, o.Timing.Exclusive = heartbeat, true
+		s, err := NewShared(t.Context(), "my-operator", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := runAll(t, s, 3)
+		reader := inspect.Reader{Coordination: apitest.Wire(t, server, coordinationv1.SchemeGroupVersion)}
+		found, err := reader.Elections(t.Context(), "ns")
+		if err != nil || len(found) != 3 {
+			t.Fatalf("%d locks: %v", len(found), err)
+		}
+		for _, e := range found {
+			status := e.Status(time.Now())
+			l := status.Leader
+			if status.State != inspect.Held || l.LeaseDurationSeconds != 15 || (l.Heartbeat != "") != heartbeat {
+				t.Errorf("%s is %s, with leader %+v", e.Name, status.State, l)
+			}
+			if len(status.Candidates) != 1 || status.Candidates[0].Identity != l.Identity {
+				t.Errorf("%s has the candidates %+v", e.Name, status.Candidates)
+			}
+		}
+		end()
 	}
 }
 

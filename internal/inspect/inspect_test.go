@@ -168,3 +168,48 @@ func TestCandidatesThatCannotTakeOverAreToldInOneWay(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm: a lock may name a heartbeat and a Shared that
+// no Lease can have.
+func TestWhatAnybodyWroteAboutOtherLeasesDoesNoHarm(t *testing.T) {
+	for _, name := range []string{"../../x", "a,b", "UPPER", strings.Repeat("x", 300), "op", "absent"} {
+		r, server := reader(t, "a")
+		lease := heldBy("a")
+		lease.Annotations[record.AnnotationShared] = name
+		lease.Annotations[record.AnnotationHeartbeat] = name + " uid epoch 15"
+		server.Put("/apis/coordination.k8s.io/v1/namespaces/ns/leases/op", lease)
+		e, err := r.Election(t.Context(), key)
+		if err != nil || len(e.Candidates) != 1 || e.Heart != nil {
+			t.Errorf("%.20s: %v, candidates %+v, heartbeat %v", name, err, e.Candidates, e.Heart)
+			continue
+		}
+		want := inspect.Stale
+		if name == "op" {
+			want = inspect.Held // by itself
+		}
+		if s := e.Status(now); s.State != want || s.Leader.LeaseDurationSeconds != 15 {
+			t.Errorf("%.20s: it is %s, leader %+v", name, s.State, s.Leader)
+		}
+		all, err := r.Elections(t.Context(), "ns")
+		if err != nil || len(all) != 1 || len(all[0].Candidates) != 1 {
+			t.Errorf("%.20s: %v, in the list %+v", name, err, all)
+		}
+	}
+}
+
+// TestALockIsReadInFullOrNotAtAll: without its heartbeat nobody can say whether it is held.
+func TestALockIsReadInFullOrNotAtAll(t *testing.T) {
+	r, server := reader(t)
+	lease := heldBy("a")
+	lease.Annotations[record.AnnotationHeartbeat] = "heart uid epoch 15"
+	server.Put("/apis/coordination.k8s.io/v1/namespaces/ns/leases/op", lease)
+	server.Before = func(verb, path string) (int, apitest.Object) {
+		if strings.HasSuffix(path, "/heart") {
+			return apitest.Forbidden(verb, path)
+		}
+		return 0, nil
+	}
+	if e, err := r.Election(t.Context(), key); !errors.Is(err, locks.ErrForbidden) {
+		t.Errorf("read %+v, %v", e, err)
+	}
+}

@@ -21,7 +21,7 @@ func IsHeart(lease *coordinationv1.Lease) bool {
 // HeartOf returns the name of the heartbeat's Lease that keeps a lock, in the lock's
 // namespace. It is empty if none does. Anybody may have written it.
 func HeartOf(lock *coordinationv1.Lease) string {
-	if st := stateOf(compose(lock, leasewatch.State{}).Version); st != nil && st.name != lock.Name {
+	if st := stateOf(compose(lock, leasewatch.State{}).Version); st != nil {
 		return st.name
 	}
 	return ""

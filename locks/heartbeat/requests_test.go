@@ -99,6 +99,28 @@ func TestLocksThatAHeartbeatKeepsLeaveAnEvacuatedZone(t *testing.T) {
 	})
 }
 
+// TestAnAnnotationOnADeadLeadersLockLengthensTheWaitOnce: after it, the record shows the
+// renewTime of the lock's own Lease, which nobody has seen lately. Others could not tell it
+// from a write of the holder.
+func TestAnAnnotationOnADeadLeadersLockLengthensTheWaitOnce(t *testing.T) {
+	scenario(t, func(w *world) {
+		a, b, c := w.three()
+		a.cut(true)
+		for range 3 {
+			elapse(4 * time.Second)
+			w.annotate("lock-0", record.AnnotationEvacuated, "z-x")
+		}
+		elapse(w.Timing.LeaseDuration - 12*time.Second + 3*time.Second)
+		if n := b.leads() + c.leads(); n != 19 || w.holder("lock-0") != "a" {
+			t.Errorf("the others lead %d of 20 a lease after the last heartbeat, and %s lock-0", n, w.holder("lock-0"))
+		}
+		elapse(4 * time.Second)
+		if n := b.leads() + c.leads(); n != 20 {
+			t.Errorf("the others lead %d of 20 a lease after the first annotation", n)
+		}
+	})
+}
+
 // TestTheReleaseOfALockDoesNotWaitForAHeartbeat that its last renewal waits for.
 func TestTheReleaseOfALockDoesNotWaitForAHeartbeat(t *testing.T) {
 	for _, late := range []time.Duration{0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond} {

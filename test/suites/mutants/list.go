@@ -348,6 +348,12 @@ var mutants = []mutant{
 	for _, a := range writes {
 		l.observeAnswer(a)`,
 		"election/TestS6OneRequestAtATime"},
+	{"handover", "a release waits for a renewal that the lock holds back",
+		"election/requester.go", `!f.writes() || f.held() })`, `!f.writes() })`,
+		"locks/heartbeat/TestTheReleaseOfALockDoesNotWaitForAHeartbeat"},
+	{"handover", "a Lease does not say under which name its candidates announce themselves",
+		"locks/heartbeat/lock.go", `SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationShared, l.Shared)`, `SetMetaDataAnnotation(&metav1.ObjectMeta{}, record.AnnotationShared, l.Shared)`,
+		"locks/heartbeat/TestALockSaysUnderWhichNameItsCandidatesAnnounceThemselves"},
 	{"S5", "a release does not wait for the amendments on their way",
 		"election/requester.go", ` || len(c.flights) > 0 && !c.chainBroken; {`, `; {`,
 		"election/TestS5NothingAmendsAReleasedRecord"},
