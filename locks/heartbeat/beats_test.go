@@ -1,0 +1,181 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// caller is a Dispatch that notes since when it trusts.
+type caller struct{ since time.Time }
+
+func (*caller) Held()          {}
+func (c *caller) Sent()        { c.since = time.Now() }
+func (*caller) Now() any       { return time.Now() }
+func (c *caller) SentAt(t any) { c.since = t.(time.Time) }
+
+// beats is a Heart in whose Lease each beat's record is written by the test.
+type beats struct {
+	*Heart
+	number int
+	first  locks.Record
+}
+
+func newBeats(t *testing.T) *beats {
+	t.Helper()
+	client := apitest.Wire(t, apitest.NewServer(), coordinationv1.SchemeGroupVersion)
+	view, err := leasewatch.New(leasewatch.Config{Client: client, Namespace: "ns", Patience: time.Second, Limit: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHeart(HeartConfig{Lease: lease.Config{Client: client, Namespace: "ns", Name: "heart"}, View: view, Identity: "a", Timing: timing.Timing{}.WithDefaults()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &beats{Heart: h, number: 100, first: locks.Record{
+		Holder: "a", LeaseDuration: 15 * time.Second, AcquireTime: time.Now(), Details: locks.Details{Holder: "a", Nonce: "n"},
+	}}
+}
+
+// send sends a heartbeat that renews one lock, and returns its record.
+func (b *beats) send(one *renewal) locks.Record {
+	r := b.first
+	r.RenewTime = time.Now()
+	if one != nil {
+		b.waiting = append(b.waiting, one)
+	}
+	b.depart(r)
+	return r
+}
+
+// land has the answer to a heartbeat come.
+func (b *beats) land(t *testing.T, r locks.Record) {
+	l := record.Write(nil, r)
+	b.number++
+	l.Name, l.UID, l.ResourceVersion = "heart", "u", strconv.Itoa(b.number)
+	b.learn(t.Context(), record.Snapshot(l))
+}
+
+func (b *beats) renewal(name string) *renewal {
+	return &renewal{name: name, dispatch: &caller{}, epoch: epochIn(b.first), landed: make(chan landed, 1)}
+}
+
+// renewed reports whether a heartbeat is said to have landed for a renewal.
+func renewed(r *renewal) bool {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	return len(r.landed) == 1
+}
+
+func TestL1AHeartbeatThatDidNotLandRenewsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeats(t)
+		one, two := b.renewal("one"), b.renewal("two")
+		first := b.send(one)
+		time.Sleep(time.Second)
+		b.send(two)
+		b.land(t, first)
+		if !renewed(one) || renewed(two) {
+			t.Errorf("the first heartbeat landed: %v, %v", len(one.landed), len(two.landed))
+		}
+	})
+}
+
+func TestL1TrustCountsFromTheSendingOfTheHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeats(t)
+		joined, later := b.renewal("x"), b.renewal("x")
+		b.keep("x").clock = &caller{}
+		sent := time.Now()
+		r := b.send(joined)
+		time.Sleep(3 * time.Second)
+		b.waiting = append(b.waiting, later) // after the heartbeat was sent
+		time.Sleep(3 * time.Second)
+		b.land(t, r)
+		for what, one := range map[string]*renewal{"joined it": joined, "was asked for later": later} {
+			if since := one.dispatch.(*caller).since; !since.Equal(sent) || !renewed(one) {
+				t.Errorf("the renewal that %s counts from %v after the heartbeat was sent", what, since.Sub(sent))
+			}
+		}
+	})
+}
+
+// leases shows one Lease at a version.
+type leases struct {
+	state leasewatch.State
+	at    uint64
+}
+
+func (l leases) GetSince(_ string, version uint64) (leasewatch.State, bool) {
+	return l.state, l.at >= version
+}
+
+func TestL1AHeartbeatRenewsNoLockThatItsViewDoesNotShowUnchanged(t *testing.T) {
+	named := func(uid, version string) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{}
+		l.UID, l.ResourceVersion = "u", version
+		if uid != "" {
+			l.UID = "other"
+		}
+		return l
+	}
+	was := &state{lease: named("", "10")}
+	for what, c := range map[string]struct {
+		lease *coordinationv1.Lease
+		at    uint64
+		holds bool
+	}{
+		"unchanged":              {named("", "10"), 20, true},
+		"by a later view":        {named("", "10"), 30, true},
+		"changed":                {named("", "15"), 20, false},
+		"another object":         {named("other", "10"), 20, false},
+		"deleted":                {nil, 20, false},
+		"by a view that is late": {named("", "10"), 19, false},
+	} {
+		shown := leasewatch.State{Lease: c.lease}
+		if c.lease != nil {
+			shown.Number = record.Number(c.lease.ResourceVersion)
+		}
+		if got := (landed{lease: named("", "20"), leases: leases{shown, c.at}}).holds(was); got != c.holds {
+			t.Errorf("%s: %v, want %v", what, got, c.holds)
+		}
+	}
+}
+
+func TestL3AWithdrawalServesOnlyThoseThatWaitedForItsLastHeartbeat(t *testing.T) {
+	l := record.Write(nil, locks.Record{Holder: "a", AcquireTime: time.Now(), RenewTime: time.Now(), Details: locks.Details{Holder: "a", Nonce: "n"}})
+	l.Name, l.UID, l.ResourceVersion = "heart", "u", "20"
+	a := attachment{name: "heart", uid: "u", epoch: epochOf(l)}
+	over := withdraw(l, a.epoch)
+	if !done(over, a, 20) {
+		t.Error("the withdrawal that was waited for does not serve")
+	}
+	other := a
+	other.uid = "v"
+	if done(over, a, 19) || done(over, other, 20) || done(l, a, 20) || done(nil, a, 20) {
+		t.Error("a withdrawal serves somebody who has not seen the last heartbeat")
+	}
+}
+
+func TestL3AWithdrawnEpochIsOverWhoeverPutsTheNameBack(t *testing.T) {
+	l := record.Write(nil, locks.Record{Holder: "a", AcquireTime: time.Now(), RenewTime: time.Now(), Details: locks.Details{Holder: "a", Nonce: "n"}})
+	l.ResourceVersion = "20"
+	over := withdraw(l, epochOf(l))
+	over.Spec.HolderIdentity = new("a")
+	if e := epochOf(over); e != "" {
+		t.Errorf("the epoch %s goes on", e)
+	}
+}
