@@ -63,7 +63,7 @@ type hearts struct {
 	locks  []kept               // as the server has them
 	named  map[string]int       // the number of a lock by its path
 	epochs map[string]bool      // all that there were
-	beats  map[string]time.Time // when the last heartbeat of a process came, by its name
+	beats  map[string]time.Time // when the last heartbeat of an epoch came, by its name
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -189,7 +189,7 @@ func (h *hearts) wroteHeart(path string, by *process, before, after *coordinatio
 			j.broken("%v begins epoch %s again", by, plain(is))
 		}
 		h.epochs[named] = true
-		h.beats[owner] = time.Now()
+		h.beats[named] = time.Now()
 		h.beat(by, after)
 	}
 	if was != is {
@@ -213,19 +213,29 @@ func (h *hearts) beat(by *process, heart *coordinationv1.Lease) {
 }
 
 // withdrew judges that a candidate withdraws an epoch only a lease after its last heartbeat,
-// or after its process died, and leaves a note of it (L2, L3).
+// or after its process died, leaves a note of it, and leaves another epoch alone (L2, L3).
 func (h *hearts) withdrew(by *process, owner string, before, after *coordinationv1.Lease) {
 	j := h.world.judge
 	j.log("%.3fs %v withdraws the heartbeat of %s", time.Since(j.start).Seconds(), by, owner)
 	h.mu.Lock()
 	holder := h.processes[owner]
 	h.mu.Unlock()
-	note := fmt.Sprintf("%s %s %d", epochOf(before), before.ResourceVersion, record.Read(before).RenewTime.UnixMicro())
-	if got := after.Annotations[heartbeat.AnnotationWithdrawn]; got != note || record.Read(after).Holder != "" {
+	got := after.Annotations[heartbeat.AnnotationWithdrawn]
+	over, _, _ := strings.Cut(got, " ")
+	named := string(before.UID) + " " + over
+	note := fmt.Sprintf("%s %s %d", over, before.ResourceVersion, record.Read(before).RenewTime.UnixMicro())
+	if got != note || !h.epochs[named] {
 		j.broken("%v withdraws the heartbeat of %s and notes %q, not %q", by, owner, plain(got), plain(note))
 	}
+	goesOn := ""
+	if was := epochOf(before); was != over {
+		goesOn = was
+	}
+	if is := epochOf(after); is != goesOn {
+		j.broken("%v withdraws epoch %s of %s, and epoch %q becomes %q", by, plain(over), owner, plain(goesOn), plain(is))
+	}
 	proven := h.world.judge.ended(holder) && by.provesAny()
-	if left := time.Until(h.beats[owner].Add(holder.lease)); left > 0 && !proven {
+	if left := time.Until(h.beats[named].Add(holder.lease)); left > 0 && !proven {
 		j.broken("%v withdraws the heartbeat of %s %v before its lease is over", by, owner, left)
 	}
 }
