@@ -4,10 +4,13 @@
 package heartbeat
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 func TestL5AnEpochThatHasEndedNeverComesBack(t *testing.T) {
@@ -31,4 +34,32 @@ func TestL5AnEpochThatHasEndedNeverComesBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestL5AnEpochThatAHandHasMadeKeepsNoLock(t *testing.T) {
+	scenario(t, func(w *world) {
+		a := w.process("a", true)
+		a.campaign(1)
+		elapse(time.Minute)
+		var made epoch
+		w.edit("heart-a", func(l *coordinationv1.Lease) {
+			l.Spec.AcquireTime = nil
+			made = epochOf(l)
+		})
+		for _, lock := range []string{"lock-1", "lock-2"} {
+			elapse(50 * time.Millisecond)
+			a.campaignFor(lock)
+		}
+		for range 600 {
+			elapse(100 * time.Millisecond)
+			for _, lock := range []string{"lock-0", "lock-1", "lock-2"} {
+				if l := w.lease(lock); l != nil && strings.Contains(l.Annotations[record.AnnotationHeartbeat], string(made)) {
+					t.Fatalf("%s is kept by the epoch %s, which no process has begun", lock, made)
+				}
+			}
+		}
+		if n := a.leads(); n != 3 {
+			t.Errorf("leads %d of 3 a minute later", n)
+		}
+	})
 }

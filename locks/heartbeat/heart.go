@@ -264,12 +264,13 @@ func (h *Heart) early(b *beat, later []*beat) (renewed []*renewal) {
 	return renewed
 }
 
-// epochIn is this process's epoch by the Lease of its heartbeat; empty if it has none.
+// epochIn is this process's epoch by the Lease of its heartbeat; empty if it has none. An
+// epoch that somebody's edit has made is none. The caller holds mu.
 func (h *Heart) epochIn(lease *coordinationv1.Lease) epoch {
-	if lease == nil || record.Read(lease).Holder != h.config.Identity {
+	if lease == nil || record.Read(lease).Holder != h.config.Identity || epochOf(lease) != h.newest {
 		return ""
 	}
-	return epochOf(lease)
+	return h.newest
 }
 
 // failOthers ends the waits for a heartbeat of another epoch than is (L5). The caller holds
@@ -356,9 +357,10 @@ func (h *Heart) current(ctx context.Context) (attachment, error) {
 	defer late.Stop()
 	for {
 		h.mu.Lock()
-		lease, changed, beats := h.lease, h.changed, time.Since(h.beaten) < h.config.Timing.RenewDeadline
+		lease, e, changed := h.lease, h.epochIn(h.lease), h.changed
+		beats := time.Since(h.beaten) < h.config.Timing.RenewDeadline
 		h.mu.Unlock()
-		if e := h.epochIn(lease); e != "" && beats && !h.seenToEnd(lease) {
+		if e != "" && beats && !h.seenToEnd(lease) {
 			return attachment{name: lease.Name, uid: lease.UID, epoch: e}, nil
 		}
 		locks.DispatchOf(ctx).Held()

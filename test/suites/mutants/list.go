@@ -1167,6 +1167,15 @@ func with(`,
 	{"L5", "an epoch that has ended is resumed",
 		"locks/heartbeat/heart.go", `if h.resumes(base, r) {`, `if h.resumes(base, r) && false {`,
 		"locks/heartbeat/TestL5AnEpochThatHasEndedNeverComesBack"},
+	{"L5", "an epoch that a hand has made keeps locks",
+		"locks/heartbeat/heart.go", `record.Read(lease).Holder != h.config.Identity || epochOf(lease) != h.newest {
+		return ""
+	}
+	return h.newest`, `record.Read(lease).Holder != h.config.Identity {
+		return ""
+	}
+	return epochOf(lease)`,
+		"locks/heartbeat/TestL5AnEpochThatAHandHasMadeKeepsNoLock"},
 	{"L5", "a term goes on though its epoch is over",
 		"election/leadership.go", `case now.Void != "":`, `case false:`,
 		"locks/heartbeat/TestL5TheTermsOfAWithdrawnEpochEndAtOnce"},
