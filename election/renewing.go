@@ -282,6 +282,9 @@ func (l *leadership) changed(newest locks.Snapshot) bool {
 	if newest.Kept {
 		was.RenewTime = now.RenewTime
 	}
+	if newest.Kept && now.Details.Token == 0 { // a renewal without a write of its own: the note comes later
+		was.Details.Token, was.Details.Trace = 0, now.Details.Trace
+	}
 	was.Details.Request, was.Details.Refused = now.Details.Request, now.Details.Refused
 	return !was.SameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
 }

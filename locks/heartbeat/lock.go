@@ -119,8 +119,9 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, err
 	}
 	wanted := l.wanted(was, r, to)
-	if to != (attachment{}) && was != nil && was.attachment == to && onlyRenews(was.lease, wanted) {
-		return l.renew(ctx, was, r)
+	kept := to != (attachment{}) && was != nil && was.attachment == to
+	if kept && onlyRenews(was.lease, wanted) {
+		return l.renew(ctx, was)
 	}
 	if was != nil && l.taken(was) {
 		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), locks.ErrConflict)
@@ -130,7 +131,34 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 			return locks.Snapshot{}, err
 		}
 	}
+	leave, err := l.turn(ctx, was, wanted, kept)
+	if errors.Is(err, errBusy) {
+		return l.renew(ctx, was)
+	}
+	if err != nil {
+		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
+	}
+	defer leave()
 	return l.write(ctx, was, wanted, to)
+}
+
+// errBusy says that other writes kept a write that can wait from being sent.
+var errBusy = errors.New("other writes come first")
+
+// turn waits until the write may be sent. A write that only notes the token of a term waits
+// for a RenewInterval at most if a heartbeat keeps the lock: then a heartbeat renews it, and
+// the token is for the next renewal. So what is written about terms that have begun delays
+// none that is to begin.
+func (l *Lock) turn(ctx context.Context, was *state, wanted *coordinationv1.Lease, kept bool) (leave func(), err error) {
+	switch {
+	case acquires(was, wanted):
+		return l.Writes.enter(ctx, acquisition)
+	case kept && onlyNotes(was.lease, wanted):
+		ctx, cancel := context.WithTimeoutCause(ctx, l.Heart.config.Timing.RenewInterval, errBusy)
+		defer cancel()
+		return l.Writes.enter(ctx, spare)
+	}
+	return l.Writes.enter(ctx, soon)
 }
 
 // keeper returns the heartbeat that is to keep a record; none if the record has no holder, or
@@ -181,10 +209,22 @@ func onlyRenews(was, wanted *coordinationv1.Lease) bool {
 		was.Spec.AcquireTime.UnixMicro() == wanted.Spec.AcquireTime.UnixMicro()
 }
 
+// onlyNotes reports whether two Leases differ in their renewTime and in what the first renewal
+// of a term notes about the term.
+func onlyNotes(was, wanted *coordinationv1.Lease) bool {
+	noted := was.DeepCopy()
+	for _, key := range []string{record.AnnotationToken, record.AnnotationTrace} {
+		if to, is := wanted.Annotations[key]; is {
+			metav1.SetMetaDataAnnotation(&noted.ObjectMeta, key, to)
+		}
+	}
+	return onlyRenews(noted, wanted)
+}
+
 func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // renew waits for a heartbeat that renews the lock.
-func (l *Lock) renew(ctx context.Context, was *state, r locks.Record) (locks.Snapshot, error) {
+func (l *Lock) renew(ctx context.Context, was *state) (locks.Snapshot, error) {
 	beat, err := l.Heart.renew(ctx, l.name, was.attachment)
 	if err != nil {
 		return locks.Snapshot{}, fmt.Errorf("%v: renewing by heartbeat: %w", l.Describe(), err)
@@ -214,11 +254,6 @@ func acquires(was *state, wanted *coordinationv1.Lease) bool {
 
 // write replaces the lock's Lease, or creates it.
 func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Lease, to attachment) (locks.Snapshot, error) {
-	leave, err := l.Writes.enter(ctx, acquires(was, lease))
-	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
-	}
-	defer leave()
 	if was != nil && l.taken(was) {
 		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), locks.ErrConflict)
 	}
@@ -232,7 +267,7 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 	if was == nil {
 		send = l.object.Create
 	}
-	lease, err = send(ctx, lease)
+	lease, err := send(ctx, lease)
 	if err != nil {
 		return locks.Snapshot{}, err
 	}

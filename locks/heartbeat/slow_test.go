@@ -4,9 +4,12 @@
 package heartbeat
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 func late(by time.Duration) func(*http.Request) {
@@ -33,6 +36,43 @@ func TestManyLocksAreTakenFromASlowServerAndKept(t *testing.T) {
 		}
 		if terms > 60 {
 			t.Errorf("%d terms for 60 locks", terms)
+		}
+	})
+}
+
+func TestWhatIsNotedAboutTermsDelaysNoTakeover(t *testing.T) {
+	scenario(t, func(w *world) {
+		a := w.process("a", true)
+		a.links(func(l *link) { l.intercept(nil, late(time.Second)) })
+		a.campaignFor("first")
+		elapse(10 * time.Second)
+		a.campaign(40)
+		elapse(15 * time.Second) // two reads, and 40 writes, four at a time
+		if n := a.leads(); n != 41 {
+			t.Errorf("leads %d of 41 after the time for one write each", n)
+		}
+		elapse(20 * time.Second)
+		for i := range 40 {
+			if l := w.lease(fmt.Sprint("lock-", i)); l.Annotations[record.AnnotationToken] == "" {
+				t.Errorf("the token of lock %d is not noted", i)
+			}
+		}
+	})
+}
+
+func TestRenewalsLeaveTurnsForAcquisitions(t *testing.T) {
+	scenario(t, func(w *world) {
+		a := w.process("a", false)
+		a.links(func(l *link) { l.intercept(nil, late(time.Second)) }) // four renewals a second
+		a.campaign(20)                                                 // which want ten
+		elapse(2 * time.Minute)
+		if n := a.leads(); n != 20 {
+			t.Errorf("leads %d of 20", n)
+		}
+		for name, h := range w.histories {
+			if n := len(h.Terms()); n != 1 {
+				t.Errorf("%d terms of %s", n, name)
+			}
 		}
 	})
 }

@@ -22,26 +22,37 @@ import (
 // withdrawal of a heartbeat serve all locks that it kept. Make one with [NewWrites].
 type Writes struct {
 	mu          sync.Mutex
-	free        int             // places
-	acquire     []chan struct{} // acquisitions that wait for a place, which is theirs once the channel is closed
-	other       []chan struct{} // the same, of other writes
+	free        int                        // places
+	waiting     [urgencies][]chan struct{} // for a place, which is theirs once the channel is closed
+	passed      int                        // how often others went before acquisitions that wait
 	withdrawals map[withdrawn]*withdrawing
 }
+
+// urgency is how soon a write gets a place.
+type urgency int
+
+const (
+	soon        urgency = iota // it keeps a term, or ends one
+	acquisition                // after them: each lock that is taken needs another write soon, or it is lost again
+	spare                      // when nobody else waits
+	urgencies
+)
+
+// passes is how often another write goes before an acquisition that waits. With more renewals
+// than the server can answer, nobody would take a free lock otherwise. The renewals bear it:
+// each may come a RenewDeadline late.
+const passes = 3
 
 // NewWrites returns a Writes that lets that many writes be under way at a time.
 func NewWrites(places int) *Writes {
 	return &Writes{free: places, withdrawals: map[withdrawn]*withdrawing{}}
 }
 
-// enter waits for a place, and tells the caller's Dispatch of it. Acquisitions come after all
-// other writes: each lock that is taken needs another write soon, or it is lost again.
-func (w *Writes) enter(ctx context.Context, acquires bool) (leave func(), err error) {
+// enter waits for a place, and tells the caller's Dispatch of it.
+func (w *Writes) enter(ctx context.Context, u urgency) (leave func(), err error) {
 	d := locks.DispatchOf(ctx)
 	d.Held()
-	queue, turn := &w.other, make(chan struct{})
-	if acquires {
-		queue = &w.acquire
-	}
+	queue, turn := &w.waiting[u], make(chan struct{})
 	w.mu.Lock()
 	*queue = append(*queue, turn)
 	w.next()
@@ -72,14 +83,35 @@ func (w *Writes) leave() {
 
 // next gives places that are free to those that wait. The caller holds mu.
 func (w *Writes) next() {
-	for ; w.free > 0 && len(w.other)+len(w.acquire) > 0; w.free-- {
-		queue := &w.other
-		if len(w.other) == 0 {
-			queue = &w.acquire
+	for w.free > 0 {
+		queue := w.nextQueue()
+		if queue == nil {
+			return
 		}
 		close((*queue)[0])
 		*queue = (*queue)[1:]
+		w.free--
 	}
+}
+
+// nextQueue returns the queue whose first write gets the next place; nil if nobody waits. The
+// caller holds mu.
+func (w *Writes) nextQueue() *[]chan struct{} {
+	switch acquire := &w.waiting[acquisition]; {
+	case len(*acquire) == 0:
+		w.passed = 0
+	case len(w.waiting[soon]) == 0 || w.passed == passes:
+		w.passed = 0
+		return acquire
+	default:
+		w.passed++
+	}
+	for u := range w.waiting {
+		if len(w.waiting[u]) > 0 {
+			return &w.waiting[u]
+		}
+	}
+	return nil
 }
 
 // withdrawn identifies a withdrawal: the epoch, and the version of its Lease that the wait
@@ -134,7 +166,7 @@ func (l *Lock) withdrawNow(ctx context.Context, was *state) error {
 	if done(l.View.Get(was.name).Lease, was.attachment, last) {
 		return nil
 	}
-	leave, err := l.Writes.enter(ctx, true)
+	leave, err := l.Writes.enter(ctx, acquisition)
 	if err != nil {
 		return err
 	}
