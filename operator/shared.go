@@ -141,7 +141,7 @@ func (s *Shared) prepareHeartbeat(self Self, t election.Timing) error {
 	if pod := self.podIn(c.Namespace); pod.Name != "" && pod.UID != "" {
 		c.Owners = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
 	}
-	if s.locks.Heart, err = heartbeat.NewHeart(heartbeat.HeartConfig{Lease: c, View: s.locks.View, Identity: self.Identity, Timing: t}); err != nil {
+	if s.locks.Heart, err = heartbeat.NewHeart(heartbeat.HeartConfig{Lease: c, View: s.locks.View, Writes: s.locks.Writes, Identity: self.Identity, Timing: t}); err != nil {
 		return err
 	}
 	s.heartbeat, err = election.New(election.Config{
@@ -221,6 +221,9 @@ func (s *Shared) start(ctx context.Context) (end func(), err error) {
 		})
 	}
 	return func() {
+		if s.locks.Heart != nil {
+			s.locks.Heart.Settle(ctx)
+		}
 		endHeart()
 		beating.Wait()
 		endRest()

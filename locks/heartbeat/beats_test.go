@@ -41,7 +41,7 @@ func newBeats(t *testing.T) *beats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := NewHeart(HeartConfig{Lease: lease.Config{Client: client, Namespace: "ns", Name: "heart"}, View: view, Identity: "a", Timing: timing.Timing{}.WithDefaults()})
+	h, err := NewHeart(HeartConfig{Lease: lease.Config{Client: client, Namespace: "ns", Name: "heart"}, View: view, Writes: NewWrites(4), Identity: "a", Timing: timing.Timing{}.WithDefaults()})
 	if err != nil {
 		t.Fatal(err)
 	}

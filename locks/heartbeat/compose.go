@@ -56,6 +56,9 @@ const unseen = math.MaxUint64
 // nobody has seen, and every wait starts again (L4). Even then the epoch must be withdrawn, as
 // long as its Lease exists: the holder may not have seen what a hand did to that, and the hand
 // may put it back.
+//
+// If the heartbeat's Lease notes that the lock was released at this very version, the record
+// is that release (L8).
 func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot {
 	s := record.Snapshot(lease)
 	if lease == nil {
@@ -84,6 +87,12 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 	if heart.Lease != nil && heart.Lease.UID == st.uid {
 		st.heart = heart.Lease
 		note, noted = withdrawalOf(heart.Lease)
+	}
+	if st.heart != nil {
+		if at, is := releasedAt(st.heart, st.epoch, lease.Name, own); is {
+			s.Record, s.Kept = released(s.Record, own, at), false
+			return s
+		}
 	}
 	noted = noted && note.epoch == st.epoch
 	st.mayBeat = st.heart != nil && !noted

@@ -30,6 +30,8 @@ type HeartConfig struct {
 	Lease lease.Config
 	// View follows the Leases of the namespace. Required.
 	View *leasewatch.View
+	// Writes are the writes of the locks that the heartbeat keeps. Required.
+	Writes *Writes
 	// Identity is that of the candidate whose elector keeps the heartbeat. Required.
 	Identity string
 	// Timing is that of the elector that keeps the heartbeat, and of all locks.
@@ -51,6 +53,13 @@ type Heart struct {
 	beaten  time.Time             // when the last heartbeat was sent that landed
 	newest  epoch                 // that was begun, whatever came of it
 	kept    map[string]*kept      // by name: the locks that name this heartbeat
+
+	leaving    []*leaving       // to be released by the next note
+	noting     bool             // notes are being written
+	released   map[string]noted // by name: what the note says, of one epoch
+	releasedIn epoch
+	background sync.WaitGroup // what writes notes
+	noteAgain  time.Time      // no note before that; only the goroutine that writes notes uses it
 }
 
 // renewal is one lock's wait for a heartbeat.
@@ -77,6 +86,11 @@ func (l landed) holds(was *state) bool {
 	return known && now.Lease != nil && now.Lease.UID == was.lease.UID && now.Number == was.number()
 }
 
+// state is the heartbeat's Lease.
+func (l landed) state() leasewatch.State {
+	return leasewatch.State{Lease: l.lease, Number: record.Number(l.lease.ResourceVersion)}
+}
+
 // beat is one heartbeat.
 type beat struct {
 	record   locks.Record
@@ -97,8 +111,8 @@ func NewHeart(c HeartConfig) (*Heart, error) {
 	}
 	c.Lease.Labels[record.LabelRole] = record.RoleHeartbeat
 	lock, err := lease.New(c.Lease)
-	if c.View == nil {
-		err = errors.Join(err, errors.New("it needs a View"))
+	if c.View == nil || c.Writes == nil {
+		err = errors.Join(err, errors.New("it needs a View and Writes"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("heartbeat: %w", err)
@@ -292,20 +306,27 @@ func (h *Heart) failOthers(is epoch) {
 }
 
 // confirm tells those that joined a heartbeat that it landed, once it is known how all Leases
-// were then or later (L1): from the watch, or else from a list.
+// were then or later (L1).
 func (h *Heart) confirm(ctx context.Context, lease *coordinationv1.Lease, renewed []*renewal) {
-	l := landed{lease: lease, leases: h.config.View}
 	ctx, cancel := context.WithTimeout(ctx, h.config.Timing.RenewDeadline)
 	defer cancel()
+	l := h.shown(ctx, lease)
+	for _, one := range renewed {
+		one.landed <- l
+	}
+}
+
+// shown returns a write that has landed on the heartbeat's Lease, once it is known how all
+// Leases were then or later: from the watch, or else from a list.
+func (h *Heart) shown(ctx context.Context, lease *coordinationv1.Lease) landed {
+	l := landed{lease: lease, leases: h.config.View}
 	if !h.config.View.Reach(ctx, record.Number(lease.ResourceVersion)) {
 		r, err := h.config.View.Read(ctx)
 		if l.leases, l.err = r, err; err != nil {
 			l.err = fmt.Errorf("the heartbeat landed, but it is not known whether the lock was still held: %w", err)
 		}
 	}
-	for _, one := range renewed {
-		one.landed <- l
-	}
+	return l
 }
 
 // renew waits for a heartbeat of the epoch that is sent after the call, and returns it once

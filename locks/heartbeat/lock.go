@@ -126,6 +126,11 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if was != nil && l.taken(was) {
 		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), locks.ErrConflict)
 	}
+	if r.Holder == "" && was != nil && l.Heart.owns(was.attachment) {
+		if s, tried, err := l.releaseWithOthers(ctx, was, r); tried {
+			return s, err
+		}
+	}
 	if was != nil && was.mayBeat && !l.Heart.owns(was.attachment) {
 		if err := l.withdraw(ctx, was); err != nil {
 			return locks.Snapshot{}, err
@@ -232,7 +237,7 @@ func (l *Lock) renew(ctx context.Context, was *state) (locks.Snapshot, error) {
 	if !beat.holds(was) {
 		return locks.Snapshot{}, fmt.Errorf("%v: renewing by heartbeat: %w", l.Describe(), locks.ErrConflict)
 	}
-	s := compose(was.lease, leasewatch.State{Lease: beat.lease, Number: record.Number(beat.lease.ResourceVersion)})
+	s := compose(was.lease, beat.state())
 	if s.Void != "" {
 		return locks.Snapshot{}, fmt.Errorf("%v: %s: %w", l.Describe(), s.Void, locks.ErrConflict)
 	}

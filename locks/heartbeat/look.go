@@ -43,11 +43,14 @@ func Compose(lock, heart *coordinationv1.Lease) locks.Snapshot {
 		beating = leasewatch.State{Lease: heart, Number: record.Number(heart.ResourceVersion)}
 	}
 	s := compose(lock, beating)
+	s.Version.Opaque = lock
+	if s.Record.Holder == "" {
+		return s
+	}
 	s.Record.RenewTime = record.Read(lock).RenewTime
 	if last := lastBeat(s, heart); last.After(s.Record.RenewTime) {
 		s.Record.RenewTime = last
 	}
-	s.Version.Opaque = lock
 	return s
 }
 

@@ -210,7 +210,7 @@ func (w *world) process(id string, heartbeat bool) *process {
 	if heartbeat {
 		hearts := apitest.Wire(w.T, p.heartLink.through(w.Server), coordinationv1.SchemeGroupVersion)
 		p.common.Heart, err = NewHeart(HeartConfig{
-			Lease: lease.Config{Client: hearts, Namespace: "ns", Name: "heart-" + id}, View: view, Identity: id, Timing: w.Timing,
+			Lease: lease.Config{Client: hearts, Namespace: "ns", Name: "heart-" + id}, View: view, Writes: p.common.Writes, Identity: id, Timing: w.Timing,
 		})
 		if err != nil {
 			w.Fatal(err)
@@ -224,6 +224,9 @@ func (w *world) process(id string, heartbeat bool) *process {
 	p.kill = func() {
 		p.quit()
 		p.electors.Wait()
+		if heartbeat {
+			p.common.Heart.Settle(heartCtx)
+		}
 		endHeart()
 		p.beating.Wait()
 		endView()

@@ -7,11 +7,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -60,6 +62,9 @@ func (h *Heart) sweep(heart *coordinationv1.Lease) {
 		if !attached || a.name != heart.Name || a.uid != heart.UID || a.epoch != e {
 			continue
 		}
+		if _, is := releasedAt(heart, e, lease.Name, record.Number(lease.ResourceVersion)); is {
+			continue
+		}
 		seen[lease.Name] = true
 		k := h.keep(lease.Name)
 		if k.asks == 0 && !k.detaching && time.Since(k.asked) > h.idle() {
@@ -79,16 +84,28 @@ func (h *Heart) sweep(heart *coordinationv1.Lease) {
 func (h *Heart) detach(lease *coordinationv1.Lease, a attachment, k *kept) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.config.Timing.RenewDeadline)
 	defer cancel()
-	object := rawapi.New[coordinationv1.Lease](h.config.Lease.Client, apierror.Object{Resource: apierror.Leases, Namespace: lease.Namespace, Name: lease.Name})
-	_, err := object.Update(ctx, detached(lease, a, time.Now()))
+	leave, err := h.config.Writes.enter(ctx, soon)
+	if err == nil {
+		_, err = h.object(lease).Update(ctx, detached(lease, a, time.Now()))
+		leave()
+	}
 	h.mu.Lock()
 	k.detaching = false
 	k.asked = time.Now()
 	h.mu.Unlock()
-	log := h.config.Lease.Logger.WithValues("lock", types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}.String())
+	log := h.logOf(lease)
 	if err != nil {
 		log.Info("no elector of this process renews a lock that its heartbeat keeps, and it cannot be detached yet", "cause", err.Error())
 		return
 	}
 	log.Info("no elector of this process renews a lock that its heartbeat kept: its lease runs out now")
+}
+
+// object is the Lease of a lock.
+func (h *Heart) object(lease *coordinationv1.Lease) rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease] {
+	return rawapi.New[coordinationv1.Lease](h.config.Lease.Client, apierror.Object{Resource: apierror.Leases, Namespace: lease.Namespace, Name: lease.Name})
+}
+
+func (h *Heart) logOf(lease *coordinationv1.Lease) logr.Logger {
+	return h.config.Lease.Logger.WithValues("lock", types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}.String())
 }

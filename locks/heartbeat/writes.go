@@ -22,7 +22,8 @@ import (
 // withdrawal of a heartbeat serve all locks that it kept. Make one with [NewWrites].
 type Writes struct {
 	mu          sync.Mutex
-	free        int                        // places
+	places      int
+	free        int                        // of them
 	waiting     [urgencies][]chan struct{} // for a place, which is theirs once the channel is closed
 	passed      int                        // how often others went before acquisitions that wait
 	withdrawals map[withdrawn]*withdrawing
@@ -45,7 +46,7 @@ const passes = 3
 
 // NewWrites returns a Writes that lets that many writes be under way at a time.
 func NewWrites(places int) *Writes {
-	return &Writes{free: places, withdrawals: map[withdrawn]*withdrawing{}}
+	return &Writes{places: places, free: places, withdrawals: map[withdrawn]*withdrawing{}}
 }
 
 // enter waits for a place, and tells the caller's Dispatch of it.
@@ -92,6 +93,13 @@ func (w *Writes) next() {
 		*queue = (*queue)[1:]
 		w.free--
 	}
+}
+
+// crowded reports whether more writes wait for a place than can be under way.
+func (w *Writes) crowded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.free == 0 && len(w.waiting[soon]) >= w.places
 }
 
 // nextQueue returns the queue whose first write gets the next place; nil if nobody waits. The

@@ -49,7 +49,7 @@ func (w *world) sharing(shared, pod, zone string, names ...string) (kill func())
 	}
 	c := heartbeat.Config{Client: client, Namespace: "ns", View: view, Writes: heartbeat.NewWrites(4), Shared: shared}
 	c.Heart, err = heartbeat.NewHeart(heartbeat.HeartConfig{
-		Lease: lease.Config{Client: client, Namespace: "ns", Name: shared + ".heartbeat-" + pod}, View: view, Identity: pod + "_1", Timing: t,
+		Lease: lease.Config{Client: client, Namespace: "ns", Name: shared + ".heartbeat-" + pod}, View: view, Writes: c.Writes, Identity: pod + "_1", Timing: t,
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -191,6 +191,7 @@ func (h *hearts) wroteHeart(path string, by *process, before, after *coordinatio
 		h.epochs[named] = true
 		h.beats[named] = time.Now()
 		h.beat(by, after)
+		h.released(by, after)
 	}
 	if was != is {
 		j.log("%.3fs %v: the epoch of %s was %q, is %q", time.Since(j.start).Seconds(), by, owner, plain(was), plain(is))
@@ -208,6 +209,19 @@ func (h *hearts) beat(by *process, heart *coordinationv1.Lease) {
 	for i, k := range h.locks {
 		if k.holder == by.name && k.heart == heart.Name && k.uid == string(heart.UID) && k.epoch == epochOf(heart) {
 			h.world.judges[i].beat(by.parts[i], record.Read(heart).RenewTime)
+		}
+	}
+}
+
+// released judges the locks that a heartbeat's Lease notes as released (L8).
+func (h *hearts) released(by *process, heart *coordinationv1.Lease) {
+	for i, k := range h.locks {
+		if k.holder != by.name || k.heart != heart.Name {
+			continue
+		}
+		if r := heartbeat.Compose(leaseOf(h.server.Objects[h.path(i)]), heart).Record; r.Holder == "" {
+			h.locks[i] = kept{}
+			h.world.judges[i].wrote(by.parts[i], &r)
 		}
 	}
 }
@@ -318,17 +332,17 @@ func (h *hearts) join(p *process) {
 		}
 	case kind <= 2: // it renews each Lease
 	default:
-		common.Heart, heart = h.heart(p, view, both.heart)
+		common.Heart, heart = h.heart(p, &common, both.heart)
 	}
 	h.campaign(p, lockOn)
-	p.run = func(ctx context.Context) { p.runParts(ctx, view, heart) }
+	p.run = func(ctx context.Context) { p.runParts(ctx, common, heart) }
 }
 
 // heart returns the heartbeat of a process, and the elector that keeps it.
-func (h *hearts) heart(p *process, view *leasewatch.View, w *wire) (*heartbeat.Heart, *election.Elector) {
+func (h *hearts) heart(p *process, common *heartbeat.Config, w *wire) (*heartbeat.Heart, *election.Elector) {
 	heart, err := heartbeat.NewHeart(heartbeat.HeartConfig{
 		Lease: lease.Config{Client: w.client(coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: heartOf + p.name},
-		View:  view, Identity: p.name, Timing: p.timing,
+		View:  common.View, Writes: common.Writes, Identity: p.name, Timing: p.timing,
 	})
 	if err != nil {
 		panic(err)
@@ -370,11 +384,11 @@ func (h *hearts) campaign(p *process, lockOn func(name string) (locks.Lock, erro
 
 // runParts runs a process as a program does: the heartbeat ends after the elections, and what
 // follows the Leases after that.
-func (p *process) runParts(ctx context.Context, view *leasewatch.View, heart *election.Elector) {
+func (p *process) runParts(ctx context.Context, common heartbeat.Config, heart *election.Elector) {
 	var campaigns, beating, viewing sync.WaitGroup
 	viewCtx, endView := context.WithCancel(context.Background())
 	heartCtx, endHeart := context.WithCancel(context.Background())
-	viewing.Go(func() { view.Run(viewCtx) })
+	viewing.Go(func() { common.View.Run(viewCtx) })
 	if heart != nil {
 		beating.Go(func() {
 			_ = heart.Run(heartCtx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
@@ -386,6 +400,9 @@ func (p *process) runParts(ctx context.Context, view *leasewatch.View, heart *el
 		}
 	}
 	campaigns.Wait()
+	if heart != nil {
+		common.Heart.Settle(heartCtx)
+	}
 	endHeart()
 	beating.Wait()
 	endView()
