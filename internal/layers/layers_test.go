@@ -80,7 +80,7 @@ var house = map[string]row{
 	"locks/memory":     {allowed: []string{locks}},
 	"locks/lockstest":  {allowed: []string{locks}},
 	"locks/lease":      onTheAPI,
-	"locks/heartbeat":  {allowed: append([]string{timing, lease, leasewatch}, onTheAPI.allowed...)},
+	"locks/heartbeat":  {allowed: append([]string{timing, lease, leasewatch, sleep}, onTheAPI.allowed...)},
 	"locks/ownerref":   {allowed: append([]string{presence}, onTheAPI.allowed...)},
 	"locks/annotation": onTheAPI,
 	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, candidate}},

@@ -113,6 +113,65 @@ func TestL1TrustCountsFromTheSendingOfTheHeartbeat(t *testing.T) {
 	})
 }
 
+func TestL1AWriteOfALockIsUnlikeEveryHeartbeatThatMayBeTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeats(t)
+		for range 2 {
+			sent := time.Now()
+			r := b.send(nil)
+			if got := b.unlike(sent); !got.After(sent) {
+				t.Error("a write has the time of a heartbeat that may still land")
+			}
+			time.Sleep(time.Second)
+			b.land(t, r)
+			if got := b.unlike(sent); !got.After(sent) {
+				t.Error("a write that was held back has the time of the last heartbeat")
+			}
+			if now := time.Now(); !b.unlike(now).Equal(now) {
+				t.Error("a write does not have its own time")
+			}
+		}
+	})
+}
+
+// TestL1OthersTellARenewalFromTheOneBefore, although a heartbeat was made at the same
+// microsecond as a write of a lock that it keeps.
+func TestL1OthersTellARenewalFromTheOneBefore(t *testing.T) {
+	led(t, 1, func(w *world, a *process) {
+		a.quit()
+		a.electors.Wait()
+		lock, err := a.common.New("lock-0")
+		if err != nil {
+			w.Fatal(err)
+		}
+		elapse(10 * time.Millisecond) // after a heartbeat
+		beat := record.Read(w.lease("heart-a")).RenewTime
+		write := func(r locks.Record) locks.Snapshot {
+			before, err := lock.Read(w.Context())
+			if err != nil {
+				w.Fatal(err)
+			}
+			s, err := lock.Write(w.Context(), before.Version, r)
+			if err != nil {
+				w.Fatal(err)
+			}
+			return s
+		}
+		term := locks.Record{Holder: "a", LeaseDuration: w.Timing.LeaseDuration, AcquireTime: beat, RenewTime: beat, Details: locks.Details{Holder: "a", Nonce: "n"}}
+		if s := write(term); s.Record.RenewTime.Equal(beat) {
+			w.Error("the write has the time of the last heartbeat")
+		}
+		elapse(w.Timing.RenewInterval / 2)
+		began := time.Now()
+		next := record.Read(w.lease("heart-a")).RenewTime.Add(w.Timing.RenewInterval)
+		term.Details.Token, term.RenewTime = 1, next // as the elector of the heartbeat makes the next one then
+		was := write(term)
+		if s := write(term); s.Record.RenewTime.Equal(was.Record.RenewTime) || time.Since(began) < w.Timing.RenewInterval {
+			w.Errorf("the heartbeat that has the time of the write renews it, after %v", time.Since(began))
+		}
+	})
+}
+
 // leases shows one Lease at a version.
 type leases struct {
 	state leasewatch.State

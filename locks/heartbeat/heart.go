@@ -91,6 +91,12 @@ func (l landed) state() leasewatch.State {
 	return leasewatch.State{Lease: l.lease, Number: record.Number(l.lease.ResourceVersion)}
 }
 
+// repeats reports whether a heartbeat has the time of the lock's own write. Others cannot tell
+// the two apart, and count from their first sight of either.
+func (l landed) repeats(was *state) bool {
+	return record.Read(l.lease).RenewTime.Equal(record.Read(was.lease).RenewTime)
+}
+
 // beat is one heartbeat.
 type beat struct {
 	record   locks.Record
@@ -208,6 +214,25 @@ func (h *Heart) depart(r locks.Record) {
 		h.beats[1].renewals = append(h.beats[0].renewals, h.beats[1].renewals...)
 		h.beats = h.beats[1:]
 	}
+}
+
+// unlike returns the time for a lock's own write that is sent now: t, unless a heartbeat that
+// may be the last has the same. Others could not tell the write from that heartbeat, and would
+// count from their first sight of either, while the holder counts from the later one.
+func (h *Heart) unlike(t time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	used := map[int64]bool{}
+	for _, b := range h.beats {
+		used[b.record.RenewTime.UnixMicro()] = true
+	}
+	if h.lease != nil {
+		used[record.Read(h.lease).RenewTime.UnixMicro()] = true
+	}
+	for used[t.UnixMicro()] {
+		t = t.Add(time.Microsecond)
+	}
+	return t
 }
 
 // wentBack notes that the history of the Leases went back: a restored backup. The epoch goes

@@ -231,6 +231,9 @@ func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil &
 // renew waits for a heartbeat that renews the lock.
 func (l *Lock) renew(ctx context.Context, was *state) (locks.Snapshot, error) {
 	beat, err := l.Heart.renew(ctx, l.name, was.attachment)
+	for err == nil && beat.repeats(was) {
+		beat, err = l.Heart.renew(ctx, l.name, was.attachment)
+	}
 	if err != nil {
 		return locks.Snapshot{}, fmt.Errorf("%v: renewing by heartbeat: %w", l.Describe(), err)
 	}
@@ -271,6 +274,9 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 	send := l.object.Update
 	if was == nil {
 		send = l.object.Create
+	}
+	if l.Heart != nil {
+		lease.Spec.RenewTime.Time = l.Heart.unlike(lease.Spec.RenewTime.Time)
 	}
 	lease, err := send(ctx, lease)
 	if err != nil {

@@ -64,6 +64,7 @@ type hearts struct {
 	named  map[string]int       // the number of a lock by its path
 	epochs map[string]bool      // all that there were
 	beats  map[string]time.Time // when the last heartbeat of an epoch came, by its name
+	left   map[string]time.Time // and when it left its process
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -78,16 +79,16 @@ type kept struct {
 func newHearts(w *world) *hearts {
 	h := &hearts{
 		api: &api{world: w, server: apitest.NewServer(), step: 1}, locks: make([]kept, w.locks),
-		named: map[string]int{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, processes: map[string]*process{},
+		named: map[string]int{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, left: map[string]time.Time{}, processes: map[string]*process{},
 	}
 	for i := range h.locks {
 		h.named[h.path(i)] = i
 	}
 	h.server.Stored = func(r *http.Request, path string, before, after apitest.Object) {
 		if i, is := h.named[path]; is {
-			h.wroteLock(i, senderOf(r), after)
+			h.wroteLock(i, senderOf(r), leftAt(r), after)
 		} else {
-			h.wroteHeart(path, senderOf(r), leaseOf(before), leaseOf(after))
+			h.wroteHeart(path, senderOf(r), leftAt(r), leaseOf(before), leaseOf(after))
 		}
 	}
 	return h
@@ -144,7 +145,7 @@ func epochOf(l *coordinationv1.Lease) string {
 
 // wroteLock judges a change of a lock. If a heartbeat keeps it, the lease is the one that the
 // heartbeat's holder named.
-func (h *hearts) wroteLock(i int, by *process, after apitest.Object) {
+func (h *hearts) wroteLock(i int, by *process, left time.Time, after apitest.Object) {
 	j, was, lease := h.world.judges[i], h.locks[i], leaseOf(after)
 	h.locks[i] = keptBy(lease)
 	var part *process
@@ -165,6 +166,9 @@ func (h *hearts) wroteLock(i int, by *process, after apitest.Object) {
 	if was.heart != "" && h.locks[i].heart == "" && j.renewedLike(part, &r) {
 		return // its process has detached it, at the instant of its last heartbeat, and trusts neither
 	}
+	if was == h.locks[i] && was.heart != "" && j.renewedLike(part, &r) && !left.After(h.left[was.uid+" "+was.epoch]) {
+		return // others count from a heartbeat of the same instant, which left no earlier than this write
+	}
 	j.wrote(part, &r)
 }
 
@@ -175,7 +179,7 @@ func (h *hearts) goesOn(k kept, heart apitest.Object) bool {
 }
 
 // wroteHeart judges a change of a heartbeat's Lease.
-func (h *hearts) wroteHeart(path string, by *process, before, after *coordinationv1.Lease) {
+func (h *hearts) wroteHeart(path string, by *process, left time.Time, before, after *coordinationv1.Lease) {
 	j, owner := h.world.judge, strings.TrimPrefix(path, leasesPath+heartOf)
 	was, is := epochOf(before), epochOf(after)
 	switch {
@@ -189,7 +193,7 @@ func (h *hearts) wroteHeart(path string, by *process, before, after *coordinatio
 			j.broken("%v begins epoch %s again", by, plain(is))
 		}
 		h.epochs[named] = true
-		h.beats[named] = time.Now()
+		h.beats[named], h.left[named] = time.Now(), left
 		h.beat(by, after)
 		h.released(by, after)
 	}
@@ -264,11 +268,12 @@ func (p *process) provesAny() bool {
 	return false
 }
 
-// beat notes that a heartbeat of a lock's holder has come.
+// beat notes that a heartbeat of a lock's holder has come. One with the time of the lock's own
+// write renews nothing, for others cannot tell the two apart.
 func (j *judge) beat(by *process, at time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if h := &j.lease; h.by == by && h.exists && h.isHeld() {
+	if h := &j.lease; h.by == by && h.exists && h.isHeld() && !h.record.RenewTime.Equal(at) {
 		h.renewed, h.record.RenewTime = time.Now(), at
 	}
 }

@@ -98,6 +98,17 @@ func senderOf(r *http.Request) *process {
 	return p
 }
 
+// leaving is the key of when a request left its process.
+type leaving struct{}
+
+func leftAt(r *http.Request) time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	at, _ := r.Context().Value(leaving{}).(time.Time)
+	return at
+}
+
 // late is the key of requests that arrive when their process goes on.
 type late struct{}
 
@@ -105,7 +116,7 @@ func isLate(r *http.Request) bool { return r.Context().Value(late{}) != nil }
 
 // RoundTrip sends a request.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx := context.WithValue(r.Context(), sender{}, w.by)
+	ctx := context.WithValue(context.WithValue(r.Context(), sender{}, w.by), leaving{}, time.Now())
 	if w.by.gate.pass() {
 		ctx = context.WithValue(ctx, late{}, true)
 	}
