@@ -45,9 +45,9 @@ func newBeats(t *testing.T) *beats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &beats{Heart: h, number: 100, first: locks.Record{
-		Holder: "a", LeaseDuration: 15 * time.Second, AcquireTime: time.Now(), Details: locks.Details{Holder: "a", Nonce: "n"},
-	}}
+	first := locks.Record{Holder: "a", LeaseDuration: 15 * time.Second, AcquireTime: time.Now(), Details: locks.Details{Holder: "a", Nonce: "n"}}
+	h.newest = epochIn(first)
+	return &beats{Heart: h, number: 100, first: first}
 }
 
 // send sends a heartbeat that renews one lock, and returns its record.

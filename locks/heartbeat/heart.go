@@ -254,7 +254,6 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	if h.lease != nil && now != nil && h.lease.UID == now.UID && record.Number(now.ResourceVersion) < record.Number(h.lease.ResourceVersion) {
 		return // a late answer
 	}
-	before := h.epochIn(h.lease)
 	h.lease = now
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -271,13 +270,12 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 		renewed = append(renewed, h.early(h.beats[i], h.beats[i+1:])...)
 	}
 	h.beats = h.beats[i+1:]
-	if is := h.epochIn(now); is != before {
-		h.failOthers(is)
-	}
+	is := h.epochIn(now)
+	h.failOthers(is)
 	if len(renewed) > 0 {
 		go h.confirm(context.WithoutCancel(ctx), now, renewed)
 	}
-	if i >= 0 && h.epochIn(now) != "" {
+	if i >= 0 && is != "" {
 		h.sweep(now)
 	}
 }
