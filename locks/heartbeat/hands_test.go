@@ -63,3 +63,16 @@ func TestL5AnEpochThatAHandHasMadeKeepsNoLock(t *testing.T) {
 		}
 	})
 }
+
+func TestS5AnEmptiedLockIsNotDetached(t *testing.T) {
+	led(t, 1, func(w *world, _ *process) {
+		l := w.lease("lock-0")
+		l.Name, l.UID, l.Spec.HolderIdentity = "lock-9", "of another", new("")
+		w.Put(all+"lock-9", l)
+		before := w.lease("lock-9").ResourceVersion
+		elapse(w.Timing.LeaseDuration)
+		if got := w.lease("lock-9"); got.ResourceVersion != before {
+			t.Errorf("a process wrote the lock that somebody emptied: %v, %v", got.Annotations, got.Spec)
+		}
+	})
+}

@@ -54,12 +54,13 @@ func (h *Heart) idle() time.Duration { return 3 * h.config.Timing.RenewInterval 
 
 // sweep detaches the locks that name this heartbeat although no elector of this process
 // renews them (L6): locks that an elector gave up, has not won, or has forgotten. They would
-// never run out. The caller holds mu.
+// never run out. A lock without a holder runs out anyway, and writing it might look like a
+// release. The caller holds mu.
 func (h *Heart) sweep(heart *coordinationv1.Lease) {
 	e, seen := epochOf(heart), map[string]bool{}
 	for _, lease := range h.config.View.Leases() {
 		a, attached := attachmentOf(lease)
-		if !attached || a.name != heart.Name || a.uid != heart.UID || a.epoch != e {
+		if !attached || a.name != heart.Name || a.uid != heart.UID || a.epoch != e || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 			continue
 		}
 		if _, is := releasedAt(heart, e, lease.Name, record.Number(lease.ResourceVersion)); is {
