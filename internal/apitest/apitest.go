@@ -40,11 +40,15 @@ type Server struct {
 	// change behind the clients' backs, and the object before and after, nil where there is
 	// none. It may change neither. It is called by one goroutine at a time, which holds Mu.
 	Stored func(r *http.Request, path string, before, after Object)
+	// Sealed says that Objects change only by requests and by the methods of the server, which
+	// then encodes each of them no more than once.
+	Sealed bool
 	// Lingers, if set, says which objects stay with a deletionTimestamp when a client deletes
 	// them, as pods do, until Server.Delete.
 	Lingers func(path string) bool
 
 	number    int
+	raw       map[string]json.RawMessage // Objects as they were put, by path
 	history   []change
 	compacted int // no watch starts from an older version
 	changed   chan struct{}
@@ -60,7 +64,7 @@ type change struct {
 
 // NewServer returns a server without objects.
 func NewServer() *Server {
-	return &Server{number: 100, Objects: map[string]Object{}, changed: make(chan struct{}), ended: make(chan struct{})}
+	return &Server{number: 100, Objects: map[string]Object{}, raw: map[string]json.RawMessage{}, changed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Client returns a client of h for one group and version. Server and client end with the
@@ -149,11 +153,22 @@ func (a *Server) answer(w http.ResponseWriter, do func() (int, any)) {
 }
 
 func (a *Server) get(path string) (int, any) {
-	if o, ok := a.Objects[path]; ok {
-		return http.StatusOK, o
+	if _, ok := a.Objects[path]; ok {
+		return http.StatusOK, a.encoded(path)
 	}
 	return http.StatusNotFound, NotFound(path)
 }
+
+// encoded returns an object that exists as JSON. The caller holds Mu.
+func (a *Server) encoded(path string) json.RawMessage {
+	if raw, put := a.raw[path]; put && a.Sealed {
+		return raw
+	}
+	return Marshal(a.Objects[path])
+}
+
+// Raw returns an object as it was put last, as JSON; nil if there is none. The caller holds Mu.
+func (a *Server) Raw(path string) []byte { return a.raw[path] }
 
 func (a *Server) write(r *http.Request, o Object) (int, any) {
 	method, path := r.Method, r.URL.Path
@@ -186,8 +201,7 @@ func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
 		if a.Lingers != nil && a.Lingers(path) {
 			o = Clone(a.Objects[path])
 			o["metadata"].(Object)["deletionTimestamp"] = time.Now().UTC().Format(time.RFC3339)
-			a.put(r, "MODIFIED", path, o)
-			return http.StatusOK, o
+			return http.StatusOK, a.put(r, "MODIFIED", path, o)
 		}
 		a.put(r, "DELETED", path, Clone(a.Objects[path]))
 		return http.StatusOK, Object{"kind": "Status", "apiVersion": "v1", "status": "Success"}
@@ -197,11 +211,9 @@ func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
 		if _, rest, ok := strings.Cut(path, "/namespaces/"); ok {
 			meta["namespace"], _, _ = strings.Cut(rest, "/")
 		}
-		a.put(r, "ADDED", path, o)
-		return http.StatusCreated, o
+		return http.StatusCreated, a.put(r, "ADDED", path, o)
 	default:
-		a.put(r, "MODIFIED", path, o)
-		return http.StatusOK, o
+		return http.StatusOK, a.put(r, "MODIFIED", path, o)
 	}
 }
 
@@ -221,8 +233,8 @@ func meets(old, sent Object, method string) bool {
 	return true
 }
 
-// put stores o under the next resourceVersion. The caller holds Mu.
-func (a *Server) put(r *http.Request, kind, path string, o Object) {
+// put stores o under the next resourceVersion, and returns it as JSON. The caller holds Mu.
+func (a *Server) put(r *http.Request, kind, path string, o Object) json.RawMessage {
 	a.number++
 	o["metadata"].(Object)["resourceVersion"] = strconv.Itoa(a.number)
 	before, after := a.Objects[path], o
@@ -230,19 +242,21 @@ func (a *Server) put(r *http.Request, kind, path string, o Object) {
 	if before != nil {
 		c.was = labelsOf(before)
 	}
+	c.raw = Marshal(o)
 	if kind == "DELETED" {
 		delete(a.Objects, path)
+		delete(a.raw, path)
 		after, c.is = nil, nil
 	} else {
-		a.Objects[path] = o
+		a.Objects[path], a.raw[path] = o, c.raw
 	}
-	c.raw = Marshal(o)
 	a.history = append(a.history, c)
 	if a.Stored != nil {
 		a.Stored(r, path, before, after)
 	}
 	close(a.changed)
 	a.changed = make(chan struct{})
+	return c.raw
 }
 
 // Change changes an object behind the lock's back.
@@ -307,6 +321,9 @@ func Clone(o any) Object {
 
 // Marshal returns v as JSON. It panics if v has none.
 func Marshal(v any) []byte {
+	if raw, is := v.(json.RawMessage); is {
+		return raw
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)

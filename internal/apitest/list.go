@@ -4,10 +4,12 @@
 package apitest
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,20 +28,20 @@ func isList(path string) bool {
 	return len(rest) == 1
 }
 
-// list answers with the objects below path that have the labels of selector,
-// by name.
+// list answers with the objects below path that have the labels of selector, by name and one
+// in a line.
 func (a *Server) list(path, selector string) (int, any) {
 	wanted, err := labels.Parse(selector)
 	if err != nil {
 		return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
 	}
-	items := []any{}
+	var items [][]byte
 	for _, name := range slices.Sorted(maps.Keys(a.Objects)) {
-		if below(name, path) && wanted.Matches(labelsOf(a.Objects[name])) {
-			items = append(items, a.Objects[name])
+		if below(name, path) && (wanted.Empty() || wanted.Matches(labelsOf(a.Objects[name]))) {
+			items = append(items, a.encoded(name))
 		}
 	}
-	return http.StatusOK, Object{"metadata": Object{"resourceVersion": strconv.Itoa(a.number)}, "items": items}
+	return http.StatusOK, json.RawMessage(fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d"},"items":[%s%s%s]}`, a.number, "\n", bytes.Join(items, []byte(",\n")), "\n"))
 }
 
 // below reports whether name is that of an object of the resource at path,
@@ -119,7 +121,7 @@ func (a *Server) Backup() (restore func()) {
 	return func() {
 		a.Mu.Lock()
 		defer a.Mu.Unlock()
-		a.number, a.Objects = number, map[string]Object{}
+		a.number, a.Objects, a.raw = number, map[string]Object{}, map[string]json.RawMessage{}
 		for path, o := range objects {
 			a.Objects[path] = Clone(o)
 		}

@@ -38,6 +38,5 @@ func (a *Server) patch(r *http.Request) (int, any) {
 	if err := json.Unmarshal(patched, &o); err != nil {
 		return refuse(http.StatusUnprocessableEntity, err)
 	}
-	a.put(r, "MODIFIED", path, o)
-	return http.StatusOK, o
+	return http.StatusOK, a.put(r, "MODIFIED", path, o)
 }
