@@ -5,7 +5,6 @@ package sim_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -60,11 +59,13 @@ func exclusive(all []mix) (same []mix) {
 // hearts is a cluster with many locks and the heartbeats that keep them.
 type hearts struct {
 	*api
-	locks  []kept               // as the server has them
-	named  map[string]int       // the number of a lock by its path
-	epochs map[string]bool      // all that there were
-	beats  map[string]time.Time // when the last heartbeat of an epoch came, by its name
-	left   map[string]time.Time // and when it left its process
+	codec  *codec
+	locks  []kept                           // as the server has them
+	named  map[string]int                   // the number of a lock by its path
+	leases map[string]*coordinationv1.Lease // as the server has them, by path
+	epochs map[string]bool                  // all that there were
+	beats  map[string]time.Time             // when the last heartbeat of an epoch came, by its name
+	left   map[string]time.Time             // and when it left its process
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -78,17 +79,20 @@ type kept struct {
 
 func newHearts(w *world) *hearts {
 	h := &hearts{
-		api: &api{world: w, server: apitest.NewServer(), step: 1}, locks: make([]kept, w.locks),
-		named: map[string]int{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, left: map[string]time.Time{}, processes: map[string]*process{},
+		api: &api{world: w, server: apitest.NewServer(), step: 1}, codec: newCodec(), locks: make([]kept, w.locks),
+		named: map[string]int{}, leases: map[string]*coordinationv1.Lease{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, left: map[string]time.Time{}, processes: map[string]*process{},
 	}
 	for i := range h.locks {
 		h.named[h.path(i)] = i
 	}
-	h.server.Stored = func(r *http.Request, path string, before, after apitest.Object) {
+	h.server.Sealed = true
+	h.server.Stored = func(r *http.Request, path string, _, _ apitest.Object) {
+		before, after := h.leases[path], h.leaseOf(h.server.Raw(path))
+		h.leases[path] = after
 		if i, is := h.named[path]; is {
 			h.wroteLock(i, senderOf(r), leftAt(r), after)
 		} else {
-			h.wroteHeart(path, senderOf(r), leftAt(r), leaseOf(before), leaseOf(after))
+			h.wroteHeart(path, senderOf(r), leftAt(r), before, after)
 		}
 	}
 	return h
@@ -99,12 +103,12 @@ func lockName(i int) string { return fmt.Sprint("lock-", i) }
 func (h *hearts) path(i int) string { return leasesPath + lockName(i) }
 
 // leaseOf is an object as a Lease; nil if there is none.
-func leaseOf(o apitest.Object) *coordinationv1.Lease {
-	if o == nil {
+func (h *hearts) leaseOf(raw []byte) *coordinationv1.Lease {
+	if raw == nil {
 		return nil
 	}
-	l := &coordinationv1.Lease{}
-	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
+	l, err := h.codec.lease(raw)
+	if err != nil {
 		panic(err)
 	}
 	return l
@@ -145,13 +149,13 @@ func epochOf(l *coordinationv1.Lease) string {
 
 // wroteLock judges a change of a lock. If a heartbeat keeps it, the lease is the one that the
 // heartbeat's holder named.
-func (h *hearts) wroteLock(i int, by *process, left time.Time, after apitest.Object) {
-	j, was, lease := h.world.judges[i], h.locks[i], leaseOf(after)
+func (h *hearts) wroteLock(i int, by *process, left time.Time, lease *coordinationv1.Lease) {
+	j, was := h.world.judges[i], h.locks[i]
 	h.locks[i] = keptBy(lease)
 	var part *process
 	if by != nil {
 		part = by.parts[i]
-		if now := h.server.Objects[leasesPath+was.heart]; was.heart != "" && by.name != was.holder && h.goesOn(was, now) {
+		if now := h.leases[leasesPath+was.heart]; was.heart != "" && by.name != was.holder && h.goesOn(was, now) {
 			j.broken("%v wrote the lock of %s while the heartbeat that keeps it goes on", by, was.holder)
 		}
 	}
@@ -173,9 +177,8 @@ func (h *hearts) wroteLock(i int, by *process, left time.Time, after apitest.Obj
 }
 
 // goesOn reports whether the epoch that keeps a lock is that of the heartbeat's Lease.
-func (h *hearts) goesOn(k kept, heart apitest.Object) bool {
-	l := leaseOf(heart)
-	return l != nil && string(l.UID) == k.uid && epochOf(l) == k.epoch
+func (h *hearts) goesOn(k kept, heart *coordinationv1.Lease) bool {
+	return heart != nil && string(heart.UID) == k.uid && epochOf(heart) == k.epoch
 }
 
 // wroteHeart judges a change of a heartbeat's Lease.
@@ -319,6 +322,7 @@ func (h *hearts) join(p *process) {
 	h.processes[p.name] = p
 	h.mu.Unlock()
 	both := &ways{newWire(h.server, p), newWire(h.server, p)}
+	both.rest.codec, both.heart.codec = h.codec, h.codec
 	both.heart.dice = rand.New(rand.NewPCG(h.world.seed, p.dice.Uint64()))
 	p.link = both
 	client := both.rest.client(coordinationv1.SchemeGroupVersion)
@@ -441,7 +445,7 @@ func (h *hearts) harm(s step) {
 // unnamed removes from a lock which heartbeat keeps it, or spoils that. A process that finds
 // none, and never saw the lease, goes by its own.
 func (h *hearts) unnamed(o apitest.Object, s step) {
-	k := keptBy(leaseOf(o))
+	k := keptBy(h.leaseOf(apitest.Marshal(o)))
 	a, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
 	switch {
 	case k.heart == "" || k.lease > h.world.mix.least() && s.fault != bare:

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -35,6 +36,7 @@ func (r refusal) Error() string { return http.StatusText(int(r)) }
 type wire struct {
 	server  *apitest.Server
 	watches http.RoundTripper
+	codec   runtime.NegotiatedSerializer
 	by      *process
 	sees    string // the path of a ConfigMap whose last answer is kept
 
@@ -48,7 +50,7 @@ type wire struct {
 
 func newWire(server *apitest.Server, by *process) *wire {
 	return &wire{
-		server: server, watches: apitest.Transport(server), by: by,
+		server: server, watches: apitest.Transport(server), codec: scheme.Codecs.WithoutConversion(), by: by,
 		dice:   rand.New(rand.NewPCG(by.world.seed, uint64(by.started.UnixNano())+uint64(by.seat))),
 		change: make(chan struct{}), muted: make(chan struct{}), broken: make(chan struct{}),
 	}
@@ -285,7 +287,7 @@ func (w *wire) client(gv schema.GroupVersion) rest.Interface {
 	if gv.Group == "" {
 		cfg.APIPath = "/api"
 	}
-	cfg.GroupVersion, cfg.NegotiatedSerializer = &gv, scheme.Codecs.WithoutConversion()
+	cfg.GroupVersion, cfg.NegotiatedSerializer = &gv, w.codec
 	c, err := rest.RESTClientForConfigAndClient(cfg, client)
 	if err != nil {
 		panic(err)
