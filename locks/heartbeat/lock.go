@@ -150,20 +150,17 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 // errBusy says that other writes kept a write that can wait from being sent.
 var errBusy = errors.New("other writes come first")
 
-// turn waits until the write may be sent. A write that only notes the token of a term waits
-// for a RenewInterval at most if a heartbeat keeps the lock: then a heartbeat renews it, and
-// the token is for the next renewal. So what is written about terms that have begun delays
-// none that is to begin.
+// turn waits until the write may be sent. If a heartbeat keeps the lock, a write that only
+// notes the token of its term waits for a RenewInterval at most. Then a heartbeat renews the
+// lock, and the token is for the next renewal: such notes neither delay whoever takes many
+// locks, nor cost a term.
 func (l *Lock) turn(ctx context.Context, was *state, wanted *coordinationv1.Lease, kept bool) (leave func(), err error) {
-	switch {
-	case acquires(was, wanted):
-		return l.Writes.enter(ctx, acquisition)
-	case kept && onlyNotes(was.lease, wanted):
-		ctx, cancel := context.WithTimeoutCause(ctx, l.Heart.config.Timing.RenewInterval, errBusy)
-		defer cancel()
-		return l.Writes.enter(ctx, spare)
+	if !kept || !onlyNotes(was.lease, wanted) {
+		return l.Writes.enter(ctx)
 	}
-	return l.Writes.enter(ctx, soon)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Heart.config.Timing.RenewInterval, errBusy)
+	defer cancel()
+	return l.Writes.enter(ctx)
 }
 
 // keeper returns the heartbeat that is to keep a record; none if the record has no holder, or
@@ -252,12 +249,6 @@ func (l *Lock) renew(ctx context.Context, was *state) (locks.Snapshot, error) {
 func (l *Lock) taken(was *state) bool {
 	now, known := l.View.GetSince(l.name, was.number())
 	return known && now.Number > was.number()
-}
-
-// acquires reports whether a write begins a term.
-func acquires(was *state, wanted *coordinationv1.Lease) bool {
-	is := record.Read(wanted)
-	return is.Holder != "" && (was == nil || record.Read(was.lease).AcquireTime.UnixMicro() != is.AcquireTime.UnixMicro())
 }
 
 // write replaces the lock's Lease, or creates it.

@@ -267,7 +267,7 @@ func (h *Heart) Settle(ctx context.Context) {
 // free writes the release of a lock into its own Lease. If somebody has taken the lock
 // meanwhile, or it cannot be written, the note counts.
 func (h *Heart) free(ctx context.Context, lease *coordinationv1.Lease, n noted) {
-	leave, err := h.config.Writes.enter(ctx, spare)
+	leave, err := h.config.Writes.enter(ctx)
 	if err != nil {
 		return
 	}

@@ -4,6 +4,7 @@
 package heartbeat
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -107,6 +109,34 @@ func TestL8WhoReleasedLocksByANoteTakesThemAgain(t *testing.T) {
 			if n := a.leads(); n != many {
 				t.Errorf("a leads %d of %d again", n, many)
 			}
+		}
+	})
+}
+
+func TestL8ALockThatIsReleasedByANoteIsNotDetached(t *testing.T) {
+	scenario(t, func(w *world) {
+		a := w.process("a", true)
+		a.slow()
+		a.campaignFor("other") // so that the heartbeat goes on
+		ctx, quit := context.WithCancel(a.ctx)
+		for i := range many {
+			lock, err := a.common.New(fmt.Sprint("lock-", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := a.elector(lock)
+			a.electors.Go(func() {
+				_ = e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+			})
+		}
+		elapse(time.Minute)
+		quit()
+		elapse(time.Minute)
+		b := w.process("b", true)
+		b.campaign(many)
+		elapse(5 * time.Second)
+		if n := b.leads(); n != many {
+			t.Errorf("b leads %d of %d locks that a has released", n, many)
 		}
 	})
 }

@@ -85,7 +85,7 @@ func (h *Heart) sweep(heart *coordinationv1.Lease) {
 func (h *Heart) detach(lease *coordinationv1.Lease, a attachment, k *kept) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.config.Timing.RenewDeadline)
 	defer cancel()
-	leave, err := h.config.Writes.enter(ctx, soon)
+	leave, err := h.config.Writes.enter(ctx)
 	if err == nil {
 		_, err = h.object(lease).Update(ctx, detached(lease, a, time.Now()))
 		leave()

@@ -23,26 +23,10 @@ import (
 type Writes struct {
 	mu          sync.Mutex
 	places      int
-	free        int                        // of them
-	waiting     [urgencies][]chan struct{} // for a place, which is theirs once the channel is closed
-	passed      int                        // how often others went before acquisitions that wait
+	free        int             // of them
+	waiting     []chan struct{} // for a place, which is theirs once the channel is closed
 	withdrawals map[withdrawn]*withdrawing
 }
-
-// urgency is how soon a write gets a place.
-type urgency int
-
-const (
-	soon        urgency = iota // it keeps a term, or ends one
-	acquisition                // after them: each lock that is taken needs another write soon, or it is lost again
-	spare                      // when nobody else waits
-	urgencies
-)
-
-// passes is how often another write goes before an acquisition that waits. With more renewals
-// than the server can answer, nobody would take a free lock otherwise. The renewals bear it:
-// each may come a RenewDeadline late.
-const passes = 3
 
 // NewWrites returns a Writes that lets that many writes be under way at a time.
 func NewWrites(places int) *Writes {
@@ -50,12 +34,12 @@ func NewWrites(places int) *Writes {
 }
 
 // enter waits for a place, and tells the caller's Dispatch of it.
-func (w *Writes) enter(ctx context.Context, u urgency) (leave func(), err error) {
+func (w *Writes) enter(ctx context.Context) (leave func(), err error) {
 	d := locks.DispatchOf(ctx)
 	d.Held()
-	queue, turn := &w.waiting[u], make(chan struct{})
+	turn := make(chan struct{})
 	w.mu.Lock()
-	*queue = append(*queue, turn)
+	w.waiting = append(w.waiting, turn)
 	w.next()
 	w.mu.Unlock()
 	select {
@@ -66,9 +50,9 @@ func (w *Writes) enter(ctx context.Context, u urgency) (leave func(), err error)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := len(*queue)
-	*queue = slices.DeleteFunc(*queue, func(c chan struct{}) bool { return c == turn })
-	if len(*queue) == before { // it had its turn just now
+	before := len(w.waiting)
+	w.waiting = slices.DeleteFunc(w.waiting, func(c chan struct{}) bool { return c == turn })
+	if len(w.waiting) == before { // it had its turn just now
 		w.free++
 		w.next()
 	}
@@ -84,14 +68,9 @@ func (w *Writes) leave() {
 
 // next gives places that are free to those that wait. The caller holds mu.
 func (w *Writes) next() {
-	for w.free > 0 {
-		queue := w.nextQueue()
-		if queue == nil {
-			return
-		}
-		close((*queue)[0])
-		*queue = (*queue)[1:]
-		w.free--
+	for ; w.free > 0 && len(w.waiting) > 0; w.free-- {
+		close(w.waiting[0])
+		w.waiting = w.waiting[1:]
 	}
 }
 
@@ -99,27 +78,7 @@ func (w *Writes) next() {
 func (w *Writes) crowded() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.free == 0 && len(w.waiting[soon]) >= w.places
-}
-
-// nextQueue returns the queue whose first write gets the next place; nil if nobody waits. The
-// caller holds mu.
-func (w *Writes) nextQueue() *[]chan struct{} {
-	switch acquire := &w.waiting[acquisition]; {
-	case len(*acquire) == 0:
-		w.passed = 0
-	case len(w.waiting[soon]) == 0 || w.passed == passes:
-		w.passed = 0
-		return acquire
-	default:
-		w.passed++
-	}
-	for u := range w.waiting {
-		if len(w.waiting[u]) > 0 {
-			return &w.waiting[u]
-		}
-	}
-	return nil
+	return w.free == 0 && len(w.waiting) >= w.places
 }
 
 // withdrawn identifies a withdrawal: the epoch, and the version of its Lease that the wait
@@ -174,7 +133,7 @@ func (l *Lock) withdrawNow(ctx context.Context, was *state) error {
 	if done(l.View.Get(was.name).Lease, was.attachment, last) {
 		return nil
 	}
-	leave, err := l.Writes.enter(ctx, acquisition)
+	leave, err := l.Writes.enter(ctx)
 	if err != nil {
 		return err
 	}

@@ -226,7 +226,7 @@ func (h *hearts) released(by *process, heart *coordinationv1.Lease) {
 		if k.holder != by.name || k.heart != heart.Name {
 			continue
 		}
-		if r := heartbeat.Compose(leaseOf(h.server.Objects[h.path(i)]), heart).Record; r.Holder == "" {
+		if r := heartbeat.Compose(h.leases[h.path(i)], heart).Record; r.Holder == "" {
 			h.locks[i] = kept{}
 			h.world.judges[i].wrote(by.parts[i], &r)
 		}
