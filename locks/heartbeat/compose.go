@@ -68,10 +68,13 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 	s.Version.Opaque = st
 	var attached bool
 	if st.attachment, attached = attachmentOf(lease); !attached || s.Record.Holder == "" {
-		st.attachment = attachment{}
 		if s.Record.LeaseDuration == never {
 			s.Record.LeaseDuration = 0 // somebody removed or spoiled the annotation: the reader's own counts
+			if attached {              // somebody emptied the record
+				s.Record.LeaseDuration = st.attachment.lease
+			}
 		}
+		st.attachment = attachment{}
 		return s
 	}
 	own := s.Version.Number

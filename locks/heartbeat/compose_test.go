@@ -86,3 +86,19 @@ func TestWhatALockAndItsHeartbeatMakeTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestS3AnEmptiedLockSaysHowLongItsHolderMayWork, which a newcomer cannot know from elsewhere.
+func TestS3AnEmptiedLockSaysHowLongItsHolderMayWork(t *testing.T) {
+	l := record.Write(nil, locks.Record{Holder: "a", LeaseDuration: 30 * time.Second, Details: locks.Details{Holder: "a", Nonce: "n"}})
+	l.Name = "lock"
+	l = attach(l, attachment{name: "heart", uid: "uid", epoch: "n.1", lease: 30 * time.Second})
+	l.Spec.HolderIdentity = new("")
+	s := compose(l, leasewatch.State{})
+	if s.Record.LeaseDuration != 30*time.Second || s.Kept {
+		t.Errorf("the lease is %v, kept %v", s.Record.LeaseDuration, s.Kept)
+	}
+	delete(l.Annotations, record.AnnotationHeartbeat)
+	if s = compose(l, leasewatch.State{}); s.Record.LeaseDuration != 0 {
+		t.Errorf("without the annotation the lease is %v", s.Record.LeaseDuration)
+	}
+}
