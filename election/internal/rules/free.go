@@ -64,13 +64,13 @@ const oldest = 365 * 24 * time.Hour
 
 // byWallClock returns when the first record that a candidate sees was written, by the times
 // in it, for MaxClockSkew: the one exception to S2. The zero time says that those times do
-// not count. The later of the two times counts, because a lock of two records has one of
-// each. A lease that is counted from there gets one second more, because records may have
-// whole seconds.
+// not count, for example because the term is void: its last renewal may not be known. The
+// later of the two times counts, because a lock of two records has one of each. A lease that
+// is counted from there gets one second more, because records may have whole seconds.
 func (o *Observer) byWallClock(s locks.Snapshot, now time.Time) time.Time {
 	written := Latest(s.Record.AcquireTime.Round(0), s.Record.RenewTime.Round(0))
 	age := now.Round(0).Sub(written)
-	if o.self.MaxClockSkew <= 0 || s.Partial || s.Record.RenewTime.IsZero() || age < 0 || age > oldest {
+	if o.self.MaxClockSkew <= 0 || s.Partial || s.Void != "" || s.Record.RenewTime.IsZero() || age < 0 || age > oldest {
 		return time.Time{}
 	}
 	return now.Add(-age)
