@@ -70,9 +70,9 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 	if st.attachment, attached = attachmentOf(lease); !attached || s.Record.Holder == "" {
 		if s.Record.LeaseDuration == never {
 			s.Record.LeaseDuration = 0 // somebody removed or spoiled the annotation: the reader's own counts
-			if attached {              // somebody emptied the record
-				s.Record.LeaseDuration = st.attachment.lease
-			}
+		}
+		if attached { // somebody emptied the record: a holder that releases it removes the annotation
+			s.Record.LeaseDuration = max(s.Record.LeaseDuration, st.attachment.lease)
 		}
 		st.attachment = attachment{}
 		return s

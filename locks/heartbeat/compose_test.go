@@ -93,12 +93,15 @@ func TestS3AnEmptiedLockSaysHowLongItsHolderMayWork(t *testing.T) {
 	l.Name = "lock"
 	l = attach(l, attachment{name: "heart", uid: "uid", epoch: "n.1", lease: 30 * time.Second})
 	l.Spec.HolderIdentity = new("")
-	s := compose(l, leasewatch.State{})
-	if s.Record.LeaseDuration != 30*time.Second || s.Kept {
-		t.Errorf("the lease is %v, kept %v", s.Record.LeaseDuration, s.Kept)
+	for _, shown := range []time.Duration{never, time.Second} {
+		l.Spec.LeaseDurationSeconds = new(int32(shown / time.Second))
+		if s := compose(l, leasewatch.State{}); s.Record.LeaseDuration != 30*time.Second || s.Kept {
+			t.Errorf("on a record of %v the lease is %v, kept %v", shown, s.Record.LeaseDuration, s.Kept)
+		}
 	}
+	l.Spec.LeaseDurationSeconds = new(int32(never / time.Second))
 	delete(l.Annotations, record.AnnotationHeartbeat)
-	if s = compose(l, leasewatch.State{}); s.Record.LeaseDuration != 0 {
+	if s := compose(l, leasewatch.State{}); s.Record.LeaseDuration != 0 {
 		t.Errorf("without the annotation the lease is %v", s.Record.LeaseDuration)
 	}
 }

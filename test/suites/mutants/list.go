@@ -1221,7 +1221,7 @@ func with(`,
 		"locks/heartbeat/sweep.go", ` || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == ""`, ``,
 		"locks/heartbeat/TestS5AnEmptiedLockIsNotDetached"},
 	{"S3", "an emptied lock that a heartbeat kept does not say for how long its holder may work",
-		"locks/heartbeat/compose.go", `if attached {              // somebody`, `if false { // somebody`,
+		"locks/heartbeat/compose.go", `if attached { // somebody`, `if false { // somebody`,
 		"locks/heartbeat/TestS3AnEmptiedLockSaysHowLongItsHolderMayWork"},
 	{"L6", "a lock that nobody renews is kept by heartbeats",
 		"locks/heartbeat/sweep.go", `if k.asks == 0 && !k.detaching && time.Since(k.asked) > h.idle() {
