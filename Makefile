@@ -121,6 +121,10 @@ bench-scale: ## What many locks in a process cost, beside client-go (10 min); AR
 	cd test && go test -run '^$$' -bench ARenewal ./suites/scale
 	cd test/suites/scale/plots && GOWORK=off go run . -from $(CURDIR)/build/scale/scale.json -into $(CURDIR)/build/scale
 
+.PHONY: bench-seconds
+bench-seconds: ## The timing of three seconds on a real control plane (2.5 hours); ARGS='-quiet 1m -kills 3 -losses 10': a try
+	cd test && go run ./suites/seconds $(ARGS)
+
 # The tests that run on each of them: that there is one leader through contests,
 # kills, handovers, a lost zone and migrations.
 COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual

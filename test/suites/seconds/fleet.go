@@ -1,0 +1,224 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
+)
+
+// patience bounds each wait until all locks are led.
+const patience = time.Minute
+
+// fleet is one process in each zone.
+type fleet struct {
+	*testbed.Testbed
+	plan
+	seats  []*trial.Seat
+	starts int
+}
+
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s seconds: %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// launch starts a process in each zone. The first leads everywhere.
+func (f *fleet) launch(ctx context.Context) error {
+	for _, zone := range f.Zones() {
+		began := time.Now()
+		if err := f.start(ctx, zone); err != nil {
+			return err
+		}
+		if len(f.seats) > 1 {
+			continue
+		}
+		if _, err := f.led(ctx, f.seats, began); err != nil {
+			return err
+		}
+	}
+	return f.settle(ctx)
+}
+
+// start starts a process in a zone. Each of its leaders writes a register, as in the chaos
+// runs: all together ten times a second.
+func (f *fleet) start(ctx context.Context, zone string) error {
+	f.starts++
+	t := timing.Seconds()
+	s, err := trial.Start(ctx, f.Testbed, trial.Zonelect, zone, "shard", fmt.Sprintf("%s-%d", zone, f.starts),
+		"--locks", fmt.Sprint(f.locks), "--heartbeat", "--register", "register", "--register-interval", (time.Duration(f.locks) * 100 * time.Millisecond).String(),
+		"--lease-duration", t.LeaseDuration.String(), "--renew-deadline", t.RenewDeadline.String(), "--renew-interval", t.RenewInterval.String())
+	if err == nil {
+		f.seats = append(f.seats, s)
+	}
+	return err
+}
+
+// led waits until any of the seats have begun to lead all locks since then.
+func (f *fleet) led(ctx context.Context, seats []*trial.Seat, since time.Time) (trial.When, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return trial.AwaitLocks(ctx, seats, f.locks, since, "leading")
+}
+
+// settle gives candidates that have just started the time to see all leaders.
+func (f *fleet) settle(ctx context.Context) error { return sleep.For(ctx, 5*time.Second) }
+
+// lost returns how many terms have ended since then, and in how many processes.
+func (f *fleet) lost(since time.Time) (terms, processes int) {
+	for _, s := range f.seats {
+		before := terms
+		for _, e := range s.Events() {
+			if e.Event == "stopping" && e.Time.After(since) {
+				terms++
+			}
+		}
+		if terms > before {
+			processes++
+		}
+	}
+	return terms, processes
+}
+
+// leader is the seat that leads most locks: whose events of leading outnumber those of
+// stopping by most.
+func (f *fleet) leader() *trial.Seat {
+	var leader *trial.Seat
+	most := 0
+	for _, s := range f.seats {
+		leads := 0
+		for _, e := range s.Events() {
+			switch e.Event {
+			case "leading":
+				leads++
+			case "stopped":
+				leads--
+			}
+		}
+		if leads > most {
+			leader, most = s, leads
+		}
+	}
+	return leader
+}
+
+// beQuiet counts the terms that end although nothing fails.
+func (f *fleet) beQuiet(ctx context.Context, r *results) error {
+	if f.quiet <= 0 {
+		return nil
+	}
+	say("%v without a fault", f.quiet)
+	since := time.Now()
+	err := sleep.For(ctx, f.quiet)
+	r.Quiet = &span{Minutes: time.Since(since).Minutes()}
+	r.Quiet.Terms, r.Quiet.Processes = f.lost(since)
+	return err
+}
+
+// killEtcds kills etcd's leader again and again, and starts it again after a third of the time.
+func (f *fleet) killEtcds(ctx context.Context, r *results) error {
+	for n := range f.kills {
+		since := time.Now()
+		zone, err := f.Parts.EtcdLeader(ctx)
+		if err != nil {
+			return err
+		}
+		say("kill %d of %d: etcd's leader, in zone %s", n+1, f.kills, zone)
+		if err := f.Parts.Kill(ctx, testbed.Etcd, zone); err != nil {
+			return err
+		}
+		if err := sleep.For(ctx, f.every/3); err != nil {
+			return err
+		}
+		if err := f.Parts.Start(ctx, testbed.Etcd, zone); err != nil {
+			return err
+		}
+		if err := sleep.For(ctx, f.every-time.Since(since)); err != nil {
+			return err
+		}
+		var one span
+		one.Minutes = time.Since(since).Minutes()
+		one.Terms, one.Processes = f.lost(since)
+		r.Kills = append(r.Kills, one)
+	}
+	return nil
+}
+
+// loseZones cuts the power of the leaders' zone again and again, and measures how soon others
+// lead all of its locks.
+func (f *fleet) loseZones(ctx context.Context, r *results) error {
+	for n := range f.losses {
+		gone := f.leader()
+		if gone == nil {
+			return fmt.Errorf("nobody leads before loss %d", n+1)
+		}
+		say("loss %d of %d: zone %s", n+1, f.losses, gone.Zone)
+		since := time.Now()
+		if err := f.CutPower(ctx, gone.Zone); err != nil {
+			return err
+		}
+		held, rest := f.divide(gone)
+		first, err := f.taken(ctx, rest, held, since)
+		if err != nil {
+			return err
+		}
+		r.Losses = append(r.Losses, loss{Locks: len(held), Half: first.After(since, 50).Seconds(), All: first.After(since, 100).Seconds()})
+		f.seats = rest
+		if err := f.Restore(ctx, gone.Zone); err != nil {
+			return err
+		}
+		if err := f.start(ctx, gone.Zone); err != nil {
+			return err
+		}
+		if err := f.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// divide returns the locks that a seat led, and the other seats.
+func (f *fleet) divide(gone *trial.Seat) (held map[string]bool, rest []*trial.Seat) {
+	held = map[string]bool{}
+	for _, e := range gone.Events() {
+		switch e.Event {
+		case "leading":
+			held[e.Lock] = true
+		case "stopped":
+			delete(held, e.Lock)
+		}
+	}
+	for _, s := range f.seats {
+		if s != gone {
+			rest = append(rest, s)
+		}
+	}
+	return held, rest
+}
+
+// taken waits until all those locks are led by the seats.
+func (f *fleet) taken(ctx context.Context, seats []*trial.Seat, held map[string]bool, since time.Time) (trial.When, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		first := trial.First(seats, since, "leading")
+		for lock := range first {
+			if !held[lock] {
+				delete(first, lock)
+			}
+		}
+		if len(first) == len(held) {
+			return first, nil
+		}
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("%d locks of %d are led again: %w", len(first), len(held), err)
+		}
+	}
+}
