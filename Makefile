@@ -77,6 +77,12 @@ BEDS := 1
 soak: ## The same for HOURS=8, on BEDS=1 control planes at a time, appended to test/suites/chaos/ledger.jsonl, where the next one goes on
 	cd test && go run ./suites/chaos --minutes $$(($(HOURS) * 60)) --beds $(BEDS) --ledger suites/chaos/ledger.jsonl
 
+LOCKS := 100
+
+.PHONY: chaos-locks
+chaos-locks: ## The same faults, and those of heartbeats, for processes that keep LOCKS=100 locks by one heartbeat: a seeded selection (10 min)
+	cd test && go run ./suites/chaos --locks $(LOCKS)
+
 .PHONY: chaos-again
 chaos-again: ## The runs of test/suites/chaos/ledger.jsonl that failed and have not passed since
 	cd test && go run ./suites/chaos --rerun --minutes 0 --ledger suites/chaos/ledger.jsonl

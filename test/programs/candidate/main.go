@@ -155,32 +155,48 @@ func campaign(ctx context.Context, o options) error {
 	if o.locks == 0 {
 		return o.one(ctx, operator.New)
 	}
-	elect := func(i int) (options, maker) { // each lock gets the options that a program of its own would have
-		one := o
-		one.Name, one.Self.Identity = fmt.Sprint(o.Name, "-", i), fmt.Sprint(o.Self.Identity, "-", i)
-		return one, operator.New
-	}
-	if o.Timing.Exclusive = o.Heartbeat; o.shared || o.Heartbeat {
-		all, err := operator.NewShared(ctx, o.Name, o.Options)
-		if err != nil {
-			return err
-		}
-		elect = func(i int) (options, maker) {
-			one := o
-			one.Name = fmt.Sprint(o.Name, "-", i)
-			return one, func(_ context.Context, name string, _ operator.Options) (*operator.Election, error) {
-				return all.New(name)
-			}
-		}
+	return o.all(ctx)
+}
+
+// all campaigns for all --locks.
+func (o options) all(ctx context.Context) error {
+	before := runtime.NumGoroutine()
+	elect, err := o.each(ctx)
+	if err != nil {
+		return err
 	}
 	var wait sync.WaitGroup
 	errs := make([]error, o.locks)
 	for i := range errs {
 		one, how := elect(i)
+		if one.Name = fmt.Sprint(o.Name, "-", i); o.register != "" {
+			one.register = fmt.Sprint(o.register, "-", i)
+		}
+		one.pace.First = o.pace.Interval * time.Duration(i+1) / time.Duration(o.locks)
 		wait.Go(func() { errs[i] = one.one(ctx, how) })
 	}
 	wait.Wait()
+	all := events.Printer{Identity: o.Self.Identity, Lock: o.Name}
+	all.Print(events.Event{Event: "ended", Goroutines: left(before)})
 	return errors.Join(errs...)
+}
+
+// each returns how each of the --locks is elected.
+func (o options) each(ctx context.Context) (func(i int) (options, maker), error) {
+	if !o.shared && !o.Heartbeat {
+		return func(i int) (options, maker) { // each lock gets the options that a program of its own would have
+			one := o
+			one.Self.Identity = fmt.Sprint(o.Self.Identity, "-", i)
+			return one, operator.New
+		}, nil
+	}
+	o.Timing.Exclusive = o.Heartbeat
+	all, err := operator.NewShared(ctx, o.Name, o.Options)
+	return func(int) (options, maker) {
+		return o, func(_ context.Context, name string, _ operator.Options) (*operator.Election, error) {
+			return all.New(name)
+		}
+	}, err
 }
 
 // maker makes an election, such as operator.New.
@@ -201,7 +217,11 @@ func (o options) one(ctx context.Context, elect maker) error {
 	told := w.tell(e)
 	err = e.Run(ctx, w.lead)
 	told()
-	w.printer.Print(events.Event{Event: "ended", Goroutines: left(before)})
+	ended := events.Event{Event: "ended"}
+	if o.locks == 0 { // or all of the process's elections are counted together
+		ended.Goroutines = left(before)
+	}
+	w.printer.Print(ended)
 	return err
 }
 

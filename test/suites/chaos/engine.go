@@ -55,7 +55,7 @@ func (e *engine) following(next int) iter.Seq[plan] {
 	}
 	return func(yield func(plan) bool) {
 		for ; last < 0 || next <= last; next++ {
-			if !yield(newPlan(e.seed, next, e.rounds)) {
+			if !yield(newPlan(e.seed, next, e.rounds).with(e.locks)) {
 				return
 			}
 		}
@@ -220,6 +220,9 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	if e.unguarded {
 		again = "--unguarded"
 	}
+	if e.locks > 0 {
+		again += fmt.Sprintf(" --locks %d", e.locks)
+	}
 	fmt.Printf("      kept in build/chaos/%d-%d; again: cd test && go run ./suites/chaos --seed %d %s\n", r.Seed, r.Run, r.Seed, again)
 	return nil
 }
@@ -236,7 +239,7 @@ func commit(ctx context.Context) (string, error) {
 	}
 	name := strings.TrimSpace(string(hash))
 	for line := range strings.Lines(string(changed)) {
-		if !strings.HasSuffix(strings.TrimSpace(line), "ledger.jsonl") {
+		if !strings.HasSuffix(strings.TrimSpace(line), "ledger.jsonl") && !strings.HasSuffix(strings.TrimSpace(line), "ledger-locks.jsonl") {
 			return name + "-dirty", nil
 		}
 	}

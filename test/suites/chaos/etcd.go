@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strconv"
 	"time"
 
@@ -63,32 +64,47 @@ func (e etcd) soon(ctx context.Context) (revision int64, err error) {
 
 // history returns all revisions of a ConfigMap from one revision to another,
 // which must not be newer than etcd's.
-func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (all history.Register, err error) {
+func (e etcd) history(ctx context.Context, namespace, name string, from, to int64) (history.Register, error) {
+	all, err := e.histories(ctx, key(namespace, name), nil, from, to)
+	return all[name], err
+}
+
+// historiesOf returns the same for all ConfigMaps whose names begin like that, by
+// their names.
+func (e etcd) historiesOf(ctx context.Context, namespace, prefix string, from, to int64) (map[string]history.Register, error) {
+	first := key(namespace, prefix)
+	end := append(first[:len(first)-1:len(first)-1], first[len(first)-1]+1)
+	return e.histories(ctx, first, end, from, to)
+}
+
+// histories returns all revisions of a key, or of all keys from it to an end.
+func (e etcd) histories(ctx context.Context, key, end []byte, from, to int64) (map[string]history.Register, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	body, err := e.post(ctx, "/v3/watch", map[string]any{"create_request": map[string]any{
-		"key": key(namespace, name), "start_revision": from, "progress_notify": true,
+		"key": key, "range_end": end, "start_revision": from, "progress_notify": true,
 	}})
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
+	all := map[string]history.Register{}
 	for decoder := json.NewDecoder(body); ; {
 		var answer watched
 		if err := decoder.Decode(&answer); err != nil {
-			return nil, fmt.Errorf("read the history of %s from etcd: %w", name, err)
+			return nil, fmt.Errorf("read the history of %s from etcd: %w", key, err)
 		}
 		r := answer.Result
 		if r.Canceled {
-			return nil, fmt.Errorf("read the history of %s from etcd: %s (compacted at %s)", name, r.CancelReason, r.CompactRevision)
+			return nil, fmt.Errorf("read the history of %s from etcd: %s (compacted at %s)", key, r.CancelReason, r.CompactRevision)
 		}
 		for _, event := range r.Events {
 			if one, err := event.revision(); err != nil {
 				return nil, err
 			} else if one.Version >= uint64(to) {
 				return all, nil
-			} else if event.Type != "DELETE" {
-				all = append(all, one)
+			} else if name := path.Base(string(event.KV.Key)); event.Type != "DELETE" {
+				all[name] = append(all[name], one)
 			}
 		}
 	}
@@ -108,6 +124,7 @@ type watched struct {
 type change struct {
 	Type string
 	KV   struct {
+		Key         []byte
 		ModRevision string `json:"mod_revision"`
 		Value       []byte
 	}

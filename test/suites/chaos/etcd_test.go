@@ -4,6 +4,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,7 +29,7 @@ func stored(t *testing.T, version int, data map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf(`{"kv":{"mod_revision":"%d","value":%s}}`, version, encoded)
+	return fmt.Sprintf(`{"kv":{"key":%q,"mod_revision":"%d","value":%s}}`, base64.StdEncoding.EncodeToString(key("chaos", "register")), version, encoded)
 }
 
 func TestARegisterIsReadUpToItsEnd(t *testing.T) {

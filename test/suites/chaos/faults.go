@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
@@ -101,7 +102,7 @@ type promise struct {
 func (p promise) limit() time.Duration { return p.gap + p.away }
 
 // families are all faults.
-var families = [][]fault{processFaults, zoneFaults, networkFaults, serverFaults, partFaults, objectFaults, clockFaults}
+var families = [][]fault{processFaults, zoneFaults, networkFaults, serverFaults, partFaults, objectFaults, clockFaults, heartbeatFaults}
 
 func faults() (all []fault) {
 	for _, f := range families {
@@ -110,10 +111,17 @@ func faults() (all []fault) {
 	return all
 }
 
-// possible returns the faults that a network supports, and the names of the
-// others.
-func possible(n testbed.NetworkKind) (all []fault, skipped []string) {
-	for _, f := range faults() {
+// faultsOf are the faults that some group suffers from in runs with that many
+// locks in each process.
+func faultsOf(locks int) []fault {
+	has := func(group string) bool { return group == "" || (group == onLocks) == (locks > 0) }
+	return slices.DeleteFunc(faults(), func(f fault) bool { return !has(f.only) })
+}
+
+// possible returns the faults of faultsOf that a network supports, and the names
+// of the others.
+func possible(n testbed.NetworkKind, locks int) (all []fault, skipped []string) {
+	for _, f := range faultsOf(locks) {
 		if f.namespaces && n != testbed.Namespaces {
 			skipped = append(skipped, f.name)
 			continue

@@ -69,12 +69,9 @@ func byLeaseEdit(dice *rand.Rand) pledge {
 	return untouched
 }
 
-func leaseDeleted(ctx context.Context, s *stage, _ *rand.Rand) (cure, error) {
-	return nil, s.each(func(g *group) error {
-		return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-			return c.CoordinationV1().Leases(s.namespace).Delete(ctx, g.name, metav1.DeleteOptions{})
-		})
-	})
+func leaseDeleted(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
+	names := s.someOf(dice)
+	return nil, s.each(func(g *group) error { return s.eachLease(ctx, names[g.name], s.deleteLease) })
 }
 
 const garbage = "{\x00\u202e\"zonelect\":[-1e999,"
@@ -105,19 +102,8 @@ const namesAnother = 3
 
 func leaseGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
 	edit := leaseEdits[dice.IntN(len(leaseEdits))]
-	return nil, s.each(func(g *group) error {
-		return s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
-			return retry.RetryOnConflict(eagerly, func() error {
-				l, err := c.CoordinationV1().Leases(s.namespace).Get(ctx, g.name, metav1.GetOptions{})
-				if err != nil {
-					return err
-				}
-				edit(l)
-				_, err = c.CoordinationV1().Leases(s.namespace).Update(ctx, l, metav1.UpdateOptions{})
-				return err
-			})
-		})
-	})
+	names := s.someOf(dice)
+	return nil, s.each(func(g *group) error { return s.eachLease(ctx, names[g.name], s.editLease(edit)) })
 }
 
 // eagerly is how conflicts are retried.

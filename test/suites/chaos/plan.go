@@ -65,6 +65,9 @@ type plan struct {
 	Calm, Apart, Lasts time.Duration
 	// Again: the run is a repetition of one that failed.
 	Again bool
+	// Locks is for how many locks each process campaigns on one heartbeat; 0 is
+	// the groups that have one lock each.
+	Locks int
 	// Unguarded: the first leader on a Lease is a zonelect without its guard.
 	Unguarded bool
 }
@@ -86,6 +89,15 @@ func newPlan(seed uint64, index int, rounds [][]fault) plan {
 	}
 	p.Mix, p.Peer = p.mix(), p.peer()
 	return p.timed()
+}
+
+// with is the plan for a run with that many locks in each process. No candidate of
+// client-go's can share these.
+func (p plan) with(locks int) plan {
+	if p.Locks = locks; locks > 0 {
+		p.Peer = ""
+	}
+	return p
 }
 
 // timed plans what follows from the timings.
@@ -185,14 +197,20 @@ func (p plan) timing() string {
 	return timingName(p.Mix[0]) + "+" + timingName(p.Mix[1])
 }
 
+// survivesALostRequest reports whether a term survives one lost request with any of
+// the timings.
+func (p plan) survivesALostRequest() bool {
+	return !slices.ContainsFunc(p.timingsOf(), func(t election.Timing) bool { return bounds(t, 0).OutageSurvived.Total() < 0 })
+}
+
 // again is the plan for repeating a run, whatever later plans draw for it: with
 // the timings and the candidates that its line names.
 func again(r result) (plan, error) {
-	all, _, err := choose([]string{r.Faults}, testbed.Namespaces)
+	all, _, err := choose([]string{r.Faults}, testbed.Namespaces, r.Locks)
 	if err != nil {
 		return plan{}, err
 	}
-	p := newPlan(r.Seed, r.Run, all)
+	p := newPlan(r.Seed, r.Run, all).with(r.Locks)
 	known := slices.Concat(timings, rollouts, []election.Timing{twice})
 	var mix []election.Timing
 	for name := range strings.SplitSeq(r.Timing, "+") {
@@ -262,9 +280,10 @@ func round(all []fault) (rounds [][]fault) {
 }
 
 // choose returns the round for a flag: names of faults, or of pairs as a+b.
-// Empty means everything that the network supports.
-func choose(names []string, n testbed.NetworkKind) (rounds [][]fault, skipped []string, err error) {
-	all, skipped := possible(n)
+// Empty means everything that the network supports, for that many locks in each
+// process.
+func choose(names []string, n testbed.NetworkKind, locks int) (rounds [][]fault, skipped []string, err error) {
+	all, skipped := possible(n, locks)
 	if len(names) == 0 {
 		return round(all), skipped, nil
 	}

@@ -83,9 +83,10 @@ func newPage(all []result) page {
 		}
 		cells[r.Faults].add(r)
 	}
-	for i, f := range faults() {
+	rows := faultsOf(locksOf(all))
+	for i, f := range rows {
 		l := line{Number: i + 1, Fault: f.about}
-		for _, g := range faults()[:i+1] {
+		for _, g := range rows[:i+1] {
 			pair := listed([]fault{f, g})
 			if i == len(l.Cells) {
 				pair = pair[:1]
@@ -103,6 +104,14 @@ func newPage(all []result) page {
 		p.Grid = append(p.Grid, l)
 	}
 	return p
+}
+
+// locksOf is how many locks each process had in a ledger's runs.
+func locksOf(all []result) int {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[0].Locks
 }
 
 // note adds a value unless it is there.

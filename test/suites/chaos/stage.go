@@ -25,6 +25,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/testbed"
+	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 // stage is one run: its groups in a namespace of their own.
@@ -97,7 +98,7 @@ func (s *stage) seat(ctx context.Context, zone, event string) error {
 		if err != nil {
 			return err
 		}
-		_, err = one.Await(ctx, event, time.Time{})
+		_, err = trial.AwaitLocks(ctx, []*trial.Seat{one.Seat}, max(1, g.locks), time.Time{}, event)
 		return err
 	})
 	if err != nil {
@@ -239,7 +240,7 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 	}
 	return s.bind(ctx, g, g.register(), []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: []string{g.register()}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"patch"}, ResourceNames: g.registers()},
 	})
 }
 

@@ -46,7 +46,7 @@ func TestWhatTheJudgeMustSeeIsInTheRegister(t *testing.T) {
 
 func TestTheUnguardedSeatIsTheFirstLeadersAlone(t *testing.T) {
 	for seed := range uint64(20) {
-		p, err := planUnguarded(seed)
+		p, err := planUnguarded(seed, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
