@@ -396,7 +396,7 @@ func harmless(p plan, bites []bite) bool {
 	}
 	for i, f := range p.Faults {
 		for _, t := range p.timingsOf() {
-			if made := f.promiseIn(p)(t, 0); f.hands || bites[i].Elects || made.changes > 0 || made.away > 0 || made.gap > slack {
+			if made := f.promiseIn(p)(t, t.LeaseDuration); f.hands || bites[i].Elects || made.changes > 0 || made.away > 0 || made.gap > slack {
 				return false
 			}
 		}

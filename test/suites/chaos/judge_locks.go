@@ -100,7 +100,7 @@ func (e evidence) begun() (all []tenure) {
 func stoppedBy(then []events.Event, end time.Time) string {
 	for _, x := range then {
 		switch {
-		case x.Event == "leading", x.Time.After(end):
+		case x.Event == "leading", x.Event == "stopping" && x.Time.After(end):
 			return ""
 		case x.Event == "stopping":
 			return x.Cause

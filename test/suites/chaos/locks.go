@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/zonelect/zonelect/internal/sleep"
@@ -99,4 +100,25 @@ func leading(printed []events.Event) map[string]bool {
 		}
 	}
 	return leads
+}
+
+// tellLosses prints how many terms the runs of a ledger lost, and how many of them
+// falsely. It prints nothing of runs with one lock.
+func tellLosses(to io.Writer, all []result) error {
+	var lost, falsely, runs int
+	for _, r := range all {
+		g, has := r.Groups[onLocks]
+		if !has {
+			continue
+		}
+		lost, falsely = lost+g.Losses, falsely+g.FalseLosses
+		if g.FalseLosses > 0 {
+			runs++
+		}
+	}
+	if locksOf(all) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(to, "With %d locks in each process %d terms were lost, %d of them though nothing was wrong, in %d runs.\n", locksOf(all), lost, falsely, runs)
+	return err
 }

@@ -38,6 +38,7 @@ type page struct {
 	Networks []string
 	Timings  []string
 	Took     time.Duration
+	Locks    int // of each process, on one heartbeat
 	// Done and Possible count pairs of faults.
 	Done, Possible int
 	// Grid has a line for each fault, and in it a cell for each fault up to
@@ -61,7 +62,7 @@ type cell struct {
 
 // newPage is a pure function.
 func newPage(all []result) page {
-	p := page{summary: summarize(all)}
+	p := page{summary: summarize(all), Locks: locksOf(all)}
 	cells := map[string]*cell{}
 	for _, r := range all {
 		if p.From.IsZero() || r.Time.Before(p.From) {
@@ -151,6 +152,9 @@ func conclude(o options, all []result) error {
 	}
 	if err := lastOf(all).print(os.Stdout); err != nil {
 		return fmt.Errorf("print what the last commit comes to: %w", err)
+	}
+	if err := tellLosses(os.Stdout, all); err != nil {
+		return fmt.Errorf("print how many terms were lost: %w", err)
 	}
 	root, err := testbed.Root()
 	if err != nil {
