@@ -223,6 +223,9 @@ func (c course) hit(t election.Timing, f fault, b bite) hit {
 		f, made = fault{name: f.name}, untouched
 	}
 	h := hit{promise: made(t, max(0, until.Sub(b.Began))), fault: f, bit: b.Bit, from: b.Bit}
+	if h.renamed && c.batch > 0 {
+		h.gap += detached(t)
+	}
 	if b.Elects {
 		elects := reelection(t, 0)
 		h.gap, h.changes = max(h.gap, elects.gap), max(h.changes, elects.changes)
@@ -232,6 +235,13 @@ func (c course) hit(t election.Timing, f fault, b bite) hit {
 		h.bit, h.from = b.Began, b.Began.Add(h.away)
 	}
 	return h
+}
+
+// detached is how long a process may renew a lock that none of its electors holds
+// any more (L6): three RenewIntervals, up to the next heartbeat, and one request.
+func detached(t election.Timing) time.Duration {
+	t = t.WithDefaults()
+	return 4*t.RenewInterval + t.AttemptTimeout
 }
 
 // both reports whether two faults have the same cost.

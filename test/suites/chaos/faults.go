@@ -94,6 +94,9 @@ type promise struct {
 	// lease means that a lease must run out in it; releases means that none must,
 	// because a leader releases it.
 	lease, releases bool
+	// renamed: the record names another holder. If a heartbeat keeps the lock, that
+	// goes on to renew it until its process detaches the lock.
+	renamed bool
 	// changes is how often the leader may change to another candidate.
 	changes int
 }

@@ -56,7 +56,7 @@ var objectFaults = []fault{
 // leads until a lease has run out.
 func edited(t election.Timing, lasted time.Duration) promise {
 	p := takeover(t, lasted)
-	p.changes = 2
+	p.renamed, p.changes = true, 2
 	return p
 }
 

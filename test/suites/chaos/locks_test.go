@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +178,13 @@ func TestManyLocksHaveTheTimeThatTheirTakeoversTake(t *testing.T) {
 	released := gap{from: at(10), to: at(20), released: true}
 	if got, want := many.limit(released), few.limit(released)+batch*3/2; !near(got, want) {
 		t.Errorf("after a release %v is promised, want %v", got, want)
+	}
+	edit := under(t, "lease-garbled", "", 0, 30, 30)
+	edit.plan.Faults[0].chosen = func(*rand.Rand) pledge { return edited }
+	without := edit.between(10, 20)
+	edit.batch = batch
+	if got, want := edit.between(10, 20), without+detached(timings[0])+batch; !near(got, want) {
+		t.Errorf("where the record names another %v is promised, want %v: its heartbeat goes on at first", got, want)
 	}
 	rolled := under(t, "candidates-rolled", "", 0, 30, 30)
 	before := rolled.between(10, 20)
