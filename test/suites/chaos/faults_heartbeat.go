@@ -32,7 +32,7 @@ var heartbeatFaults = []fault{
 	},
 	{
 		name: "heartbeat-garbled", about: "heartbeat's Lease edited by hand", only: onLocks,
-		lasts: aTakeover, asks: true, inject: heartbeatGarbled, early: true, hands: true, promise: anotherEpoch,
+		lasts: aTakeover, asks: true, inject: heartbeatGarbled, early: true, hands: true, promise: anotherEpoch, chosen: byHeartbeatEdit,
 	},
 	{
 		name: "heartbeat-put-back", about: "heartbeat's Lease emptied or deleted, and put back", only: onLocks,
@@ -50,6 +50,24 @@ var heartbeatFaults = []fault{
 func anotherEpoch(t election.Timing, _ time.Duration) promise {
 	return promise{gap: bounds(t, 0).Recovery.Worst.Total() + slack}
 }
+
+// byHeartbeatEdit is what holds for one of the edits. Where the Lease names another
+// holder, there is no heartbeat until that one's lease has run out. Each lock is renewed
+// by itself, which may be more than a slow server can do.
+func byHeartbeatEdit(dice *rand.Rand) pledge {
+	if _, edit := heartbeatEdit(dice); edit == namesAnother {
+		return takeover
+	}
+	return anotherEpoch
+}
+
+// heartbeatEdit draws whether the Leases of all processes are edited, and how.
+func heartbeatEdit(dice *rand.Rand) (everybodys bool, edit int) {
+	return ofAll(dice), dice.IntN(len(leaseEdits) + len(heartbeatEdits))
+}
+
+// ofAll draws whether the Leases of all heartbeats are hit, and not the leader's alone.
+func ofAll(dice *rand.Rand) bool { return dice.IntN(3) == 0 }
 
 // some draws which locks a fault hits: one of them, a few, or all.
 func (g *group) some(dice *rand.Rand) []string {
@@ -106,14 +124,12 @@ func (s *stage) deleteLease(ctx context.Context, c kubernetes.Interface, name st
 	return c.CoordinationV1().Leases(s.namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// hearts are the Leases of heartbeats that go on: the leader's, or by chance those of
-// all.
-func (s *stage) hearts(ctx context.Context, dice *rand.Rand) (some []coordinationv1.Lease, err error) {
+// hearts are the Leases of heartbeats that go on: the leader's, or everybody's.
+func (s *stage) hearts(ctx context.Context, everybodys bool) (some []coordinationv1.Lease, err error) {
 	leader, err := s.groups[0].leader()
 	if err != nil {
 		return nil, err
 	}
-	everybodys := dice.IntN(3) == 0
 	err = s.ask(ctx, func(ctx context.Context, c kubernetes.Interface) error {
 		all, err := c.CoordinationV1().Leases(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: leases.LabelRole + "=" + leases.RoleHeartbeat})
 		if err == nil {
@@ -138,7 +154,7 @@ func namesOfLeases(all []coordinationv1.Lease) (names []string) {
 }
 
 func heartbeatDeleted(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
-	hearts, err := s.hearts(ctx, dice)
+	hearts, err := s.hearts(ctx, ofAll(dice))
 	if err != nil {
 		return nil, err
 	}
@@ -155,18 +171,18 @@ var heartbeatEdits = []func(*coordinationv1.Lease){
 }
 
 func heartbeatGarbled(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
-	hearts, err := s.hearts(ctx, dice)
+	everybodys, edit := heartbeatEdit(dice)
+	hearts, err := s.hearts(ctx, everybodys)
 	if err != nil {
 		return nil, err
 	}
-	edits := slices.Concat(leaseEdits, heartbeatEdits)
-	return nil, s.eachLease(ctx, namesOfLeases(hearts), s.editLease(edits[dice.IntN(len(edits))]))
+	return nil, s.eachLease(ctx, namesOfLeases(hearts), s.editLease(slices.Concat(leaseEdits, heartbeatEdits)[edit]))
 }
 
 // heartbeatPutBack puts back what was there, as somebody does who noticed a mistake:
 // soon, or only when all have noticed it.
 func heartbeatPutBack(ctx context.Context, s *stage, dice *rand.Rand) (cure, error) {
-	hearts, err := s.hearts(ctx, dice)
+	hearts, err := s.hearts(ctx, ofAll(dice))
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,9 @@ type evidence struct {
 	// means that the faults are none that may end a term.
 	Well     time.Time `json:",omitzero"`
 	Harmless bool      `json:",omitempty"`
+	// Acked are the writes of each candidate that were acknowledged, at all of its
+	// locks.
+	Acked map[string][]sent `json:"-"`
 }
 
 // findings are what a judge found.

@@ -168,9 +168,33 @@ func (f *findings) ended(e evidence, t tenure, after []tenure) {
 		return
 	}
 	f.Losses++
-	calm := t.to.Before(e.Fault) || t.from.Before(t.to) && !e.Well.IsZero() && t.to.After(e.Well) || e.Harmless
-	if calm && (len(after) == 0 || !after[0].from.Before(t.to)) {
+	calm := t.to.Before(e.Fault) || !e.Well.IsZero() && t.to.After(e.Well) || e.Harmless
+	if calm && (len(after) == 0 || !after[0].from.Before(t.to)) && !e.unheard(t) {
 		f.FalseLosses++
 		f.note("%s lost its term at %s though nothing was wrong: %s", t.who, e.Lock, t.cause)
 	}
+}
+
+// unheard reports whether the trust in a term ran out while the API answered none of
+// the process's writes for all that the term could still use: whatever was sent after
+// the first half of the RenewDeadline. The machine is to blame then.
+func (e evidence) unheard(t tenure) bool {
+	if !strings.Contains(t.cause, ranOut) {
+		return false
+	}
+	since := t.to.Add(-e.Timings[t.who].WithDefaults().RenewDeadline / 2)
+	return !slices.ContainsFunc(e.Acked[t.who], func(w sent) bool { return w.at.After(since) && w.answered.Before(t.to) })
+}
+
+// sent is a write that was acknowledged.
+type sent struct{ at, answered time.Time }
+
+// ackedBy are the acknowledged writes of a process, at all of its locks.
+func ackedBy(printed []events.Event) (all []sent) {
+	for _, e := range printed {
+		if e.Acknowledged() {
+			all = append(all, sent{e.Sent, e.Time})
+		}
+	}
+	return all
 }

@@ -24,6 +24,7 @@ func newLockStory() *story {
 	s := newStory()
 	s.Lock, s.Well = "locks-0", at(11)
 	s.Timings = map[string]election.Timing{"a": timings[0], "b": timings[0]}
+	s.Acked = map[string][]sent{"a": {{at(3.5), at(3.6)}}}
 	return s
 }
 
@@ -81,9 +82,12 @@ func TestATermThatIsLostWhileNothingIsWrongIsFalselyLost(t *testing.T) {
 		when     float64
 		harmless bool
 		led      bool // somebody else began to lead before
+		unheard  bool // the API answered nothing in the last second
 		want     findings
 	}{
 		"before the fault":              {cause: silent, when: 4, want: findings{Losses: 1, FalseLosses: 1}},
+		"without answers":               {cause: silent, when: 4, unheard: true, want: findings{Losses: 1}},
+		"emptied, without answers":      {cause: emptied, when: 4, unheard: true, want: findings{Losses: 1, FalseLosses: 1}},
 		"under it":                      {cause: silent, when: 7, want: findings{Losses: 1}},
 		"under one that harms nobody":   {cause: silent, when: 7, harmless: true, want: findings{Losses: 1, FalseLosses: 1}},
 		"before all was well":           {cause: silent, when: 10.5, led: true, want: findings{Losses: 1}},
@@ -97,6 +101,10 @@ func TestATermThatIsLostWhileNothingIsWrongIsFalselyLost(t *testing.T) {
 			s.Printed["b"], s.Terms = nil, s.Terms[:1]
 		}
 		s.Harmless = c.harmless
+		s.Acked = map[string][]sent{"a": {{at(c.when - 2), at(c.when - 0.9)}, {at(c.when - 0.9), at(c.when - 0.8)}}}
+		if c.unheard {
+			s.Acked["a"] = []sent{{at(c.when - 2), at(c.when - 0.9)}, {at(c.when - 0.9), at(c.when + 0.1)}}
+		}
 		s.stops("a", at(c.when), c.cause)
 		if f := judge(s.evidence); f.Losses != c.want.Losses || f.FalseLosses != c.want.FalseLosses {
 			t.Errorf("%s: %d were lost and %d of them falsely, want %d and %d", name, f.Losses, f.FalseLosses, c.want.Losses, c.want.FalseLosses)

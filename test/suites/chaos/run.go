@@ -332,14 +332,18 @@ func (s *stage) parts(g *group, e evidence) map[string]evidence {
 		one.Peers, one.Timings = map[string]bool{}, map[string]election.Timing{}
 		one.Hands = slices.ContainsFunc(s.plan.Faults, func(f fault) bool { return f.hands })
 		if g.locks > 0 {
-			one.Lock, one.Harmless = lock, harmless(s.plan, e.Bites)
+			one.Lock, one.Harmless, one.Acked = lock, harmless(s.plan, e.Bites), map[string][]sent{}
 		}
 		parts[lock] = one
 	}
 	for _, seat := range g.all() {
 		now, exit := time.Now(), seat.exit()
-		printed := g.byPart(seat.Events())
+		all := seat.Events()
+		printed, acked := g.byPart(all), ackedBy(all)
 		for lock, one := range parts {
+			if one.Lock != "" {
+				one.Acked[seat.Identity] = acked
+			}
 			one.Printed[seat.Identity] = printed[lock]
 			one.Terms = append(one.Terms, seat.terms(now, printed[lock])...)
 			one.Exits[seat.Identity], one.Timings[seat.Identity] = exit, seat.timing
