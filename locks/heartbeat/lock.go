@@ -114,6 +114,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if base.Exists() && was == nil {
 		return locks.Snapshot{}, l.object.Name().Explain(apierror.Update, fmt.Errorf("the version to replace (%T) was not read from this Lease", base.Opaque))
 	}
+	defer l.Heart.writing(l.name)()
 	to, err := l.keeper(ctx, r)
 	if err != nil {
 		return locks.Snapshot{}, err

@@ -19,7 +19,7 @@ import (
 
 // kept is a lock that names this process's heartbeat.
 type kept struct {
-	asks      int       // renewals under way
+	asks      int       // renewals and writes under way
 	asked     time.Time // when the last one ended, or the lock was first seen
 	detaching bool
 	clock     locks.Dispatch // of the last renewal; nil before the first
@@ -35,12 +35,31 @@ func (h *Heart) keep(name string) *kept {
 	return k
 }
 
+// writing notes that an elector of this process writes a lock, until done is called. As long
+// as the write waits for its turn or its answer, nobody asks for a heartbeat. A nil Heart
+// keeps nothing.
+func (h *Heart) writing(name string) (done func()) {
+	if h == nil {
+		return func() {}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.keep(name)
+	k.asks++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		k.asks--
+		k.asked = time.Now()
+	}
+}
+
 // wrote notes that an elector of this process wrote a lock, which names the heartbeat to.
 func (h *Heart) wrote(name string, to attachment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if to == (attachment{}) {
-		if k := h.kept[name]; k != nil && k.asks == 0 {
+		if k := h.kept[name]; k != nil && k.asks <= 1 { // that one is the write
 			delete(h.kept, name)
 		}
 		return
