@@ -292,6 +292,18 @@ func (v *View) GetSince(name string, version uint64) (State, bool) {
 	return v.state(name), v.at >= version && !v.stale
 }
 
+// NextAfter returns the version of the first change of a Lease after a version; zero if there
+// was none, or if the watch has not shown it or has shown it long ago.
+func (v *View) NextAfter(name string, version uint64) uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changes, _ := v.recent.since(name, version)
+	if v.stale || len(changes) == 0 {
+		return 0
+	}
+	return changes[0].State.Number
+}
+
 // Leases returns the Leases that the watch has shown, by name.
 func (v *View) Leases() []*coordinationv1.Lease {
 	v.mu.Lock()

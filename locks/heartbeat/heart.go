@@ -55,11 +55,14 @@ type Heart struct {
 	kept    map[string]*kept      // by name: the locks that name this heartbeat
 
 	leaving    []*leaving       // to be released by the next note
-	noting     bool             // notes are being written
-	released   map[string]noted // by name: what the note says, of one epoch
-	releasedIn epoch
-	background sync.WaitGroup // what writes notes
-	noteAgain  time.Time      // no note before that; only the goroutine that writes notes uses it
+	left       map[string]*left // by name: released by a note, or to be
+	noting     bool             // a note is being written
+	freeing    bool             // releases that were noted are being written
+	settling   bool             // all of them are to be
+	background sync.WaitGroup   // what writes either
+	noteAgain  time.Time        // no note before that; only the goroutine that writes notes uses it
+	took       time.Duration    // how long the last heartbeat's answer took
+	refused    bool             // a heartbeat has met a conflict, and none has landed since
 }
 
 // renewal is one lock's wait for a heartbeat.
@@ -123,7 +126,7 @@ func NewHeart(c HeartConfig) (*Heart, error) {
 	if err != nil {
 		return nil, fmt.Errorf("heartbeat: %w", err)
 	}
-	return &Heart{lock: lock, config: c, changed: make(chan struct{}), kept: map[string]*kept{}}, nil
+	return &Heart{lock: lock, config: c, changed: make(chan struct{}), kept: map[string]*kept{}, left: map[string]*left{}}, nil
 }
 
 // Describe returns the Lease's name. It does no I/O.
@@ -159,7 +162,9 @@ func (h *Heart) Write(ctx context.Context, base locks.Version, r locks.Record) (
 		return locks.Snapshot{}, fmt.Errorf("%v: this epoch of the heartbeat has ended: %w", h.Describe(), locks.ErrConflict)
 	}
 	h.depart(r)
+	began := time.Now()
 	s, err := h.lock.Write(ctx, base, r)
+	h.answered(began, err)
 	if err == nil {
 		h.learn(ctx, s)
 	}
@@ -169,11 +174,21 @@ func (h *Heart) Write(ctx context.Context, base locks.Version, r locks.Record) (
 // Amend sends a heartbeat before the answer to the last one is known.
 func (h *Heart) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	h.depart(r)
+	began := time.Now()
 	s, err := h.lock.Amend(ctx, before, r)
+	h.answered(began, err)
 	if err == nil {
 		h.learn(ctx, s)
 	}
 	return s, err
+}
+
+// answered notes how long the answer to a heartbeat took, and whether it met a conflict.
+func (h *Heart) answered(began time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.took = time.Since(began)
+	h.refused = h.refused || errors.Is(err, locks.ErrConflict)
 }
 
 // resumes reports whether a write would go on with the newest epoch on a Lease that is not of
@@ -242,6 +257,7 @@ func (h *Heart) wentBack() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lease = nil
+	clear(h.left) // versions may be used again
 }
 
 // learn notes the Lease as an answer showed it. If that is the record of a heartbeat, the
@@ -261,6 +277,7 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	i := slices.IndexFunc(h.beats, func(b *beat) bool { return s.Record.SameRenewal(b.record) })
 	if i >= 0 && s.Version.Number <= h.beats[i].after {
 		h.config.View.WentBack()
+		clear(h.left)
 	}
 	for _, b := range h.beats[:i+1] {
 		h.beaten = b.sent
@@ -275,8 +292,12 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	if len(renewed) > 0 {
 		go h.confirm(context.WithoutCancel(ctx), now, renewed)
 	}
+	if i >= 0 {
+		h.refused = false
+	}
 	if i >= 0 && is != "" {
 		h.sweep(now)
+		h.tidy(now)
 	}
 }
 

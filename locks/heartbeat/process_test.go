@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
@@ -42,6 +44,7 @@ type world struct {
 	over      map[epoch]bool
 	log       []string // of what was done, for a failure
 	restored  bool     // a backup was, so that tokens went back
+	places    int      // how many writes of a process may be under way
 }
 
 // scenario runs f in a bubble of virtual time. Afterwards it stops all processes and checks
@@ -50,7 +53,7 @@ func scenario(t *testing.T, f func(w *world)) {
 	t.Helper()
 	outer := t
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, Server: apitest.NewServer(), Timing: timing.Timing{Exclusive: true}.WithDefaults(), histories: map[string]*electiontest.History{}}
+		w := &world{T: t, Server: apitest.NewServer(), Timing: timing.Timing{Exclusive: true}.WithDefaults(), histories: map[string]*electiontest.History{}, places: 4}
 		w.watchEpochs()
 		defer func() {
 			for _, p := range w.processes {
@@ -74,6 +77,7 @@ func scenario(t *testing.T, f func(w *world)) {
 func (w *world) watchEpochs() {
 	w.over = map[epoch]bool{}
 	w.Stored = func(_ *http.Request, path string, before, after apitest.Object) {
+		w.checkNotes(path)
 		if !strings.HasPrefix(path, all+"heart-") {
 			return
 		}
@@ -85,6 +89,43 @@ func (w *world) watchEpochs() {
 			w.over[was] = true
 		}
 	}
+}
+
+// checkNotes checks that no note releases a lock that is led. It is called while the server is
+// locked, when a Lease was stored.
+func (w *world) checkNotes(path string) {
+	w.mu.Lock()
+	all := slices.Clone(w.processes)
+	w.mu.Unlock()
+	for _, p := range all {
+		heart := w.stored("heart-" + p.id)
+		if heart == nil || heart.Annotations[AnnotationReleasedLocks] == "" {
+			continue
+		}
+		p.mu.Lock()
+		for name := range p.led {
+			if !strings.HasSuffix(path, "/"+name) && !strings.HasSuffix(path, "/"+heart.Name) {
+				continue
+			}
+			if lock := w.stored(name); lock != nil && p.id == record.Read(lock).Holder && Compose(lock, heart).Record.Holder == "" {
+				w.Errorf("%s leads %s, which its heartbeat notes as released: %s", p.id, name, heart.Annotations[AnnotationReleasedLocks])
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// stored is a Lease; nil if there is none. The caller has locked the server.
+func (w *world) stored(name string) *coordinationv1.Lease {
+	o := w.Objects[all+name]
+	if o == nil {
+		return nil
+	}
+	l := &coordinationv1.Lease{}
+	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
+		w.Error(err)
+	}
+	return l
 }
 
 func (w *world) epochOf(o apitest.Object) epoch {
@@ -136,15 +177,7 @@ func (w *world) noted(text string) (n int) {
 func (w *world) lease(name string) *coordinationv1.Lease {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	o := w.Objects[all+name]
-	if o == nil {
-		return nil
-	}
-	l := &coordinationv1.Lease{}
-	if err := json.Unmarshal(apitest.Marshal(o), l); err != nil {
-		w.Fatal(err)
-	}
-	return l
+	return w.stored(name)
 }
 
 // edit changes a Lease by hand.
@@ -205,7 +238,7 @@ func (w *world) process(id string, heartbeat bool) *process {
 		w.Fatal(err)
 	}
 	p.viewing.Go(func() { view.Run(viewCtx) })
-	p.common = Config{Client: client, Namespace: "ns", View: view, Writes: NewWrites(4)}
+	p.common = Config{Client: client, Namespace: "ns", View: view, Writes: NewWrites(w.places)}
 	heartCtx, endHeart := context.WithCancel(context.Background())
 	if heartbeat {
 		hearts := apitest.Wire(w.T, p.heartLink.through(w.Server), coordinationv1.SchemeGroupVersion)
@@ -232,7 +265,9 @@ func (w *world) process(id string, heartbeat bool) *process {
 		endView()
 		p.viewing.Wait()
 	}
+	w.mu.Lock()
 	w.processes = append(w.processes, p)
+	w.mu.Unlock()
 	synctest.Wait()
 	return p
 }

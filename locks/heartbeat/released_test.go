@@ -193,17 +193,21 @@ func TestL8ANoteCountsForTheVersionThatItNames(t *testing.T) {
 	}
 	later := at.Add(time.Second)
 	ours := noted{"lock", 20, later}.String()
-	others := noted{"a-lock", 20, later}.String() + " " + noted{"lock", 2, later}.String() + " " + noted{"lock", 200, later}.String()
+	before := noted{"a-lock", 20, later}.String() + " " + noted{"loc", 20, later}.String()
+	after := noted{"lock-1", 20, later}.String() + " " + noted{"z", 20, later}.String()
 	for what, c := range map[string]struct {
 		note     string
 		version  uint64
 		released bool
 	}{
 		"alone":             {string(e) + " " + ours, 20, true},
-		"first":             {string(e) + " " + ours + " " + others, 20, true},
-		"last":              {string(e) + " " + others + " " + ours, 20, true},
+		"first":             {string(e) + " " + ours + " " + after, 20, true},
+		"last":              {string(e) + " " + before + " " + ours, 20, true},
+		"between":           {string(e) + " " + before + " " + ours + " " + after, 20, true},
+		"a shorter version": {string(e) + " " + before + " " + ours + " " + after, 2, false},
+		"a longer version":  {string(e) + " " + before + " " + ours + " " + after, 200, false},
 		"another version":   {string(e) + " " + ours, 21, false},
-		"others":            {string(e) + " " + others, 20, false},
+		"others":            {string(e) + " " + before + " " + after, 20, false},
 		"another epoch":     {"n.other " + ours, 20, false},
 		"no epoch":          {ours, 20, false},
 		"no time":           {string(e) + " lock@20@", 20, false},
