@@ -285,6 +285,9 @@ func (l *leadership) changed(newest locks.Snapshot) bool {
 	if newest.Kept && now.Details.Token == 0 { // a renewal without a write of its own: the note comes later
 		was.Details.Token, was.Details.Trace = 0, now.Details.Trace
 	}
+	if newest.Kept && now.Details.ContainerID == "" { // as above: it may become known after the acquisition
+		was.Details.ContainerID = ""
+	}
 	was.Details.Request, was.Details.Refused = now.Details.Request, now.Details.Refused
 	return !was.SameRenewal(now) || was.LeaseDuration != now.LeaseDuration || was.Details != now.Details
 }

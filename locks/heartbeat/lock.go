@@ -212,11 +212,11 @@ func onlyRenews(was, wanted *coordinationv1.Lease) bool {
 		was.Spec.AcquireTime.UnixMicro() == wanted.Spec.AcquireTime.UnixMicro()
 }
 
-// onlyNotes reports whether two Leases differ in their renewTime and in what the first renewal
-// of a term notes about the term.
+// onlyNotes reports whether two Leases differ in their renewTime and in what a renewal of a
+// term notes first: about the term, and about a container that was not known before.
 func onlyNotes(was, wanted *coordinationv1.Lease) bool {
 	noted := was.DeepCopy()
-	for _, key := range []string{record.AnnotationToken, record.AnnotationTrace} {
+	for _, key := range []string{record.AnnotationToken, record.AnnotationTrace, record.AnnotationContainerID} {
 		if to, is := wanted.Annotations[key]; is {
 			metav1.SetMetaDataAnnotation(&noted.ObjectMeta, key, to)
 		}

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/election"
@@ -40,6 +41,8 @@ type world struct {
 	histories map[string]*electiontest.History // by lock
 	processes []*process
 	peers     func(context.Context, func([]locks.Peer)) // nil if the candidates do not know each other
+	processID func() locks.ProcessID                    // nil if none is known
+	logs      bool                                      // what electors log is noted
 	lingers   bool                                      // work goes on for a StopGrace when its term is lost
 	over      map[epoch]bool
 	log       []string // of what was done, for a failure
@@ -273,7 +276,10 @@ func (w *world) process(id string, heartbeat bool) *process {
 }
 
 func (p *process) elector(lock locks.Lock) *election.Elector {
-	c := election.Config{Lock: lock, Candidate: locks.Candidate{Identity: p.id, Zone: "z-" + p.id}, Timing: p.world.Timing}
+	c := election.Config{Lock: lock, Candidate: locks.Candidate{Identity: p.id, Zone: "z-" + p.id}, Timing: p.world.Timing, ProcessID: p.world.processID}
+	if p.world.logs {
+		c.Logger = funcr.New(func(_, text string) { p.world.note("%s logs %s", p.id, text) }, funcr.Options{})
+	}
 	if lock != locks.Lock(p.common.Heart) {
 		c.Peers = p.world.peers
 	}

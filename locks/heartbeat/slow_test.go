@@ -6,10 +6,12 @@ package heartbeat
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func late(by time.Duration) func(*http.Request) {
@@ -56,6 +58,39 @@ func TestWhatIsNotedAboutTermsDelaysNoTakeover(t *testing.T) {
 			if l := w.lease(fmt.Sprint("lock-", i)); l.Annotations[record.AnnotationToken] == "" {
 				t.Errorf("the token of lock %d is not noted", i)
 			}
+		}
+	})
+}
+
+// The kubelet reports the container when its process has begun to campaign.
+func TestAContainerThatBecomesKnownMeanwhileCostsNoTerm(t *testing.T) {
+	scenario(t, func(w *world) {
+		var known atomic.Bool
+		w.logs = true
+		w.processID = func() locks.ProcessID {
+			if known.Load() {
+				return locks.ProcessID{ContainerID: "containerd://1"}
+			}
+			return locks.ProcessID{}
+		}
+		a := w.process("a", true)
+		a.links(func(l *link) { l.intercept(nil, late(time.Second)) })
+		a.campaignFor("first")
+		elapse(10 * time.Second)
+		a.campaign(60) // for a quarter of a minute, four at a time
+		elapse(4 * time.Second)
+		known.Store(true)
+		elapse(2 * time.Minute)
+		for name, h := range w.histories {
+			if n := len(h.Terms()); n != 1 {
+				t.Errorf("%d terms of %s", n, name)
+			}
+			if w.lease(name).Annotations[record.AnnotationContainerID] == "" {
+				t.Errorf("%s does not note the container", name)
+			}
+		}
+		if n := w.noted("somebody changed the record"); n > 0 {
+			t.Errorf("%d times it looked as if somebody had changed a record", n)
 		}
 	})
 }
