@@ -16,6 +16,11 @@ func TestARunIsDoneAgainAsItsLineTells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	many, err := ledger{"ledger-locks.jsonl"}.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, many...)
 	n := 0
 	for _, r := range all {
 		if r.Verdict == void && len(r.Groups) == 0 {
@@ -27,7 +32,7 @@ func TestARunIsDoneAgainAsItsLineTells(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, mixed := r.Groups[onMixed]
-		if !p.Again || p.timing() != r.Timing || p.name() != r.Faults || p.Seed != r.Seed || p.Index != r.Run || (p.Peer != "") != mixed {
+		if !p.Again || p.timing() != r.Timing || p.name() != r.Faults || p.Seed != r.Seed || p.Index != r.Run || (p.Peer != "") != mixed || p.Locks != r.Locks {
 			t.Errorf("run %d of seed %d, %s with %s, is done again as %s", r.Run, r.Seed, r.Faults, r.Timing, p.text())
 		}
 	}

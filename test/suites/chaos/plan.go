@@ -92,12 +92,21 @@ func newPlan(seed uint64, index int, rounds [][]fault) plan {
 }
 
 // with is the plan for a run with that many locks in each process. No candidate of
-// client-go's can share these.
+// client-go's can share these. All of them have a timing that survives a lost request:
+// with any other, whatever delays one heartbeat on a busy machine ends every term.
 func (p plan) with(locks int) plan {
-	if p.Locks = locks; locks > 0 {
-		p.Peer = ""
+	if p.Locks = locks; locks == 0 {
+		return p
 	}
-	return p
+	p.Peer = ""
+	if p.survivesALostRequest() {
+		return p
+	}
+	p.Timing = timings[0]
+	if len(p.Mix) > 0 {
+		p.Mix = []election.Timing{timings[0], twice}
+	}
+	return p.timed()
 }
 
 // timed plans what follows from the timings.

@@ -419,9 +419,7 @@ func (s *stage) judge(r *result, all map[string]evidence, left, voided error) {
 			if voided == nil && one.Silent {
 				found = append(found, "nobody led when all was well again")
 			}
-			if s.plan.survivesALostRequest() {
-				found = append(found, one.falselyLost()...)
-			}
+			found = append(found, one.falselyLost()...)
 			if voided == nil && g.peer == "" { // nothing is promised for client-go's
 				found = append(found, one.late(c.limit)...)
 			}
