@@ -79,25 +79,22 @@ func (c course) limit(g gap) (most time.Duration) {
 		if g.within {
 			most = max(most, c.withinATerm(hits, g))
 		} else {
-			most = max(most, betweenTerms(c.together(t, hits, g.released), g.from, c.batch > 0)+c.allowance(hits, g.released))
+			most = max(most, betweenTerms(c.together(t, hits, g.released), g.from, c.batch > 0)+c.allowance(hits))
 		}
 	}
 	return most
 }
 
-// allowance is what is added for many locks, each of which takes its turn. In batch
+// allowance is what is added for many locks, of which each takes its turn. In batch
 // one candidate took them all: two writes for each, one to take it and one to note
-// the token. A candidate that takes over does the same. If they were released, that
-// is one write more for each. In a rolling restart the next candidate may be asked to
+// the token. A candidate that takes over does the same, and the other one's attempts
+// are a write more for each. In a rolling restart the next candidate may be asked to
 // end while it takes them, so that all begins again.
-func (c course) allowance(hits []hit, released bool) time.Duration {
-	switch {
-	case slices.ContainsFunc(hits, func(h hit) bool { return h.fault.rolls }):
+func (c course) allowance(hits []hit) time.Duration {
+	if slices.ContainsFunc(hits, func(h hit) bool { return h.fault.rolls }) {
 		return 3 * c.batch
-	case released:
-		return c.batch * 3 / 2
 	}
-	return c.batch
+	return c.batch * 3 / 2
 }
 
 // timingsOf are the timings that a gap is judged by: those of its leaders, and

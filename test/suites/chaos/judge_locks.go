@@ -168,7 +168,8 @@ func (f *findings) ended(e evidence, t tenure, after []tenure) {
 		return
 	}
 	f.Losses++
-	calm := t.to.Before(e.Fault) || !e.Well.IsZero() && t.to.After(e.Well) || e.Harmless
+	well := !e.Well.IsZero() && t.to.After(e.Well) && t.until(e.Timings[t.who]).After(e.Healed) // or the fault has cost its renewals
+	calm := t.to.Before(e.Fault) || well || e.Harmless
 	if calm && (len(after) == 0 || !after[0].from.Before(t.to)) && !e.unheard(t) {
 		f.FalseLosses++
 		f.note("%s lost its term at %s though nothing was wrong: %s", t.who, e.Lock, t.cause)

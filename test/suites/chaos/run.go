@@ -151,7 +151,8 @@ func (s *stage) suffer(ctx context.Context, r *result, e *evidence) error {
 	s.recover(ctx, e.Healed)
 	if s.plan.Locks > 0 {
 		e.Well = time.Now()
-		return sleep.For(ctx, s.plan.longest().RenewDeadline) // no term may end now
+		t := s.plan.longest()
+		return sleep.For(ctx, t.RenewDeadline+t.RenewInterval) // no term may end now
 	}
 	return sleep.For(ctx, time.Until(e.Healed.Add(tail)))
 }
