@@ -5,14 +5,17 @@ package heartbeat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -184,7 +187,7 @@ func TestL8LocksThatANoteHasReleasedStayReleased(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			leftBehind(t, func(w *world, _ *process) {
 				do(w)
-				elapse(3 * w.Timing.RenewInterval)
+				elapse(2 * w.Timing.RenewInterval)
 				w.process("b", true).campaign(few)
 				elapse(2 * time.Second)
 				if n := w.processes[1].leads(); n != few {
@@ -259,22 +262,21 @@ func TestL8AnElectorBelievesInItsReleaseThoughTheLockIsTaken(t *testing.T) {
 }
 
 func TestL8AProcessEndsInTimeThoughTheAPIIsAway(t *testing.T) {
-	for what, cut := range map[string]func(a *process){
-		"before the note": func(a *process) { a.cut(true) },
-		"after the note": func(a *process) {
-			a.heartLink.intercept(nil, once(func() {
-				a.link.cut(true)
-				time.AfterFunc(time.Second, func() { a.heartLink.cut(true) })
-			}))
-		},
-	} {
+	for what, noted := range map[string]bool{"before the note": false, "after the note": true} {
 		t.Run(what, func(t *testing.T) {
 			fewOf(t, func(w *world, a *process, _ *atomic.Int32) {
-				cut(a)
+				if noted {
+					a.quit()
+					elapse(w.Timing.RenewInterval / 2)
+				}
+				a.cut(true)
+				a.quit()
+				a.electors.Wait()
 				began := time.Now()
-				a.kill()
-				if took := time.Since(began); took > 2*w.Timing.RenewDeadline {
-					t.Errorf("it took %v", took)
+				a.common.Heart.Settle(w.Context())
+				most := w.Timing.RenewInterval/2 + w.Timing.AttemptTimeout
+				if took := time.Since(began); took > most || !noted && took > 0 {
+					t.Errorf("to settle took %v", took)
 				}
 			})
 		})
@@ -298,6 +300,9 @@ func TestL8ANoteHasWhatFits(t *testing.T) {
 		}
 		if size := len(next.Annotations[AnnotationReleasedLocks]); size > mostNoted || size < mostNoted-400 {
 			t.Errorf("the note has %d bytes", size)
+		}
+		if slices.Contains(fit, leave[0]) {
+			t.Error("the note names a lock of another epoch")
 		}
 		for _, one := range leave {
 			_, is := releasedAt(next, heart.newest, one.noted.name, one.version)
@@ -431,29 +436,56 @@ func TestL8ALockThatIsTakenAgainIsNotReleased(t *testing.T) {
 
 func TestL8AReleaseCountsIfItsNoteDoes(t *testing.T) {
 	led(t, 1, func(w *world, a *process) {
-		s, err := a.common.New("lock-0")
+		lock, err := a.common.New("lock-0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		now, err := s.Read(w.Context())
+		now, err := lock.Read(w.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		was, heart := stateOf(now.Version), w.lease("heart-a")
 		note := heart.DeepCopy()
 		metav1.SetMetaDataAnnotation(&note.ObjectMeta, AnnotationReleasedLocks, string(was.epoch)+" "+noted{"lock-0", was.number(), time.Now()}.String())
-		for what, l := range map[string]*coordinationv1.Lease{"no note": heart, "a note": note} {
-			released, err := landed{lease: l, leases: a.common.View}.released(was)
-			if is := err == nil && released.Record.Holder == ""; is != (l == note) {
-				t.Errorf("%s: released %v, %v", what, is, err)
+		later := note.DeepCopy()
+		later.ResourceVersion = fmt.Sprint(record.Number(note.ResourceVersion) + 5)
+		check := func(what string, l landed, counts, conflicts bool) {
+			s, err := l.released(was)
+			if counts != (err == nil) || conflicts != errors.Is(err, locks.ErrConflict) || counts && s.Record.Holder != "" {
+				t.Errorf("%s: holder %q, %v", what, s.Record.Holder, err)
 			}
 		}
+		check("no note", landed{lease: heart, leases: a.common.View}, false, true)
+		check("a note", landed{lease: note, leases: a.common.View}, true, false)
+		w.edit("lock-0", func(l *coordinationv1.Lease) { l.Labels = map[string]string{"edited": "yes"} })
+		synctest.Wait()
+		list, err := a.common.View.Read(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("a note before the edit", landed{lease: note, leases: a.common.View}, true, false)
+		check("a note before the edit, by a list", landed{lease: note, leases: list}, false, false)
+		elapse(w.Timing.RenewInterval)
+		w.edit("heart-a", func(*coordinationv1.Lease) {})
+		w.edit("heart-a", func(*coordinationv1.Lease) {})
+		w.edit("heart-a", func(*coordinationv1.Lease) {})
+		later.ResourceVersion = w.lease("heart-a").ResourceVersion
+		synctest.Wait()
+		check("a note after the edit", landed{lease: later, leases: a.common.View}, false, true)
 	})
 }
 
-func TestL8ANoteWaitsForAHeartbeatThatMetAConflict(t *testing.T) {
+func TestL8ANoteIsNoMatterForHeartbeatsThatHaveTrouble(t *testing.T) {
 	led(t, 1, func(w *world, a *process) {
 		heart := a.common.Heart
+		lock, err := a.common.New("lock-0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := lock.Read(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		heart.answered(time.Now(), locks.ErrConflict)
 		began := time.Now()
 		if !heart.beatsLand(w.Context()) {
@@ -466,8 +498,12 @@ func TestL8ANoteWaitsForAHeartbeatThatMetAConflict(t *testing.T) {
 		heart.answered(time.Now(), locks.ErrConflict)
 		ctx, cancel := context.WithTimeout(w.Context(), w.Timing.AttemptTimeout)
 		defer cancel()
-		if heart.beatsLand(ctx) {
-			t.Error("a heartbeat landed on a link that is cut")
+		if _, _, err := heart.writeNote(ctx, nil); !errors.Is(err, errNotNoted) {
+			t.Errorf("after a conflict: %v", err)
+		}
+		heart.answered(time.Now().Add(-w.Timing.RenewInterval-1), nil)
+		if _, err := heart.release(ctx, stateOf(now.Version), noted{}); !errors.Is(err, errNotNoted) {
+			t.Errorf("after a slow answer: %v", err)
 		}
 		a.heal()
 	})

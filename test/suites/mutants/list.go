@@ -1199,17 +1199,12 @@ func with(`,
 		"locks/heartbeat/TestL8ANoteCountsForTheVersionThatItNames"},
 	{"L8", "a release counts although the lock was written before its note landed",
 		"locks/heartbeat/released.go", `case l.holds(was), l.firstWrite(was) > at:`, `case true:`,
-		"locks/heartbeat/TestL8AnEditMeanwhileCostsANoteOnly"},
+		"locks/heartbeat/TestL8AReleaseCountsIfItsNoteDoes"},
 	{"L8", "locks that nobody takes stay released by the note alone",
 		"locks/heartbeat/released.go", `if h.free(ctx, l) != nil {
 				cancel()`, `if false && h.free(ctx, l) != nil {
 				cancel()`,
 		"locks/heartbeat/TestL8LocksThatNobodyTakesAreReleasedOnTheirOwnLeases"},
-	{"L8", "a process keeps what its note has released",
-		"locks/heartbeat/sweep.go", `lease.Name, record.Number(lease.ResourceVersion)); is {
-			continue`, `lease.Name, record.Number(lease.ResourceVersion)); is && false {
-			continue`,
-		"locks/heartbeat/TestL8ALockThatIsReleasedByANoteIsNotDetached"},
 	{"L8", "a note that does not land is tried for each lock",
 		"locks/heartbeat/released.go", `h.noteAgain = time.Now().Add(h.config.Timing.RenewDeadline)`, `h.noteAgain = time.Now()`,
 		"locks/heartbeat/TestL8ANoteWhoseAnswerIsLostReleasesAllTheSame"},
@@ -1228,7 +1223,7 @@ func with(`,
 		"locks/heartbeat/released.go", `		return s, errWrittenSince
 `, `		return s, locks.ErrConflict
 `,
-		"locks/heartbeat/TestL8AnElectorBelievesInItsReleaseThoughTheLockIsTaken"},
+		"locks/heartbeat/TestL8AReleaseCountsIfItsNoteDoes"},
 	{"L8", "a lock stays released by a note that counts no more",
 		"locks/heartbeat/released.go", `l.landed && (!counts || time.Since(l.since) > h.idle())`, `l.landed && time.Since(l.since) > h.idle()`,
 		"locks/heartbeat/TestL8LocksThatANoteHasReleasedStayReleased"},
@@ -1244,10 +1239,10 @@ func with(`,
 		"locks/heartbeat/TestL8ALockThatIsTakenAgainIsNotReleased"},
 	{"L8", "notes go on while heartbeats fail because of them",
 		"locks/heartbeat/released.go", `if !h.beatsLand(ctx) || time.Now()`, `if time.Now()`,
-		"locks/heartbeat/TestL8ANoteWaitsForAHeartbeatThatMetAConflict"},
+		"locks/heartbeat/TestL8ANoteIsNoMatterForHeartbeatsThatHaveTrouble"},
 	{"L8", "notes are written though answers are slow",
 		"locks/heartbeat/released.go", ` || h.took > h.config.Timing.RenewInterval {`, ` {`,
-		"locks/heartbeat/TestL8ANoteCostsNoTermOnASlowServer"},
+		"locks/heartbeat/TestL8ANoteIsNoMatterForHeartbeatsThatHaveTrouble"},
 	{"L8", "a process that cannot write releases tries each",
 		"locks/heartbeat/released.go", `			if h.free(ctx, l) != nil {
 				cancel()
