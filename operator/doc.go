@@ -48,9 +48,9 @@ package operator
 //	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
 //	../locks/heartbeat/followed.go  Followed.Watch          follows the Leases of the namespace while a heartbeat of another process keeps the lock
 //	../locks/heartbeat/heart.go     Heart.learn             waits until the watch has shown a heartbeat; until then, or a RenewDeadline
-//	../locks/heartbeat/released.go  Heart.beginNotes        notes the locks that the process releases; until none is left, or an AttemptTimeout
-//	../locks/heartbeat/released.go  Heart.tidy              writes releases that were noted into the locks' own Leases; until the answers, or a RenewDeadline
-//	../locks/heartbeat/released.go  Heart.Settle            writes one of them; until the answer, or a RenewDeadline
+//	../locks/heartbeat/notes.go     Heart.beginNotes        notes the locks that the process releases; until none is left, or an AttemptTimeout
+//	../locks/heartbeat/settle.go    Heart.tidy              writes releases that were noted into the locks' own Leases; until the answers, or a RenewDeadline
+//	../locks/heartbeat/settle.go    Heart.Settle            writes one of them; until the answer, or a RenewDeadline
 //	../locks/heartbeat/sweep.go     Heart.sweep             detaches a lock; until the answer, or a RenewDeadline
 //	bridge.go                       Bridge.Run              the elector; until the work has returned
 //	bridge.go                       Bridge.Run              ends the context of the work when the Bridge cannot go on; at once

@@ -1201,18 +1201,18 @@ func with(`,
 		"locks/heartbeat/released.go", `case l.holds(was), l.firstWrite(was) > at:`, `case true:`,
 		"locks/heartbeat/TestL8AReleaseCountsIfItsNoteDoes"},
 	{"L8", "locks that nobody takes stay released by the note alone",
-		"locks/heartbeat/released.go", `if h.free(ctx, l) != nil {
+		"locks/heartbeat/settle.go", `if h.free(ctx, l) != nil {
 				cancel()`, `if false && h.free(ctx, l) != nil {
 				cancel()`,
 		"locks/heartbeat/TestL8LocksThatNobodyTakesAreReleasedOnTheirOwnLeases"},
 	{"L8", "a note that does not land is tried for each lock",
-		"locks/heartbeat/released.go", `h.noteAgain = time.Now().Add(h.config.Timing.RenewDeadline)`, `h.noteAgain = time.Now()`,
+		"locks/heartbeat/notes.go", `h.noteAgain = time.Now().Add(h.config.Timing.RenewDeadline)`, `h.noteAgain = time.Now()`,
 		"locks/heartbeat/TestL8ANoteWhoseAnswerIsLostReleasesAllTheSame"},
 	{"L8", "a note counts that names a lock of another epoch",
-		"locks/heartbeat/released.go", `if one.uid != lease.UID || one.epoch != e || after > mostNoted {`, `if after > mostNoted {`,
+		"locks/heartbeat/notes.go", `if one.uid != lease.UID || one.epoch != e || after > mostNoted {`, `if after > mostNoted {`,
 		"locks/heartbeat/TestL8ANoteHasWhatFits"},
 	{"L8", "a note is longer than an object may be",
-		"locks/heartbeat/released.go", `one.epoch != e || after > mostNoted {`, `one.epoch != e {`,
+		"locks/heartbeat/notes.go", `one.epoch != e || after > mostNoted {`, `one.epoch != e {`,
 		"locks/heartbeat/TestL8ANoteHasWhatFits"},
 	{"L8", "an elector believes in a note on a Lease that the lock does not name",
 		"locks/heartbeat/released.go", `	case s.Record.Holder != "":
@@ -1225,31 +1225,31 @@ func with(`,
 `,
 		"locks/heartbeat/TestL8AReleaseCountsIfItsNoteDoes"},
 	{"L8", "a lock stays released by a note that counts no more",
-		"locks/heartbeat/released.go", `l.landed && (!counts || time.Since(l.since) > h.idle())`, `l.landed && time.Since(l.since) > h.idle()`,
+		"locks/heartbeat/settle.go", `l.landed && (!counts || time.Since(l.since) > h.idle())`, `l.landed && time.Since(l.since) > h.idle()`,
 		"locks/heartbeat/TestL8LocksThatANoteHasReleasedStayReleased"},
 	{"L8", "an edit undoes the release of a lock",
-		"locks/heartbeat/released.go", `		l.version = now.Number
+		"locks/heartbeat/settle.go", `		l.version = now.Number
 		return now.Lease == nil || !l.isTerm(now.Lease)`, `		return now.Number != l.version`,
 		"locks/heartbeat/TestL8LocksThatANoteHasReleasedStayReleased"},
 	{"L8", "a lock that nobody takes stays released by a note",
-		"locks/heartbeat/released.go", `l.landed && (!counts || time.Since(l.since) > h.idle())`, `l.landed && !counts`,
+		"locks/heartbeat/settle.go", `l.landed && (!counts || time.Since(l.since) > h.idle())`, `l.landed && !counts`,
 		"locks/heartbeat/TestL8ANoteIsRemovedWhenItSaysNothingAnyMore"},
 	{"L8", "a process releases another term of a lock than the one that ended",
-		"locks/heartbeat/released.go", `now.Transitions == was.Transitions && now.AcquireTime.Equal(was.AcquireTime)`, `true`,
+		"locks/heartbeat/settle.go", `now.Transitions == was.Transitions && now.AcquireTime.Equal(was.AcquireTime)`, `true`,
 		"locks/heartbeat/TestL8ALockThatIsTakenAgainIsNotReleased"},
 	{"L8", "notes go on while heartbeats fail because of them",
-		"locks/heartbeat/released.go", `if !h.beatsLand(ctx) || time.Now()`, `if time.Now()`,
+		"locks/heartbeat/notes.go", `if !h.beatsLand(ctx) || time.Now()`, `if time.Now()`,
 		"locks/heartbeat/TestL8ANoteIsNoMatterForHeartbeatsThatHaveTrouble"},
 	{"L8", "notes are written though answers are slow",
-		"locks/heartbeat/released.go", ` || h.took > h.config.Timing.RenewInterval {`, ` {`,
+		"locks/heartbeat/notes.go", ` || h.took > h.config.Timing.RenewInterval {`, ` {`,
 		"locks/heartbeat/TestL8ANoteIsNoMatterForHeartbeatsThatHaveTrouble"},
 	{"L8", "a process that cannot write releases tries each",
-		"locks/heartbeat/released.go", `			if h.free(ctx, l) != nil {
+		"locks/heartbeat/settle.go", `			if h.free(ctx, l) != nil {
 				cancel()
 			}`, `			_ = h.free(ctx, l)`,
 		"locks/heartbeat/TestL8AProcessEndsInTimeThoughTheAPIIsAway"},
 	{"L8", "a process waits for releases that it has not noted",
-		"locks/heartbeat/released.go", `		if l.landed {
+		"locks/heartbeat/settle.go", `		if l.landed {
 			all = append`, `		if true {
 			all = append`,
 		"locks/heartbeat/TestL8AProcessEndsInTimeThoughTheAPIIsAway"},
