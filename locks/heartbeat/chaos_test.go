@@ -130,7 +130,7 @@ func (c *chaos) strike() string {
 // TestNothingThatGoesWrongMakesTwoLeadNorLeavesALockAlone: however links fail and hands
 // meddle, no two lead together, and every lock is led soon after all is well.
 func TestNothingThatGoesWrongMakesTwoLeadNorLeavesALockAlone(t *testing.T) {
-	seeds, first := 12, 1
+	seeds, first := 8, 1
 	if n, err := strconv.Atoi(os.Getenv("CHAOS_SEEDS")); err == nil {
 		seeds = n
 	}

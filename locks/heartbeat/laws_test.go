@@ -101,14 +101,14 @@ func TestL2AHolderComesBackWhileItsLocksAreTakenOneByOne(t *testing.T) {
 		"the locks but no heartbeat": func(a *process) { a.link.cut(false) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			led(t, 30, func(w *world, a *process) {
+			led(t, 12, func(w *world, a *process) {
 				b := w.process("b", true)
-				b.campaign(30)
+				b.campaign(12)
 				elapse(10 * time.Second)
 				a.cut(true)
 				b.link.intercept(func(r *http.Request) {
 					if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "lock-") {
-						late(700 * time.Millisecond)(r)
+						late(1700 * time.Millisecond)(r)
 					}
 				}, nil)
 				elapse(w.Timing.LeaseDuration - time.Second)
@@ -116,8 +116,8 @@ func TestL2AHolderComesBackWhileItsLocksAreTakenOneByOne(t *testing.T) {
 				elapse(time.Minute)
 				a.heal()
 				elapse(time.Minute)
-				if n := a.leads() + b.leads(); n != 30 {
-					t.Errorf("%d of 30 are led", n)
+				if n := a.leads() + b.leads(); n != 12 {
+					t.Errorf("%d of 12 are led", n)
 				}
 			})
 		})

@@ -98,16 +98,17 @@ func (w *world) watchEpochs() {
 // locked, when a Lease was stored.
 func (w *world) checkNotes(path string) {
 	w.mu.Lock()
-	all := slices.Clone(w.processes)
+	processes := slices.Clone(w.processes)
 	w.mu.Unlock()
-	for _, p := range all {
-		heart := w.stored("heart-" + p.id)
-		if heart == nil || heart.Annotations[AnnotationReleasedLocks] == "" {
+	for _, p := range processes {
+		meta, _ := w.Objects[all+"heart-"+p.id]["metadata"].(apitest.Object)
+		if notes, _ := meta["annotations"].(apitest.Object); notes[AnnotationReleasedLocks] == nil {
 			continue
 		}
+		heart := w.stored("heart-" + p.id)
 		p.mu.Lock()
 		for name := range p.led {
-			if !strings.HasSuffix(path, "/"+name) && !strings.HasSuffix(path, "/"+heart.Name) {
+			if path != all+name && path != all+heart.Name {
 				continue
 			}
 			if lock := w.stored(name); lock != nil && p.id == record.Read(lock).Holder && Compose(lock, heart).Record.Holder == "" {
