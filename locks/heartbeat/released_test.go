@@ -24,7 +24,7 @@ import (
 )
 
 // many is more locks than a process writes one by one when it ends.
-const many = 24
+const many = 40
 
 // leavingOf plays f with a process that leads many locks on a server whose answers take 10 ms.
 func leavingOf(t *testing.T, f func(w *world, a *process)) {
