@@ -70,6 +70,16 @@
 #define L7 1        /* a lock's own write is waited for too, though the epoch is withdrawn */
 #endif
 
+#ifndef L8TERM
+#define L8TERM 1    /* a lock is released by a note only once its term is over */
+#endif
+#ifndef L8VERSION
+#define L8VERSION 1 /* the note names the version of the lock: any write of it makes the note void */
+#endif
+#ifndef L8EPOCH
+#define L8EPOCH 1   /* and the epoch */
+#endif
+
 /* ---- the world ---- */
 #ifndef D
 #define D 1         /* ticks of trust */
@@ -122,6 +132,9 @@
 #endif
 #ifndef E_RELEASE
 #define E_RELEASE 1 /* terms end by a release */
+#endif
+#ifndef E_NOTE
+#define E_NOTE 0    /* mask of processes that release locks by notes on their liveness Leases */
 #endif
 #ifndef E_GIVEUP
 #define E_GIVEUP 0  /* mask of processes whose electors hang or go, while the process goes on */
@@ -177,6 +190,11 @@ byte vo;                    /* i's view shows lock k as i wrote it */
 byte kf;                    /* i knows the version of its own liveness Lease */
 byte vr;                    /* i's view has reached its own heartbeat */
 byte fw;                    /* (L5=3) that version was followed by another's write */
+byte nw[2], nwe[2];         /* the note of i that is on its way: lock+1, and its epoch */
+byte nf;                    /* the lock is as it was when i sent that */
+byte nt;                    /* the note on the Lease of (i,k) says that lock k, as it is, is released */
+byte ne[4];                 /* the epoch of that note */
+byte ns;                    /* (i,k): i has seen that note of the other on lock k */
 byte gave;                  /* (i,k) campaigns no more */
 byte off;                   /* crashed */
 byte hands, taken;          /* hands left; liveness Leases that they took */
@@ -202,6 +220,12 @@ inline endterm(Z) { te[Z]=0; tra[Z]=NOT }
 /* lock K has another version, of which only process W knows (2: nobody) */
 inline changed(K,W) {
 	CUT(own,X(0,K)); CUT(own,X(1,K)); CUT(lost,K);
+#if E_NOTE
+	if :: L8VERSION -> CUT(nt,X(0,K)); CUT(nt,X(1,K)); ne[X(0,K)]=0; ne[X(1,K)]=0;
+		if :: nw[0]==K+1 -> CUT(nf,0) :: else fi; if :: nw[1]==K+1 -> CUT(nf,1) :: else fi
+	:: else fi;
+	CUT(ns,X(0,K)); CUT(ns,X(1,K));
+#endif
 	q=0;
 	do
 	:: q<2 ->
@@ -261,6 +285,9 @@ inline confirm(I) {
 	k=0; x=0; drophb(I)
 }
 
+/* the other's note releases lock k */
+#define NOTED(i,k) (E_NOTE && h[k]==2-i && e[k] && IN(nt,X(1-i,k)) && (ne[X(1-i,k)]==e[k] || !L8EPOCH))
+
 /* the watch, or a list: i sees everything as it is now, whatever it missed */
 inline look(I) {
 	printf("STEP %d sees: locks %d/%d %d/%d, own Lease %d, the other's %d\n",I,h[0],e[0],h[1],e[1],st[I],st[1-I]);
@@ -272,6 +299,9 @@ inline look(I) {
 		ADD(lcur,x); CUT(pend,x);
 		if :: h[k]==2-I && e[k] && OVER(1-I,k) -> ADD(dead,x) :: else -> CUT(dead,x) fi;
 		if :: IN(own,x) && (hs[I]>SENT || !L1REACH) -> ADD(vo,x) :: else -> CUT(vo,x) fi;
+#if E_NOTE
+		if :: NOTED(I,k) -> ADD(ns,x) :: else -> CUT(ns,x) fi;
+#endif
 		k++
 	:: else -> break
 	od;
@@ -290,12 +320,13 @@ inline look(I) {
 
 /* there is something that i has not seen */
 #define NEW(i,k) (!IN(lcur,X(i,k)) || IN(pend,X(i,k)) || (h[k]==2-i && e[k] && !IN(dead,X(i,k)) == !(!OVER(1-i,k))) || \
-	(hs[i]>SENT && IN(vr,i) && !IN(vo,X(i,k)) == !(!IN(own,X(i,k)))))
+	(hs[i]>SENT && IN(vr,i) && !IN(vo,X(i,k)) == !(!IN(own,X(i,k)))) || \
+	(NOTED(i,k) && !IN(ns,X(i,k))) || (IN(ns,X(i,k)) && !NOTED(i,k)))
 #define NEWS(i) (NEW(i,0) || (NL>1 && NEW(i,1)) || !IN(kf,i) || (hs[i]>SENT && !IN(vr,i)))
 
 /* an epoch that nothing refers to any more */
 #define USED(p,E) ((h[0]==p+1 && e[0]==E) || (h[1]==p+1 && e[1]==E) || (tk[p] && tke[p]==E) || \
-	te[X(p,0)]==E || te[X(p,1)]==E || c[p]==E)
+	te[X(p,0)]==E || te[X(p,1)]==E || c[p]==E || nwe[p]==E || ne[X(p,0)]==E || ne[X(p,1)]==E)
 
 inline begin(I) {
 	before(I);
@@ -315,7 +346,7 @@ inline begin(I) {
 
 /* when i may take lock k, by what its view says */
 #define WAITED(i,k) (ag[X(i,k)]>=T)
-#define MAYTAKE(i,k) (IN(lcur,X(i,k)) && (h[k]==FREE || \
+#define MAYTAKE(i,k) (IN(lcur,X(i,k)) && (h[k]==FREE || IN(ns,X(i,k)) || \
 	(h[k]==GONE && (WAITED(i,k) || TERM(i,k))) || \
 	(h[k]==i+1 && !te[X(i,k)] && (IN(own,X(i,k)) || WAITED(i,k))) || \
 	(h[k]==2-i && !e[k] && (WAITED(i,k) || !L2WAIT)) || \
@@ -367,6 +398,23 @@ inline heartake(I) {
 	j=0; droptake(I)
 }
 
+/* a release by a note, as an elector writes it that has lost nothing; and later in the lock itself */
+#if E_NOTE
+#define OFNOTE(K) \
+	:: d_step { IN(E_NOTE,i) && !calm && UP(i) && TERM(i,K) && te[X(i,K)]==ce[i] && !nw[i] && !(tk[i] && tkk[i]==K) -> \
+		if :: L8TERM -> endterm(X(i,K)) :: else fi; \
+		nw[i]=K+1; nwe[i]=ce[i]; if :: IN(own,X(i,K)) -> ADD(nf,i) :: else -> CUT(nf,i) fi; \
+		printf("STEP %d sends: note that lock %d is released\n",i,K) } \
+	:: d_step { nw[i]==K+1 && ISLIVE(i,nwe[i]) -> \
+		if :: IN(nf,i) || !L8VERSION -> ADD(nt,X(i,K)); ne[X(i,K)]=nwe[i] :: else fi; \
+		nw[i]=0; nwe[i]=0; CUT(nf,i); foreign(i); printf("STEP the note of %d on lock %d lands\n",i,K) } \
+	:: d_step { nw[i]==K+1 -> nw[i]=0; nwe[i]=0; CUT(nf,i); printf("STEP the note of %d is lost\n",i) } \
+	:: d_step { UP(i) && IN(nt,X(i,K)) && L8VERSION && IN(lcur,X(i,K)) && h[K]==i+1 && !te[X(i,K)] && !(tk[i] && tkk[i]==K) -> \
+		h[K]=FREE; e[K]=0; changed(K,i); printf("STEP %d writes the release of lock %d\n",i,K) }
+#else
+#define OFNOTE(K)
+#endif
+
 /* steps of process i about lock K */
 #define OFLOCK(K) \
 	:: d_step { UP(i) && IN(HOLDS,i) && ce[i] && tk[i]==NONE && !IN(gave,X(i,K)) && MAYTAKE(i,K) && !(calm && TERM(i,K) && h[K]!=GONE) -> \
@@ -379,6 +427,7 @@ inline heartake(I) {
 		e[K]=0; changed(K,i); printf("STEP %d detaches lock %d\n",i,K) } \
 	:: d_step { E_RELEASE && !calm && UP(i) && TERM(i,K) && !(tk[i] && tkk[i]==K) -> \
 		endterm(X(i,K)); if :: IN(own,X(i,K)) -> h[K]=FREE; e[K]=0; changed(K,2) :: else fi; printf("STEP %d releases lock %d\n",i,K) } \
+	OFNOTE(K) \
 	:: d_step { IN(E_GIVEUP,i) && !calm && UP(i) && TERM(i,K) && !IN(gave,X(i,K)) -> \
 		endterm(X(i,K)); ADD(gave,X(i,K)); printf("STEP %d: the elector of lock %d is gone\n",i,K) }
 
@@ -429,6 +478,9 @@ inline agesent(I) {
 }
 
 inline deleted(P) {
+#if E_NOTE
+	CUT(nt,X(P,0)); CUT(nt,X(P,1)); ne[X(P,0)]=0; ne[X(P,1)]=0;
+#endif
 	if :: h[0]==P+1 && e[0] -> ADD(lost,0) :: else fi;
 	if :: h[1]==P+1 && e[1] -> ADD(lost,1) :: else fi;
 	if :: tk[P] -> ADD(tu,P) :: else fi
@@ -466,12 +518,17 @@ proctype World() {
 	BACKLOCK(0,0)
 	BACKLOCK(0,1)
 #endif
+#if E_NOTE && E_HAND
+	:: d_step { !calm && E_HB && hands && nt -> hands--; nt=0; ne[0]=0; ne[1]=0; ne[2]=0; ne[3]=0; foreign(0); foreign(1); printf("STEP a human removes the notes\n") }
+#endif
 #if REACH==1
 	:: d_step { TERM(1,0) && TERM(1,NL-1) -> assert(0) }
 #elif REACH==2
 	:: d_step { TERM(1,0) && TERM(0,1) && hs[0]==NONE && hs[1]==NONE -> assert(0) }
 #elif REACH==3
 	:: d_step { HEALTHY(0) && c[0]!=1 && TERM(0,0) -> assert(0) }
+#elif REACH==4
+	:: d_step { tk[1]==SENT && tkk[1]==0 && h[0]==1 && IN(ns,X(1,0)) && ag[X(1,0)]<T -> assert(0) }
 #endif
 #if CALM
 	:: d_step { !calm -> calm=1; printf("STEP no more faults\n") }

@@ -25,7 +25,15 @@ var heartbeatWorlds = []world{
 	{name: "two locks, one each", macros: "NL=2 NE=1 OWNER=1 BEGINS=0 SLOWBEAT=1 E_RELEASE=0 E_LOST=0 " + prompt},
 	{name: "two locks, one each, a hand", macros: "NL=2 NE=1 OWNER=1 BEGINS=0 SLOWBEAT=0 E_RELEASE=0 " + hand + prompt},
 
+	// Process 0, or both, release by notes.
+	{name: "one lock, notes", macros: oneLock + "SLOWTAKE=1 SLOWBEAT=1 E_RELEASE=0 E_NOTE=1"},
+	{name: "one lock, notes of both", macros: oneLock + prompt + "SLOWBEAT=1 E_RELEASE=0 E_NOTE=3"},
+	{name: "one lock, notes, a hand", macros: oneLock + hand + prompt + "SLOWBEAT=1 E_RELEASE=0 E_NOTE=1"},
+	{name: "one lock, notes, a hand puts it back", macros: oneLock + hand + prompt + "SLOWBEAT=0 E_RELEASE=0 E_NOTE=1 E_BACK=2"},
+	{name: "two locks of one holder, notes", macros: twoLocks + prompt + "HOLDS=2 SLOWBEAT=1 BEATS=1 E_RELEASE=0 E_NOTE=1"},
+
 	// When faults end, somebody leads each lock again.
+	{name: "notes, a hand, a crash", macros: "NL=1 E_CRASH=1 CALM=1 SLOWBEAT=0 E_RELEASE=0 E_NOTE=1 " + hand + prompt},
 	{name: "an elector is given up", macros: "NL=1 E_GIVEUP=1 CALM=1 SLOWBEAT=0 " + prompt},
 	{name: "an elector is given up, hands put it back", macros: "NL=1 E_GIVEUP=1 CALM=1 SLOWBEAT=0 E_BACK=2 " + hand + prompt},
 	{name: "a holder crashes, a hand", macros: "NL=1 E_CRASH=1 CALM=1 SLOWBEAT=1 " + hand + prompt},
@@ -42,6 +50,7 @@ var heartbeatLimits = []world{
 	{name: "one process takes both locks", macros: twoLocks + "REACH=1", expect: reached},
 	{name: "each process leads a lock", macros: twoLocks + "REACH=2", expect: reached},
 	{name: "leads again in its second epoch", macros: twoLocks + "REACH=3", expect: reached},
+	{name: "a note frees a lock at once", macros: oneLock + "E_RELEASE=0 E_LOST=0 E_NOTE=1 REACH=4", expect: reached},
 	{name: "waits as short as trust", macros: oneLock + prompt + "T=1", expect: overlap},
 }
 
@@ -62,6 +71,8 @@ var heartbeatVariants = []variant{
 	{"L6 off", "L6=0", "an elector is given up, hands put it back", deadEnd, false},
 	{"L7 withdrawn locks are free at once", "L7=0", "two locks, slow acquisitions", overlap, false},
 	{"L7 withdrawn locks are free at once", "L7=0", "one lock", overlap, false},
+	{"L8 the note comes before the end of the term", "L8TERM=0", "one lock, notes", overlap, false},
+	{"L8 the note names no version", "L8VERSION=0", "one lock, notes", overlap, false},
 
 	// First versions of rules, with the faults that the model found.
 	{"L4 emptied is not withdrawn", "L4NOTE=0", "one lock, a hand puts it back", overlap, false},
@@ -74,6 +85,7 @@ var heartbeatVariants = []variant{
 	{"L3 no note, so each waits again", "L3=0", "one lock, a hand", nothing, false},
 	{"L4 a deleted one is withdrawn too", "L4NOTE=2", "one lock, a hand puts it back", nothing, false},
 	{"L4 not withdrawn, but nobody puts back", "L4NOTE=0", "one lock, a hand", nothing, false},
+	{"L8 the note names no epoch", "L8EPOCH=0", "one lock, notes, a hand", nothing, false},
 	{"L5 terms run out", "L5=2", "one lock, a hand", nothing, false},
 	{"L5 the holder mends its epoch", "L5NEW=0", "one lock, a hand, slow acquisitions", nothing, false},
 }
