@@ -73,6 +73,7 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.Timing.LeaseDuration, "lease-duration", timing.DefaultLeaseDuration, "")
 	f.DurationVar(&o.Timing.RenewDeadline, "renew-deadline", timing.DefaultRenewDeadline, "")
 	f.DurationVar(&o.Timing.RenewInterval, "renew-interval", timing.DefaultRenewInterval, "")
+	f.DurationVar(&o.Timing.AttemptTimeout, "attempt-timeout", 0, "when another request overtakes one without an answer; 0 is the renew interval")
 	f.DurationVar(&o.Timing.StopTimeout, "stop-timeout", timing.DefaultStopTimeout, "how long the lease is kept for work that was asked to stop")
 	f.DurationVar(&o.stopDelay, "stop-delay", 0, "how long the work takes to stop")
 	f.BoolVar(&o.ExitOnOverrun, "exit-on-overrun", false, "exit with status 1 when the work has not stopped in time")

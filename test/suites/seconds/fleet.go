@@ -54,7 +54,8 @@ func (f *fleet) start(ctx context.Context, zone string) error {
 	t := timing.Seconds()
 	s, err := trial.Start(ctx, f.Testbed, trial.Zonelect, zone, "shard", fmt.Sprintf("%s-%d", zone, f.starts),
 		"--locks", fmt.Sprint(f.locks), "--heartbeat", "--register", "register", "--register-interval", (time.Duration(f.locks) * 100 * time.Millisecond).String(),
-		"--lease-duration", t.LeaseDuration.String(), "--renew-deadline", t.RenewDeadline.String(), "--renew-interval", t.RenewInterval.String())
+		"--lease-duration", t.LeaseDuration.String(), "--renew-deadline", t.RenewDeadline.String(), "--renew-interval", t.RenewInterval.String(),
+		"--attempt-timeout", t.AttemptTimeout.String())
 	if err == nil {
 		f.seats = append(f.seats, s)
 	}
