@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	r, err := try(ctx, p)
-	r.print(os.Stdout)
+	fmt.Print(r)
 	return errors.Join(err, r.save(*into))
 }
 

@@ -5,8 +5,8 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 )
 
 // results are what was measured.
@@ -34,29 +34,37 @@ type loss struct {
 	All   float64 `json:"all"`
 }
 
-func (r *results) print(w io.Writer) {
+// String says what was run, and what came of it.
+func (r *results) String() string {
+	w := &strings.Builder{}
 	fmt.Fprintf(w, "3 processes with %d locks and a heartbeat each, timing %s, zones joined by %s\n", r.Locks, r.Timing, r.Network)
 	if q := r.Quiet; q != nil {
 		fmt.Fprintf(w, "nothing failed for %.0f minutes: %d terms lost\n", q.Minutes, q.Terms)
 	}
-	if len(r.Kills) > 0 {
-		var minutes float64
-		var terms, most, lossy int
-		for _, k := range r.Kills {
-			minutes += k.Minutes
-			terms += k.Terms
-			most = max(most, k.Processes)
-			if k.Terms > 0 {
-				lossy++
-			}
-		}
-		fmt.Fprintf(w, "etcd's leader was killed %d times in %.0f minutes: %d of them cost terms, %d in all, in %d processes at most each time\n", len(r.Kills), minutes, lossy, terms, most)
-	}
+	r.describeKills(w)
 	if len(r.Losses) > 0 {
 		fmt.Fprintf(w, "the leaders' zone lost its power %d times; seconds until others led\n", len(r.Losses))
 		fmt.Fprintf(w, "  half of the locks: %s\n", spread(r.Losses, func(l loss) float64 { return l.Half }))
 		fmt.Fprintf(w, "  all locks:         %s\n", spread(r.Losses, func(l loss) float64 { return l.All }))
 	}
+	return w.String()
+}
+
+func (r *results) describeKills(w *strings.Builder) {
+	if len(r.Kills) == 0 {
+		return
+	}
+	var minutes float64
+	var terms, most, lossy int
+	for _, k := range r.Kills {
+		minutes += k.Minutes
+		terms += k.Terms
+		most = max(most, k.Processes)
+		if k.Terms > 0 {
+			lossy++
+		}
+	}
+	fmt.Fprintf(w, "etcd's leader was killed %d times in %.0f minutes: %d of them cost terms, %d in all, in %d processes at most each time\n", len(r.Kills), minutes, lossy, terms, most)
 }
 
 // spread describes how some numbers are spread.
