@@ -119,6 +119,7 @@ type team struct {
 	args     []string
 	seats    []*trial.Seat
 	observer *trial.Observer // nil if the lock is no Lease
+	end      time.Time       // of the lease, once it has ended
 }
 
 // forLife reports whether a pod holds its lock for life: there is no lease to
@@ -155,7 +156,15 @@ func (d *demo) play(ctx context.Context, all []*team) error {
 	if err := wait.Wait(); err != nil {
 		return err
 	}
-	return conclude(report{Network: fmt.Sprint(d.bed.Network.Kind()), LeaseDuration: lease.Seconds(), Results: results})
+	err := conclude(report{Network: fmt.Sprint(d.bed.Network.Kind()), LeaseDuration: lease.Seconds(), Results: results})
+	if err != nil {
+		return err
+	}
+	h, err := recorded(all, d.start, cut, time.Now())
+	if err != nil {
+		return err
+	}
+	return draw(h)
 }
 
 // startTeam starts a team: the leader first, then the followers, whose
@@ -208,6 +217,7 @@ func (d *demo) succession(ctx context.Context, t *team, cut time.Time) (result, 
 	var end time.Time
 	if !t.forLife() {
 		end = t.observer.Last().Seen.Add(lease)
+		t.end = end
 		if err := sleep.For(ctx, time.Until(end)); err != nil {
 			return result{}, err
 		}

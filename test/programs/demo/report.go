@@ -89,21 +89,26 @@ func (r result) behind() string {
 }
 
 func write(r report) error {
-	root, err := testbed.Root()
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(root, "build", "demo", "report.json")
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
+	return save("report.json", append(data, '\n'))
+}
+
+// save writes a file of build/demo, and says so.
+func save(name string, data []byte) error {
+	root, err := testbed.Root()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, "build", "demo", name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return fmt.Errorf("write the report: %w", err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write the report: %w", err)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	fmt.Println("\nWritten to build/demo/report.json")
+	fmt.Printf("\nWritten to build/demo/%s\n", name)
 	return nil
 }
