@@ -11,6 +11,8 @@ VULN_DB ?= https://vuln.go.dev
 # The versions of Kubernetes besides that of test/programs/controlplane/go.mod.
 VERSIONS := $(basename $(notdir $(wildcard test/programs/controlplane/v*.mod)))
 
+PLAYWRIGHT_VERSION := 1.65.1
+
 # The modules of the workspace. test/programs/controlplane and test/suites/scale/plots are
 # none of them.
 MODULES := . cmd/kubectl-zonelect operator/ctrlruntime examples test
@@ -27,6 +29,12 @@ help: ## Show this list
 .PHONY: demo
 demo: ## Cut a zone's power on a real control plane, beside client-go; LEGACY=1: and leader-for-life (10 min)
 	go run ./test/programs/demo $(if $(LEGACY),--legacy)
+
+.PHONY: timeline
+timeline: ## Open pages of who led when in Chromium (Debian's chromium, nodejs and npm), with pictures in build/timeline (a minute)
+	mkdir -p build/timeline
+	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/timeline playwright-core@$(PLAYWRIGHT_VERSION); fi
+	cd test && go test -v -count=1 ./suites/timeline/
 
 .PHONY: candidate
 candidate: ## Build the program that tests and demos elect, as build/bin/candidate

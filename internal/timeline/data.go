@@ -22,6 +22,7 @@ type data struct {
 	Faults    []faultData    `json:"faults"`
 	Expiries  []instantData  `json:"expiries"`
 	Failovers []failoverData `json:"failovers"`
+	Overlaps  []overlapData  `json:"overlaps"`
 	Notes     []instantData  `json:"notes"`
 }
 
@@ -66,6 +67,16 @@ type failoverData struct {
 	Phases   []phaseData `json:"phases"`
 }
 
+// overlapData is a time in which two lanes of a group led. Term is the number of the later
+// one's term.
+type overlapData struct {
+	Group   int     `json:"group"`
+	Leaders [2]int  `json:"leaders"`
+	Term    int     `json:"term"`
+	From    float64 `json:"from"`
+	To      float64 `json:"to"`
+}
+
 type phaseData struct {
 	Name PhaseName `json:"name"`
 	From float64   `json:"from"`
@@ -76,7 +87,7 @@ type phaseData struct {
 func newData(h History) data {
 	d := data{
 		Begin: h.Begin.UTC().Format(time.RFC3339Nano), End: ms(h.End.Sub(h.Begin)), Zones: h.Zones,
-		Terms: []termData{}, Faults: []faultData{}, Expiries: []instantData{}, Failovers: []failoverData{}, Notes: []instantData{},
+		Terms: []termData{}, Faults: []faultData{}, Expiries: []instantData{}, Failovers: []failoverData{}, Overlaps: []overlapData{}, Notes: []instantData{},
 	}
 	lanes := d.addLanes(h)
 	at := func(t time.Time) float64 { return ms(t.Sub(h.Begin)) }
@@ -103,6 +114,10 @@ func newData(h History) data {
 			x.Phases = append(x.Phases, phaseData{p.Name, at(p.From), at(p.To)})
 		}
 		d.Failovers = append(d.Failovers, x)
+	}
+	for _, o := range h.overlaps() {
+		first, second := lanes[h.Terms[o.first].Lane], lanes[h.Terms[o.second].Lane]
+		d.Overlaps = append(d.Overlaps, overlapData{d.Lanes[second].Group, [2]int{first, second}, o.second, at(o.from), at(o.to)})
 	}
 	return d
 }

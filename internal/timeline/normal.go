@@ -94,6 +94,9 @@ func (h History) length(from, to time.Time) time.Duration {
 	return to.Sub(from)
 }
 
+// until is when a term ended, or the history's end for one that goes on.
+func (h History) until(t Term) time.Time { return t.From.Add(h.length(t.From, t.To)) }
+
 // laneOf finds lanes by their IDs.
 func (h History) laneOf() map[string]Lane {
 	all := map[string]Lane{}

@@ -124,6 +124,14 @@
     return { key: 'note-' + n, row: 'note-' + n, title: x.text, from: x.at, to: x.at, lines: [...lines, ['at', when(x.at)]] };
   }
 
+  function overlapItem(o, n) {
+    return {
+      key: 'overlap-' + n, row: 'term-' + o.term, title: 'Two lead at a time', from: o.from, to: o.to,
+      lines: [['lock', data.groups[o.group]], ['leaders', o.leaders.map((l) => data.lanes[l].name).join(' and ')],
+        ['from', when(o.from)], ['to', when(o.to)], ['lasted', span(o.to - o.from)]],
+    };
+  }
+
   function manyItem(what, lane, many) {
     const from = many[0].from, to = many.at(-1).to;
     return {
@@ -181,7 +189,9 @@
     rows = [];
     let y = 24;
     const add = (row, h) => { rows.push({ ...row, y, h }); y += h; };
-    if (everywhere.notes.length || everywhere.faults.length) add({ what: 'everywhere' }, narrow ? 40 : 24);
+    if (data.overlaps.length) add({ what: 'overlaps', name: 'two lead at a time' }, narrow ? 46 : 28);
+    if (everywhere.notes.length) add({ what: 'notes', name: 'notes' }, narrow ? 40 : 24);
+    if (everywhere.faults.length) add({ what: 'everywhere', name: 'everywhere' }, narrow ? 40 : 24);
     zones.forEach((z, n) => {
       add({ what: 'zone', zone: n }, narrow ? 40 : 24);
       z.lanes.forEach((l) => add({ what: 'lane', lane: l }, narrow ? 62 : 46));
@@ -197,7 +207,7 @@
   };
   const near = (y, h) => {
     const top = stage.getBoundingClientRect().top + y;
-    return top < 2 * innerHeight && top + h > -innerHeight;
+    return top < 1.5 * innerHeight && top + h > -0.5 * innerHeight;
   };
 
   // ---- Drawing
@@ -211,11 +221,11 @@
   const text = (px, py, words, kind = '') => el('text', { x: px, y: py, class: kind }, words);
   const box = (a, y, w, h, kind, more) => el('rect', { x: a, y, width: Math.max(w, 0), height: h, class: kind, ...more });
 
-  function item(about, area, ...children) {
+  function item(about, ...children) {
     items.set(about.key, about);
     const label = about.title + '. ' + about.lines.filter((l) => l[1]).map((l) => l[0] + ' ' + l[1]).join(', ');
     return el('g', { class: 'item', tabindex: 0, role: 'button', 'data-key': about.key, 'aria-label': label },
-      ...children, box(area.x - 1.5, area.y - 1.5, area.w + 3, area.h + 3, 'ring', { rx: 3 }));
+      ...children);
   }
 
   const patterns = {
@@ -252,7 +262,7 @@
     for (const r of rows) {
       if (!near(r.y, r.h)) continue;
       if (r.what === 'zone') g.append(text(10, r.y + 16, fitted([zoneName(r.zone) === 'zone unknown' ? 'zone unknown' : 'zone ' + zoneName(r.zone)], narrow ? width - 20 : 172), 'strong'));
-      if (r.what === 'everywhere') g.append(text(10, r.y + 16, 'everywhere', 'strong'));
+      if (r.name) g.append(text(10, r.y + 16, r.name, r.what === 'overlaps' ? 'strong told' : 'strong'));
       if (r.what === 'lane') drawName(g, r);
     }
     return g;
@@ -292,7 +302,7 @@
         parts.push(box(a, area.y, b - a, area.h, 'shade'), box(a, area.y, b - a, area.h, '', { fill: `url(#fault-${f.kind})`, opacity: 0.45 }),
           box(a, area.y, b - a, area.h, 'frame'));
       }
-      g.append(item(about, { x: a, y: area.y, w: Math.max(b - a, 2), h: area.h }, ...parts));
+      g.append(item(about, ...parts));
       free = drawFaultName(g, about.title, told, Math.max(a + (f.from === f.to ? 8 : 4), free), plot.right);
     }
   }
@@ -315,10 +325,18 @@
       const parts = [box(left, y, w, barHeight, `mark g${kind}`, { rx: w > 8 ? 3 : 0 })];
       const from = Math.max(left, plot.left), room = Math.min(b, plot.right) - from - 12;
       const cause = t.cause ? ', ' + t.cause : '', number = t.token ? ' with token ' + t.token : '';
-      const words = all.length > 1 ? '' : room > 24 ? fitted(['leads' + number + cause, 'leads' + number, 'leads'], room) : '';
+      const words = all.length > 1 ? '' : room > 24 ? fitted(['leads' + number + cause, 'leads' + number, 'leads', ''], room) : '';
       if (words) parts.push(text(from + 6, y + 14.5, words, `on-g${kind}`));
-      g.append(item(about, { x: left, y, w, h: barHeight }, ...parts));
+      g.append(item(about, ...parts));
     }
+  }
+
+  function drawOverlaps(g, r) {
+    data.overlaps.forEach((o, n) => {
+      if (o.to < view.from || o.from > view.to) return;
+      const a = Math.max(x(o.from), plot.left - 4), b = Math.max(Math.min(x(o.to), plot.right + 4), a + 2);
+      g.append(item(overlapItem(o, n), box(a, r.y + r.h - 24, b - a, 20, 'mark idle')));
+    });
   }
 
   function drawFailovers(g, r) {
@@ -328,7 +346,7 @@
       if (right <= left) continue;
       const about = all.length > 1 ? manyItem('failovers', r.lane.n, all) : failoverItem(f, f.n);
       const parts = all.length > 1 ? [box(left, y, right - left, stripHeight, 'mark silence')] : f.phases.map((p) => drawPhase(p, y)).flat();
-      g.append(item(about, { x: left, y, w: right - left, h: stripHeight }, ...parts));
+      g.append(item(about, ...parts));
     }
   }
 
@@ -346,10 +364,10 @@
   function drawInstants(g, r) {
     for (const { a, all } of grouped(inView(r.lane.expiries), 4)) {
       const e = all[0], about = all.length > 1 ? manyItem('ends of leases', r.lane.n, all) : expiryItem(e, e.n);
-      g.append(item(about, { x: a - 6, y: r.y + 2, w: 12, h: r.h - 4 }, box(a - 6, r.y, 12, r.h, 'hit'),
+      g.append(item(about, box(a - 6, r.y, 12, r.h, 'hit'),
         el('line', { x1: a, x2: a, y1: r.y + 2, y2: r.y + r.h - 2, class: 'expiry' }), diamond(a, barTop(r) + barHeight / 2)));
     }
-    drawNotes(g, r.lane.notes, r.y + 6, -1, r.lane.n);
+    drawNotes(g, r.lane.notes, barTop(r) + barHeight + 10, -1, r.lane.n);
   }
   const diamond = (a, y) => el('path', { d: `M${a} ${y - 6}l6 6l-6 6l-6 -6z`, class: 'diamond' });
 
@@ -358,7 +376,7 @@
     let free = plot.left;
     for (const { a, all } of grouped(inView(notes), 4)) {
       const n = all[0], about = all.length > 1 && lane >= 0 ? manyItem('notes', lane, all) : noteItem(n, n.n);
-      g.append(item(about, { x: a - 5, y: y - 5, w: 10, h: 10 }, el('circle', { cx: a, cy: y, r: 5, class: 'note' })));
+      g.append(item(about, el('circle', { cx: a, cy: y, r: 5, class: 'note' })));
       const at = Math.max(a + 9, free), short = words < 0 ? '' : fitted([n.text], plot.right - at, true);
       if (!short || a + 9 < free) continue;
       g.append(text(at, words, short, 'small'));
@@ -371,7 +389,8 @@
     for (const r of rows) if (r.what === 'everywhere') drawFaults(g, everywhere.faults, { y: r.y, h: height - 24 - r.y }, r);
     for (const r of rows) {
       if (r.what === 'zone' && near(zoneArea(r.zone).y, zoneArea(r.zone).h)) drawFaults(g, zones[r.zone].faults, zoneArea(r.zone), r);
-      if (r.what === 'everywhere') drawNotes(g, everywhere.notes, r.y + 12, everywhere.faults.length ? -1 : r.y + 16, -1);
+      if (r.what === 'notes') drawNotes(g, everywhere.notes, r.y + r.h - 12, r.y + r.h - 8, -1);
+      if (r.what === 'overlaps') drawOverlaps(g, r);
       if (r.what !== 'lane' || !near(r.y, r.h)) continue;
       drawFaults(g, r.lane.faults, { y: r.y + 1, h: r.h - 2 }, null);
       drawTerms(g, r);

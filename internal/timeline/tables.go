@@ -15,6 +15,7 @@ import (
 type page struct {
 	Title, Summary string
 	Empty          bool
+	Overlaps       int // how often two led at a time
 	Changes        []change
 	Phases         []string
 	Failovers      []failoverRow
@@ -44,7 +45,7 @@ type incident struct {
 
 func newPage(h History) page {
 	p := page{
-		Title: cmp.Or(h.Title, "Timeline"), Empty: h.empty(), Summary: h.summary(),
+		Title: cmp.Or(h.Title, "Timeline"), Empty: h.empty(), Overlaps: len(h.overlaps()), Summary: h.summary(),
 		Changes: h.changes(), Failovers: h.failoverRows(), Incidents: h.incidents(), Data: newData(h),
 	}
 	for _, name := range phases {
@@ -71,8 +72,8 @@ func count(n int, what string) string {
 }
 
 func (h History) changes() (all []change) {
-	lanes, ended := h.laneOf(), map[string]time.Time{}
-	for _, t := range h.Terms {
+	lanes, before := h.laneOf(), h.before()
+	for i, t := range h.Terms {
 		l := lanes[t.Lane]
 		c := change{
 			At: h.since(t.From), Clock: clockOf(t.From), Group: l.Group, Leader: l.name(), Zone: l.Zone,
@@ -81,25 +82,21 @@ func (h History) changes() (all []change) {
 		if t.To.IsZero() {
 			c.Ended = cmp.Or(t.Ended, "goes on")
 		}
-		to := t.From.Add(h.length(t.From, t.To))
-		before, ok := ended[l.Group]
-		if ok {
-			c.Before, c.Overlaps = between(t.From.Sub(before))
-		}
-		if !ok || to.After(before) {
-			ended[l.Group] = to
+		if b := before[i]; b >= 0 {
+			c.Before, c.Overlaps = h.between(h.Terms[b], t)
 		}
 		all = append(all, c)
 	}
 	return all
 }
 
-// between says how long nobody led before a term, or for how long two did.
-func between(gap time.Duration) (words string, overlaps bool) {
-	if gap < 0 {
-		return "two led for " + length(-gap), true
+// between says how long nobody led between two terms, or for how long both lasted.
+func (h History) between(first, second Term) (words string, overlaps bool) {
+	if gap := second.From.Sub(h.until(first)); gap >= 0 {
+		return length(gap), false
 	}
-	return length(gap), false
+	_, shared := h.shared(first, second)
+	return "two led for " + length(shared.Sub(second.From)), true
 }
 
 func (h History) failoverRows() (all []failoverRow) {

@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,13 +128,36 @@ func TestThePageSaysEverythingWithoutThePicture(t *testing.T) {
 }
 
 func TestTwoLeadersAtATimeAreCalledThat(t *testing.T) {
+	if page := rendered(t, powerLoss()); strings.Contains(page, "two led for") || strings.Contains(page, "Two led at a time") {
+		t.Error("the page says that two led, and they did not")
+	}
 	h := powerLoss()
 	h.Terms[1].To = at(25000)
-	if page := rendered(t, h); !strings.Contains(page, `wrong">two led for 0.107 s`) {
-		t.Error("the page does not say that two led")
+	page := rendered(t, h)
+	for _, want := range []string{"Two led at a time, once.", `wrong">two led for 0.107 s`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
 	}
-	if page := rendered(t, powerLoss()); strings.Contains(page, "two led for") {
-		t.Error("the page says that two led, and they did not")
+	want := []overlapData{{Group: 0, Leaders: [2]int{0, 1}, Term: 1, From: 24892.6, To: 25000}}
+	if got := dataOf(t, page).Overlaps; !slices.Equal(got, want) {
+		t.Errorf("the picture shows %+v, want %+v", got, want)
+	}
+}
+
+func TestATermIsHeldAgainstTheOneThatEndedLast(t *testing.T) {
+	h := History{
+		Lanes: []Lane{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "peer", Group: "client-go"}},
+		Terms: []Term{
+			{Lane: "a", From: at(0), To: at(100)}, {Lane: "b", From: at(10), To: at(20)}, {Lane: "c", From: at(50), To: at(60)},
+			{Lane: "peer", From: at(70), To: at(80)}, {Lane: "b", From: at(100), To: at(110)},
+		},
+	}.normalized()
+	if got := h.overlaps(); len(got) != 2 || got[0].first != 0 || got[1].first != 0 || !got[1].to.Equal(at(60)) {
+		t.Errorf("%+v", got)
+	}
+	if got := h.changes(); got[4].Before != "0.000 s" || got[4].Overlaps || got[3].Before != "" {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -183,6 +208,19 @@ func TestAPageReachesForNothingOutside(t *testing.T) {
 	for _, found := range outside.FindAllString(page, -1) {
 		if found != "http://www.w3.org/2000/svg" { // a name, which nobody looks up
 			t.Errorf("the page has %q", found)
+		}
+	}
+}
+
+func TestThePictureKnowsEveryKindOfFaultAndEveryPhase(t *testing.T) {
+	for _, kind := range kinds {
+		if !strings.Contains(script, fmt.Sprintf(" %s: () =>", kind)) || !strings.Contains(script, fmt.Sprintf(" %s: '%s'", kind, kindWords[kind])) {
+			t.Errorf("the script has no pattern or no words for %q", kind)
+		}
+	}
+	for _, phase := range phases {
+		if !strings.Contains(style, fmt.Sprintf("svg .%s {", phase)) || !strings.Contains(script, fmt.Sprintf(" %s: '%s'", phase, phase.words())) {
+			t.Errorf("%q has no color or no words", phase)
 		}
 	}
 }
