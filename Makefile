@@ -31,7 +31,7 @@ demo: ## Cut a zone's power on a real control plane, beside client-go; LEGACY=1:
 	go run ./test/programs/demo $(if $(LEGACY),--legacy)
 
 .PHONY: timeline
-timeline: ## Open pages of who led when in Chromium (Debian's chromium, nodejs and npm), with pictures in build/timeline (a minute)
+timeline: ## Open pages of who led when in Chromium (Debian's chromium, nodejs and npm), with pictures in build/timeline (2 min)
 	mkdir -p build/timeline
 	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/timeline playwright-core@$(PLAYWRIGHT_VERSION); fi
 	cd test && go test -v -count=1 ./suites/timeline/

@@ -24,36 +24,45 @@
   let narrow = false;
   let items = new Map(); // what is drawn, by key
   let drag = null;
+  let dragged = false; // the last time that a button was down
   let queued = false;
 
   // ---- Words
 
   const trim = (x, digits) => x.toFixed(digits).replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
-  const two = (x) => String(x).padStart(2, '0');
 
   // span writes a length of time; step is how exact it must be.
-  function span(ms, step = 0.001) {
+  function span(ms, step = 1) {
+    ms = Math.round(ms * 1000) / 1000;
+    const digits = step < 1 ? 6 : 3; // of seconds
     if (ms < 0) return '\u2212' + span(-ms, step);
     if (ms === 0) return '0 s';
     if (ms < 1000 && step < 100) return trim(ms, 3) + ' ms';
-    if (ms < 60e3) return trim(ms / 1000, 3) + ' s';
-    if (ms < 3600e3) {
-      const s = trim(ms % 60e3 / 1000, 3);
-      return Math.floor(ms / 60e3) + ' min' + (s === '0' ? '' : ' ' + s + ' s');
+    if (ms < 60e3) return trim(ms / 1000, digits) + ' s';
+    const parts = [];
+    let rest = ms;
+    for (const [size, unit] of [[86400e3, ' d'], [3600e3, ' h'], [60e3, ' min']]) {
+      const n = Math.floor(rest / size);
+      if (n || parts.length) parts.push(n + unit);
+      rest -= n * size;
     }
-    const h = Math.floor(ms / 3600e3), m = Math.floor(ms % 3600e3 / 60e3), s = Math.floor(ms % 60e3 / 1000);
-    if (h < 48) return h + ' h' + (m || s ? ' ' + two(m) + ' min' : '') + (s ? ' ' + two(s) + ' s' : '');
-    return Math.floor(h / 24) + ' d' + (h % 24 || m ? ' ' + h % 24 + ' h' : '') + (m ? ' ' + two(m) + ' min' : '');
+    const seconds = trim(rest / 1000, digits);
+    if (seconds !== '0') parts.push(seconds + ' s');
+    return parts.join(' ').replace(/( 0 (h|min))+$/, '');
   }
 
-  const dateOf = (ms) => new Date(begin + ms).toISOString();
+  // What JavaScript's dates leave out.
+  const micros = Number((/\.(\d+)/.exec(data.begin)?.[1] || '').padEnd(6, '0').slice(3, 6));
+  const microsOf = (ms) => Math.round(ms * 1000) + micros; // since the millisecond in which the history began
+  const dateOf = (ms) => new Date(begin + Math.floor(microsOf(ms) / 1000)).toISOString();
 
   // clock writes a time of day in UTC; step says whether it needs a date or fractions.
   function clock(ms, step) {
     const iso = dateOf(ms);
     if (step >= 86400e3) return iso.slice(5, 10);
     if (step >= 60e3) return full.to > 86400e3 ? iso.slice(5, 16).replace('T', ' ') : iso.slice(11, 16);
-    return step >= 1000 ? iso.slice(11, 19) : iso.slice(11, 23);
+    if (step >= 1000) return iso.slice(11, 19);
+    return iso.slice(11, 23) + (step < 1 ? String(microsOf(ms) % 1000).padStart(3, '0') : '');
   }
 
   const when = (ms) => '+' + span(ms) + ' (' + dateOf(ms).slice(0, 23).replace('T', ' ') + ' UTC)';
@@ -244,8 +253,8 @@
 
   function drawAxis() {
     const g = el('g');
-    const room = (plot.right - plot.left) / (narrow ? 95 : 125);
-    const step = steps.find((s) => (view.to - view.from) / s <= room) || steps.at(-1);
+    const room = (s) => Math.max(70, 30 + textWidth('+' + span(Math.floor(view.to / s) * s - s / 5, s), true)) * (view.to - view.from) / s;
+    const step = steps.find((s) => room(s) <= plot.right - plot.left) || steps.at(-1);
     const first = Math.ceil(view.from / step);
     for (let i = first; i * step <= view.to; i++) {
       const t = i * step, px = x(t), above = '+' + span(t, step), below = clock(t, step);
@@ -258,10 +267,10 @@
   }
 
   function drawNames() {
-    const g = el('g');
+    const g = el('g', { class: 'names' });
     for (const r of rows) {
       if (!near(r.y, r.h)) continue;
-      if (r.what === 'zone') g.append(text(10, r.y + 16, fitted([zoneName(r.zone) === 'zone unknown' ? 'zone unknown' : 'zone ' + zoneName(r.zone)], narrow ? width - 20 : 172), 'strong'));
+      if (r.what === 'zone') g.append(text(10, r.y + 16, fitted([zoneName(r.zone) === 'zone unknown' ? 'zone unknown' : 'zone ' + zoneName(r.zone)], 0.87 * (narrow ? width - 20 : 172)), 'strong'));
       if (r.name) g.append(text(10, r.y + 16, r.name, r.what === 'overlaps' ? 'strong told' : 'strong'));
       if (r.what === 'lane') drawName(g, r);
     }
@@ -289,13 +298,14 @@
 
   // drawFaults shades an area; told is the row that has room for their names.
   function drawFaults(g, faults, area, told) {
+    const names = el('g'); // above all shades
     let free = told ? plot.left : Infinity; // where the next name may begin
     for (const f of faults) {
       if (f.to < view.from || f.from > view.to) continue;
-      const a = Math.max(x(f.from), plot.left - 2), b = Math.max(Math.min(x(f.to), plot.right + 2), a + (f.from === f.to ? 0 : 2));
+      const a = Math.max(x(f.from), plot.left - 10), b = Math.max(Math.min(x(f.to), plot.right + 10), a + (f.from === f.to ? 0 : 2));
       const about = faultItem(f, f.n), parts = [];
       if (f.from === f.to) {
-        const y = told ? told.y + told.h - 10 : area.y + (narrow ? 28 : 14);
+        const y = told ? told.y + told.h - 10 : area.y + area.h - 11;
         parts.push(box(a - 6, area.y, 12, area.h, 'hit'), el('path', { d: `M${a} ${area.y}V${area.y + area.h}`, class: 'frame' }),
           el('path', { d: `M${a - 5} ${y - 5}l10 10m0 -10l-10 10`, class: 'stroke' }));
       } else {
@@ -303,8 +313,10 @@
           box(a, area.y, b - a, area.h, 'frame'));
       }
       g.append(item(about, ...parts));
-      free = drawFaultName(g, about.title, told, Math.max(a + (f.from === f.to ? 8 : 4), free), plot.right);
+      const at = Math.max(a + (f.from === f.to ? 8 : 4), free);
+      free = drawFaultName(names, about.title, told, at, plot.right);
     }
+    g.append(...names.children);
   }
 
   function drawFaultName(g, words, told, at, right) {
@@ -319,7 +331,7 @@
   function drawTerms(g, r) {
     const y = barTop(r), kind = r.lane.group % 3;
     for (const { a, b, all } of grouped(inView(r.lane.terms), 3)) {
-      const left = Math.max(a, plot.left - 4), w = Math.min(b, plot.right + 4) - left;
+      const left = Math.max(a, plot.left - 10), w = Math.min(b, plot.right + 10) - left;
       if (w <= 0) continue;
       const t = all[0], about = all.length > 1 ? manyItem('terms', r.lane.n, all) : termItem(t, t.n);
       const parts = [box(left, y, w, barHeight, `mark g${kind}`, { rx: w > 8 ? 3 : 0 })];
@@ -334,7 +346,7 @@
   function drawOverlaps(g, r) {
     data.overlaps.forEach((o, n) => {
       if (o.to < view.from || o.from > view.to) return;
-      const a = Math.max(x(o.from), plot.left - 4), b = Math.max(Math.min(x(o.to), plot.right + 4), a + 2);
+      const a = Math.max(x(o.from), plot.left - 10), b = Math.max(Math.min(x(o.to), plot.right + 10), a + 2);
       g.append(item(overlapItem(o, n), box(a, r.y + r.h - 24, b - a, 20, 'mark idle')));
     });
   }
@@ -342,7 +354,7 @@
   function drawFailovers(g, r) {
     const y = barTop(r) + barHeight + 3;
     for (const { a, b, all } of grouped(inView(r.lane.failovers), 4)) {
-      const f = all[0], left = Math.max(a, plot.left - 4), right = Math.min(b, plot.right + 4);
+      const f = all[0], left = Math.max(a, plot.left - 10), right = Math.min(b, plot.right + 10);
       if (right <= left) continue;
       const about = all.length > 1 ? manyItem('failovers', r.lane.n, all) : failoverItem(f, f.n);
       const parts = all.length > 1 ? [box(left, y, right - left, stripHeight, 'mark silence')] : f.phases.map((p) => drawPhase(p, y)).flat();
@@ -351,7 +363,7 @@
   }
 
   function drawPhase(p, y) {
-    const a = Math.max(x(p.from), plot.left - 4), b = Math.min(Math.max(x(p.to), x(p.from) + 0.7), plot.right + 4);
+    const a = Math.max(x(p.from), plot.left - 10), b = Math.min(Math.max(x(p.to), x(p.from) + 0.7), plot.right + 10);
     if (b <= a) return [];
     const from = Math.max(a, plot.left), room = Math.min(b, plot.right) - from - 8, name = phaseWords[p.name];
     const parts = [box(a, y, b - a, stripHeight, (b - a > 3 ? 'mark ' : '') + p.name)];
@@ -362,10 +374,12 @@
 
   // drawInstants draws the ends of leases and the notes of a lane.
   function drawInstants(g, r) {
-    for (const { a, all } of grouped(inView(r.lane.expiries), 4)) {
+    const groups = grouped(inView(r.lane.expiries), 4);
+    for (const [i, { a, all }] of groups.entries()) {
+      const apart = Math.min(a - (groups[i - 1]?.a ?? -Infinity), (groups[i + 1]?.a ?? Infinity) - a) > 16;
       const e = all[0], about = all.length > 1 ? manyItem('ends of leases', r.lane.n, all) : expiryItem(e, e.n);
       g.append(item(about, box(a - 6, r.y, 12, r.h, 'hit'),
-        el('line', { x1: a, x2: a, y1: r.y + 2, y2: r.y + r.h - 2, class: 'expiry' }), diamond(a, barTop(r) + barHeight / 2)));
+        el('line', { x1: a, x2: a, y1: r.y + 2, y2: r.y + r.h - 2, class: 'expiry' }), ...(apart ? [diamond(a, barTop(r) + barHeight / 2)] : [])));
     }
     drawNotes(g, r.lane.notes, barTop(r) + barHeight + 10, -1, r.lane.n);
   }
@@ -374,10 +388,12 @@
   // drawNotes draws notes; those whose words have room at y = words are told.
   function drawNotes(g, notes, y, words, lane) {
     let free = plot.left;
-    for (const { a, all } of grouped(inView(notes), 4)) {
+    const groups = grouped(inView(notes), 4);
+    for (const [i, { a, all }] of groups.entries()) {
       const n = all[0], about = all.length > 1 && lane >= 0 ? manyItem('notes', lane, all) : noteItem(n, n.n);
       g.append(item(about, el('circle', { cx: a, cy: y, r: 5, class: 'note' })));
-      const at = Math.max(a + 9, free), short = words < 0 ? '' : fitted([n.text], plot.right - at, true);
+      const at = Math.max(a + 9, free), room = Math.min(plot.right, (groups[i + 1]?.a ?? Infinity) - 8) - at;
+      const short = words < 0 || room < 30 ? '' : fitted([n.text], room, true);
       if (!short || a + 9 < free) continue;
       g.append(text(at, words, short, 'small'));
       free = at + textWidth(short, true) + 12;
@@ -405,7 +421,7 @@
     if (!width) return;
     const focused = document.activeElement?.closest?.('.item')?.dataset.key;
     items = new Map();
-    const clip = el('clipPath', { id: 'plot' }, box(plot.left - 1, 0, plot.right - plot.left + 2, height, ''));
+    const clip = el('clipPath', { id: 'plot' }, box(plot.left - 7, 0, plot.right - plot.left + 14, height, ''));
     const svg = el('svg', { viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': 'Zones, candidates and who led' },
       definitions(), clip, drawBands(), drawAxis(), drawRows(), drawNames());
     stage.replaceChildren(svg);
@@ -434,10 +450,15 @@
     view = { from, to: from + length };
     redraw();
   }
-  function zoom(factor, at = (view.from + view.to) / 2) {
+  function zoom(factor, at = middle()) {
     const length = clamp((view.to - view.from) * factor, closest, full.to);
     const share = (at - view.from) / (view.to - view.from);
     show(at - length * share, at + length * (1 - share));
+  }
+  // middle is that of the view, or of what is in view of the item that has the focus.
+  function middle() {
+    const about = aboutOf(document.activeElement) || view;
+    return (clamp(about.from, view.from, view.to) + clamp(about.to, view.from, view.to)) / 2;
   }
   const move = (share) => show(view.from + (view.to - view.from) * share, view.to + (view.to - view.from) * share);
   const all = () => show(full.from, full.to);
@@ -516,7 +537,7 @@
   };
   stage.addEventListener('pointerdown', (e) => {
     if (e.button !== 0) return;
-    drag = { at: inSVG(e), touch: e.pointerType === 'touch', from: view.from, to: view.to, moved: false, about: aboutOf(e.target) };
+    drag = { at: inSVG(e), touch: e.pointerType === 'touch', from: view.from, to: view.to, moved: false };
   });
   addEventListener('pointermove', (e) => {
     if (!drag) return hover(e);
@@ -538,12 +559,16 @@
     const done = drag;
     drag = null;
     if (!done) return;
-    if (!done.moved) { if (done.about) open(done.about); return; }
-    if (done.touch) return;
+    dragged = done.moved;
+    if (!dragged || done.touch) return;
     const [a, b] = [done.at, inSVG(e)].map((px) => timeAt(clamp(px, plot.left, plot.right))).sort((p, q) => p - q);
     if (b > a) show(a, b); else redraw();
   });
   addEventListener('pointercancel', () => { drag = null; redraw(); });
+  stage.addEventListener('click', (e) => {
+    const about = aboutOf(e.target);
+    if (about && !dragged) open(about);
+  });
   stage.addEventListener('pointerleave', () => { if (!drag) hideTip(); });
   stage.addEventListener('dblclick', (e) => { if (!aboutOf(e.target)) all(); });
   stage.addEventListener('wheel', (e) => {

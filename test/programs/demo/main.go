@@ -160,6 +160,9 @@ func (d *demo) play(ctx context.Context, all []*team) error {
 	if err != nil {
 		return err
 	}
+	if err := sleep.For(ctx, 3*time.Second); err != nil { // so that one sees the last leader lead
+		return err
+	}
 	h, err := recorded(all, d.start, cut, time.Now())
 	if err != nil {
 		return err
