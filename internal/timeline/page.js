@@ -334,7 +334,7 @@
       const left = Math.max(a, plot.left - 10), w = Math.min(b, plot.right + 10) - left;
       if (w <= 0) continue;
       const t = all[0], about = all.length > 1 ? manyItem('terms', r.lane.n, all) : termItem(t, t.n);
-      const parts = [box(left, y, w, barHeight, `mark g${kind}`, { rx: w > 8 ? 3 : 0 })];
+      const parts = [box(left, y, w, barHeight, `mark g${kind}${w < 4 ? ' thin' : ''}`, { rx: w > 8 ? 3 : 0 })];
       const from = Math.max(left, plot.left), room = Math.min(b, plot.right) - from - 12;
       const cause = t.cause ? ', ' + t.cause : '', number = t.token ? ' with token ' + t.token : '';
       const words = all.length > 1 ? '' : room > 24 ? fitted(['leads' + number + cause, 'leads' + number, 'leads', ''], room) : '';
