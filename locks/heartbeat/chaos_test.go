@@ -158,18 +158,6 @@ func chaosOf(t *testing.T, seed uint64) {
 			p.heal()
 		}
 		elapse(90 * time.Second)
-		for i := range 4 {
-			name, leaders := fmt.Sprintf("lock-%d", i), 0
-			for _, p := range w.processes {
-				p.mu.Lock()
-				if _, leads := p.led[name]; leads {
-					leaders++
-				}
-				p.mu.Unlock()
-			}
-			if leaders != 1 {
-				t.Errorf("%d lead %s at the end: %v", leaders, name, w.lease(name))
-			}
-		}
+		w.eachIsLedOnce(4)
 	})
 }

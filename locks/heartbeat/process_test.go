@@ -212,6 +212,24 @@ func (w *world) holder(lock string) string {
 	return holder
 }
 
+// eachIsLedOnce checks that each of the first n locks has one leader.
+func (w *world) eachIsLedOnce(n int) {
+	w.Helper()
+	for i := range n {
+		name, leaders := fmt.Sprintf("lock-%d", i), 0
+		for _, p := range w.processes {
+			p.mu.Lock()
+			if _, leads := p.led[name]; leads {
+				leaders++
+			}
+			p.mu.Unlock()
+		}
+		if leaders != 1 {
+			w.Errorf("%d lead %s at the end: %v", leaders, name, w.lease(name))
+		}
+	}
+}
+
 // process is one process with a heartbeat.
 type process struct {
 	world     *world

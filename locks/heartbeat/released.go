@@ -96,7 +96,6 @@ func (l *Lock) releaseWithOthers(ctx context.Context, was *state, r locks.Record
 	if errors.Is(err, errNotNoted) {
 		return locks.Snapshot{}, false, nil
 	}
-	s = locks.Snapshot{}
 	if err == nil {
 		s, err = now.released(was)
 	}
