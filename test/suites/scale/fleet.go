@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -104,7 +105,7 @@ func (f *fleet) known(ctx context.Context) error {
 	defer cancel()
 	for _, s := range f.seats {
 		for counted(s).Known < f.locks*f.candidates {
-			if err := pause(ctx, 50*time.Millisecond); err != nil {
+			if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
 				return fmt.Errorf("%s knows the leaders for %d candidates of %d: %w", s.Identity, counted(s).Known, f.locks*f.candidates, err)
 			}
 		}
@@ -122,7 +123,7 @@ func (f *fleet) settle(ctx context.Context) error {
 	}
 	before := -1
 	for range spans {
-		if err := pause(ctx, span); err != nil {
+		if err := sleep.For(ctx, span); err != nil {
 			return err
 		}
 		now, err := f.served(ctx)
@@ -155,13 +156,4 @@ func (f *fleet) end(ctx context.Context) error {
 		return err
 	}
 	return client.CoordinationV1().Leases(f.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

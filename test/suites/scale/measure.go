@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
@@ -94,7 +95,7 @@ func (s *stage) quiet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := pause(ctx, span); err != nil {
+	if err := sleep.For(ctx, span); err != nil {
 		return err
 	}
 	after, err := s.served(ctx)
@@ -112,7 +113,7 @@ func (f *fleet) idle(ctx context.Context, empty served) (Idle, error) {
 	if err != nil {
 		return Idle{}, err
 	}
-	if err := pause(ctx, f.span); err != nil {
+	if err := sleep.For(ctx, f.span); err != nil {
 		return Idle{}, err
 	}
 	after, err := f.uses(f.seats)

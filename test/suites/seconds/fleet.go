@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/zonelect/zonelect/election/timing"
@@ -88,26 +89,27 @@ func (f *fleet) lost(since time.Time) (terms, processes int) {
 	return terms, processes
 }
 
-// leader is the seat that leads most locks: whose events of leading outnumber those of
-// stopping by most.
-func (f *fleet) leader() *trial.Seat {
-	var leader *trial.Seat
-	most := 0
-	for _, s := range f.seats {
-		leads := 0
-		for _, e := range s.Events() {
-			switch e.Event {
-			case "leading":
-				leads++
-			case "stopped":
-				leads--
-			}
-		}
-		if leads > most {
-			leader, most = s, leads
+// held returns the locks that a seat leads, by what it has printed.
+func held(s *trial.Seat) map[string]bool {
+	locks := map[string]bool{}
+	for _, e := range s.Events() {
+		switch e.Event {
+		case "leading":
+			locks[e.Lock] = true
+		case "stopped":
+			delete(locks, e.Lock)
 		}
 	}
-	return leader
+	return locks
+}
+
+// leader returns the seat that leads most locks, and the others; nil if nobody leads.
+func (f *fleet) leader() (leader *trial.Seat, others []*trial.Seat) {
+	most := slices.MaxFunc(f.seats, func(a, b *trial.Seat) int { return len(held(a)) - len(held(b)) })
+	if len(held(most)) == 0 {
+		return nil, f.seats
+	}
+	return most, slices.DeleteFunc(slices.Clone(f.seats), func(s *trial.Seat) bool { return s == most })
 }
 
 // beQuiet counts the terms that end although nothing fails.
@@ -156,7 +158,7 @@ func (f *fleet) killEtcds(ctx context.Context, r *results) error {
 // lead all of its locks.
 func (f *fleet) loseZones(ctx context.Context, r *results) error {
 	for n := range f.losses {
-		gone := f.leader()
+		gone, rest := f.leader()
 		if gone == nil {
 			return fmt.Errorf("nobody leads before loss %d", n+1)
 		}
@@ -165,12 +167,12 @@ func (f *fleet) loseZones(ctx context.Context, r *results) error {
 		if err := f.CutPower(ctx, gone.Zone); err != nil {
 			return err
 		}
-		held, rest := f.divide(gone)
-		first, err := f.taken(ctx, rest, held, since)
+		lost := held(gone)
+		first, err := f.taken(ctx, rest, lost, since)
 		if err != nil {
 			return err
 		}
-		r.Losses = append(r.Losses, loss{Locks: len(held), Half: first.After(since, 50).Seconds(), All: first.After(since, 100).Seconds()})
+		r.Losses = append(r.Losses, loss{Locks: len(lost), Half: first.After(since, 50).Seconds(), All: first.After(since, 100).Seconds()})
 		f.seats = rest
 		if err := f.Restore(ctx, gone.Zone); err != nil {
 			return err
@@ -185,41 +187,22 @@ func (f *fleet) loseZones(ctx context.Context, r *results) error {
 	return nil
 }
 
-// divide returns the locks that a seat led, and the other seats.
-func (f *fleet) divide(gone *trial.Seat) (held map[string]bool, rest []*trial.Seat) {
-	held = map[string]bool{}
-	for _, e := range gone.Events() {
-		switch e.Event {
-		case "leading":
-			held[e.Lock] = true
-		case "stopped":
-			delete(held, e.Lock)
-		}
-	}
-	for _, s := range f.seats {
-		if s != gone {
-			rest = append(rest, s)
-		}
-	}
-	return held, rest
-}
-
 // taken waits until all those locks are led by the seats.
-func (f *fleet) taken(ctx context.Context, seats []*trial.Seat, held map[string]bool, since time.Time) (trial.When, error) {
+func (f *fleet) taken(ctx context.Context, seats []*trial.Seat, lost map[string]bool, since time.Time) (trial.When, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		first := trial.First(seats, since, "leading")
 		for lock := range first {
-			if !held[lock] {
+			if !lost[lock] {
 				delete(first, lock)
 			}
 		}
-		if len(first) == len(held) {
+		if len(first) == len(lost) {
 			return first, nil
 		}
 		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("%d locks of %d are led again: %w", len(first), len(held), err)
+			return nil, fmt.Errorf("%d locks of %d are led again: %w", len(first), len(lost), err)
 		}
 	}
 }
