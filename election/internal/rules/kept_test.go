@@ -40,6 +40,30 @@ func TestWhatAHandDoesToAKeptRecordShortensNoWait(t *testing.T) {
 	}
 }
 
+// TestAHolderThatNeedNoLongerWaitSaysForHowLongAKeptRecordCounts: who creates a record notes the
+// longest lease that somebody else may have had, and then its own.
+func TestAHolderThatNeedNoLongerWaitSaysForHowLongAKeptRecordCounts(t *testing.T) {
+	const lease, longer = 15 * time.Second, 30 * time.Second
+	start := time.Now()
+	s := locks.Snapshot{Kept: true, Version: locks.Version{Number: 1, UID: "u", Opaque: 1}, Record: locks.Record{
+		Holder: "a", LeaseDuration: longer, AcquireTime: start, RenewTime: start, Details: locks.Details{Waits: "others may lead"},
+	}}
+	o := NewObserver(Self{Identity: "b", Lease: lease})
+	for i, step := range []struct {
+		waits string
+		lasts time.Duration
+		want  time.Duration
+	}{{"others may lead", longer, longer}, {"others may lead", lease, longer}, {"", lease, lease}, {"", time.Second, lease}} {
+		at := start.Add(time.Duration(i) * time.Second)
+		s.Version.Number, s.Record.RenewTime = uint64(i+1), at
+		s.Record.Details.Waits, s.Record.LeaseDuration = step.waits, step.lasts
+		o.Observe(s, at)
+		if free, _ := o.Free(); free.At.Sub(at) != step.want {
+			t.Errorf("step %d: free after %v, want %v", i, free.At.Sub(at), step.want)
+		}
+	}
+}
+
 // TestARenewalThatNobodyCanSeeHasNoAge: if a heartbeat is gone, the record shows the time of an
 // older renewal, and a candidate that has just started waits for a whole lease.
 func TestARenewalThatNobodyCanSeeHasNoAge(t *testing.T) {

@@ -125,7 +125,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		s.Record.LeaseDuration = max(o.self.Lease, o.durationOf(o.renewal))
 	}
 	wasKept = wasKept && TenureOf(o.renewal) == TenureOf(s.Record)
-	if wasKept { // somebody may have changed the duration, and the holder does not know
+	if wasKept && !stopsWaiting(o.renewal, s.Record) { // somebody may have changed the duration, and the holder does not know
 		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
 	}
 	unseen := wasKept && !s.Kept // renewals may have come that nobody can see any more
@@ -164,6 +164,12 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	if s.Record.Holder != "" {
 		o.lifeSeen = now
 	}
+}
+
+// stopsWaiting reports whether a holder that could not lead yet has said that it can. Only it
+// says so, and then renews for its own LeaseDuration instead of the longest that others had.
+func stopsWaiting(was, is locks.Record) bool {
+	return was.Details.Waits != "" && is.Details.Waits == ""
 }
 
 // lostPart reports whether part of the record has gone since it was last seen, on a lock
