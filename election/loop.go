@@ -148,7 +148,9 @@ type (
 	workOver           struct{ err error }
 )
 
-// wait returns the next event.
+// wait returns the next event. All electors of a process are parked here, so what makes the
+// events is in functions of its own, whose temporary values need no room on the stacks
+// meanwhile.
 func (r *run) wait(until time.Time) event {
 	r.loopWatchdog.expectLoop(until)
 	if e := r.watcher.next(); e != nil {
@@ -163,7 +165,7 @@ func (r *run) wait(until time.Time) event {
 		r.stop = nil
 		return stopWanted{}
 	case a := <-r.requester.answers:
-		return r.requester.received(*a)
+		return r.received(a)
 	case e := <-r.watcher.events:
 		return e
 	case <-r.watcher.ready:
@@ -193,6 +195,9 @@ func (r *run) wait(until time.Time) event {
 		return workOver{err}
 	}
 }
+
+//go:noinline
+func (r *run) received(a *answer) event { return r.requester.received(a) }
 
 // handle answers those events that all states answer alike.
 func (r *run) handle(e event) {

@@ -219,28 +219,45 @@ func (c *requester) send(ctx context.Context, r request) {
 	if r.replaces() {
 		c.chainStart, c.chainBroken = r.sent.awake, false
 	}
-	amender := c.amender
+	lock, amender, a := c.lock, c.amender, &answer{request: r, flight: f}
 	c.wait.Go(func() {
 		defer cancel()
-		a := answer{request: r, flight: f}
 		switch {
-		case r.op == opRead:
-			a.snapshot, a.err = c.lock.Read(ctx)
-		case r.amends():
-			a.snapshot, a.err = amender.Amend(locks.WithOneConnection(ctx), *r.before, r.record)
+		case a.op == opRead:
+			a.read(ctx, lock)
+		case a.amends():
+			a.amend(ctx, amender)
 		default:
-			a.snapshot, a.err = c.lock.Write(ctx, r.base, r.record)
+			a.write(ctx, lock)
 		}
-		a.end, a.departed = time.Now(), r.sent
+		a.end, a.departed = time.Now(), a.sent
 		if at, known := f.departed(); known {
 			a.departed = at
 		}
-		c.answers <- &a
+		c.answers <- a
 	})
 }
 
-// received notes that the answer has been taken from the channel, and completes the answer.
-func (c *requester) received(a answer) answer {
+// A renewal may wait for a heartbeat. These are functions of their own so that no stack holds
+// the temporary values of all three meanwhile.
+
+//go:noinline
+func (a *answer) read(ctx context.Context, lock locks.Lock) {
+	a.snapshot, a.err = lock.Read(ctx)
+}
+
+//go:noinline
+func (a *answer) amend(ctx context.Context, lock locks.Amender) {
+	a.snapshot, a.err = lock.Amend(locks.WithOneConnection(ctx), *a.before, a.record)
+}
+
+//go:noinline
+func (a *answer) write(ctx context.Context, lock locks.Lock) {
+	a.snapshot, a.err = lock.Write(ctx, a.base, a.record)
+}
+
+// received notes that the answer has been taken from the channel, and completes it.
+func (c *requester) received(a *answer) answer {
 	c.flights = slices.DeleteFunc(c.flights, func(f *flight) bool { return f == a.flight })
 	if a.newest = a.flight == c.newest; a.newest {
 		c.newest = nil
@@ -253,10 +270,10 @@ func (c *requester) received(a answer) answer {
 		c.took, c.heard = a.end.Sub(a.departed.awake), a.end
 		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
-	a.breaksChain = c.checkChain(a)
+	a.breaksChain = c.checkChain(*a)
 	c.watchdog.expectLoop(time.Now())
 	c.expectNext()
-	return a
+	return *a
 }
 
 // renewals turns the acquisitions under way into renewals of the term that one of them won.
@@ -334,7 +351,7 @@ func (c *requester) drain(patience time.Duration) (writes []answer, settled bool
 	for late := false; len(c.flights) > c.amendments() || len(c.flights) > 0 && !c.chainBroken; {
 		select {
 		case a := <-c.answers:
-			if a := c.received(*a); a.writes() {
+			if a := c.received(a); a.writes() {
 				writes = append(writes, a)
 			}
 		case <-timer.C:
@@ -360,7 +377,7 @@ func (c *requester) call(ctx context.Context, r request, other func(answer)) (an
 	for {
 		select {
 		case came := <-c.answers:
-			a := c.received(*came)
+			a := c.received(came)
 			if a.flight == own {
 				return a, true
 			}

@@ -64,6 +64,8 @@ func (w *watcher) take() event {
 }
 
 // next returns the next event that was taken from the feed, if there is one.
+//
+//go:noinline
 func (w *watcher) next() event {
 	if len(w.taken) == 0 {
 		return nil
