@@ -7,7 +7,7 @@ package main
 // by the part of it where that has no number.
 var mutants = []mutant{
 	{"S1", "trust counts from the answer, not from when the request was sent",
-		"election/requester.go", `a.end, a.departed = time.Now(), a.sent`, `a.end, a.departed = time.Now(), c.clock.now()`,
+		"election/requester.go", `return f.sent, true`, `return f.clock.now(), true`,
 		"election/TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent"},
 	{"S1", "a renewal without an answer extends the trust",
 		"election/renewing.go", `case a.err != nil:
