@@ -4,13 +4,16 @@
 package heartbeat
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func TestL5AnEpochThatHasEndedNeverComesBack(t *testing.T) {
@@ -34,6 +37,61 @@ func TestL5AnEpochThatHasEndedNeverComesBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestL5AnEpochThatAnotherHasReplacedNeverComesBack: the answer to an acquisition was slow, so
+// that the elector has acquired the Lease again, and goes on with the first of the two.
+func TestL5AnEpochThatAnotherHasReplacedNeverComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeats(t)
+		write := func(base locks.Version, acquired time.Time) (locks.Version, error) {
+			t.Helper()
+			time.Sleep(time.Second)
+			r := b.first
+			r.AcquireTime, r.RenewTime = acquired, time.Now()
+			s, err := b.Write(t.Context(), base, r)
+			return s.Version, err
+		}
+		began := time.Now()
+		first, err := write(locks.Version{}, began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := time.Now()
+		second, err := write(first, again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := write(second, began); !errors.Is(err, locks.ErrConflict) {
+			t.Errorf("the first epoch goes on: %v", err)
+		}
+		if _, err := write(second, again); err != nil || b.epochIn(b.state().Lease) == "" {
+			t.Errorf("the second does not: %v", err)
+		}
+	})
+}
+
+// TestL5AnEpochGoesOnThoughAnotherCouldNotBegin: two acquisitions replace the same version, and
+// the first one lands.
+func TestL5AnEpochGoesOnThoughAnotherCouldNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeats(t)
+		r := b.first
+		r.AcquireTime = time.Now()
+		s, err := b.Write(t.Context(), locks.Version{}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late := r
+		late.AcquireTime = time.Now().Add(time.Second)
+		if _, err := b.Write(t.Context(), locks.Version{}, late); !errors.Is(err, locks.ErrConflict) {
+			t.Fatalf("the second acquisition lands: %v", err)
+		}
+		r.RenewTime = time.Now().Add(2 * time.Second)
+		if _, err := b.Write(t.Context(), s.Version, r); err != nil || b.epochIn(b.state().Lease) != epochIn(r) {
+			t.Errorf("the first epoch does not go on: %v", err)
+		}
+	})
 }
 
 func TestL5AnEpochThatAHandHasMadeKeepsNoLock(t *testing.T) {

@@ -4,7 +4,6 @@
 package heartbeat
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +50,8 @@ type Heart struct {
 	lease   *coordinationv1.Lease // as the last answer had it; nil before the first
 	changed chan struct{}         // closed, and replaced, when lease changes
 	beaten  time.Time             // when the last heartbeat was sent that landed
-	newest  epoch                 // that was begun, whatever came of it
+	newest  epoch                 // that was written last, whatever came of it
+	begun   []epoch               // the last ones that were written first, oldest first
 	kept    map[string]*kept      // by name: the locks that name this heartbeat
 
 	leaving    []*leaving       // to be released by the next note
@@ -155,8 +155,8 @@ func (h *Heart) Watch(ctx context.Context, from locks.Version, events chan<- loc
 }
 
 // Write sends a heartbeat, or begins or ends an epoch. It does not resume an epoch that has
-// ended, as an elector does that puts its name back on an emptied record: others may rely on
-// that end already (L5).
+// ended: others may rely on that end already (L5). An elector would do so that puts its name
+// back on an emptied record, or whose second acquisition has replaced its first.
 func (h *Heart) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if h.resumes(base, r) {
 		return locks.Snapshot{}, fmt.Errorf("%v: this epoch of the heartbeat has ended: %w", h.Describe(), locks.ErrConflict)
@@ -189,18 +189,28 @@ func (h *Heart) answered(began time.Time, err error) {
 	h.refused = h.refused || errors.Is(err, locks.ErrConflict)
 }
 
-// resumes reports whether a write would go on with the newest epoch on a Lease that is not of
-// that epoch any more.
+// mostBegun is how many epochs are remembered. An elector goes on with one that it has begun
+// among its last few writes.
+const mostBegun = 16
+
+// resumes reports whether a write would go on with an epoch on a Lease that is not of that epoch
+// any more. If not, the epoch is the newest.
 func (h *Heart) resumes(base locks.Version, r locks.Record) bool {
 	e := epochIn(r)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if e == "" || e != h.newest {
-		h.newest = cmp.Or(e, h.newest)
+	if e == "" {
 		return false
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	was, _ := base.Opaque.(*coordinationv1.Lease)
-	return was != nil && epochOf(was) != e
+	switch begun := slices.Contains(h.begun, e); {
+	case !begun:
+		h.begun = append(h.begun[max(0, len(h.begun)+1-mostBegun):], e)
+	case was != nil && epochOf(was) != e:
+		return true
+	}
+	h.newest = e
+	return false
 }
 
 // mostBeats is how many heartbeats without an answer are kept. Those that wait for a

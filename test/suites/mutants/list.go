@@ -1179,6 +1179,16 @@ func with(`,
 	{"L5", "an epoch that has ended is resumed",
 		"locks/heartbeat/heart.go", `if h.resumes(base, r) {`, `if h.resumes(base, r) && false {`,
 		"locks/heartbeat/TestL5AnEpochThatHasEndedNeverComesBack"},
+	{"L5", "only the newest epoch is not resumed",
+		"locks/heartbeat/heart.go", `begun := slices.Contains(h.begun, e); {`, `begun := h.newest == e; {`,
+		"locks/heartbeat/TestL5AnEpochThatAnotherHasReplacedNeverComesBack"},
+	{"L5", "an acquisition that met a conflict ends the epoch before it",
+		"locks/heartbeat/heart.go", `	h.newest = e
+	return false`, `	if !slices.Contains(h.begun[:len(h.begun)-1], e) {
+		h.newest = e
+	}
+	return false`,
+		"locks/heartbeat/TestL5AnEpochGoesOnThoughAnotherCouldNotBegin"},
 	{"L5", "an epoch that a hand has made keeps locks",
 		"locks/heartbeat/heart.go", `record.Read(lease).Holder != h.config.Identity || epochOf(lease) != h.newest {
 		return ""
