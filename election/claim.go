@@ -240,6 +240,9 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	if news || !a.sent.awake.Before(f.unsureAt) {
 		f.unsure = false
 	}
+	if f.landedSince(a) {
+		f.readFirst(now)
+	}
 	if f.isStillNewest(f.denied) {
 		f.claimAt = now.Add(f.refusals.next())
 	}
@@ -261,6 +264,14 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	if f.rewatch && !f.watcher.heard.After(a.sent.awake) {
 		f.watcher.start(f.watching)
 	}
+}
+
+// landedSince reports whether a watch has shown an acquisition of this candidacy that a read
+// does not show, because the read was answered before. The next read confirms it. Another
+// acquisition would replace it, perhaps while its own answer begins the term.
+func (f *following) landedSince(read answer) bool {
+	_, landed := f.writes.landed(f.observer.Newest())
+	return landed && f.observer.Exact() && !f.readShows(read)
 }
 
 // isStillNewest reports whether, after a write met a conflict, a read has shown the very

@@ -266,11 +266,32 @@ func TestS6AWatchThatShowsARenewalConfirmsNothing(t *testing.T) {
 	})
 }
 
+// TestS6AnAcquisitionThatAWatchShowsIsConfirmedNotRepeated: right after the watch has shown it
+// comes the answer to a read that was made before. A second acquisition would land on the first.
+func TestS6AnAcquisitionThatAWatchShowsIsConfirmedNotRepeated(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var lock *late
+		a := s.start("a", func(c *election.Config) {
+			lock = &late{Lock: c.Lock}
+			lock.late.Store(true)
+			c.Lock = lock
+		})
+		read, overtaken := time.Second, interval+time.Second
+		_, took := a.Leads()
+		s.want("a leads", took, read+overtaken+read)
+		if n := lock.acquisitions.Load(); n != 1 {
+			t.Errorf("it took %d acquisitions", n)
+		}
+		lock.late.Store(false)
+	})
+}
+
 // late is a lock whose writes take longer than a read waits for, and whose answers take a
 // second. Answers to writes get lost.
 type late struct {
 	locks.Lock
-	late atomic.Bool
+	late         atomic.Bool
+	acquisitions atomic.Int64
 }
 
 func (l *late) Read(ctx context.Context) (locks.Snapshot, error) {
@@ -282,6 +303,9 @@ func (l *late) Read(ctx context.Context) (locks.Snapshot, error) {
 }
 
 func (l *late) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	if r.Details.Token == 0 {
+		l.acquisitions.Add(1)
+	}
 	if !l.late.Load() {
 		return l.Lock.Write(ctx, base, r)
 	}
