@@ -16,11 +16,16 @@ import (
 
 // EtcdLeader returns the zone whose etcd member leads the others. It waits for
 // one: members elect another leader within seconds. A leading member that is
-// cut off from the others counts only until they have elected another.
-func (p *Parts) EtcdLeader(ctx context.Context) (string, error) {
+// cut off from the others counts only until they have elected another. It asks
+// only the members of these zones, if any are named: one without power would
+// keep it waiting.
+func (p *Parts) EtcdLeader(ctx context.Context, zones ...string) (string, error) {
+	if len(zones) == 0 {
+		zones = p.config.Zones
+	}
 	var leader string
 	err := poll(ctx, "find etcd's leader", func(ctx context.Context) error {
-		leader = p.etcdLeader(ctx)
+		leader = p.etcdLeader(ctx, zones)
 		if leader == "" {
 			return errors.New("no member says that it leads")
 		}
@@ -29,19 +34,38 @@ func (p *Parts) EtcdLeader(ctx context.Context) (string, error) {
 	return leader, err
 }
 
-// etcdLeader asks all members at the same time, and believes the one that leads
+// MoveEtcdLeader has the member of a zone lead the others. All members must be up.
+func (p *Parts) MoveEtcdLeader(ctx context.Context, zone string) error {
+	return poll(ctx, "move etcd's leader to zone "+zone, func(ctx context.Context) error {
+		leader := p.etcdLeader(ctx, p.config.Zones)
+		if leader == zone {
+			return nil
+		}
+		id := p.etcdStatus(ctx, zone).Header.Member
+		if leader == "" || id == "" {
+			return errors.New("no member leads, or that of the zone is away")
+		}
+		var none struct{}
+		if err := p.askEtcd(ctx, leader, "transfer-leadership", `{"targetID":"`+id+`"}`, &none); err != nil {
+			return err
+		}
+		return errors.New("it is asked to") // the next answers show whether it did
+	})
+}
+
+// etcdLeader asks these members at the same time, and believes the one that leads
 // in the latest term.
-func (p *Parts) etcdLeader(ctx context.Context) string {
-	answers := make([]etcdStatus, len(p.config.Zones))
+func (p *Parts) etcdLeader(ctx context.Context, zones []string) string {
+	answers := make([]etcdStatus, len(zones))
 	var all sync.WaitGroup
-	for i, zone := range p.config.Zones {
+	for i, zone := range zones {
 		all.Go(func() { answers[i] = p.etcdStatus(ctx, zone) })
 	}
 	all.Wait()
 	leader, latest := "", uint64(0)
 	for i, answer := range answers {
 		if term, leads := answer.leads(); leads && term > latest {
-			leader, latest = p.config.Zones[i], term
+			leader, latest = zones[i], term
 		}
 	}
 	return leader
@@ -65,21 +89,29 @@ func (s etcdStatus) leads() (uint64, bool) {
 
 // etcdStatus asks a member; a member that does not answer has no status.
 func (p *Parts) etcdStatus(ctx context.Context, zone string) etcdStatus {
-	client := p.client()
-	defer client.CloseIdleConnections()
-	url := fmt.Sprintf("http://%s/v3/maintenance/status", p.fabric.site(zone).etcd)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
-	if err != nil {
-		return etcdStatus{}
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return etcdStatus{}
-	}
-	defer response.Body.Close()
 	var status etcdStatus
-	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+	if err := p.askEtcd(ctx, zone, "status", "{}", &status); err != nil {
 		return etcdStatus{}
 	}
 	return status
+}
+
+// askEtcd makes a request of the maintenance API of a zone's member.
+func (p *Parts) askEtcd(ctx context.Context, zone, method, body string, answer any) error {
+	client := p.client()
+	defer client.CloseIdleConnections()
+	url := fmt.Sprintf("http://%s/v3/maintenance/%s", p.fabric.site(zone).etcd, method)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd of zone %s answers %s", zone, response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
 }

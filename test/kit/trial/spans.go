@@ -45,36 +45,60 @@ type Failover struct {
 	Phases []Span
 }
 
+// Phase returns a phase by its name. It is zero if there is none.
+func (f Failover) Phase(name string) Span {
+	for _, s := range f.Phases {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Span{}
+}
+
 // LastFailover reads the last takeover from a file of spans.
 func LastFailover(path string) (Failover, error) {
+	all, err := Failovers(path)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("no election.failover in %s", path)
+	}
+	if err != nil {
+		return Failover{}, err
+	}
+	return all[len(all)-1], nil
+}
+
+// Failovers reads the takeovers from a file of spans, in the order in which they ended.
+func Failovers(path string) ([]Failover, error) {
+	spans, err := readSpans(path)
+	phases := map[string][]Span{}
+	for _, s := range spans {
+		phases[s.Parent.SpanID] = append(phases[s.Parent.SpanID], s)
+	}
+	var all []Failover
+	for _, s := range spans {
+		if s.Name == "election.failover" {
+			all = append(all, Failover{Span: s, Phases: phases[s.SpanContext.SpanID]})
+		}
+	}
+	return all, err
+}
+
+// readSpans reads a file of spans. The last one may not be written to its end yet.
+func readSpans(path string) ([]Span, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return Failover{}, fmt.Errorf("read spans: %w", err)
+		return nil, fmt.Errorf("read spans: %w", err)
 	}
 	defer file.Close()
 	var all []Span
 	for decoder := json.NewDecoder(file); ; {
 		var s Span
-		if err := decoder.Decode(&s); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return Failover{}, fmt.Errorf("read spans of %s: %w", path, err)
+		switch err := decoder.Decode(&s); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("read spans of %s: %w", path, err)
 		}
 		all = append(all, s)
 	}
-	var f Failover
-	for _, s := range all {
-		if s.Name == "election.failover" {
-			f.Span = s
-		}
-	}
-	if f.Name == "" {
-		return f, fmt.Errorf("no election.failover in %s", path)
-	}
-	for _, s := range all {
-		if s.Parent.SpanID == f.SpanContext.SpanID {
-			f.Phases = append(f.Phases, s)
-		}
-	}
-	return f, nil
 }

@@ -10,6 +10,10 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -24,6 +28,7 @@ type fleet struct {
 	*testbed.Testbed
 	plan
 	seats  []*trial.Seat
+	pods   map[string]*corev1.Pod // by zone
 	starts int
 }
 
@@ -33,6 +38,9 @@ func say(format string, args ...any) {
 
 // launch starts a process in each zone. The first leads everywhere.
 func (f *fleet) launch(ctx context.Context) error {
+	if err := f.addPods(ctx); err != nil {
+		return err
+	}
 	for _, zone := range f.Zones() {
 		began := time.Now()
 		if err := f.start(ctx, zone); err != nil {
@@ -48,15 +56,43 @@ func (f *fleet) launch(ctx context.Context) error {
 	return f.settle(ctx)
 }
 
+// addPods gives each zone a pod, so that the candidates know of each other. A process that is
+// started again is the next container of its zone's pod, as on a node that is back.
+func (f *fleet) addPods(ctx context.Context) error {
+	f.pods = map[string]*corev1.Pod{}
+	if f.strangers {
+		return nil
+	}
+	config, err := f.Cluster.Living()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("add a pod: %w", err)
+	}
+	for _, zone := range f.Zones() {
+		pod := testbed.PodManifest(zone, "shard-"+zone, "default", nil)
+		if f.pods[zone], err = client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("add a pod: %w", err)
+		}
+	}
+	return nil
+}
+
 // start starts a process in a zone. Each of its leaders writes a register, as in the chaos
 // runs: all together ten times a second.
 func (f *fleet) start(ctx context.Context, zone string) error {
 	f.starts++
 	t := timing.Seconds()
-	s, err := trial.Start(ctx, f.Testbed, trial.Zonelect, zone, "shard", fmt.Sprintf("%s-%d", zone, f.starts),
-		"--locks", fmt.Sprint(f.locks), "--heartbeat", "--register", "register", "--register-interval", (time.Duration(f.locks) * 100 * time.Millisecond).String(),
+	var is []string
+	if pod := f.pods[zone]; pod != nil {
+		is = []string{"--pod-name", pod.Name, "--pod-uid", string(pod.UID)}
+	}
+	s, err := trial.Start(ctx, f.Testbed, trial.Zonelect, zone, "shard", fmt.Sprintf("%s-%d", zone, f.starts), append(is,
+		"--locks", fmt.Sprint(f.locks), "--heartbeat", "--register", "register", "--register-interval", (time.Duration(f.locks)*100*time.Millisecond).String(),
 		"--lease-duration", t.LeaseDuration.String(), "--renew-deadline", t.RenewDeadline.String(), "--renew-interval", t.RenewInterval.String(),
-		"--attempt-timeout", t.AttemptTimeout.String())
+		"--attempt-timeout", t.AttemptTimeout.String())...)
 	if err == nil {
 		f.seats = append(f.seats, s)
 	}
@@ -162,17 +198,18 @@ func (f *fleet) loseZones(ctx context.Context, r *results) error {
 		if gone == nil {
 			return fmt.Errorf("nobody leads before loss %d", n+1)
 		}
-		say("loss %d of %d: zone %s", n+1, f.losses, gone.Zone)
-		since := time.Now()
-		if err := f.CutPower(ctx, gone.Zone); err != nil {
-			return err
+		if f.worst {
+			var err error
+			if rest, err = f.entangle(ctx, gone, rest, n%2 == 0); err != nil {
+				return err
+			}
 		}
-		lost := held(gone)
-		first, err := f.taken(ctx, rest, lost, since)
+		one, err := f.lose(ctx, gone, rest)
 		if err != nil {
 			return err
 		}
-		r.Losses = append(r.Losses, loss{Locks: len(lost), Half: first.After(since, 50).Seconds(), All: first.After(since, 100).Seconds()})
+		say("loss %d of %d: zone %s: %s", n+1, f.losses, gone.Zone, one)
+		r.Losses = append(r.Losses, one)
 		f.seats = rest
 		if err := f.Restore(ctx, gone.Zone); err != nil {
 			return err
@@ -185,6 +222,74 @@ func (f *fleet) loseZones(ctx context.Context, r *results) error {
 		}
 	}
 	return nil
+}
+
+// entangle starts the followers again, so that all their connections lead to the API server of
+// the leader's zone, and moves etcd's leader there or elsewhere.
+func (f *fleet) entangle(ctx context.Context, leader *trial.Seat, followers []*trial.Seat, etcd bool) ([]*trial.Seat, error) {
+	f.seats = []*trial.Seat{leader}
+	for _, s := range followers {
+		if err := f.Network.SteerVIP(s.Zone, leader.Zone); err != nil {
+			return nil, err
+		}
+		if err := s.Terminate(); err != nil {
+			return nil, err
+		}
+		_ = s.Wait(ctx) // its status does not matter
+		if err := f.start(ctx, s.Zone); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.settle(ctx); err != nil {
+		return nil, err
+	}
+	at := leader.Zone
+	if !etcd {
+		at = followers[0].Zone
+	}
+	if err := f.Parts.MoveEtcdLeader(ctx, at); err != nil {
+		return nil, err
+	}
+	for _, s := range followers {
+		if err := f.Network.SteerVIP(s.Zone); err != nil {
+			return nil, err
+		}
+	}
+	return f.seats[1:], nil
+}
+
+// lose cuts the power of the leader's zone, and measures how soon others lead all its locks.
+func (f *fleet) lose(ctx context.Context, gone *trial.Seat, rest []*trial.Seat) (loss, error) {
+	etcd, err := f.Parts.EtcdLeader(ctx)
+	if err != nil {
+		return loss{}, err
+	}
+	o, err := f.observe(ctx, gone, rest)
+	if err != nil {
+		return loss{}, err
+	}
+	defer o.stop()
+	since := time.Now()
+	if err := f.CutPower(ctx, gone.Zone); err != nil {
+		return loss{}, err
+	}
+	if etcd == gone.Zone {
+		o.awaitElection(ctx, f, rest)
+	}
+	lost := held(gone)
+	first, err := f.taken(ctx, rest, lost, since)
+	if err != nil {
+		return loss{}, err
+	}
+	if err := sleep.For(ctx, time.Second); err != nil { // the spans are written meanwhile
+		return loss{}, err
+	}
+	o.stop()
+	last, err := o.last(rest, first, since)
+	return loss{
+		Locks: len(lost), Half: first.After(since, 50).Seconds(), All: first.After(since, 100).Seconds(),
+		Etcd: etcd == gone.Zone, Elected: after(since, o.elected), Last: last, Load: load(),
+	}, err
 }
 
 // taken waits until all those locks are led by the seats.

@@ -4,7 +4,8 @@
 // Command seconds tries the timing of three seconds on a real control plane in three zones:
 // how often a term is lost although nothing fails, how many are lost when etcd's leader is
 // killed again and again, and how soon others lead when a zone loses its power. Three
-// processes keep all locks, each with one heartbeat.
+// processes keep all locks, each with one heartbeat. Losses with etcd's leader in the zone are
+// also counted apart, and it says which phase of the failover took how long.
 package main
 
 import (
@@ -40,6 +41,10 @@ type plan struct {
 	kills  int           // of etcd's leader
 	every  time.Duration // from one of them to the next
 	losses int           // of the leader's zone
+	// worst has all connections of the others lead to the API server of the zone that is lost.
+	worst bool
+	// strangers says that the candidates have no pods, and so know nothing of each other.
+	strangers bool
 }
 
 func run(ctx context.Context, args []string) error {
@@ -54,6 +59,8 @@ func run(ctx context.Context, args []string) error {
 	f.IntVar(&p.kills, "kills", 60, "how often etcd's leader is killed")
 	f.DurationVar(&p.every, "every", time.Minute, "from one of them to the next")
 	f.IntVar(&p.losses, "losses", 100, "how often the leaders' zone loses its power")
+	f.BoolVar(&p.worst, "worst", false, "before each loss lead all connections to the API server of the zone that is lost, and before every other loss move etcd's leader there")
+	f.BoolVar(&p.strangers, "strangers", false, "let the candidates have no pods, so that they do not know of each other")
 	into := f.String("into", filepath.Join(root, "build", "seconds.json"), "file for the results")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -66,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 // try carries the plan out. It returns what was measured even after an error.
 func try(ctx context.Context, p plan) (*results, error) {
 	t := timing.Seconds()
-	r := &results{Locks: p.locks, Timing: fmt.Sprintf("%v/%v/%v", t.LeaseDuration, t.RenewDeadline, t.RenewInterval)}
+	r := &results{Locks: p.locks, Strangers: p.strangers, Worst: p.worst, Timing: fmt.Sprintf("%v/%v/%v", t.LeaseDuration, t.RenewDeadline, t.RenewInterval)}
 	if err := trial.Build(ctx, trial.Zonelect); err != nil {
 		return r, err
 	}
