@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,6 +99,33 @@ func TestTheFirstAsksTheSilentLockAtOnceAndOthersInTurn(t *testing.T) {
 			time.Sleep(interval / 2)
 			if got := [2]int{soon, b.link.Calls("read") - before}; got != want {
 				t.Errorf("with a head start of %v: %d reads at the silence and until its turn, want %d", start, got, want)
+			}
+		})
+	}
+}
+
+func TestAReadThatWaitedForEtcdsElectionIsNoRoundTrip(t *testing.T) {
+	for takes := time.Second; takes < 3*time.Second; takes += 50 * time.Millisecond {
+		scenario(t, func(s *stage) {
+			a := s.start("a", inSeconds)
+			a.Leads()
+			var trip atomic.Int64
+			b := s.candidate("b", inSeconds, func(c *election.Config) {
+				c.HeadStart = func(t election.Takeover) time.Duration {
+					trip.Store(int64(t.RoundTrip))
+					return 0
+				}
+			})
+			b.link.Set(lockstest.Fault{Delay: time.Millisecond})
+			b.Start()
+			time.Sleep(10 * time.Second)
+			a.link.Set(cut)
+			b.link.Set(lockstest.Fault{Hold: true})
+			time.Sleep(takes)
+			b.link.Set(lockstest.Fault{Delay: time.Millisecond})
+			b.Leads()
+			if got := time.Duration(trip.Load()); got > 10*time.Millisecond {
+				t.Errorf("after an election of %v a round trip counts as %v", takes, got)
 			}
 		})
 	}
