@@ -46,6 +46,7 @@ package operator
 //	deaths.go                       deaths.join             asks for the proof of a holder's death; until there is one, or no election asks any more
 //	../internal/leasewatch/reads.go  reads.read             one list for all that wait for it; until its answer, or its limit
 //	../internal/leasewatch/view.go  View.Expect             looks whether the watch is behind; a timer, once
+//	../internal/leasewatch/view.go  View.missesNews         doubts a silent watch; a timer, which the answer to a read stops
 //	../locks/heartbeat/followed.go  Followed.Watch          follows the Leases of the namespace while a heartbeat of another process keeps the lock
 //	../locks/heartbeat/heart.go     Heart.learn             waits until the watch has shown a heartbeat; until then, or a RenewDeadline
 //	../locks/heartbeat/notes.go     Heart.beginNotes        notes the locks that the process releases; until none is left, or an AttemptTimeout

@@ -57,6 +57,7 @@ const listBurst = 4
 type reads struct {
 	list     func(ctx context.Context) (*coordinationv1.LeaseList, error)
 	patience time.Duration
+	misses   func() (answered func()) // called before a list on a fresh connection
 
 	mu   sync.Mutex
 	next *read         // not begun
@@ -153,6 +154,9 @@ func (r *reads) begin(one *read, before chan struct{}) {
 	r.mu.Unlock()
 	for _, d := range callers {
 		d.Sent()
+	}
+	if one.fresh {
+		defer r.misses()()
 	}
 	list, err := r.list(ctx)
 	if err == nil {

@@ -69,6 +69,7 @@ type View struct {
 	renew   context.CancelFunc
 	fresh   time.Time // the next watch is on a connection that was alive after this; zero if any will do
 	doubted time.Time
+	heard   time.Time // when the watch last reported anything, or the last list came
 	problem string
 }
 
@@ -78,7 +79,7 @@ func New(c Config) (*View, error) {
 		return nil, fmt.Errorf("watching the leases of namespace %q: %w", c.Namespace, err)
 	}
 	v := &View{config: c, leases: map[string]State{}, subs: map[string]map[*Subscription]struct{}{}, waiting: map[*Subscription]struct{}{}, reached: make(chan struct{}), renew: func() {}}
-	v.reads = reads{list: v.linearizable, patience: c.Patience}
+	v.reads = reads{list: v.linearizable, patience: c.Patience, misses: v.missesNews}
 	return v, nil
 }
 
@@ -244,7 +245,7 @@ func (v *View) apply(e rawapi.Event[*coordinationv1.Lease]) {
 
 // advance notes up to where all is known. The caller holds mu.
 func (v *View) advance(at uint64) {
-	v.at = at
+	v.at, v.heard = at, time.Now()
 	close(v.reached)
 	v.reached = make(chan struct{})
 	for s := range v.waiting {
@@ -357,6 +358,31 @@ func (v *View) Expect(version uint64) {
 			v.doubt()
 		}
 	})
+}
+
+// missesNews tells the view that somebody misses news and reads. If the watch has been silent
+// for two patiences by then, or by the answer to the read, another watch begins on another
+// connection. While etcd has no leader, no read is answered, but an API server goes on to tell
+// its watches what it has in memory. The caller calls answered after the read.
+func (v *View) missesNews() (answered func()) {
+	v.mu.Lock()
+	heard := v.heard
+	v.mu.Unlock()
+	doubt := func() {
+		v.mu.Lock()
+		silent := v.heard.Equal(heard)
+		v.mu.Unlock()
+		if silent {
+			v.doubt()
+		}
+	}
+	wait := time.Until(heard.Add(2 * v.config.Patience))
+	if wait <= 0 {
+		doubt()
+		return func() {}
+	}
+	late := time.AfterFunc(wait, doubt)
+	return func() { late.Stop() }
 }
 
 // doubt begins another watch, on another connection. It does so once in a patience.

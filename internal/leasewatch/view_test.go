@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 )
 
 const (
@@ -359,6 +360,44 @@ func TestSubscriptionsComeAndGoWhileLeasesChange(t *testing.T) {
 		defer s.view.mu.Unlock()
 		if len(s.view.subs) != 0 {
 			t.Errorf("%d names are still subscribed to", len(s.view.subs))
+		}
+	})
+}
+
+func TestASilentWatchIsReplacedWhileNoReadIsAnswered(t *testing.T) {
+	run(t, func(s *stage) {
+		s.hangs(func(watch bool) bool { return watch })
+		s.Compact() // ends the watch: the next is silent
+		time.Sleep(patience)
+		n := s.put("x")
+		s.hangs(func(watch bool) bool { return !watch }) // as while etcd has no leader
+		time.Sleep(2 * patience)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+		defer cancel()
+		var over sync.WaitGroup
+		over.Go(func() { _, _ = s.view.Read(locks.WithLiveConnection(ctx, time.Now())) })
+		synctest.Wait()
+		if got := s.view.Get("x").Number; got != n {
+			t.Errorf("the view shows version %d, and %d is in the memory of the API server", got, n)
+		}
+		cancel()
+		over.Wait()
+	})
+}
+
+func TestAWatchThatIsNotSilentIsNotReplacedByARead(t *testing.T) {
+	run(t, func(s *stage) {
+		before := s.watches.Load()
+		for range 20 {
+			time.Sleep(patience)
+			s.put("x")
+			synctest.Wait()
+			if _, err := s.view.Read(locks.WithLiveConnection(context.Background(), time.Now())); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := s.watches.Load() - before; n > 0 {
+			t.Errorf("%d watches more, want none", n)
 		}
 	})
 }
