@@ -130,6 +130,9 @@ func (f *following) overtake() {
 	if slow.fresh() {
 		f.outage.Missed(slow.sent.awake)
 	}
+	if f.rewatch && !slow.writes() && f.watcher.running() && !f.watcher.began.After(f.heard) {
+		f.watcher.start(f.watching) // while etcd has no leader, no read is answered, but a watch may be
+	}
 	if slow.op == opAcquire {
 		f.unsure, f.unsureAt = true, time.Now()
 		f.claimAt = slow.sent.awake.Add(spacing(f.config.Timing))

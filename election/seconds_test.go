@@ -126,3 +126,29 @@ func TestWithSecondsTheWorkHasStoppedWhenAnotherLeads(t *testing.T) {
 		})
 	}
 }
+
+// TestS3TheLastRenewalIsSeenWhileEtcdElects: the watch died before it reported the renewal, and
+// etcd answers no read. An API server goes on to tell watches what it has in memory.
+func TestS3TheLastRenewalIsSeenWhileEtcdElects(t *testing.T) {
+	seconds := timing.Seconds()
+	for takes := 100 * time.Millisecond; takes < 2500*time.Millisecond; takes += 100 * time.Millisecond {
+		scenario(t, func(s *stage) {
+			a := s.start("a", inSeconds)
+			a.Leads()
+			b := s.start("b", inSeconds)
+			time.Sleep(time.Until(s.record().RenewTime.Add(3*seconds.RenewInterval - time.Millisecond)))
+			b.link.Set(lockstest.Fault{Mute: true})
+			time.Sleep(2 * time.Millisecond)
+			a.link.Set(cut)
+			last := s.record().RenewTime
+			b.link.Set(lockstest.Fault{Hold: true})
+			time.Sleep(takes)
+			b.link.Set(lockstest.Fault{})
+			b.Leads()
+			seen := seconds.Silence() - seconds.RenewInterval + seconds.AttemptTimeout
+			if took := time.Since(last); took < seconds.LeaseDuration || took > seconds.LeaseDuration+seen {
+				t.Errorf("etcd elects for %v: b leads %v after the last renewal", takes, took)
+			}
+		})
+	}
+}
