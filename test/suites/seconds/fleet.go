@@ -199,8 +199,7 @@ func (f *fleet) loseZones(ctx context.Context, r *results) error {
 			return fmt.Errorf("nobody leads before loss %d", n+1)
 		}
 		if f.worst {
-			var err error
-			if rest, err = f.entangle(ctx, gone, rest, n%2 == 0); err != nil {
+			if err := f.Parts.MoveEtcdLeader(ctx, []*trial.Seat{gone, rest[0]}[n%2].Zone); err != nil {
 				return err
 			}
 		}
@@ -224,40 +223,6 @@ func (f *fleet) loseZones(ctx context.Context, r *results) error {
 	return nil
 }
 
-// entangle starts the followers again, so that all their connections lead to the API server of
-// the leader's zone, and moves etcd's leader there or elsewhere.
-func (f *fleet) entangle(ctx context.Context, leader *trial.Seat, followers []*trial.Seat, etcd bool) ([]*trial.Seat, error) {
-	f.seats = []*trial.Seat{leader}
-	for _, s := range followers {
-		if err := f.Network.SteerVIP(s.Zone, leader.Zone); err != nil {
-			return nil, err
-		}
-		if err := s.Terminate(); err != nil {
-			return nil, err
-		}
-		_ = s.Wait(ctx) // its status does not matter
-		if err := f.start(ctx, s.Zone); err != nil {
-			return nil, err
-		}
-	}
-	if err := f.settle(ctx); err != nil {
-		return nil, err
-	}
-	at := leader.Zone
-	if !etcd {
-		at = followers[0].Zone
-	}
-	if err := f.Parts.MoveEtcdLeader(ctx, at); err != nil {
-		return nil, err
-	}
-	for _, s := range followers {
-		if err := f.Network.SteerVIP(s.Zone); err != nil {
-			return nil, err
-		}
-	}
-	return f.seats[1:], nil
-}
-
 // lose cuts the power of the leader's zone, and measures how soon others lead all its locks.
 func (f *fleet) lose(ctx context.Context, gone *trial.Seat, rest []*trial.Seat) (loss, error) {
 	etcd, err := f.Parts.EtcdLeader(ctx)
@@ -269,6 +234,11 @@ func (f *fleet) lose(ctx context.Context, gone *trial.Seat, rest []*trial.Seat) 
 		return loss{}, err
 	}
 	defer o.stop()
+	if f.worst {
+		if err := o.hide(ctx, f, rest); err != nil {
+			return loss{}, err
+		}
+	}
 	since := time.Now()
 	if err := f.CutPower(ctx, gone.Zone); err != nil {
 		return loss{}, err

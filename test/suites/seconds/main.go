@@ -41,7 +41,7 @@ type plan struct {
 	kills  int           // of etcd's leader
 	every  time.Duration // from one of them to the next
 	losses int           // of the leader's zone
-	// worst has all connections of the others lead to the API server of the zone that is lost.
+	// worst lets all connections of the others die before the last heartbeat.
 	worst bool
 	// strangers says that the candidates have no pods, and so know nothing of each other.
 	strangers bool
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	f.IntVar(&p.kills, "kills", 60, "how often etcd's leader is killed")
 	f.DurationVar(&p.every, "every", time.Minute, "from one of them to the next")
 	f.IntVar(&p.losses, "losses", 100, "how often the leaders' zone loses its power")
-	f.BoolVar(&p.worst, "worst", false, "before each loss lead all connections to the API server of the zone that is lost, and before every other loss move etcd's leader there")
+	f.BoolVar(&p.worst, "worst", false, "let all connections of the others die just before the last heartbeat, as if they had led to the zone that is lost, and move etcd's leader there before every other loss")
 	f.BoolVar(&p.strangers, "strangers", false, "let the candidates have no pods, so that they do not know of each other")
 	into := f.String("into", filepath.Join(root, "build", "seconds.json"), "file for the results")
 	if err := f.Parse(args); err != nil {

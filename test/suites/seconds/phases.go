@@ -15,7 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -40,6 +43,7 @@ type observer struct {
 	wait sync.WaitGroup
 
 	mu        sync.Mutex
+	beat      time.Time // when the last heartbeat was sent that was seen
 	elected   time.Time
 	withdrawn time.Time
 }
@@ -67,6 +71,9 @@ func (f *fleet) observe(ctx context.Context, gone *trial.Seat, rest []*trial.Sea
 			case !is || lease.Spec.HolderIdentity == nil:
 			case *lease.Spec.HolderIdentity == gone.Identity:
 				name = lease.Name
+				o.mu.Lock()
+				o.beat = record.Read(lease).RenewTime
+				o.mu.Unlock()
 			case lease.Name == name:
 				o.note(&o.withdrawn)
 			}
@@ -82,6 +89,40 @@ func (o *observer) note(at *time.Time) {
 	if at.IsZero() {
 		*at = time.Now()
 	}
+}
+
+// awaitBeat waits for a heartbeat that was sent after another one, and returns when.
+func (o *observer) awaitBeat(ctx context.Context, last time.Time) (time.Time, error) {
+	for {
+		o.mu.Lock()
+		beat := o.beat
+		o.mu.Unlock()
+		if beat.After(last) {
+			return beat, nil
+		}
+		if err := sleep.For(ctx, 5*time.Millisecond); err != nil {
+			return beat, fmt.Errorf("wait for a heartbeat: %w", err)
+		}
+	}
+}
+
+// hide lets all connections of the seats die, and returns when a heartbeat has landed of which
+// they have not heard.
+func (o *observer) hide(ctx context.Context, f *fleet, seats []*trial.Seat) error {
+	seen, err := o.awaitBeat(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := sleep.For(ctx, time.Until(seen.Add(timing.Seconds().RenewInterval-250*time.Millisecond))); err != nil {
+		return err
+	}
+	for _, s := range seats {
+		if err := f.Network.SilenceConnections(s.Zone, testbed.BothWays); err != nil {
+			return err
+		}
+	}
+	_, err = o.awaitBeat(ctx, time.Now())
+	return err
 }
 
 // awaitElection notes when one of the zones leads etcd.

@@ -16,7 +16,7 @@ type results struct {
 	Locks   int    `json:"locks"`
 	// Strangers reports that the candidates did not know of each other.
 	Strangers bool `json:"strangers,omitempty"`
-	// Worst reports that the others used the API server of the zone that was lost.
+	// Worst reports that all connections of the others died just before the last heartbeat.
 	Worst  bool   `json:"worst,omitempty"`
 	Quiet  *span  `json:"quiet,omitempty"`
 	Kills  []span `json:"kills,omitempty"`
@@ -63,7 +63,7 @@ func (r *results) String() string {
 		fmt.Fprintln(w, "the candidates have no pods and do not know of each other")
 	}
 	if r.Worst {
-		fmt.Fprintln(w, "all connections of the others led to the API server of the zone that was lost")
+		fmt.Fprintln(w, "all connections of the others died just before the last heartbeat")
 	}
 	if q := r.Quiet; q != nil {
 		fmt.Fprintf(w, "nothing failed for %.0f minutes: %d terms lost\n", q.Minutes, q.Terms)

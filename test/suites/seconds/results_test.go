@@ -31,8 +31,8 @@ func TestTheResultsSayWhatWasRunAndHowItIsSpread(t *testing.T) {
 func TestTheResultsSayWhoKnewWhomAndWhichServersWereUsed(t *testing.T) {
 	plain := (&results{}).String()
 	for want, r := range map[string]*results{
-		"do not know of each other": {Strangers: true},
-		"all connections of the others led to the API server of the zone that was lost": {Worst: true},
+		"do not know of each other":          {Strangers: true},
+		"all connections of the others died": {Worst: true},
 	} {
 		if text := r.String(); !strings.Contains(text, want) || strings.Contains(plain, want) {
 			t.Errorf("%q is missing in:\n%s\nor is in:\n%s", want, text, plain)
