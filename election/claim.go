@@ -130,13 +130,22 @@ func (f *following) overtake() {
 	if slow.fresh() {
 		f.outage.Missed(slow.sent.awake)
 	}
-	if f.rewatch && !slow.writes() && f.watcher.running() && !f.watcher.began.After(f.heard) {
+	if f.rewatch && !slow.writes() && f.mayWatchAnew(time.Now()) {
+		f.rewatched = time.Now()
 		f.watcher.start(f.watching) // while etcd has no leader, no read is answered, but a watch may be
 	}
 	if slow.op == opAcquire {
 		f.unsure, f.unsureAt = true, time.Now()
 		f.claimAt = slow.sent.awake.Add(spacing(f.config.Timing))
 	}
+}
+
+// mayWatchAnew reports whether the watch may begin again before a read is answered: once for
+// each silence, and seldom. A server that is always slow would be asked in vain.
+func (f *following) mayWatchAnew(now time.Time) bool {
+	t := f.config.Timing
+	return f.watcher.running() && !f.watcher.began.After(f.heard) &&
+		f.roundTrip()*3/2 <= t.AttemptTimeout && now.Sub(f.rewatched) > 10*t.LeaseDuration
 }
 
 // answered handles an answer and reports whether it won the lock.

@@ -37,10 +37,11 @@ type following struct {
 	overtaken     int              // how many requests were overtaken since the last answer
 	ahead         time.Duration    // how long before an expiry the connection is checked
 	writes        sentWrites
-	rewatch       bool    // another watch starts after the read that is under way
-	blind         bool    // something may have happened unseen since the last read
-	retries       *pauses // between reads that fail
-	refusals      *pauses // between writes that fail or are refused
+	rewatched     time.Time // when a watch last began before a read was answered
+	rewatch       bool      // another watch starts after the read that is under way
+	blind         bool      // something may have happened unseen since the last read
+	retries       *pauses   // between reads that fail
+	refusals      *pauses   // between writes that fail or are refused
 
 	// By how much later or earlier this candidate does what all do at the same moment.
 	delay, early time.Duration

@@ -60,8 +60,9 @@ type reads struct {
 	misses   func() (answered func()) // called before a list on a fresh connection
 
 	mu   sync.Mutex
-	next *read         // not begun
-	last chan struct{} // closed when the read that began last is over; nil before the first
+	next *read            // not begun
+	took [2]time.Duration // by the last lists, the newest last
+	last chan struct{}    // closed when the read that began last is over; nil before the first
 	// began is when the last lists began, oldest first.
 	began [listBurst]time.Time
 }
@@ -155,11 +156,13 @@ func (r *reads) begin(one *read, before chan struct{}) {
 	for _, d := range callers {
 		d.Sent()
 	}
-	if one.fresh {
+	if one.fresh && r.prompt() {
 		defer r.misses()()
 	}
+	sent := time.Now()
 	list, err := r.list(ctx)
 	if err == nil {
+		r.measure(time.Since(sent))
 		one.reading = &Reading{at: record.Number(list.ResourceVersion), leases: make(map[string]*coordinationv1.Lease, len(list.Items))}
 		for i := range list.Items {
 			one.reading.leases[list.Items[i].Name] = &list.Items[i]
@@ -167,4 +170,19 @@ func (r *reads) begin(one *read, before chan struct{}) {
 	}
 	one.listError = err
 	close(one.done)
+}
+
+// measure notes how long a list took.
+func (r *reads) measure(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took = [2]time.Duration{r.took[1], took}
+}
+
+// prompt reports whether the server answers within the patience, as far as is known. One list
+// may have waited for an election of etcd.
+func (r *reads) prompt() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min(r.took[0], r.took[1]) <= r.patience
 }

@@ -69,6 +69,7 @@ type View struct {
 	renew   context.CancelFunc
 	fresh   time.Time // the next watch is on a connection that was alive after this; zero if any will do
 	doubted time.Time
+	missed  time.Time // when a watch was last doubted because somebody missed news
 	heard   time.Time // when the watch last reported anything, or the last list came
 	problem string
 }
@@ -363,16 +364,21 @@ func (v *View) Expect(version uint64) {
 // missesNews tells the view that somebody misses news and reads. If the watch has been silent
 // for two patiences by then, or by the answer to the read, another watch begins on another
 // connection. While etcd has no leader, no read is answered, but an API server goes on to tell
-// its watches what it has in memory. The caller calls answered after the read.
+// its watches what it has in memory. That happens seldom: if etcd stays away, so does what the
+// watches could tell. The caller calls answered after the read.
 func (v *View) missesNews() (answered func()) {
 	v.mu.Lock()
 	heard := v.heard
 	v.mu.Unlock()
 	doubt := func() {
 		v.mu.Lock()
-		silent := v.heard.Equal(heard)
+		now := time.Now()
+		due := v.heard.Equal(heard) && now.Sub(v.missed) > 60*v.config.Patience
+		if due {
+			v.missed = now
+		}
 		v.mu.Unlock()
-		if silent {
+		if due {
 			v.doubt()
 		}
 	}

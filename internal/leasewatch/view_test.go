@@ -401,3 +401,19 @@ func TestAWatchThatIsNotSilentIsNotReplacedByARead(t *testing.T) {
 		}
 	})
 }
+
+func TestASilentWatchIsReplacedSeldomWhileNoReadIsAnswered(t *testing.T) {
+	run(t, func(s *stage) {
+		s.hangs(func(bool) bool { return true })
+		time.Sleep(2 * patience)
+		before := s.watches.Load()
+		for range 30 {
+			ctx, cancel := context.WithTimeout(locks.WithLiveConnection(context.Background(), time.Now()), patience)
+			_, _ = s.view.Read(ctx)
+			cancel()
+		}
+		if n := s.watches.Load() - before; n != 1 {
+			t.Errorf("%d watches more, want one", n)
+		}
+	})
+}
