@@ -103,6 +103,8 @@ func (f *following) perform(do action) {
 		record.LeaseDuration = f.observer.LongerLease() // if this candidate does not renew it, others wait as long as it would
 	}
 	record.Details.ProcessID, record.Details.Nonce = f.config.ProcessID(), f.nonce
+	repeats := f.writes.acquiredBy(f.observer.LastRecord())
+	record.History = f.observer.HistoryWith(record, f.acquisition.Freeing, repeats, now.awake)
 	write := request{op: opAcquire, base: base.Version, record: record, sent: now, limit: f.config.Timing.RenewDeadline} // a later answer would leave no trust
 	f.sendWrite(&f.writes, write)
 }

@@ -39,6 +39,15 @@ func (w sentWrites) landed(s locks.Snapshot) (request, bool) {
 	return request{}, false
 }
 
+// acquiredBy reports whether one of the writes is an acquisition that a record is of, and that
+// has not led to a term.
+func (w sentWrites) acquiredBy(r locks.Record) bool {
+	return r.Holder != "" && r.Details.Token == 0 && slices.ContainsFunc(w, func(write request) bool {
+		return write.op == opAcquire && write.record.Holder == r.Holder && write.record.Details.Nonce == r.Details.Nonce &&
+			write.record.AcquireTime.UnixMicro() == r.AcquireTime.UnixMicro()
+	})
+}
+
 // readShows reports whether a read itself has shown the newest known version. What only a
 // watch has shown confirms nothing (S6).
 func (r *run) readShows(a answer) bool {

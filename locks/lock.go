@@ -65,8 +65,8 @@ type Amender interface {
 	// Amend replaces the record before, whatever its version. record must differ in
 	// RenewTime, and may differ in Details. Amend fails with ErrConflict, having written
 	// nothing, unless the current record equals before. It does not compare Evacuated,
-	// Details.Request and Details.Refused, and keeps what others wrote there. Otherwise
-	// it behaves like Write.
+	// History, Details.Request and Details.Refused, and keeps what others wrote there.
+	// Otherwise it behaves like Write.
 	Amend(ctx context.Context, before, record Record) (Snapshot, error)
 }
 

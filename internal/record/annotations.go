@@ -55,6 +55,9 @@ const AnnotationShared = "zonelect.dev/shared"
 // AnnotationEvacuated holds locks.Record.Evacuated.
 const AnnotationEvacuated = "zonelect.dev/evacuated-zones"
 
+// AnnotationHistory holds locks.Record.History.
+const AnnotationHistory = "zonelect.dev/history"
+
 // MaxText is the longest text in the details, in bytes. A longer one counts as garbage: it
 // reads as absent, and [Check] refuses to write it.
 const MaxText = 1024
@@ -168,6 +171,16 @@ func parseNumber(s string) uint64 {
 		return 0
 	}
 	return n
+}
+
+// readHistory returns the history in an object's annotations, or nothing if it counts as
+// garbage. It does not parse it: only an acquisition needs that.
+func readHistory(annotations map[string]string) locks.History {
+	history := annotations[AnnotationHistory]
+	if len(history) > locks.MaxHistory {
+		return ""
+	}
+	return locks.History(history)
 }
 
 // ReadDetails returns the details in an object's annotations. It never fails: values that

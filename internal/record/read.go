@@ -62,6 +62,7 @@ func Read(lease *coordinationv1.Lease) locks.Record {
 		Transitions:   max(0, value(spec.LeaseTransitions)),
 		Details:       ReadDetails(lease.Annotations),
 		Evacuated:     locks.Evacuations(readText(lease.Annotations[AnnotationEvacuated])),
+		History:       readHistory(lease.Annotations),
 	}
 }
 

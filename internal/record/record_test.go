@@ -256,6 +256,39 @@ func TestEvacuatedZonesAreLeftAsTheyAreUnlessKnown(t *testing.T) {
 	}
 }
 
+func TestTheHistoryIsLeftAsItIsUnlessKnown(t *testing.T) {
+	long := strings.Repeat("x", locks.MaxHistory+1)
+	for there, want := range map[string]locks.History{"- a": "- a", "garbage": "garbage", long: "", "": ""} {
+		base := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationHistory: there}}}
+		r := Read(base)
+		if r.History != want {
+			t.Errorf("%.9q is read as %.9q", there, r.History)
+		}
+		if got := Write(base, r).Annotations[AnnotationHistory]; got != there {
+			t.Errorf("%.9q is written as %.9q", there, got)
+		}
+		r.History = r.History.With(locks.TermNote{Holder: "b"})
+		if got := Read(Write(base, r)).History; got != r.History {
+			t.Errorf("after %.9q it is %.9q", there, got)
+		}
+	}
+	r := held()
+	if r.History = locks.History(long); !errors.Is(Check(r), ErrUnwritable) {
+		t.Error("a history that would not be read back can be written")
+	}
+}
+
+// TestAnAmendmentSaysNothingOfTheHistory: it is a patch, and the stored one stays.
+func TestAnAmendmentSaysNothingOfTheHistory(t *testing.T) {
+	before, after := held(), held()
+	before.History, after.History = "- a", "- b"
+	for _, o := range Amend(before, after) {
+		if strings.Contains(o.Path, "history") {
+			t.Errorf("it has %+v", o)
+		}
+	}
+}
+
 // TestALongIdentityHoldsTheLockAndIsShort: it differs from all others, and only an empty
 // holder reads as nobody.
 func TestALongIdentityHoldsTheLockAndIsShort(t *testing.T) {

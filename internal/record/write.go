@@ -38,6 +38,9 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	if r.Evacuated != "" {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationEvacuated, string(r.Evacuated))
 	}
+	if r.History != "" {
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationHistory, string(r.History))
+	}
 	return lease
 }
 
@@ -57,6 +60,9 @@ func Check(r locks.Record) error {
 	}
 	if to := len(r.Details.Handover.To); to > MaxText {
 		errs = append(errs, fmt.Errorf("%w: the successor's identity has %d bytes, at most %d are read back", ErrUnwritable, to, MaxText))
+	}
+	if len(r.History) > locks.MaxHistory {
+		errs = append(errs, fmt.Errorf("%w: its history has %d bytes, at most %d are read back", ErrUnwritable, len(r.History), locks.MaxHistory))
 	}
 	for _, f := range fields(&r.Details) {
 		if f.text != nil && len(*f.text) > MaxText {

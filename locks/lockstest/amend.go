@@ -32,13 +32,14 @@ func amended(t *testing.T, ctx context.Context, l locks.Lock) {
 	first := mustWrite(t, ctx, l, locks.Version{}, before)
 	asked := before
 	asked.Details.Request, asked.Evacuated = `{"holder":"a"}`, "za"
+	asked.History = "- a"
 	mustWrite(t, ctx, l, first.Version, asked) // by somebody else; the holder does not know
 	want := renewedRecord(before)
 	wrote, err := amend(ctx, l, before, want)
 	if err != nil {
 		t.Fatalf("Amend: %v", err)
 	}
-	want.Details.Request, want.Evacuated = asked.Details.Request, asked.Evacuated
+	want.Details.Request, want.Evacuated, want.History = asked.Details.Request, asked.Evacuated, asked.History
 	if read := mustRead(t, ctx, l); !sameRecord(wrote.Record, want) || !sameRecord(read.Record, want) || wrote.Version.Number != read.Version.Number {
 		t.Fatalf("want %+v\ngot back %+v\nread %+v", want, wrote, read)
 	}

@@ -93,10 +93,11 @@ func (m *Lock) Amend(ctx context.Context, before, record locks.Record) (locks.Sn
 		before.AcquireTime, before.RenewTime = now.AcquireTime, now.RenewTime
 	}
 	before.Evacuated, before.Details.Request, before.Details.Refused = now.Evacuated, now.Details.Request, now.Details.Refused
+	before.History = now.History
 	if !m.now.Version.Exists() || now != before {
 		return locks.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, locks.ErrConflict)
 	}
-	record.Evacuated, record.Details.Request = now.Evacuated, now.Details.Request
+	record.Evacuated, record.History, record.Details.Request = now.Evacuated, now.History, now.Details.Request
 	m.put(locks.Snapshot{Version: locks.Version{UID: m.now.Version.UID, Opaque: m}, Record: record})
 	return m.now, nil
 }

@@ -22,8 +22,10 @@ type Freeing struct {
 	// Handover is what the holder said about who leads next when it gave the
 	// lock up. It may only delay.
 	Handover locks.Handover
-	// Life is that holder's last sign of life.
+	// Life is that holder's last sign of life. Late says that this candidate may have seen it
+	// long after it came, or that it knows of no holder.
 	Life time.Time
+	Late bool
 }
 
 // RanOut reports whether the lock is free because a lease ran out, and not because its
@@ -99,7 +101,7 @@ func (o *Observer) freeAbsent() Freeing {
 	if o.self.WaitOnAbsent {
 		at = at.Add(o.self.Lease)
 	}
-	return Freeing{At: at, Cause: status.CauseAbsent, Life: o.seen}
+	return Freeing{At: at, Cause: status.CauseAbsent, Life: o.seen, Late: true}
 }
 
 // freeEmpty judges a record without a holder.
@@ -161,9 +163,9 @@ func (o *Observer) freeing(at time.Time, cause status.Cause) Freeing {
 	if last.Holder == "" {
 		last.Holder = cmp.Or(o.prior.Holder, last.Details.Holder)
 	}
-	f := Freeing{At: at, Cause: cause, Holder: last.Holder, Life: o.seen}
+	f := Freeing{At: at, Cause: cause, Holder: last.Holder, Life: o.seen, Late: o.seenLate}
 	if f.RanOut() || cause == status.CauseDied {
-		f.Life = o.lifeSeen
+		f.Life, f.Late = o.lifeSeen, o.lifeSeenLate
 	}
 	if last.Details.Holder == last.Holder {
 		f.Details = last.Details // believed only then (S11)

@@ -45,6 +45,8 @@ type Observer struct {
 
 	seen          time.Time // first sight of renewal, or of there being nothing
 	lifeSeen      time.Time // first sight of the last renewal by a holder
+	seenLate      bool      // renewal may be much older than seen: it was there already
+	lifeSeenLate  bool      // so may be the last renewal by a holder
 	startOver     bool      // the history went back, see ObserveRead
 	gap           bool      // the record was found gone, and others may have come and gone
 	written       time.Time // when renewal was written by its own times, if these count
@@ -144,6 +146,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 		o.written = o.byWallClock(s, now)
 	}
 	o.discontinuous = o.isDiscontinuous(s)
+	o.seenLate = first || o.startOver
 	switch {
 	case o.startOver:
 		o.restored = TenureOf(o.renewal) != o.term
@@ -162,7 +165,7 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	o.renewal, o.exists, o.uid, o.startOver = s.Record, true, s.Version.UID, false
 	o.seen, o.gap = now, false
 	if s.Record.Holder != "" {
-		o.lifeSeen = now
+		o.lifeSeen, o.lifeSeenLate = now, o.seenLate
 	}
 }
 

@@ -201,10 +201,10 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t)
-			evacuated := locks.Evacuations("")
+			evacuated, history := locks.Evacuations(""), locks.History("")
 			if tc.governing != nil {
-				evacuated = "za"
-				tc.governing.Evacuated = evacuated
+				evacuated, history = "za", "- Z"
+				tc.governing.Evacuated, tc.governing.History = evacuated, history
 				p.put(p.governing, *tc.governing)
 			}
 			if tc.legacy != nil {
@@ -218,6 +218,9 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 			}
 			if r.Evacuated != evacuated {
 				t.Errorf("evacuated are %q, want %q", r.Evacuated, evacuated)
+			}
+			if r.History != history {
+				t.Errorf("the history is %q, want %q", r.History, history)
 			}
 			if tc.holder == "" && isReleased(r) != tc.released {
 				t.Errorf("given up: %v, want %v: %+v", isReleased(r), tc.released, r)

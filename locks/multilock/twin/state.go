@@ -37,7 +37,8 @@ func (s *twinState) snapshot(number uint64) locks.Snapshot {
 		return locks.Snapshot{Version: locks.Version{Number: number}}
 	}
 	record, partial := s.record()
-	record.Evacuated = s.governing.Record.Evacuated // only the governing record has it
+	only := s.governing.Record // the legacy one has neither
+	record.Evacuated, record.History = only.Evacuated, only.History
 	return locks.Snapshot{
 		Version: locks.Version{
 			Number: number,

@@ -1,0 +1,44 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+// HistoryWith is the history of the lock once next, which is sent at now, has taken it. It says
+// of the terms before what the record says that next replaces: the token of the last one, and
+// the holder if that is of another program. repeats says that the record is of an acquisition of
+// the same candidacy, whose answer was lost: no term has begun with it.
+func (o *Observer) HistoryWith(next locks.Record, free Freeing, repeats bool, now time.Time) locks.History {
+	history := o.history()
+	if repeats {
+		all, _ := history.Parse()
+		history = locks.FormatHistory(all[:max(0, len(all)-1)])
+	}
+	note := locks.TermNote{
+		Acquired: next.AcquireTime, Holder: next.Holder, Zone: next.Details.Zone, Cause: string(free.Cause),
+	}
+	if !free.Late && !free.Life.IsZero() {
+		note.NobodyLed = new(now.Sub(free.Life))
+	}
+	return history.With(note)
+}
+
+// history is what the last record tells of the terms. If nobody holds the lock any more, the
+// record before tells who did. That record may be of an earlier term than the last one in the
+// history, which this candidate has not seen.
+func (o *Observer) history() locks.History {
+	last, prior := o.renewal, o.prior
+	if last.Holder != "" || prior.Holder == "" {
+		return last.Noted()
+	}
+	if newest, known := last.History.Last(); !known || prior.AcquireTime.After(newest.Acquired) {
+		prior.History = last.History
+		last.History = prior.Noted()
+	}
+	return last.Noted()
+}

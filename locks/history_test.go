@@ -1,0 +1,239 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package locks_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+// noon is when the first term of a history begins.
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// note is the i-th term of a history, as a pod of a Deployment would write it.
+func note(i int) locks.TermNote {
+	return locks.TermNote{
+		Acquired: noon.Add(time.Duration(i) * time.Hour), Holder: fmt.Sprintf("metal3-controller-7c9d8b6f5d-x2x%02d_9f8e7d6c", i%100),
+		Zone: "eu-central-1a", Token: 412345678 + uint64(i), Cause: "expired", NobodyLed: new(17_250 * time.Millisecond),
+	}
+}
+
+func parsed(t *testing.T, h locks.History) []locks.TermNote {
+	t.Helper()
+	all, err := h.Parse()
+	if err != nil {
+		t.Errorf("%q: %v", h, err)
+	}
+	return all
+}
+
+func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
+	zero := time.Duration(0)
+	for text, want := range map[locks.History][]locks.TermNote{
+		"": nil,
+		"2026-11-23T12:00:00.000Z a za 7 died 2100": {
+			{Acquired: noon, Holder: "a", Zone: "za", Token: 7, Cause: "died", NobodyLed: new(2100 * time.Millisecond)},
+		},
+		"- a - - - -\n- b - - released 0": {{Holder: "a"}, {Holder: "b", Cause: "released", NobodyLed: &zero}},
+	} {
+		if got := parsed(t, text); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v, want %+v", text, got, want)
+		}
+		if got := locks.FormatHistory(want); got != text {
+			t.Errorf("written as %s, want %s", got, text)
+		}
+	}
+}
+
+// TestATextInAHistoryIsAWord, whatever a holder calls itself.
+func TestATextInAHistoryIsAWord(t *testing.T) {
+	for text, want := range map[string]string{"a b\nc\x00\u00a0d": "a_b_c__d", "-": "_", "\u00e4-1_x": "\u00e4-1_x", "\x1b[2J": "_[2J"} {
+		h := locks.History("").With(locks.TermNote{Holder: text, Zone: text})
+		if all := parsed(t, h); len(all) != 1 || all[0].Holder != want || all[0].Zone != want {
+			t.Errorf("%q is noted as %+v", text, all)
+		}
+		if r := (locks.Record{Holder: text, History: h}); r.Noted() != h {
+			t.Errorf("%q is noted twice: %s", text, r.Noted())
+		}
+	}
+}
+
+// TestAHistoryKeepsTheLastTwentyTerms of any number.
+func TestAHistoryKeepsTheLastTwentyTerms(t *testing.T) {
+	var h locks.History
+	var all []locks.TermNote
+	for i := range 50 {
+		h, all = h.With(note(i)), append(all, note(i))
+		if got, want := parsed(t, h), all[max(0, len(all)-locks.MostTerms):]; !reflect.DeepEqual(got, want) {
+			t.Fatalf("after %d terms: %+v", i+1, got)
+		}
+	}
+	if again := locks.FormatHistory(all); again != h {
+		t.Errorf("one by one:\n%s\nat once:\n%s", h, again)
+	}
+	t.Logf("%d terms of pods are %d bytes, %d a term", locks.MostTerms, len(h), len(h)/locks.MostTerms)
+}
+
+func TestAHistoryNeverHasMoreBytesThanItMay(t *testing.T) {
+	for what, text := range map[string]string{
+		"long": strings.Repeat("x", 2000), "in umlauts": strings.Repeat("\u00e4", 1000), "of control characters": strings.Repeat("\x01", 1000), "not in UTF-8": strings.Repeat("x\xff", 1000),
+	} {
+		var h locks.History
+		for range 30 {
+			h = h.With(locks.TermNote{Acquired: noon, Holder: text, Zone: text, Cause: text, Token: 1 << 60})
+			if len(h) > locks.MaxHistory {
+				t.Fatalf("%s: %d bytes", what, len(h))
+			}
+		}
+		if all := parsed(t, h); len(all) < 2 || !strings.HasSuffix(all[0].Holder, "...") || len(all[0].Holder) > 128 {
+			t.Errorf("%s: %d terms, such as %+v", what, len(all), all)
+		}
+		last, _ := h.Last()
+		r := locks.Record{Holder: text, AcquireTime: noon.Add(1234 * time.Nanosecond), History: h}
+		if got := r.Noted(); got != h {
+			t.Errorf("%s: the holder is not found in its history, of which the last term is %+v:\n%s", what, last, got)
+		}
+	}
+}
+
+// TestWhateverIsInAHistoryATermIsAdded: garbage costs no acquisition, and at most what was there.
+func TestWhateverIsInAHistoryATermIsAdded(t *testing.T) {
+	valid := string(locks.FormatHistory([]locks.TermNote{note(0)}))
+	var many []string
+	for i := range 40 {
+		many = append(many, string(locks.FormatHistory([]locks.TermNote{note(i)})))
+	}
+	for what, tc := range map[string]struct {
+		text string
+		kept int // terms
+	}{
+		"nothing":                      {"", 0},
+		"a word":                       {"garbage", 0},
+		"words":                        {"some garbage of somebody", 0},
+		"JSON":                         {`{"holder": "a", "time": 5}`, 0},
+		"half a line":                  {valid + "\n" + valid[:20], 1},
+		"no line at first":             {"garbage\n" + valid, 1},
+		"empty lines":                  {"\n\n" + valid + "\n\n", 1},
+		"line ends of another system":  {valid + "\r\n", 1},
+		"more spaces":                  {"  " + strings.ReplaceAll(valid, " ", "   "), 1},
+		"a line without a holder":      {"2026-11-23T12:00:00Z\n2026-11-23T12:00:00Z -\n" + valid, 1},
+		"a time that there is not":     {"2026-13-23T12:00:00Z a\n" + valid, 1},
+		"a token that is none":         {"- a - -1\n" + valid, 1},
+		"a time without a leader, < 0": {"- a - - - -5\n" + valid, 1},
+		"fields of a later version":    {"- a - - - - and more\n" + valid, 2},
+		"too long":                     {strings.Repeat(valid+"\n", 100), 0},
+		"one line that is too long":    {"- " + strings.Repeat("x", locks.MaxHistory), 0},
+		"a long line before":           {"- " + strings.Repeat("x", locks.MaxHistory-200) + "\n" + valid, 1},
+		"too many terms":               {strings.Join(many[:21], "\n"), 19},
+		"terms in another order":       {many[5] + "\n" + many[2], 2},
+		"the same term twice":          {valid + "\n" + valid, 2},
+	} {
+		h := locks.History(tc.text)
+		all, err := h.Parse()
+		if err == nil && tc.kept == 0 && tc.text != "" {
+			t.Errorf("%s: read as %+v without an error", what, all)
+		}
+		next := h.With(note(99))
+		got, _ := next.Parse()
+		if len(got) != tc.kept+1 || !reflect.DeepEqual(got[len(got)-1], note(99)) || len(next) > locks.MaxHistory {
+			t.Errorf("%s: %d terms in %d bytes, want %d:\n%s", what, len(got), len(next), tc.kept+1, next)
+		}
+	}
+}
+
+// TestALaterVersionsLinesStayAsTheyAre: who does not know a field does not remove it.
+func TestALaterVersionsLinesStayAsTheyAre(t *testing.T) {
+	const line = "- a - - - - new=1"
+	if got := locks.History(line).With(note(1)); !strings.HasPrefix(string(got), line+"\n") {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// TestARecordSaysWhatItsHistoryCannot: the token of the last term, and a holder of another
+// program.
+func TestARecordSaysWhatItsHistoryCannot(t *testing.T) {
+	begun := note(1)
+	begun.Token = 0
+	a := locks.Record{
+		Holder: begun.Holder, AcquireTime: begun.Acquired.Add(999 * time.Microsecond), History: locks.FormatHistory([]locks.TermNote{note(0), begun}),
+		Details: locks.Details{Holder: begun.Holder, Token: note(1).Token, Zone: begun.Zone},
+	}
+	other := locks.TermNote{Acquired: noon.Add(3 * time.Hour), Holder: "client-go", Cause: locks.CauseOtherProgram}
+	for what, tc := range map[string]struct {
+		change func(*locks.Record)
+		want   []locks.TermNote
+	}{
+		"held":                    {func(*locks.Record) {}, []locks.TermNote{note(0), note(1)}},
+		"held without a token":    {func(r *locks.Record) { r.Details.Token = 0 }, []locks.TermNote{note(0), begun}},
+		"released":                {func(r *locks.Record) { r.Holder, r.AcquireTime = "", noon.Add(2*time.Hour) }, []locks.TermNote{note(0), note(1)}},
+		"with details of another": {func(r *locks.Record) { r.Holder, r.Details.Holder = "", "x" }, []locks.TermNote{note(0), begun}},
+		"with a token that was noted": {func(r *locks.Record) {
+			r.History = locks.FormatHistory([]locks.TermNote{note(0), note(1)})
+			r.Details.Token = 5
+		}, []locks.TermNote{note(0), note(1)}},
+		"taken by client-go":            {func(r *locks.Record) { r.Holder, r.AcquireTime = other.Holder, other.Acquired }, []locks.TermNote{note(0), note(1), other}},
+		"taken by an earlier version":   {func(r *locks.Record) { r.AcquireTime = other.Acquired }, []locks.TermNote{note(0), note(1), {Acquired: other.Acquired, Holder: begun.Holder, Zone: begun.Zone, Token: note(1).Token}}},
+		"without a history":             {func(r *locks.Record) { r.History = "" }, []locks.TermNote{{Acquired: begun.Acquired, Holder: begun.Holder, Zone: begun.Zone, Token: note(1).Token}}},
+		"without a history or a holder": {func(r *locks.Record) { r.History, r.Holder = "", "" }, nil},
+		"without a time":                {func(r *locks.Record) { r.History, r.Holder, r.AcquireTime = "", "x", time.Time{} }, []locks.TermNote{{Holder: "x", Cause: locks.CauseOtherProgram}}},
+	} {
+		r := a
+		tc.change(&r)
+		got := parsed(t, r.Noted())
+		if what == "taken by an earlier version" { // its token is taken for that of the term before: both are of one identity, against S9
+			got[1].Token = note(1).Token
+		}
+		if !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %+v\nwant %+v", what, got, tc.want)
+		}
+		r.History = r.Noted()
+		if again := r.Noted(); again != r.History {
+			t.Errorf("%s: the second time it is\n%s\nafter\n%s", what, again, r.History)
+		}
+	}
+}
+
+// FuzzHistory reads and continues any history. What is read is the same after it was written,
+// and a term more always fits.
+func FuzzHistory(f *testing.F) {
+	f.Add("", "a", "", int64(0), uint64(1))
+	f.Add(string(locks.FormatHistory([]locks.TermNote{note(0), note(1), note(2)})), note(2).Holder, "za", note(2).Acquired.UnixMilli(), uint64(5))
+	f.Add("garbage\n\n- a", "\xff\x00", strings.Repeat("z", 99), int64(-1), uint64(0))
+	f.Add("9999-12-31T23:59:59.999-23:59 a za 18446744073709551615 - 9223372036854775807", strings.Repeat("\x01", 200), "", int64(1)<<50, uint64(1))
+	f.Add(strings.Repeat("- "+strings.Repeat("x", 200)+"\n", 19), "b", "", int64(1), uint64(1))
+	f.Fuzz(func(t *testing.T, text, holder, zone string, milli int64, token uint64) {
+		h := locks.History(text)
+		all, _ := h.Parse()
+		if again, err := locks.FormatHistory(all).Parse(); len(all) > 0 && (err != nil || !isEnd(again, all)) {
+			t.Errorf("read %+v\nthen %+v, %v", all, again, err)
+		}
+		r := locks.Record{Holder: holder, AcquireTime: time.UnixMilli(milli), History: h, Details: locks.Details{Holder: holder, Token: token, Zone: zone}}
+		noted := r.Noted()
+		if len(noted) > locks.MaxHistory {
+			t.Fatalf("%d bytes", len(noted))
+		}
+		if r.History = noted; r.Noted() != noted {
+			t.Errorf("%q is noted again, as %q", noted, r.Noted())
+		}
+		more := noted.With(locks.TermNote{Acquired: r.AcquireTime, Holder: holder, Zone: zone, Cause: zone, Token: token, NobodyLed: new(time.Duration(milli))})
+		got, _ := more.Parse()
+		if len(more) > locks.MaxHistory || len(got) > locks.MostTerms {
+			t.Errorf("%d terms in %d bytes", len(got), len(more))
+		}
+		if last, known := more.Last(); holder != "" && (!known || last.Token != token || len(got) == 0 || !reflect.DeepEqual(got[len(got)-1], last)) {
+			t.Errorf("the last is %+v of %+v", last, got)
+		}
+	})
+}
+
+// isEnd reports whether the terms are the last of others.
+func isEnd(terms, of []locks.TermNote) bool {
+	return len(terms) > 0 && len(terms) <= len(of) && slices.EqualFunc(terms, of[len(of)-len(terms):], func(a, b locks.TermNote) bool { return reflect.DeepEqual(a, b) })
+}
