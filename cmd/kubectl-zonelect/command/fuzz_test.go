@@ -19,7 +19,7 @@ import (
 // with advice, or needs no cluster.
 func FuzzArguments(f *testing.F) {
 	for _, line := range []string{
-		"", "--help", "status", "status a -A", "status -o go-template={{", "status --observe=-1s", "status --nonsense", "status -w --observe x",
+		"", "--help", "status", "status a -A", "status -o go-template={{", "status --observe=-1s", "status --nonsense", "status -w --observe x", "history", "history op -o name",
 		"handover op --to a --to-zone b", "handover op --to=", "handover --timeout 0s op", "evacuate za -A --until nonsense", "evacuate", "restore za --lock a",
 		"migrate plan op", "migrate advance op --to nowhere", "migrate rollback", "timing --drift NaN", "timing --drift 1e400%", "timing --candidates 99999999999999999999",
 		"timing --stop 9223372036854775807ns --zones -1 -o yaml", "timing --api-outage 24h --failover 1ns", "completion bash", "__complete status ", "nonsense", "-n", "--", "-o=",
@@ -64,11 +64,11 @@ func FuzzArguments(f *testing.F) {
 // in its annotations, and a terminal obeys the text it gets.
 func TestWhatAnybodyWroteDoesNotReachTheTerminal(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\x1b[2Jza\r"
-	for _, line := range []string{"status", "status op", "status op -o wide", "status op -o jsonpath={.leader.zone}", "handover op", "evacuate za"} {
+	for _, line := range []string{"status", "status op", "status op -o wide", "status op -o jsonpath={.leader.zone}", "history op", "handover op", "evacuate za"} {
 		t.Run(line, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {
 				w.putLease(newLease("op", evil, evil, func(l *coordinationv1.Lease) {
-					for _, key := range []string{record.AnnotationPhase, record.AnnotationEvacuated, record.AnnotationRefused, record.AnnotationPod, record.AnnotationNode, record.AnnotationHandover} {
+					for _, key := range []string{record.AnnotationPhase, record.AnnotationEvacuated, record.AnnotationRefused, record.AnnotationPod, record.AnnotationNode, record.AnnotationHandover, record.AnnotationHistory} {
 						l.Annotations[key] = evil
 					}
 				}))

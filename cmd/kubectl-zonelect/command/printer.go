@@ -162,13 +162,16 @@ func nameOf(s LockStatus) string {
 }
 
 // notes are the warnings and the notes about a lock, in printed form.
-func notes(s LockStatus) []string {
+func notes(s LockStatus) []string { return remarks(s.Name, s.Status.Findings) }
+
+// remarks are the warnings and the notes in findings about a lock, in printed form.
+func remarks(lock string, f inspect.Findings) []string {
 	var all []string
-	for _, warning := range s.Status.Warnings {
-		all = append(all, "warning: "+s.Name+": "+printable(warning))
+	for _, warning := range f.Warnings {
+		all = append(all, "warning: "+lock+": "+printable(warning))
 	}
-	for _, note := range s.Status.Notes {
-		all = append(all, "note: "+s.Name+": "+printable(note))
+	for _, note := range f.Notes {
+		all = append(all, "note: "+lock+": "+printable(note))
 	}
 	return all
 }

@@ -39,7 +39,7 @@ func run(ctx context.Context, env *environment, args []string) int {
 	return failed.code
 }
 
-const rootLong = `Shows who leads, moves leadership between candidates and out of zones, migrates legacy
+const rootLong = `Shows who leads and who led, moves leadership between candidates and out of zones, migrates legacy
 locks to Leases and back while the operators run, and plans the timing of an election.
 
 Exit codes:
@@ -55,6 +55,9 @@ func newRoot(env *environment) *cobra.Command {
 		Long:  rootLong,
 		Example: `  # All locks of a namespace
   kubectl zonelect status -n metal3-system
+
+  # Who led before, and for how long nobody did
+  kubectl zonelect history my-operator -n metal3-system
 
   # The timing for what you know about your work and your cluster
   kubectl zonelect timing --api-outage 30s --failover 45s
@@ -75,7 +78,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(newStatus(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
+	root.AddCommand(newStatus(env), newHistory(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
 	addCompletion(root)
 	return root
 }

@@ -1,0 +1,102 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Term is one term of a lock. What is not known is zero or nil.
+type Term struct {
+	Token  uint64 `json:"token,omitempty"`
+	Holder string `json:"holder"`
+	Zone   string `json:"zone,omitempty"`
+	// Since is when the holder took the lock, by its wall clock.
+	Since *metav1.MicroTime `json:"since,omitempty"`
+	// Cause is how the lock had come free.
+	Cause string `json:"cause,omitempty"`
+	// LedForMilliseconds is how long the holder had the lock: until its last renewal or its
+	// release, as far as the next holder saw that, or else until the next term began. For the
+	// holder of now it is until now.
+	LedForMilliseconds *int64 `json:"ledForMilliseconds,omitempty"`
+	// NobodyLedMilliseconds is for how long nobody led before.
+	NobodyLedMilliseconds *int64 `json:"nobodyLedMilliseconds,omitempty"`
+}
+
+// History is the last terms of a lock, for people; the oldest first.
+type History struct {
+	Terms []Term `json:"terms"`
+	Findings
+}
+
+// History interprets what was read. now is the wall clock.
+func (e Election) History(now time.Time) History {
+	h := History{Terms: []Term{}}
+	if e.Lease == nil {
+		return h
+	}
+	r := e.Snapshot().Record
+	terms, _ := r.Noted().Parse()
+	state, note := e.state(now)
+	over := now
+	if state != Held {
+		over = r.RenewTime
+	}
+	for i, n := range terms {
+		h.Terms = append(h.Terms, Term{
+			Token: n.Token, Holder: n.Holder, Zone: n.Zone, Since: stamp(n.Acquired), Cause: n.Cause,
+			LedForMilliseconds: ledFor(terms[i:], over), NobodyLedMilliseconds: milliseconds(n.NobodyLed),
+		})
+	}
+	h.check(locks.History(e.Lease.Annotations[record.AnnotationHistory]))
+	if note != "" {
+		h.Note("%s", note)
+	}
+	if r.Holder == "" && !r.RenewTime.IsZero() {
+		h.Note("nobody leads: the lock is %s since %s (%s)", state, r.RenewTime.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(r.RenewTime)))
+	}
+	return h
+}
+
+// check says what is wrong with what the Lease has.
+func (h *History) check(stored locks.History) {
+	_, err := stored.Parse()
+	switch {
+	case err != nil:
+		h.Warn("the annotation %s cannot be read in full, and the next acquisition drops the rest: %s", record.AnnotationHistory, strings.ReplaceAll(err.Error(), "\n", "; "))
+	case strings.TrimSpace(string(stored)) != "":
+	case len(h.Terms) > 0:
+		h.Note("the Lease has no history: its holder is of another program, or of a version of zonelect that keeps none; the next acquisition begins one")
+	default:
+		h.Note("the Lease has no history: no candidate that keeps one has acquired the lock; the next acquisition begins one")
+	}
+}
+
+// ledFor is for how long the first of some terms lasted. The last of them was over at that time.
+func ledFor(terms []locks.TermNote, over time.Time) *int64 {
+	if len(terms) > 1 {
+		next := terms[1]
+		if over = next.Acquired; next.NobodyLed != nil && !over.IsZero() {
+			over = over.Add(-*next.NobodyLed)
+		}
+	}
+	if lasted := over.Sub(terms[0].Acquired); !terms[0].Acquired.IsZero() && !over.IsZero() && lasted >= 0 {
+		return milliseconds(&lasted)
+	}
+	return nil // or the clocks of two holders differ by more than that
+}
+
+func milliseconds(d *time.Duration) *int64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Milliseconds())
+}
