@@ -130,6 +130,11 @@ func (o offset) seen(s locks.Snapshot) locks.Snapshot {
 
 func shifted(r locks.Record, by time.Duration) locks.Record {
 	r.AcquireTime, r.RenewTime = r.AcquireTime.Round(0).Add(by), r.RenewTime.Round(0).Add(by)
+	terms, _ := r.History.Parse()
+	for i := range terms {
+		terms[i].Acquired = terms[i].Acquired.Add(by)
+	}
+	r.History = locks.FormatHistory(terms)
 	return r
 }
 

@@ -46,6 +46,45 @@ func (s *stage) wantTerms(when string, want ...string) {
 	}
 }
 
+// wantLedTermsNoted checks that the lock's history has each term that was led since the first one
+// in it, once and in order. It may have others, whose work never began.
+func (s *stage) wantLedTermsNoted() {
+	s.T.Helper()
+	noted, err := s.record().Noted().Parse()
+	if err != nil {
+		s.T.Errorf("the history cannot be read: %v", err)
+	}
+	var since uint64
+	tokens := map[uint64]bool{0: true}
+	for i, n := range noted {
+		if n.Cause == "" || n.Cause == locks.CauseOtherProgram {
+			s.T.Errorf("nobody noted %+v when it began", n)
+		}
+		switch {
+		case n.Token == 0:
+		case tokens[n.Token]:
+			s.T.Errorf("two terms have the token %d: %+v", n.Token, noted)
+		case len(tokens) == 1: // those before it had no token: they are not looked at
+			since, noted = n.Token, noted[i:]
+		}
+		tokens[n.Token] = true
+	}
+	for _, term := range s.History.Terms() {
+		if term.Token < since || since == 0 {
+			continue
+		}
+		of := func(n locks.TermNote) bool {
+			return n.Holder == term.Holder && (n.Token == term.Token || n.Token == 0) && n.Cause == string(term.Cause)
+		}
+		i := slices.IndexFunc(noted, of)
+		if i < 0 {
+			s.T.Errorf("the term of %s with token %d, %s, is not among %+v", term.Holder, term.Token, term.Cause, noted)
+			return
+		}
+		noted = noted[i+1:]
+	}
+}
+
 // TestEachChangeIsNotedOnce, with what is known of it when it happens. The next one notes the
 // token.
 func TestEachChangeIsNotedOnce(t *testing.T) {

@@ -68,7 +68,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 				return nil
 			}
 			c.MaxClockSkew = time.Duration(dice.IntN(2)) * skew
-			c.Lock = offset{c.Lock, time.Duration(dice.Int64N(int64(skew))) - skew/2}
+			c.Lock = offset{c.Lock, (time.Duration(dice.Int64N(int64(skew))) - skew/2).Truncate(time.Millisecond)}
 		})
 		all.change(func(peers []locks.Peer) []locks.Peer { return append(peers, peer(id)) })
 		c.SetStopTime(time.Duration(dice.Int64N(int64(longestStop))))
@@ -112,6 +112,7 @@ func schedule(s *stage, dice *rand.Rand) int {
 	}
 	sick.Store(-1)
 	mendAndLead(s, alive)
+	s.wantLedTermsNoted()
 	return len(s.History.Terms())
 }
 

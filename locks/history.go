@@ -260,7 +260,7 @@ func (r Record) Noted() History {
 			lines = append(lines, last.line)
 		}
 	}
-	if r.Holder != "" && !(known && r.isOf(last.TermNote)) {
+	if r.Holder != "" && (!known || !r.isOf(last.TermNote)) {
 		now := TermNote{Acquired: r.AcquireTime, Holder: r.Holder, Cause: CauseOtherProgram}
 		if d.Holder == r.Holder {
 			now.Zone, now.Token, now.Cause = d.Zone, d.Token, ""
