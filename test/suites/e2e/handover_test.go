@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -150,6 +151,7 @@ func TestLeadershipIsHandedToAZone(t *testing.T) {
 		from = to
 		time.Sleep(500 * time.Millisecond)
 	}
+	s.checkHistory(t, rounds+1)
 	slices.Sort(gaps)
 	t.Logf("%d handovers, work stopped to work started: p50 %v, p90 %v, worst %v", rounds, gaps[rounds/2], gaps[rounds*9/10], gaps[rounds-1])
 	most := time.Second // a few rounds on a busy machine say little of the p99
@@ -158,6 +160,34 @@ func TestLeadershipIsHandedToAZone(t *testing.T) {
 	}
 	if p99 := gaps[(rounds*99+99)/100-1]; p99 > most {
 		t.Errorf("p99 of the gaps is %v, want %v at most: %v", p99, most, gaps)
+	}
+}
+
+// checkHistory checks that the Lease has the last terms, of that many in all.
+func (s *shift) checkHistory(t *testing.T, terms int) {
+	t.Helper()
+	var shown struct {
+		History struct {
+			Terms []struct {
+				Token                 uint64
+				Holder, Zone, Cause   string
+				NobodyLedMilliseconds *int64
+			}
+		}
+	}
+	must(t, json.Unmarshal([]byte(s.plugin.run(t, s.ctx, exitOK, "history op -o json")), &shown))
+	s.plugin.run(t, s.ctx, exitOK, "history op")
+	all := shown.History.Terms
+	if len(all) != min(terms, 20) {
+		t.Errorf("the history has %d of %d terms", len(all), terms)
+	}
+	for i, now := range all {
+		if i > 0 && (now.Cause != "released" || now.NobodyLedMilliseconds == nil || now.Zone == all[i-1].Zone) {
+			t.Errorf("after %+v came %+v", all[i-1], now)
+		}
+		if i > 1 && now.Token != 0 && now.Token <= all[i-1].Token {
+			t.Errorf("the token %d came after %d", now.Token, all[i-1].Token)
+		}
 	}
 }
 

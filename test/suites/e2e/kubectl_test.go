@@ -173,6 +173,7 @@ func TestAMigrationIsRunFromTheCommandLine(t *testing.T) {
 	gone = m.end(t, again)
 	m.awaitLeader(t, gone, "the last legacy pod's end", first, second)
 
+	run(exitOK, "history op", "absent", "released", leader.Identity)
 	for _, word := range []string{"dual", "sealed", "legacy", "released", "waiting", "held"} {
 		if !strings.Contains(watched(), " "+word+" ") {
 			t.Errorf("status -w has not said %s", word)
