@@ -148,8 +148,9 @@ package election
 //
 // What others see:
 //
-//	guard.go         guard.RoundTrip     writes of the work are refused or cut off
-//	elector.go       Elector.Status      Status as it is read
-//	status.go        board.publish       Status and its transitions as they are made
-//	loopwatchdog.go  loopWatchdog.late   what Alive returns
-//	failover.go      telemetry.failover  the span of a takeover
+//	guard.go                   guard.RoundTrip       writes of the work are refused or cut off
+//	elector.go                 Elector.Status        Status as it is read
+//	status.go                  board.publish         Status and its transitions as they are made
+//	loopwatchdog.go            loopWatchdog.late     what Alive returns
+//	failover.go                telemetry.failover    the span of a takeover
+//	internal/rules/history.go  Observer.HistoryWith  the last terms, as an acquisition writes them

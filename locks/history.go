@@ -213,16 +213,19 @@ func parseTerm(line string) (n TermNote, err error) {
 func (n TermNote) bounded() TermNote {
 	n.Holder, n.Zone, n.Cause = word(n.Holder, mostHolder), word(n.Zone, mostZone), word(n.Cause, mostCause)
 	n.Acquired = toMillisecond(n.Acquired)
-	if n.NobodyLed != nil {
-		n.NobodyLed = new(max(0, *n.NobodyLed).Truncate(time.Millisecond))
+	if g := n.NobodyLed; g != nil && (*g < 0 || *g%time.Millisecond != 0) {
+		n.NobodyLed = new(max(0, *g).Truncate(time.Millisecond))
 	}
 	return n
 }
 
 // word returns a text as one word of no more than most bytes.
 func word(s string, most int) string {
-	if s == unknown {
+	switch {
+	case s == unknown:
 		return "_"
+	case len(s) <= most && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0:
+		return s // as most are
 	}
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {

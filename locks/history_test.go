@@ -200,6 +200,20 @@ func TestARecordSaysWhatItsHistoryCannot(t *testing.T) {
 	}
 }
 
+// BenchmarkTheHistoryOfATakeover is what an acquisition computes for a full history.
+func BenchmarkTheHistoryOfATakeover(b *testing.B) {
+	var h locks.History
+	for i := range locks.MostTerms {
+		h = h.With(note(i))
+	}
+	last, _ := h.Last()
+	r := locks.Record{Holder: last.Holder, AcquireTime: last.Acquired, History: h}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Noted().With(note(99))
+	}
+}
+
 // FuzzHistory reads and continues any history. What is read is the same after it was written,
 // and a term more always fits.
 func FuzzHistory(f *testing.F) {

@@ -35,8 +35,9 @@ CAUSE is how the lock had come free:
   other-program  a candidate that is not zonelect's took it, such as client-go's elector
 LED FOR lasts until the holder's last renewal or its release, as far as the next holder saw
 that, or else until the next term began.
-NOBODY LED is the time from that last renewal or release to the acquisition. The old leader
-may have worked for a part of it: up to RenewDeadline and StopGrace after its last renewal.
+NOBODY LED is the time from the new holder's first sight of that last renewal or release, on its
+own clock, until it sent its acquisition. The old leader may have worked for a part of it: up to
+RenewDeadline and StopGrace after its last renewal. It is <none> if the new holder did not see it.
 
 ClusterRole zonelect-status (config/status/role.yaml) grants what the command needs.`
 
