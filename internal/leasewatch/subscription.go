@@ -16,8 +16,9 @@ type Change struct {
 // Subscription gets every change of some Leases, in the order of their versions. It keeps
 // what its reader has not read yet. Its methods are for one goroutine.
 type Subscription struct {
-	view  *View
-	names map[string]struct{}
+	view   *View
+	number uint64 // among those of the view
+	names  map[string]struct{}
 
 	mu    sync.Mutex
 	queue []Change
@@ -26,7 +27,11 @@ type Subscription struct {
 
 // Subscribe returns a subscription to no Lease yet. Close it.
 func (v *View) Subscribe() *Subscription {
-	s := &Subscription{view: v, names: map[string]struct{}{}, ready: make(chan struct{}, 1)}
+	v.mu.Lock()
+	v.counted++
+	number := v.counted
+	v.mu.Unlock()
+	s := &Subscription{view: v, number: number, names: map[string]struct{}{}, ready: make(chan struct{}, 1)}
 	s.signal()
 	return s
 }
@@ -41,7 +46,7 @@ func (s *Subscription) Known() bool {
 	defer s.view.mu.Unlock()
 	known := s.view.at != 0 && !s.view.stale
 	if !known {
-		s.view.waiting[s] = struct{}{}
+		s.view.waiting[s.number] = s
 	}
 	return known
 }
@@ -58,9 +63,9 @@ func (s *Subscription) Add(name string) State {
 func (s *Subscription) add(name string) {
 	s.names[name] = struct{}{}
 	if s.view.subs[name] == nil {
-		s.view.subs[name] = map[*Subscription]struct{}{}
+		s.view.subs[name] = map[uint64]*Subscription{}
 	}
-	s.view.subs[name][s] = struct{}{}
+	s.view.subs[name][s.number] = s
 }
 
 // AddAfter subscribes to a Lease of which the caller knows all up to a version. Take returns
@@ -89,7 +94,7 @@ func (s *Subscription) Remove(name string) {
 
 func (s *Subscription) remove(name string) {
 	delete(s.names, name)
-	delete(s.view.subs[name], s)
+	delete(s.view.subs[name], s.number)
 	if len(s.view.subs[name]) == 0 {
 		delete(s.view.subs, name)
 		if s.view.leases[name].Lease == nil {
@@ -105,7 +110,7 @@ func (s *Subscription) Close() {
 	for name := range s.names {
 		s.remove(name)
 	}
-	delete(s.view.waiting, s)
+	delete(s.view.waiting, s.number)
 }
 
 // push adds a change.

@@ -58,14 +58,17 @@ type View struct {
 	config Config
 	reads  reads
 
-	mu      sync.Mutex
-	leases  map[string]State
-	at      uint64 // all changes up to this version are known; zero before the first list
-	stale   bool   // the history went back: nothing counts until another list has shown how all is
-	subs    map[string]map[*Subscription]struct{}
+	mu     sync.Mutex
+	leases map[string]State
+	at     uint64 // all changes up to this version are known; zero before the first list
+	stale  bool   // the history went back: nothing counts until another list has shown how all is
+	// subs are the subscriptions to a Lease, by number: an order by address would differ from
+	// run to run of the simulation.
+	subs    map[string]map[uint64]*Subscription
+	counted uint64        // the subscriptions that there ever were
 	reached chan struct{} // closed, and replaced, when at grows
 	recent  history
-	waiting map[*Subscription]struct{} // until anything is known
+	waiting map[uint64]*Subscription // by number, until anything is known
 	renew   context.CancelFunc
 	fresh   time.Time // the next watch is on a connection that was alive after this; zero if any will do
 	doubted time.Time
@@ -79,7 +82,7 @@ func New(c Config) (*View, error) {
 	if err := rawapi.CheckClient(c.Client, apierror.Leases); err != nil {
 		return nil, fmt.Errorf("watching the leases of namespace %q: %w", c.Namespace, err)
 	}
-	v := &View{config: c, leases: map[string]State{}, subs: map[string]map[*Subscription]struct{}{}, waiting: map[*Subscription]struct{}{}, reached: make(chan struct{}), renew: func() {}}
+	v := &View{config: c, leases: map[string]State{}, subs: map[string]map[uint64]*Subscription{}, waiting: map[uint64]*Subscription{}, reached: make(chan struct{}), renew: func() {}}
 	v.reads = reads{list: v.linearizable, patience: c.Patience, misses: v.missesNews}
 	return v, nil
 }
@@ -212,7 +215,7 @@ func (v *View) replace(list *coordinationv1.LeaseList, newest bool) {
 			is.Number = at
 		}
 		if was.Lease != nil && is.Lease == nil || is.Lease != nil && was.Number != is.Number {
-			for s := range subs {
+			for _, s := range subs {
 				s.push(Change{Name: name, State: is, Gap: true})
 			}
 		}
@@ -237,7 +240,7 @@ func (v *View) apply(e rawapi.Event[*coordinationv1.Lease]) {
 		if v.leases[name] = state; state.Lease == nil && len(v.subs[name]) == 0 {
 			delete(v.leases, name)
 		}
-		for s := range v.subs[name] {
+		for _, s := range v.subs[name] {
 			s.push(Change{Name: name, State: state})
 		}
 	}
@@ -249,7 +252,7 @@ func (v *View) advance(at uint64) {
 	v.at, v.heard = at, time.Now()
 	close(v.reached)
 	v.reached = make(chan struct{})
-	for s := range v.waiting {
+	for _, s := range v.waiting {
 		s.signal()
 	}
 	clear(v.waiting)
