@@ -38,8 +38,14 @@ func edit(file, find, by string) overlay.Edit {
 var edits = []overlay.Edit{
 	// Hashes, and so the order of maps, differ from process to process.
 	edit("runtime/rand.go", `(?m)^\tglobalRand\.state\.Init\(\*seed\)\n`, "\t*seed = [32]byte{1}\n${0}"),
-	// Random choices of maps, and package math/rand.
-	edit("runtime/rand.go", `(?m)^func rand\(\) uint64 \{\n`, "${0}\tif simFollows() {\n\t\treturn simNext(simRand)\n\t}\n"),
+	// And from map to map, which shows in the order of large ones only.
+	edit("runtime/rand.go", `(?m)^func rand\(\) uint64 \{\n`, "${0}\tif simFollows() {\n\t\treturn simChance[simHash]\n\t}\n"),
+	// Where a range over a map begins, and package math/rand.
+	edit("internal/runtime/maps/table.go", `(?m)^\tit\.entryOffset = rand\(\)\n\tit\.dirOffset = rand\(\)\n`,
+		"\tit.entryOffset = simChoose()\n\tit.dirOffset = simChoose()\n"),
+	edit("internal/runtime/maps/table.go", `(?m)^func \(it \*Iter\) Init\(`, "//go:linkname simChoose runtime.simChoose\nfunc simChoose() uint64\n\n${0}"),
+	edit("math/rand/rand.go", `(?m)^//go:linkname runtime_rand runtime\.rand\n`, "//go:linkname runtime_rand runtime.simChoose\n"),
+	edit("math/rand/v2/rand.go", `(?m)^//go:linkname runtime_rand runtime\.rand\n`, "//go:linkname runtime_rand runtime.simChoose\n"),
 	// Timers for the same moment.
 	edit("runtime/time.go", `t\.rand = cheaprand\(\)`, "t.rand = simTimer()"),
 	// Cases of a select that are ready at the same time.
@@ -54,6 +60,9 @@ var edits = []overlay.Edit{
 	// one that has waited for a mutex for 1 ms gets it next, here never.
 	edit("runtime/proc.go", `(?m)^const forcePreemptNS = .*\n`, "const forcePreemptNS = 10e9\n"),
 	edit("runtime/sema.go", `(?m)^(func internal_sync_nanotime\(\) int64 \{\n\treturn) nanotime\(\)\n`, "${1} 0\n"),
+	// Package election reads from two real clocks how long the machine was suspended,
+	// inexactly when it is busy. Here both say zero.
+	edit("syscall/syscall_linux.go", `(?m)^func RawSyscall\(trap, .*\n`, "${0}\tif trap == SYS_CLOCK_GETTIME {\n\t\treturn\n\t}\n"),
 	// A goroutine outside of bubbles, which anything may wake, must not reorder
 	// theirs.
 	edit("runtime/proc.go", `(?m)^\tif randomizeScheduler && next && randn\(2\) == 0 \{\n`,
