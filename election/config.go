@@ -117,7 +117,7 @@ type Config struct {
 	Dead func(ctx context.Context, holder locks.Suspect) error
 
 	// TracerProvider receives one span for each takeover that this candidate wins.
-	// MeterProvider receives the metrics. Nil means none, at no cost.
+	// MeterProvider receives the metrics, see docs/metrics.md. Nil means none, at no cost.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 	// Logger gets one line for each transition and each new problem. The zero Logger

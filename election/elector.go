@@ -27,6 +27,7 @@ type Elector struct {
 	nonce        string
 	clock        clock
 	telemetry    *telemetry
+	meters       *meters // nil without a MeterProvider
 	board        board
 	loopWatchdog loopWatchdog
 	running      atomic.Bool
@@ -49,7 +50,7 @@ func New(config Config) (*Elector, error) {
 	if config.ProcessID == nil {
 		config.ProcessID = func() locks.ProcessID { return locks.ProcessID{} }
 	}
-	t, err := newTelemetry(config)
+	meters, err := newMeters(config)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,8 @@ func New(config Config) (*Elector, error) {
 		config:    config,
 		nonce:     rand.Text(),
 		clock:     clock{asleep: suspended},
-		telemetry: t,
+		telemetry: newTelemetry(config),
+		meters:    meters,
 		stepDowns: make(chan stepDownRequest),
 	}
 	e.board.status = Status{Lock: config.Lock.Describe(), Identity: config.Candidate.Identity, State: status.StateIdle}
@@ -106,6 +108,7 @@ func (e *Elector) Run(ctx context.Context, lead func(context.Context, Term) erro
 	e.ended.Store(ended)
 	defer close(ended)
 	r := newRun(ctx, e, lead)
+	defer r.startMeters()()
 	defer r.close()
 	r.startGuardian()
 	r.watchPeers(r.watching)

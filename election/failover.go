@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/internal/metrics"
 )
 
 // traceparent is the key of the W3C header, which records carry too.
@@ -29,11 +30,12 @@ type failover struct {
 	life      time.Time // where the span starts
 	won       time.Time // where lock adoption starts
 	ready     time.Time // where its last phase starts
-	cause     attribute.KeyValue
+	meters    *meters
+	where     []attribute.KeyValue // the cause, and the zones
 }
 
 // failover begins the span of a takeover, with its phases up to the acquisition.
-func (t *telemetry) failover(ctx context.Context, won acquisition, term Term) *failover {
+func (t *telemetry) failover(ctx context.Context, won acquisition, term Term, m *meters) *failover {
 	attempts, last := won.inOrder(), won.won()
 	first := attempts[0]
 	f := &failover{
@@ -41,7 +43,8 @@ func (t *telemetry) failover(ctx context.Context, won acquisition, term Term) *f
 		stamp:     monotonicStamps(),
 		life:      won.Life,
 		won:       last.end,
-		cause:     keyCause.String(string(won.Cause)),
+		meters:    m,
+		where:     failoverPlaces(won, term),
 	}
 	f.ctx, f.span = t.tracer.Start(ctx, "election.failover",
 		trace.WithNewRoot(),
@@ -69,15 +72,23 @@ func (f *failover) adopted(now time.Time) {
 }
 
 func (t *telemetry) failoverAttributes(won acquisition, term Term) []attribute.KeyValue {
-	all := []attribute.KeyValue{
-		keyCause.String(string(won.Cause)),
+	all := append(failoverPlaces(won, term),
 		keyHolder.String(term.Holder),
 		keyToken.Int64(int64(term.Token)),
 		keyLeaseDuration.Float64(t.timing.LeaseDuration.Seconds()),
+	)
+	if won.Holder != "" {
+		all = append(all, keyPrevious.String(won.Holder))
 	}
-	for key, value := range map[attribute.Key]string{keyHolderZone: term.Zone, keyPrevious: won.Holder, keyPreviousZone: won.Details.Zone} {
-		if value != "" {
-			all = append(all, key.String(value))
+	return all
+}
+
+// failoverPlaces returns why a takeover happened, and from which zone to which.
+func failoverPlaces(won acquisition, term Term) []attribute.KeyValue {
+	all := []attribute.KeyValue{metrics.KeyCause.String(string(won.Cause))}
+	for key, zone := range map[attribute.Key]string{metrics.KeyHolderZone: term.Zone, metrics.KeyPreviousZone: won.Details.Zone} {
+		if zone != "" {
+			all = append(all, key.String(zone))
 		}
 	}
 	return all
@@ -95,7 +106,7 @@ func (f *failover) attempt(ctx context.Context, a answer, resend int) {
 	_, span := f.telemetry.tracer.Start(ctx, "election.attempt",
 		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithTimestamp(f.stamp(a.sent.awake)),
-		trace.WithAttributes(keyOperation.String(string(a.op)), keyResult.String(result(a.err))))
+		trace.WithAttributes(keyOperation.String(string(a.op)), metrics.KeyResult.String(metrics.Result(a.err))))
 	if resend > 0 {
 		span.SetAttributes(keyResendCount.Int(resend))
 	}
@@ -104,7 +115,7 @@ func (f *failover) attempt(ctx context.Context, a answer, resend int) {
 		span.SetAttributes(keyResponseStatus.Int(status.StatusCode()))
 	}
 	if a.err != nil {
-		span.SetAttributes(keyErrorType.String(result(a.err)))
+		span.SetAttributes(keyErrorType.String(metrics.Result(a.err)))
 		span.SetStatus(codes.Error, a.err.Error())
 	}
 	span.End(trace.WithTimestamp(f.stamp(a.end)))
@@ -116,7 +127,7 @@ func (f *failover) working(now time.Time) {
 	took := now.Sub(f.life)
 	f.span.SetAttributes(keyDuration.Float64(took.Seconds()))
 	f.span.End(trace.WithTimestamp(f.stamp(now)))
-	f.telemetry.failedOver(f.ctx, took, f.cause)
+	f.meters.failedOver(f.ctx, took, f.where...)
 }
 
 // traceparent identifies the span to other processes; empty without a tracer.

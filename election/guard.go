@@ -51,18 +51,19 @@ func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
 //
 // The transport is safe for concurrent use if next is.
 func (t Term) Guard(next http.RoundTripper) http.RoundTripper {
-	return &guard{func() Term { return t }, next}
+	return &guard{func() Term { return t }, nil, next}
 }
 
 // Guard is [Term.Guard] for a client that outlives terms. Each write belongs to the
 // term that its context carries, or else to what [Elector.Term] returns when the write
 // begins.
 func (e *Elector) Guard(next http.RoundTripper) http.RoundTripper {
-	return &guard{e.Term, next}
+	return &guard{e.Term, e.meters, next}
 }
 
 type guard struct {
 	current func() Term
+	meters  *meters // count what is refused before the first term
 	next    http.RoundTripper
 }
 
@@ -79,10 +80,10 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper must close it; nothing was sent
 		}
-		return nil, term.untrusted(false)
+		return nil, g.refuse(req.Context(), term, false)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	forget := context.AfterFunc(term.trust.over, func() { cancel(term.untrusted(true)) })
+	forget := context.AfterFunc(term.trust.over, func() { cancel(g.refuse(ctx, term, true)) })
 	resp, err := g.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		forget()
@@ -113,6 +114,16 @@ func reason(ctx context.Context, err error) error {
 		return cause
 	}
 	return err
+}
+
+// refuse counts a write that is refused or cut off, and returns the error of it.
+func (g *guard) refuse(ctx context.Context, term Term, sent bool) error {
+	m := g.meters
+	if term.trust != nil {
+		m = term.trust.meters
+	}
+	m.refused(ctx)
+	return term.untrusted(sent)
 }
 
 func (t Term) untrusted(sent bool) error {

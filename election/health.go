@@ -142,6 +142,7 @@ func (r *run) setHealth(problem error) {
 		f.since = time.Now()
 	}
 	f.known, f.problem = true, problem
+	r.meters.unhealthy(problem != nil, time.Now())
 	r.publishHealth(problem)
 }
 

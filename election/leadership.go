@@ -88,6 +88,7 @@ func (r *run) begin(won acquisition) {
 	r.requester.renewals()
 	l.work, l.endWork = context.WithCancelCause(r.requests)
 	l.trust = newTrust(r.clock, last.departed, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
+	l.trust.meters = r.meters
 	l.term.trust = l.trust
 	l.watchdog = newWorkWatchdog(l.work, r.config, l.term)
 	r.workWatchdog.Store(l.watchdog)
@@ -97,7 +98,7 @@ func (r *run) begin(won acquisition) {
 	if named := won.Handover.To; named != "" && named != l.term.Holder {
 		r.noteNoShow(named)
 	}
-	l.failover = r.telemetry.failover(r.requests, won, l.term)
+	l.failover = r.telemetry.failover(r.requests, won, l.term, r.meters)
 	l.trace = l.failover.traceparent()
 	l.adoption = adoption{end: func(error) {}}
 	if r.observer.Unproven(time.Now()) {

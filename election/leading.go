@@ -31,7 +31,7 @@ func (l *leadership) startWork() {
 	t := l.board.publish(status.ChangeLeading, nil, func(s *Status) {
 		s.State, s.Term, s.Holder, s.HolderZone = status.StateLeader, l.term, l.term.Holder, l.term.Zone
 	})
-	l.telemetry.leading(l.requests, true)
+	l.meters.leading(l.requests, l.trust)
 	l.log.Info("leading", "token", l.term.Token, "cause", string(l.term.Cause), "previous", l.term.Previous, "at", t.At)
 	work, done := context.WithValue(l.work, termKey{}, l.term), l.workDone
 	l.watchdog.watch()

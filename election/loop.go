@@ -75,7 +75,10 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 		problems:  map[operation]error{},
 		noShows:   map[string]noShow{},
 	}
-	r.watcher = &watcher{lock: e.config.Lock, cancel: func() {}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval)}
+	r.watcher = &watcher{
+		lock: e.config.Lock, cancel: func() {}, pauses: r.newPauses(15 * e.config.Timing.RenewInterval),
+		restarted: func(after string) { r.meters.watchRestarted(r.requests, after) },
+	}
 	if r.log.GetSink() == nil {
 		r.log = logr.FromContextOrDiscard(ctx)
 	}
@@ -233,5 +236,8 @@ func (r *run) observeEvent(e locks.Event, now time.Time) bool {
 // observed publishes the UID of the object whose record the observer has seen.
 func (r *run) observed(news bool) bool {
 	r.board.update(func(s *Status) { s.LockUID = r.observer.UID() })
+	if cause, began := r.observer.Succession(); began {
+		r.meters.sawTransition(r.requests, cause)
+	}
 	return news
 }

@@ -59,7 +59,7 @@ func (l *leadership) lose(cause error) {
 	l.endWork(cause) // before anything that may block
 	l.adoption.end(cause)
 	l.requester.cancelIf(func(*flight) bool { return true })
-	l.telemetry.leading(l.requests, false)
+	l.meters.leading(l.requests, nil)
 	l.endTerm(cause, l.config.Timing.StopGrace)
 }
 

@@ -31,6 +31,7 @@ func (r *run) watchPeers(ctx context.Context) {
 // setPeers notes who campaigns, in a new slice that never changes.
 func (r *run) setPeers(peers []locks.Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
+	r.meters.know(r.peers)
 }
 
 // takeover returns what decides the head start of this candidate, or of another one that is

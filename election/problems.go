@@ -63,7 +63,7 @@ func (r *run) reportWrite(a answer) {
 		return // an elector that goes on without amendments has no problem
 	}
 	if a.op == opRenew {
-		r.telemetry.renewal(r.requests, a.err)
+		r.meters.renewed(r.requests, a.end.Sub(a.departed.awake), a.err)
 	}
 	if a.conflict() {
 		a.err = nil

@@ -68,7 +68,7 @@ func (l *leadership) reportOverrun() {
 	l.observer.Forfeit()
 	l.forfeited.Store(true)
 	l.background.Go(l.watchdog.tell) // it may have been told already
-	l.telemetry.overrun(l.requests)
+	l.meters.overran(l.requests)
 	l.board.publish(status.ChangeOverrun, l.cause, func(s *Status) { s.Overrun = true })
 	l.answerStepDowns()
 	l.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)
@@ -83,7 +83,8 @@ func (l *leadership) conclude() {
 	l.publishWaiting(l.permission.Why)
 	l.publishHealth(l.fitness.problem)
 	l.publishStaying("")
-	l.telemetry.leading(l.requests, false)
+	l.meters.leading(l.requests, nil)
+	l.meters.termEnded(l.requests, l.cause)
 	l.trust.end()
 	l.giveUp(l.ctx.Err() == nil && !l.config.StopAtLoss)
 	if errors.Is(l.cause, ErrUnhealthy) {

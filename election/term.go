@@ -101,6 +101,7 @@ type trust struct {
 	clock      clock
 	start      moment
 	checkEvery time.Duration
+	meters     *meters      // count what a guard refuses; set before others see the trust
 	until      atomic.Int64 // nanoseconds after start; no more than that is trusted
 	timer      *time.Timer  // ends the work when trust runs out, whatever hangs
 	// over is canceled when the trust ends, or soon after it.

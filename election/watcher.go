@@ -4,11 +4,13 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
+	"github.com/zonelect/zonelect/internal/metrics"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -29,11 +31,18 @@ type watcher struct {
 	again  time.Time // when to start the next; zero while one runs
 	pauses *pauses
 	wait   sync.WaitGroup
+
+	restarted func(after string) // called at the start of each watch but the first
+	over      string             // how the last watch ended; empty if it runs, or was ended for another
 }
 
 // start ends the watch that runs, if any, and begins another one.
 func (w *watcher) start(ctx context.Context) {
 	w.cancel()
+	if !w.began.IsZero() {
+		w.restarted(cmp.Or(w.over, metrics.WatchReplaced))
+	}
+	w.over = ""
 	w.ended, w.again = make(chan error, 1), time.Time{}
 	w.began = time.Now()
 	w.heard = w.began
@@ -103,6 +112,7 @@ func (w *watcher) hear(e locks.Event, now time.Time) {
 // watch ended without an error and was not short, else after a longer pause.
 func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 	w.cancel()
+	w.over = metrics.Result(err)
 	w.ended, w.events, w.again = nil, nil, now.Add(turn)
 	w.feed, w.taken, w.ready = nil, nil, nil
 	if errors.Is(err, locks.ErrVersionExpired) {

@@ -88,3 +88,23 @@ func (d Description) String() string {
 	}
 	return s
 }
+
+// Phased is a Lock that moves a program off another kind of lock, in phases. An elector only
+// reports the phase.
+type Phased interface {
+	Lock
+
+	// Phases returns the latest phase that was seen, and all that there are. now is empty
+	// if no migration is known. It does no I/O.
+	Phases() (now string, all []string)
+}
+
+// Crowded is a Lock whose candidates are those of other locks too. An elector reports under
+// the name that they have in common how many there are.
+type Crowded interface {
+	Lock
+
+	// Crowd returns the name that the candidates of all those locks have in common. It does
+	// no I/O.
+	Crowd() string
+}

@@ -13,11 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/metrics"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/heartbeat"
@@ -99,8 +101,13 @@ func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	})
 	s.deaths.prove = s.witness.Dead
 	t := o.Timing.WithDefaults()
+	restarted, err := countRestarts(o.MeterProvider, locks.Description{Kind: "Lease", Namespace: namespace})
+	if err != nil {
+		return nil, err
+	}
 	view, err := leasewatch.New(leasewatch.Config{
-		Client: s.clients.coordination, Namespace: namespace, Patience: t.AttemptTimeout, Limit: t.RenewDeadline, Logger: o.Logger,
+		Client: s.clients.coordination, Namespace: namespace, Patience: t.AttemptTimeout, Limit: t.RenewDeadline,
+		Restarted: restarted, Logger: o.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -113,6 +120,23 @@ func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
 		err = s.prepareHeartbeat(self, t)
 	}
 	return s, err
+}
+
+// countRestarts returns what counts the restarts of the watch of all Leases; nil if nobody
+// wants metrics.
+func countRestarts(provider metric.MeterProvider, of locks.Description) (func(replaced bool, err error), error) {
+	if provider == nil {
+		return nil, nil
+	}
+	instruments, err := metrics.New(provider)
+	return func(replaced bool, err error) {
+		after := metrics.Result(err)
+		if replaced {
+			after = metrics.WatchReplaced
+		}
+		where := metric.WithAttributes(append(metrics.Place(of), metrics.KeyResult.String(after))...)
+		instruments.WatchRestarts.Add(context.Background(), 1, where)
+	}, err
 }
 
 // checkShared returns what is wrong with options that many elections are to share.

@@ -35,6 +35,7 @@ const (
 	doctest    = internal + "/doctest"
 	inspect    = internal + "/inspect"
 	leasewatch = internal + "/leasewatch"
+	metrics    = internal + "/metrics"
 	rawapi     = internal + "/rawapi"
 	presence   = internal + "/presence"
 	record     = internal + "/record"
@@ -99,7 +100,7 @@ var house = map[string]row{
 	"locks/multilock/internal/multilocktest": {
 		allowed: []string{election, locks, lease, candidate, shield, leaseOnly, ownerref, presence, kubernetes},
 	},
-	"election":                {allowed: []string{election, locks, sleep, otel, backoff, logr}},
+	"election":                {allowed: []string{election, locks, metrics, sleep, otel, backoff, logr}},
 	"election/status":         {},
 	"election/timing":         {},
 	"election/internal/rules": {allowed: []string{election + "/status", locks}},
@@ -118,6 +119,7 @@ var house = map[string]row{
 	},
 	"internal/inspect":    {allowed: []string{locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
 	"internal/leasewatch": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
+	"internal/metrics":    {allowed: []string{locks, otel}},
 	"internal/presence":   {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/timeline":   {}, // the plugin and the tests draw with it
 	"internal/proof":      {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},

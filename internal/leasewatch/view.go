@@ -37,6 +37,9 @@ type Config struct {
 	Patience time.Duration
 	// Limit bounds each list. Required.
 	Limit time.Duration
+	// Restarted, if set, is called when a watch is about to follow another one: by how that
+	// one ended, or whether it was ended because another connection was wanted.
+	Restarted func(replaced bool, err error)
 	// Logger gets each new problem once. The zero Logger drops it.
 	Logger logr.Logger
 }
@@ -95,6 +98,9 @@ func (v *View) Run(ctx context.Context) {
 		began := time.Now()
 		renewed, err := v.follow(ctx)
 		v.report(ctx, err)
+		if v.config.Restarted != nil && ctx.Err() == nil {
+			v.config.Restarted(renewed, err)
+		}
 		if renewed || err == nil && time.Since(began) > time.Second {
 			delays.Reset()
 			continue

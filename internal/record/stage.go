@@ -33,6 +33,15 @@ const (
 
 var phases = []Phase{PhaseLegacy, PhaseDual, PhaseSealed, PhaseClean}
 
+// PhaseNames returns the names of all phases, in the order of a migration.
+func PhaseNames() []string {
+	var names []string
+	for _, p := range phases {
+		names = append(names, string(p))
+	}
+	return names
+}
+
 // Stage is a phase with its place in the order of changes. The same stage is
 // kept on several objects; where they disagree, [Stage.Later] counts.
 type Stage struct {

@@ -4,6 +4,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,10 @@ type Lock struct {
 	allowed atomic.Bool
 }
 
-var _ locks.Feeder = (*Lock)(nil)
+var (
+	_ locks.Feeder  = (*Lock)(nil)
+	_ locks.Crowded = (*Lock)(nil)
+)
 
 // New returns the lock on the Lease of that name, or an error that lists everything that is
 // wrong. It does no I/O.
@@ -77,6 +81,9 @@ func (c Config) New(name string) (*Lock, error) {
 func (l *Lock) Describe() locks.Description {
 	return locks.Description{Kind: "Lease", Namespace: l.Namespace, Name: l.name}
 }
+
+// Crowd returns the name under which the candidates announce themselves. It does no I/O.
+func (l *Lock) Crowd() string { return cmp.Or(l.Shared, l.name) }
 
 // Read returns the record by a linearizable list of all Leases, which concurrent reads share.
 func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {

@@ -58,6 +58,8 @@ type Observer struct {
 	exact        bool   // the watches leave nothing out, and show records as they were written
 	dead         Tenure // a term whose holder was proven dead
 	deadAt       time.Time
+
+	succession succession
 }
 
 // NewObserver returns an Observer that has seen nothing yet.
@@ -119,6 +121,7 @@ func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	first, lostPart, wasKept := !o.known, o.lostPart(s), o.newest.Kept
 	o.findOrigin(s, now)
+	o.noteSuccession(s.Record, now)
 	o.known, o.newest = true, s
 	if !s.Version.Exists() {
 		return // a deletion is no release (S4): the record that was seen counts until it expires

@@ -69,6 +69,9 @@ func New(c Config) (*Lock, error) {
 // Describe names the Lease. It does no I/O.
 func (l *Lock) Describe() locks.Description { return l.lease.Describe() }
 
+// Phases returns the latest phase that was seen, and all that there are. It does no I/O.
+func (l *Lock) Phases() (now string, all []string) { return l.lease.Phases() }
+
 // CloseConnections closes every connection, as package lease does.
 func (l *Lock) CloseConnections() { l.lease.CloseConnections() }
 

@@ -99,6 +99,9 @@ func (c Config) check() error {
 // Describe names the Lease. It does no I/O.
 func (s *Lock) Describe() locks.Description { return s.lease.Describe() }
 
+// Phases returns the latest phase that was seen, and all that there are. It does no I/O.
+func (s *Lock) Phases() (now string, all []string) { return s.lease.Phases() }
+
 // CloseConnections closes every connection, as package lease does.
 func (s *Lock) CloseConnections() { s.lease.CloseConnections() }
 

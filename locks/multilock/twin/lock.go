@@ -156,6 +156,9 @@ func (t *Lock) permission(stage record.Stage) locks.Permission {
 	return candidate.PermissionIn(stage, t.config.Mode, record.PhaseClean)
 }
 
+// Phases returns the latest phase that was seen, and all that there are. It does no I/O.
+func (t *Lock) Phases() (now string, all []string) { return t.lease.Phases() }
+
 // SetUnhealthy has the presence object say why this candidate should not lead; see
 // package multilock.
 func (t *Lock) SetUnhealthy(why string) { t.presence.SetUnhealthy(why) }

@@ -521,7 +521,7 @@ var mutants = []mutant{
 		"election/guard.go", `if !found {`, `if _ = found; true {`,
 		"election/TestAWriteBelongsToTheTermThatItsContextCarries"},
 	{"S12", "the guard lets a write go on after the term",
-		"election/guard.go", `cancel(term.untrusted(true)) })`, `})`,
+		"election/guard.go", `cancel(g.refuse(ctx, term, true)) })`, `})`,
 		"election/TestS12AWriteThatIsOnItsWayIsCutOffAtTheTermsEnd"},
 	{"S12", "the guard takes an upgrade for a read",
 		"election/guard.go", `return req.Header.Get("Upgrade") == ""`, `return true`,

@@ -248,14 +248,28 @@ func (c *seat) gauge() int64 {
 	return g.DataPoints[0].Value
 }
 
-// count returns a counter's values, keyed by one attribute.
+// count returns a counter's values, or how many values a histogram has, keyed by one
+// attribute.
 func (c *seat) count(name string, by attribute.Key) map[string]int64 {
 	c.t.Helper()
-	sum, _ := c.metric(name).(metricdata.Sum[int64])
 	all := map[string]int64{}
-	for _, p := range sum.DataPoints {
-		v, _ := p.Attributes.Value(by)
-		all[v.AsString()] += p.Value
+	add := func(of attribute.Set, n int64) {
+		v, _ := of.Value(by)
+		all[v.AsString()] += n
+	}
+	switch data := c.metric(name).(type) {
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, p.Value)
+		}
+	case metricdata.Gauge[int64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, p.Value)
+		}
+	case metricdata.Histogram[float64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, int64(p.Count))
+		}
 	}
 	return all
 }
@@ -529,14 +543,14 @@ func TestRenewalsAreCountedByResult(t *testing.T) {
 		a := s.start("a")
 		a.leads()
 		time.Sleep(5*interval + time.Millisecond)
-		renewals := a.count("election.renewals", "election.result")
+		renewals := a.count("election.renewal.duration", "election.result")
 		s.want("ok", renewals["ok"], int64(5))
 		s.want("results", len(renewals), 1)
 		a.link.Set(lockstest.Fault{LoseAnswers: true, Mute: true})
 		time.Sleep(interval * 3 / 2) // one renewal has landed unanswered
 		a.link.Set(lockstest.Fault{})
 		time.Sleep(2 * interval)
-		renewals = a.count("election.renewals", "election.result")
+		renewals = a.count("election.renewal.duration", "election.result")
 		if want := map[string]int64{"ok": 8}; !maps.Equal(renewals, want) {
 			s.t.Errorf("renewals are %v after one answer that a read made up for, want %v", renewals, want)
 		}

@@ -147,6 +147,11 @@ func (p *PhasedLease) Stage() record.Stage {
 	return p.stage
 }
 
+// Phases returns the latest phase that was seen, and all that there are: see [locks.Phased].
+func (p *PhasedLease) Phases() (now string, all []string) {
+	return string(p.Stage().Phase), record.PhaseNames()
+}
+
 // LegacyLock returns the legacy lock that the Lease named last, if it ever named one.
 func (p *PhasedLease) LegacyLock() record.Legacy {
 	p.mu.Lock()

@@ -1,0 +1,307 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/metrics"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// meters emit an elector's metrics to OpenTelemetry. Their methods are safe for concurrent
+// use, start no goroutine, and do nothing if meters is nil.
+//
+// What is true for a time is observed at each collection while Run runs, and is not told
+// afterwards. Only that this candidate does not lead is told for good, because the backends
+// that metrics are pushed to remember for minutes that it did.
+type meters struct {
+	*metrics.Instruments
+	place []attribute.KeyValue                // the lock without its name
+	lock  metric.MeasurementOption            // the lock
+	name  metric.MeasurementOption            // the lock as client-go names it
+	crowd attribute.KeyValue                  // the lock, or what names the candidates of many locks
+	by    map[string]metric.MeasurementOption // place and a result
+	phase func() (now string, all []string)   // nil without a migration
+	check bool                                // the candidate's health is checked
+
+	led atomic.Pointer[trust] // of the term whose work runs; nil if none does
+
+	mu         sync.Mutex
+	candidates map[string]int // by zone; nil while nothing is known
+	illness    illness
+}
+
+// illness is for how long a candidate was unhealthy.
+type illness struct {
+	before time.Duration
+	since  time.Time // when the present illness began; zero if it is healthy
+}
+
+func (i illness) lasted(now time.Time) time.Duration {
+	if i.since.IsZero() {
+		return i.before
+	}
+	return i.before + now.Sub(i.since)
+}
+
+// results are the results whose attributes are prepared, because each renewal has one.
+var results = []string{"ok", "conflict", "timeout", "error"}
+
+// newMeters returns nil if nobody wants metrics.
+func newMeters(c Config) (*meters, error) {
+	if c.MeterProvider == nil {
+		return nil, nil
+	}
+	instruments, err := metrics.New(c.MeterProvider)
+	if err != nil {
+		return nil, err
+	}
+	d := c.Lock.Describe()
+	m := &meters{
+		Instruments: instruments,
+		place:       metrics.Place(d),
+		lock:        set(lockAttributes(d)...),
+		name:        set(metrics.KeyMasterName.String(d.Name)),
+		crowd:       metrics.KeyLock.String(d.Name),
+		by:          map[string]metric.MeasurementOption{},
+		check:       c.Health.Check != nil,
+	}
+	for _, result := range results {
+		m.by[result] = m.at(metrics.KeyResult.String(result))
+	}
+	if lock, is := c.Lock.(locks.Phased); is {
+		m.phase = lock.Phases
+	}
+	if lock, is := c.Lock.(locks.Crowded); is {
+		m.crowd = metrics.KeyLock.String(lock.Crowd())
+	}
+	m.tellLeader(context.Background())
+	return m, nil
+}
+
+func set(all ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(all...))
+}
+
+// at returns some attributes together with those of the lock except its name.
+func (m *meters) at(more ...attribute.KeyValue) metric.MeasurementOption {
+	return set(slices.Concat(m.place, more)...)
+}
+
+// ofResult returns the attributes of a result.
+func (m *meters) ofResult(result string) metric.MeasurementOption {
+	if prepared, is := m.by[result]; is {
+		return prepared
+	}
+	return m.at(metrics.KeyResult.String(result))
+}
+
+// startMeters has the metrics told at each collection until end is called.
+func (r *run) startMeters() (end func()) {
+	m := r.meters
+	if m == nil {
+		return func() {}
+	}
+	registration, err := m.start(r.Elector)
+	if err != nil {
+		r.log.Error(err, "some metrics are not told")
+	}
+	return func() {
+		if registration != nil {
+			if err := registration.Unregister(); err != nil {
+				r.log.Error(err, "metrics may be told after the end")
+			}
+		}
+		m.end(time.Now())
+	}
+}
+
+func (m *meters) start(e *Elector) (metric.Registration, error) {
+	return e.config.MeterProvider.Meter(metrics.Scope).RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		m.observe(ctx, o, e.Term(), time.Now())
+		return nil
+	}, m.TimeLeft, m.Candidates, m.Phase, m.UnhealthyTime)
+}
+
+// end forgets what is known only while Run runs.
+func (m *meters) end(now time.Time) {
+	m.unhealthy(false, now)
+	m.leading(context.Background(), nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.candidates = nil
+}
+
+// observe tells what is true at this very moment. A term may have run out although the loop
+// hangs, so it asks the trust itself.
+func (m *meters) observe(ctx context.Context, o metric.Observer, term Term, now time.Time) {
+	m.tellLeader(ctx)
+	o.ObserveFloat64(m.TimeLeft, max(0, term.TrustedFor()).Seconds(), m.lock)
+	zones, ill := m.known(now)
+	for zone, n := range zones {
+		o.ObserveInt64(m.Candidates, int64(n), m.ofZone(zone))
+	}
+	if m.check {
+		o.ObserveFloat64(m.UnhealthyTime, ill.Seconds(), m.lock)
+	}
+	if m.phase == nil {
+		return
+	}
+	phase, all := m.phase()
+	for _, p := range all {
+		if phase != "" {
+			o.ObserveInt64(m.Phase, number(p == phase), m.lock, metric.WithAttributes(metrics.KeyPhase.String(p)))
+		}
+	}
+}
+
+// known returns the candidates by zone, in a map that is the caller's, and for how long this
+// one was unhealthy.
+func (m *meters) known(now time.Time) (zones map[string]int, ill time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.candidates), m.illness.lasted(now)
+}
+
+// ofZone returns the attributes of the candidates in a zone; empty if that is unknown.
+func (m *meters) ofZone(zone string) metric.MeasurementOption {
+	if zone == "" {
+		return m.at(m.crowd)
+	}
+	return m.at(m.crowd, metrics.KeyCandidateZone.String(zone))
+}
+
+// tellLeader tells whether this candidate leads.
+func (m *meters) tellLeader(ctx context.Context) {
+	led := m.led.Load()
+	value := number(led != nil && led.left() > 0)
+	m.Leader.Record(ctx, value, m.lock)
+	m.MasterStatus.Record(ctx, value, m.name)
+}
+
+func number(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// leading notes the trust of the term whose work runs; nil if none does.
+func (m *meters) leading(ctx context.Context, t *trust) {
+	if m != nil {
+		m.led.Store(t)
+		m.tellLeader(ctx)
+	}
+}
+
+// know notes which candidates there are. A zone that had one is told as long as Run runs.
+func (m *meters) know(peers []locks.Peer) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.candidates == nil {
+		m.candidates = map[string]int{}
+	}
+	for zone := range m.candidates {
+		m.candidates[zone] = 0
+	}
+	for _, p := range peers {
+		m.candidates[p.Zone]++
+	}
+}
+
+// unhealthy notes whether this candidate is unhealthy by its own check.
+func (m *meters) unhealthy(is bool, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.illness
+	if m.illness = (illness{before: was.lasted(now)}); is {
+		m.illness.since = now
+	}
+}
+
+// renewed counts the answer to a renewal.
+func (m *meters) renewed(ctx context.Context, took time.Duration, err error) {
+	if m != nil {
+		m.Renewals.Record(ctx, took.Seconds(), m.ofResult(metrics.Result(err)))
+	}
+}
+
+// failedOver counts a takeover of this candidate. ctx is inside its span.
+func (m *meters) failedOver(ctx context.Context, took time.Duration, where ...attribute.KeyValue) {
+	if m != nil {
+		m.Failovers.Record(ctx, took.Seconds(), m.at(where...))
+	}
+}
+
+// unknownCause is the cause of a transition that this candidate has seen the end of only.
+const unknownCause = "unknown"
+
+func (m *meters) sawTransition(ctx context.Context, cause status.Cause) {
+	if m != nil {
+		m.Transitions.Add(ctx, 1, m.at(metrics.KeyCause.String(string(cmp.Or(cause, unknownCause)))))
+	}
+}
+
+// ends names the causes of ends, as context.Cause of the work's context reports them.
+var ends = []struct {
+	cause error
+	name  string
+}{
+	{ErrLost, "lost"},
+	{ErrResigned, "resigned"},
+	{ErrHandedOver, "handed_over"},
+	{ErrUnhealthy, "unhealthy"},
+	{ErrWithdrawn, "withdrawn"},
+	{ErrStopped, "stopped"},
+	{ErrReturned, "returned"},
+}
+
+func (m *meters) termEnded(ctx context.Context, cause error) {
+	if m == nil {
+		return
+	}
+	for _, end := range ends {
+		if errors.Is(cause, end.cause) {
+			m.TermEnds.Add(ctx, 1, m.at(metrics.KeyEnd.String(end.name)))
+			return
+		}
+	}
+}
+
+func (m *meters) overran(ctx context.Context) {
+	if m != nil {
+		m.Overruns.Add(ctx, 1, m.lock)
+	}
+}
+
+func (m *meters) refused(ctx context.Context) {
+	if m != nil {
+		m.Refusals.Add(ctx, 1, m.lock)
+	}
+}
+
+// watchRestarted counts a watch that follows one which ended like that.
+func (m *meters) watchRestarted(ctx context.Context, after string) {
+	if m != nil {
+		m.WatchRestarts.Add(ctx, 1, m.ofResult(after))
+	}
+}

@@ -1,0 +1,69 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
+)
+
+// report makes all calls that a loop may make again and again.
+func report(ctx context.Context, m *meters, err error) {
+	m.renewed(ctx, time.Second, err)
+	m.sawTransition(ctx, status.CauseExpired)
+	m.watchRestarted(ctx, "ok")
+	m.know(nil)
+	m.unhealthy(false, time.Time{})
+	m.leading(ctx, nil)
+	m.refused(ctx)
+}
+
+func metersOf(t testing.TB, change ...func(*Config)) *meters {
+	c := Config{Lock: memory.New("lock"), Candidate: locks.Candidate{Identity: "me"}}
+	for _, f := range change {
+		f(&c)
+	}
+	m, err := newMeters(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestMetricsThatNobodyWantsCostNothing(t *testing.T) {
+	before := runtime.NumGoroutine()
+	m, ctx, broken := metersOf(t), t.Context(), errors.New("broken")
+	if n := testing.AllocsPerRun(1000, func() { report(ctx, m, broken) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	r := &run{Elector: &Elector{meters: m}}
+	r.startMeters()()
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+func BenchmarkWhatARenewalReports(b *testing.B) {
+	for name, m := range map[string]*meters{
+		"nothing":           metersOf(b),
+		"to a noop of OTel": metersOf(b, func(c *Config) { c.MeterProvider = metricnoop.NewMeterProvider() }),
+	} {
+		b.Run(name, func(b *testing.B) {
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				m.renewed(ctx, time.Second, nil)
+			}
+		})
+	}
+}
