@@ -15,7 +15,7 @@ PLAYWRIGHT_VERSION := 1.65.1
 
 # The modules of the workspace. test/programs/controlplane and test/suites/scale/plots are
 # none of them.
-MODULES := . cmd/kubectl-zonelect operator/ctrlruntime examples test
+MODULES := . cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus examples test
 
 # $(call each,MODULES,COMMAND) runs a command in modules, up to the first failure.
 each = @set -e; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)); done
@@ -42,7 +42,7 @@ candidate: ## Build the program that tests and demos elect, as build/bin/candida
 
 .PHONY: check
 check: vet lint ## gofmt, go vet, lint and the unit tests that matter: before each push (3 min)
-	$(call each,. cmd/kubectl-zonelect operator/ctrlruntime,go test ./...)
+	$(call each,. cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus,go test ./...)
 
 .PHONY: test
 test: vet unit race e2e ## Unit tests, race detector, a real control plane (15 min)
@@ -59,7 +59,7 @@ unit: ## Unit tests, all modules
 .PHONY: race
 race: ## The race detector on the library and the examples
 	go test -race ./...
-	$(call each,operator/ctrlruntime examples,go test -race ./...)
+	$(call each,operator/ctrlruntime operator/prometheus examples,go test -race ./...)
 	cd test && go test -race ./suites/telemetry/...
 
 .PHONY: churn

@@ -11,6 +11,7 @@
 //     operator-sdk today.
 //   - NewManager of package ctrlruntime, a module of its own, is for managers of
 //     controller-runtime, and [Bridge] for electors of client-go.
+//   - Run of package prometheus, a module of its own, is Run with an endpoint for Prometheus.
 //
 // In a pod the zero [Options] are enough, with a Role that allows get, list, create, update,
 // patch and watch on leases, and get on configmaps; config/lease of the repository has that

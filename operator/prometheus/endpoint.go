@@ -1,0 +1,96 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
+)
+
+// headerTimeout is how long a client may take to ask.
+const headerTimeout = 10 * time.Second
+
+// ErrMeterProvider says that the options have a MeterProvider already, which Run would
+// replace.
+var ErrMeterProvider = errors.New("the options have a MeterProvider: use operator.Run with it, or leave it out")
+
+// Run is operator.Run, with an endpoint of Prometheus at an address such as ":8080" as long
+// as it runs: see [Serve]. If the address cannot be had, it returns an error at once and does
+// not campaign.
+func Run(ctx context.Context, address, name string, lead func(context.Context, election.Term) error, o operator.Options) (err error) {
+	if o.MeterProvider != nil {
+		return ErrMeterProvider
+	}
+	endpoint, err := Serve(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endpoint.Close()) }()
+	o.MeterProvider = endpoint
+	return operator.Run(ctx, name, lead, o)
+}
+
+// Endpoint is a provider for Options.MeterProvider whose metrics are at /metrics of its
+// address. Make one with [Serve], and close it after the elections that use it.
+type Endpoint struct {
+	metric.MeterProvider
+	address  net.Addr
+	server   *http.Server
+	shutdown func(context.Context) error
+	serving  sync.WaitGroup
+	failed   error // why it stopped serving before Close; read after serving is over
+}
+
+// Serve listens at an address such as ":8080", and answers requests for /metrics there, to
+// anybody and without encryption, until Close. The metrics of the Go runtime and of the
+// process are there too. Clients that ask for OpenMetrics get exemplars.
+func Serve(ctx context.Context, address string) (*Endpoint, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // an empty registry takes both
+	provider, err := NewProvider(registry)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening for Prometheus: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	e := &Endpoint{
+		MeterProvider: provider,
+		address:       listener.Addr(),
+		server:        &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout},
+		shutdown:      provider.Shutdown,
+	}
+	e.serving.Go(func() {
+		if err := e.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			e.failed = fmt.Errorf("answering Prometheus: %w", err)
+		}
+	})
+	return e, nil
+}
+
+// Address returns where the endpoint listens.
+func (e *Endpoint) Address() net.Addr { return e.address }
+
+// Close ends the endpoint and its connections, and returns what went wrong since Serve.
+func (e *Endpoint) Close() error {
+	err := e.server.Close()
+	e.serving.Wait()
+	return errors.Join(e.failed, err, e.shutdown(context.Background()))
+}
