@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,6 +32,7 @@ type stage struct {
 	view           *View
 	lists, watches atomic.Int32
 	mu             sync.Mutex
+	restarts       []bool                // whether each watch that ended was replaced
 	hang           func(watch bool) bool // requests that come now get no answer
 }
 
@@ -65,7 +67,7 @@ func run(t *testing.T, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{T: t, Server: apitest.NewServer()}
 		var err error
-		s.view, err = New(Config{Client: apitest.Wire(t, s, coordinationv1.SchemeGroupVersion), Namespace: "ns", Patience: patience, Limit: 5 * patience})
+		s.view, err = New(Config{Client: apitest.Wire(t, s, coordinationv1.SchemeGroupVersion), Namespace: "ns", Patience: patience, Limit: 5 * patience, Restarted: s.restarted})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,6 +80,13 @@ func run(t *testing.T, f func(s *stage)) {
 		over.Wait()
 		time.Sleep(2 * patience) // what is expected is forgotten
 	})
+}
+
+// restarted notes why another watch begins.
+func (s *stage) restarted(replaced bool, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.restarts = append(s.restarts, replaced)
 }
 
 // put writes a Lease behind the view's back and returns its version.
@@ -127,6 +136,9 @@ func TestASilentWatchIsReplacedOnceItOwesSomething(t *testing.T) {
 		synctest.Wait()
 		if !s.view.Reach(context.Background(), n) {
 			t.Error("no other watch has begun")
+		}
+		if want := []bool{false, true}; !slices.Equal(s.restarts, want) {
+			t.Errorf("watches were replaced: %v, want %v", s.restarts, want)
 		}
 	})
 }

@@ -18,6 +18,13 @@ import (
 
 const all = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/"
 
+func TestALockSaysUnderWhichNameItsCandidatesAre(t *testing.T) {
+	alone, shared := &Lock{name: "lock"}, &Lock{name: "lock", Config: Config{Shared: "program"}}
+	if alone.Crowd() != "lock" || shared.Crowd() != "program" {
+		t.Errorf("they are under %q and %q, want lock and program", alone.Crowd(), shared.Crowd())
+	}
+}
+
 func TestALockWithoutAHeartHoldsTheLawsOfEveryLock(t *testing.T) {
 	servers := map[locks.Lock]*apitest.Server{}
 	lockstest.RunSuite(t, lockstest.Suite{

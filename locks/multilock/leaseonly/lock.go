@@ -40,6 +40,7 @@ type Config = candidate.Config
 var (
 	_ locks.Guardian = (*Lock)(nil)
 	_ locks.Amender  = (*Lock)(nil)
+	_ locks.Phased   = (*Lock)(nil)
 )
 
 const (

@@ -63,7 +63,10 @@ type Lock struct {
 	tenures   chan *tenure
 }
 
-var _ locks.Guardian = (*Lock)(nil)
+var (
+	_ locks.Guardian = (*Lock)(nil)
+	_ locks.Phased   = (*Lock)(nil)
+)
 
 // New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.

@@ -6,6 +6,7 @@ package shield_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/shield"
@@ -433,4 +435,28 @@ func TestM7WhoseVersionIsOldOrNotKnownIsWaitedFor(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestALockSaysInWhichPhaseItIs(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.Runs("a")
+		to := &multilocktest.Way{Handler: s.Server}
+		lock, who := s.Shield("a", to)
+		plain := s.Plain("plain")
+		is := func(when, want string) {
+			for name, of := range map[string]locks.Phased{"shield": lock, "lease alone": plain} {
+				if now, all := of.Phases(); now != want || !slices.Equal(all, []string{"legacy", "dual", "sealed", "clean"}) {
+					t.Errorf("%s: a %s is in %q of %q, want %q", when, name, now, all, want)
+				}
+			}
+		}
+		is("at first", "")
+		s.Elect(lock, who, to)
+		s.Elect(plain, locks.Candidate{Identity: "plain"}, nil)
+		time.Sleep(time.Minute)
+		is("when one leads", "dual")
+		s.Phase("sealed", 2)
+		time.Sleep(time.Second)
+		is("after a step", "sealed")
+	})
 }

@@ -100,7 +100,10 @@ type Lock struct {
 	turned chan struct{} // the phase has changed, or a write in phase dual has failed
 }
 
-var _ locks.Guardian = (*Lock)(nil)
+var (
+	_ locks.Guardian = (*Lock)(nil)
+	_ locks.Phased   = (*Lock)(nil)
+)
 
 // New returns the lock that c describes, or an error that lists what is
 // wrong with c. It does no I/O.
