@@ -22,19 +22,19 @@ import (
 // instrument is a row of the table in metrics.md, as far as the code says it.
 type instrument struct{ name, kind, unit, says string }
 
-// catalogue is a provider that notes the instruments that are made.
-type catalogue struct {
+// catalog is a provider that notes the instruments that are made.
+type catalog struct {
 	metricnoop.MeterProvider
 	all []instrument
 }
 
-func (c *catalogue) Meter(string, ...metric.MeterOption) metric.Meter { return meter{catalogue: c} }
+func (c *catalog) Meter(string, ...metric.MeterOption) metric.Meter { return meter{catalog: c} }
 
 // meter has the kinds of instruments that are in use. The test fails for another kind, which
 // it does not note.
 type meter struct {
 	metricnoop.Meter
-	catalogue *catalogue
+	catalog *catalog
 }
 
 // described is the configuration of any instrument.
@@ -44,7 +44,7 @@ type described interface {
 }
 
 func (m meter) note(name, kind string, c described) {
-	m.catalogue.all = append(m.catalogue.all, instrument{name, kind, c.Unit(), c.Description()})
+	m.catalog.all = append(m.catalog.all, instrument{name, kind, c.Unit(), c.Description()})
 }
 
 func (m meter) Int64Gauge(name string, o ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
@@ -80,7 +80,7 @@ func (m meter) Int64Counter(name string, o ...metric.Int64CounterOption) (metric
 var metricRow = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| ([a-z ]+) \\| (?:`([^`]*)` )?\\| [^|]* \\| ([^|]*) \\| `[a-z_]+` \\|$")
 
 func TestTheReferenceOfMetricsIsWhatTheCodeHas(t *testing.T) {
-	var code catalogue
+	var code catalog
 	if _, err := metrics.New(&code); err != nil {
 		t.Fatal(err)
 	}

@@ -218,7 +218,9 @@ func TestAFailoverIsCountedByItsZonesWithItsTrace(t *testing.T) {
 		if !p.Attributes.Equals(&want) {
 			t.Errorf("attributes are %v, want %v", p.Attributes.ToSlice(), want.ToSlice())
 		}
-		s.want("exemplars", len(p.Exemplars), 1)
+		if len(p.Exemplars) != 1 {
+			t.Fatalf("%d exemplars, want 1", len(p.Exemplars))
+		}
 		span := b.failover().SpanContext()
 		trace, id := span.TraceID(), span.SpanID()
 		s.want("the exemplar's trace", string(p.Exemplars[0].TraceID), string(trace[:]))
@@ -339,8 +341,7 @@ func TestWritesThatAGuardRefusesAreCounted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = through.RoundTrip(req)
-			return err
+			return send(req, through)
 		}
 		over := make(chan error, 1)
 		go func() { over <- write(a.Guard(server)) }()
@@ -361,6 +362,15 @@ func TestWritesThatAGuardRefusesAreCounted(t *testing.T) {
 		}
 		s.want("before the first term", b.count("election.guard.refusals", "")[""], int64(1))
 	})
+}
+
+// send returns the error of a write.
+func send(req *http.Request, through http.RoundTripper) error {
+	resp, err := through.RoundTrip(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return err
 }
 
 type transport func(*http.Request) (*http.Response, error)
@@ -566,7 +576,7 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 		<-b.over
 		guard := b.Term().Guard(transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("sent") }))
 		req, _ := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://server", nil)
-		_, _ = guard.RoundTrip(req)
+		_ = send(req, guard) // it is refused
 		for _, c := range []*seat{a, b} {
 			for name, sets := range collect(s.t, c.reader) {
 				if got[name] == nil {
