@@ -98,7 +98,7 @@ func (h *historyCommand) run(ctx context.Context, name string) error {
 		return err
 	}
 	if found.Lease == nil {
-		return h.withoutLease(ctx, name)
+		return h.cluster.withoutLease(ctx, name)
 	}
 	now := h.env.now()
 	return h.print(LockHistory{
@@ -108,16 +108,16 @@ func (h *historyCommand) run(ctx context.Context, name string) error {
 	}, now)
 }
 
-// withoutLease is the error for a lock that has no Lease.
-func (h *historyCommand) withoutLease(ctx context.Context, name string) error {
-	found, err := h.cluster.Election(ctx, h.cluster.lock(name))
+// withoutLease is the error for a lock that has no Lease, and so no history.
+func (c cluster) withoutLease(ctx context.Context, name string) error {
+	found, err := c.Election(ctx, c.lock(name))
 	if err != nil {
 		return err
 	}
 	if found.Nothing() {
-		return h.cluster.absent(ctx, name)
+		return c.absent(ctx, name)
 	}
-	return fmt.Errorf("lock %s in namespace %s has no history: it has no Lease yet, and a lock on a ConfigMap or Endpoints alone keeps none", name, h.cluster.namespace)
+	return fmt.Errorf("lock %s in namespace %s has no history: it has no Lease yet, and a lock on a ConfigMap or Endpoints alone keeps none", name, c.namespace)
 }
 
 func (h *historyCommand) print(l LockHistory, now time.Time) error {

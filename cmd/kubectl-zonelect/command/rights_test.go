@@ -35,7 +35,7 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 		"status": func(w *world, a *asking) {
 			w.fill()
 			w.elects("old") // on Endpoints, without a Lease
-			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w", "history op", "history none"} {
+			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w", "history op", "history none", "timeline op --to -"} {
 				a.run(strings.Fields(line)...)
 			}
 		},
@@ -86,6 +86,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"status -A":                    {"list", "leases", inCluster("status")},
 		"status -w":                    {"watch", "leases", inNamespace("status")},
 		"history op":                   {"get", "leases", inNamespace("status")},
+		"timeline op":                  {"get", "leases", inNamespace("status")},
 		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
 		"status op -o wide":            {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
 		"status plain":                 {"list", "nodes", "; ClusterRole zonelect-status grants that\n"},

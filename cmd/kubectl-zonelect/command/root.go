@@ -78,7 +78,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(newStatus(env), newHistory(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
+	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
 	addCompletion(root)
 	return root
 }

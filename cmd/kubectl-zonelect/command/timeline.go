@@ -1,0 +1,167 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/timeline"
+)
+
+const timelineLong = `Draws the last terms of a lock, up to 20, as one HTML page: who led when, in which zone, and
+for how long nobody did. The page needs no network. Point at a term or a gap for its figures, and
+zoom with the wheel, the buttons or the keys + and -.
+
+It shows what 'kubectl zonelect history' prints, and the candidates that wait. Each term begins by
+its holder's clock. Where the clocks differ so much that terms would overlap, the earlier one is
+cut short, because one holder follows another in the Lease's history.
+
+ClusterRole zonelect-status (config/status/role.yaml) grants what the command needs.`
+
+const timelineExample = `  # Draw my-operator-timeline.html
+  kubectl zonelect timeline my-operator
+
+  # Write the page somewhere else
+  kubectl zonelect timeline my-operator --to /tmp/failover.html
+
+  # Write it to the standard output
+  kubectl zonelect timeline my-operator --to - > page.html`
+
+// timelineCommand is one call of timeline.
+type timelineCommand struct {
+	env     *environment
+	to      string
+	cluster cluster
+}
+
+func newTimeline(env *environment) *cobra.Command {
+	t := &timelineCommand{env: env}
+	c := &cobra.Command{
+		Use:     "timeline LOCK",
+		Short:   "Draw who led before as an HTML page",
+		Long:    timelineLong,
+		Example: timelineExample,
+		Args:    one("LOCK"),
+		RunE:    func(c *cobra.Command, args []string) error { return failed(t.run(c.Context(), args[0])) },
+
+		Annotations: roleStatus.marks(),
+	}
+	c.ValidArgsFunction = completeFirst(env, new(bool), func(f inspect.Election) []string { return []string{f.Name} })
+	c.Flags().StringVar(&t.to, "to", "", "The file to write, or - for the standard output. LOCK-timeline.html if empty.")
+	return c
+}
+
+func (t *timelineCommand) run(ctx context.Context, name string) error {
+	var err error
+	if t.cluster, err = t.env.cluster(roleStatus, false); err != nil {
+		return err
+	}
+	found, err := t.cluster.Election(ctx, t.cluster.lock(name))
+	if err != nil {
+		return err
+	}
+	if found.Lease == nil {
+		return t.cluster.withoutLease(ctx, name)
+	}
+	now := t.env.now()
+	history := found.History(now)
+	var page bytes.Buffer
+	if err := timeline.Render(&page, drawn(found, history, now)); err != nil {
+		return err
+	}
+	tellAll(t.env.streams.ErrOut, remarks(name, history.Findings))
+	return t.write(name, page.Bytes(), len(history.Terms))
+}
+
+// write writes the page, and says where.
+func (t *timelineCommand) write(name string, page []byte, terms int) error {
+	if t.to == "-" {
+		_, err := t.env.streams.Out.Write(page)
+		return err
+	}
+	file := t.to
+	if file == "" {
+		file = name + "-timeline.html"
+	}
+	if err := os.WriteFile(file, page, 0o644); err != nil {
+		return fmt.Errorf("writing the page: %w; choose another file with --to", err)
+	}
+	_, err := fmt.Fprintf(t.env.streams.Out, "%d terms of lock %s are in %s\n", terms, name, file)
+	return err
+}
+
+// drawn is a lock's history as a page shows it. Terms whose time is not known are left out.
+func drawn(e inspect.Election, history inspect.History, now time.Time) timeline.History {
+	h := timeline.History{Title: fmt.Sprintf("Lock %s in namespace %s", e.Name, e.Namespace), End: now}
+	for _, c := range e.Candidates {
+		h.Lanes = append(h.Lanes, timeline.Lane{ID: c.Identity, Zone: c.Zone, Group: e.Name})
+	}
+	var known []inspect.Term
+	for _, t := range history.Terms {
+		if t.Since == nil {
+			continue
+		}
+		known = append(known, t)
+		if !slices.ContainsFunc(h.Lanes, func(l timeline.Lane) bool { return l.ID == t.Holder }) {
+			h.Lanes = append(h.Lanes, timeline.Lane{ID: t.Holder, Zone: t.Zone, Group: e.Name})
+		}
+	}
+	h.Terms = bars(known, e.Status(now).State == inspect.Held)
+	for i := 1; i < len(known); i++ {
+		if gap := known[i].NobodyLedMilliseconds; gap != nil {
+			h.Failovers = append(h.Failovers, timeline.Failover{
+				Lane: known[i].Holder, Previous: known[i-1].Holder, Cause: known[i].Cause, Token: known[i].Token,
+				Phases: []timeline.Phase{{Name: phaseOf(known[i].Cause), From: h.Terms[i].From.Add(-inMilliseconds(gap)), To: h.Terms[i].From}},
+			})
+		}
+	}
+	if n := len(h.Terms); n > 0 && h.Terms[n-1].From.After(now) {
+		h.End = h.Terms[n-1].From // by a clock that is ahead
+	}
+	return h
+}
+
+// bars are terms by the clock of the last holder: each is over when nobody led before the next.
+// The last one goes on if the lock is held.
+func bars(terms []inspect.Term, held bool) []timeline.Term {
+	all := make([]timeline.Term, len(terms))
+	for i := len(terms) - 1; i >= 0; i-- {
+		t, bar := terms[i], &all[i]
+		*bar = timeline.Term{Lane: t.Holder, From: t.Since.Time, Token: t.Token, Cause: t.Cause}
+		if i < len(terms)-1 {
+			next := terms[i+1]
+			bar.To, bar.Ended = all[i+1].From.Add(-inMilliseconds(next.NobodyLedMilliseconds)), next.Cause
+		} else if !held {
+			bar.To = bar.From.Add(inMilliseconds(t.LedForMilliseconds))
+		}
+		if !bar.To.IsZero() && bar.From.After(bar.To) {
+			bar.From = bar.To
+		}
+	}
+	return all
+}
+
+// phaseOf is what passed between two leaders.
+func phaseOf(cause string) timeline.PhaseName {
+	if cause == string(status.CauseReleased) {
+		return timeline.Idle
+	}
+	return timeline.Silence
+}
+
+func inMilliseconds(n *int64) time.Duration {
+	if n == nil {
+		return 0
+	}
+	return time.Duration(*n) * time.Millisecond
+}
