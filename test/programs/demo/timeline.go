@@ -5,11 +5,9 @@ package main
 
 import (
 	"bytes"
-	"strings"
 	"time"
 
 	"github.com/zonelect/zonelect/internal/timeline"
-	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -26,7 +24,9 @@ func recorded(all []*team, start, cut, end time.Time) (timeline.History, error) 
 			if s.Zone == zones[0] {
 				gone = cut
 			}
-			h.Terms = append(h.Terms, terms(s.Identity, s.Events(), gone, end)...)
+			led := trial.Terms(s.Identity, s.Events(), end)
+			trial.CutOff(led, gone, "power loss")
+			h.Terms = append(h.Terms, led...)
 		}
 		if !t.end.IsZero() {
 			h.Expiries = append(h.Expiries, timeline.Expiry{Lane: t.seats[0].Identity, At: t.end})
@@ -38,28 +38,6 @@ func recorded(all []*team, start, cut, end time.Time) (timeline.History, error) 
 		h.Failovers = append(h.Failovers, takeover...)
 	}
 	return h, nil
-}
-
-// terms are those that a candidate printed until end. At gone its power was lost; zero means
-// never.
-func terms(lane string, printed []events.Event, gone, end time.Time) (all []timeline.Term) {
-	why := ""
-	for _, e := range printed {
-		last := len(all) - 1
-		switch {
-		case e.Time.After(end):
-		case e.Event == "leading":
-			all = append(all, timeline.Term{Lane: lane, From: e.Time, Token: e.Token, Cause: e.Cause})
-		case e.Event == "stopping":
-			why = e.Cause
-		case e.Event == "stopped" && last >= 0:
-			all[last].To, all[last].Ended = e.Time, why
-		}
-	}
-	if last := len(all) - 1; last >= 0 && all[last].To.IsZero() && !gone.IsZero() {
-		all[last].To, all[last].Ended = gone, "power loss"
-	}
-	return all
 }
 
 // failover is the takeover after the power loss, if there was one: from the winner's trace,
@@ -76,7 +54,7 @@ func (t *team) failover(all []timeline.Term, cut time.Time) ([]timeline.Failover
 				return []timeline.Failover{f}, nil
 			}
 			span, err := trial.LastFailover(s.Traces)
-			f.Phases = phases(span)
+			f.Phases = span.Drawn()
 			return []timeline.Failover{f}, err
 		}
 	}
@@ -96,14 +74,6 @@ func (t *team) outside(next, cut time.Time) []timeline.Phase {
 		{Name: timeline.Silence, From: t.end.Add(-lease), To: free},
 		{Name: timeline.Idle, From: free, To: next},
 	}
-}
-
-// phases are those of a span.
-func phases(span trial.Failover) (all []timeline.Phase) {
-	for _, p := range span.Phases {
-		all = append(all, timeline.Phase{Name: timeline.PhaseName(strings.TrimPrefix(p.Name, "election.")), From: p.StartTime, To: p.EndTime})
-	}
-	return all
 }
 
 // draw writes the page.

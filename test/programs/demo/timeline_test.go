@@ -9,25 +9,8 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/timeline"
-	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
-
-func TestALeaderWithoutPowerLeadsNoMore(t *testing.T) {
-	start := time.Now()
-	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-	printed := []events.Event{
-		{Time: at(1), Event: "leading", Token: 7}, {Time: at(2), Event: "stopping", Cause: "asked to"}, {Time: at(3), Event: "stopped"},
-		{Time: at(4), Event: "leading", Token: 9}, {Time: at(99), Event: "leading"},
-	}
-	got := terms("a", printed, at(5), at(60))
-	if len(got) != 2 || !got[0].To.Equal(at(3)) || got[0].Ended != "asked to" || !got[1].To.Equal(at(5)) || got[1].Ended != "power loss" {
-		t.Errorf("%+v", got)
-	}
-	if got := terms("a", printed, time.Time{}, at(60)); !got[1].To.IsZero() {
-		t.Errorf("one that has power: %+v", got[1])
-	}
-}
 
 func TestATakeoverThatWasOnlySeenFromOutsideIsDrawn(t *testing.T) {
 	start := time.Now()
