@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,6 +30,7 @@ import (
 type apiClients struct {
 	transport                *transport.Transport
 	coordination, core, apps *rest.RESTClient
+	discovery                *rest.RESTClient
 	options                  LockOptions
 }
 
@@ -58,10 +60,11 @@ func newAPIClients(cfg *rest.Config, timing election.Timing, o LockOptions) (*ap
 	if err != nil {
 		return nil, err
 	}
-	var errs [3]error
+	var errs [4]error
 	c.coordination, errs[0] = restClient(cfg, c.transport, "/apis", coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme)
 	c.core, errs[1] = restClient(cfg, c.transport, "/api", corev1.SchemeGroupVersion, corev1.AddToScheme)
 	c.apps, errs[2] = restClient(cfg, c.transport, "/apis", appsv1.SchemeGroupVersion, appsv1.AddToScheme)
+	c.discovery, errs[3] = restClient(cfg, c.transport, "/apis", discoveryv1.SchemeGroupVersion, discoveryv1.AddToScheme)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

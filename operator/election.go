@@ -25,6 +25,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/leaderservice"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks"
@@ -41,7 +42,9 @@ type Election struct {
 	close   func()       // closes all connections of the election
 	pods    *apiClients  // to the candidates' pods; nil if there is no API server
 	witness *proof.Witness
-	shared  *Shared // nil if this election shares nothing
+	self    Self
+	service *leaderservice.Keeper // nil without a Service that points to the leader
+	shared  *Shared               // nil if this election shares nothing
 	log     logr.Logger
 	exit    func(code int)
 }
@@ -118,11 +121,14 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		name = cmp.Or(o.Name, name)
 	}
 	if in == nil && o.Heartbeat { // one lock on a heartbeat is kept as many are
+		service := o.LeaderService
+		o.LeaderService = "" // which is that of the one lock
 		var err error
 		if in, err = NewShared(ctx, name, o); err != nil {
 			return nil, err
 		}
 		o = in.options
+		o.LeaderService = service
 	}
 	o, err := o.resolved()
 	if err != nil {
@@ -155,6 +161,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	}
 	if e.shared != nil {
 		c.ProcessID, c.Dead = e.shared.witness.ProcessID, e.shared.deaths.dead
+	}
+	if err == nil && o.LeaderService != "" {
+		err = e.prepareService(c.Lock.Describe().Namespace)
 	}
 	if err == nil {
 		e.Elector, err = election.New(c)
@@ -233,7 +242,7 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 		return memoryLock{memory.New(name), who}, who, nil
 	}
 	if e.shared != nil {
-		e.config = e.shared.election.config
+		e.config, e.self = e.shared.election.config, e.shared.election.self
 		lock, err := e.shared.lock(name)
 		return lock, e.shared.candidate, err
 	}
@@ -257,6 +266,7 @@ func (e *Election) locate(ctx context.Context) (self Self, namespace string, err
 		}
 	}
 	self, err = WhoAmI(ctx, e.config, e.log, e.options.Self)
+	e.self = self
 	namespace = cmp.Or(e.options.Namespace, self.Namespace)
 	if err == nil && namespace == "" {
 		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
@@ -320,7 +330,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	if e.witness != nil {
 		tellers.Go(func() { e.witness.FindContainer(telling) })
 	}
-	return e.Elector.Run(ctx, lead)
+	return e.Elector.Run(ctx, e.pointing(lead, &tellers))
 }
 
 // tellNewLeaders calls tell whenever the leader changes.

@@ -72,6 +72,10 @@ type Options struct {
 	MigrationOptions
 	LockOptions
 
+	// LeaderService is the name of a Service without a selector, in the pod's namespace, that
+	// points to the leader's pod alone: see docs/leader-service.md. Empty means none.
+	LeaderService string
+
 	// Config says how to reach the API server. Nil means the config that RESTConfig finds.
 	Config *rest.Config
 	// Self says what WhoAmI need not find out about this process.
@@ -112,6 +116,7 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.MaxClockSkew, "leader-elect-max-clock-skew", o.MaxClockSkew, "How far the nodes' wall clocks may be apart. Not zero: a record that is older than the lease at the start need not be waited for, and two may lead if clocks are further apart.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
+	fs.StringVar(&o.LeaderService, "leader-elect-service", o.LeaderService, "Name of a Service without a selector that points to the leader's pod. Empty means none.")
 	fs.StringVar(&o.ResourceLock, "leader-elect-resource-lock", o.ResourceLock, "The lock in client-go's words: leases is mode lease; configmapsleases and endpointsleases are mode dual with that legacy kind. Empty means the mode.")
 	fs.StringVar((*string)(&o.Mode), "leader-elect-mode", string(o.Mode), "lease (the default), auto (moves off a legacy lock, see the migration's runbook) or dual (auto that goes no further than phase dual).")
 	fs.StringVar((*string)(&o.LegacyKind), "leader-elect-legacy-kind", string(o.LegacyKind), "Kind of the legacy lock: ownerref (the default, operator-sdk's leader-for-life), configmap or endpoints (client-go's annotation).")
@@ -148,7 +153,12 @@ func (o Options) validate(name string) error {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
 	}
 	if o.Heartbeat {
-		errs = append(errs, o.checkShared())
+		shared := o
+		shared.LeaderService = ""
+		errs = append(errs, shared.checkShared())
+	}
+	if o.LeaderService != "" && o.Disabled {
+		errs = append(errs, fmt.Errorf("leader election is disabled, so nothing would point service %q to this process: unset one of the two", o.LeaderService))
 	}
 	return errors.Join(append(errs, o.check(), checkZones(o.PreferredZones))...)
 }

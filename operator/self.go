@@ -35,6 +35,7 @@ type Self struct {
 	Node      string
 	Container string
 	Zone      string
+	IP        string // of the pod
 }
 
 // Candidate returns s in the form that election.Config takes.
@@ -56,6 +57,7 @@ type SelfOptions struct {
 	Node      string
 	Container string
 	Zone      string
+	IP        string // of the pod; only Options.LeaderService needs it
 
 	// Kubeconfig is the path of a kubeconfig, used outside a cluster for the
 	// user's name and the namespace. Zero means KUBECONFIG or ~/.kube/config.
@@ -70,6 +72,7 @@ const (
 	envNode      = "NODE_NAME"
 	envContainer = "CONTAINER_NAME"
 	envZone      = "NODE_ZONE"
+	envPodIP     = "POD_IP"
 	envInCluster = "KUBERNETES_SERVICE_HOST"
 )
 
@@ -89,6 +92,7 @@ var (
 //	NODE_NAME       fieldRef spec.nodeName
 //	CONTAINER_NAME  value: the container's name
 //	NODE_ZONE       optional: the zone, if it need not be looked up
+//	POD_IP          fieldRef status.podIP; only Options.LeaderService needs it
 //
 // A process is in a pod if POD_NAME or KUBERNETES_SERVICE_HOST is set, or
 // PodName in o. Outside, the identity is made of the host's name and the
@@ -107,6 +111,7 @@ func WhoAmI(ctx context.Context, cfg *rest.Config, log logr.Logger, o SelfOption
 		Namespace: o.Namespace,
 		Node:      cmp.Or(o.Node, os.Getenv(envNode)),
 		Container: cmp.Or(o.Container, os.Getenv(envContainer)),
+		IP:        cmp.Or(o.IP, os.Getenv(envPodIP)),
 	}
 	var err error
 	if s.PodName != "" || os.Getenv(envInCluster) != "" {

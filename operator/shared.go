@@ -148,6 +148,9 @@ func (o Options) checkShared() error {
 	if o.Mode != "" && o.Mode != ModeLease {
 		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", o.Mode, ModeLease))
 	}
+	if o.LeaderService != "" {
+		errs = append(errs, fmt.Errorf("service %q can point to one leader, and the locks of a Shared may have several: use an election of its own for it", o.LeaderService))
+	}
 	if o.Heartbeat && !o.Timing.Exclusive {
 		errs = append(errs, errors.New("a Heartbeat is wanted, but Timing.Exclusive is not: if a candidate that does not know heartbeats, such as client-go's, may share a lock, it would not take over from a dead leader: set Timing.Exclusive if none does, or leave Heartbeat off"))
 	}

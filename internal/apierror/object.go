@@ -28,7 +28,10 @@ var (
 	Pods       = Resource{Version: "v1", Name: "pods", Kind: "Pod"}
 	Nodes      = Resource{Version: "v1", Name: "nodes", Kind: "Node"}
 	Namespaces = Resource{Version: "v1", Name: "namespaces", Kind: "Namespace"}
+	Services   = Resource{Version: "v1", Name: "services", Kind: "Service"}
 	Events     = Resource{Version: "v1", Name: "events", Kind: "Event"}
+
+	EndpointSlices = Resource{Group: "discovery.k8s.io", Version: "v1", Name: "endpointslices", Kind: "EndpointSlice", Since: "1.21"}
 
 	DaemonSets   = Resource{Group: "apps", Version: "v1", Name: "daemonsets", Kind: "DaemonSet", Since: "1.9"}
 	Deployments  = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}

@@ -117,13 +117,14 @@ var house = map[string]row{
 		allowed: []string{election, locks, memory, lease, heartbeat, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
 	},
-	"internal/inspect":    {allowed: []string{locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
-	"internal/leasewatch": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
-	"internal/metrics":    {allowed: []string{locks, otel}},
-	"internal/presence":   {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
-	"internal/timeline":   {}, // the plugin and the tests draw with it
-	"internal/proof":      {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
-	"internal/apitest":    {allowed: []string{kubernetes, jsonpatch}},
+	"internal/inspect":       {allowed: []string{locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
+	"internal/leasewatch":    {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
+	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, sleep, logr, backoff}},
+	"internal/metrics":       {allowed: []string{locks, otel}},
+	"internal/presence":      {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
+	"internal/timeline":      {}, // the plugin and the tests draw with it
+	"internal/proof":         {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
+	"internal/apitest":       {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {
 		allowed: []string{timing, locks, internal, kubernetes, otel, backoff, logr},
 		denied:  []string{operator, zone, migrate},

@@ -1,0 +1,196 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leaderservice points a Service without a selector to the leader's pod, by one
+// EndpointSlice that each leader writes when its term begins.
+//
+// There is one slice with one address, so that a reader sees one leader at most, and the next
+// leader removes the last one by the same write, also when the last one's zone is dark. Labels on
+// pods would take two writes, one of them to a pod that may be gone.
+//
+// The slice notes the token of its term. Nobody replaces the slice of a later term, and each
+// write replaces the version that was read (compare and swap), so that the late write of a former
+// leader does not land on its successor's.
+package leaderservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Config says which Service points where.
+type Config struct {
+	Core      rest.Interface // for the API group of Services; required
+	Discovery rest.Interface // for discovery.k8s.io/v1; required
+	Namespace string         // of the Service and of the pod; required
+	Service   string         // its name; required
+	Endpoint  Endpoint
+	// Trust is for how long a renewal of the lock is trusted: the RenewDeadline. Required.
+	Trust time.Duration
+	// Again is how often a leader looks whether the slice is still its own, and the most that it
+	// waits between attempts that fail. Required.
+	Again  time.Duration
+	Logger logr.Logger
+}
+
+// Keeper points a Service to this process. Its methods are safe for concurrent use.
+type Keeper struct {
+	Config
+	service rawapi.Object[corev1.Service, *corev1.Service]
+	slice   rawapi.Object[discoveryv1.EndpointSlice, *discoveryv1.EndpointSlice]
+}
+
+// New returns a Keeper, or an error that lists everything that is wrong with c. It does no I/O.
+func New(c Config) (*Keeper, error) {
+	service := apierror.Object{Resource: apierror.Services, Namespace: c.Namespace, Name: c.Service}
+	slice := apierror.Object{Resource: apierror.EndpointSlices, Namespace: c.Namespace, Name: sliceName(c.Service)}
+	var err error
+	c.Endpoint.Namespace = c.Namespace
+	c.Endpoint, err = c.Endpoint.checked()
+	if err := errors.Join(err, rawapi.Check(c.Core, service), rawapi.CheckClient(c.Discovery, apierror.EndpointSlices)); err != nil {
+		return nil, fmt.Errorf("pointing service %q to the leader: %w", c.Service, err)
+	}
+	return &Keeper{
+		Config:  c,
+		service: rawapi.New[corev1.Service](c.Core, service),
+		slice:   rawapi.New[discoveryv1.EndpointSlice](c.Discovery, slice),
+	}, nil
+}
+
+// Term is the term that a Service points to.
+type Term interface {
+	// TrustedFor is for how long the term is still trusted.
+	TrustedFor() time.Duration
+}
+
+// Keep points the Service to this process until ctx ends, with the term. It mends what others
+// change. Then it takes the address out, unless another leader has replaced it. Nothing that goes
+// wrong delays or ends the term: it is logged, and tried again.
+func (k *Keeper) Keep(ctx context.Context, token uint64, term Term) {
+	k.point(ctx, token, term)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.Trust)
+	defer cancel()
+	if err := k.until(ctx, func() error { return k.clear(ctx, token) }); err != nil {
+		k.Logger.Error(err, "the Service may go on pointing to this process until another leads", "service", k.Service)
+	}
+}
+
+// point points the Service to this process until ctx ends.
+func (k *Keeper) point(ctx context.Context, token uint64, term Term) {
+	later := &laterTerm{keeper: k, term: term}
+	told := ""
+	for ctx.Err() == nil {
+		err := k.until(ctx, func() error { return k.once(ctx, token, later) })
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && err.Error() != told:
+			told = err.Error()
+			k.Logger.Error(err, "the Service does not point to this process, which leads", "service", k.Service)
+		case err == nil && told != "":
+			told = ""
+			k.Logger.Info("the Service points to this process again", "service", k.Service)
+		}
+		_ = sleep.For(ctx, k.Again/2+rand.N(k.Again/2)) // the loop ends with ctx
+	}
+}
+
+// until tries again while writes of others come first, up to a few times.
+func (k *Keeper) until(ctx context.Context, do func() error) error {
+	const most = 5
+	pauses := backoff.NewExponentialBackOff(backoff.WithInitialInterval(5*time.Millisecond), backoff.WithMaxInterval(k.Again))
+	return backoff.Retry(func() error {
+		err := do()
+		if err != nil && !errors.Is(err, locks.ErrConflict) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, backoff.WithContext(backoff.WithMaxRetries(pauses, most), ctx))
+}
+
+// errLater says that the slice is that of a later term.
+var errLater = errors.New("the EndpointSlice is of a later term")
+
+// once points the Service to this process, if it does not already.
+func (k *Keeper) once(ctx context.Context, token uint64, later *laterTerm) error {
+	ctx, cancel := context.WithTimeout(ctx, k.Trust)
+	defer cancel()
+	service, err := k.service.Get(ctx)
+	if err != nil {
+		return err
+	}
+	old, err := k.read(ctx)
+	if err != nil {
+		return err
+	}
+	if tokenOf(old) > token && !later.isInvented(tokenOf(old)) {
+		return errLater
+	}
+	slice, err := k.Endpoint.wanted(service, old, token)
+	switch {
+	case err != nil:
+		return err
+	case old == nil:
+		_, err = k.slice.Create(ctx, slice)
+	case old.AddressType != slice.AddressType: // it cannot be changed
+		err = errors.Join(k.slice.Delete(ctx, old.UID, old.ResourceVersion), locks.ErrConflict)
+	case !same(old, slice):
+		_, err = k.slice.Update(ctx, slice)
+	}
+	return err
+}
+
+// clear takes the address of a term out of the slice, unless the slice is of another term. A
+// write that was given up may land later. The next leader replaces that one, too.
+func (k *Keeper) clear(ctx context.Context, token uint64) error {
+	old, err := k.read(ctx)
+	if err != nil || tokenOf(old) != token || len(old.Endpoints) == 0 {
+		return err
+	}
+	slice := old.DeepCopy()
+	slice.Endpoints = nil
+	_, err = k.slice.Update(ctx, slice)
+	return err
+}
+
+// read returns the slice; nil if there is none.
+func (k *Keeper) read(ctx context.Context) (*discoveryv1.EndpointSlice, error) {
+	slice, err := k.slice.Get(ctx)
+	if apierrors.IsNotFound(err) && !errors.Is(err, locks.ErrNoAPI) {
+		return nil, nil
+	}
+	return slice, err
+}
+
+// laterTerm tells a later term from a token that somebody made up.
+type laterTerm struct {
+	keeper *Keeper
+	term   Term
+	token  uint64
+	seen   time.Time
+}
+
+// isInvented reports whether the token is of no term. If this term was renewed after the token
+// was seen, nobody else has led since this term began, so a later term cannot have written it.
+func (l *laterTerm) isInvented(token uint64) bool {
+	now := time.Now()
+	if l.token != token {
+		l.token, l.seen = token, now
+	}
+	return l.term.TrustedFor() > l.keeper.Trust-now.Sub(l.seen)
+}

@@ -1,0 +1,47 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/leaderservice"
+)
+
+// prepareService makes what points the Service of the options to this process. It has
+// connections of its own, so that it delays no renewal. namespace is that of the lock.
+func (e *Election) prepareService(namespace string) error {
+	name, self := e.options.LeaderService, e.self
+	clients, err := newAPIClients(e.config, e.options.Timing, e.options.LockOptions)
+	if err != nil {
+		return fmt.Errorf("preparing to point service %q to the leader: %w", name, err)
+	}
+	t := e.options.Timing.WithDefaults()
+	e.service, err = leaderservice.New(leaderservice.Config{
+		Core: clients.core, Discovery: clients.discovery, Namespace: cmp.Or(self.Namespace, namespace), Service: name,
+		Endpoint: leaderservice.Endpoint{IP: self.IP, Pod: self.PodName, PodUID: self.PodUID, Node: self.Node, Zone: self.Zone},
+		Trust:    t.RenewDeadline, Again: t.LeaseDuration, Logger: e.log,
+	})
+	closeLock := e.close
+	e.close = func() { clients.transport.CloseConnections(); closeLock() }
+	return err
+}
+
+// pointing is lead, with the Service of the options pointing to this process meanwhile. The lock
+// is not kept until the Service points elsewhere: running waits for that.
+func (e *Election) pointing(lead func(context.Context, election.Term) error, running *sync.WaitGroup) func(context.Context, election.Term) error {
+	if e.service == nil {
+		return lead
+	}
+	return func(ctx context.Context, term election.Term) error {
+		leading, end := context.WithCancel(ctx)
+		defer end()
+		running.Go(func() { e.service.Keep(leading, term.Token, term) })
+		return lead(ctx, term)
+	}
+}
