@@ -147,8 +147,8 @@ func (k *Keeper) once(ctx context.Context, token uint64, later *laterTerm) error
 		return err
 	case old == nil:
 		_, err = k.slice.Create(ctx, slice)
-	case old.AddressType != slice.AddressType: // it cannot be changed
-		err = errors.Join(k.slice.Delete(ctx, old.UID, old.ResourceVersion), locks.ErrConflict)
+	case old.AddressType != slice.AddressType:
+		err = fmt.Errorf("EndpointSlice %s is for %s, which nobody can change, and this pod has an %s address: delete the slice", old.Name, old.AddressType, slice.AddressType)
 	case !same(old, slice):
 		_, err = k.slice.Update(ctx, slice)
 	}

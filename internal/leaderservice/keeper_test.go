@@ -231,12 +231,16 @@ func TestALeaderThatIsNotRenewedReplacesNoLaterTerm(t *testing.T) {
 	})
 }
 
-func TestASliceOfAnotherAddressFamilyIsReplaced(t *testing.T) {
+func TestASliceOfAnotherAddressFamilyIsReplacedOnceSomebodyHasDeletedIt(t *testing.T) {
 	inABubble(t, func(w *world) {
 		w.keep("10.0.0.1", 7, time.Now)()
 		end := w.keep("fd00::2", 9, time.Now)
 		defer end()
 		time.Sleep(again)
+		w.pointsTo("")
+		w.saw("delete the slice")
+		w.Delete(slicePath)
+		time.Sleep(2 * again)
 		w.pointsTo("fd00::2")
 		if s := w.stored(); s.AddressType != discoveryv1.AddressTypeIPv6 {
 			t.Errorf("%+v", s)
