@@ -119,7 +119,7 @@ var house = map[string]row{
 	},
 	"internal/inspect":       {allowed: []string{locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
 	"internal/leasewatch":    {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
-	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, sleep, logr, backoff}},
+	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
 	"internal/metrics":       {allowed: []string{locks, otel}},
 	"internal/presence":      {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/timeline":      {}, // the plugin and the tests draw with it

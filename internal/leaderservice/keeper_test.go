@@ -20,6 +20,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -211,7 +212,7 @@ func TestWhatOthersChangeIsMended(t *testing.T) {
 func tokenBecomes(token string) func(*world) {
 	return func(w *world) {
 		w.Change(slicePath, func(o apitest.Object) {
-			o["metadata"].(apitest.Object)["annotations"] = apitest.Object{AnnotationToken: token}
+			o["metadata"].(apitest.Object)["annotations"] = apitest.Object{record.AnnotationToken: token}
 		})
 	}
 }

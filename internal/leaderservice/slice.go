@@ -14,14 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // managedBy is the slice's label of that name. The controllers of Kubernetes leave slices of
 // others alone.
 const managedBy = "zonelect.dev"
-
-// AnnotationToken is the token of the term that a slice points to.
-const AnnotationToken = "zonelect.dev/token"
 
 // Endpoint is the pod that a Service is to point to.
 type Endpoint struct {
@@ -61,7 +60,7 @@ func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice
 	}
 	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelServiceName, service.Name)
 	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelManagedBy, managedBy)
-	metav1.SetMetaDataAnnotation(&s.ObjectMeta, AnnotationToken, strconv.FormatUint(token, 10))
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, record.AnnotationToken, strconv.FormatUint(token, 10))
 	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}}
 	s.AddressType, s.Ports, s.Endpoints = e.addressType, ports, []discoveryv1.Endpoint{e.endpoint()}
 	return s, nil
@@ -115,7 +114,7 @@ func tokenOf(s *discoveryv1.EndpointSlice) uint64 {
 	if s == nil {
 		return 0
 	}
-	token, err := strconv.ParseUint(s.Annotations[AnnotationToken], 10, 64)
+	token, err := strconv.ParseUint(s.Annotations[record.AnnotationToken], 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -125,7 +124,7 @@ func tokenOf(s *discoveryv1.EndpointSlice) uint64 {
 // same reports whether two slices point to the same, as far as we write it.
 func same(a, b *discoveryv1.EndpointSlice) bool {
 	return a.AddressType == b.AddressType && equality.Semantic.DeepEqual(a.Labels, b.Labels) &&
-		a.Annotations[AnnotationToken] == b.Annotations[AnnotationToken] &&
+		a.Annotations[record.AnnotationToken] == b.Annotations[record.AnnotationToken] &&
 		equality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences) &&
 		equality.Semantic.DeepEqual(a.Ports, b.Ports) && equality.Semantic.DeepEqual(a.Endpoints, b.Endpoints)
 }
