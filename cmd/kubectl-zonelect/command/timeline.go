@@ -93,7 +93,7 @@ func (t *timelineCommand) write(name string, page []byte, terms int) error {
 	if file == "" {
 		file = name + "-timeline.html"
 	}
-	if err := os.WriteFile(file, page, 0o644); err != nil {
+	if err := os.WriteFile(file, page, 0o600); err != nil {
 		return fmt.Errorf("writing the page: %w; choose another file with --to", err)
 	}
 	_, err := fmt.Fprintf(t.env.streams.Out, "%d terms of lock %s are in %s\n", terms, name, file)
