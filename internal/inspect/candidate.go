@@ -52,6 +52,8 @@ type Part struct {
 
 	// Controller is the UID of the pod's controller, such as a ReplicaSet.
 	Controller types.UID `json:"-"`
+	// ServiceAccount is the pod's; empty if the pod was not read.
+	ServiceAccount string `json:"-"`
 }
 
 // The states of pods and nodes, besides the phases of pods.
@@ -81,6 +83,7 @@ func (c *Candidate) runsIn(pod *corev1.Pod) {
 		return
 	}
 	c.PodState, c.Exists, c.Ready = podState(pod), true, isReady(pod)
+	c.ServiceAccount = cmp.Or(pod.Spec.ServiceAccountName, "default")
 	if ref := metav1.GetControllerOf(pod); ref != nil {
 		c.Controller = ref.UID
 	}

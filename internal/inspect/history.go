@@ -45,7 +45,7 @@ func (e Election) History(now time.Time) History {
 	}
 	r := e.Snapshot().Record
 	terms, _ := r.Noted().Parse()
-	state, note := e.state(now)
+	state, note := e.State(now)
 	over := now
 	if state != Held {
 		over = r.RenewTime

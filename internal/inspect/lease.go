@@ -101,8 +101,9 @@ func (e Election) doubtful(now time.Time) bool {
 	return r.Holder != "" && (s.Void != "" || age > r.LeaseDuration || age < -r.LeaseDuration)
 }
 
-// state says whether the Lease is held. If that is not certain, a note says how it is known.
-func (e Election) state(now time.Time) (state State, note string) {
+// State says whether the Lease is held. If that is not certain, a note says how it is known.
+// Whether the work of its holder has begun only Status tells.
+func (e Election) State(now time.Time) (state State, note string) {
 	if e.Lease == nil {
 		return Absent, ""
 	}

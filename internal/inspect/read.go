@@ -95,6 +95,9 @@ func (r Reader) Candidates(ctx context.Context, e Election) ([]Candidate, error)
 	return all, nil
 }
 
+// CandidatesUnknown begins the note on an election whose candidates may not be read.
+const CandidatesUnknown = "the candidates are not known"
+
 // Election reads a lock with its candidates and its legacy lock. A missing lock is no error.
 func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Election, error) {
 	e, err := r.Lock(ctx, lock)
@@ -102,7 +105,7 @@ func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Electi
 		return e, err
 	}
 	e.Candidates, err = r.Candidates(ctx, e)
-	if err := r.tolerate(err, &e.Notes, "the candidates are not known"); err != nil {
+	if err := r.tolerate(err, &e.Notes, CandidatesUnknown); err != nil {
 		return e, err
 	}
 	return e, r.Legacy(ctx, &e)
@@ -215,7 +218,19 @@ func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) err
 	return nil
 }
 
-// nodes does the same for the candidates' nodes. It reads each node once.
+// PodState reads a pod and returns its state, which is Gone if it does not exist, or cannot.
+func (r Reader) PodState(ctx context.Context, namespace, name string) (string, error) {
+	if nameIn(name) == "" { // anybody may have written it
+		return Gone, nil
+	}
+	pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
+	if err != nil || pod == nil {
+		return Gone, err
+	}
+	return podState(pod), nil
+}
+
+// nodes adds the states of the candidates' nodes. It reads each node once.
 func (r Reader) nodes(ctx context.Context, all []Candidate) error {
 	states := map[string]string{}
 	for _, c := range all {

@@ -54,7 +54,7 @@ func (e Election) Status(now time.Time) Status {
 	s.checkCandidates(e.ZonesWithNodes)
 	s.checkEvacuations(r.Evacuated, now)
 	var note string
-	if s.State, note = e.state(now); note != "" {
+	if s.State, note = e.State(now); note != "" {
 		s.Note("%s", note)
 	}
 	s.checkWork()
