@@ -32,6 +32,7 @@ type environment struct {
 // clients are clients of the API groups that the commands need, v1 each.
 type clients struct {
 	core, apps, coordination, authorization rest.Interface
+	admission, discovery, flowControl       rest.Interface
 }
 
 // shown is a writer that makes terminal control sequences visible instead of sending them:
@@ -91,5 +92,6 @@ func (e *environment) dial() (clients, error) {
 	return clients{
 		core: set.CoreV1().RESTClient(), apps: set.AppsV1().RESTClient(),
 		coordination: set.CoordinationV1().RESTClient(), authorization: set.AuthorizationV1().RESTClient(),
+		admission: set.AdmissionregistrationV1().RESTClient(), discovery: set.DiscoveryV1().RESTClient(), flowControl: set.FlowcontrolV1().RESTClient(),
 	}, nil
 }

@@ -6,6 +6,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -17,10 +18,13 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -44,10 +48,13 @@ type world struct {
 	t      *testing.T
 	server *apitest.Server
 	stdin  io.Reader
-	asks   bool              // there is a user at the terminal
-	denied bool              // nothing is permitted
-	absent error             // why there is no cluster; nil if there is one
-	sick   map[string]string // why candidates are unhealthy, by identity
+	asks   bool                     // there is a user at the terminal
+	denied bool                     // nothing is permitted
+	absent error                    // why there is no cluster; nil if there is one
+	sick   map[string]string        // why candidates are unhealthy, by identity
+	skew   time.Duration            // by how much the API server's clock is ahead
+	slow   map[string]time.Duration // how long requests take, by the ends of their paths
+	lacks  map[string]bool          // what service accounts may not do, as in "update leases"
 
 	mu   sync.Mutex
 	cuts []context.CancelFunc
@@ -56,7 +63,24 @@ type world struct {
 // ServeHTTP serves requests that cut can end, and those that the server in memory does not
 // know: access reviews, and the version.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
+	a.Header().Set("Date", time.Now().Add(w.skew).UTC().Format(http.TimeFormat))
+	for end, d := range w.slow {
+		if strings.HasSuffix(r.URL.Path, end) {
+			time.Sleep(d)
+		}
+	}
 	switch {
+	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews") && !w.denied:
+		var review authorizationv1.SubjectAccessReview
+		_ = json.NewDecoder(r.Body).Decode(&review) // client-go encoded it
+		asks := review.Spec.ResourceAttributes
+		review.Status.Allowed = !w.lacks[asks.Verb+" "+asks.Resource]
+		apitest.Reply(a, http.StatusCreated, review)
+		return
+	case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+		code, body := apitest.Forbidden("create", r.URL.Path)
+		apitest.Reply(a, code, body)
+		return
 	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
 		review := authorizationv1.SelfSubjectAccessReview{}
 		review.Kind, review.APIVersion = "SelfSubjectAccessReview", "authorization.k8s.io/v1"
@@ -122,6 +146,9 @@ func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string
 			apps:          apitest.Wire(w.t, w, appsv1.SchemeGroupVersion),
 			coordination:  apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion),
 			authorization: apitest.Wire(w.t, w, authorizationv1.SchemeGroupVersion),
+			admission:     apitest.Wire(w.t, w, admissionv1.SchemeGroupVersion),
+			discovery:     apitest.Wire(w.t, w, discoveryv1.SchemeGroupVersion),
+			flowControl:   apitest.Wire(w.t, w, flowcontrolv1.SchemeGroupVersion),
 		}, w.absent
 	}
 	env.config.KubeConfig = new("testdata/kubeconfig.yaml")

@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +39,14 @@ func TestTheRolesForPeopleAreWhatTheCommandsAskForAndNoMore(t *testing.T) {
 			w.fill()
 			w.elects("old") // on Endpoints, without a Lease
 			for _, line := range []string{"status", "status plain", "status op", "status none", "status -n empty", "status -A", "status -w", "history op", "history none", "timeline op --to -"} {
+				a.run(strings.Fields(line)...)
+			}
+		},
+		"doctor": func(w *world, a *asking) {
+			w.fill()
+			w.elects("old")
+			w.guards()
+			for _, line := range []string{"doctor", "doctor op", "doctor none", "doctor -n empty"} {
 				a.run(strings.Fields(line)...)
 			}
 		},
@@ -87,6 +98,7 @@ func TestWhoeverLacksARightIsToldTheRoleThatHasIt(t *testing.T) {
 		"status -w":                    {"watch", "leases", inNamespace("status")},
 		"history op":                   {"get", "leases", inNamespace("status")},
 		"timeline op":                  {"get", "leases", inNamespace("status")},
+		"doctor":                       {"list", "leases", inNamespace("doctor")},
 		"status waits":                 {"get", "configmaps", "; ClusterRole zonelect-status grants that\n"},
 		"status op -o wide":            {"get", "pods", "; ClusterRole zonelect-status grants that\n"},
 		"status plain":                 {"list", "nodes", "; ClusterRole zonelect-status grants that\n"},
@@ -233,6 +245,9 @@ func (a *asking) run(args ...string) {
 			apps:          apitest.Wire(a.to.t, a, appsv1.SchemeGroupVersion),
 			coordination:  apitest.Wire(a.to.t, a, coordinationv1.SchemeGroupVersion),
 			authorization: apitest.Wire(a.to.t, a, authorizationv1.SchemeGroupVersion),
+			admission:     apitest.Wire(a.to.t, a, admissionv1.SchemeGroupVersion),
+			discovery:     apitest.Wire(a.to.t, a, discoveryv1.SchemeGroupVersion),
+			flowControl:   apitest.Wire(a.to.t, a, flowcontrolv1.SchemeGroupVersion),
 		}, nil
 	}
 	env.config.KubeConfig = new("testdata/kubeconfig.yaml")

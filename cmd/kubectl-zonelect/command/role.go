@@ -18,6 +18,7 @@ type role string
 
 const (
 	roleStatus  role = "status"
+	roleDoctor  role = "doctor"
 	roleShift   role = "shift"
 	roleMigrate role = "migrate"
 )

@@ -39,12 +39,14 @@ func run(ctx context.Context, env *environment, args []string) int {
 	return failed.code
 }
 
-const rootLong = `Shows who leads and who led, moves leadership between candidates and out of zones, migrates legacy
-locks to Leases and back while the operators run, and plans the timing of an election.
+const rootLong = `Shows who leads and who led, and why nobody does, moves leadership between candidates and out of
+zones, migrates legacy locks to Leases and back while the operators run, and plans the timing of an
+election.
 
 Exit codes:
   0  success
-  1  an error, such as no answer from the API server or a missing permission
+  1  an error, such as no answer from the API server or a missing permission; or a problem that
+     doctor found
   2  the command line is wrong
   3  refused: the step is not safe now, or you did not confirm it; nothing was changed`
 
@@ -58,6 +60,9 @@ func newRoot(env *environment) *cobra.Command {
 
   # Who led before, and for how long nobody did
   kubectl zonelect history my-operator -n metal3-system
+
+  # Why does nobody lead, or why did it take so long
+  kubectl zonelect doctor my-operator -n metal3-system
 
   # The timing for what you know about your work and your cluster
   kubectl zonelect timing --api-outage 30s --failover 45s
@@ -78,7 +83,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
-	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
+	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newDoctor(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
 	addCompletion(root)
 	return root
 }

@@ -1,0 +1,266 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/zonelect/zonelect/cmd/kubectl-zonelect/internal/doctor"
+	"github.com/zonelect/zonelect/internal/inspect"
+)
+
+const doctorLong = `Looks for the reason why nobody leads, or why it took so long: in the lock and its history, its
+candidates, their service accounts, the clocks, the API server and what stands before it. It reads,
+and changes nothing.
+
+Each check gives a line:
+  ok       all is well
+  note     worth knowing; or it could not be checked, and why
+  warning  it may become a problem, or made one worse
+  problem  it keeps the lock from being led
+
+"->" is what to do. The exit code is 1 if there is a problem. docs/troubleshooting.md goes on from
+the symptom.
+
+The checks of a lock:
+  lock         who leads, since when; or the state of a lock that nobody leads
+  history      for how long nobody led at the last change, and whether the lock flaps
+  candidates   how many there are, where, and whether they are ready and healthy
+  environment  what the candidates do not know about themselves: their pod, node or zone
+  clocks       times on the Lease that are in the future
+  timing       a lease that is too short for the API server, or that does not end
+  rights       whether the candidates' service accounts may write the lock
+  legacy       who has the legacy lock, and whether a migration stands still
+
+The checks of the cluster and the namespace:
+  latency      how long requests for Leases take from here
+  clock        this machine's clock beside the API server's
+  servers      how many API servers there are
+  webhooks     admission webhooks that are asked before a lock is written
+  policies     admission policies that may refuse it
+  quotas       quotas that are used up
+  flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
+
+Without LOCK, all locks of the namespace are checked. ClusterRole zonelect-doctor
+(config/doctor/role.yaml) grants what the command needs. With fewer rights, a note says what is
+not known.`
+
+const doctorExample = `  # Why does nobody lead?
+  kubectl zonelect doctor my-operator
+
+  # All locks of a namespace
+  kubectl zonelect doctor -n metal3-system
+
+  # Only what keeps a lock from being led
+  kubectl zonelect doctor my-operator -o json | jq '.findings[] | select(.result == "problem")'`
+
+// Diagnosis is what doctor found. It is printed, and never stored as such.
+type Diagnosis struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Problems int              `json:"problems"`
+	Warnings int              `json:"warnings"`
+	Findings []doctor.Finding `json:"findings"`
+}
+
+// DeepCopyObject makes a Diagnosis a runtime.Object, as that of a LockStatus.
+func (d *Diagnosis) DeepCopyObject() runtime.Object { c := *d; return &c }
+
+// doctorCommand is one call of doctor.
+type doctorCommand struct {
+	env     *environment
+	printer printer
+	cluster cluster
+
+	observe    time.Duration
+	legacyName string
+}
+
+func newDoctor(env *environment) *cobra.Command {
+	d := &doctorCommand{env: env}
+	c := &cobra.Command{
+		Use:     "doctor [LOCK]",
+		Short:   "Find out why nobody leads, or why it took so long",
+		Long:    doctorLong,
+		Example: doctorExample,
+		Args:    atMostOne("LOCK"),
+		RunE:    func(c *cobra.Command, args []string) error { return failed(d.run(c.Context(), args)) },
+
+		Annotations: roleDoctor.marks(),
+	}
+	c.ValidArgsFunction = completeLocks(env)
+	c.Flags().DurationVar(&d.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by the clock of this machine. 0 trusts that clock.")
+	c.Flags().StringVar(&d.legacyName, "legacy-name", "", "The name of the legacy lock. Defaults to the name on the Lease, or else the lock's.")
+	d.printer.addFlags(c)
+	return c
+}
+
+func (d *doctorCommand) run(ctx context.Context, args []string) error {
+	switch {
+	case d.observe < 0:
+		return usage("--observe=%s must not be negative", d.observe)
+	case d.legacyName != "" && len(args) == 0:
+		return usage("--legacy-name is for one lock: name it")
+	}
+	err := d.printer.complete()
+	if err != nil {
+		return err
+	}
+	if d.cluster, err = d.env.cluster(roleDoctor, false); err != nil {
+		return err
+	}
+	d.cluster.LegacyName = d.legacyName
+	found, err := d.diagnose(ctx, args)
+	if err != nil {
+		return err
+	}
+	diagnosis := Diagnosis{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "Diagnosis"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.cluster.namespace},
+		Problems:   doctor.Count(found, doctor.Problem), Warnings: doctor.Count(found, doctor.Warning), Findings: found,
+	}
+	if err := d.print(diagnosis); err != nil || diagnosis.Problems == 0 {
+		return err
+	}
+	return fmt.Errorf("doctor found %s", many(diagnosis.Problems, "problem"))
+}
+
+// mostLocks is how many locks are checked without LOCK: each takes some requests.
+const mostLocks = 50
+
+// diagnose reads, and makes all checks: those of the locks first.
+func (d *doctorCommand) diagnose(ctx context.Context, args []string) ([]doctor.Finding, error) {
+	locks, beyond, err := d.locks(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	on, err := d.cluster.examine(ctx, d.env.now, locks)
+	if err != nil {
+		return nil, err
+	}
+	var found []doctor.Finding
+	for _, l := range locks {
+		l.Offset, l.RoundTrip = on.Offset, on.RoundTrip()
+		found = append(found, l.Check()...)
+	}
+	return slices.Concat(found, beyond, on.Check()), nil
+}
+
+// locks reads the locks to check. The findings are about what is not among them.
+func (d *doctorCommand) locks(ctx context.Context, args []string) ([]doctor.Lock, []doctor.Finding, error) {
+	if len(args) > 0 {
+		one, err := d.named(ctx, args[0])
+		return []doctor.Lock{one}, nil, err
+	}
+	all, err := d.cluster.Elections(ctx, d.cluster.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	var beyond []doctor.Finding
+	switch n := len(all) - mostLocks; {
+	case len(all) == 0:
+		if _, err := d.cluster.checkNamespace(ctx, ""); err != nil {
+			return nil, nil, err
+		}
+		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope(), Hint: "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"})
+	case n > 0:
+		all = all[:mostLocks]
+		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", many(n, "lock")), Hint: "name one of them"})
+	}
+	return d.locksOf(ctx, all), beyond, nil
+}
+
+// named reads one lock. That its Lease cannot be read is a finding, unless there is no
+// namespace.
+func (d *doctorCommand) named(ctx context.Context, name string) (doctor.Lock, error) {
+	found, err := d.cluster.Election(ctx, d.cluster.lock(name))
+	if err != nil {
+		return doctor.Lock{Election: inspect.Election{NamespacedName: d.cluster.lock(name)}, Unread: d.cluster.role.explained(err)}, nil
+	}
+	if found.Nothing() {
+		if _, err := d.cluster.checkNamespace(ctx, ""); err != nil {
+			return doctor.Lock{}, err
+		}
+	}
+	return d.locksOf(ctx, []inspect.Election{found})[0], nil
+}
+
+// locksOf reads what surrounds locks.
+func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []doctor.Lock {
+	problems := make([][]string, len(all))
+	for i := range all {
+		if err := d.cluster.Surroundings(ctx, &all[i]); err != nil {
+			problems[i] = append(problems[i], "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
+		}
+	}
+	err := d.cluster.Observe(ctx, all, d.env.now, d.observe)
+	now := d.env.now() // what else is read may take longer than a lease
+	locks := make([]doctor.Lock, 0, len(all))
+	for i, e := range all {
+		if err != nil {
+			problems[i] = append(problems[i], "the lock could not be watched: "+d.cluster.role.explained(err))
+		}
+		e.Notes = append(e.Notes, problems[i]...)
+		l := doctor.Lock{Election: e, Now: now, LegacyPod: d.cluster.legacyPod(ctx, e)}
+		if l.Accounts() {
+			l.Rights = d.cluster.rightsOf(ctx, l.Needs())
+		}
+		locks = append(locks, l)
+	}
+	return locks
+}
+
+// print prints the findings: by lock, and then those of the cluster.
+func (d *doctorCommand) print(all Diagnosis) error {
+	if d.printer.objects != nil {
+		return d.printer.objects.PrintObj(&all, d.env.streams.Out)
+	}
+	about := "-"
+	for _, f := range all.Findings {
+		if f.Lock != about {
+			about = f.Lock
+			if _, err := fmt.Fprintln(d.env.streams.Out, d.heading(f.Lock)); err != nil {
+				return err
+			}
+		}
+		if err := printFinding(d.env.streams.Out, f); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(d.env.streams.Out, "%s, %s\n", many(all.Problems, "problem"), many(all.Warnings, "warning"))
+	return err
+}
+
+func (d *doctorCommand) heading(lock string) string {
+	if lock == "" {
+		return "cluster, and namespace " + d.cluster.namespace
+	}
+	return printable(fmt.Sprintf("lock %s in namespace %s", lock, d.cluster.namespace))
+}
+
+func printFinding(out io.Writer, f doctor.Finding) error {
+	const line = "  %-9s%-13s%s\n"
+	if _, err := fmt.Fprintf(out, line, f.Result, f.Check, printable(f.Text)); err != nil || f.Hint == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(out, line, "", "", "-> "+printable(f.Hint))
+	return err
+}
+
+// many is a number of things.
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,294 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// checkCandidates says whether somebody could lead.
+func checkCandidates(l Lock) []Finding {
+	if slices.ContainsFunc(l.Notes, func(note string) bool { return strings.HasPrefix(note, inspect.CandidatesUnknown) }) {
+		return nil // check lock says so
+	}
+	present := inspect.Present(l.Candidates)
+	if len(present) == 0 {
+		return []Finding{l.noCandidate()}
+	}
+	var all []Finding
+	fit := 0
+	for _, c := range inspect.ByZone(present) {
+		found := candidate(c)
+		if len(found) == 0 {
+			fit++
+		}
+		all = append(all, found...)
+	}
+	if fit == 0 && l.nobodyLeads() {
+		all = append(all, say(Problem, "no candidate is ready, healthy and on a ready node").do("mend one of them: see above"))
+	}
+	all = append(all, spread(present)...)
+	all = append(all, l.evacuated(present)...)
+	all = append(all, versions(present)...)
+	if len(all) == 0 {
+		all = append(all, say(OK, "%d candidates in %d zones, all ready and healthy", len(present), len(zones(present))))
+	}
+	return all
+}
+
+// noCandidate is the finding of a lock for which nobody announces itself.
+func (l Lock) noCandidate() Finding {
+	result := Note
+	if l.nobodyLeads() {
+		result = Problem
+	}
+	if len(l.Candidates) > 0 {
+		return say(result, "the pods of all %d candidates that announced themselves are gone", len(l.Candidates)).do("does the Deployment have replicas, and can its pods be scheduled? 'kubectl get deployments,pods'")
+	}
+	return say(result, "no candidate has announced itself").
+		do("does the program run? Candidates of client-go, and those without POD_UID or the right to list and create leases, cannot be seen")
+}
+
+// candidate says what is wrong with one.
+func candidate(c inspect.Candidate) []Finding {
+	var all []Finding
+	if c.PodState != "" && c.PodState != inspect.Ready {
+		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("'kubectl describe pod %s'", c.Pod))
+	}
+	if c.NodeState != "" && c.NodeState != inspect.Ready {
+		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).do("it cannot take over: 'kubectl describe node %s'", c.Node))
+	}
+	if c.Unhealthy != "" {
+		all = append(all, say(Warning, "%s says that it is unhealthy: %s", c.Identity, c.Unhealthy).do("it stays back until its health check passes: see its log"))
+	}
+	return all
+}
+
+// spread says whether candidates are too few or too close together.
+func spread(present []inspect.Candidate) []Finding {
+	switch in := zones(present); {
+	case len(present) == 1:
+		return []Finding{say(Warning, "only one candidate has announced itself: nobody takes over from %s", present[0].Identity).do("run at least two replicas, in different zones")}
+	case len(in) == 1 && in[0] != "":
+		return []Finding{say(Warning, "all %d candidates are in zone %s: nobody takes over when that zone dies", len(present), in[0]).
+			do("use topologySpreadConstraints on topology.kubernetes.io/zone, see config/operator")}
+	}
+	return nil
+}
+
+// evacuated says whether people have asked leadership out of every zone that has candidates.
+func (l Lock) evacuated(present []inspect.Candidate) []Finding {
+	out := map[string]bool{}
+	for _, e := range l.Status(l.Now).Evacuated {
+		out[e.Zone] = out[e.Zone] || !e.Over
+	}
+	if slices.ContainsFunc(zones(present), func(zone string) bool { return !out[zone] }) {
+		return nil
+	}
+	return []Finding{say(Warning, "every zone with candidates is evacuated: %s", list(zones(present))).do("'kubectl zonelect restore ZONE' ends an evacuation")}
+}
+
+// versions says whether candidates are of different versions or modes.
+func versions(present []inspect.Candidate) []Finding {
+	var all []Finding
+	for _, t := range []struct {
+		what string
+		of   func(inspect.Candidate) string
+	}{
+		{"versions", func(c inspect.Candidate) string { return c.Version }},
+		{"modes", func(c inspect.Candidate) string { return c.Mode }},
+	} {
+		by := map[string]int{}
+		for _, c := range present {
+			by[cmp.Or(t.of(c), "unknown")]++
+		}
+		if len(by) < 2 {
+			continue
+		}
+		var counted []string
+		for _, name := range slices.Sorted(maps.Keys(by)) {
+			counted = append(counted, fmt.Sprintf("%s (%d)", name, by[name]))
+		}
+		all = append(all, say(Note, "the candidates have different %s: %s", t.what, list(counted)).do("that is normal during a rollout; if it lasts, finish the rollout"))
+	}
+	return all
+}
+
+// zones returns the candidates' zones, sorted; "" stands for an unknown one.
+func zones(all []inspect.Candidate) []string {
+	in := map[string]bool{}
+	for _, c := range all {
+		in[c.Zone] = true
+	}
+	return slices.Sorted(maps.Keys(in))
+}
+
+// checkEnvironment says what candidates do not know about themselves.
+func checkEnvironment(l Lock) []Finding {
+	var all []Finding
+	var noNode, noZone []string
+	present := inspect.Present(l.Candidates)
+	for _, c := range inspect.ByZone(present) {
+		switch {
+		case c.Zone != "":
+		case c.Node == "":
+			noNode = append(noNode, c.Identity)
+		default:
+			noZone = append(noZone, c.Identity)
+		}
+	}
+	if len(noNode) > 0 {
+		all = append(all, say(Warning, "these candidates know neither their node nor their zone: %s", list(noNode)).
+			do("set NODE_NAME by the downward API (fieldRef spec.nodeName), as config/operator does, and apply config/zone"))
+	}
+	if len(noZone) > 0 {
+		all = append(all, say(Warning, "these candidates do not know their zone: %s", list(noZone)).
+			do("apply config/zone, so that they may get their node, and label the nodes with topology.kubernetes.io/zone; or set NODE_ZONE"))
+	}
+	if f, found := l.holderEnvironment(); found {
+		all = append(all, f)
+	}
+	if len(all) == 0 && len(present) > 0 {
+		all = append(all, say(OK, "the candidates know their pods and zones"))
+	}
+	return all
+}
+
+// holderEnvironment says what the holder does not know about itself.
+func (l Lock) holderEnvironment() (Finding, bool) {
+	r := l.Snapshot().Record
+	d, ours := inspect.DetailsOf(r)
+	switch {
+	case r.Holder == "":
+	case !ours:
+		return say(Note, "%s holds the lock and is no candidate of zonelect: it has no fencing token, and does not say where it is", r.Holder).do("is it client-go's elector? See docs/adopt.md"), true
+	case d.Pod == locks.Pod{}:
+		return say(Warning, "%s does not say its pod: nobody can prove it dead, and it cannot announce itself", r.Holder).
+			do("set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API, as config/operator does"), true
+	case d.Pod.UID == "":
+		return say(Warning, "%s does not know the UID of its pod: nobody can prove it dead", r.Holder).do("set POD_UID by the downward API (fieldRef metadata.uid), as config/operator does"), true
+	}
+	return Finding{}, false
+}
+
+// Right is a permission of a service account that candidates need.
+type Right struct {
+	Account   string
+	Verb      string
+	Group     string
+	Resource  string
+	Name      string // empty if it is needed for all names
+	Namespace string
+	Without   string // what happens without it; empty if nobody can lead
+	Allowed   bool
+}
+
+// String names the permission as 'kubectl auth can-i' takes it.
+func (r Right) String() string {
+	resource := r.Resource
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	if r.Name != "" {
+		resource += "/" + r.Name
+	}
+	return r.Verb + " " + resource
+}
+
+// command is what asks for the permission by hand.
+func (r Right) command() string {
+	return fmt.Sprintf("kubectl auth can-i %s -n %s --as=system:serviceaccount:%s:%s", r, r.Namespace, r.Namespace, cmp.Or(r.Account, "SERVICE_ACCOUNT"))
+}
+
+// verbs are those of a Lease, with what happens without them. list and create count for all
+// names: presences are Leases, too.
+var verbs = []struct{ verb, without string }{
+	{"get", ""}, {"update", ""}, {"watch", ""},
+	{"create", "a candidate cannot announce itself, or create the Lease if it is deleted"},
+	{"list", "candidates do not know of each other, so that none goes first"},
+	{"patch", "a leader loses its term while the API server is slow"},
+}
+
+// Needs returns the permissions that the candidates' service accounts need for the lock. If no
+// account is known, it returns those of an account without a name.
+func (l Lock) Needs() []Right {
+	var all []Right
+	for _, account := range l.accounts() {
+		for _, v := range verbs {
+			r := Right{Account: account, Verb: v.verb, Group: "coordination.k8s.io", Resource: "leases", Name: l.Name, Namespace: l.Namespace, Without: v.without}
+			if v.verb == "create" || v.verb == "list" {
+				r.Name = ""
+			}
+			if v.verb == "create" && l.Lease == nil {
+				r.Without = ""
+			}
+			all = append(all, r)
+		}
+		for _, verb := range l.legacyVerbs() {
+			r := Right{Account: account, Verb: verb, Resource: l.legacyResource(), Name: l.legacyName(), Namespace: l.Namespace}
+			if verb == "create" {
+				r.Name = ""
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// accounts are the service accounts of the candidates' pods, sorted; one without a name if
+// none is known.
+func (l Lock) accounts() []string {
+	var all []string
+	for _, c := range inspect.Present(l.Candidates) {
+		if c.Part != nil && c.ServiceAccount != "" {
+			all = append(all, c.ServiceAccount)
+		}
+	}
+	slices.Sort(all)
+	if len(all) == 0 {
+		return []string{""}
+	}
+	return slices.Compact(all)
+}
+
+// Accounts reports whether a service account of a candidate is known.
+func (l Lock) Accounts() bool { return l.accounts()[0] != "" }
+
+// checkRights says what the candidates may not do.
+func checkRights(l Lock) []Finding {
+	if !l.Accounts() {
+		return nil // check candidates says why
+	}
+	needs := l.Needs()
+	if l.Rights.Unknown != "" {
+		return []Finding{say(Note, "whether the candidates may write the lock is not known: %s", l.Rights.Unknown).do("ask as somebody who may impersonate: %s", needs[1].command())}
+	}
+	var all []Finding
+	for _, account := range l.accounts() {
+		var missing []string
+		for _, r := range l.Rights.Value {
+			switch {
+			case r.Account != account || r.Allowed:
+			case r.Without == "":
+				missing = append(missing, r.String())
+			default:
+				all = append(all, say(Warning, "service account %s may not %s: %s", account, r, r.Without).do("apply config/lease for it"))
+			}
+		}
+		if len(missing) > 0 {
+			all = append(all, say(Problem, "service account %s may not %s", account, strings.Join(missing, ", ")).do("apply %s for it, in namespace %s", l.configs(), l.Namespace))
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, say(OK, "service account %s may do all that the lock needs", list(l.accounts())))
+	}
+	return all
+}

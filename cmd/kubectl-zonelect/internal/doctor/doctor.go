@@ -1,0 +1,96 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor finds out why nobody leads a lock, or why it took long.
+//
+// Its checks are pure: a [Lock] and a [Cluster] are what was read, and [Lock.Check] and
+// [Cluster.Check] judge it. What could not be read is a [Fact] that says why, and the check
+// that needs it says so.
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Result is how a check came out.
+type Result string
+
+// The results, from good to bad.
+const (
+	OK      Result = "ok"
+	Note    Result = "note"    // worth knowing, or it could not be checked
+	Warning Result = "warning" // it may become a problem, or made one worse
+	Problem Result = "problem" // it keeps the lock from being led
+)
+
+// Finding is what one check found.
+type Finding struct {
+	Lock   string `json:"lock,omitempty"` // empty if it is about the cluster
+	Check  string `json:"check"`
+	Result Result `json:"result"`
+	Text   string `json:"text"`
+	// Hint is what to do about it.
+	Hint string `json:"hint,omitempty"`
+}
+
+// do adds what to do about a finding.
+func (f Finding) do(format string, args ...any) Finding {
+	f.Hint = fmt.Sprintf(format, args...)
+	return f
+}
+
+func say(r Result, format string, args ...any) Finding {
+	return Finding{Result: r, Text: fmt.Sprintf(format, args...)}
+}
+
+// unread says that something could not be checked.
+func unread(what, why string) []Finding {
+	return []Finding{say(Note, "%s is not known: %s", what, why)}
+}
+
+// Fact is something that was read. Unknown is why it could not be; then it has no value.
+type Fact[T any] struct {
+	Value   T
+	Unknown string
+}
+
+// check is one check of something.
+type check[T any] struct {
+	name string
+	run  func(T) []Finding
+}
+
+// runAll runs checks in their order.
+func runAll[T any](of T, lock string, checks []check[T]) []Finding {
+	var all []Finding
+	for _, c := range checks {
+		for _, f := range c.run(of) {
+			f.Lock, f.Check = lock, c.name
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Count returns how many findings have a result.
+func Count(all []Finding, r Result) int {
+	n := 0
+	for _, f := range all {
+		if f.Result == r {
+			n++
+		}
+	}
+	return n
+}
+
+// most is how many names a finding lists.
+const most = 5
+
+// list names some things, and says how many more there are.
+func list(names []string) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,205 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/record"
+)
+
+var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// webhook returns a webhook for Leases with changes.
+func webhook(changes ...func(*admissionv1.MutatingWebhook)) []admissionv1.MutatingWebhookConfiguration {
+	w := admissionv1.MutatingWebhook{Name: "w", Rules: []admissionv1.RuleWithOperations{{
+		Operations: []admissionv1.OperationType{admissionv1.Update},
+		Rule:       admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"v1beta1"}, Resources: []string{"leases"}},
+	}}}
+	for _, change := range changes {
+		change(&w)
+	}
+	return []admissionv1.MutatingWebhookConfiguration{{Webhooks: []admissionv1.MutatingWebhook{w}}}
+}
+
+// TestAWebhookConcernsALockWhereTheServerWouldAskIt: by the rules of the API server.
+func TestAWebhookConcernsALockWhereTheServerWouldAskIt(t *testing.T) {
+	exact, cluster := admissionv1.Exact, admissionv1.ClusterScope
+	for name, tc := range map[string]struct {
+		change func(*admissionv1.MutatingWebhook)
+		want   []string
+	}{
+		"another version, which is converted": {func(*admissionv1.MutatingWebhook) {}, []string{"leases"}},
+		"another version, exactly":            {func(w *admissionv1.MutatingWebhook) { w.MatchPolicy = &exact }, nil},
+		"deletions":                           {func(w *admissionv1.MutatingWebhook) { w.Rules[0].Operations[0] = admissionv1.Delete }, nil},
+		"all of a group":                      {func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources[0] = "*" }, []string{"leases"}},
+		"everything": {func(w *admissionv1.MutatingWebhook) {
+			w.Rules[0].APIGroups[0], w.Rules[0].Resources[0] = "*", "*/*"
+		}, []string{"leases", "configmaps"}},
+		"subresources":      {func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources[0] = "leases/status" }, nil},
+		"another group":     {func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups[0] = "apps" }, nil},
+		"cluster objects":   {func(w *admissionv1.MutatingWebhook) { w.Rules[0].Scope = &cluster }, nil},
+		"another namespace": {func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labelled("no") }, nil},
+		"this namespace":    {func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labelled("yes") }, []string{"leases"}},
+	} {
+		var of []string
+		for _, w := range Mutating(webhook(tc.change), map[string]string{"here": "yes"}) {
+			of = append(of, w.Of...)
+		}
+		if !slices.Equal(of, tc.want) {
+			t.Errorf("%s: it concerns %v, want %v", name, of, tc.want)
+		}
+	}
+	if len(Mutating(webhook(func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labelled("no") }), nil)) != 1 {
+		t.Error("a namespace whose labels are not known may be concerned")
+	}
+}
+
+func labelled(here string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"here": here}}
+}
+
+// TestAWebhookIsAProblemOnlyIfItSurelyKeepsTheLockFromBeingWritten.
+func TestAWebhookIsAProblemOnlyIfItSurelyKeepsTheLockFromBeingWritten(t *testing.T) {
+	service := &admissionv1.ServiceReference{Namespace: "n", Name: "s"}
+	for name, tc := range map[string]struct {
+		webhook Webhook
+		want    Result
+	}{
+		"gone, must answer":                   {Webhook{Service: service, Fails: true}, Problem},
+		"gone, must answer, conditions":       {Webhook{Service: service, Fails: true, Conditional: true}, Warning},
+		"gone, need not answer":               {Webhook{Service: service}, Warning},
+		"there, must answer":                  {Webhook{Service: service, Fails: true, Backends: Fact[int]{Value: 2}}, Warning},
+		"unknown, must answer":                {Webhook{Service: service, Fails: true, Backends: Fact[int]{Unknown: "forbidden"}}, Warning},
+		"elsewhere, must answer":              {Webhook{URL: "https://x", Fails: true}, Warning},
+		"there, and its answer is not needed": {Webhook{Service: service, Backends: Fact[int]{Value: 2}}, Note},
+	} {
+		if f := tc.webhook.finding(); f.Result != tc.want || f.Hint == "" {
+			t.Errorf("%s: %+v, want %s", name, f, tc.want)
+		}
+	}
+}
+
+func TestAQuotaMattersWhereAnObjectHasYetToBeCreated(t *testing.T) {
+	quota := func(name corev1.ResourceName, used string) []corev1.ResourceQuota {
+		return []corev1.ResourceQuota{{Status: corev1.ResourceQuotaStatus{
+			Hard: corev1.ResourceList{name: resource.MustParse("10")}, Used: corev1.ResourceList{name: resource.MustParse(used)},
+		}}}
+	}
+	for name, tc := range map[string]struct {
+		cluster Cluster
+		quotas  []corev1.ResourceQuota
+		want    Result
+	}{
+		"none":                           {Cluster{}, nil, OK},
+		"room":                           {Cluster{Creates: true}, quota("count/leases.coordination.k8s.io", "9"), OK},
+		"used up, and there is a Lease":  {Cluster{}, quota("count/leases.coordination.k8s.io", "10"), Warning},
+		"used up, and there is none":     {Cluster{Creates: true}, quota("count/leases.coordination.k8s.io", "11"), Problem},
+		"of ConfigMaps":                  {Cluster{Creates: true}, quota("configmaps", "10"), Note},
+		"of ConfigMaps, in a migration":  {Cluster{Legacy: true}, quota("count/configmaps", "10"), Problem},
+		"of something else, and used up": {Cluster{Creates: true, Legacy: true}, quota("pods", "10"), OK},
+	} {
+		tc.cluster.Quotas.Value = tc.quotas
+		if all := checkQuotas(tc.cluster); len(all) != 1 || all[0].Result != tc.want {
+			t.Errorf("%s: %+v, want %s", name, all, tc.want)
+		}
+	}
+}
+
+// TestHowLongNobodyLedIsJudgedByTheLease: a leader that falls silent costs a lease, and no more.
+func TestHowLongNobodyLedIsJudgedByTheLease(t *testing.T) {
+	for name, tc := range map[string]struct {
+		gap   time.Duration
+		cause string
+		want  Result
+	}{
+		"a handover":            {17 * time.Millisecond, "released", OK},
+		"a silent leader":       {15200 * time.Millisecond, "expired", Note},
+		"a slow release":        {10 * time.Second, "released", Note},
+		"nobody was there":      {21 * time.Second, "released", Warning},
+		"an outage":             {10 * time.Minute, "expired", Warning},
+		"a cause to come later": {time.Second, "whim", OK},
+	} {
+		l := lockOf(func(l *coordinationv1.Lease) {})
+		if f := l.lastChange(inspect.Term{Holder: "a", Cause: tc.cause, NobodyLedMilliseconds: new(tc.gap.Milliseconds())}); f.Result != tc.want {
+			t.Errorf("%s: %+v, want %s", name, f, tc.want)
+		}
+	}
+}
+
+// lockOf returns a lock that is held, with changes.
+func lockOf(change func(*coordinationv1.Lease)) Lock {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns", ResourceVersion: "7", Annotations: map[string]string{record.AnnotationHolder: "a_1"}}}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("a_1"), LeaseDurationSeconds: new(int32(15)), RenewTime: &metav1.MicroTime{Time: midnight}}
+	change(lease)
+	return Lock{Now: midnight, Election: inspect.Election{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "op"}, Lease: lease}}
+}
+
+// TestOnlyAKnownAccountIsJudged: without the candidates' pods nothing is said of their rights.
+func TestOnlyAKnownAccountIsJudged(t *testing.T) {
+	l := lockOf(func(*coordinationv1.Lease) {})
+	if l.Accounts() || checkRights(l) != nil {
+		t.Errorf("an unknown account is judged: %+v", checkRights(l))
+	}
+	l.Candidates = []inspect.Candidate{{Identity: "a_1", Part: &inspect.Part{ServiceAccount: "sa"}}}
+	l.Rights.Unknown = "forbidden"
+	all := checkRights(l)
+	if len(all) != 1 || all[0].Result != Note || !strings.Contains(all[0].Hint, "kubectl auth can-i update leases.coordination.k8s.io/op -n ns --as=system:serviceaccount:ns:sa") {
+		t.Errorf("got %+v", all)
+	}
+}
+
+// TestInAMigrationTheLegacyLockNeedsRightsToo, which depend on its kind.
+func TestInAMigrationTheLegacyLockNeedsRightsToo(t *testing.T) {
+	for legacy, want := range map[string]string{"configmap/old": "delete configmaps/old", "annotation/endpoints/old": "watch endpoints/old"} {
+		l := lockOf(func(l *coordinationv1.Lease) {
+			record.WriteStage(l.Annotations, record.Stage{Phase: record.PhaseDual, Step: 1})
+			l.Annotations[record.AnnotationLegacy] = legacy
+		})
+		var needs []string
+		for _, r := range l.Needs() {
+			needs = append(needs, r.String())
+		}
+		if !slices.Contains(needs, want) || slices.Contains(needs, "delete endpoints/old") {
+			t.Errorf("%s needs %q, want %q among them", legacy, needs, want)
+		}
+	}
+}
+
+// FuzzCheck: whatever anybody wrote, each finding has a result and a text.
+func FuzzCheck(f *testing.F) {
+	seed, _ := json.Marshal(lockOf(func(*coordinationv1.Lease) {}).Lease) // it has a JSON form
+	f.Add(seed, seed, "pod/old", int64(0))
+	f.Add([]byte(`{"metadata":{"annotations":{"zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/","zonelect.dev/heartbeat":"x y z","zonelect.dev/history":"- - - -"}},"spec":{"holderIdentity":"a","leaseDurationSeconds":-1}}`), []byte(`{}`), "", int64(-1))
+	f.Add([]byte(`{"spec":{"leaseDurationSeconds":2147483647,"holderIdentity":"a"}}`), []byte(`{"spec":null}`), "x", int64(1)<<62)
+	f.Fuzz(func(t *testing.T, one, other []byte, text string, n int64) {
+		var lease, heart coordinationv1.Lease
+		if json.Unmarshal(one, &lease) != nil || json.Unmarshal(other, &heart) != nil {
+			t.Skip("no Leases")
+		}
+		l := Lock{Now: midnight, RoundTrip: time.Duration(n), LegacyPod: Fact[string]{Value: text}, Offset: new(time.Duration(n))}
+		l.Election = inspect.Election{Lease: &lease, Heart: &heart, Watched: inspect.Watched{For: time.Duration(n)}}
+		l.Candidates = []inspect.Candidate{{Identity: text, Zone: text}, {Pod: text, PodState: text, Part: &inspect.Part{ServiceAccount: text}}}
+		l.Legacy = &inspect.Legacy{Kind: "legacy", Holder: text}
+		l.Rights.Value = l.Needs()
+		c := Cluster{Offset: l.Offset, Gets: []time.Duration{l.RoundTrip}}
+		for _, found := range slices.Concat(l.Check(), c.Check()) {
+			if found.Result == "" || found.Text == "" || found.Check == "" {
+				t.Errorf("%+v", found)
+			}
+		}
+	})
+}

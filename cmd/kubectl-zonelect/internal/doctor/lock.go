@@ -1,0 +1,343 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/heartbeat"
+	"github.com/zonelect/zonelect/zone"
+)
+
+// Lock is what was read about one lock.
+type Lock struct {
+	inspect.Election
+	Now time.Time // by the clock of this machine
+	// Unread is why the Lease could not be read; empty if it was, or if there is none.
+	Unread string
+	// Offset is how far the API server's clock is ahead of this machine's; nil if unknown.
+	Offset *time.Duration
+	// RoundTrip is the longest that a request took from here.
+	RoundTrip time.Duration
+	// Rights says what the candidates' service accounts may do, of what Needs returns.
+	Rights Fact[[]Right]
+	// LegacyPod is the state of the pod that holds the leader-for-life lock; empty if none does.
+	LegacyPod Fact[string]
+}
+
+// Check makes all checks of a lock, or the first alone if the Lease could not be read.
+func (l Lock) Check() []Finding {
+	first := []check[Lock]{{"lock", checkState}}
+	if l.Unread != "" {
+		return runAll(l, l.Name, first)
+	}
+	return runAll(l, l.Name, append(first, []check[Lock]{
+		{"history", checkHistory},
+		{"candidates", checkCandidates},
+		{"environment", checkEnvironment},
+		{"clocks", checkClocks},
+		{"timing", checkTiming},
+		{"rights", checkRights},
+		{"legacy", checkLegacy},
+	}...))
+}
+
+// nobodyLeads reports whether nobody is known to lead.
+func (l Lock) nobodyLeads() bool {
+	state, _ := l.State(l.Now)
+	return state != inspect.Held
+}
+
+// checkState says whether somebody leads, who, and since when.
+func checkState(l Lock) []Finding {
+	if l.Unread != "" {
+		return []Finding{say(Problem, "the Lease could not be read: %s", l.Unread).do("whether somebody leads is not known: run this as a user who may get leases")}
+	}
+	all := []Finding{l.stateFinding()}
+	for _, note := range l.Notes {
+		all = append(all, say(Note, "%s", note))
+	}
+	return all
+}
+
+// justNow is how long a lock may be free before that is a problem. The others need a fraction
+// of it.
+const justNow = 15 * time.Second
+
+func (l Lock) stateFinding() Finding {
+	s := l.Status(l.Now)
+	_, note := l.State(l.Now)
+	r := l.Snapshot().Record
+	ago := l.Now.Sub(r.RenewTime)
+	watch := fmt.Sprintf("'kubectl zonelect status %s -w' shows when somebody takes it", l.Name)
+	switch s.State {
+	case inspect.Held:
+		return say(OK, "%s leads%s%s", *s.Leader, l.since(r), token(s.Leader.Token))
+	case inspect.Waiting:
+		return say(Problem, "%s has the lock%s, and its work has not begun: %s", *s.Leader, l.since(r), waitsFor(s)).
+			do("the work begins when that is over: see check legacy, or 'kubectl zonelect migrate plan %s'", l.Name)
+	case inspect.Stale:
+		if ago < 0 {
+			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("see check clocks; run this again with a longer --observe")
+		}
+		return say(Problem, "%s holds the lock and does not renew it: %s", *s.Leader, note).
+			do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates, rights, webhooks and quotas; %s", l.lasts(), watch)
+	case inspect.Expired:
+		return say(Problem, "%s held the lock last, and nobody took it: %s", *s.Leader, note).
+			do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
+	case inspect.Absent:
+		return l.absent()
+	case inspect.Cleared:
+		return say(Problem, "nobody leads: %s", note).do("candidates wait until the lease of %s has run out; %s; do not remove holders by hand, use 'kubectl zonelect handover'", l.lasts(), watch)
+	}
+	if !r.RenewTime.IsZero() && ago >= 0 && ago <= justNow {
+		return say(Warning, "nobody leads: the lock is %s since %s", s.State, rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
+	}
+	since := ""
+	if !r.RenewTime.IsZero() && ago >= 0 {
+		since = " since " + duration.HumanDuration(ago)
+	}
+	return say(Problem, "nobody leads: the lock is %s%s, and no candidate took it", s.State, since).
+		do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
+}
+
+// lasts is how long the others wait for a renewal: if the Lease does not say, that is their own
+// timing, which is taken to be the default.
+func (l Lock) lasts() time.Duration {
+	if d := l.Snapshot().Record.LeaseDuration; d > 0 {
+		return d
+	}
+	return defaults.LeaseDuration
+}
+
+// absent is the finding of a lock without a Lease.
+func (l Lock) absent() Finding {
+	if !l.Nothing() {
+		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see docs/migration.md")
+	}
+	if len(inspect.Present(l.Candidates)) > 0 {
+		return say(Problem, "there is no Lease, although candidates have announced themselves").
+			do("the first candidate to campaign creates it: see the checks rights, webhooks and quotas, and the candidates' logs")
+	}
+	return say(Problem, "there is no Lease, and no candidate has announced itself").
+		do("check the name and -n ('kubectl zonelect status -A' lists all locks); does the program run, and campaign? The first candidate creates the Lease")
+}
+
+func (l Lock) since(r locks.Record) string {
+	if ago := l.Now.Sub(r.AcquireTime); !r.AcquireTime.IsZero() && ago >= 0 {
+		return " since " + duration.HumanDuration(ago)
+	}
+	return ""
+}
+
+func token(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with token %d", n)
+}
+
+// waitsFor is why the holder's work has not begun.
+func waitsFor(s inspect.Status) string {
+	if h := s.Holder(); h.Waiting != "" {
+		return h.Waiting
+	}
+	return s.Legacy.Holder + " has the legacy lock" // the only other reason for this state
+}
+
+// The limits of what is called flapping: so many terms in so long.
+const (
+	flapping       = 4
+	flappingWithin = time.Hour
+)
+
+// checkHistory says for how long nobody led at the last change, and whether the lock flaps.
+func checkHistory(l Lock) []Finding {
+	if l.Lease == nil {
+		return nil
+	}
+	h := l.History(l.Now)
+	var all []Finding
+	if n := len(h.Terms); n > 0 {
+		all = append(all, l.lastChange(h.Terms[n-1]))
+	}
+	for _, warning := range h.Warnings {
+		all = append(all, say(Warning, "%s", warning))
+	}
+	if f, found := l.flaps(h.Terms); found {
+		all = append(all, f)
+	}
+	if len(all) == 0 {
+		all = append(all, say(Note, "the Lease has no history: when the leader changed, and why, is not known").do("the next candidate of zonelect that acquires the lock begins one"))
+	}
+	return all
+}
+
+// tolerated is how much longer than a lease nobody may lead after a leader that fell silent:
+// for round trips, and for the order of candidates.
+const tolerated = 5 * time.Second
+
+func (l Lock) lastChange(t inspect.Term) Finding {
+	if t.NobodyLedMilliseconds == nil {
+		return say(OK, "for how long nobody led before %s is not known%s", t.Holder, because(t.Cause))
+	}
+	gap := time.Duration(*t.NobodyLedMilliseconds) * time.Millisecond
+	lasts := l.lasts()
+	text := fmt.Sprintf("nobody led for %s before %s%s", gap, t.Holder, because(t.Cause))
+	switch {
+	case gap > lasts+tolerated:
+		return say(Warning, "%s: longer than the lease of %s lasts", text, lasts).
+			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with docs/failures.md")
+	case t.Cause == string(status.CauseExpired) && gap > lasts/2:
+		return say(Note, "%s: the leader before fell silent, and the others waited for its lease", text).
+			do("that is as long as it takes without proof of death: apply config/proof, or use a shorter lease ('kubectl zonelect timing')")
+	case gap > lasts/2:
+		return say(Note, "%s", text).do("'kubectl zonelect history %s' shows earlier terms", l.Name)
+	}
+	return say(OK, "%s", text)
+}
+
+func because(cause string) string {
+	if cause == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (cause: %s)", cause)
+}
+
+// flaps says whether leadership changes too often.
+func (l Lock) flaps(terms []inspect.Term) (Finding, bool) {
+	causes, n := map[string]int{}, 0
+	for _, t := range terms {
+		if t.Since == nil {
+			continue
+		}
+		if ago := l.Now.Sub(t.Since.Time); ago >= 0 && ago < flappingWithin {
+			n++
+			causes[t.Cause]++
+		}
+	}
+	if n < flapping {
+		return Finding{}, false
+	}
+	var counted []string
+	for _, cause := range slices.Sorted(maps.Keys(causes)) {
+		name := cause
+		if name == "" {
+			name = "unknown"
+		}
+		counted = append(counted, fmt.Sprintf("%d %s", causes[cause], name))
+	}
+	return say(Warning, "the lock flaps: %d terms began within the last hour (%s)", n, strings.Join(counted, ", ")).do("%s", whyFlapping(causes)), true
+}
+
+// whyFlapping is what to look at, by the most frequent cause.
+func whyFlapping(causes map[string]int) string {
+	worst := slices.MaxFunc(slices.Sorted(maps.Keys(causes)), func(a, b string) int { return causes[a] - causes[b] })
+	switch worst {
+	case string(status.CauseExpired), string(status.CauseReclaimed):
+		return "leaders lose their terms: the API answers too slowly for the timing, or the leaders' nodes are in trouble; see the checks latency and timing"
+	case string(status.CauseReleased):
+		return "leaders give up: a rollout, a health check that fails, or work that returns; see the leaders' logs"
+	case string(status.CauseDied):
+		return "leaders die: see 'kubectl describe pod' for restarts and memory"
+	case locks.CauseOtherProgram:
+		return "client-go's elector and zonelect share the lock: does a second program use its name?"
+	}
+	return "somebody deletes or empties the Lease: the API server's audit log says who"
+}
+
+// checkClocks compares the clocks of this machine, of the API server and of the holder. The
+// election needs none of them; people and MaxClockSkew do.
+func checkClocks(l Lock) []Finding {
+	var all []Finding
+	now, by := l.Now, "this machine's clock"
+	if l.Offset != nil {
+		now, by = l.Now.Add(*l.Offset), "the API server's clock"
+	}
+	if l.Lease == nil {
+		return nil
+	}
+	r := l.Snapshot().Record
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{{"renewTime", r.RenewTime}, {"acquireTime", r.AcquireTime}} {
+		if ahead := t.at.Sub(now); !t.at.IsZero() && ahead > clockTolerance {
+			all = append(all, say(Warning, "the Lease's %s is %s in the future by %s: the holder's clock is wrong", t.name, rounded(ahead), by).do("%s", ntp))
+		}
+	}
+	if behind := now.Sub(r.RenewTime); l.Watched.Renewed && behind > clockTolerance+r.LeaseDuration {
+		all = append(all, say(Warning, "the holder renews, and says that it did so %s ago by %s: its clock is behind", rounded(behind), by).do("%s", ntp))
+	}
+	if len(all) == 0 && !r.RenewTime.IsZero() {
+		all = append(all, say(OK, "the times on the Lease fit %s", by))
+	}
+	return all
+}
+
+const (
+	// clockTolerance is by how much clocks may differ: the Date of an answer is in whole
+	// seconds.
+	clockTolerance = 3 * time.Second
+
+	ntp = "the election counts elapsed time only and does not mind; people, logs and MaxClockSkew do: mend the clocks (NTP)"
+)
+
+// checkTiming says whether the lease fits how fast the API answers, and whether it ends at all.
+func checkTiming(l Lock) []Finding {
+	if l.Lease == nil || l.Snapshot().Record.Holder == "" {
+		return nil
+	}
+	stored := int32(0)
+	if l.Lease.Spec.LeaseDurationSeconds != nil {
+		stored = *l.Lease.Spec.LeaseDurationSeconds
+	}
+	kept := heartbeat.HeartOf(l.Lease)
+	long := time.Duration(stored) * time.Second
+	switch lasts := l.Snapshot().Record.LeaseDuration; {
+	case kept != "" && l.Heart == nil:
+		return []Finding{say(Problem, "heartbeat %s keeps the lock, and its Lease does not exist: nothing renews the lock", kept).do("another candidate takes it when its lease has run out")}
+	case kept == "" && long > record.MaxDuration:
+		return []Finding{say(Problem, "the Lease says that it lasts %s and no heartbeat keeps it: after a crash client-go's candidates would wait as long", duration.HumanDuration(long)).
+			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over ('kubectl zonelect handover %s'), or restart the holder", record.AnnotationHeartbeat, l.Name)}
+	case lasts <= 0:
+		return []Finding{say(Warning, "the Lease does not say how long it lasts: each candidate takes its own timing").do("the holder writes it again when it renews: is it a program that does not?")}
+	default:
+		return l.fits(lasts)
+	}
+}
+
+// fits compares a lease with round trips. A Lease does not say the other two durations: they
+// are taken to be in proportion to the default.
+func (l Lock) fits(lasts time.Duration) []Finding {
+	part := func(d time.Duration) time.Duration {
+		return time.Duration(float64(lasts) * float64(d) / float64(defaults.LeaseDuration))
+	}
+	t := election.Timing{LeaseDuration: lasts, RenewDeadline: part(defaults.RenewDeadline), RenewInterval: part(defaults.RenewInterval), Exclusive: true}
+	trip := max(l.RoundTrip, zone.RoundTripDefault)
+	var all []Finding
+	for _, warning := range zone.Warnings(t, zone.Wish{RoundTrip: trip}) {
+		all = append(all, say(Warning, "a lease of %s is short for requests of %s: %s", lasts, trip.Round(time.Millisecond), warning).
+			do("'kubectl zonelect timing --round-trip %s' finds a timing that fits; here the other durations are guessed from the lease", trip.Round(time.Millisecond)))
+	}
+	if len(all) == 0 {
+		all = append(all, say(OK, "the lease of %s is long enough for requests of %s", lasts, trip.Round(time.Millisecond)))
+	}
+	return all
+}
+
+var defaults = election.Timing{}.WithDefaults()
+
+func rounded(d time.Duration) time.Duration { return d.Round(time.Second) }
