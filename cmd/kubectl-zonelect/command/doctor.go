@@ -169,10 +169,11 @@ func (d *doctorCommand) locks(ctx context.Context, args []string) ([]doctor.Lock
 	var beyond []doctor.Finding
 	switch n := len(all) - mostLocks; {
 	case len(all) == 0:
-		if _, err := d.cluster.checkNamespace(ctx, ""); err != nil {
+		unknown, err := d.cluster.checkNamespace(ctx, "; ")
+		if err != nil {
 			return nil, nil, err
 		}
-		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope(), Hint: "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"})
+		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope() + unknown, Hint: "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"})
 	case n > 0:
 		all = all[:mostLocks]
 		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", many(n, "lock")), Hint: "name one of them"})
@@ -188,8 +189,12 @@ func (d *doctorCommand) named(ctx context.Context, name string) (doctor.Lock, er
 		return doctor.Lock{Election: inspect.Election{NamespacedName: d.cluster.lock(name)}, Unread: d.cluster.role.explained(err)}, nil
 	}
 	if found.Nothing() {
-		if _, err := d.cluster.checkNamespace(ctx, ""); err != nil {
+		unknown, err := d.cluster.checkNamespace(ctx, "")
+		if err != nil {
 			return doctor.Lock{}, err
+		}
+		if unknown != "" {
+			found.Notes = append(found.Notes, unknown)
 		}
 	}
 	return d.locksOf(ctx, []inspect.Election{found})[0], nil

@@ -98,16 +98,16 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		want   string // the beginning of a line, with single spaces
 		code   int
 	}{
-		"healthy": {func(*world) {}, "ok lock op-a_1 (za) leads since 5m, with token 4711", exitOK},
+		"healthy": {func(*world) {}, "ok lock op-a_1 (za) has led for 5m, with token 4711", exitOK},
 		"silent": {func(w *world) {
 			w.putLease(led(renewed(time.Minute)))
 		}, "problem lock op-a_1 (za) holds the lock and does not renew it", exitError},
 		"released": {func(w *world) {
 			w.putLease(led(releasedBy(time.Hour)))
-		}, "problem lock nobody leads: the lock is released since 60m", exitError},
+		}, "problem lock nobody leads: the lock is released and has been for 60m", exitError},
 		"just-released": {func(w *world) {
 			w.putLease(led(releasedBy(time.Second)))
-		}, "warning lock nobody leads: the lock is released since 1s", exitOK},
+		}, "warning lock nobody leads: the lock became released 1s ago", exitOK},
 		"cleared": {func(w *world) {
 			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") }))
 		}, "problem lock nobody leads: somebody removed the holder's name", exitError},
@@ -197,7 +197,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			w.putLease(led(phased(record.PhaseDual, 1)))
 			w.hosts("old-0", "zd", func(p *corev1.Pod, _ *corev1.Node) { p.Status.Conditions = nil })
 			w.putConfigMap("op", nil, byPod("old-0"))
-		}, "problem lock op-a_1 (za) has the lock since 5m, and its work has not begun: legacy pod old-0 may still lead", exitError},
+		}, "problem lock op-a_1 (za) has had the lock for 5m, and its work has not begun: legacy pod old-0 may still lead", exitError},
 		"garbage": {func(w *world) {
 			w.putLease(led(func(l *coordinationv1.Lease) {
 				l.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("\x1b[2J"), LeaseDurationSeconds: new(int32(-7)), LeaseTransitions: new(int32(-1))}
@@ -276,10 +276,21 @@ func TestDoctorOfAnEmptyNamespaceAndOfTooManyLocks(t *testing.T) {
 		if r := w.run("doctor"); r.code != exitOK || !saysLine(r.out, "warning lock no locks were found in namespace ns") {
 			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
 		}
+		for _, line := range []string{"doctor", "doctor op"} {
+			w.server.Before = nil
+			if r := w.run(append(strings.Fields(line), "-n", "nss")...); r.code != exitError || !strings.HasPrefix(r.errors, "error: namespace nss does not exist") {
+				t.Errorf("%s: exit code %d: %s%s", line, r.code, r.out, r.errors)
+			}
+			w.answers("get /api/v1/namespaces/ns", apitest.Forbidden)
+			if r := w.run(strings.Fields(line)...); !strings.Contains(r.out, "cannot tell whether namespace ns exists") {
+				t.Errorf("%s: exit code %d: %s%s", line, r.code, r.out, r.errors)
+			}
+		}
+		w.server.Before = nil
 		for i := range mostLocks + 3 {
 			w.putLease(newLease(fmt.Sprint("op-", i), "a_1", "za"))
 		}
-		if r := w.run("doctor"); r.code != exitOK || !saysLine(r.out, "note lock 3 locks more are not checked") || strings.Count(r.out, "a_1 (za) leads") != mostLocks {
+		if r := w.run("doctor"); r.code != exitOK || !saysLine(r.out, "note lock 3 locks more are not checked") || strings.Count(r.out, "a_1 (za) has led") != mostLocks {
 			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
 		}
 	})

@@ -64,7 +64,7 @@ func (c Cluster) RoundTrip() time.Duration {
 func checkLatency(c Cluster) []Finding {
 	var all []Finding
 	if len(c.Failed) > 0 {
-		all = append(all, say(Problem, "%d of %d requests for Leases failed: %s", len(c.Failed), len(c.Failed)+len(c.Gets)+len(c.Lists), list(slices.Compact(slices.Sorted(slices.Values(c.Failed))))).do("candidates fare alike if they ask the same API server: see its log, and etcd's"))
+		all = append(all, say(Problem, "%d of %d requests for Leases failed: %s", len(c.Failed), len(c.Failed)+len(c.Gets)+len(c.Lists), list(slices.Compact(slices.Sorted(slices.Values(c.Failed))))).do("candidates see the same if they ask that API server: look at its log, and at etcd's"))
 	}
 	if c.Denied != "" {
 		all = append(all, unread("how long some requests take", c.Denied)...)

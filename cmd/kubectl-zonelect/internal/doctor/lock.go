@@ -84,9 +84,9 @@ func (l Lock) stateFinding() Finding {
 	watch := fmt.Sprintf("'kubectl zonelect status %s -w' shows when somebody takes it", l.Name)
 	switch s.State {
 	case inspect.Held:
-		return say(OK, "%s leads%s%s", *s.Leader, l.since(r), token(s.Leader.Token))
+		return say(OK, "%s %s%s", *s.Leader, l.haveSince(r, "leads", "has led"), token(s.Leader.Token))
 	case inspect.Waiting:
-		return say(Problem, "%s has the lock%s, and its work has not begun: %s", *s.Leader, l.since(r), waitsFor(s)).
+		return say(Problem, "%s %s, and its work has not begun: %s", *s.Leader, l.haveSince(r, "has the lock", "has had the lock"), waitsFor(s)).
 			do("the work begins when that is over: see check legacy, or 'kubectl zonelect migrate plan %s'", l.Name)
 	case inspect.Stale:
 		if ago < 0 {
@@ -103,11 +103,11 @@ func (l Lock) stateFinding() Finding {
 		return say(Problem, "nobody leads: %s", note).do("candidates wait until the lease of %s has run out; %s; do not remove holders by hand, use 'kubectl zonelect handover'", l.lasts(), watch)
 	}
 	if !r.RenewTime.IsZero() && ago >= 0 && ago <= justNow {
-		return say(Warning, "nobody leads: the lock is %s since %s", s.State, rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
+		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
 	}
 	since := ""
 	if !r.RenewTime.IsZero() && ago >= 0 {
-		since = " since " + duration.HumanDuration(ago)
+		since = " and has been for " + duration.HumanDuration(ago)
 	}
 	return say(Problem, "nobody leads: the lock is %s%s, and no candidate took it", s.State, since).
 		do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
@@ -135,11 +135,13 @@ func (l Lock) absent() Finding {
 		do("check the name and -n ('kubectl zonelect status -A' lists all locks); does the program run, and campaign? The first candidate creates the Lease")
 }
 
-func (l Lock) since(r locks.Record) string {
+// haveSince says what the holder has been doing since it took the lock, or what it does if that
+// time is not known.
+func (l Lock) haveSince(r locks.Record, does, hasDone string) string {
 	if ago := l.Now.Sub(r.AcquireTime); !r.AcquireTime.IsZero() && ago >= 0 {
-		return " since " + duration.HumanDuration(ago)
+		return hasDone + " for " + duration.HumanDuration(ago)
 	}
-	return ""
+	return does
 }
 
 func token(n uint64) string {
@@ -191,11 +193,11 @@ const tolerated = 5 * time.Second
 
 func (l Lock) lastChange(t inspect.Term) Finding {
 	if t.NobodyLedMilliseconds == nil {
-		return say(OK, "for how long nobody led before %s is not known%s", t.Holder, because(t.Cause))
+		return say(OK, "for how long nobody led before %s took the lock is not known%s", t.Holder, because(t.Cause))
 	}
 	gap := time.Duration(*t.NobodyLedMilliseconds) * time.Millisecond
 	lasts := l.lasts()
-	text := fmt.Sprintf("nobody led for %s before %s%s", gap, t.Holder, because(t.Cause))
+	text := fmt.Sprintf("nobody led for %s before %s took the lock%s", gap, t.Holder, because(t.Cause))
 	switch {
 	case gap > lasts+tolerated:
 		return say(Warning, "%s: longer than the lease of %s lasts", text, lasts).
