@@ -31,8 +31,6 @@ var (
 	Services   = Resource{Version: "v1", Name: "services", Kind: "Service"}
 	Events     = Resource{Version: "v1", Name: "events", Kind: "Event"}
 
-	EndpointSlices = Resource{Group: "discovery.k8s.io", Version: "v1", Name: "endpointslices", Kind: "EndpointSlice", Since: "1.21"}
-
 	DaemonSets   = Resource{Group: "apps", Version: "v1", Name: "daemonsets", Kind: "DaemonSet", Since: "1.9"}
 	Deployments  = Resource{Group: "apps", Version: "v1", Name: "deployments", Kind: "Deployment", Since: "1.9"}
 	ReplicaSets  = Resource{Group: "apps", Version: "v1", Name: "replicasets", Kind: "ReplicaSet", Since: "1.9"}
