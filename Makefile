@@ -166,11 +166,11 @@ mutants: ## Break the safety rules one at a time: a test must find each (minutes
 	go run ./test/suites/mutants
 
 .PHONY: alerts
-alerts: ## Check and test the alerts of config (a minute; skipped without promtool, of Debian's prometheus)
+alerts: ## Check and test the alerts and the dashboard of config (a minute; skipped without promtool, of Debian's prometheus)
 	@if ! command -v promtool >/dev/null; then echo "skipped: there is no promtool; apt-get install prometheus"; else set -ex; \
 		promtool check rules config/prometheus/rules.yaml; \
 		promtool test rules config/prometheus/*_test.yaml; \
-		go test -count=1 -run 'Alert|Rule' ./docs; fi
+		go test -count=1 -run 'Alert|Rule|Dashboard' ./docs; fi
 
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
