@@ -62,7 +62,7 @@ func New(c Config) (*Keeper, error) {
 	var err error
 	c.Endpoint.Namespace = c.Namespace
 	c.Endpoint, err = c.Endpoint.checked()
-	if err := errors.Join(err, rawapi.Check(c.Core, service), rawapi.CheckClient(c.Discovery, apierror.EndpointSlices)); err != nil {
+	if err := errors.Join(err, checkService(c.Service), rawapi.Check(c.Core, service), rawapi.CheckClient(c.Discovery, apierror.EndpointSlices)); err != nil {
 		return nil, fmt.Errorf("pointing service %q to the leader: %w", c.Service, err)
 	}
 	return &Keeper{

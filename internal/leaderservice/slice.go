@@ -4,9 +4,12 @@
 package leaderservice
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -37,11 +41,23 @@ func (e Endpoint) checked() (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("the pod's IP %q is none: set POD_IP by the downward API (fieldRef status.podIP)", e.IP)
 	}
+	ip = ip.Unmap() // an EndpointSlice takes no IPv4 address in the form of IPv6
+	if ip.Zone() != "" || ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast() || ip.IsLinkLocalUnicast() {
+		return Endpoint{}, fmt.Errorf("the pod's IP %s cannot be reached from elsewhere: set POD_IP by the downward API (fieldRef status.podIP)", e.IP)
+	}
 	e.IP, e.addressType = ip.String(), discoveryv1.AddressTypeIPv4
 	if ip.Is6() {
 		e.addressType = discoveryv1.AddressTypeIPv6
 	}
 	return e, nil
+}
+
+// checkService says why no Service can have that name.
+func checkService(name string) error {
+	if faults := validation.IsDNS1123Label(name); name != "" && len(faults) > 0 {
+		return fmt.Errorf("no Service can have that name: %s", strings.Join(faults, "; "))
+	}
+	return nil
 }
 
 // sliceName is the one slice of a Service. There is one, so that one write replaces one leader
@@ -51,7 +67,7 @@ func sliceName(service string) string { return service + "-zonelect" }
 // wanted is the slice that points a Service to an endpoint, in place of another that may be nil.
 func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice, token uint64) (*discoveryv1.EndpointSlice, error) {
 	ports, err := portsOf(service)
-	if err != nil {
+	if err = errors.Join(err, e.checkFamily(service)); err != nil {
 		return nil, err
 	}
 	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: sliceName(service.Name)}}
@@ -60,7 +76,7 @@ func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice
 	}
 	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelServiceName, service.Name)
 	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelManagedBy, managedBy)
-	metav1.SetMetaDataAnnotation(&s.ObjectMeta, record.AnnotationToken, strconv.FormatUint(token, 10))
+	noteToken(s, token)
 	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}}
 	s.AddressType, s.Ports, s.Endpoints = e.addressType, ports, []discoveryv1.Endpoint{e.endpoint()}
 	return s, nil
@@ -106,6 +122,21 @@ func portsOf(service *corev1.Service) (all []discoveryv1.EndpointPort, err error
 		all = append(all, discoveryv1.EndpointPort{Name: new(p.Name), Protocol: &protocol, Port: &target, AppProtocol: p.AppProtocol})
 	}
 	return all, nil
+}
+
+// checkFamily refuses a Service whose own addresses are all of the other family: nothing would
+// route from those to this endpoint.
+func (e Endpoint) checkFamily(service *corev1.Service) error {
+	of := service.Spec.IPFamilies
+	if len(of) == 0 || slices.Contains(of, corev1.IPFamily(e.addressType)) {
+		return nil
+	}
+	return fmt.Errorf("service %s is for %s, and this pod has an %s address: set spec.ipFamilies, or spec.ipFamilyPolicy to PreferDualStack", service.Name, of[0], e.addressType)
+}
+
+// noteToken notes the term that a slice points to.
+func noteToken(s *discoveryv1.EndpointSlice, token uint64) {
+	metav1.SetMetaDataAnnotation(&s.ObjectMeta, record.AnnotationToken, strconv.FormatUint(token, 10))
 }
 
 // tokenOf returns the token of the term that a slice points to; zero if it is none, because
