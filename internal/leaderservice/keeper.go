@@ -124,7 +124,7 @@ func (k *Keeper) until(ctx context.Context, do func() error) error {
 }
 
 // errLater says that the slice is that of a later term.
-var errLater = errors.New("the EndpointSlice is of a later term")
+var errLater = errors.New("the EndpointSlice is of a later term, or of another election that points the same Service")
 
 // once points the Service to this process, if it does not already.
 func (k *Keeper) once(ctx context.Context, token uint64, later *laterTerm) error {
@@ -148,6 +148,9 @@ func (k *Keeper) once(ctx context.Context, token uint64, later *laterTerm) error
 	case old == nil:
 		_, err = k.slice.Create(ctx, slice)
 	case old.AddressType != slice.AddressType:
+		if err := k.empty(ctx, old, token); err != nil { // a former leader's
+			return err
+		}
 		err = fmt.Errorf("EndpointSlice %s is for %s, which nobody can change, and this pod has an %s address: delete the slice", old.Name, old.AddressType, slice.AddressType)
 	case !same(old, slice):
 		_, err = k.slice.Update(ctx, slice)
@@ -155,16 +158,26 @@ func (k *Keeper) once(ctx context.Context, token uint64, later *laterTerm) error
 	return err
 }
 
-// clear takes the address of a term out of the slice, unless the slice is of another term. A
-// write that was given up may land later. The next leader replaces that one, too.
+// clear takes the address of a term, or of one before it, out of the slice. A write that was
+// given up does not land later, because the version that it replaces is gone; only one that makes
+// the slice may. The next leader replaces that one, too.
 func (k *Keeper) clear(ctx context.Context, token uint64) error {
 	old, err := k.read(ctx)
-	if err != nil || tokenOf(old) != token || len(old.Endpoints) == 0 {
+	if err != nil || old == nil || tokenOf(old) > token {
 		return err
+	}
+	return k.empty(ctx, old, token)
+}
+
+// empty replaces a slice by one without an address, in the name of a term.
+func (k *Keeper) empty(ctx context.Context, old *discoveryv1.EndpointSlice, token uint64) error {
+	if tokenOf(old) == token && len(old.Endpoints) == 0 {
+		return nil
 	}
 	slice := old.DeepCopy()
 	slice.Endpoints = nil
-	_, err = k.slice.Update(ctx, slice)
+	noteToken(slice, token)
+	_, err := k.slice.Update(ctx, slice)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,8 @@ type world struct {
 	*testing.T
 	*apitest.Server
 
+	wire http.Handler // between the keepers and the server; nil for nothing
+
 	mu     sync.Mutex
 	logged []string
 }
@@ -59,8 +62,12 @@ func (t term) TrustedFor() time.Duration { return time.Until(t.renewed().Add(tru
 // keep points the Service to a pod, until end is called.
 func (w *world) keep(ip string, token uint64, renewed func() time.Time) (end func()) {
 	w.Helper()
+	var server http.Handler = w.Server
+	if w.wire != nil {
+		server = w.wire
+	}
 	k, err := New(Config{
-		Core: apitest.Wire(w.T, w.Server, corev1.SchemeGroupVersion), Discovery: apitest.Wire(w.T, w.Server, discoveryv1.SchemeGroupVersion),
+		Core: apitest.Wire(w.T, server, corev1.SchemeGroupVersion), Discovery: apitest.Wire(w.T, server, discoveryv1.SchemeGroupVersion),
 		Namespace: "ns", Service: "op", Endpoint: Endpoint{IP: ip, Pod: "pod-" + ip, Zone: "za", Node: "node"},
 		Trust: trust, Again: again,
 		Logger: funcr.New(func(_, line string) {
