@@ -6,6 +6,7 @@ package leaderservice
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,37 @@ func (w *world) refuse(refusing func(verb, path string) bool) {
 		n++
 		return http.StatusServiceUnavailable, apitest.Status(http.StatusServiceUnavailable, "ServiceUnavailable", "from port "+strconv.Itoa(40000+n), "", "")
 	}
+}
+
+// first reports true for the first n requests with that verb for slices.
+func first(n int, verb string) func(string, string) bool {
+	return func(v, path string) bool {
+		if n > 0 && v == verb && strings.Contains(path, "/endpointslices") {
+			n--
+			return true
+		}
+		return false
+	}
+}
+
+func TestAFailedWriteAtATakeoverIsRepeatedSoon(t *testing.T) {
+	inABubble(t, func(w *world) {
+		w.keep("10.0.0.1", 7, time.Now)()
+		w.refuse(first(1, "update"))
+		end := w.keep("10.0.0.2", 9, time.Now)
+		defer end()
+		time.Sleep(time.Second)
+		w.pointsTo("10.0.0.2")
+	})
+}
+
+func TestAFailedWriteAtTheEndOfATermIsRepeated(t *testing.T) {
+	inABubble(t, func(w *world) {
+		end := w.keep("10.0.0.1", 7, time.Now)
+		w.refuse(first(2, "update"))
+		end()
+		w.pointsTo("")
+	})
 }
 
 // TestAWriteThatATermGaveUpDoesNotLandLater: the server has it, and is slow.
@@ -57,6 +89,52 @@ func TestATermThatCouldNotWriteStillTakesItsPredecessorOutInTheEnd(t *testing.T)
 		w.Mu.Unlock()
 		end()
 		w.pointsTo("")
+	})
+}
+
+func TestAServerThatIsDownIsLoggedOnce(t *testing.T) {
+	inABubble(t, func(w *world) {
+		requests := 0
+		w.refuse(func(string, string) bool { requests++; return true })
+		end := w.keep("10.0.0.1", 7, time.Now)
+		time.Sleep(100 * again)
+		w.mu.Lock()
+		if len(w.logged) != 1 {
+			t.Errorf("%d lines: %q", len(w.logged), w.logged)
+		}
+		w.mu.Unlock()
+		w.Mu.Lock()
+		if requests > 220 {
+			t.Errorf("%d requests to a server that is down", requests)
+		}
+		w.Mu.Unlock()
+		end()
+	})
+}
+
+func TestAMissingServiceIsNotAskedForInARow(t *testing.T) {
+	inABubble(t, func(w *world) {
+		w.Delete(servicePath)
+		requests := 0
+		w.Before = func(string, string) (int, apitest.Object) { requests++; return 0, nil }
+		defer w.keep("10.0.0.1", 7, time.Now)()
+		time.Sleep(100 * time.Millisecond)
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
+		if requests != 1 {
+			t.Errorf("%d requests", requests)
+		}
+	})
+}
+
+func TestAnInventedTokenIsReplacedWithinALease(t *testing.T) {
+	inABubble(t, func(w *world) {
+		defer w.keep("10.0.0.1", 7, time.Now)()
+		tokenBecomes("18446744073709551615")(w)
+		time.Sleep(again)
+		if s := w.stored(); tokenOf(s) != 7 {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -90,37 +91,72 @@ func (k *Keeper) Keep(ctx context.Context, token uint64, term Term) {
 	}
 }
 
+// soon is the first pause after an attempt that failed. The pauses double.
+const soon = 250 * time.Millisecond
+
 // point points the Service to this process until ctx ends.
 func (k *Keeper) point(ctx context.Context, token uint64, term Term) {
 	later := &laterTerm{keeper: k, term: term}
+	pauses := backoff.NewExponentialBackOff(backoff.WithInitialInterval(min(soon, k.Again)), backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(k.Again), backoff.WithMaxElapsedTime(0))
 	told := ""
 	for ctx.Err() == nil {
-		err := k.until(ctx, func() error { return k.once(ctx, token, later) })
-		switch {
-		case ctx.Err() != nil:
+		err := k.until(ctx, func() error { return onlyConflicts(k.once(ctx, token, later)) })
+		if ctx.Err() != nil {
 			return
-		case err != nil && err.Error() != told:
-			told = err.Error()
-			k.Logger.Error(err, "the Service does not point to this process, which leads", "service", k.Service)
-		case err == nil && told != "":
-			told = ""
-			k.Logger.Info("the Service points to this process again", "service", k.Service)
 		}
-		_ = sleep.For(ctx, k.Again/2+rand.N(k.Again/2)) // the loop ends with ctx
+		pause := k.Again/2 + rand.N(k.Again/4) // what is tried again after it is in time, too
+		if err != nil {
+			pause = min(pauses.NextBackOff(), k.Again)
+		} else {
+			pauses.Reset()
+		}
+		told = k.tell(err, told)
+		_ = sleep.For(ctx, pause) // the loop ends with ctx
 	}
 }
 
-// until tries again while writes of others come first, up to a few times.
+// tell logs the result of an attempt, unless that is what was told last. It returns what is told
+// now; empty for none.
+func (k *Keeper) tell(err error, told string) string {
+	kind := kindOf(err)
+	switch {
+	case kind == told:
+	case err != nil:
+		k.Logger.Error(err, "the Service may not point to this process, which leads", "service", k.Service)
+	default:
+		k.Logger.Info("the Service points to this process again", "service", k.Service)
+	}
+	return kind
+}
+
+// kindOf returns what is the same in errors that are worth one line in the log; empty for none.
+// A request without a proper answer fails in other words each time, such as those of its ports.
+func kindOf(err error) string {
+	var request interface{ Timeout() bool }
+	var answer interface{ StatusCode() int }
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &request) && (!errors.As(err, &answer) || answer.StatusCode() >= http.StatusInternalServerError):
+		return "the API server does not serve requests"
+	}
+	return err.Error()
+}
+
+// until tries again at once after an error, up to a few times.
 func (k *Keeper) until(ctx context.Context, do func() error) error {
 	const most = 5
 	pauses := backoff.NewExponentialBackOff(backoff.WithInitialInterval(5*time.Millisecond), backoff.WithMaxInterval(k.Again))
-	return backoff.Retry(func() error {
-		err := do()
-		if err != nil && !errors.Is(err, locks.ErrConflict) {
-			return backoff.Permanent(err)
-		}
-		return err
-	}, backoff.WithContext(backoff.WithMaxRetries(pauses, most), ctx))
+	return backoff.Retry(do, backoff.WithContext(backoff.WithMaxRetries(pauses, most), ctx))
+}
+
+// onlyConflicts has until try again only while writes of others come first.
+func onlyConflicts(err error) error {
+	if err != nil && (!errors.Is(err, locks.ErrConflict) || apierrors.IsNotFound(err)) {
+		return backoff.Permanent(err)
+	}
+	return err
 }
 
 // errLater says that the slice is that of a later term.
