@@ -52,8 +52,8 @@ func TestAWebhookConcernsALockWhereTheServerWouldAskIt(t *testing.T) {
 		"subresources":      {func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources[0] = "leases/status" }, nil},
 		"another group":     {func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups[0] = "apps" }, nil},
 		"cluster objects":   {func(w *admissionv1.MutatingWebhook) { w.Rules[0].Scope = &cluster }, nil},
-		"another namespace": {func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labelled("no") }, nil},
-		"this namespace":    {func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labelled("yes") }, []string{"leases"}},
+		"another namespace": {func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labeled("no") }, nil},
+		"this namespace":    {func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labeled("yes") }, []string{"leases"}},
 	} {
 		var of []string
 		for _, w := range Mutating(webhook(tc.change), map[string]string{"here": "yes"}) {
@@ -63,12 +63,12 @@ func TestAWebhookConcernsALockWhereTheServerWouldAskIt(t *testing.T) {
 			t.Errorf("%s: it concerns %v, want %v", name, of, tc.want)
 		}
 	}
-	if len(Mutating(webhook(func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labelled("no") }), nil)) != 1 {
+	if len(Mutating(webhook(func(w *admissionv1.MutatingWebhook) { w.NamespaceSelector = labeled("no") }), nil)) != 1 {
 		t.Error("a namespace whose labels are not known may be concerned")
 	}
 }
 
-func labelled(here string) *metav1.LabelSelector {
+func labeled(here string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"here": here}}
 }
 
