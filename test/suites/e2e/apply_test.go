@@ -176,7 +176,7 @@ func accountMay(t *testing.T, client kubernetes.Interface, all objects) {
 	for _, role := range pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		asks("", role.Rules)
 	}
-	if p := (right{"delete", "coordination.k8s.io", "leases", appliedNamespace}); may(t, client, appliedNamespace, p) {
+	if p := (right{verb: "delete", group: "coordination.k8s.io", resource: "leases", namespace: appliedNamespace}); may(t, client, appliedNamespace, p) {
 		t.Errorf("the service account may %s", p)
 	}
 }
@@ -188,7 +188,7 @@ func may(t *testing.T, client kubernetes.Interface, namespace string, p right) b
 	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               account(namespace),
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.namespace, Verb: p.verb, Group: p.group, Resource: p.resource},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.namespace, Verb: p.verb, Group: p.group, Resource: p.resource, Name: p.name},
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)

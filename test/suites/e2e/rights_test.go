@@ -65,8 +65,8 @@ func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
 	atOnce(t, rows, func(t *testing.T, a attempt) { a.try(t, b, admin, all) })
 }
 
-// right is one verb on one resource.
-type right struct{ verb, group, resource, namespace string }
+// right is one verb on one resource, or on one object of it.
+type right struct{ verb, group, resource, namespace, name string }
 
 func (p right) String() string {
 	s := p.verb + " " + p.resource
@@ -80,10 +80,14 @@ func (p right) String() string {
 func rightsOf(namespace string, rules []rbacv1.PolicyRule) []right {
 	var all []right
 	for _, r := range rules {
+		name := ""
+		if len(r.ResourceNames) > 0 {
+			name = r.ResourceNames[0]
+		}
 		for _, group := range r.APIGroups {
 			for _, resource := range r.Resources {
 				for _, verb := range r.Verbs {
-					all = append(all, right{verb, group, resource, namespace})
+					all = append(all, right{verb, group, resource, namespace, name})
 				}
 			}
 		}
@@ -203,7 +207,11 @@ func (o *tenant) grant(name string, all []right) {
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, p := range all {
 		if p != o.missing {
-			rules[p.namespace] = append(rules[p.namespace], rbacv1.PolicyRule{APIGroups: []string{p.group}, Resources: []string{p.resource}, Verbs: []string{p.verb}})
+			rule := rbacv1.PolicyRule{APIGroups: []string{p.group}, Resources: []string{p.resource}, Verbs: []string{p.verb}}
+			if p.name != "" {
+				rule.ResourceNames = []string{p.name}
+			}
+			rules[p.namespace] = append(rules[p.namespace], rule)
 		}
 	}
 	rbac := o.admin.RbacV1()
