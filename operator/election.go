@@ -121,14 +121,11 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		name = cmp.Or(o.Name, name)
 	}
 	if in == nil && o.Heartbeat { // one lock on a heartbeat is kept as many are
-		service := o.LeaderService
-		o.LeaderService = "" // which is that of the one lock
 		var err error
-		if in, err = NewShared(ctx, name, o); err != nil {
+		if in, err = newShared(ctx, name, o); err != nil {
 			return nil, err
 		}
 		o = in.options
-		o.LeaderService = service
 	}
 	o, err := o.resolved()
 	if err != nil {
@@ -246,10 +243,11 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 		lock, err := e.shared.lock(name)
 		return lock, e.shared.candidate, err
 	}
-	self, namespace, err := e.locate(ctx)
+	namespace, err := e.locate(ctx)
 	if err != nil {
 		return nil, locks.Candidate{}, err
 	}
+	self := e.self
 	lock, err := e.lock(self, namespace, name)
 	if err == nil {
 		err = e.prepareProof(self, namespace, name)
@@ -259,19 +257,18 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 
 // locate finds out where the API server is, who this process is, and the namespace of the
 // lock.
-func (e *Election) locate(ctx context.Context) (self Self, namespace string, err error) {
+func (e *Election) locate(ctx context.Context) (namespace string, err error) {
 	if e.config = e.options.Config; e.config == nil {
 		if e.config, _, err = RESTConfig(e.options.Self.Kubeconfig); err != nil {
-			return Self{}, "", err
+			return "", err
 		}
 	}
-	self, err = WhoAmI(ctx, e.config, e.log, e.options.Self)
-	e.self = self
-	namespace = cmp.Or(e.options.Namespace, self.Namespace)
+	e.self, err = WhoAmI(ctx, e.config, e.log, e.options.Self)
+	namespace = cmp.Or(e.options.Namespace, e.self.Namespace)
 	if err == nil && namespace == "" {
 		err = errors.New("the namespace of the lock is not known: set POD_NAMESPACE by the downward API, or --leader-elect-resource-namespace")
 	}
-	return self, namespace, err
+	return namespace, err
 }
 
 // prepareProof makes the witness, which proves that leaders are dead, this one included.

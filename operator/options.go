@@ -153,9 +153,7 @@ func (o Options) validate(name string) error {
 		errs = append(errs, errors.New("the lock has no name: give it one, or set --leader-elect-resource-name"))
 	}
 	if o.Heartbeat {
-		shared := o
-		shared.LeaderService = ""
-		errs = append(errs, shared.checkShared())
+		errs = append(errs, o.checkShared())
 	}
 	if o.LeaderService != "" && o.Disabled {
 		errs = append(errs, fmt.Errorf("leader election is disabled, so nothing would point service %q to this process: unset one of the two", o.LeaderService))

@@ -67,13 +67,24 @@ const mostWrites = 16
 // the first election that runs, and ends with the last.
 func NewShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	s, err := newShared(ctx, name, o)
+	if o.LeaderService != "" {
+		several := fmt.Errorf("service %q can point to one leader, and the locks of a Shared may have several: use an election of its own for it", o.LeaderService)
+		return nil, errors.Join(fmt.Errorf("shared elections %q: %w", name, several), err)
+	}
+	return s, err
+}
+
+// newShared is NewShared, also for the one lock of an election, to whose leader a Service may
+// point.
+func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
+	s, err := prepareShared(ctx, name, o)
 	if err != nil {
 		return nil, fmt.Errorf("shared elections %q: %w", name, err)
 	}
 	return s, nil
 }
 
-func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
+func prepareShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	o, err := o.resolved()
 	if err != nil {
 		return nil, err
@@ -83,10 +94,11 @@ func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	}
 	o.Logger = logger(ctx, o)
 	s := &Shared{name: name, options: o, election: &Election{options: o, log: o.Logger}}
-	self, namespace, err := s.election.locate(ctx)
+	namespace, err := s.election.locate(ctx)
 	if err != nil {
 		return nil, err
 	}
+	self := s.election.self
 	s.candidate = self.Candidate()
 	if s.clients, err = newAPIClients(s.election.config, o.Timing, o.LockOptions); err != nil {
 		return nil, err
@@ -147,9 +159,6 @@ func (o Options) checkShared() error {
 	}
 	if o.Mode != "" && o.Mode != ModeLease {
 		errs = append(errs, fmt.Errorf("mode %s holds a legacy lock too, which cannot be shared: use New for each lock, or mode %s", o.Mode, ModeLease))
-	}
-	if o.LeaderService != "" {
-		errs = append(errs, fmt.Errorf("service %q can point to one leader, and the locks of a Shared may have several: use an election of its own for it", o.LeaderService))
 	}
 	if o.Heartbeat && !o.Timing.Exclusive {
 		errs = append(errs, errors.New("a Heartbeat is wanted, but Timing.Exclusive is not: if a candidate that does not know heartbeats, such as client-go's, may share a lock, it would not take over from a dead leader: set Timing.Exclusive if none does, or leave Heartbeat off"))
