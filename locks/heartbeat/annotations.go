@@ -18,8 +18,9 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, and the
-// resourceVersion and the renewTime of its last heartbeat.
+// AnnotationWithdrawn is on a heartbeat's Lease: the epoch that was withdrawn last, the
+// resourceVersion that the Lease had until then, and the renewTime of the epoch's last
+// heartbeat, or "-" if the Lease no longer told (L3, L4).
 const AnnotationWithdrawn = "zonelect.dev/withdrawn-epoch"
 
 // never is the duration on a lock's Lease that a heartbeat keeps. A candidate that does not
@@ -92,12 +93,19 @@ func detach(lease *coordinationv1.Lease) *coordinationv1.Lease {
 // withdrawal notes how an epoch ended.
 type withdrawal struct {
 	epoch epoch
-	last  uint64 // the resourceVersion of its last heartbeat
-	renew time.Time
+	last  uint64    // the resourceVersion that the heartbeat's Lease had until then
+	renew time.Time // of the epoch's last heartbeat; zero if it was not known any more
 }
 
+// unknown says in the annotation that renew is zero.
+const unknown = "-"
+
 func (w withdrawal) String() string {
-	return fmt.Sprintf("%s %d %d", w.epoch, w.last, w.renew.UnixMicro())
+	renew := unknown
+	if !w.renew.IsZero() {
+		renew = strconv.FormatInt(w.renew.UnixMicro(), 10)
+	}
+	return fmt.Sprintf("%s %d %s", w.epoch, w.last, renew)
 }
 
 // withdrawalOf returns the withdrawal that a heartbeat's Lease notes.
@@ -110,18 +118,25 @@ func withdrawalOf(lease *coordinationv1.Lease) (withdrawal, bool) {
 	if err != nil || last == 0 || last > math.MaxInt64 {
 		return withdrawal{}, false
 	}
-	micro, err := strconv.ParseInt(parts[2], 10, 64)
-	w := withdrawal{epoch: epoch(parts[0]), last: last, renew: time.UnixMicro(micro).UTC()}
+	w := withdrawal{epoch: epoch(parts[0]), last: last}
+	if parts[2] != unknown {
+		var micro int64
+		micro, err = strconv.ParseInt(parts[2], 10, 64)
+		w.renew = time.UnixMicro(micro).UTC()
+	}
 	return w, err == nil && w.epoch != ""
 }
 
 // withdraw returns a copy of a heartbeat's Lease on which that epoch is withdrawn. Another
 // epoch goes on.
 func withdraw(lease *coordinationv1.Lease, e epoch) *coordinationv1.Lease {
-	w := withdrawal{epoch: e, last: record.Number(lease.ResourceVersion), renew: record.Read(lease).RenewTime}
-	goesOn := epochOf(lease) != e
+	w := withdrawal{epoch: e, last: record.Number(lease.ResourceVersion)}
+	is := epochOf(lease) == e
+	if is {
+		w.renew = record.Read(lease).RenewTime
+	}
 	lease = lease.DeepCopy()
-	if !goesOn {
+	if is {
 		lease.Spec.HolderIdentity = new("")
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationWithdrawn, w.String())

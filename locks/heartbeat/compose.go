@@ -53,7 +53,8 @@ const unseen = math.MaxUint64
 // The record's renewTime changes with each heartbeat of the epoch that came after the lock's
 // own write (L2). Somebody who has withdrawn the epoch has noted the last of them, so that it
 // remains the last (L3). If it is not known which was the last, the renewTime is one that
-// nobody has seen, and every wait starts again (L4). Even then the epoch must be withdrawn, as
+// nobody has seen, and every wait starts again (L4), once: neither the heartbeats of another
+// epoch nor the withdrawal of this one start it again. Even then the epoch must be withdrawn, as
 // long as its Lease exists: the holder may not have seen what a hand did to that, and the hand
 // may put it back.
 //
@@ -97,21 +98,37 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 			return s
 		}
 	}
-	noted = noted && note.epoch == st.epoch
+	if noted = noted && note.epoch == st.epoch; !noted {
+		note = withdrawal{}
+	}
 	st.mayBeat = st.heart != nil && !noted
 	switch {
 	case st.mayBeat && epochOf(heart.Lease) == st.epoch:
 		if heart.Number > own {
 			s.Record.RenewTime = record.Read(heart.Lease).RenewTime
 		}
+		return s
 	case noted:
 		s.Void = voidWithdrawn
-		if note.last > own {
-			s.Record.RenewTime = note.renew
-		}
 	default:
 		s.Void = voidGone
-		s.Record.RenewTime = s.Record.RenewTime.Add(time.Microsecond)
 	}
+	s.Record.RenewTime = lastRenewal(s.Record.RenewTime, own, note)
 	return s
+}
+
+// lastRenewal returns the renewTime of a lock whose epoch is over, with the note of its
+// withdrawal, if there is one. written is what the version own of the lock's Lease says. It
+// changes no more, whatever becomes of the heartbeat's Lease, which another epoch may renew: a
+// record without a renewTime would be another at each of those renewals.
+func lastRenewal(written time.Time, own uint64, note withdrawal) time.Time {
+	switch {
+	case !note.renew.IsZero() && note.last > own:
+		return note.renew
+	case written.IsZero():
+		return time.UnixMicro(int64(own))
+	case note.renew.IsZero():
+		return written.Add(time.Microsecond)
+	}
+	return written
 }

@@ -32,10 +32,18 @@ func TestWhatALockAndItsHeartbeatMakeTogether(t *testing.T) {
 		return attach(leaseOf("lock", number, renewed), to)
 	}
 	change := func(l *coordinationv1.Lease, do func(*coordinationv1.Lease)) *coordinationv1.Lease { do(l); return l }
-	noted := func(number, last, renewed int) *coordinationv1.Lease {
-		return change(withdraw(heartAt(last, renewed), to.epoch), func(l *coordinationv1.Lease) { l.ResourceVersion = strconv.Itoa(number) })
+	withdrawnAt := func(number int, l *coordinationv1.Lease) *coordinationv1.Lease {
+		return change(withdraw(l, to.epoch), func(l *coordinationv1.Lease) { l.ResourceVersion = strconv.Itoa(number) })
 	}
-	gone := at(1).Add(time.Microsecond)
+	noted := func(number, last, renewed int) *coordinationv1.Lease {
+		return withdrawnAt(number, heartAt(last, renewed))
+	}
+	timeless := func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		return change(l, func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil })
+	}
+	another := change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = at(3) })
+	emptied := change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+	gone, bare := at(1).Add(time.Microsecond), time.UnixMicro(20)
 	for what, c := range map[string]struct {
 		lock, heart *coordinationv1.Lease
 		number      uint64
@@ -51,15 +59,18 @@ func TestWhatALockAndItsHeartbeatMakeTogether(t *testing.T) {
 		"withdrawn, and the holder's name put back": {lockAt(20, 1), change(noted(40, 30, 5), func(l *coordinationv1.Lease) {
 			l.Spec.HolderIdentity = new("a")
 		}), 40, at(5), true, voidWithdrawn, false},
-		"emptied": {lockAt(20, 1), change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") }),
-			30, gone, true, voidGone, true},
+		"emptied":        {lockAt(20, 1), emptied, 30, gone, true, voidGone, true},
 		"deleted":        {lockAt(20, 1), nil, 50, gone, true, voidGone, false},
 		"another object": {lockAt(20, 1), change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.UID = "v" }), 30, gone, true, voidGone, false},
-		"another epoch": {lockAt(20, 1), change(heartAt(30, 5), func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = at(3) }),
-			30, gone, true, voidGone, true},
+		"another epoch":  {lockAt(20, 1), another, 30, gone, true, voidGone, true},
 		"another epoch and the note of this one": {lockAt(20, 1), change(noted(40, 30, 5), func(l *coordinationv1.Lease) {
 			l.Spec.HolderIdentity, l.Spec.AcquireTime.Time = new("a"), at(3)
 		}), 40, at(5), true, voidWithdrawn, false},
+		"another epoch, and then withdrawn":               {lockAt(20, 1), withdrawnAt(40, another), 40, gone, true, voidWithdrawn, false},
+		"emptied, and then withdrawn":                     {lockAt(20, 1), withdrawnAt(40, emptied), 40, gone, true, voidWithdrawn, false},
+		"a lock without a renewTime, another epoch":       {timeless(lockAt(20, 1)), another, 30, bare, true, voidGone, true},
+		"a lock without a renewTime, withdrawn before it": {timeless(lockAt(35, 1)), noted(40, 30, 5), 40, time.UnixMicro(35), true, voidWithdrawn, false},
+		"a lock without a renewTime, withdrawn":           {timeless(lockAt(20, 1)), noted(40, 30, 5), 40, at(5), true, voidWithdrawn, false},
 		"a note that is garbage": {lockAt(20, 1), change(noted(40, 30, 5), func(l *coordinationv1.Lease) {
 			l.Annotations[AnnotationWithdrawn] = "x y z"
 		}), 40, gone, true, voidGone, true},

@@ -16,6 +16,7 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
 
@@ -180,6 +181,47 @@ func TestL4AHeartbeatThatIsGoneIsWaitedForAWholeLease(t *testing.T) {
 				}
 				a.heal()
 				elapse(time.Minute)
+			})
+		})
+	}
+}
+
+// TestL4NobodyWaitsForAnotherEpoch: the process has begun another one, whose heartbeats and
+// whose withdrawal of the former one change the heartbeat's Lease.
+func TestL4NobodyWaitsForAnotherEpoch(t *testing.T) {
+	for what, spoil := range map[string]func(*coordinationv1.Lease){
+		"the lock as it was":         func(*coordinationv1.Lease) {},
+		"a lock without a renewTime": func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
+	} {
+		t.Run(what, func(t *testing.T) {
+			scenario(t, func(w *world) {
+				lock, err := w.process("b", true).common.New("lock")
+				if err != nil {
+					w.Fatal(err)
+				}
+				heart := leaseOf("heart-a", time.Now())
+				w.Put(all+"heart-a", heart)
+				kept := attach(leaseOf("lock", time.Now()), attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second})
+				spoil(kept)
+				w.Put(all+"lock", kept)
+				look := func() locks.Record {
+					s, err := lock.Read(w.Context())
+					if err != nil || s.Void == "" {
+						w.Fatalf("read %+v, %v", s, err)
+					}
+					return s.Record
+				}
+				w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = time.Now().Add(time.Second) })
+				is := look()
+				for what, change := range map[string]func(*coordinationv1.Lease){
+					"a heartbeat":  func(l *coordinationv1.Lease) { l.Spec.RenewTime.Time = time.Now().Add(2 * time.Second) },
+					"a withdrawal": func(l *coordinationv1.Lease) { *l = *withdraw(l, epochOf(heart)) },
+				} {
+					w.edit("heart-a", change)
+					if now := look(); !now.SameRenewal(is) {
+						w.Errorf("%s of another epoch renews the lock: %v, then %v", what, is.RenewTime, now.RenewTime)
+					}
+				}
 			})
 		})
 	}

@@ -244,7 +244,11 @@ func (h *hearts) withdrew(by *process, owner string, before, after *coordination
 	got := after.Annotations[heartbeat.AnnotationWithdrawn]
 	over, _, _ := strings.Cut(got, " ")
 	named := string(before.UID) + " " + over
-	note := fmt.Sprintf("%s %s %d", over, before.ResourceVersion, record.Read(before).RenewTime.UnixMicro())
+	last := "-" // another epoch has replaced it, or somebody emptied the Lease
+	if epochOf(before) == over {
+		last = strconv.FormatInt(record.Read(before).RenewTime.UnixMicro(), 10)
+	}
+	note := fmt.Sprintf("%s %s %s", over, before.ResourceVersion, last)
 	if got != note || !h.epochs[named] {
 		j.broken("%v withdraws the heartbeat of %s and notes %q, not %q", by, owner, plain(got), plain(note))
 	}
