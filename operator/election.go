@@ -131,7 +131,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	if err != nil {
 		return nil, fmt.Errorf("election %q: %w", name, err)
 	}
-	o.Logger = logger(ctx, o)
+	o.Logger, o.goesFirst = logger(ctx, o), o.advertisedStart()
 	e := &Election{options: o, log: o.Logger, exit: os.Exit, close: func() {}, shared: in}
 	c := election.Config{
 		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,

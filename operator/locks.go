@@ -33,6 +33,10 @@ type LockOptions struct {
 	// which writes to stderr unless the program says otherwise. To drop that log too, use
 	// logr.FromSlogHandler(slog.DiscardHandler).
 	Logger logr.Logger
+
+	// goesFirst says on the presence object how the candidate finds its head start. Options
+	// fill it in.
+	goesFirst string
 }
 
 // LeaseLock returns a lock on the Lease namespace/name, on connections of its own that serve
@@ -105,7 +109,7 @@ func TwinLock(cfg *rest.Config, timing election.Timing, self Self, namespace, na
 func (c *apiClients) multilock(timing election.Timing, self Self, namespace, name string) multilock.Config {
 	return multilock.Config{
 		Lease: c.lease(namespace, name), Core: c.core,
-		Candidate: self.Candidate(), Pod: self.podIn(namespace), Version: c.options.Version, Timing: timing,
+		Candidate: self.Candidate(), Pod: self.podIn(namespace), Version: c.options.Version, Timing: timing, HeadStart: c.options.goesFirst,
 	}
 }
 

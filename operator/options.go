@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -168,6 +169,14 @@ func (o Options) headStart() func(election.Takeover) time.Duration {
 		return o.HeadStart
 	}
 	return zone.Order{Preferred: o.PreferredZones, Timing: o.Timing}.Cached()
+}
+
+// advertisedStart says how the candidate finds its head start, for those who look from outside.
+func (o Options) advertisedStart() string {
+	if o.HeadStart != nil {
+		return presence.OwnHeadStart
+	}
+	return presence.ByZones(o.PreferredZones)
 }
 
 // Mode says which locks are held.

@@ -92,7 +92,7 @@ func prepareShared(ctx context.Context, name string, o Options) (*Shared, error)
 	if err := errors.Join(o.validate(name), o.checkShared()); err != nil {
 		return nil, err
 	}
-	o.Logger = logger(ctx, o)
+	o.Logger, o.goesFirst = logger(ctx, o), o.advertisedStart()
 	s := &Shared{name: name, options: o, election: &Election{options: o, log: o.Logger}}
 	namespace, err := s.election.locate(ctx)
 	if err != nil {

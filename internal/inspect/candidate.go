@@ -29,6 +29,9 @@ type Candidate struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Unhealthy is why the candidate says that it should not lead.
 	Unhealthy string `json:"unhealthy,omitempty"`
+	// HeadStart is how it finds its head start, as presence.ByZones writes it; empty if it does
+	// not say.
+	HeadStart string `json:"headStart,omitempty"`
 	// PodState is Ready, NotReady, Terminating, Gone, or the pod's phase if that
 	// is not Running. NodeState is Ready, NotReady or Gone. Empty means not known.
 	PodState  string `json:"podState,omitempty"`
@@ -69,7 +72,7 @@ func candidatesOf(presences []presence.Object) []Candidate {
 	for _, o := range presences {
 		all = append(all, Candidate{
 			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode,
-			Waiting: o.Waiting, Unhealthy: o.Unhealthy, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID)},
+			Waiting: o.Waiting, Unhealthy: o.Unhealthy, HeadStart: o.HeadStart, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID)},
 		})
 	}
 	return all

@@ -68,16 +68,23 @@ func (e Election) History(now time.Time) History {
 
 // check says what is wrong with what the Lease has.
 func (h *History) check(stored locks.History) {
-	_, err := stored.Parse()
 	switch {
-	case err != nil:
-		h.Warn("the annotation %s cannot be read in full, and the next acquisition drops the rest: %s", record.AnnotationHistory, strings.ReplaceAll(err.Error(), "\n", "; "))
+	case h.CheckHistory(stored):
 	case strings.TrimSpace(string(stored)) != "":
 	case len(h.Terms) > 0:
 		h.Note("the Lease has no history: its holder is of another program, or of a version of zonelect that keeps none; the next acquisition begins one")
 	default:
 		h.Note("the Lease has no history: no candidate that keeps one has acquired the lock; the next acquisition begins one")
 	}
+}
+
+// CheckHistory warns of a history that cannot be read in full, and reports whether it is one.
+func (f *Findings) CheckHistory(stored locks.History) bool {
+	_, err := stored.Parse()
+	if err != nil {
+		f.Warn("the annotation %s cannot be read in full, and the next acquisition drops the rest: %s", record.AnnotationHistory, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return err != nil
 }
 
 // ledFor is for how long the first of some terms lasted. The last of them was over at that time.

@@ -194,7 +194,7 @@ func (r Reader) Surroundings(ctx context.Context, e *Election) error {
 	if err != nil {
 		return err
 	}
-	err = r.tolerate(r.nodes(ctx, e.Candidates), &e.Notes, "whether the candidates' nodes are ready is not known")
+	err = r.tolerate(r.Nodes(ctx, e.Candidates), &e.Notes, "whether the candidates' nodes are ready is not known")
 	if err != nil {
 		return err
 	}
@@ -230,8 +230,9 @@ func (r Reader) PodState(ctx context.Context, namespace, name string) (string, e
 	return podState(pod), nil
 }
 
-// nodes adds the states of the candidates' nodes. It reads each node once.
-func (r Reader) nodes(ctx context.Context, all []Candidate) error {
+// Nodes adds the states of the candidates' nodes. It reads each node once. If it returns an
+// error, it has added none.
+func (r Reader) Nodes(ctx context.Context, all []Candidate) error {
 	states := map[string]string{}
 	for _, c := range all {
 		if _, known := states[c.Node]; known || c.Node == "" {
@@ -319,7 +320,7 @@ func (r Reader) lookAgain(ctx context.Context, all []*Election) error {
 			return err
 		}
 		for i, e := range all {
-			e.Watched.Renewed = now[i].RenewedSince(*e)
+			e.Watched.Renewed, e.Watched.Ago = now[i].RenewedSince(*e), 0
 			e.Lease, e.Heart = now[i].Lease, now[i].Heart
 		}
 	}

@@ -22,6 +22,13 @@ type Status struct {
 	State State `json:"state"`
 	// Leader is the holder of the Lease; nil if there is none.
 	Leader *Leader `json:"leader,omitempty"`
+	// Vacancy says that nobody leads, or that it looks so; nil if the leader renews the Lease.
+	Vacancy *Vacancy `json:"nobodyLeads,omitempty"`
+	// LastFailover is the last one that the lock's history knows.
+	LastFailover *Failover `json:"lastFailover,omitempty"`
+	// Next goes first when the leader falls silent; nil if that is not known. A Reader leaves
+	// it to others: package zone knows.
+	Next *Next `json:"next,omitempty"`
 	// Phase is that of a migration; empty if none is on record.
 	Phase      record.Phase `json:"phase,omitempty"`
 	Candidates []Candidate  `json:"candidates,omitempty"`
@@ -58,6 +65,7 @@ func (e Election) Status(now time.Time) Status {
 		s.Note("%s", note)
 	}
 	s.checkWork()
+	s.look(e, r, now)
 	if d, ours := DetailsOf(r); ours && d.Refused != "" {
 		s.Note("%s was asked to hand over, but still leads: %s", d.Holder, d.Refused)
 	}

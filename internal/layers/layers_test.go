@@ -117,7 +117,7 @@ var house = map[string]row{
 		allowed: []string{election, locks, memory, lease, heartbeat, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
 	},
-	"internal/inspect":       {allowed: []string{locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
+	"internal/inspect":       {allowed: []string{election + "/status", locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
 	"internal/leasewatch":    {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
 	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
 	"internal/metrics":       {allowed: []string{locks, otel}},

@@ -27,6 +27,7 @@ const (
 	annotationMode    = "zonelect.dev/mode"
 	annotationWaiting = "zonelect.dev/waiting-for"
 	annotationHealth  = "zonelect.dev/health"
+	annotationStart   = "zonelect.dev/head-start"
 )
 
 // annotations ties the texts of o to their keys.
@@ -38,6 +39,7 @@ func (o *Object) annotations() map[string]*string {
 		annotationMode:        &o.Mode,
 		annotationWaiting:     &o.Waiting,
 		annotationHealth:      &o.Unhealthy,
+		annotationStart:       &o.HeadStart,
 	}
 }
 

@@ -6,6 +6,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"golang.org/x/term"
@@ -27,6 +28,10 @@ type environment struct {
 	connect func() (clients, error)
 	// terminal reports whether there is a user to ask.
 	terminal func() bool
+	// size is that of the terminal that shows the output; zero if there is none.
+	size func() (width, height int)
+	// variable is os.Getenv.
+	variable func(string) string
 }
 
 // clients are clients of the API groups that the commands need, v1 each.
@@ -48,13 +53,16 @@ func (s shown) Write(p []byte) (int, error) {
 }
 
 func newEnvironment(streams genericiooptions.IOStreams) *environment {
+	size := sizeOf(streams.Out)
 	streams.Out, streams.ErrOut = shown{streams.Out}, shown{streams.ErrOut}
 	env := &environment{
 		streams: streams,
 		config:  genericclioptions.NewConfigFlags(true),
 		now:     time.Now,
+
+		variable: os.Getenv,
 	}
-	env.connect = env.dial
+	env.connect, env.size = env.dial, size
 	env.terminal = func() bool {
 		file, ok := streams.In.(interface{ Fd() uintptr })
 		return ok && term.IsTerminal(int(file.Fd()))

@@ -49,6 +49,8 @@ type world struct {
 	server *apitest.Server
 	stdin  io.Reader
 	asks   bool                     // there is a user at the terminal
+	width  int                      // of the terminal that shows the output, 40 lines high; zero if there is none
+	vars   map[string]string        // of the environment
 	denied bool                     // nothing is permitted
 	absent error                    // why there is no cluster; nil if there is one
 	sick   map[string]string        // why candidates are unhealthy, by identity
@@ -140,6 +142,8 @@ func (w *world) runFor(d time.Duration, args ...string) result {
 func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string) int {
 	env := newEnvironment(genericiooptions.IOStreams{In: w.stdin, Out: out, ErrOut: errOut})
 	env.terminal = func() bool { return w.asks }
+	env.size = func() (int, int) { return w.width, min(w.width, 40) }
+	env.variable = func(name string) string { return w.vars[name] }
 	env.connect = func() (clients, error) {
 		return clients{
 			core:          apitest.Wire(w.t, w, corev1.SchemeGroupVersion),
@@ -240,7 +244,7 @@ func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*prese
 	w.hosts(pod, zone)
 	said := presence.Object{
 		Lock: lock, Pod: presence.Pod{Name: pod, UID: types.UID("uid-" + pod)},
-		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Version: "v1.2.0", Mode: "auto", Waiting: waiting,
+		Identity: pod + "_1", Zone: zone, Node: "node-" + zone, Version: "v1.2.0", Mode: "auto", Waiting: waiting, HeadStart: presence.ByZones(nil),
 	}
 	for _, change := range changes {
 		change(&said)

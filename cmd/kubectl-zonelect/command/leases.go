@@ -27,6 +27,10 @@ import (
 // reportInterval is how often follow yields Leases even without an event.
 const reportInterval = time.Second
 
+// A watch that is silent for as long as that is checked by a list, which may take as long as
+// listTimeout: the connection may be dead, and then silence says nothing about the locks.
+const silence, listTimeout = 5 * time.Second, 15 * time.Second
+
 // retry is the shortest time between the beginnings of two watches.
 const retry = 2 * time.Second
 
@@ -86,9 +90,10 @@ func (c cluster) follow(ctx context.Context) iter.Seq2[leases, error] {
 	}
 }
 
-// round lists and watches once. more is false if yield wants nothing further.
+// round lists and watches once, until the watch ends or is silent. more is false if yield
+// wants nothing further.
 func (c cluster) round(ctx context.Context, yield func(leases, error) bool) (more bool, err error) {
-	list, err := c.Leases(ctx, c.namespace)
+	list, err := c.listSoon(ctx)
 	if err != nil {
 		return true, err
 	}
@@ -106,21 +111,33 @@ func (c cluster) round(ctx context.Context, yield func(leases, error) bool) (mor
 	defer events.Stop()
 	ticks := time.NewTicker(reportInterval)
 	defer ticks.Stop()
+	silent := time.NewTimer(silence)
+	defer silent.Stop()
 	for yield(all, nil) {
 		select {
 		case e, open := <-events.ResultChan():
 			if !open {
 				return true, nil
 			}
+			silent.Reset(silence)
 			if err := c.apply(e, all); err != nil {
 				return yield(all, err), nil
 			}
+		case <-silent.C:
+			return true, nil
 		case <-ticks.C:
 		case <-ctx.Done():
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// listSoon lists the Leases, or fails.
+func (c cluster) listSoon(ctx context.Context) (*coordinationv1.LeaseList, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	return c.Leases(ctx, c.namespace)
 }
 
 // apply applies one event. An error event ends the watch. An event that says that its

@@ -28,6 +28,9 @@ type printer struct {
 	noHeaders  bool
 	namespaces bool // tables have a column for them
 	times      bool // tables have a column for when each line was printed
+	legacy     bool // tables have columns for legacy locks
+	paint      bool // tables have colors
+	width      int  // of the terminal; zero if there is none
 
 	own     []string // formats
 	flags   *genericclioptions.PrintFlags
@@ -87,10 +90,11 @@ func (p *printer) one(streams genericiooptions.IOStreams, s LockStatus, now time
 	if len(s.Status.Candidates) == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintln(streams.Out); err != nil {
+	lines, err := p.candidates(s)
+	if err != nil {
 		return err
 	}
-	return p.candidates(streams.Out, s)
+	return raw(streams.Out, append([]line{{}}, lines...))
 }
 
 // list prints several locks.

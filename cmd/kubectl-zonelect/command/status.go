@@ -5,6 +5,8 @@ package command
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,14 +31,47 @@ The states of a lock:
 A lock looks stale by the clock of this machine, which may differ from the holder's. So
 the command watches such a lock for --observe before it calls it stale.
 
-LEADER holds the Lease. In phase dual its work may not have begun yet: a holder that
-waits for legacy pods says so on its presence object, and one without a presence cannot.
-TOKEN is the fencing token of the leader's term. The leader writes it when it first
-renews the Lease, a few seconds after it took it.
+LEADER holds the Lease. If nobody does, it is "nobody (was ...)", with who led last and, in
+ZONE, where. With a question mark that one may still lead. In phase dual the work of the
+holder may not have begun yet: a holder that waits for legacy pods says so on its presence
+object, and one without a presence cannot.
+
+SINCE says for how long the leader has led or, if nobody leads, how long ago the last leader
+renewed or released the lock for the last time. After a leader fell silent, it may have
+worked on for a part of that: up to RenewDeadline and StopGrace.
+
+LAST FAILOVER says when somebody took over last from a leader that was lost, and how the lock
+had come free. NOBODY LED says for how long nobody led then. A handover or a rollout is no
+failover, unless nobody led for a second or longer. The lock keeps its last terms itself:
+'kubectl zonelect history LOCK' shows all of them, and says exactly what the two columns mean.
+<none> means that no failover is among them.
+
+NEXT goes first if the leader falls silent or, if nobody leads, now. That is how the candidates
+order themselves: by health, evacuated zones, the zone that fell silent, preferred zones, and a
+hash. It leaves out candidates whose pod or node is known to be gone. If the first in the line
+does not come, the second goes a moment later. A handover may name another. "nobody" means that no
+other candidate that announced itself can run. "-" means that it is not known, because no
+candidate announced itself, or because one has a head start of its own.
+
+LEASE LEFT is how long the lease lasts if nobody renews it any more. It goes up again with each
+renewal. Only then may another candidate take over, unless the leader releases the lock or is
+proven dead. A lock that a heartbeat keeps has what is left of its process's heartbeat. It is not
+the trust of the leader: the leader stops its own work sooner, after RenewDeadline, and only its
+own clock and its metrics know that. A number with a tilde is the age of the renewal by the
+holder's clock and the clock of this machine, which may differ. Without a tilde this command saw
+the renewal itself, as with --watch.
+
+PHASE and LEGACY show only if a lock is migrated, or was. TOKEN is the fencing token of the
+leader's term. The leader writes it when it first renews the Lease, a few seconds after it took
+it.
 
 Candidates announce themselves with presence objects, which are deleted with their pods.
 A presence says what its candidate said last. Only the pod and the node show whether the
-candidate still runs. The command reads them if you name one LOCK.
+candidate still runs. The command reads them if you name one LOCK, and otherwise those of NEXT.
+
+On a terminal, locks that do not fit into its width are printed as lists, and a lock that
+needs attention has a color. NO_COLOR and --color are respected. With --watch, a terminal
+shows the present state below what has changed. Any other output gets a line for each change.
 
 Without LOCK, the command lists the Leases that have zonelect's annotations or
 candidates. ClusterRole zonelect-status (config/status/role.yaml) grants what it needs.
@@ -51,8 +86,11 @@ const statusExample = `  # All locks of the namespace
   # Every lock of the cluster, with pods, nodes and what the leaders wait for
   kubectl zonelect status -A -o wide
 
-  # A line whenever something changes
+  # The present state, and what changes
   kubectl zonelect status my-operator -w
+
+  # Where nobody leads
+  kubectl zonelect status -A -o json | jq '.items[] | select(.status.nobodyLeads)'
 
   # The fencing token of the current term
   kubectl zonelect status my-operator -o jsonpath='{.status.leader.token}'`
@@ -101,6 +139,8 @@ type statusCommand struct {
 	everywhere, watch bool
 	observe           time.Duration
 	legacyName        string
+	color             string
+	vitals            vitals
 }
 
 func newStatus(env *environment) *cobra.Command {
@@ -118,9 +158,11 @@ func newStatus(env *environment) *cobra.Command {
 	c.ValidArgsFunction = completeLocks(env)
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "Show the locks of all namespaces.")
-	f.BoolVarP(&s.watch, "watch", "w", false, "Keep watching, and print a line with the time whenever something changes. Changes of a legacy object alone show within 5 seconds.")
+	f.BoolVarP(&s.watch, "watch", "w", false, "Keep watching. A terminal shows the present state below what has changed; any other output gets a line with the time whenever something changes. Changes of a legacy object alone show within 5 seconds.")
 	f.DurationVar(&s.observe, "observe", 3*time.Second, "How long to watch a lock that looks stale by the clock of this machine. 0 trusts that clock.")
 	f.StringVar(&s.legacyName, "legacy-name", "", "The name of the legacy lock. Defaults to the name on the Lease, or else the lock's.")
+	f.StringVar(&s.color, "color", colorAuto, "When to use color: auto, which means on a terminal without NO_COLOR, always or never.")
+	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(colorModes, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	s.printer.addFlags(c, "wide", "name")
 	return c
 }
@@ -134,6 +176,7 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	s.cluster.LegacyName = s.legacyName
+	s.vitals = vitals{reader: s.cluster.Reader}
 	name := ""
 	if len(args) > 0 {
 		name = args[0]
@@ -155,8 +198,12 @@ func (s *statusCommand) complete(args []string) error {
 		return usage("--legacy-name is for one lock: name it")
 	case s.observe < 0:
 		return usage("--observe=%s must not be negative", s.observe)
+	case !slices.Contains(colorModes, s.color):
+		return usage("--color=%s: use one of %s", s.color, strings.Join(colorModes, ", "))
 	}
 	s.printer.namespaces, s.printer.times = s.everywhere, s.watch
+	s.printer.paint = s.env.colors(s.color)
+	s.printer.width, _ = s.env.size()
 	return s.printer.complete()
 }
 
@@ -175,7 +222,11 @@ func (s *statusCommand) one(ctx context.Context, name string) error {
 	if err := s.cluster.Observe(ctx, list, s.env.now, s.observe); err != nil {
 		return err
 	}
-	return s.printer.one(s.env.streams, describe(list[0], s.env.now()), s.env.now())
+	status, err := s.describe(ctx, list[0])
+	if err != nil {
+		return err
+	}
+	return s.printer.one(s.env.streams, status, s.env.now())
 }
 
 func (s *statusCommand) all(ctx context.Context) error {
@@ -188,14 +239,35 @@ func (s *statusCommand) all(ctx context.Context) error {
 	}
 	list := make([]LockStatus, 0, len(found))
 	for _, f := range found {
-		list = append(list, describe(f, s.env.now()))
+		status, err := s.describe(ctx, f)
+		if err != nil {
+			return err
+		}
+		list = append(list, status)
 	}
 	if len(list) == 0 {
 		if err := s.tellNothing(ctx); err != nil {
 			return err
 		}
 	}
-	return s.printer.list(s.env.streams, list, s.env.now())
+	if err := s.printer.list(s.env.streams, list, s.env.now()); err != nil {
+		return err
+	}
+	s.tellDenied()
+	return nil
+}
+
+// describe interprets an election, and adds who is next.
+func (s *statusCommand) describe(ctx context.Context, e inspect.Election) (LockStatus, error) {
+	status := describe(e, s.env.now())
+	return status, s.vitals.next(ctx, e, &status.Status)
+}
+
+// tellDenied says what could not be read about those who are next.
+func (s *statusCommand) tellDenied() {
+	if note := s.vitals.note(); note != "" && s.printer.forPeople() {
+		s.env.tell("%s\n", note)
+	}
 }
 
 // tellNothing says that there are no locks. It returns an error if even the namespace does

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -343,7 +344,7 @@ func TestWatchingPrintsALineOnEachChangeAndOnNoRenewal(t *testing.T) {
 func columnsStay(t *testing.T, table string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(table), "\n")
-	for _, name := range strings.Fields(lines[0])[1:] {
+	for _, name := range regexp.MustCompile(`\s\s+`).Split(strings.TrimSpace(lines[0]), -1)[1:] {
 		at := strings.Index(lines[0], " "+name)
 		for _, line := range lines[1:] {
 			if len(line) < at+2 || line[at] != ' ' || line[at+1] == ' ' {
@@ -413,7 +414,7 @@ func TestWatchingPrintsTheTokenWhenItIsKnown(t *testing.T) {
 		var out, errOut buffer
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan int)
-		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w") }()
+		go func() { ended <- w.start(ctx, &out, &errOut, "status", "-w", "-o", "wide") }()
 		synctest.Wait()
 		w.campaign("op", "op-za", "za")
 		time.Sleep(10 * time.Second)

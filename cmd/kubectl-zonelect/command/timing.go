@@ -156,7 +156,7 @@ func printTiming(out io.Writer, plan zone.Plan, outlooks []outlook, wide bool) e
 	for _, n := range plan.Numbers {
 		line(n.Name, n.Value.Round(time.Millisecond).String(), n.Why)
 	}
-	if err := flush(table); err != nil {
+	if err := table.Flush(); err != nil {
 		return err
 	}
 	line("")
@@ -181,7 +181,7 @@ func printTiming(out io.Writer, plan zone.Plan, outlooks []outlook, wide bool) e
 		}
 		line(cells...)
 	}
-	return flush(table)
+	return table.Flush()
 }
 
 // others are the timings to compare with, each with the elector that uses it now.

@@ -5,8 +5,6 @@ package command
 
 import (
 	"context"
-	"errors"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -27,7 +25,8 @@ type follower struct {
 	*statusCommand
 	name  string // of the one lock; empty for all
 	known map[types.NamespacedName]*known
-	out   io.Writer // nil until something was found
+	out   *rows // nil until something was found
+	live  *live // nil if lines are appended
 }
 
 // known is what a follower knows of one Lease, and of the lock of that name.
@@ -47,6 +46,9 @@ type known struct {
 // follow prints the present locks, and a line on each change, until ctx ends.
 func (s *statusCommand) follow(ctx context.Context, name string) error {
 	f := &follower{statusCommand: s, name: name, known: map[types.NamespacedName]*known{}}
+	if s.printer.forPeople() && s.env.capable() {
+		f.live = newLive(s)
+	}
 	reports := 0 // the second comes when the server has accepted the watch
 	for all, err := range s.cluster.follow(ctx) {
 		if err == nil {
@@ -58,11 +60,11 @@ func (s *statusCommand) follow(ctx context.Context, name string) error {
 		case err != nil && reports < 2:
 			return err
 		case err != nil:
-			s.env.tell("note: restarting the watch: %v\n", err)
+			f.restarting(err)
 			_ = sleep.For(ctx, retry)
 			continue
 		}
-		if reports++; reports == 2 && f.out == nil {
+		if reports++; reports == 2 && f.out == nil && (f.live == nil || f.live.empty()) {
 			if err := f.tellNothing(ctx); err != nil {
 				return err
 			}
@@ -90,6 +92,12 @@ func (f *follower) report(ctx context.Context, all leases) error {
 		if rows[i], err = f.look(ctx, now[key]); err != nil {
 			return err
 		}
+	}
+	if f.live != nil {
+		for _, key := range keys {
+			f.of(key).shows = key // it stays when it is deleted
+		}
+		return f.live.show(rows)
 	}
 	if f.out == nil && len(rows) > 0 {
 		f.out = f.printer.rows(f.env.streams.Out, rows, f.env.now())
@@ -144,7 +152,7 @@ func (f *follower) elections(all leases) []inspect.Election {
 		if k := f.of(found[i].NamespacedName); k.lock.Lease != nil {
 			lasts := k.lock.Snapshot().Record.LeaseDuration
 			watched := time.Since(k.since)
-			found[i].Watched = inspect.Watched{For: watched, Renewed: k.changed && watched < max(lasts, reportInterval)}
+			found[i].Watched = inspect.Watched{For: watched, Renewed: k.changed && watched < max(lasts, reportInterval), Ago: watched}
 		}
 	}
 	return found
@@ -166,7 +174,7 @@ func (f *follower) tell(k *known, status LockStatus) error {
 	}
 	before := k.notes
 	k.shows, k.notes, k.told = shows, notes(status), time.Now()
-	err := errors.Join(f.printer.row(f.out, status, now), flush(f.out))
+	err := f.out.print(status, now)
 	if f.printer.forPeople() {
 		tellAll(f.env.streams.ErrOut, slices.DeleteFunc(slices.Clone(k.notes), func(note string) bool { return slices.Contains(before, note) }))
 	}
@@ -193,5 +201,21 @@ func (f *follower) look(ctx context.Context, e inspect.Election) (LockStatus, er
 	if k.shows == nil && e.Nothing() && f.name != "" {
 		return LockStatus{}, f.cluster.absent(ctx, f.name)
 	}
-	return describe(e, f.env.now()), nil
+	if f.name != "" {
+		for i := range e.Candidates {
+			if err := f.vitals.look(ctx, e.Namespace, &e.Candidates[i]); err != nil {
+				return LockStatus{}, err
+			}
+		}
+	}
+	return f.describe(ctx, e)
+}
+
+// restarting says that the watch broke, or was refused.
+func (f *follower) restarting(err error) {
+	if f.live != nil {
+		f.live.trouble(err)
+		return
+	}
+	f.env.tell("note: restarting the watch: %v\n", err)
 }

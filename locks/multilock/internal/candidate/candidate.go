@@ -61,6 +61,9 @@ type Config struct {
 	Pod       ownerref.Owner
 	// Version of the program, for people.
 	Version string
+	// HeadStart says how the program finds its head start, for people: package operator writes
+	// it. Empty means unknown.
+	HeadStart string
 	// Timing is the election's. Its AttemptTimeout bounds each request of a shield.
 	Timing timing.Timing
 }

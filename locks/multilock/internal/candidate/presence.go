@@ -243,7 +243,7 @@ func (k *PresenceKeeper) presence() presence.Object {
 	return presence.Object{
 		Lock: w.Lease.Name, Pod: k.pod(),
 		Identity: w.Candidate.Identity, Zone: w.Candidate.Zone, Node: w.Candidate.Node,
-		Version: w.Version, Mode: string(k.mode), Waiting: k.waiting, Unhealthy: k.health.text(time.Now()),
+		Version: w.Version, Mode: string(k.mode), Waiting: k.waiting, Unhealthy: k.health.text(time.Now()), HeadStart: w.HeadStart,
 	}
 }
 

@@ -1,0 +1,125 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"time"
+)
+
+// live shows the present state of locks on a terminal, below what has changed.
+type live struct {
+	*statusCommand
+	frame
+	rows []LockStatus
+	was  map[string]string // the headline of each lock, by its namespace and name
+	seen time.Time         // when rows were last known to be true
+	why  error             // why they are not known to be true now
+}
+
+func newLive(s *statusCommand) *live {
+	l := &live{statusCommand: s, was: map[string]string{}}
+	l.out = s.env.streams.Out
+	if escaping, is := l.out.(shown); is {
+		l.out = escaping.Writer
+	}
+	l.printer.times = false // the last line has it
+	return l
+}
+
+// empty reports whether there is no lock to show.
+func (l *live) empty() bool { return len(l.rows) == 0 }
+
+// show draws the present state. What has changed stays above it.
+func (l *live) show(rows []LockStatus) error {
+	l.rows, l.seen, l.why = rows, l.env.now(), nil
+	var above []line
+	for _, s := range rows {
+		key, now := s.Namespace+"/"+s.Name, l.headline(s)
+		if before, known := l.was[key]; known && before != now {
+			above = append(above, line{l.seen.UTC().Format(timeFormat) + "  " + printable(now), l.printer.colorOf(s)})
+		}
+		l.was[key] = now
+	}
+	return l.redraw(above)
+}
+
+// trouble says that the present state is not known.
+func (l *live) trouble(err error) {
+	l.why = err
+	for i := range l.rows {
+		if leader := l.rows[i].Status.Leader; leader != nil {
+			unknown := *leader
+			unknown.LeaseLeftMilliseconds, unknown.LeaseLeftBy = nil, ""
+			l.rows[i].Status.Leader = &unknown
+		}
+	}
+	_ = l.redraw(nil) // the next one may succeed, and an error says so
+}
+
+// headline says who leads a lock.
+func (l *live) headline(s LockStatus) string {
+	name, leads := s.Name, leaderCell(s.Status)
+	if l.everywhere {
+		name = s.Namespace + "/" + name
+	}
+	if zone := zoneCell(s.Status); zone != "" {
+		leads += " in " + zone
+	}
+	if leads == "" {
+		leads = legacyCell(s.Status.Legacy)
+	}
+	return fmt.Sprintf("%s: %s, %s", name, s.Status.State, leads)
+}
+
+func (l *live) redraw(above []line) error {
+	width, height := l.env.size()
+	if width <= 0 || height <= 0 {
+		return nil // it is no terminal any more
+	}
+	l.printer.width = width
+	l.printer.tables = newTables(l.printer.noHeaders) // with headers each time
+	lines, err := l.printer.lines(l.env.now(), l.rows)
+	if err != nil {
+		return err
+	}
+	if len(l.rows) == 1 && len(l.rows[0].Status.Candidates) > 0 {
+		more, err := l.printer.candidates(l.rows[0])
+		if err != nil {
+			return err
+		}
+		lines = append(append(lines, line{}), more...)
+	}
+	return l.draw(above, append(append(lines, l.remarks()...), l.footer()), width, height)
+}
+
+// remarks are the warnings and notes.
+func (l *live) remarks() []line {
+	var all []line
+	for _, s := range l.rows {
+		for i, text := range notes(s) {
+			one := line{text: text}
+			if i < len(s.Status.Warnings) && l.printer.paint {
+				one.color = yellow
+			}
+			all = append(all, one)
+		}
+	}
+	if note := l.vitals.note(); note != "" {
+		all = append(all, line{text: printable(note)})
+	}
+	return all
+}
+
+// footer says of when the state is.
+func (l *live) footer() line {
+	at := l.seen.UTC().Format(timeFormat)
+	switch {
+	case l.why != nil && l.printer.paint:
+		return line{fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, printable(l.why.Error())), red}
+	case l.why != nil:
+		return line{text: fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, printable(l.why.Error()))}
+	}
+	return line{text: at + "  watching, press Ctrl-C to end"}
+}

@@ -1,0 +1,182 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/zonelect/zonelect/internal/inspect"
+)
+
+// The values of --color.
+const (
+	colorAuto   = "auto"
+	colorAlways = "always"
+	colorNever  = "never"
+)
+
+var colorModes = []string{colorAuto, colorAlways, colorNever}
+
+// sizeOf returns a function for the size of a terminal; zero if w is none.
+func sizeOf(w io.Writer) func() (width, height int) {
+	return func() (width, height int) {
+		file, ok := w.(interface{ Fd() uintptr })
+		if !ok || !term.IsTerminal(int(file.Fd())) {
+			return 0, 0
+		}
+		width, height, err := term.GetSize(int(file.Fd()))
+		if err != nil {
+			return 0, 0
+		}
+		return width, height
+	}
+}
+
+// capable reports whether the output is a terminal that understands control sequences. An old
+// console of Windows does not.
+func (e *environment) capable() bool {
+	width, height := e.size()
+	kind := e.variable("TERM")
+	if runtime.GOOS == "windows" {
+		return width > 0 && height > 0 && (kind != "" && kind != "dumb" || e.variable("WT_SESSION") != "")
+	}
+	return width > 0 && height > 0 && kind != "" && kind != "dumb"
+}
+
+// colors reports whether to use color.
+func (e *environment) colors(mode string) bool {
+	return mode == colorAlways || mode == colorAuto && e.variable("NO_COLOR") == "" && e.capable()
+}
+
+// color is the control sequence of one; empty for none.
+type color string
+
+// The colors: red for what is broken, yellow for what may be.
+const (
+	plain  color = ""
+	red    color = "\x1b[31m"
+	yellow color = "\x1b[33m"
+	reset        = "\x1b[0m"
+)
+
+// colorOf is the color of a lock.
+func colorOf(s LockStatus) color {
+	v := s.Status.Vacancy
+	switch {
+	case v != nil && !v.Uncertain:
+		return red
+	case v != nil, s.Status.State == inspect.Waiting:
+		return yellow
+	}
+	return plain
+}
+
+// line is one line of output and its color. The text has no control sequences: it was written
+// to a shown.
+type line struct {
+	text string
+	color
+}
+
+func (l line) String() string {
+	if l.color == plain || l.text == "" {
+		return l.text
+	}
+	return string(l.color) + l.text + reset
+}
+
+// raw writes lines with their colors to what w makes control sequences visible for.
+func raw(w io.Writer, lines []line) error {
+	if s, is := w.(shown); is {
+		w = s.Writer
+	}
+	var text strings.Builder
+	for _, l := range lines {
+		text.WriteString(l.String() + "\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// linesOf returns what print prints, without control sequences.
+func linesOf(print func(io.Writer) error) ([]line, error) {
+	var b bytes.Buffer
+	if err := print(shown{&b}); err != nil {
+		return nil, err
+	}
+	return split(b.String()), nil
+}
+
+func split(text string) []line {
+	var lines []line
+	for one := range strings.Lines(text) {
+		lines = append(lines, line{text: strings.TrimSuffix(one, "\n")})
+	}
+	return lines
+}
+
+// fold breaks lines that are wider than a terminal.
+func fold(lines []line, width int) []line {
+	var all []line
+	for _, l := range lines {
+		text := []rune(l.text)
+		for len(text) > width {
+			all = append(all, line{string(text[:width]), l.color})
+			text = text[width:]
+		}
+		all = append(all, line{string(text), l.color})
+	}
+	return all
+}
+
+// widest is the width of the widest line.
+func widest(lines []line) int {
+	most := 0
+	for _, l := range lines {
+		most = max(most, utf8.RuneCountInString(l.text))
+	}
+	return most
+}
+
+// frame is a part of a terminal that is drawn again and again. What is above it stays.
+type frame struct {
+	out   io.Writer // of a terminal
+	drawn int       // how many lines it has now
+	last  string
+}
+
+// draw replaces what was drawn before, and prints lines for good above it. It cuts what does
+// not fit into the terminal, because only what can be seen can be replaced.
+func (f *frame) draw(above, lines []line, width, height int) error {
+	lines = fold(lines, width)
+	if most := max(1, height-1); len(lines) > most {
+		lines = append(lines[:most-1:most-1], line{text: fmt.Sprintf("(%d lines more)", len(lines)-most+1)})
+	}
+	var text strings.Builder
+	for _, l := range lines {
+		text.WriteString(l.String() + "\n")
+	}
+	if text.String() == f.last && len(above) == 0 {
+		return nil
+	}
+	f.last = text.String()
+	before := ""
+	if f.drawn > 0 {
+		before = fmt.Sprintf("\x1b[%dA\r\x1b[J", f.drawn)
+	}
+	f.drawn = len(lines)
+	var head strings.Builder
+	for _, l := range above {
+		head.WriteString(l.String() + "\n")
+	}
+	_, err := io.WriteString(f.out, before+head.String()+f.last)
+	return err
+}

@@ -1,0 +1,175 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/zonelect/zonelect/election/status"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// Vacancy says that nobody leads.
+type Vacancy struct {
+	// Since is when the last leader renewed or released the lock for the last time, by its own
+	// clock. A leader that fell silent may have worked for a part of the time since then. It is
+	// nil if it is not known.
+	Since *metav1.MicroTime `json:"since,omitempty"`
+	// Last is who led last, and LastZone where; empty if that is not known.
+	Last     string `json:"last,omitempty"`
+	LastZone string `json:"lastZone,omitempty"`
+	// Uncertain says that the last leader may still lead.
+	Uncertain bool `json:"uncertain,omitempty"`
+}
+
+// Failover is a change of leader that nobody wished for. What is not known is empty or nil.
+type Failover struct {
+	// At is when the next leader took the lock, by its clock.
+	At       *metav1.MicroTime `json:"at,omitempty"`
+	From     string            `json:"from,omitempty"`
+	FromZone string            `json:"fromZone,omitempty"`
+	To       string            `json:"to"`
+	ToZone   string            `json:"toZone,omitempty"`
+	// Cause is how the lock had come free.
+	Cause string `json:"cause"`
+	// NobodyLedMilliseconds is for how long nobody led, as the next leader saw it.
+	NobodyLedMilliseconds *int64 `json:"nobodyLedMilliseconds,omitempty"`
+}
+
+// Next is the candidate that goes first when the leader falls silent; empty if there is none.
+type Next struct {
+	Identity string `json:"identity,omitempty"`
+	Zone     string `json:"zone,omitempty"`
+}
+
+// look adds who leads for how much longer, or who led last, and the last failover. r is the
+// lock's record.
+func (s *Status) look(e Election, r locks.Record, now time.Time) {
+	if e.Lease != nil {
+		s.CheckHistory(locks.History(e.Lease.Annotations[record.AnnotationHistory]))
+	}
+	terms, _ := r.Noted().Parse()
+	s.LastFailover = lastFailover(terms)
+	s.Vacancy = s.vacancy(r, terms, now)
+	s.leaseLeft(e, r, now)
+	s.checkVacancy()
+	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
+		s.Note("the last renewal is %s in the future by the clock of this machine: the clocks differ", rounded(-age))
+	}
+}
+
+// ahead reports whether a time is in the future by more than what times in whole seconds and
+// small differences of clocks explain.
+func ahead(age time.Duration) bool { return age < -time.Second }
+
+// vacancy says whether nobody leads.
+func (s *Status) vacancy(r locks.Record, terms []locks.TermNote, now time.Time) *Vacancy {
+	v := &Vacancy{Since: stamp(r.RenewTime)}
+	switch s.State {
+	case Expired, Released, Free:
+	case Stale, Cleared:
+		v.Uncertain = true
+	case Absent:
+		v.Uncertain = true // its holder may be about to put it back
+	default:
+		return nil
+	}
+	if ahead(now.Sub(r.RenewTime)) {
+		v.Since = nil
+	}
+	switch {
+	case s.Leader != nil:
+		v.Last, v.LastZone = s.Leader.Identity, s.Leader.Zone
+	case len(terms) > 0:
+		last := terms[len(terms)-1]
+		v.Last, v.LastZone = last.Holder, last.Zone
+	default:
+		v.Last, v.LastZone = r.Details.Holder, r.Details.Zone
+	}
+	switch l := s.Legacy; {
+	case l != nil && l.Holder != "" && l.Holder != v.Last && s.Leader == nil:
+		return nil // that one may lead
+	case l != nil && l.Holder != "" && l.Holder != v.Last,
+		l == nil && (s.Phase == record.PhaseLegacy || s.Phase == record.PhaseDual): // it is not known who has it
+		v.Uncertain = true
+	}
+	return v
+}
+
+// checkVacancy warns if it is certain that nobody leads, and tells since when.
+func (s *Status) checkVacancy() {
+	v := s.Vacancy
+	if v == nil || v.Uncertain {
+		return
+	}
+	since := ""
+	if v.Since != nil {
+		since = " since " + v.Since.UTC().Format(time.RFC3339)
+	}
+	last := Leader{Identity: v.Last, Zone: v.LastZone}
+	switch {
+	case s.State == Expired:
+		s.Warn("nobody leads%s: %s renewed the lock for the last time then, and its lease has run out", since, last)
+	case s.State == Released && v.Last != "":
+		s.Warn("nobody leads%s: %s released the lock then, and nobody has taken it", since, last)
+	default:
+		s.Warn("nobody leads%s", since)
+	}
+}
+
+// leaseLeft says how long the lease lasts if it is not renewed.
+func (s *Status) leaseLeft(e Election, r locks.Record, now time.Time) {
+	l, by, age := s.Leader, ByClock, now.Sub(r.RenewTime)
+	if e.Watched.Renewed {
+		by, age = ByWatch, e.Watched.Ago
+	}
+	var left time.Duration
+	switch {
+	case l == nil || r.LeaseDuration <= 0:
+		return
+	case s.State == Expired:
+		by = ByWatch
+	case s.State != Held && s.State != Waiting, ahead(age):
+		return
+	default:
+		left = min(max(0, r.LeaseDuration-age), r.LeaseDuration)
+	}
+	l.LeaseLeftMilliseconds, l.LeaseLeftBy = milliseconds(&left), by
+}
+
+// handoverLimit is for how long nobody may lead while a leader hands its lock over. If it took
+// longer, nobody was there to take it.
+const handoverLimit = time.Second
+
+// lastFailover returns the last failover among terms, the newest last; nil if there is none.
+func lastFailover(terms []locks.TermNote) *Failover {
+	for i := len(terms) - 1; i >= 0; i-- {
+		n := terms[i]
+		if !failedOver(n) {
+			continue
+		}
+		f := &Failover{At: stamp(n.Acquired), To: n.Holder, ToZone: n.Zone, Cause: n.Cause, NobodyLedMilliseconds: milliseconds(n.NobodyLed)}
+		if i > 0 {
+			f.From, f.FromZone = terms[i-1].Holder, terms[i-1].Zone
+		}
+		return f
+	}
+	return nil
+}
+
+// failedOver reports whether a term began because the leader before was lost, or because
+// nobody took over at once from one that left.
+func failedOver(n locks.TermNote) bool {
+	switch status.Cause(n.Cause) {
+	case "", status.CauseAbsent, locks.CauseOtherProgram:
+		return false
+	case status.CauseReleased:
+		return n.NobodyLed != nil && *n.NobodyLed >= handoverLimit
+	default:
+		return true
+	}
+}
