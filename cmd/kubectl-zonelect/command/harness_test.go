@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +58,8 @@ type world struct {
 	skew   time.Duration            // by how much the API server's clock is ahead
 	slow   map[string]time.Duration // how long requests take, by the ends of their paths
 	lacks  map[string]bool          // what service accounts may not do, as in "update leases"
+	deaf   atomic.Bool              // what is sent to the plugin is lost, and nothing is answered
+	asked  atomic.Int64             // how many requests came
 
 	mu   sync.Mutex
 	cuts []context.CancelFunc
@@ -65,6 +68,7 @@ type world struct {
 // ServeHTTP serves requests that cut can end, and those that the server in memory does not
 // know: access reviews, and the version.
 func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
+	w.asked.Add(1)
 	a.Header().Set("Date", time.Now().Add(w.skew).UTC().Format(http.TimeFormat))
 	for end, d := range w.slow {
 		if strings.HasSuffix(r.URL.Path, end) {
@@ -93,11 +97,36 @@ func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
 		return
 	}
+	if w.deaf.Load() {
+		<-r.Context().Done()
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	w.mu.Lock()
 	w.cuts = append(w.cuts, cancel)
 	w.mu.Unlock()
-	w.server.ServeHTTP(a, r.WithContext(ctx))
+	w.server.ServeHTTP(lossy{a, w}, r.WithContext(ctx))
+}
+
+// lossy loses what is sent while the world is deaf.
+type lossy struct {
+	http.ResponseWriter
+	*world
+}
+
+func (l lossy) Header() http.Header { return l.ResponseWriter.Header() }
+
+func (l lossy) Write(p []byte) (int, error) {
+	if l.deaf.Load() {
+		return len(p), nil
+	}
+	return l.ResponseWriter.Write(p)
+}
+
+func (l lossy) Flush() {
+	if f, is := l.ResponseWriter.(http.Flusher); is && !l.deaf.Load() {
+		f.Flush()
+	}
 }
 
 // cut ends every request that is being served.
@@ -303,5 +332,14 @@ func golden(t *testing.T, name string, r result) {
 	}
 	if got != string(want) {
 		t.Errorf("%s: printed\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+// read runs a command and reads a part of its output.
+func (w *world) read(t *testing.T, line, path string, into any) {
+	t.Helper()
+	r := w.run(append(strings.Fields(line), "-o", "jsonpath={"+path+"}")...)
+	if err := json.Unmarshal([]byte(r.out), into); err != nil {
+		t.Fatalf("%s: %v: %s%s", line, err, r.out, r.errors)
 	}
 }

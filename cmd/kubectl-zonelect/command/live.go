@@ -4,8 +4,11 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/inspect"
 )
 
 // live shows the present state of locks on a terminal, below what has changed.
@@ -60,17 +63,23 @@ func (l *live) trouble(err error) {
 
 // headline says who leads a lock.
 func (l *live) headline(s LockStatus) string {
-	name, leads := s.Name, leaderCell(s.Status)
+	name := s.Name
 	if l.everywhere {
 		name = s.Namespace + "/" + name
 	}
-	if zone := zoneCell(s.Status); zone != "" {
-		leads += " in " + zone
+	return fmt.Sprintf("%s: %s, %s", name, s.Status.State, leads(s.Status))
+}
+
+// leads says who leads and where.
+func leads(s inspect.Status) string {
+	v := s.Vacancy
+	switch {
+	case v != nil && v.Last != "":
+		return "nobody" + map[bool]string{true: "?"}[v.Uncertain] + " (was " + inspect.Leader{Identity: v.Last, Zone: v.LastZone}.String() + ")"
+	case v != nil || s.Leader == nil:
+		return cmp.Or(leaderCell(s), legacyCell(s.Legacy))
 	}
-	if leads == "" {
-		leads = legacyCell(s.Status.Legacy)
-	}
-	return fmt.Sprintf("%s: %s, %s", name, s.Status.State, leads)
+	return s.Leader.String()
 }
 
 func (l *live) redraw(above []line) error {
@@ -120,6 +129,9 @@ func (l *live) footer() line {
 		return line{fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, printable(l.why.Error())), red}
 	case l.why != nil:
 		return line{text: fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, printable(l.why.Error()))}
+	}
+	if l.empty() {
+		return line{text: at + "  no locks found in " + l.cluster.scope() + ", watching, press Ctrl-C to end"}
 	}
 	return line{text: at + "  watching, press Ctrl-C to end"}
 }

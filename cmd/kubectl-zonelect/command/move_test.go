@@ -33,7 +33,13 @@ import (
 // can. The returned function kills it: nothing is released.
 func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	w.t.Helper()
-	w.announce(lock, pod, zone, "")
+	return w.competes(lock, pod, zone, presence.OwnHeadStart, func(election.Takeover) time.Duration { return 0 })
+}
+
+// competes does the same for a candidate with a head start, of which its presence says that.
+func (w *world) competes(lock, pod, zone, said string, headStart func(election.Takeover) time.Duration) (kill func()) {
+	w.t.Helper()
+	w.announce(lock, pod, zone, "", func(o *presence.Object) { o.HeadStart, o.Unhealthy = said, w.sick[o.Identity] })
 	broken := make(chan struct{})
 	way := http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
 		select {
@@ -50,7 +56,7 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 	}
 	e, err := election.New(election.Config{
 		Lock: l, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone},
-		HeadStart: func(election.Takeover) time.Duration { return 0 },
+		HeadStart: headStart,
 		Peers:     w.follows(client, lock),
 	})
 	if err != nil {

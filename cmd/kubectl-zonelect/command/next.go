@@ -24,7 +24,7 @@ import (
 
 // inLine returns the candidates in the order in which they go when the leader falls silent or,
 // if the lock is free, now. It is pure. known is false if some candidate does not say how it
-// finds its head start, or if no candidate is known.
+// finds its head start, if no candidate is known, or if they disagree.
 func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, known bool) {
 	t := takeover(e, s)
 	if len(t.Peers) == 0 || s.Phase == record.PhaseLegacy { // in that phase none of them campaigns
@@ -55,7 +55,20 @@ func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, k
 	slices.SortStableFunc(ranked, func(a, b inspect.Candidate) int {
 		return cmp.Or(cmp.Compare(delays[a.Identity], delays[b.Identity]), cmp.Compare(a.Identity, b.Identity))
 	})
+	if len(ways) > 1 && tied(ranked, delays) { // such as while preferred zones are rolled out
+		return nil, false
+	}
 	return ranked, true
+}
+
+// tied reports whether two candidates may go at about the same time.
+func tied(ranked []inspect.Candidate, delays map[string]time.Duration) bool {
+	for i := 1; i < len(ranked); i++ {
+		if delays[ranked[i].Identity]-delays[ranked[i-1].Identity] < zone.Slot(election.Timing{}) {
+			return true
+		}
+	}
+	return false
 }
 
 // takeover is the next one, without a candidate.

@@ -123,14 +123,18 @@ func split(text string) []line {
 	return lines
 }
 
-// fold breaks lines that are wider than a terminal.
+// fold breaks lines that are wider than a terminal, between words if it can.
 func fold(lines []line, width int) []line {
 	var all []line
 	for _, l := range lines {
 		text := []rune(l.text)
 		for len(text) > width {
-			all = append(all, line{string(text[:width]), l.color})
-			text = text[width:]
+			at := width
+			if space := strings.LastIndex(string(text[:width+1]), " "); space > 0 {
+				at = utf8.RuneCountInString(string(text[:width+1])[:space])
+			}
+			all = append(all, line{strings.TrimRight(string(text[:at]), " "), l.color})
+			text = []rune(strings.TrimLeft(string(text[at:]), " "))
 		}
 		all = append(all, line{string(text), l.color})
 	}

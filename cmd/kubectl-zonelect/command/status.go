@@ -51,7 +51,7 @@ order themselves: by health, evacuated zones, the zone that fell silent, preferr
 hash. It leaves out candidates whose pod or node is known to be gone. If the first in the line
 does not come, the second goes a moment later. A handover may name another. "nobody" means that no
 other candidate that announced itself can run. "-" means that it is not known, because no
-candidate announced itself, or because one has a head start of its own.
+candidate announced itself, or because one has a head start of its own, or other preferences.
 
 LEASE LEFT is how long the lease lasts if nobody renews it any more. It goes up again with each
 renewal. Only then may another candidate take over, unless the leader releases the lock or is
@@ -253,7 +253,9 @@ func (s *statusCommand) all(ctx context.Context) error {
 	if err := s.printer.list(s.env.streams, list, s.env.now()); err != nil {
 		return err
 	}
-	s.tellDenied()
+	if note := s.vitals.note(); note != "" && s.printer.forPeople() {
+		s.env.tell("%s\n", note)
+	}
 	return nil
 }
 
@@ -261,13 +263,6 @@ func (s *statusCommand) all(ctx context.Context) error {
 func (s *statusCommand) describe(ctx context.Context, e inspect.Election) (LockStatus, error) {
 	status := describe(e, s.env.now())
 	return status, s.vitals.next(ctx, e, &status.Status)
-}
-
-// tellDenied says what could not be read about those who are next.
-func (s *statusCommand) tellDenied() {
-	if note := s.vitals.note(); note != "" && s.printer.forPeople() {
-		s.env.tell("%s\n", note)
-	}
 }
 
 // tellNothing says that there are no locks. It returns an error if even the namespace does

@@ -27,6 +27,8 @@ type follower struct {
 	known map[types.NamespacedName]*known
 	out   *rows // nil until something was found
 	live  *live // nil if lines are appended
+
+	denied string // what was told of missing rights
 }
 
 // known is what a follower knows of one Lease, and of the lock of that name.
@@ -52,7 +54,7 @@ func (s *statusCommand) follow(ctx context.Context, name string) error {
 	reports := 0 // the second comes when the server has accepted the watch
 	for all, err := range s.cluster.follow(ctx) {
 		if err == nil {
-			err = f.report(ctx, all)
+			err = f.reportSoon(ctx, all)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -64,13 +66,23 @@ func (s *statusCommand) follow(ctx context.Context, name string) error {
 			_ = sleep.For(ctx, retry)
 			continue
 		}
-		if reports++; reports == 2 && f.out == nil && (f.live == nil || f.live.empty()) {
-			if err := f.tellNothing(ctx); err != nil {
-				return err
-			}
+		if reports++; reports == 2 && f.out == nil && f.live == nil {
+			err = f.tellNothing(ctx)
+		} else if reports == 2 && f.live != nil && f.live.empty() {
+			_, err = f.cluster.checkNamespace(ctx, "")
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// reportSoon reports, or fails: a request on a dead connection must not stop the reports.
+func (f *follower) reportSoon(ctx context.Context, all leases) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	return f.report(ctx, all)
 }
 
 // report prints what has changed.
@@ -107,7 +119,16 @@ func (f *follower) report(ctx context.Context, all leases) error {
 			return err
 		}
 	}
+	f.tellDeniedOnce()
 	return nil
+}
+
+// tellDeniedOnce says once what could not be read about those who are next.
+func (f *follower) tellDeniedOnce() {
+	if note := f.vitals.note(); note != f.denied && f.printer.forPeople() {
+		f.denied = note
+		f.env.tell("%s\n", note)
+	}
 }
 
 // of returns what is known of a lock.
