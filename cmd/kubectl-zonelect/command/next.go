@@ -19,6 +19,7 @@ import (
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/multilock"
 	"github.com/zonelect/zonelect/zone"
 )
 
@@ -37,8 +38,8 @@ func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, k
 	ways := map[way]func(election.Takeover) time.Duration{}
 	delays := map[string]time.Duration{}
 	for _, c := range e.Candidates {
-		if c.Identity == t.Previous && t.Cause == status.CauseExpired {
-			continue
+		if c.Identity == t.Previous && t.Cause == status.CauseExpired || s.Phase == record.PhaseDual && c.Mode == string(multilock.Alone) {
+			continue // the second does not campaign in that phase (M12)
 		}
 		w := way{c.HeadStart, lockOf(e, c)}
 		if ways[w] == nil {
@@ -127,13 +128,17 @@ type vital struct {
 }
 
 // next adds who goes first among those that are not known to be unfit.
-func (v *vitals) next(ctx context.Context, e inspect.Election, s *inspect.Status) error {
+func (v *vitals) next(ctx context.Context, e inspect.Election, s *inspect.Status, now time.Time) error {
 	ranked, known := inLine(e, *s)
 	if !known {
 		return nil
 	}
 	s.Next = &inspect.Next{}
 	for _, c := range ranked {
+		if justLost(c, s.LastFailover, now) {
+			s.Next = nil // in case there is no other: it may be back
+			continue
+		}
 		if err := v.look(ctx, e.Namespace, &c); err != nil {
 			return err
 		}
@@ -143,6 +148,16 @@ func (v *vitals) next(ctx context.Context, e inspect.Election, s *inspect.Status
 		}
 	}
 	return nil
+}
+
+// looksAlive is for how long the pod and the node of a candidate that lost its power may look
+// as before.
+const looksAlive = time.Minute
+
+// justLost reports whether a candidate was the leader that the last failover was from, a moment
+// ago.
+func justLost(c inspect.Candidate, f *inspect.Failover, now time.Time) bool {
+	return f != nil && f.At != nil && c.Identity == f.From && c.Identity != f.To && now.Sub(f.At.Time) < looksAlive
 }
 
 // mayRun reports whether neither the pod nor the node of a candidate is known to be gone.

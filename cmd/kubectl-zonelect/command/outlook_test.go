@@ -103,6 +103,21 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 		"next-is-unknown": {lease: func() *coordinationv1.Lease { return led() }, more: func(w *world) {
 			w.announce("op", "op-b", "zb", "", inModeLease, func(o *presence.Object) { o.HeadStart = "" })
 		}},
+		"next-was-just-lost": {lease: func() *coordinationv1.Lease {
+			return led(terms(
+				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
+				locks.TermNote{Acquired: ago(30 * time.Second), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: new(15 * time.Second)},
+			))
+		}},
+		"next-was-lost-before": {lease: func() *coordinationv1.Lease {
+			return led(terms(
+				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
+				locks.TermNote{Acquired: ago(time.Minute), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: new(15 * time.Second)},
+			))
+		}},
+		"next-campaigns-in-phase-dual": {lease: func() *coordinationv1.Lease { return led(phased(record.PhaseDual, 1)) }, more: func(w *world) {
+			w.announce("op", "op-b", "zb", "") // in mode auto; the others are in mode lease
+		}},
 		"legacy-leads-instead": {lease: func() *coordinationv1.Lease { return led(releasedBy(time.Minute), phased(record.PhaseDual, 1)) }, more: func(w *world) {
 			w.putConfigMap("op", nil, byPod("old-0"))
 		}},
@@ -243,7 +258,9 @@ func TestRightsThatAreMissingCostOnlyWhatTheyAreFor(t *testing.T) {
 		for _, args := range []string{"status", "status op", "status -w", "status op -w"} {
 			t.Run(denied+" "+args, func(t *testing.T) {
 				inABubble(t, func(t *testing.T, w *world) {
-					w.threeCandidates()
+					for _, z := range []string{"a", "b", "c"} {
+						w.announce("op", "op-"+z, "z"+z, "") // in mode auto
+					}
 					w.putLease(led(phased(record.PhaseDual, 1)))
 					asked := 0
 					w.server.Before = func(verb, path string) (int, apitest.Object) {

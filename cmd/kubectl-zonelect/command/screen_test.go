@@ -74,7 +74,9 @@ func TestWhatAnybodyWroteMovesNoCursorInAList(t *testing.T) {
 	for _, args := range []string{"status op", "status op -w"} {
 		inABubble(t, func(t *testing.T, w *world) {
 			w.width, w.vars = 80, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}
-			w.announce("op", "op-a", "za", "", func(o *presence.Object) { o.Zone, o.Waiting, o.Unhealthy, o.Version = "\x1b[2J", "\x1b[2J", "\x1b[2J", "\x1b[2J\r\n" })
+			w.announce("op", "op-a", "za", "", func(o *presence.Object) {
+				o.Zone, o.Waiting, o.Unhealthy, o.Version = "\x1b[2J", "\x1b[2J", "\x1b[2J", "\x1b[2J\r\n"
+			})
 			w.putLease(led(func(l *coordinationv1.Lease) {
 				l.Spec.HolderIdentity = new("op\x1b[2J-a_1")
 				l.Annotations[record.AnnotationHolder], l.Annotations[record.AnnotationZone] = "op\x1b[2J-a_1", "\x1b[2J"

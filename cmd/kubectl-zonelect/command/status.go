@@ -48,7 +48,8 @@ failover, unless nobody led for a second or longer. The lock keeps its last term
 
 NEXT goes first if the leader falls silent or, if nobody leads, now. That is how the candidates
 order themselves: by health, evacuated zones, the zone that fell silent, preferred zones, and a
-hash. It leaves out candidates whose pod or node is known to be gone. If the first in the line
+hash. It leaves out candidates whose pod or node is known to be gone and, for a minute after a
+failover, the leader that was lost: a node that lost its power looks alive for that long. If the first in the line
 does not come, the second goes a moment later. A handover may name another. "nobody" means that no
 other candidate that announced itself can run. "-" means that it is not known, because no
 candidate announced itself, or because one has a head start of its own, or other preferences.
@@ -262,7 +263,7 @@ func (s *statusCommand) all(ctx context.Context) error {
 // describe interprets an election, and adds who is next.
 func (s *statusCommand) describe(ctx context.Context, e inspect.Election) (LockStatus, error) {
 	status := describe(e, s.env.now())
-	return status, s.vitals.next(ctx, e, &status.Status)
+	return status, s.vitals.next(ctx, e, &status.Status, s.env.now())
 }
 
 // tellNothing says that there are no locks. It returns an error if even the namespace does
