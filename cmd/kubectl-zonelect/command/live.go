@@ -89,7 +89,11 @@ func (l *live) redraw(above []line) error {
 	}
 	l.printer.width = width
 	l.printer.tables = newTables(l.printer.noHeaders) // with headers each time
-	lines, err := l.printer.lines(l.env.now(), l.rows)
+	at := l.env.now()
+	if l.why != nil {
+		at = l.seen // nobody knows whether what was true then still lasts
+	}
+	lines, err := l.printer.lines(at, l.rows)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,9 @@ type follower struct {
 	out   *rows // nil until something was found
 	live  *live // nil if lines are appended
 
-	denied string // what was told of missing rights
+	denied string    // what was told of missing rights
+	broke  string    // what was told of a watch that broke
+	said   time.Time // when that was told
 }
 
 // known is what a follower knows of one Lease, and of the lock of that name.
@@ -232,11 +234,14 @@ func (f *follower) look(ctx context.Context, e inspect.Election) (LockStatus, er
 	return f.describe(ctx, e)
 }
 
-// restarting says that the watch broke, or was refused.
+// restarting says that the watch broke, or was refused. It says the same once a minute.
 func (f *follower) restarting(err error) {
 	if f.live != nil {
 		f.live.trouble(err)
 		return
 	}
-	f.env.tell("note: restarting the watch: %v\n", err)
+	if text := err.Error(); text != f.broke || time.Since(f.said) >= time.Minute {
+		f.broke, f.said = text, time.Now()
+		f.env.tell("note: restarting the watch: %s\n", text)
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/zonelect/zonelect/election/timing"
 )
 
 // shownStatus is what status -o json says of a lock.
@@ -57,6 +59,7 @@ func TestStatusFollowsALossOfPower(t *testing.T) {
 	s.start(t, "zb")
 	s.start(t, "zc")
 	s.announced(t, 3)
+	time.Sleep(3 * timing.DefaultRenewInterval) // the others see renewals
 	watched := p.follow(t, "status", "op", "-w")
 	old := s.seats["za"].Identity
 	before := look("")
@@ -96,9 +99,13 @@ func TestStatusFollowsALossOfPower(t *testing.T) {
 		t.Errorf("the last failover is %+v", f)
 	}
 	p.run(t, s.ctx, exitOK, "status op", "held", after.Leader.Identity, "(expired)")
+	if after.Next == nil || after.Next.Identity == old {
+		t.Errorf("right after %s was lost, the next is %+v", old, after.Next)
+	}
 	for _, zone := range []string{"zb", "zc"} {
 		must(t, s.seats[zone].Kill())
 	}
+	time.Sleep(lease) // it is held until then, as far as a lease says
 	gone := look("--observe=20s")
 	if v := gone.NobodyLeads; gone.State != "expired" || v == nil || v.Last != after.Leader.Identity || v.Uncertain || v.Since.Before(cut) {
 		t.Errorf("when nobody is left, the status is %+v", gone)
