@@ -301,6 +301,8 @@ func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {
 // leaves no connection of the election open.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, election.Term) error) error {
 	defer e.close() // after the last request of what is started below
+	var pointing sync.WaitGroup
+	defer pointing.Wait() // after the heartbeat's Lease is released, which waits for no Service
 	if e.shared != nil {
 		leave, err := e.shared.enter(ctx, e)
 		if err != nil {
@@ -327,7 +329,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	if e.witness != nil {
 		tellers.Go(func() { e.witness.FindContainer(telling) })
 	}
-	return e.Elector.Run(ctx, e.pointing(lead, &tellers))
+	return e.Elector.Run(ctx, e.pointing(lead, &pointing))
 }
 
 // tellNewLeaders calls tell whenever the leader changes.

@@ -32,8 +32,8 @@ func (e *Election) prepareService(namespace string) error {
 	return err
 }
 
-// pointing is lead, with the Service of the options pointing to this process meanwhile. The lock
-// is not kept until the Service points elsewhere: running waits for that.
+// pointing is lead, with the Service of the options pointing to this process meanwhile. Neither the
+// lock nor a heartbeat's Lease is kept until the Service points elsewhere: running waits for that.
 func (e *Election) pointing(lead func(context.Context, election.Term) error, running *sync.WaitGroup) func(context.Context, election.Term) error {
 	if e.service == nil {
 		return lead

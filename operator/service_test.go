@@ -59,6 +59,43 @@ func TestAServicePointsToTheLeaderWhileItLeads(t *testing.T) {
 	}
 }
 
+// TestAHeartbeatIsReleasedBeforeTheServicePointsElsewhere, so that a Service delays no handover.
+// The EndpointSlice cannot be written until it is released.
+func TestAHeartbeatIsReleasedBeforeTheServicePointsElsewhere(t *testing.T) {
+	server, o := withService(t)
+	o.Heartbeat, o.Timing.Exclusive = true, true
+	ended, released, pointed := false, false, make(chan struct{}, 10)
+	server.Stored = func(_ *http.Request, path string, _, after apitest.Object) {
+		if strings.Contains(path, "/leases/op.heartbeat-") {
+			spec, _ := after["spec"].(apitest.Object)
+			holder, _ := spec["holderIdentity"].(string)
+			released = holder == ""
+		}
+		if strings.HasSuffix(path, "/endpointslices/op-zonelect") {
+			pointed <- struct{}{}
+		}
+	}
+	server.Before = func(verb, path string) (int, apitest.Object) {
+		if ended && !released && verb == "update" && strings.Contains(path, "/endpointslices/") {
+			return http.StatusServiceUnavailable, apitest.Status(http.StatusServiceUnavailable, "ServiceUnavailable", "not yet", "", "")
+		}
+		return 0, nil
+	}
+	err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+		<-pointed
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		ended = true
+		return nil
+	}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pointed) == 0 {
+		t.Error("the EndpointSlice was not written after the heartbeat was released")
+	}
+}
+
 func TestAServiceThatCannotPointToTheLeaderIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"POD_IP":               func(o *Options) { o.Self.IP = "pod" },

@@ -147,3 +147,60 @@ func TestADeadLeaderOfAnotherAddressFamilyIsTakenOut(t *testing.T) {
 		w.saw("delete the slice")
 	})
 }
+
+// TestACreateThatATermGaveUpDoesNotLandLater, where there was no slice that it could replace.
+func TestACreateThatATermGaveUpDoesNotLandLater(t *testing.T) {
+	inABubble(t, func(w *world) {
+		land, late := make(chan struct{}), atomic.Bool{}
+		w.wire = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && late.CompareAndSwap(false, true) {
+				<-land
+			}
+			w.ServeHTTP(rw, r)
+		})
+		w.keep("10.0.0.1", 7, time.Now)()
+		close(land)
+		synctest.Wait()
+		w.pointsTo("")
+	})
+}
+
+func TestATermThatEndsWhileTheServerIsDownIsTakenOutWhenThatIsBack(t *testing.T) {
+	inABubble(t, func(w *world) {
+		end := w.keep("10.0.0.1", 7, time.Now)
+		down := true
+		w.refuse(func(string, string) bool { return down })
+		time.AfterFunc(trust/2, func() {
+			w.Mu.Lock()
+			defer w.Mu.Unlock()
+			down = false
+		})
+		end()
+		w.pointsTo("")
+	})
+}
+
+func TestATermThatMayNotWriteEndsAtOnce(t *testing.T) {
+	inABubble(t, func(w *world) {
+		w.Before = func(verb, path string) (int, apitest.Object) { return apitest.Forbidden(verb, path) }
+		end := w.keep("10.0.0.1", 7, time.Now)
+		began := time.Now()
+		end()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestAServerThatStaysDownHoldsAnEndedTermForARenewDeadline(t *testing.T) {
+	inABubble(t, func(w *world) {
+		end := w.keep("10.0.0.1", 7, time.Now)
+		w.refuse(func(string, string) bool { return true })
+		began := time.Now()
+		end()
+		if took := time.Since(began); took != trust {
+			t.Errorf("it took %v", took)
+		}
+		w.saw("may go on pointing to this process")
+	})
+}

@@ -80,39 +80,74 @@ type Term interface {
 }
 
 // Keep points the Service to this process until ctx ends, with the term. It mends what others
-// change. Then it takes the address out, unless another leader has replaced it. Nothing that goes
-// wrong delays or ends the term: it is logged, and tried again.
+// change. Then it takes the address out, unless another leader has replaced it, and tries that for
+// Trust at most. Nothing that goes wrong delays or ends the term: it is logged, and tried again.
 func (k *Keeper) Keep(ctx context.Context, token uint64, term Term) {
-	k.point(ctx, token, term)
+	t := &tenure{Keeper: k, token: token, later: laterTerm{keeper: k, term: term}}
+	t.point(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.Trust)
 	defer cancel()
-	if err := k.until(ctx, func() error { return k.clear(ctx, token) }); err != nil {
+	if err := t.leave(ctx); err != nil {
 		k.Logger.Error(err, "the Service may go on pointing to this process until another leads", "service", k.Service)
 	}
 }
 
-// soon is the first pause after an attempt that failed. The pauses double.
+// tenure is a Keeper in one term.
+type tenure struct {
+	*Keeper
+	token uint64
+	later laterTerm
+	// unanswered is a slice whose creation got no answer: it may appear at any time. Nil if none.
+	unanswered *discoveryv1.EndpointSlice
+}
+
+// soon is the first pause after an attempt that failed, unless another's write came first.
 const soon = 250 * time.Millisecond
 
-// point points the Service to this process until ctx ends.
-func (k *Keeper) point(ctx context.Context, token uint64, term Term) {
-	later := &laterTerm{keeper: k, term: term}
-	pauses := backoff.NewExponentialBackOff(backoff.WithInitialInterval(min(soon, k.Again)), backoff.WithMultiplier(2),
+// pauses returns what says how long to wait after an attempt. What failed is tried again soon, and
+// then after pauses that double. What is in time is looked at now and then.
+func (k *Keeper) pauses() func(error) time.Duration {
+	growing := backoff.NewExponentialBackOff(backoff.WithInitialInterval(5*time.Millisecond), backoff.WithMultiplier(2),
 		backoff.WithMaxInterval(k.Again), backoff.WithMaxElapsedTime(0))
-	told := ""
+	return func(err error) time.Duration {
+		if err == nil {
+			growing.Reset()
+			return k.Again/2 + rand.N(k.Again/4) // what is tried again after it is in time, too
+		}
+		pause := min(growing.NextBackOff(), k.Again)
+		if !conflict(err) {
+			pause = max(pause, min(soon, k.Again))
+		}
+		return pause
+	}
+}
+
+// point points the Service to this process until ctx ends.
+func (t *tenure) point(ctx context.Context) {
+	pause, told := t.pauses(), ""
 	for ctx.Err() == nil {
-		err := k.until(ctx, func() error { return onlyConflicts(k.once(ctx, token, later)) })
+		err := t.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		pause := k.Again/2 + rand.N(k.Again/4) // what is tried again after it is in time, too
-		if err != nil {
-			pause = min(pauses.NextBackOff(), k.Again)
-		} else {
-			pauses.Reset()
+		next := pause(err)
+		if !conflict(err) || next > soon { // conflicts are rare, and over at once
+			told = t.tell(err, told)
 		}
-		told = k.tell(err, told)
-		_ = sleep.For(ctx, pause) // the loop ends with ctx
+		_ = sleep.For(ctx, next) // the loop ends with ctx
+	}
+}
+
+// leave takes the address out. It gives up when ctx ends, or when the API server says no.
+func (t *tenure) leave(ctx context.Context) error {
+	for pause := t.pauses(); ; {
+		err := t.clear(ctx)
+		if err == nil || !conflict(err) && !unserved(err) {
+			return err
+		}
+		if sleep.For(ctx, pause(err)) != nil {
+			return err
+		}
 	}
 }
 
@@ -133,87 +168,96 @@ func (k *Keeper) tell(err error, told string) string {
 // kindOf returns what is the same in errors that are worth one line in the log; empty for none.
 // A request without a proper answer fails in other words each time, such as those of its ports.
 func kindOf(err error) string {
-	var request interface{ Timeout() bool }
-	var answer interface{ StatusCode() int }
 	switch {
 	case err == nil:
 		return ""
-	case errors.As(err, &request) && (!errors.As(err, &answer) || answer.StatusCode() >= http.StatusInternalServerError):
+	case unserved(err):
 		return "the API server does not serve requests"
 	}
 	return err.Error()
 }
 
-// until tries again at once after an error, up to a few times.
-func (k *Keeper) until(ctx context.Context, do func() error) error {
-	const most = 5
-	pauses := backoff.NewExponentialBackOff(backoff.WithInitialInterval(5*time.Millisecond), backoff.WithMaxInterval(k.Again))
-	return backoff.Retry(do, backoff.WithContext(backoff.WithMaxRetries(pauses, most), ctx))
+// unserved reports whether a request failed without an answer, or with one that does not say
+// whether the request is good.
+func unserved(err error) bool {
+	var request interface{ Timeout() bool }
+	var answer interface{ StatusCode() int }
+	return errors.As(err, &request) &&
+		(!errors.As(err, &answer) || answer.StatusCode() >= http.StatusInternalServerError || answer.StatusCode() == http.StatusTooManyRequests)
 }
 
-// onlyConflicts has until try again only while writes of others come first.
-func onlyConflicts(err error) error {
-	if err != nil && (!errors.Is(err, locks.ErrConflict) || apierrors.IsNotFound(err)) {
-		return backoff.Permanent(err)
-	}
-	return err
-}
+// conflict reports whether another's write came first.
+func conflict(err error) bool { return errors.Is(err, locks.ErrConflict) && !apierrors.IsNotFound(err) }
 
 // errLater says that the slice is that of a later term.
 var errLater = errors.New("the EndpointSlice is of a later term, or of another election that points the same Service")
 
 // once points the Service to this process, if it does not already.
-func (k *Keeper) once(ctx context.Context, token uint64, later *laterTerm) error {
-	ctx, cancel := context.WithTimeout(ctx, k.Trust)
+func (t *tenure) once(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, t.Trust)
 	defer cancel()
-	service, err := k.service.Get(ctx)
+	service, err := t.service.Get(ctx)
 	if err != nil {
 		return err
 	}
-	old, err := k.read(ctx)
+	old, err := t.read(ctx)
 	if err != nil {
 		return err
 	}
-	if tokenOf(old) > token && !later.isInvented(tokenOf(old)) {
+	if tokenOf(old) > t.token && !t.later.isInvented(tokenOf(old)) {
 		return errLater
 	}
-	slice, err := k.Endpoint.wanted(service, old, token)
+	slice, err := t.Endpoint.wanted(service, old, t.token)
 	switch {
 	case err != nil:
 		return err
 	case old == nil:
-		_, err = k.slice.Create(ctx, slice)
+		err = t.create(ctx, slice)
 	case old.AddressType != slice.AddressType:
-		if err := k.empty(ctx, old, token); err != nil { // a former leader's
+		if err := t.empty(ctx, old); err != nil { // a former leader's
 			return err
 		}
 		err = fmt.Errorf("EndpointSlice %s is for %s, which nobody can change, and this pod has an %s address: delete the slice", old.Name, old.AddressType, slice.AddressType)
 	case !same(old, slice):
-		_, err = k.slice.Update(ctx, slice)
+		_, err = t.slice.Update(ctx, slice)
+	}
+	return err
+}
+
+// create makes the slice where there is none.
+func (t *tenure) create(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	_, err := t.slice.Create(ctx, slice)
+	if t.unanswered = nil; unserved(err) {
+		t.unanswered = slice
 	}
 	return err
 }
 
 // clear takes the address of a term, or of one before it, out of the slice. A write that was
-// given up does not land later, because the version that it replaces is gone; only one that makes
-// the slice may. The next leader replaces that one, too.
-func (k *Keeper) clear(ctx context.Context, token uint64) error {
-	old, err := k.read(ctx)
-	if err != nil || old == nil || tokenOf(old) > token {
+// given up does not land later, because the version that it replaces is gone, or because the slice
+// that it makes is there.
+func (t *tenure) clear(ctx context.Context) error {
+	old, err := t.read(ctx)
+	if err == nil && old == nil && t.unanswered != nil {
+		slice := t.unanswered.DeepCopy()
+		slice.Endpoints = nil
+		return t.create(ctx, slice)
+	}
+	if err != nil || old == nil || tokenOf(old) > t.token {
 		return err
 	}
-	return k.empty(ctx, old, token)
+	return t.empty(ctx, old)
 }
 
-// empty replaces a slice by one without an address, in the name of a term.
-func (k *Keeper) empty(ctx context.Context, old *discoveryv1.EndpointSlice, token uint64) error {
-	if tokenOf(old) == token && len(old.Endpoints) == 0 {
+// empty replaces a slice by one without an address, in the name of the term.
+func (t *tenure) empty(ctx context.Context, old *discoveryv1.EndpointSlice) error {
+	if tokenOf(old) == t.token && len(old.Endpoints) == 0 {
 		return nil
 	}
 	slice := old.DeepCopy()
 	slice.Endpoints = nil
-	noteToken(slice, token)
-	_, err := k.slice.Update(ctx, slice)
+	noteToken(slice, t.token)
+	_, err := t.slice.Update(ctx, slice)
 	return err
 }
 
