@@ -91,6 +91,10 @@ LOCKS := 100
 chaos-locks: ## The same faults, and those of heartbeats, for processes that keep LOCKS=100 locks by one heartbeat: a seeded selection (10 min)
 	cd test && go run ./suites/chaos --locks $(LOCKS)
 
+.PHONY: chaos-service
+chaos-service: ## The same faults, with a Service that points to the leader in each run: a seeded selection (10 min)
+	cd test && go run ./suites/chaos --service
+
 .PHONY: chaos-again
 chaos-again: ## The runs of test/suites/chaos/ledger.jsonl that failed and have not passed since
 	cd test && go run ./suites/chaos --rerun --minutes 0 --ledger suites/chaos/ledger.jsonl

@@ -32,7 +32,7 @@ func TestARunIsDoneAgainAsItsLineTells(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, mixed := r.Groups[onMixed]
-		if !p.Again || p.timing() != r.Timing || p.name() != r.Faults || p.Seed != r.Seed || p.Index != r.Run || (p.Peer != "") != mixed || p.Locks != r.Locks {
+		if !p.Again || p.timing() != r.Timing || p.name() != r.Faults || p.Seed != r.Seed || p.Index != r.Run || (p.Peer != "") != mixed || p.Locks != r.Locks || p.Service != r.Service {
 			t.Errorf("run %d of seed %d, %s with %s, is done again as %s", r.Run, r.Seed, r.Faults, r.Timing, p.text())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -55,7 +56,9 @@ func (e *engine) following(next int) iter.Seq[plan] {
 	}
 	return func(yield func(plan) bool) {
 		for ; last < 0 || next <= last; next++ {
-			if !yield(newPlan(e.seed, next, e.rounds).with(e.locks)) {
+			p := newPlan(e.seed, next, e.rounds)
+			p.Service = p.Service || e.service
+			if !yield(p.with(e.locks)) {
 				return
 			}
 		}
@@ -223,6 +226,9 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 	if e.unguarded {
 		again = "--unguarded"
 	}
+	if r.Service && !e.unguarded {
+		again += " --service"
+	}
 	if e.locks > 0 {
 		again += fmt.Sprintf(" --locks %d", e.locks)
 	}
@@ -242,7 +248,7 @@ func commit(ctx context.Context) (string, error) {
 	}
 	name := strings.TrimSpace(string(hash))
 	for line := range strings.Lines(string(changed)) {
-		if !strings.HasSuffix(strings.TrimSpace(line), "ledger.jsonl") && !strings.HasSuffix(strings.TrimSpace(line), "ledger-locks.jsonl") {
+		if file := path.Base(strings.TrimSpace(line)); !strings.HasPrefix(file, "ledger") || path.Ext(file) != ".jsonl" {
 			return name + "-dirty", nil
 		}
 	}

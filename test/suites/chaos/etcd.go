@@ -9,12 +9,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/zonelect/zonelect/internal/sleep"
@@ -25,8 +28,11 @@ import (
 // also where an apiserver's watch may have been away.
 type etcd struct{ url string }
 
-// forgetful keeps no connections: the far end may be dead by the next request.
-var forgetful = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+// forgetful keeps no connections: the far end may be dead by the next request. It notices within
+// seconds that the far end of a watch has lost its power.
+var forgetful = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{
+	Timeout: time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 3},
+}).DialContext}}
 
 // key is the key of a ConfigMap in Kubernetes' storage.
 func key(namespace, name string) []byte {
@@ -81,30 +87,45 @@ func (e etcd) historiesOf(ctx context.Context, namespace, prefix string, from, t
 func (e etcd) histories(ctx context.Context, key, end []byte, from, to int64) (map[string]history.Register, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	all := map[string]history.Register{}
+	err := e.watch(ctx, key, end, from, func(c change) (last bool, err error) {
+		one, err := c.revision()
+		if err != nil || one.Version >= uint64(to) {
+			return true, err
+		}
+		if name := path.Base(string(c.KV.Key)); c.Type != "DELETE" {
+			all[name] = append(all[name], one)
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// watch calls each for all changes of a key, or of all keys from it to an end, from a revision on,
+// until each says that a change is the last, or fails.
+func (e etcd) watch(ctx context.Context, key, end []byte, from int64, each func(change) (last bool, err error)) error {
 	body, err := e.post(ctx, "/v3/watch", map[string]any{"create_request": map[string]any{
 		"key": key, "range_end": end, "start_revision": from, "progress_notify": true,
 	}})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer body.Close()
-	all := map[string]history.Register{}
 	for decoder := json.NewDecoder(body); ; {
 		var answer watched
 		if err := decoder.Decode(&answer); err != nil {
-			return nil, fmt.Errorf("read the history of %s from etcd: %w", key, err)
+			return fmt.Errorf("read the history of %s from etcd: %w", key, err)
 		}
 		r := answer.Result
 		if r.Canceled {
-			return nil, fmt.Errorf("read the history of %s from etcd: %s (compacted at %s)", key, r.CancelReason, r.CompactRevision)
+			return fmt.Errorf("read the history of %s from etcd: %s (compacted at %s)", key, r.CancelReason, r.CompactRevision)
 		}
 		for _, event := range r.Events {
-			if one, err := event.revision(); err != nil {
-				return nil, err
-			} else if one.Version >= uint64(to) {
-				return all, nil
-			} else if name := path.Base(string(event.KV.Key)); event.Type != "DELETE" {
-				all[name] = append(all[name], one)
+			if last, err := each(event); last || err != nil {
+				return err
 			}
 		}
 	}
@@ -130,20 +151,31 @@ type change struct {
 	}
 }
 
-func (c change) revision() (r history.Revision, err error) {
-	if r.Version, err = strconv.ParseUint(c.KV.ModRevision, 10, 64); err != nil {
-		return r, fmt.Errorf("read a revision of etcd's: %w", err)
+// read returns the revision of a change, and the object; nil if it was deleted.
+func read[T runtime.Object](c change) (version uint64, object T, err error) {
+	if version, err = strconv.ParseUint(c.KV.ModRevision, 10, 64); err != nil {
+		return 0, object, fmt.Errorf("read a revision of etcd's: %w", err)
 	}
 	if c.Type == "DELETE" {
-		return r, nil
+		return version, object, nil
 	}
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(c.KV.Value, nil, nil)
+	stored, _, err := scheme.Codecs.UniversalDeserializer().Decode(c.KV.Value, nil, nil)
 	if err != nil {
-		return r, fmt.Errorf("read revision %d of a register: %w", r.Version, err)
+		return version, object, fmt.Errorf("read revision %d of %s: %w", version, c.KV.Key, err)
 	}
-	register, ok := object.(*corev1.ConfigMap)
+	object, ok := stored.(T)
 	if !ok {
-		return r, fmt.Errorf("read revision %d of a register: it is a %T", r.Version, object)
+		return version, object, fmt.Errorf("read revision %d of %s: it is a %T", version, c.KV.Key, stored)
+	}
+	return version, object, nil
+}
+
+// revision is a change of a register.
+func (c change) revision() (r history.Revision, err error) {
+	version, register, err := read[*corev1.ConfigMap](c)
+	r.Version = version
+	if err != nil || register == nil {
+		return r, err
 	}
 	r.Identity = register.Data["identity"]
 	// What is not a number is no write of a candidate, and is found out as
@@ -151,6 +183,16 @@ func (c change) revision() (r history.Revision, err error) {
 	r.Token, _ = strconv.ParseUint(register.Data["token"], 10, 64)
 	r.Sequence, _ = strconv.Atoi(register.Data["sequence"])
 	return r, nil
+}
+
+// pointing is a change of an EndpointSlice.
+func (c change) pointing() (p history.Pointing, err error) {
+	version, slice, err := read[*discoveryv1.EndpointSlice](c)
+	if slice != nil {
+		p = history.PointingOf(slice, time.Now())
+	}
+	p.Version, p.Seen, p.Gone = version, time.Now(), slice == nil
+	return p, err
 }
 
 func (e etcd) post(ctx context.Context, path string, request any) (io.ReadCloser, error) {

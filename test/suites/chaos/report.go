@@ -156,6 +156,9 @@ func conclude(o options, all []result) error {
 	if err := tellLosses(os.Stdout, all); err != nil {
 		return fmt.Errorf("print how many terms were lost: %w", err)
 	}
+	if err := tellServices(os.Stdout, all); err != nil {
+		return fmt.Errorf("print how Services fared: %w", err)
+	}
 	root, err := testbed.Root()
 	if err != nil {
 		return err

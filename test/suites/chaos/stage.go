@@ -34,6 +34,7 @@ type stage struct {
 	plan      plan
 	namespace string
 	groups    []*group
+	routes    *routes
 
 	mu    sync.Mutex
 	pods  map[string]*corev1.Pod
@@ -63,7 +64,7 @@ func (s *stage) prepare(ctx context.Context) error {
 				return err
 			}
 		}
-		return s.grant(ctx, g)
+		return errors.Join(s.addService(ctx, g), s.grant(ctx, g))
 	})
 }
 
@@ -229,12 +230,12 @@ func (s *stage) grant(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range g.roles {
+	for _, name := range g.grants() {
 		rules, err := rulesOf(filepath.Join(root, "config", name, "role.yaml"))
 		if err != nil {
 			return err
 		}
-		if err := s.bind(ctx, g, g.name+"-"+name, rules); err != nil {
+		if err := s.bind(ctx, g, g.name+"-"+name, g.renamed(rules)); err != nil {
 			return err
 		}
 	}
