@@ -60,11 +60,31 @@ func (f *findings) routes(e evidence) {
 		f.neglected(e, who, printed)
 	}
 	f.settled(e)
-	if last := r.Seen.At(farFuture); e.Ended && last.To() != "" {
+	if last := r.Seen.At(farFuture); e.Ended && last.To() != "" && e.served(last.To()) {
 		f.Service.Astray++
 		f.note("the Service: it points to %s after all candidates have ended", last.To())
 	}
 	f.swift(e)
+}
+
+// served reports whether the API served a candidate as it ended: its lock was released within a
+// third of the time that it had for taking its address out, which takes two requests.
+func (e evidence) served(address string) bool {
+	for who, printed := range e.Printed {
+		if e.Routed.Addresses[who] != address {
+			continue
+		}
+		var stopping time.Time
+		for _, x := range printed {
+			switch {
+			case x.Event == "stopping":
+				stopping = x.Time
+			case x.Event == "released" && stopping.After(e.Over):
+				return x.Time.Sub(stopping) <= e.Timings[who].WithDefaults().RenewDeadline/3
+			}
+		}
+	}
+	return false
 }
 
 // farFuture is later than anything that was seen.

@@ -22,6 +22,8 @@ func newRoutedStory() *story {
 	for i := 4; i <= 22; i++ {
 		s.write("b", 20, i, at(float64(8+i)), "")
 	}
+	s.say("b", events.Event{Event: "stopping", Time: at(30.05)})
+	s.say("b", events.Event{Event: "released", Time: at(30.1)})
 	s.Timings = map[string]election.Timing{"a": timings[0], "b": timings[0]}
 	s.Routed = &routed{
 		Addresses: map[string]string{"a": "1", "b": "2"},
@@ -60,7 +62,11 @@ func TestTheJudgeSeesWhereAServiceMustNotPoint(t *testing.T) {
 			s.Routed.Seen = append(s.Routed.Seen[:1], s.Routed.Seen[2])
 		}, 0, 1},
 		"it points to a dead one at the end": {func(s *story) { s.Routed.Seen = s.Routed.Seen[:2] }, 0, 1},
-		"some of them were not told to end":  {func(s *story) { s.Routed.Seen, s.Ended = s.Routed.Seen[:2], false }, 0, 0},
+		"the API did not serve it at the end": {func(s *story) {
+			s.Routed.Seen = s.Routed.Seen[:2]
+			s.Printed["b"][len(s.Printed["b"])-1].Time = at(31)
+		}, 0, 0},
+		"some of them were not told to end": {func(s *story) { s.Routed.Seen, s.Ended = s.Routed.Seen[:2], false }, 0, 0},
 	} {
 		s := newRoutedStory()
 		c.spoil(s)
