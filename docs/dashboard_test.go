@@ -24,8 +24,7 @@ type dashboard struct {
 	} `json:"panels"`
 	Templating struct {
 		List []struct {
-			Name       string `json:"name"`
-			Definition string `json:"definition"`
+			Name string `json:"name"`
 		} `json:"list"`
 	} `json:"templating"`
 }
@@ -102,10 +101,10 @@ func TestEveryQueryOfTheDashboardParses(t *testing.T) {
 		Expr   string `json:"expr"`
 	}
 	var rules []rule
-	durations := regexp.MustCompile(`\[\$__\w+\]`)
+	durations := regexp.MustCompile(`\$__\w+`)
 	for _, p := range zonelectDashboard(t).Panels {
 		for _, target := range p.Targets {
-			rules = append(rules, rule{"panel:query:" + target.RefID + strings.Repeat("_", p.ID), durations.ReplaceAllString(target.Expr, "[5m]")})
+			rules = append(rules, rule{"panel:query:" + target.RefID + strings.Repeat("_", p.ID), durations.ReplaceAllString(target.Expr, "5m")})
 		}
 	}
 	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})

@@ -233,9 +233,11 @@ func (r *run) observeEvent(e locks.Event, now time.Time) bool {
 	return r.observed(r.observer.ObserveEvent(e, r.watcher.after, now))
 }
 
-// observed publishes the UID of the object whose record the observer has seen.
+// observed tells what the record says that the observer has seen: the UID of its object, whether
+// a term has begun, and which zones leadership should leave.
 func (r *run) observed(news bool) bool {
 	r.board.update(func(s *Status) { s.LockUID = r.observer.UID() })
+	r.meters.evacuate(r.observer.LastRecord().Evacuated)
 	if cause, began := r.observer.Succession(); began {
 		r.meters.sawTransition(r.requests, cause)
 	}

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/metrics"
 	"github.com/zonelect/zonelect/locks"
@@ -41,6 +42,7 @@ type meters struct {
 
 	mu         sync.Mutex
 	candidates map[string]int // by zone; nil while nothing is known
+	evacuated  locks.Evacuations
 	illness    illness
 }
 
@@ -130,10 +132,24 @@ func (r *run) startMeters() (end func()) {
 }
 
 func (m *meters) start(e *Elector) (metric.Registration, error) {
+	m.countFromZero()
 	return e.config.MeterProvider.Meter(metrics.Scope).RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		m.observe(ctx, o, e.Term(), time.Now())
 		return nil
-	}, m.TimeLeft, m.Candidates, m.Phase, m.UnhealthyTime)
+	}, m.TimeLeft, m.Candidates, m.Phase, m.Evacuated, m.UnhealthyTime)
+}
+
+// countFromZero makes the counters of transitions and of terms' ends exist before they count.
+// Prometheus takes the first value of a series for where it began, so it would never see the
+// first transition of a process, which is often the only one.
+func (m *meters) countFromZero() {
+	ctx := context.Background()
+	for _, cause := range causes {
+		m.Transitions.Add(ctx, 0, m.at(metrics.KeyCause.String(string(cause))))
+	}
+	for _, end := range ends {
+		m.TermEnds.Add(ctx, 0, m.at(metrics.KeyEnd.String(end.name)))
+	}
 }
 
 // end forgets what is known only while Run runs.
@@ -142,7 +158,7 @@ func (m *meters) end(now time.Time) {
 	m.leading(context.Background(), nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.candidates = nil
+	m.candidates, m.evacuated = nil, ""
 }
 
 // observe tells what is true at this very moment. A term may have run out although the loop
@@ -150,9 +166,12 @@ func (m *meters) end(now time.Time) {
 func (m *meters) observe(ctx context.Context, o metric.Observer, term Term, now time.Time) {
 	m.tellLeader(ctx)
 	o.ObserveFloat64(m.TimeLeft, max(0, term.TrustedFor()).Seconds(), m.lock)
-	zones, ill := m.known(now)
+	zones, evacuated, ill := m.known(now)
 	for zone, n := range zones {
 		o.ObserveInt64(m.Candidates, int64(n), m.ofZone(zone))
+	}
+	for _, zone := range evacuated {
+		o.ObserveInt64(m.Evacuated, 1, m.lock, metric.WithAttributes(metrics.KeyEvacuatedZone.String(zone)))
 	}
 	if m.check {
 		o.ObserveFloat64(m.UnhealthyTime, ill.Seconds(), m.lock)
@@ -168,12 +187,12 @@ func (m *meters) observe(ctx context.Context, o metric.Observer, term Term, now 
 	}
 }
 
-// known returns the candidates by zone, in a map that is the caller's, and for how long this
-// one was unhealthy.
-func (m *meters) known(now time.Time) (zones map[string]int, ill time.Duration) {
+// known returns the candidates by zone, in a map that is the caller's, the zones that are
+// evacuated, and for how long this candidate was unhealthy.
+func (m *meters) known(now time.Time) (zones map[string]int, evacuated []string, ill time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.candidates), m.illness.lasted(now)
+	return maps.Clone(m.candidates), rules.Evacuated(m.evacuated, now), m.illness.lasted(now)
 }
 
 // ofZone returns the attributes of the candidates in a zone; empty if that is unknown.
@@ -225,6 +244,17 @@ func (m *meters) know(peers []locks.Peer) {
 	}
 }
 
+// evacuate notes which zones leadership should leave. An evacuation may end by itself, so which
+// of them are in force is decided when it is told.
+func (m *meters) evacuate(listed locks.Evacuations) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.evacuated = listed
+}
+
 // unhealthy notes whether this candidate is unhealthy by its own check.
 func (m *meters) unhealthy(is bool, now time.Time) {
 	if m == nil {
@@ -254,6 +284,12 @@ func (m *meters) failedOver(ctx context.Context, took time.Duration, where ...at
 
 // unknownCause is the cause of a transition that this candidate has seen the end of only.
 const unknownCause = "unknown"
+
+// causes are all causes of transitions.
+var causes = []status.Cause{
+	status.CauseExpired, status.CauseReleased, status.CauseAbsent, status.CauseDeleted,
+	status.CauseCleared, status.CauseDied, status.CauseReclaimed, unknownCause,
+}
 
 func (m *meters) sawTransition(ctx context.Context, cause status.Cause) {
 	if m != nil {

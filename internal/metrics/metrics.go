@@ -29,6 +29,7 @@ const (
 	KeyHolderZone    = attribute.Key("election.holder.zone")
 	KeyPreviousZone  = attribute.Key("election.previous.zone")
 	KeyCandidateZone = attribute.Key("election.candidate.zone")
+	KeyEvacuatedZone = attribute.Key("election.evacuated.zone")
 	KeyPhase         = attribute.Key("election.phase")
 	KeyResult        = attribute.Key("election.result")
 
@@ -37,14 +38,16 @@ const (
 
 // Instruments are all instruments. An instrument that may have more than one series for each
 // lock has no attribute for the lock's name, so that 1,000 locks stay below the 2,000 series
-// that the SDK allows an instrument. Gauges of candidates and phases are the exception: locks
-// that are many share their candidates, and have no phase.
+// that the SDK allows an instrument. Gauges of candidates, phases and evacuated zones are the
+// exception: locks that are many share their candidates, have no phase, and are seldom to leave
+// more than one zone.
 type Instruments struct {
 	Leader        metric.Int64Gauge
 	MasterStatus  metric.Int64Gauge // Leader, as client-go names it
 	TimeLeft      metric.Float64ObservableGauge
 	Candidates    metric.Int64ObservableGauge
 	Phase         metric.Int64ObservableGauge
+	Evacuated     metric.Int64ObservableGauge
 	UnhealthyTime metric.Float64ObservableCounter
 	Renewals      metric.Float64Histogram
 	Failovers     metric.Float64Histogram
@@ -59,7 +62,7 @@ type Instruments struct {
 func New(provider metric.MeterProvider) (*Instruments, error) {
 	m := provider.Meter(Scope)
 	var i Instruments
-	var errs [13]error
+	var errs [14]error
 	i.Leader, errs[0] = m.Int64Gauge("election.leader", metric.WithUnit("{leader}"),
 		metric.WithDescription("1 while this candidate leads, else 0."))
 	i.MasterStatus, errs[1] = m.Int64Gauge("leader_election_master_status",
@@ -88,6 +91,8 @@ func New(provider metric.MeterProvider) (*Instruments, error) {
 		metric.WithDescription("Writes of the work that a guard refused or cut off because their term was not trusted."))
 	i.WatchRestarts, errs[12] = m.Int64Counter("election.watch.restarts", metric.WithUnit("{restart}"),
 		metric.WithDescription("Watches that followed another one, by how that one ended."))
+	i.Evacuated, errs[13] = m.Int64ObservableGauge("election.zone.evacuated", metric.WithUnit("{zone}"),
+		metric.WithDescription("1 for each zone that leadership should leave now, by the record that this candidate has seen last."))
 	return &i, errors.Join(errs[:]...)
 }
 

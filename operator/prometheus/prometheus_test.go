@@ -188,8 +188,9 @@ func TestTheNamesInPrometheusAreThoseOfTheReference(t *testing.T) {
 		o.ObserveFloat64(i.UnhealthyTime, 1)
 		o.ObserveInt64(i.Candidates, 1)
 		o.ObserveInt64(i.Phase, 1)
+		o.ObserveInt64(i.Evacuated, 1)
 		return nil
-	}, i.TimeLeft, i.UnhealthyTime, i.Candidates, i.Phase); err != nil {
+	}, i.TimeLeft, i.UnhealthyTime, i.Candidates, i.Phase, i.Evacuated); err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()

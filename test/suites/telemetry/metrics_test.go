@@ -52,10 +52,15 @@ func (c *seat) seconds(name string) (float64, bool) {
 	return s.DataPoints[0].Value, true
 }
 
-// wantCounts checks the values of a counter or gauge.
+// wantCounts checks the values of a counter or gauge. Counters that count nothing yet do not
+// matter.
 func (c *seat) wantCounts(name string, by attribute.Key, want map[string]int64) {
 	c.t.Helper()
-	if got := c.count(name, by); !maps.Equal(got, want) {
+	got := c.count(name, by)
+	if _, counter := c.metric(name).(metricdata.Sum[int64]); counter {
+		maps.DeleteFunc(got, func(_ string, n int64) bool { return n == 0 })
+	}
+	if !maps.Equal(got, want) {
 		c.t.Errorf("%s is %v, want %v", name, got, want)
 	}
 }
@@ -161,7 +166,8 @@ func TestNothingIsToldOfAnElectorThatHasEnded(t *testing.T) {
 			c.Lock = phased{c.Lock, new(atomic.Value)}
 		})
 		a.leads()
-		observed := []string{"election.term.time_left", "election.candidates", "election.unhealthy.time", "election.migration.phase"}
+		s.evacuates("elsewhere")
+		observed := []string{"election.term.time_left", "election.candidates", "election.unhealthy.time", "election.migration.phase", "election.zone.evacuated"}
 		told := func() (all []string) {
 			for _, name := range observed {
 				if a.metric(name) != nil {
@@ -269,6 +275,33 @@ func TestEveryCandidateSeesHowATermBegan(t *testing.T) {
 		a.wantCounts("election.term.ends", "election.end", map[string]int64{"lost": 1})
 		b.wantCounts("election.term.ends", "election.end", map[string]int64{"resigned": 1})
 		c.wantCounts("election.term.ends", "election.end", map[string]int64{})
+	})
+}
+
+// TestCountersBeginAtZero, or Prometheus would never see the first transition of a process.
+func TestCountersBeginAtZero(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.leads()
+		s.start("b")
+		for metric, by := range map[string]attribute.Key{"election.transitions": "election.cause", "election.term.ends": "election.end"} {
+			_, cell, _ := strings.Cut(string(text), "| `"+string(by)+"` | ")
+			cell, _, _ = strings.Cut(cell, ": ")
+			all := key.FindAllStringSubmatch(cell, -1)
+			if len(all) < 7 {
+				t.Errorf("the reference has only %v for %s", all, by)
+			}
+			got := s.seats[1].count(metric, by)
+			for _, k := range all {
+				if n, told := got[k[1]]; n != 0 || !told {
+					t.Errorf("%s of %s is %d (told: %v), want 0", metric, k[1], n, told)
+				}
+			}
+		}
 	})
 }
 
@@ -438,6 +471,48 @@ func TestThePhaseOfAMigrationIsTold(t *testing.T) {
 	})
 }
 
+// evacuates marks zones, as kubectl zonelect does.
+func (s *stage) evacuates(zones locks.Evacuations) {
+	s.t.Helper()
+	now, err := s.lock.Read(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := now.Record
+	r.Evacuated = zones
+	if _, err := s.lock.Write(s.t.Context(), now.Version, r); err != nil {
+		s.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+func TestAnEvacuatedZoneIsToldByEachCandidateAsLongAsItIs(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, b := s.start("a"), s.start("b")
+		a.leads()
+		check := func(want map[string]int64) {
+			t.Helper()
+			for _, x := range s.seats {
+				x.wantCounts("election.zone.evacuated", "election.evacuated.zone", want)
+			}
+		}
+		check(map[string]int64{})
+		s.evacuates(locks.FormatEvacuations([]locks.Evacuation{{Zone: "x"}, {Zone: "y", Until: time.Now().Add(time.Hour)}}))
+		check(map[string]int64{"x": 1, "y": 1})
+		time.Sleep(time.Hour - time.Nanosecond)
+		check(map[string]int64{"x": 1, "y": 1})
+		time.Sleep(time.Nanosecond)
+		check(map[string]int64{"x": 1})
+		a.link.Set(cut)
+		b.leads()
+		a.link.Set(lockstest.Fault{})
+		time.Sleep(lease)
+		check(map[string]int64{"x": 1}) // a takeover keeps it
+		s.evacuates("")
+		check(map[string]int64{})
+	})
+}
+
 // TestAThousandLocksStayWithinTheLimitOfTheSDK through a takeover of them all.
 func TestAThousandLocksStayWithinTheLimitOfTheSDK(t *testing.T) {
 	const n = 1000
@@ -563,6 +638,7 @@ func TestEachMetricHasTheAttributesOfTheReference(t *testing.T) {
 		}
 		a := s.start("a", busy)
 		a.leads()
+		s.evacuates("elsewhere")
 		time.Sleep(noted)
 		b := s.start("b", busy)
 		a.link.Set(cut)
