@@ -34,6 +34,8 @@ type Event struct {
 
 	// Goroutines that are left when everything has ended, or that there are.
 	Goroutines int `json:"goroutines,omitempty"`
+	// Address is where the metrics of the process are.
+	Address string `json:"address,omitempty"`
 	// Known is for how many candidates of the process the leader is known.
 	Known int `json:"known,omitempty"`
 }

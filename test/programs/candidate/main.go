@@ -26,6 +26,7 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/operator/prometheus"
 	"github.com/zonelect/zonelect/test/kit/events"
 	"github.com/zonelect/zonelect/test/kit/register"
 )
@@ -39,6 +40,7 @@ type options struct {
 	count            time.Duration
 	stopDelay        time.Duration
 	register, traces string
+	metrics          string
 	unhealthyFile    string
 	pace             register.Pace
 	guard            bool
@@ -87,6 +89,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.unhealthyFile, "unhealthy-file", "", "file that makes the candidate unhealthy while it exists")
 	f.DurationVar(&o.MaxClockSkew, "max-clock-skew", 0, "how far wall clocks may be apart; 0 is not to look at them")
 	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
+	f.StringVar(&o.metrics, "metrics-address", "", "where to listen for Prometheus, such as 127.0.0.1:0; nowhere by default")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -151,6 +154,11 @@ func campaign(ctx context.Context, o options) error {
 	}
 	defer closeTraces()
 	o.Self.Kubeconfig, o.TracerProvider = o.kubeconfig, traces
+	closeMetrics, err := o.measure(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeMetrics()
 	o.Logger = stdr.New(log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds))
 	if o.count > 0 {
 		go countGoroutines(ctx, &events.Printer{Identity: o.Self.Identity, Lock: o.Name}, o.count)
@@ -252,6 +260,21 @@ func left(before int) int {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return runtime.NumGoroutine() - before
+}
+
+// measure shows the metrics to Prometheus at --metrics-address, and prints which address that is.
+func (o *options) measure(ctx context.Context) (func(), error) {
+	if o.metrics == "" {
+		return func() {}, nil
+	}
+	endpoint, err := prometheus.Serve(ctx, o.metrics)
+	if err != nil {
+		return nil, err
+	}
+	o.MeterProvider = endpoint
+	p := events.Printer{Identity: o.Self.Identity, Lock: o.Name}
+	p.Print(events.Event{Event: "measured", Address: endpoint.Address().String()})
+	return func() { _ = endpoint.Close() }, nil
 }
 
 // tracing returns a provider that appends each span to the file at once.

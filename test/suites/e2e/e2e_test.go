@@ -5,6 +5,9 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -75,6 +78,21 @@ func fromEnv(t *testing.T, name string, otherwise int) int {
 	n, err := strconv.Atoi(value)
 	must(t, err)
 	return n
+}
+
+// freePort is a port that had no listener a moment ago, on any address. The
+// kernel does not give it to outgoing connections.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := fmt.Sprint(20000 + rand.IntN(10000))
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
+			must(t, l.Close())
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // plain is one apiserver, for trials that need processes and no networks.

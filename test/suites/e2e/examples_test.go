@@ -7,9 +7,6 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -30,21 +27,6 @@ func awaitLine(t *testing.T, ctx context.Context, p *testbed.Process, begins str
 	logged, _ := os.ReadFile(p.Log())
 	t.Fatalf("%q was never printed: %v\n%s", begins, context.Cause(ctx), logged)
 	return testbed.Line{}
-}
-
-// freePort is a port that had no listener a moment ago, on any address. The
-// kernel does not give it to outgoing connections.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := fmt.Sprint(20000 + rand.IntN(10000))
-		if l, err := net.Listen("tcp", ":"+port); err == nil {
-			must(t, l.Close())
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func TestTheExamplesLeadAndHandOver(t *testing.T) {
