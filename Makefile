@@ -12,6 +12,8 @@ VULN_DB ?= https://vuln.go.dev
 VERSIONS := $(basename $(notdir $(wildcard test/programs/controlplane/v*.mod)))
 
 PLAYWRIGHT_VERSION := 1.65.1
+GRAFANA_VERSION := 13.2.3
+TYPESCRIPT_VERSION := 5.9.3
 
 # The modules of the workspace. test/programs/controlplane and test/suites/scale/plots are
 # none of them.
@@ -36,6 +38,12 @@ timeline: ## Open pages of who led when in Chromium (Debian's chromium, nodejs a
 	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/timeline playwright-core@$(PLAYWRIGHT_VERSION); fi
 	cd test && go test -v -count=1 ./suites/timeline/
 
+.PHONY: dashboard
+dashboard: ## Check the dashboard of config against Grafana's schema (Debian's nodejs and npm; 1 min)
+	mkdir -p build/dashboard
+	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/dashboard @grafana/schema@$(GRAFANA_VERSION) typescript@$(TYPESCRIPT_VERSION); fi
+	cd test && go test -v -count=1 ./suites/dashboard/
+
 .PHONY: candidate
 candidate: ## Build the program that tests and demos elect, as build/bin/candidate
 	go build -o build/bin/candidate ./test/programs/candidate
@@ -48,7 +56,7 @@ check: vet lint ## gofmt, go vet, lint and the unit tests that matter: before ea
 test: vet unit race e2e ## Unit tests, race detector, a real control plane (15 min)
 
 .PHONY: test-long
-test-long: churn e2e-long ## The other tests on real control planes: every fault and migration (25 min)
+test-long: churn e2e-long ## The other tests on real control planes: every fault and migration, and alerts that fire (32 min)
 
 .PHONY: unit
 unit: ## Unit tests, all modules
@@ -72,7 +80,7 @@ e2e: ## The main tests on a real control plane (5 min; the first build of it tak
 
 .PHONY: e2e-long
 e2e-long: ## The other tests on a real control plane, and those of the testbed itself
-	cd test && go test -v -count=1 -p 1 -tags long -timeout 40m ./kit/testbed/ ./suites/e2e/
+	cd test && go test -v -count=1 -p 1 -tags long -timeout 50m ./kit/testbed/ ./suites/e2e/
 
 .PHONY: chaos
 chaos: ## Faults of every kind on a real control plane, beside client-go: a seeded selection (10 min)
@@ -130,7 +138,7 @@ fuzz: ## Each fuzz target for FUZZTIME=30s (a quarter of an hour)
 		done; done; done
 
 .PHONY: bench
-bench: ## What handovers, killed leaders and idling cost, beside client-go (10 min)
+bench: ## What handovers, killed leaders and idling cost, beside client-go, with pages of who led when in build/bench (10 min)
 	cd test && go test -v -count=1 -timeout 25m ./suites/bench/
 
 .PHONY: bench-scale
