@@ -15,8 +15,8 @@ PLAYWRIGHT_VERSION := 1.65.1
 GRAFANA_VERSION := 13.2.3
 TYPESCRIPT_VERSION := 5.9.3
 
-# The modules of the workspace. test/programs/controlplane and test/suites/scale/plots are
-# none of them.
+# The modules of the workspace. test/programs/controlplane, test/programs/collector and
+# test/suites/scale/plots are none of them.
 MODULES := . cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus examples test
 
 # $(call each,MODULES,COMMAND) runs a command in modules, up to the first failure.
@@ -56,7 +56,7 @@ check: vet lint ## gofmt, go vet, lint and the unit tests that matter: before ea
 test: vet unit race e2e ## Unit tests, race detector, a real control plane (15 min)
 
 .PHONY: test-long
-test-long: churn e2e-long ## The other tests on real control planes: every fault and migration, and alerts that fire (32 min)
+test-long: churn e2e-long traces ## The other tests on real control planes: every fault and migration, alerts that fire, traces (35 min)
 
 .PHONY: unit
 unit: ## Unit tests, all modules
@@ -81,6 +81,12 @@ e2e: ## The main tests on a real control plane (5 min; the first build of it tak
 .PHONY: e2e-long
 e2e-long: ## The other tests on a real control plane, and those of the testbed itself
 	cd test && go test -v -count=1 -p 1 -tags long -timeout 50m ./kit/testbed/ ./suites/e2e/
+
+FAILOVERS := 3
+
+.PHONY: traces
+traces: ## Traces that a real collector gets of FAILOVERS=3 power losses, kills and handovers, beside what is seen from outside (4 min)
+	cd test && ZONELECT_FAILOVERS=$(FAILOVERS) go test -v -count=1 -timeout $$((10 + 3 * $(FAILOVERS)))m ./suites/traces/
 
 .PHONY: chaos
 chaos: ## Faults of every kind on a real control plane, beside client-go: a seeded selection (10 min)
@@ -189,6 +195,7 @@ vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(call each,$(MODULES),go vet ./...)
 	cd test/programs/controlplane && GOWORK=off go vet .
+	cd test/programs/collector && GOWORK=off go vet .
 	cd test/suites/scale/plots && GOWORK=off go vet .
 
 .PHONY: cross
@@ -199,6 +206,7 @@ cross: ## All that people run elsewhere is built for macOS and Windows too (a mi
 lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
 	$(call each,$(MODULES),$(LINT) run ./...)
 	cd test/programs/controlplane && GOWORK=off $(LINT) run .
+	cd test/programs/collector && GOWORK=off $(LINT) run .
 	cd test/suites/scale/plots && GOWORK=off $(LINT) run .
 
 $(LINT):

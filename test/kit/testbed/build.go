@@ -94,6 +94,25 @@ func BuildProgram(ctx context.Context, pkg string) (string, error) {
 	return b.target, b.build(ctx)
 }
 
+// BuildModule is BuildProgram for a main package that is a module of its own, outside the
+// workspace. Its first build may take minutes; progress, unless nil, gets a line every few
+// seconds.
+func BuildModule(ctx context.Context, pkg string, progress io.Writer) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	bin, err := binDir(root)
+	if err != nil {
+		return "", err
+	}
+	b := builder{
+		dir: filepath.Join(root, pkg), pkg: ".", env: []string{"GOWORK=off"},
+		target: filepath.Join(bin, program(filepath.Base(pkg))), progress: progress,
+	}
+	return b.target, b.build(ctx)
+}
+
 // binDir makes the directory for programs.
 func binDir(root string) (string, error) {
 	bin := filepath.Join(root, "build", "bin")

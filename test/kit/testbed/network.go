@@ -6,6 +6,7 @@ package testbed
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 )
 
@@ -93,6 +94,18 @@ func (n *Network) Heal() error {
 
 // Kind is what carries the traffic, never Auto.
 func (n *Network) Kind() NetworkKind { return n.config.Network }
+
+// Address is the IP address at which programs in all zones reach what listens in this one.
+func (n *Network) Address(zone string) (string, error) {
+	if _, err := n.zone(zone); err != nil {
+		return "", fmt.Errorf("find the address of zone %s: %w", zone, err)
+	}
+	address, _, err := net.SplitHostPort(n.fabric.site(zone).etcd)
+	if err != nil {
+		return "", fmt.Errorf("find the address of zone %s: %w", zone, err)
+	}
+	return address, nil
+}
 
 // SteerVIP leads new connections from a zone through its virtual IP to the
 // apiservers of these zones only, dead or not. With no zones named, it goes

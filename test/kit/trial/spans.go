@@ -19,11 +19,19 @@ type Span struct {
 	Parent      struct{ SpanID string }
 	StartTime   time.Time
 	EndTime     time.Time
-	Attributes  []struct {
-		Key   string
-		Value struct{ Value any }
-	}
-	Links []struct{ SpanContext struct{ TraceID string } }
+	Attributes  []Attribute
+	Links       []Link
+}
+
+// Attribute is one attribute of a span.
+type Attribute struct {
+	Key   string
+	Value struct{ Value any }
+}
+
+// Link leads to another span.
+type Link struct {
+	SpanContext struct{ TraceID, SpanID string }
 }
 
 // Duration is how long the span lasted.
@@ -70,6 +78,11 @@ func LastFailover(path string) (Failover, error) {
 // Failovers reads the takeovers from a file of spans, in the order in which they ended.
 func Failovers(path string) ([]Failover, error) {
 	spans, err := readSpans(path)
+	return FailoversOf(spans), err
+}
+
+// FailoversOf returns the takeovers among spans, in their order.
+func FailoversOf(spans []Span) []Failover {
 	phases := map[string][]Span{}
 	for _, s := range spans {
 		phases[s.Parent.SpanID] = append(phases[s.Parent.SpanID], s)
@@ -80,7 +93,7 @@ func Failovers(path string) ([]Failover, error) {
 			all = append(all, Failover{Span: s, Phases: phases[s.SpanContext.SpanID]})
 		}
 	}
-	return all, err
+	return all
 }
 
 // readSpans reads a file of spans. The last one may not be written to its end yet.
