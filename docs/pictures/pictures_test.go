@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write the pictures")
 
 func pictures() []*picture {
-	return []*picture{zoneLoss(), timing(), migration(), architecture()}
+	return []*picture{zoneLoss(), timing(), migration(), architecture(), failover()}
 }
 
 func TestThePicturesAreThoseOfTheirSource(t *testing.T) {

@@ -36,18 +36,18 @@ import (
 // options are the flags.
 type options struct {
 	operator.Options
-	kubeconfig       string
-	locks            int
-	shared           bool
-	count            time.Duration
-	stopDelay        time.Duration
-	register         string
-	traces, otlp     string
-	metrics          string
-	unhealthyFile    string
-	pace             register.Pace
-	guard            bool
-	reports          bool
+	kubeconfig    string
+	locks         int
+	shared        bool
+	count         time.Duration
+	stopDelay     time.Duration
+	register      string
+	traces, otlp  string
+	metrics       string
+	unhealthyFile string
+	pace          register.Pace
+	guard         bool
+	reports       bool
 }
 
 func parse(args []string) (options, error) {
