@@ -163,7 +163,7 @@ func (f *feed) apply(c leasewatch.Change) error {
 	case c.Name == f.name && c.Gap, c.Name == f.heartName && c.Gap && c.State.Number < f.sent:
 		return f.expired()
 	case c.Name == f.name && c.State.Number > f.lock.Number:
-		f.changed(c.State)
+		return f.changed(c.State)
 	case c.Name == f.heartName && c.State.Number > f.heart.Number:
 		if f.heart = c.State; f.lock.Lease != nil {
 			f.send(f.compose(f.lock.Lease, f.heart))
@@ -172,11 +172,15 @@ func (f *feed) apply(c leasewatch.Change) error {
 	return nil
 }
 
-// changed applies a change of the lock's own Lease.
-func (f *feed) changed(now leasewatch.State) {
+// changed applies a change of the lock's own Lease. Who has not been sent the last heartbeats
+// before a deletion must not take it for one without a gap: it would wait too short (S4).
+func (f *feed) changed(now leasewatch.State) error {
 	if f.lock = now; now.Lease == nil {
+		if f.heart.Number > f.sent {
+			return f.expired()
+		}
 		f.send(locks.Snapshot{Version: locks.Version{Number: now.Number}})
-		return
+		return nil
 	}
 	f.attach()
 	heart := f.heart
@@ -184,6 +188,7 @@ func (f *feed) changed(now leasewatch.State) {
 		heart = leasewatch.State{Number: unseen}
 	}
 	f.send(f.compose(now.Lease, heart))
+	return nil
 }
 
 func (f *feed) send(s locks.Snapshot) {

@@ -1167,6 +1167,11 @@ func with(`,
 	{"L3", "an epoch goes on once its holder's name is put back",
 		"locks/heartbeat/annotations.go", `noted && note.epoch == e {`, `noted && note.epoch == "" {`,
 		"locks/heartbeat/TestL3AWithdrawnEpochIsOverWhoeverPutsTheNameBack"},
+	{"S4", "a deletion that follows heartbeats which were missed is told without a gap",
+		"locks/heartbeat/watch.go", `if f.heart.Number > f.sent {
+			return`, `if false {
+			return`,
+		"locks/heartbeat/TestS4AFollowerThatMissesHeartbeatsHearsOfNoDeletion"},
 	{"L4", "a deleted heartbeat counts as the last one that was seen",
 		"locks/heartbeat/compose.go", `return written.Add(time.Microsecond)`, `_ = time.Microsecond`,
 		"locks/heartbeat/TestWhatALockAndItsHeartbeatMakeTogether"},

@@ -244,9 +244,9 @@ func (h *hearts) withdrew(by *process, owner string, before, after *coordination
 	got := after.Annotations[heartbeat.AnnotationWithdrawn]
 	over, _, _ := strings.Cut(got, " ")
 	named := string(before.UID) + " " + over
-	last := "-" // another epoch has replaced it, or somebody emptied the Lease
-	if epochOf(before) == over {
-		last = strconv.FormatInt(record.Read(before).RenewTime.UnixMicro(), 10)
+	last := "-" // another epoch has replaced it, or somebody emptied the Lease or removed the time
+	if at := record.Read(before).RenewTime; epochOf(before) == over && !at.IsZero() {
+		last = strconv.FormatInt(at.UnixMicro(), 10)
 	}
 	note := fmt.Sprintf("%s %s %s", over, before.ResourceVersion, last)
 	if got != note || !h.epochs[named] {
