@@ -118,16 +118,24 @@ func TestL1AWriteOfALockIsUnlikeEveryHeartbeatThatMayBeTheLast(t *testing.T) {
 		b := newBeats(t)
 		for range 2 {
 			sent := time.Now()
-			r := b.send(nil)
-			if got := b.unlike(sent); !got.After(sent) {
-				t.Error("a write has the time of a heartbeat that may still land")
+			heldBack := sent.Add(-time.Second / 2)
+			check := func(what string) {
+				if !b.unlike(sent, false).After(sent) {
+					t.Errorf("a write has the time of a heartbeat that %s", what)
+				}
+				if !b.unlike(heldBack, true).After(sent) {
+					t.Errorf("a write of a term that goes on is no later than a heartbeat that %s", what)
+				}
+				if !b.unlike(heldBack, false).Equal(heldBack) {
+					t.Error("an acquisition does not have its own time, by which its elector knows it")
+				}
 			}
+			r := b.send(nil)
+			check("may still land")
 			time.Sleep(time.Second)
 			b.land(t, r)
-			if got := b.unlike(sent); !got.After(sent) {
-				t.Error("a write that was held back has the time of the last heartbeat")
-			}
-			if now := time.Now(); !b.unlike(now).Equal(now) {
+			check("was the last")
+			if now := time.Now(); !b.unlike(now, true).Equal(now) {
 				t.Error("a write does not have its own time")
 			}
 		}

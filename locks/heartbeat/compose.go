@@ -50,7 +50,7 @@ const unseen = math.MaxUint64
 // together. Both must be of one moment: of one list, or of one watch at one event. heart is
 // not used if no heartbeat keeps the lock.
 //
-// The record's renewTime changes with each heartbeat of the epoch that came after the lock's
+// The record's renewTime changes with each heartbeat of the epoch that came after the holder's
 // own write (L2). Somebody who has withdrawn the epoch has noted the last of them, so that it
 // remains the last (L3). If it is not known which was the last, the renewTime is one that
 // nobody has seen, and every wait starts again (L4), once: neither the heartbeats of another
@@ -104,9 +104,7 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 	st.mayBeat = st.heart != nil && !noted
 	switch {
 	case st.mayBeat && epochOf(heart.Lease) == st.epoch:
-		if heart.Number > own {
-			s.Record.RenewTime = record.Read(heart.Lease).RenewTime
-		}
+		s.Record.RenewTime = laterOf(s.Record.RenewTime, own, record.Read(heart.Lease).RenewTime, heart.Number)
 		return s
 	case noted:
 		s.Void = voidWithdrawn
@@ -117,17 +115,31 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 	return s
 }
 
+// laterOf returns the renewTime of a lock whose Lease says written at the version own, with the
+// time and the version of a heartbeat. A heartbeat that came after the lock's own write counts.
+// Otherwise the later time does: a write of the holder in its term is later than the heartbeats
+// before it (L1).
+// All other writes, such as the request of a handover, renew nothing and hide no heartbeat (L2).
+func laterOf(written time.Time, own uint64, beat time.Time, number uint64) time.Time {
+	if number > own || !written.IsZero() && beat.After(written) {
+		return beat
+	}
+	return written
+}
+
 // lastRenewal returns the renewTime of a lock whose epoch is over, with the note of its
 // withdrawal, if there is one. written is what the version own of the lock's Lease says. It
 // changes no more, whatever becomes of the heartbeat's Lease, which another epoch may renew: a
 // record without a renewTime would be another at each of those renewals.
 func lastRenewal(written time.Time, own uint64, note withdrawal) time.Time {
+	known := !note.renew.IsZero()
+	if known {
+		written = laterOf(written, own, note.renew, note.last)
+	}
 	switch {
-	case !note.renew.IsZero() && note.last > own:
-		return note.renew
 	case written.IsZero():
 		return time.UnixMicro(int64(own))
-	case note.renew.IsZero():
+	case !known:
 		return written.Add(time.Microsecond)
 	}
 	return written

@@ -52,10 +52,13 @@ func TestWhatALockAndItsHeartbeatMakeTogether(t *testing.T) {
 		void        string
 		mayBeat     bool
 	}{
-		"a heartbeat before the lock's write": {lockAt(20, 1), heartAt(10, 5), 20, at(1), true, "", true},
+		"a heartbeat before the lock's write": {lockAt(20, 7), heartAt(10, 5), 20, at(7), true, "", true},
+		"a heartbeat before a hand's write":   {lockAt(20, 1), heartAt(10, 5), 20, at(5), true, "", true},
+		"a hand that removed the renewTime":   {timeless(lockAt(20, 1)), heartAt(10, 5), 20, time.Time{}, true, "", true},
 		"a heartbeat after it":                {lockAt(20, 1), heartAt(30, 5), 30, at(5), true, "", true},
 		"withdrawn":                           {lockAt(20, 1), noted(40, 30, 5), 40, at(5), true, voidWithdrawn, false},
-		"withdrawn before the lock's write":   {lockAt(35, 1), noted(40, 30, 5), 40, at(1), true, voidWithdrawn, false},
+		"withdrawn before the lock's write":   {lockAt(35, 7), noted(40, 30, 5), 40, at(7), true, voidWithdrawn, false},
+		"withdrawn before a hand's write":     {lockAt(35, 1), noted(40, 30, 5), 40, at(5), true, voidWithdrawn, false},
 		"withdrawn, and the holder's name put back": {lockAt(20, 1), change(noted(40, 30, 5), func(l *coordinationv1.Lease) {
 			l.Spec.HolderIdentity = new("a")
 		}), 40, at(5), true, voidWithdrawn, false},

@@ -241,16 +241,23 @@ func (h *Heart) depart(r locks.Record) {
 
 // unlike returns the time for a lock's own write that is sent now: t, unless a heartbeat that
 // may be the last has the same. Others could not tell the write from that heartbeat, and would
-// count from their first sight of either, while the holder counts from the later one.
-func (h *Heart) unlike(t time.Time) time.Time {
+// count from their first sight of either, while the holder counts from the later one. For the same
+// reason a write of a term that goes on is later than those heartbeats: others would take an
+// earlier one for a hand's, which renews nothing. An acquisition is unlike all before it anyway.
+func (h *Heart) unlike(t time.Time, goesOn bool) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	used := map[int64]bool{}
+	use := func(beat time.Time) {
+		if used[beat.UnixMicro()] = true; goesOn && beat.After(t) {
+			t = beat
+		}
+	}
 	for _, b := range h.beats {
-		used[b.record.RenewTime.UnixMicro()] = true
+		use(b.record.RenewTime)
 	}
 	if h.lease != nil {
-		used[record.Read(h.lease).RenewTime.UnixMicro()] = true
+		use(record.Read(h.lease).RenewTime)
 	}
 	for used[t.UnixMicro()] {
 		t = t.Add(time.Microsecond)

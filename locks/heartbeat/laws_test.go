@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/timing"
@@ -123,6 +124,36 @@ func TestL2AHolderComesBackWhileItsLocksAreTakenOneByOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestL2AnEditOfTheLockHidesNoHeartbeat: a request or a list of evacuated zones is written to the
+// Lease of the lock, which renews nothing. A follower that saw the Lease after one such edit, and
+// then nothing until another, must not take the first one for the last renewal.
+func TestL2AnEditOfTheLockHidesNoHeartbeat(t *testing.T) {
+	edit := func(w *world, text string) {
+		w.edit("lock-0", func(l *coordinationv1.Lease) { metav1.SetMetaDataAnnotation(&l.ObjectMeta, "example.com/note", text) })
+		elapse(0)
+	}
+	led(t, 1, func(w *world, a *process) {
+		b := w.process("b", true)
+		b.campaign(1)
+		elapse(10 * time.Second)
+		edit(w, "first")
+		b.cut(true)
+		elapse(time.Minute)
+		edit(w, "second")
+		a.cut(true)
+		b.cut(false)
+		elapse(w.Timing.LeaseDuration - 3*time.Second)
+		if w.holder("lock-0") != "a" {
+			t.Error("b took the lock before a lease from the last heartbeat")
+		}
+		elapse(10 * time.Second)
+		if w.holder("lock-0") != "b" {
+			t.Error("b never took the lock")
+		}
+		a.cut(false)
+	})
 }
 
 func TestL3ThatSomebodyWithdrewShortensNoOthersWait(t *testing.T) {

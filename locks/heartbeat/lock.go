@@ -275,7 +275,8 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 		send = l.object.Create
 	}
 	if l.Heart != nil {
-		lease.Spec.RenewTime.Time = l.Heart.unlike(lease.Spec.RenewTime.Time)
+		goesOn := to != (attachment{}) && record.Read(lease).Details.Token != 0
+		lease.Spec.RenewTime.Time = l.Heart.unlike(lease.Spec.RenewTime.Time, goesOn)
 	}
 	lease, err := send(ctx, lease)
 	if err != nil {

@@ -85,7 +85,7 @@ func released(r locks.Record, version uint64, at time.Time) locks.Record {
 // are not many others, or when the release says more than a note can.
 func (l *Lock) releaseWithOthers(ctx context.Context, was *state, r locks.Record) (s locks.Snapshot, tried bool, err error) {
 	at := time.UnixMicro(r.RenewTime.UnixMicro()).UTC()
-	if r.AcquireTime.UnixMicro() != at.UnixMicro() || !l.Heart.unlike(at).Equal(at) || !l.Writes.crowded() {
+	if r.AcquireTime.UnixMicro() != at.UnixMicro() || !l.Heart.unlike(at, false).Equal(at) || !l.Writes.crowded() {
 		return locks.Snapshot{}, false, nil
 	}
 	r.AcquireTime, r.RenewTime = at, at
