@@ -48,7 +48,7 @@ func (e Election) History(now time.Time) History {
 	state, note := e.State(now)
 	over := now
 	if state != Held {
-		over = r.RenewTime
+		over = e.lastRenewal()
 	}
 	for i, n := range terms {
 		h.Terms = append(h.Terms, Term{

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -102,6 +103,18 @@ type Watched struct {
 	For     time.Duration // zero if it was not watched
 	Renewed bool          // it was written in that time
 	Ago     time.Duration // if Renewed: how long ago that was seen
+}
+
+// lastRenewal is when the holder renewed or released the lock for the last time, by its own clock.
+// It is zero if that is not known: a heartbeat's Lease that was deleted, as with the pod of a dead
+// leader, no longer says when the last heartbeat was. It kept the lock long after the holder wrote
+// that.
+func (e Election) lastRenewal() time.Time {
+	s := e.Snapshot()
+	if s.Void != "" && s.Record.RenewTime.Equal(record.Read(e.Lease).RenewTime) {
+		return time.Time{}
+	}
+	return s.Record.RenewTime
 }
 
 // doubtful reports whether the wall clock or the end of its heartbeat says that the holder of

@@ -54,7 +54,7 @@ func (s *Status) look(e Election, r locks.Record, now time.Time) {
 	}
 	terms, _ := r.Noted().Parse()
 	s.LastFailover = lastFailover(terms)
-	s.Vacancy = s.vacancy(r, terms, now)
+	s.Vacancy = s.vacancy(r, terms, e.lastRenewal(), now)
 	s.leaseLeft(e, r, now)
 	s.checkVacancy()
 	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
@@ -66,9 +66,10 @@ func (s *Status) look(e Election, r locks.Record, now time.Time) {
 // small differences of clocks explain.
 func ahead(age time.Duration) bool { return age < -time.Second }
 
-// vacancy says whether nobody leads.
-func (s *Status) vacancy(r locks.Record, terms []locks.TermNote, now time.Time) *Vacancy {
-	v := &Vacancy{Since: stamp(r.RenewTime)}
+// vacancy says whether nobody leads. renewed is the last renewal or the release, and zero if that
+// is not known.
+func (s *Status) vacancy(r locks.Record, terms []locks.TermNote, renewed, now time.Time) *Vacancy {
+	v := &Vacancy{Since: stamp(renewed)}
 	switch s.State {
 	case Expired, Released, Free:
 	case Stale, Cleared:
@@ -78,7 +79,7 @@ func (s *Status) vacancy(r locks.Record, terms []locks.TermNote, now time.Time) 
 	default:
 		return nil
 	}
-	if ahead(now.Sub(r.RenewTime)) {
+	if ahead(now.Sub(renewed)) {
 		v.Since = nil
 	}
 	switch {
@@ -106,16 +107,18 @@ func (s *Status) checkVacancy() {
 	if v == nil || v.Uncertain {
 		return
 	}
-	since := ""
+	since, then := "", ""
 	if v.Since != nil {
-		since = " since " + v.Since.UTC().Format(time.RFC3339)
+		since, then = " since "+v.Since.UTC().Format(time.RFC3339), " then"
 	}
 	last := Leader{Identity: v.Last, Zone: v.LastZone}
 	switch {
+	case s.State == Expired && then == "":
+		s.Warn("nobody leads: the lease of %s has run out, and it is not known when it renewed the lock for the last time", last)
 	case s.State == Expired:
 		s.Warn("nobody leads%s: %s renewed the lock for the last time then, and its lease has run out", since, last)
 	case s.State == Released && v.Last != "":
-		s.Warn("nobody leads%s: %s released the lock then, and nobody has taken it", since, last)
+		s.Warn("nobody leads%s: %s released the lock%s, and nobody has taken it", since, last, then)
 	default:
 		s.Warn("nobody leads%s", since)
 	}

@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -168,6 +170,33 @@ func TestAHolderWhoseHeartbeatStopsIsNotShownAsHeld(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestNobodyKnowsWhenAHeartbeatThatIsGoneBeatLast: the garbage collector deletes its Lease with the
+// pod of a dead leader. When that leader took the lock is no answer.
+func TestNobodyKnowsWhenAHeartbeatThatIsGoneBeatLast(t *testing.T) {
+	for observe, state := range map[string]inspect.State{"3s": inspect.Stale, "16s": inspect.Expired} {
+		inABubble(t, func(t *testing.T, w *world) {
+			kill := w.sharing("op", "op-za", "za", "shard-1")
+			time.Sleep(time.Hour)
+			kill()
+			w.server.Delete(leasesPath + "op.heartbeat-op-za")
+			r := w.run("status", "shard-1", "--observe="+observe, "-o", "json")
+			var got LockStatus
+			if err := json.Unmarshal([]byte(r.out), &got); err != nil {
+				t.Fatalf("%v in %s%s", err, r.out, r.errors)
+			}
+			if v := got.Status.Vacancy; got.Status.State != state || v == nil || v.Since != nil || v.Last != "op-za_1" {
+				t.Errorf("%s, nobody leads: %+v", got.Status.State, v)
+			}
+			if all := strings.Join(got.Status.Warnings, "\n"); strings.Contains(all, "since") || strings.Contains(all, " then") {
+				t.Errorf("it says %s", all)
+			}
+			if led := w.run("history", "shard-1", "-o", "jsonpath={.history.terms[*].ledForMilliseconds}").out; led != "" {
+				t.Errorf("the history says that it led for %sms", led)
+			}
+		})
 	}
 }
 
