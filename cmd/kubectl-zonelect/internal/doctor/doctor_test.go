@@ -140,6 +140,20 @@ func TestHowLongNobodyLedIsJudgedByTheLease(t *testing.T) {
 	}
 }
 
+// TestWhatIsSaidOfAFlappingLockFollowsFromItsCauses: a cause that nobody noted, or that a later
+// version has, accuses nobody.
+func TestWhatIsSaidOfAFlappingLockFollowsFromItsCauses(t *testing.T) {
+	for cause, want := range map[string]string{
+		"expired": "leaders lose their terms", "released": "leaders give up", "died": "leaders die", "other-program": "client-go's elector",
+		"absent": "somebody deletes", "deleted": "somebody deletes", "cleared": "somebody deletes",
+		"": "does not say why", "whim": "does not say why",
+	} {
+		if said := whyFlapping(map[string]int{cause: 4}); !strings.Contains(said, want) {
+			t.Errorf("%q: %q, want %q", cause, said, want)
+		}
+	}
+}
+
 // lockOf returns a lock that is held, with changes.
 func lockOf(change func(*coordinationv1.Lease)) Lock {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns", ResourceVersion: "7", Annotations: map[string]string{record.AnnotationHolder: "a_1"}}}

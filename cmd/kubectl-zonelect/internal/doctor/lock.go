@@ -256,8 +256,10 @@ func whyFlapping(causes map[string]int) string {
 		return "leaders die: see 'kubectl describe pod' for restarts and memory"
 	case locks.CauseOtherProgram:
 		return "client-go's elector and zonelect share the lock: does a second program use its name?"
+	case string(status.CauseAbsent), string(status.CauseDeleted), string(status.CauseCleared):
+		return "somebody deletes or empties the Lease: the API server's audit log says who"
 	}
-	return "somebody deletes or empties the Lease: the API server's audit log says who"
+	return "the Lease does not say why: see the candidates' logs"
 }
 
 // checkClocks compares the clocks of this machine, of the API server and of the holder. The
