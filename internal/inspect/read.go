@@ -202,18 +202,22 @@ func (r Reader) Surroundings(ctx context.Context, e *Election) error {
 	return r.tolerate(err, &e.Notes, "which zones have nodes is not known")
 }
 
-// Pods reads the candidates' pods and adds their states. If it returns an error, it has added
-// none.
+// Pods reads the candidates' pods and adds their states. It reads each pod once. If it returns
+// an error, it has added none.
 func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) error {
-	pods := make([]*corev1.Pod, len(all))
-	for i, c := range all {
-		var err error
-		if pods[i], err = get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: c.Pod}); err != nil {
+	pods := map[string]*corev1.Pod{}
+	for _, c := range all {
+		if _, known := pods[c.Pod]; known {
+			continue
+		}
+		pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: c.Pod})
+		if err != nil {
 			return err
 		}
+		pods[c.Pod] = pod
 	}
 	for i := range all {
-		all[i].runsIn(pods[i])
+		all[i].runsIn(pods[all[i].Pod])
 	}
 	return nil
 }

@@ -202,20 +202,18 @@ func (d *doctorCommand) named(ctx context.Context, name string) (doctor.Lock, er
 
 // locksOf reads what surrounds locks.
 func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []doctor.Lock {
-	problems := make([][]string, len(all))
-	for i := range all {
-		if err := d.cluster.Surroundings(ctx, &all[i]); err != nil {
-			problems[i] = append(problems[i], "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
-		}
+	var problems []string
+	if err := d.surroundings(ctx, all); err != nil {
+		problems = append(problems, "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
 	}
 	err := d.cluster.Observe(ctx, all, d.env.now, d.observe)
 	now := d.env.now() // what else is read may take longer than a lease
+	if err != nil {
+		problems = append(problems, "the lock could not be watched: "+d.cluster.role.explained(err))
+	}
 	locks := make([]doctor.Lock, 0, len(all))
-	for i, e := range all {
-		if err != nil {
-			problems[i] = append(problems[i], "the lock could not be watched: "+d.cluster.role.explained(err))
-		}
-		e.Notes = append(e.Notes, problems[i]...)
+	for _, e := range all {
+		e.Notes = append(e.Notes, problems...)
 		l := doctor.Lock{Election: e, Now: now, LegacyPod: d.cluster.legacyPod(ctx, e)}
 		if l.Accounts() {
 			l.Rights = d.cluster.rightsOf(ctx, l.Needs())
@@ -223,6 +221,25 @@ func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []d
 		locks = append(locks, l)
 	}
 	return locks
+}
+
+// surroundings reads the pods and nodes of all candidates at once, because many locks may have
+// the same.
+func (d *doctorCommand) surroundings(ctx context.Context, all []inspect.Election) error {
+	together := inspect.Election{NamespacedName: d.cluster.lock("")}
+	for _, e := range all {
+		together.Candidates = append(together.Candidates, e.Candidates...)
+	}
+	err := d.cluster.Surroundings(ctx, &together)
+	rest := together.Candidates
+	for i := range all {
+		e := &all[i]
+		n := len(e.Candidates)
+		e.Candidates, rest = rest[:n:n], rest[n:]
+		e.ZonesWithNodes = together.ZonesWithNodes
+		e.Notes = append(e.Notes, together.Notes...)
+	}
+	return err
 }
 
 // print prints the findings: by lock, and then those of the cluster.

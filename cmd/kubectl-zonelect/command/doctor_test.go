@@ -296,6 +296,38 @@ func TestDoctorOfAnEmptyNamespaceAndOfTooManyLocks(t *testing.T) {
 	})
 }
 
+// TestDoctorReadsEachPodAndNodeOnce, however many locks have the same candidates: those of a
+// Shared, and those of a program with several elections.
+func TestDoctorReadsEachPodAndNodeOnce(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		const locks, candidates = 40, 10
+		for i := range candidates {
+			pod := fmt.Sprint("op-", i)
+			w.announce("program", pod, "za", "", inModeLease)
+			w.announce("lock-0", pod, "za", "", inModeLease)
+		}
+		for i := range locks {
+			w.putLease(newLease(fmt.Sprint("lock-", i), "op-0_1", "za", func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationShared] = "program" }))
+		}
+		read := map[string]int{}
+		w.before(func(_, path string) (int, apitest.Object) {
+			for _, of := range []string{"/pods/", "/nodes"} {
+				if strings.Contains(path, of) {
+					read[of]++
+				}
+			}
+			return 0, nil
+		})
+		r := w.run("doctor")
+		if n := strings.Count(r.out, "op-0_1 (za) has led"); n != locks {
+			t.Errorf("%d locks are led, want %d:\n%s%s", n, locks, r.out, r.errors)
+		}
+		if read["/pods/"] != candidates || read["/nodes"] > 3 { // one node, and lists of zones
+			t.Errorf("%d candidates: reads are %v", candidates, read)
+		}
+	})
+}
+
 // TestDoctorSaysWhatMayNotBeReadAndGoesOn, with the role that grants it.
 func TestDoctorSaysWhatMayNotBeReadAndGoesOn(t *testing.T) {
 	const role = "; ClusterRole zonelect-doctor grants that"
