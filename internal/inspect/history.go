@@ -4,6 +4,7 @@
 package inspect
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -61,9 +62,23 @@ func (e Election) History(now time.Time) History {
 		h.Note("%s", note)
 	}
 	if r.Holder == "" && !r.RenewTime.IsZero() {
-		h.Note("nobody leads: the lock is %s since %s (%s)", state, r.RenewTime.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(r.RenewTime)))
+		h.Note("nobody holds the lock: %s", since(state, r.RenewTime, now))
 	}
 	return h
+}
+
+// since says since when a lock without a holder is in its state. Only a release notes that: when
+// somebody else removed the holder's name is not known.
+func since(state State, renewed, now time.Time) string {
+	text := "it is released since "
+	if state != Released {
+		text = fmt.Sprintf("it is %s, and was renewed last at ", state)
+	}
+	text += renewed.UTC().Format(time.RFC3339)
+	if ago := now.Sub(renewed); !ahead(ago) { // else the clocks differ
+		text += " (" + duration.HumanDuration(ago) + " ago)"
+	}
+	return text
 }
 
 // check says what is wrong with what the Lease has.

@@ -59,7 +59,12 @@ func TestHistorySaysWhatIsMissing(t *testing.T) {
 	const tells = record.AnnotationHistory
 	for name, lease := range map[string]func() *coordinationv1.Lease{
 		"history-released": func() *coordinationv1.Lease { return led(releasedBy(time.Minute)) },
-		"history-stale":    func() *coordinationv1.Lease { return led(renewed(time.Minute)) },
+		"history-cleared": func() *coordinationv1.Lease {
+			return led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+		},
+		"history-released-by-a-clock-ahead": func() *coordinationv1.Lease { return led(releasedBy(-time.Minute)) },
+
+		"history-stale": func() *coordinationv1.Lease { return led(renewed(time.Minute)) },
 		"history-client-go": func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) {
 				l.Spec.HolderIdentity, l.Spec.AcquireTime = new("client-go"), &metav1.MicroTime{Time: time.Now().Add(-time.Minute)}
