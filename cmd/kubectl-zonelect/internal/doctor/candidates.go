@@ -39,9 +39,18 @@ func checkCandidates(l Lock) []Finding {
 	all = append(all, l.evacuated(present)...)
 	all = append(all, versions(present)...)
 	if len(all) == 0 {
-		all = append(all, say(OK, "%d candidates in %d zones, all ready and healthy", len(present), len(zones(present))))
+		all = append(all, allWell(present))
 	}
 	return all
+}
+
+// allWell says that nothing is wrong with the candidates, as far as could be read.
+func allWell(present []inspect.Candidate) Finding {
+	text := fmt.Sprintf("%d candidates in %d zones", len(present), len(zones(present)))
+	if slices.ContainsFunc(present, func(c inspect.Candidate) bool { return c.PodState == "" || c.Node != "" && c.NodeState == "" }) {
+		return say(Note, "%s, none unhealthy by its own word; whether all their pods and nodes are ready is not known", text)
+	}
+	return say(OK, "%s, all ready and healthy", text)
 }
 
 // noCandidate is the finding of a lock for which nobody announces itself.

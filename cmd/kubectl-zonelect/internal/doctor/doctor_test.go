@@ -176,6 +176,28 @@ func TestOnlyAKnownAccountIsJudged(t *testing.T) {
 	}
 }
 
+// TestCandidatesAreCalledReadyOnlyIfTheirPodsAndNodesWereRead: a presence outlives them.
+func TestCandidatesAreCalledReadyOnlyIfTheirPodsAndNodesWereRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod, node string
+		want      Result
+	}{
+		"both read":          {inspect.Ready, inspect.Ready, OK},
+		"pods forbidden":     {"", inspect.Ready, Note},
+		"nodes forbidden":    {inspect.Ready, "", Note},
+		"neither was read":   {"", "", Note},
+		"the node is silent": {inspect.Ready, inspect.NotReady, Warning},
+	} {
+		l := lockOf(func(*coordinationv1.Lease) {})
+		for _, zone := range []string{"za", "zb"} {
+			l.Candidates = append(l.Candidates, inspect.Candidate{Identity: zone + "_1", Zone: zone, Node: "node-" + zone, PodState: tc.pod, NodeState: tc.node})
+		}
+		if all := checkCandidates(l); all[0].Result != tc.want || tc.want == Note && strings.Contains(all[0].Text, "all ready and") {
+			t.Errorf("%s: %+v, want %s", name, all, tc.want)
+		}
+	}
+}
+
 // TestInAMigrationTheLegacyLockNeedsRightsToo, which depend on its kind.
 func TestInAMigrationTheLegacyLockNeedsRightsToo(t *testing.T) {
 	for legacy, want := range map[string]string{"configmap/old": "delete configmaps/old", "annotation/endpoints/old": "watch endpoints/old"} {
