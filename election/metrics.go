@@ -56,8 +56,12 @@ func (i illness) lasted(now time.Time) time.Duration {
 	if i.since.IsZero() {
 		return i.before
 	}
-	return i.before + now.Sub(i.since)
+	return i.before + max(0, now.Sub(i.since)) // a collection may begin before an illness that it sees
 }
+
+// mostEvacuated is how many evacuated zones of a lock are told. People write the list, and each
+// zone is a series.
+const mostEvacuated = 20
 
 // results are the results whose attributes are prepared, because each renewal has one.
 var results = []string{"ok", "conflict", "timeout", "error"}
@@ -192,7 +196,8 @@ func (m *meters) observe(ctx context.Context, o metric.Observer, term Term, now 
 func (m *meters) known(now time.Time) (zones map[string]int, evacuated []string, ill time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return maps.Clone(m.candidates), rules.Evacuated(m.evacuated, now), m.illness.lasted(now)
+	evacuated = rules.Evacuated(m.evacuated, now)
+	return maps.Clone(m.candidates), evacuated[:min(len(evacuated), mostEvacuated)], m.illness.lasted(now)
 }
 
 // ofZone returns the attributes of the candidates in a zone; empty if that is unknown.

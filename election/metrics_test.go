@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -50,6 +51,33 @@ func TestMetricsThatNobodyWantsCostNothing(t *testing.T) {
 	r.startMeters()()
 	if after := runtime.NumGoroutine(); after > before {
 		t.Errorf("%d goroutines, %d before", after, before)
+	}
+}
+
+// TestTheTimeOfAnIllnessNeverFalls: a collection may ask for a moment before it began. A counter
+// that falls counts from zero again.
+func TestTheTimeOfAnIllnessNeverFalls(t *testing.T) {
+	m, began := metersOf(t, func(c *Config) { c.MeterProvider = metricnoop.NewMeterProvider() }), time.Now()
+	m.unhealthy(true, began)
+	m.unhealthy(false, began.Add(time.Minute))
+	m.unhealthy(true, began.Add(time.Hour))
+	if _, _, ill := m.known(began.Add(time.Hour - time.Microsecond)); ill != time.Minute {
+		t.Errorf("it was ill for %s, want 1m", ill)
+	}
+}
+
+// TestNoMoreEvacuatedZonesAreToldThanThereMayBe, whatever somebody wrote into the record.
+func TestNoMoreEvacuatedZonesAreToldThanThereMayBe(t *testing.T) {
+	m := metersOf(t, func(c *Config) { c.MeterProvider = metricnoop.NewMeterProvider() })
+	var all []locks.Evacuation
+	for i := range 10_000 {
+		all = append(all, locks.Evacuation{Zone: fmt.Sprint("z", i)})
+	}
+	for n, want := range map[int]int{0: 0, 3: 3, mostEvacuated: mostEvacuated, len(all): mostEvacuated} {
+		m.evacuate(locks.FormatEvacuations(all[:n]))
+		if _, told, _ := m.known(time.Now()); len(told) != want {
+			t.Errorf("of %d zones %d are told, want %d", n, len(told), want)
+		}
 	}
 }
 
