@@ -116,6 +116,16 @@ type notedTerm struct {
 	line string
 }
 
+// withToken returns the line with a token, and otherwise as it is.
+func (t notedTerm) withToken(n uint64) string {
+	fields := strings.Fields(t.line)
+	for len(fields) <= 3 {
+		fields = append(fields, unknown)
+	}
+	fields[3] = strconv.FormatUint(n, 10)
+	return strings.Join(fields, " ")
+}
+
 // cutLast returns the last term, and the lines of those before it.
 func (h History) cutLast() (before []string, last notedTerm, known bool) {
 	if len(h) > MaxHistory {
@@ -257,11 +267,9 @@ func (r Record) Noted() History {
 	d := r.Details
 	if known {
 		if last.Token == 0 && d.Token != 0 && d.Holder != "" && last.Holder == word(d.Holder, mostHolder) {
-			last.Token = d.Token
-			lines = last.appendTo(lines)
-		} else {
-			lines = append(lines, last.line)
+			last.line = last.withToken(d.Token)
 		}
+		lines = append(lines, last.line)
 	}
 	if r.Holder != "" && (!known || !r.isOf(last.TermNote)) {
 		now := TermNote{Acquired: r.AcquireTime, Holder: r.Holder, Cause: CauseOtherProgram}

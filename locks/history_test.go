@@ -154,6 +154,12 @@ func TestALaterVersionsLinesStayAsTheyAre(t *testing.T) {
 	if got := locks.History(line).With(note(1)); !strings.HasPrefix(string(got), line+"\n") {
 		t.Errorf("it is %s", got)
 	}
+	for line, want := range map[locks.History]locks.History{line: "- a - 5 - - new=1", "- a": "- a - 5"} {
+		r := locks.Record{History: line, Details: locks.Details{Holder: "a", Token: 5}}
+		if got := r.Noted(); got != want {
+			t.Errorf("once its token is known it is %q, want %q", got, want)
+		}
+	}
 }
 
 // TestARecordSaysWhatItsHistoryCannot: the token of the last term, and a holder of another

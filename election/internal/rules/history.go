@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"github.com/zonelect/zonelect/locks"
@@ -16,8 +17,7 @@ import (
 func (o *Observer) HistoryWith(next locks.Record, free Freeing, repeats bool, now time.Time) locks.History {
 	history := o.history()
 	if repeats {
-		all, _ := history.Parse()
-		history = locks.FormatHistory(all[:max(0, len(all)-1)])
+		history = history[:max(0, strings.LastIndexByte(string(history), '\n'))] // a line for each term, see Noted
 	}
 	note := locks.TermNote{
 		Acquired: next.AcquireTime, Holder: next.Holder, Zone: next.Details.Zone, Cause: string(free.Cause),
