@@ -62,7 +62,7 @@ func (e Election) History(now time.Time) History {
 		h.Note("%s", note)
 	}
 	if r.Holder == "" && !r.RenewTime.IsZero() {
-		h.Note("nobody holds the lock: %s", since(state, r.RenewTime, now))
+		h.Note("nobody holds the lock: %s", since(state, e.lastRenewal(), now))
 	}
 	return h
 }
@@ -71,7 +71,10 @@ func (e Election) History(now time.Time) History {
 // somebody else removed the holder's name is not known.
 func since(state State, renewed, now time.Time) string {
 	text := "it is released since "
-	if state != Released {
+	switch {
+	case renewed.IsZero():
+		return fmt.Sprintf("it is %s, and when it was renewed last is not known", state)
+	case state != Released:
 		text = fmt.Sprintf("it is %s, and was renewed last at ", state)
 	}
 	text += renewed.UTC().Format(time.RFC3339)

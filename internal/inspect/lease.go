@@ -108,9 +108,12 @@ type Watched struct {
 // lastRenewal is when the holder renewed or released the lock for the last time, by its own clock.
 // It is zero if that is not known: a heartbeat's Lease that was deleted, as with the pod of a dead
 // leader, no longer says when the last heartbeat was. It kept the lock long after the holder wrote
-// that.
+// that. Nor does one count any more whose holder's name somebody removed.
 func (e Election) lastRenewal() time.Time {
 	s := e.Snapshot()
+	if state, _ := stateOfEmpty(s.Record.Details.Token, s.Record.Details.Released); s.Record.Holder == "" && state == Cleared && e.Lease.Annotations[record.AnnotationHeartbeat] != "" {
+		return time.Time{}
+	}
 	if s.Void != "" && s.Record.RenewTime.Equal(record.Read(e.Lease).RenewTime) {
 		return time.Time{}
 	}

@@ -62,6 +62,12 @@ func TestHistorySaysWhatIsMissing(t *testing.T) {
 		"history-cleared": func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
 		},
+		"history-cleared-beside-a-heartbeat": func() *coordinationv1.Lease {
+			return led(renewed(4*time.Minute), func(l *coordinationv1.Lease) {
+				l.Spec.HolderIdentity = new("")
+				l.Annotations[record.AnnotationHeartbeat] = "program.heartbeat-a uid epoch 15"
+			})
+		},
 		"history-released-by-a-clock-ahead": func() *coordinationv1.Lease { return led(releasedBy(-time.Minute)) },
 
 		"history-stale": func() *coordinationv1.Lease { return led(renewed(time.Minute)) },
