@@ -130,8 +130,12 @@ func (f *feed) begin() error {
 	case !f.sub.AddAfter(f.name, f.lock.Number):
 		return f.expired()
 	}
-	if f.lock.Lease != nil {
-		f.attach()
+	if f.lock.Lease == nil {
+		return nil
+	}
+	f.attach()
+	if f.sent != 0 && f.lock.Number > f.sent { // another watch has seen this version, and not sent it
+		f.sendLock()
 	}
 	return nil
 }
@@ -183,12 +187,17 @@ func (f *feed) changed(now leasewatch.State) error {
 		return nil
 	}
 	f.attach()
+	f.sendLock()
+	return nil
+}
+
+// sendLock sends the lock as its own Lease was written.
+func (f *feed) sendLock() {
 	heart := f.heart
-	if heart.Number > now.Number { // it is of a later moment
+	if heart.Number > f.lock.Number { // it is of a later moment
 		heart = leasewatch.State{Number: unseen}
 	}
-	f.send(f.compose(now.Lease, heart))
-	return nil
+	f.send(f.compose(f.lock.Lease, heart))
 }
 
 func (f *feed) send(s locks.Snapshot) {
