@@ -61,6 +61,7 @@ type hearts struct {
 	*api
 	codec  *codec
 	locks  []kept                           // as the server has them
+	wrote  []time.Time                      // when they were written last
 	named  map[string]int                   // the number of a lock by its path
 	leases map[string]*coordinationv1.Lease // as the server has them, by path
 	epochs map[string]bool                  // all that there were
@@ -79,7 +80,7 @@ type kept struct {
 
 func newHearts(w *world) *hearts {
 	h := &hearts{
-		api: &api{world: w, server: apitest.NewServer(), step: 1}, codec: newCodec(), locks: make([]kept, w.locks),
+		api: &api{world: w, server: apitest.NewServer(), step: 1}, codec: newCodec(), locks: make([]kept, w.locks), wrote: make([]time.Time, w.locks),
 		named: map[string]int{}, leases: map[string]*coordinationv1.Lease{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, left: map[string]time.Time{}, processes: map[string]*process{},
 	}
 	for i := range h.locks {
@@ -151,7 +152,7 @@ func epochOf(l *coordinationv1.Lease) string {
 // heartbeat's holder named.
 func (h *hearts) wroteLock(i int, by *process, left time.Time, lease *coordinationv1.Lease) {
 	j, was := h.world.judges[i], h.locks[i]
-	h.locks[i] = keptBy(lease)
+	h.locks[i], h.wrote[i] = keptBy(lease), time.Now()
 	var part *process
 	if by != nil {
 		part = by.parts[i]
@@ -196,13 +197,25 @@ func (h *hearts) wroteHeart(path string, by *process, left time.Time, before, af
 			j.broken("%v begins epoch %s again", by, plain(is))
 		}
 		h.epochs[named] = true
-		h.beats[named], h.left[named] = time.Now(), left
+		h.beats[named], h.left[named] = h.sightOf(after), left
 		h.beat(by, after)
 		h.released(by, after)
 	}
 	if was != is {
 		j.log("%.3fs %v: the epoch of %s was %q, is %q", time.Since(j.start).Seconds(), by, owner, plain(was), plain(is))
 	}
+}
+
+// sightOf is when others can first have seen a heartbeat that comes now: before it, if a lock that
+// it keeps has the same renewTime. It renews that lock no more, and its process knows (L1).
+func (h *hearts) sightOf(heart *coordinationv1.Lease) time.Time {
+	first := time.Now()
+	for i, k := range h.locks {
+		if lock := h.leases[h.path(i)]; h.goesOn(k, heart) && record.Read(lock).RenewTime.Equal(record.Read(heart).RenewTime) && h.wrote[i].Before(first) {
+			first = h.wrote[i]
+		}
+	}
+	return first
 }
 
 // plain is an epoch without the nonce of its process, which differs from run to run.
