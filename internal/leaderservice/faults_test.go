@@ -60,6 +60,52 @@ func TestAFailedWriteAtTheEndOfATermIsRepeated(t *testing.T) {
 	})
 }
 
+// hang gives no answer to the next n requests, as a connection that died with a zone does.
+func (w *world) hang(n int32) {
+	left := atomic.Int32{}
+	left.Store(n)
+	w.wire = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if left.Add(-1) >= 0 {
+			<-r.Context().Done()
+			return
+		}
+		w.ServeHTTP(rw, r)
+	})
+}
+
+func TestAConnectionThatDiedDelaysTheServiceForLessThanASecond(t *testing.T) {
+	inABubble(t, func(w *world) {
+		w.keep("10.0.0.1", 7, time.Now)()
+		w.hang(1)
+		end := w.keep("10.0.0.2", 9, time.Now)
+		time.Sleep(time.Second)
+		w.pointsTo("10.0.0.2")
+		w.hang(1)
+		ended := time.Now()
+		end()
+		if took := time.Since(ended); took > time.Second {
+			w.Errorf("the term ended after %v", took)
+		}
+		w.pointsTo("")
+	})
+}
+
+func TestAServerThatTakesSecondsForEachAnswerIsWaitedFor(t *testing.T) {
+	inABubble(t, func(w *world) {
+		w.keep("10.0.0.1", 7, time.Now)()
+		w.wire = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			time.Sleep(2 * time.Second)
+			w.ServeHTTP(rw, r)
+		})
+		end := w.keep("10.0.0.2", 9, time.Now)
+		time.Sleep(time.Minute)
+		w.pointsTo("10.0.0.2")
+		end()
+		w.pointsTo("")
+		time.Sleep(2 * time.Second) // the server answers what was given up
+	})
+}
+
 // TestAWriteThatATermGaveUpDoesNotLandLater: the server has it, and is slow.
 func TestAWriteThatATermGaveUpDoesNotLandLater(t *testing.T) {
 	inABubble(t, func(w *world) {

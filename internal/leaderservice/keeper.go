@@ -104,6 +104,23 @@ type tenure struct {
 // soon is the first pause after an attempt that failed, unless another's write came first.
 const soon = 250 * time.Millisecond
 
+// attempt tries something. Who waits for an answer on a connection that died waits in vain, and
+// the next attempt has a connection of its own. So the first one has little time, and each that
+// runs out of it leaves the next one twice as much, for an API that is slow: up to Trust.
+func (k *Keeper) attempt(ctx context.Context, limit *time.Duration, try func(context.Context) error) error {
+	*limit = min(max(*limit, 2*soon), k.Trust)
+	attempt, cancel := context.WithTimeout(ctx, *limit)
+	defer cancel()
+	err := try(attempt)
+	switch {
+	case err == nil:
+		*limit = 0
+	case attempt.Err() != nil:
+		*limit *= 2
+	}
+	return err
+}
+
 // pauses returns what says how long to wait after an attempt. What failed is tried again soon, and
 // then after pauses that double. What is in time is looked at now and then.
 func (k *Keeper) pauses() func(error) time.Duration {
@@ -124,9 +141,9 @@ func (k *Keeper) pauses() func(error) time.Duration {
 
 // point points the Service to this process until ctx ends.
 func (t *tenure) point(ctx context.Context) {
-	pause, told := t.pauses(), ""
+	pause, limit, told := t.pauses(), time.Duration(0), ""
 	for ctx.Err() == nil {
-		err := t.once(ctx)
+		err := t.attempt(ctx, &limit, t.once)
 		if ctx.Err() != nil {
 			return
 		}
@@ -140,8 +157,9 @@ func (t *tenure) point(ctx context.Context) {
 
 // leave takes the address out. It gives up when ctx ends, or when the API server says no.
 func (t *tenure) leave(ctx context.Context) error {
+	limit := time.Duration(0)
 	for pause := t.pauses(); ; {
-		err := t.clear(ctx)
+		err := t.attempt(ctx, &limit, t.clear)
 		if err == nil || !conflict(err) && !unserved(err) {
 			return err
 		}
@@ -194,8 +212,6 @@ var errLater = errors.New("the EndpointSlice is of a later term, or of another e
 
 // once points the Service to this process, if it does not already.
 func (t *tenure) once(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, t.Trust)
-	defer cancel()
 	service, err := t.service.Get(ctx)
 	if err != nil {
 		return err

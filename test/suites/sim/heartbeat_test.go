@@ -171,8 +171,8 @@ func (h *hearts) wroteLock(i int, by *process, left time.Time, lease *coordinati
 	if was.heart != "" && h.locks[i].heart == "" && j.renewedLike(part, &r) {
 		return // its process has detached it, at the instant of its last heartbeat, and trusts neither
 	}
-	if was == h.locks[i] && was.heart != "" && j.renewedLike(part, &r) && !left.After(h.left[was.uid+" "+was.epoch]) {
-		return // others count from a heartbeat of the same instant, which left no earlier than this write
+	if was == h.locks[i] && was.heart != "" && j.renewedNoLater(part, &r) && !left.After(h.left[was.uid+" "+was.epoch]) {
+		return // others count from a heartbeat of that instant or later, which left no earlier than this write
 	}
 	j.wrote(part, &r)
 }
@@ -303,6 +303,15 @@ func (j *judge) renewedLike(by *process, r *locks.Record) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return by != nil && j.lease.by == by && j.lease.exists && sameRenewal(*r, j.lease.record)
+}
+
+// renewedNoLater reports whether a record of the last renewal's term is no later than that.
+func (j *judge) renewedNoLater(by *process, r *locks.Record) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	like, last := *r, j.lease.record
+	like.RenewTime = last.RenewTime
+	return by != nil && j.lease.by == by && j.lease.exists && sameRenewal(like, last) && !r.RenewTime.After(last.RenewTime)
 }
 
 // ended reports whether nothing of a process still runs.
