@@ -101,24 +101,24 @@ type tenure struct {
 	unanswered *discoveryv1.EndpointSlice
 }
 
-// soon is the first pause after an attempt that failed, unless another's write came first.
+// soon is the first pause after an attempt that failed, unless another's write came first, and
+// the time that a first try has.
 const soon = 250 * time.Millisecond
 
 // attempt tries something. Who waits for an answer on a connection that died waits in vain, and
-// the next attempt has a connection of its own. So the first one has little time, and each that
-// runs out of it leaves the next one twice as much, for an API that is slow: up to Trust.
-func (k *Keeper) attempt(ctx context.Context, limit *time.Duration, try func(context.Context) error) error {
-	*limit = min(max(*limit, 2*soon), k.Trust)
-	attempt, cancel := context.WithTimeout(ctx, *limit)
-	defer cancel()
-	err := try(attempt)
-	switch {
-	case err == nil:
-		*limit = 0
-	case attempt.Err() != nil:
-		*limit *= 2
+// the next try has a connection of its own. So the first one has little time, and each that runs
+// out of it leaves the next one twice as much, for an API that is slow: up to Trust.
+func (k *Keeper) attempt(ctx context.Context, try func(context.Context) error) error {
+	for limit := soon; ; limit *= 2 {
+		limit = min(limit, k.Trust)
+		trying, cancel := context.WithTimeout(ctx, limit)
+		err := try(trying)
+		late := trying.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !late || limit == k.Trust {
+			return err
+		}
 	}
-	return err
 }
 
 // pauses returns what says how long to wait after an attempt. What failed is tried again soon, and
@@ -141,9 +141,9 @@ func (k *Keeper) pauses() func(error) time.Duration {
 
 // point points the Service to this process until ctx ends.
 func (t *tenure) point(ctx context.Context) {
-	pause, limit, told := t.pauses(), time.Duration(0), ""
+	pause, told := t.pauses(), ""
 	for ctx.Err() == nil {
-		err := t.attempt(ctx, &limit, t.once)
+		err := t.attempt(ctx, t.once)
 		if ctx.Err() != nil {
 			return
 		}
@@ -157,9 +157,8 @@ func (t *tenure) point(ctx context.Context) {
 
 // leave takes the address out. It gives up when ctx ends, or when the API server says no.
 func (t *tenure) leave(ctx context.Context) error {
-	limit := time.Duration(0)
 	for pause := t.pauses(); ; {
-		err := t.attempt(ctx, &limit, t.clear)
+		err := t.attempt(ctx, t.clear)
 		if err == nil || !conflict(err) && !unserved(err) {
 			return err
 		}
