@@ -124,6 +124,9 @@ func (f *feed) gather() error {
 // begin subscribes to the lock, after the state that is known.
 func (f *feed) begin() error {
 	f.view.Expect(max(f.known, f.lock.Number))
+	if f.sent != 0 && f.lock.Number > f.sent && f.view.At() < f.lock.Number { // the view will show it, and the heartbeat of that moment
+		f.lock = leasewatch.State{Number: f.lock.Number - 1}
+	}
 	switch {
 	case f.sent == 0:
 		f.lock = f.sub.Add(f.name)
@@ -164,7 +167,7 @@ func (f *feed) attach() {
 // apply applies one change.
 func (f *feed) apply(c leasewatch.Change) error {
 	switch {
-	case c.Name == f.name && c.Gap, c.Name == f.heartName && c.Gap && c.State.Number < f.sent:
+	case c.Name == f.name && c.Gap, c.Name == f.heartName && c.Gap && (c.State.Number < f.sent || f.outdated()):
 		return f.expired()
 	case c.Name == f.name && c.State.Number > f.lock.Number:
 		return f.changed(c.State)
@@ -176,11 +179,18 @@ func (f *feed) apply(c leasewatch.Change) error {
 	return nil
 }
 
-// changed applies a change of the lock's own Lease. Who has not been sent the last heartbeats
-// before a deletion must not take it for one without a gap: it would wait too short (S4).
+// outdated reports whether the view has shown a later version of the lock's own Lease.
+func (f *feed) outdated() bool {
+	return f.lock.Lease != nil && f.view.Get(f.name).Number > f.lock.Number
+}
+
+// changed applies a change of the lock's own Lease. Who has not been sent the last write or the
+// last heartbeats before a deletion must not take it for one without a gap: it would wait too
+// short (S4).
 func (f *feed) changed(now leasewatch.State) error {
+	was := f.lock
 	if f.lock = now; now.Lease == nil {
-		if f.heart.Number > f.sent {
+		if f.heart.Number > f.sent || was.Lease != nil && was.Number > f.sent {
 			return f.expired()
 		}
 		f.send(locks.Snapshot{Version: locks.Version{Number: now.Number}})

@@ -1,0 +1,107 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
+)
+
+// TestS4AFollowerHearsOfNoDeletionOfALockThatItWasNotSent: whoever had it last may still lead.
+func TestS4AFollowerHearsOfNoDeletionOfALockThatItWasNotSent(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.Put(all+"lock", leaseOf("lock", time.Now()))
+		f := w.process("b", false).lockNamed("lock").Follow(locks.Version{}).(*feed)
+		defer f.Close()
+		f.began = true
+		if err := f.begin(); err != nil {
+			t.Fatal(err)
+		}
+		w.Delete(all + "lock")
+		synctest.Wait()
+		if events, err := f.Take(); len(events) > 0 || !errors.Is(err, locks.ErrVersionExpired) {
+			t.Errorf("it hears of %d changes, and the feed ends with %v", len(events), err)
+		}
+	})
+}
+
+// TestS4AHeartbeatInAListRenewsNoLockThatTheListShowsChanged: its holder may have lost it before.
+func TestS4AHeartbeatInAListRenewsNoLockThatTheListShowsChanged(t *testing.T) {
+	scenario(t, func(w *world) {
+		heart, lock := leaseOf("heart-a", time.Now()), leaseOf("lock", time.Now())
+		w.Put(all+"heart-a", heart)
+		w.Put(all+"lock", attach(lock, attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second}))
+		f := w.process("b", false).lockNamed("lock").Follow(locks.Version{}).(*feed)
+		defer f.Close()
+		if events, err := f.Take(); len(events) != 1 || err != nil {
+			t.Fatalf("it hears of %d changes: %v", len(events), err)
+		}
+		w.edit("lock", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("c") })
+		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.RenewTime.Time = time.Now().Add(time.Second) })
+		synctest.Wait()
+		now := w.lease("heart-a")
+		err := f.apply(leasewatch.Change{Name: "heart-a", State: leasewatch.State{Lease: now, Number: record.Number(now.ResourceVersion)}, Gap: true})
+		if len(f.events) > 0 || !errors.Is(err, locks.ErrVersionExpired) {
+			t.Errorf("it hears of %d changes, and the feed ends with %v", len(f.events), err)
+		}
+	})
+}
+
+// TestL2AnAcquisitionIsJudgedByTheHeartbeatOfItsMoment, not by one that the view of a candidate
+// that shares nothing has shown long before: who takes that epoch for gone does not withdraw it.
+func TestL2AnAcquisitionIsJudgedByTheHeartbeatOfItsMoment(t *testing.T) {
+	scenario(t, func(w *world) {
+		heart, held := leaseOf("heart-a", time.Now()), leaseOf("lock", time.Now())
+		w.Put(all+"heart-a", heart)
+		w.Put(all+"lock", attach(held, attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second}))
+		lock, err := NewFollowed(lease.Config{Client: w.process("b", false).common.Client, Namespace: "ns", Name: "lock"},
+			leasewatch.Config{Patience: w.Timing.AttemptTimeout, Limit: w.Timing.RenewDeadline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched := func(do func()) (seen []locks.Snapshot) {
+			s, err := lock.Read(w.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(w.Context())
+			events, ended := make(chan locks.Event, 10), make(chan error)
+			go func() { ended <- lock.Watch(ctx, s.Version, events) }()
+			synctest.Wait()
+			do()
+			elapse(time.Second)
+			cancel()
+			<-ended
+			for close(events); len(events) > 0; {
+				if e := <-events; !e.Bookmark {
+					seen = append(seen, e.Snapshot)
+				}
+			}
+			return seen
+		}
+		watched(func() {}) // by the view
+		w.edit("lock", func(l *coordinationv1.Lease) { *l = *detach(l); l.Spec.HolderIdentity = new("") })
+		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = time.Now().Add(time.Second) })
+		heart = w.lease("heart-a")
+		seen := watched(func() {
+			w.edit("lock", func(l *coordinationv1.Lease) {
+				l.Spec.HolderIdentity = new("a")
+				*l = *attach(l, attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second})
+			})
+		})
+		if len(seen) != 1 || seen[0].Record.Holder != "a" || seen[0].Void != "" || !stateOf(seen[0].Version).mayBeat {
+			t.Errorf("it hears of %+v", seen)
+		}
+	})
+}
