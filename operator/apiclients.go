@@ -39,6 +39,11 @@ type apiClients struct {
 const electing = "/leader-election"
 
 func newAPIClients(cfg *rest.Config, timing election.Timing, o LockOptions) (*apiClients, error) {
+	return dialing(transport.Options{}, cfg, timing, o)
+}
+
+// dialing is newAPIClients, with those Dials and that DialInterval.
+func dialing(d transport.Options, cfg *rest.Config, timing election.Timing, o LockOptions) (*apiClients, error) {
 	if cfg == nil {
 		return nil, errors.New("the rest.Config is nil")
 	}
@@ -56,7 +61,8 @@ func newAPIClients(cfg *rest.Config, timing election.Timing, o LockOptions) (*ap
 	}
 	c := &apiClients{options: o}
 	var err error
-	c.transport, err = transport.New(cfg, transport.Options{AttemptTimeout: timing.AttemptTimeout, Patience: timing.RenewDeadline, Servers: o.Servers})
+	d.AttemptTimeout, d.Patience, d.Servers = timing.AttemptTimeout, timing.RenewDeadline, o.Servers
+	c.transport, err = transport.New(cfg, d)
 	if err != nil {
 		return nil, err
 	}

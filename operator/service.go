@@ -8,16 +8,23 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/leaderservice"
+	"github.com/zonelect/zonelect/internal/transport"
 )
+
+// eager is how a new leader dials. One dial of three may lead to the API server of the zone that has
+// lost its power: a Service VIP forgets it about when the next leader is elected. A single process
+// dials, so that this is no storm.
+var eager = transport.Options{DialInterval: 20 * time.Millisecond, Dials: 5}
 
 // prepareService makes what points the Service of the options to this process. It has
 // connections of its own, so that it delays no renewal. namespace is that of the lock.
 func (e *Election) prepareService(namespace string) error {
 	name, self := e.options.LeaderService, e.self
-	clients, err := newAPIClients(e.config, e.options.Timing, e.options.LockOptions)
+	clients, err := dialing(eager, e.config, e.options.Timing, e.options.LockOptions)
 	if err != nil {
 		return fmt.Errorf("preparing to point service %q to the leader: %w", name, err)
 	}

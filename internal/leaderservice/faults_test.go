@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 )
 
 // refuse answers requests with 503 while refusing says so. The message differs each time.
@@ -85,6 +86,34 @@ func TestAConnectionThatDiedDelaysTheServiceForLessThanASecond(t *testing.T) {
 		end()
 		if took := time.Since(ended); took > time.Second {
 			w.Errorf("the term ended after %v", took)
+		}
+		w.pointsTo("")
+	})
+}
+
+func TestATermUsesNoConnectionThatMayHaveDiedWithTheFormerLeader(t *testing.T) {
+	inABubble(t, func(w *world) {
+		w.keep("10.0.0.1", 7, time.Now)()
+		var died atomic.Pointer[time.Time] // when all connections did
+		dies := func() { now := time.Now(); died.Store(&now) }
+		w.wire = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if since, wants := locks.WantsLiveConnection(r.Context()); !wants || since.Before(*died.Load()) {
+				<-r.Context().Done()
+				return
+			}
+			w.ServeHTTP(rw, r)
+		})
+		time.Sleep(time.Second)
+		dies()
+		end := w.keep("10.0.0.2", 9, time.Now)
+		synctest.Wait()
+		w.pointsTo("10.0.0.2")
+		time.Sleep(time.Second)
+		dies()
+		ended := time.Now()
+		end()
+		if took := time.Since(ended); took != soon {
+			w.Errorf("the term ended after %v, want %v", took, soon)
 		}
 		w.pointsTo("")
 	})

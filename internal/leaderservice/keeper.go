@@ -83,7 +83,7 @@ type Term interface {
 // change. Then it takes the address out, unless another leader has replaced it, and tries that for
 // Trust at most. Nothing that goes wrong delays or ends the term: it is logged, and tried again.
 func (k *Keeper) Keep(ctx context.Context, token uint64, term Term) {
-	t := &tenure{Keeper: k, token: token, later: laterTerm{keeper: k, term: term}}
+	t := &tenure{Keeper: k, token: token, later: laterTerm{keeper: k, term: term}, live: time.Now()}
 	t.point(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.Trust)
 	defer cancel()
@@ -97,6 +97,9 @@ type tenure struct {
 	*Keeper
 	token uint64
 	later laterTerm
+	// live is since when the server was heard on the connections that serve. The others may have died
+	// with the former leader's zone.
+	live time.Time
 	// unanswered is a slice whose creation got no answer: it may appear at any time. Nil if none.
 	unanswered *discoveryv1.EndpointSlice
 }
@@ -108,14 +111,17 @@ const soon = 250 * time.Millisecond
 // attempt tries something. Who waits for an answer on a connection that died waits in vain, and
 // the next try has a connection of its own. So the first one has little time, and each that runs
 // out of it leaves the next one twice as much, for an API that is slow: up to Trust.
-func (k *Keeper) attempt(ctx context.Context, try func(context.Context) error) error {
+func (t *tenure) attempt(ctx context.Context, try func(context.Context) error) error {
 	for limit := soon; ; limit *= 2 {
-		limit = min(limit, k.Trust)
-		trying, cancel := context.WithTimeout(ctx, limit)
+		limit = min(limit, t.Trust)
+		trying, cancel := context.WithTimeout(locks.WithLiveConnection(ctx, t.live), limit)
 		err := try(trying)
 		late := trying.Err() != nil && ctx.Err() == nil
 		cancel()
-		if err == nil || !late || limit == k.Trust {
+		if !late {
+			return err
+		}
+		if t.live = time.Now(); limit == t.Trust {
 			return err
 		}
 	}

@@ -15,17 +15,14 @@ import (
 	"github.com/zonelect/zonelect/internal/sleep"
 )
 
-// mostDials is how many dials to one server are under way at a time.
-const mostDials = 2
-
 // line makes the connections to one address, at any of the servers behind it. Dials compete:
 // the first starts at once, another when that is slow. A dial belongs to no request. It goes
 // on when the request that it was made for has ended, or has got another connection, and the
 // next request gets its connection. A slow server is not a dead one, and more handshakes
-// would only make it slower.
+// would only make it slower, so that few are under way at a time.
 //
 // A dial to which no kernel answers is given up soon. A dial whose handshake is slow goes on,
-// while the other dial to that server gives way to a new one, each time after twice as long.
+// while the youngest dial to that server gives way to a new one, each time after twice as long.
 // A server that refuses rests a little longer each time, as long as another dial may bring a
 // connection. Safe for concurrent use.
 type line struct {
@@ -187,7 +184,7 @@ func (l *line) way(now time.Time) (to int, ok bool, rested time.Duration) {
 	rested = l.options.Patience
 	for i, tries := range l.tries {
 		switch rests := l.rests[i].Sub(now); {
-		case l.underWay(i) == mostDials:
+		case l.underWay(i) == l.options.Dials:
 		case len(l.dials) > 0 && rests > 0:
 			rested = min(rested, rests)
 		case !ok || tries < l.tries[to]:
@@ -210,7 +207,7 @@ func (l *line) underWay(to int) (n int) {
 // of another, which gets twice as much. It returns when to look again.
 func (l *line) yield(now time.Time) time.Duration {
 	i := len(l.dials) - 1
-	for i >= 0 && l.underWay(l.dials[i].server) < mostDials {
+	for i >= 0 && l.underWay(l.dials[i].server) < l.options.Dials {
 		i--
 	}
 	if i < 0 {
