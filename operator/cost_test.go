@@ -76,14 +76,14 @@ func TestWhatALockCosts(t *testing.T) {
 	goroutines, heap := inUse()
 	report := func(what string, before int, was uint64) (int, uint64) {
 		now, is := settled(n)
-		t.Logf("%s: %.2f goroutines and %.1f KB a lock of %d (with the API server in memory of this test)", what, float64(now-before)/float64(n), float64(int64(is)-int64(was))/float64(n)/1000, n)
+		t.Logf("%s: %.2f goroutines and %.1f KB a lock of %d", what, float64(now-before)/float64(n), float64(int64(is)-int64(was))/float64(n)/1000, n)
 		return now, is
 	}
 	bare()
 	led.Store(0)
 	endA := start("a", n, &led)
 	waitFor(t, &led, int64(n))
-	afterA, heapA := report("led", goroutines, heap)
+	afterA, heapA := report("led, with what the API server in memory keeps", goroutines, heap)
 	endB := start("b", n, &followed)
 	afterB, _ := report("followed", afterA, heapA)
 	if led, followed := afterA-goroutines, afterB-afterA; led > 10*n+100 || followed > 10*n+100 {
@@ -94,6 +94,7 @@ func TestWhatALockCosts(t *testing.T) {
 	}
 	endB()
 	endA()
+	report("what the API server keeps when all have ended", goroutines, heap)
 }
 
 func waitFor(t *testing.T, n *atomic.Int64, want int64) {
