@@ -206,7 +206,8 @@ func (v *View) linearizable(ctx context.Context) (*coordinationv1.LeaseList, err
 	})
 }
 
-// replace makes the list all that is known. Subscriptions hear what differs, as a gap.
+// replace makes the list all that is known. Subscriptions hear what may have changed, as a gap:
+// a Lease that does not exist, as before, may have come and gone.
 func (v *View) replace(list *coordinationv1.LeaseList, newest bool) {
 	at := record.Number(list.ResourceVersion)
 	now := make(map[string]State, len(list.Items))
@@ -216,11 +217,11 @@ func (v *View) replace(list *coordinationv1.LeaseList, newest bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for name, subs := range v.subs {
-		was, is := v.state(name), now[name]
+		was, is := v.leases[name], now[name]
 		if is.Lease == nil {
 			is.Number = at
 		}
-		if was.Lease != nil && is.Lease == nil || is.Lease != nil && was.Number != is.Number {
+		if is.Lease == nil || was.Number != is.Number {
 			for _, s := range subs {
 				s.push(Change{Name: name, State: is, Gap: true})
 			}

@@ -324,6 +324,31 @@ func TestWhatAListReplacesIsAGap(t *testing.T) {
 	})
 }
 
+// TestWhatAListDoesNotShowIsAGapToo: there was no such Lease before either, but there may have been
+// one in between.
+func TestWhatAListDoesNotShowIsAGapToo(t *testing.T) {
+	run(t, func(s *stage) {
+		s.put("z")
+		synctest.Wait()
+		sub := s.view.Subscribe()
+		defer sub.Close()
+		sub.Add("x")
+		s.hangs(func(watch bool) bool { return watch })
+		s.Compact() // the next watch is silent
+		time.Sleep(patience)
+		s.put("x")
+		s.Delete(all + "x")
+		n := s.put("z")
+		s.Compact()
+		s.hangs(nil)
+		s.view.Reach(context.Background(), n)
+		time.Sleep(patience)
+		if all := sub.Take(); len(all) != 1 || !all[0].Gap || all[0].State != (State{Number: n}) {
+			t.Errorf("%+v, want a gap before version %d", all, n)
+		}
+	})
+}
+
 func TestHistoryForgetsWhatIsOldOrTooMuch(t *testing.T) {
 	start := time.Now()
 	var h history
