@@ -99,7 +99,9 @@ type tenure struct {
 	later laterTerm
 	// live is since when the server was heard on the connections that serve. The others may have died
 	// with the former leader's zone.
-	live time.Time
+	live  time.Time
+	limit time.Duration // of each request
+	late  bool          // a request of this try had no answer in time
 	// unanswered is a slice whose creation got no answer: it may appear at any time. Nil if none.
 	unanswered *discoveryv1.EndpointSlice
 }
@@ -109,22 +111,28 @@ type tenure struct {
 const soon = 250 * time.Millisecond
 
 // attempt tries something. Who waits for an answer on a connection that died waits in vain, and
-// the next try has a connection of its own. So the first one has little time, and each that runs
-// out of it leaves the next one twice as much, for an API that is slow: up to Trust.
+// the next try has a connection of its own. So at first each request has little time, and a try in
+// which one runs out of it leaves the next try twice as much, for an API that is slow: up to Trust.
 func (t *tenure) attempt(ctx context.Context, try func(context.Context) error) error {
-	for limit := soon; ; limit *= 2 {
-		limit = min(limit, t.Trust)
-		trying, cancel := context.WithTimeout(locks.WithLiveConnection(ctx, t.live), limit)
-		err := try(trying)
-		late := trying.Err() != nil && ctx.Err() == nil
-		cancel()
-		if !late {
+	for t.limit = soon; ; t.limit = min(2*t.limit, t.Trust) {
+		t.late = false
+		err := try(locks.WithLiveConnection(ctx, t.live))
+		if !t.late || ctx.Err() != nil {
 			return err
 		}
-		if t.live = time.Now(); limit == t.Trust {
+		if t.live = time.Now(); t.limit >= t.Trust {
 			return err
 		}
 	}
+}
+
+// ask makes one request of an attempt, in the time that it has.
+func ask[T any](ctx context.Context, t *tenure, request func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.limit)
+	defer cancel()
+	answer, err := request(ctx)
+	t.late = t.late || err != nil && ctx.Err() != nil
+	return answer, err
 }
 
 // pauses returns what says how long to wait after an attempt. What failed is tried again soon, and
@@ -217,7 +225,7 @@ var errLater = errors.New("the EndpointSlice is of a later term, or of another e
 
 // once points the Service to this process, if it does not already.
 func (t *tenure) once(ctx context.Context) error {
-	service, err := t.service.Get(ctx)
+	service, err := ask(ctx, t, t.service.Get)
 	if err != nil {
 		return err
 	}
@@ -240,14 +248,14 @@ func (t *tenure) once(ctx context.Context) error {
 		}
 		err = fmt.Errorf("EndpointSlice %s is for %s, which nobody can change, and this pod has an %s address: delete the slice", old.Name, old.AddressType, slice.AddressType)
 	case !same(old, slice):
-		_, err = t.slice.Update(ctx, slice)
+		err = t.update(ctx, slice)
 	}
 	return err
 }
 
 // create makes the slice where there is none.
 func (t *tenure) create(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
-	_, err := t.slice.Create(ctx, slice)
+	_, err := ask(ctx, t, func(ctx context.Context) (*discoveryv1.EndpointSlice, error) { return t.slice.Create(ctx, slice) })
 	if t.unanswered = nil; unserved(err) {
 		t.unanswered = slice
 	}
@@ -278,13 +286,18 @@ func (t *tenure) empty(ctx context.Context, old *discoveryv1.EndpointSlice) erro
 	slice := old.DeepCopy()
 	slice.Endpoints = nil
 	noteToken(slice, t.token)
-	_, err := t.slice.Update(ctx, slice)
+	return t.update(ctx, slice)
+}
+
+// update replaces the slice.
+func (t *tenure) update(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	_, err := ask(ctx, t, func(ctx context.Context) (*discoveryv1.EndpointSlice, error) { return t.slice.Update(ctx, slice) })
 	return err
 }
 
 // read returns the slice; nil if there is none.
-func (k *Keeper) read(ctx context.Context) (*discoveryv1.EndpointSlice, error) {
-	slice, err := k.slice.Get(ctx)
+func (t *tenure) read(ctx context.Context) (*discoveryv1.EndpointSlice, error) {
+	slice, err := ask(ctx, t, t.slice.Get)
 	if apierrors.IsNotFound(err) && !errors.Is(err, locks.ErrNoAPI) {
 		return nil, nil
 	}

@@ -152,8 +152,12 @@ func TestTheNextLeaderReplacesTheLastWhateverThatDoes(t *testing.T) {
 		dead := w.keep("10.0.0.1", 7, func() time.Time { return time.Time{} })
 		end := w.keep("10.0.0.2", 9, time.Now)
 		w.pointsTo("10.0.0.2")
+		version := w.stored().ResourceVersion
 		time.Sleep(10 * again) // the former leader looks, too
 		w.pointsTo("10.0.0.2")
+		if now := w.stored().ResourceVersion; now != version {
+			t.Errorf("the slice was replaced: version %s, then %s", version, now)
+		}
 		dead()
 		w.pointsTo("10.0.0.2")
 		end()
