@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/leasewatch"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 )
@@ -90,4 +91,31 @@ func TestS4ACandidateThatSharesNothingHearsOfEachAcquisition(t *testing.T) {
 			w.Errorf("it hears of the holders %q", holders)
 		}
 	})
+}
+
+// TestL4ACandidateThatSharesNothingWaitsNoYear for a dead holder from whose lock a hand removed the
+// annotation, but not the duration.
+func TestL4ACandidateThatSharesNothingWaitsNoYear(t *testing.T) {
+	for what, when := range map[string]time.Duration{"that has seen the heartbeats": 0, "that comes later": 20 * time.Second} {
+		t.Run(what, func(t *testing.T) {
+			led(t, 1, func(w *world, a *process) {
+				b := w.process("b", false)
+				campaign := time.AfterFunc(when, func() { b.campaignPlainly("lock-0") })
+				defer campaign.Stop()
+				elapse(5 * time.Second)
+				a.cut(true)
+				w.edit("lock-0", func(l *coordinationv1.Lease) { delete(l.Annotations, record.AnnotationHeartbeat) })
+				elapse(w.Timing.LeaseDuration - 3*time.Second)
+				if w.holder("lock-0") != "a" {
+					t.Error("b took the lock before a lease")
+				}
+				w.Compact() // b reads
+				elapse(25 * time.Second)
+				if n := b.leads(); n != 1 {
+					t.Errorf("b leads %d locks", n)
+				}
+				a.heal()
+			})
+		})
+	}
 }
