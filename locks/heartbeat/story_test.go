@@ -57,8 +57,9 @@ type story struct {
 	written uint64    // the version of the lock that its holder wrote last
 	renewed time.Time // when the holder renewed the lock last; zero if it released the lock
 	uids    int
-	ends    []context.CancelFunc // of watches
 	readers []*reader
+	mu      sync.Mutex
+	ends    []context.CancelFunc // of watches; mu guards it
 }
 
 func newStory(w *world, seed uint64) *story {
@@ -99,13 +100,12 @@ func newStory(w *world, seed uint64) *story {
 
 // ending is a server whose watches may end.
 func (s *story) ending(server http.Handler) http.Handler {
-	var mu sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "true" {
 			ctx, cancel := context.WithCancel(r.Context())
-			mu.Lock()
+			s.mu.Lock()
 			s.ends = append(s.ends, cancel)
-			mu.Unlock()
+			s.mu.Unlock()
 			r = r.WithContext(ctx)
 		}
 		server.ServeHTTP(w, r)
@@ -244,6 +244,8 @@ func (s *story) troubles() string {
 		s.Compact()
 		return "all watches end, and none goes on"
 	case 1:
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for _, end := range s.ends {
 			end()
 		}
