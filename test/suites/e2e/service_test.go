@@ -82,7 +82,7 @@ func (s *shift) judge(t *testing.T, p *pointed) {
 	slices.Sort(late)
 	p99 := late[(len(late)*99+99)/100-1]
 	t.Logf("%d terms: the Service pointed to the leader after p50 %v, p99 %v, worst %v", len(late), late[len(late)/2], p99, late[len(late)-1])
-	most := 3 * time.Second // a few rounds on a busy machine say little of the p99
+	most := time.Second // a few rounds on a busy machine say little of the p99
 	if len(late) >= 30 {
 		most = 100 * time.Millisecond
 	}
