@@ -209,9 +209,9 @@ func (h *hearts) wroteHeart(path string, by *process, left time.Time, before, af
 // sightOf is when others can first have seen a heartbeat that comes now: before it, if a lock that
 // it keeps has the same renewTime. It renews that lock no more, and its process knows (L1).
 func (h *hearts) sightOf(heart *coordinationv1.Lease) time.Time {
-	first := time.Now()
+	first, renewed := time.Now(), record.Read(heart).RenewTime
 	for i, k := range h.locks {
-		if lock := h.leases[h.path(i)]; h.goesOn(k, heart) && record.Read(lock).RenewTime.Equal(record.Read(heart).RenewTime) && h.wrote[i].Before(first) {
+		if lock := h.leases[h.path(i)]; h.goesOn(k, heart) && record.Read(lock).RenewTime.Equal(renewed) && h.wrote[i].Before(first) {
 			first = h.wrote[i]
 		}
 	}
@@ -300,18 +300,23 @@ func (j *judge) beat(by *process, at time.Time) {
 
 // renewedLike reports whether a record shows the last renewal of its holder again.
 func (j *judge) renewedLike(by *process, r *locks.Record) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return by != nil && j.lease.by == by && j.lease.exists && sameRenewal(*r, j.lease.record)
+	last, is := j.lastRenewalBy(by)
+	return is && sameRenewal(*r, last)
 }
 
 // renewedNoLater reports whether a record of the last renewal's term is no later than that.
 func (j *judge) renewedNoLater(by *process, r *locks.Record) bool {
+	last, is := j.lastRenewalBy(by)
+	like := *r
+	like.RenewTime = last.RenewTime
+	return is && sameRenewal(like, last) && !r.RenewTime.After(last.RenewTime)
+}
+
+// lastRenewalBy returns the last renewal, if it is by that process.
+func (j *judge) lastRenewalBy(by *process) (last locks.Record, is bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	like, last := *r, j.lease.record
-	like.RenewTime = last.RenewTime
-	return by != nil && j.lease.by == by && j.lease.exists && sameRenewal(like, last) && !r.RenewTime.After(last.RenewTime)
+	return j.lease.record, by != nil && j.lease.by == by && j.lease.exists
 }
 
 // ended reports whether nothing of a process still runs.
