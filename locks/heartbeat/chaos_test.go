@@ -130,15 +130,20 @@ func (c *chaos) strike() string {
 // TestNothingThatGoesWrongMakesTwoLeadNorLeavesALockAlone: however links fail and hands
 // meddle, no two lead together, and every lock is led soon after all is well.
 func TestNothingThatGoesWrongMakesTwoLeadNorLeavesALockAlone(t *testing.T) {
-	seeds, first := 8, 1
-	if n, err := strconv.Atoi(os.Getenv("CHAOS_SEEDS")); err == nil {
+	eachSeed(t, "CHAOS", 8, chaosOf)
+}
+
+// eachSeed runs a test with seeds from 1 on, or as the variables KIND_SEEDS and KIND_FIRST say.
+func eachSeed(t *testing.T, kind string, seeds int, test func(t *testing.T, seed uint64)) {
+	first := 1
+	if n, err := strconv.Atoi(os.Getenv(kind + "_SEEDS")); err == nil {
 		seeds = n
 	}
-	if n, err := strconv.Atoi(os.Getenv("CHAOS_FIRST")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv(kind + "_FIRST")); err == nil {
 		first = n
 	}
 	for seed := first; seed < first+seeds; seed++ {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) { chaosOf(t, uint64(seed)) })
+		t.Run(strconv.Itoa(seed), func(t *testing.T) { test(t, uint64(seed)) })
 	}
 }
 

@@ -69,9 +69,7 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 	s.Version.Opaque = st
 	var attached bool
 	if st.attachment, attached = attachmentOf(lease); !attached || s.Record.Holder == "" {
-		if s.Record.LeaseDuration == never {
-			s.Record.LeaseDuration = 0 // somebody removed or spoiled the annotation: the reader's own counts
-		}
+		s = unkept(s)
 		if attached { // somebody emptied the record: a holder that releases it removes the annotation
 			s.Record.LeaseDuration = max(s.Record.LeaseDuration, st.attachment.lease)
 		}
@@ -112,6 +110,15 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 		s.Void = voidGone
 	}
 	s.Record.RenewTime = lastRenewal(s.Record.RenewTime, own, note)
+	return s
+}
+
+// unkept returns the snapshot of a Lease that no heartbeat keeps. If somebody removed or spoiled
+// the annotation of one that did, the reader's own duration counts.
+func unkept(s locks.Snapshot) locks.Snapshot {
+	if s.Record.LeaseDuration == never {
+		s.Record.LeaseDuration = 0
+	}
 	return s
 }
 

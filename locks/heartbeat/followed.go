@@ -51,15 +51,6 @@ func attached(v locks.Version) bool {
 	return is
 }
 
-// unkept returns the snapshot of a Lease that no heartbeat keeps. If somebody removed or spoiled
-// the annotation of one that did, the reader's own duration counts.
-func unkept(s locks.Snapshot) locks.Snapshot {
-	if s.Record.LeaseDuration == never {
-		s.Record.LeaseDuration = 0
-	}
-	return s
-}
-
 // Read reads the Lease, and all Leases of the namespace if a heartbeat keeps it.
 func (f *Followed) Read(ctx context.Context) (locks.Snapshot, error) {
 	s, err := f.Lock.Read(ctx)

@@ -232,7 +232,7 @@ func TestL4NobodyWaitsForAnotherEpoch(t *testing.T) {
 				}
 				heart := leaseOf("heart-a", time.Now())
 				w.Put(all+"heart-a", heart)
-				kept := attach(leaseOf("lock", time.Now()), attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second})
+				kept := attach(leaseOf("lock", time.Now()), attachmentTo(heart))
 				spoil(kept)
 				w.Put(all+"lock", kept)
 				look := func() locks.Record {

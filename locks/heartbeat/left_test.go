@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -327,68 +325,59 @@ func resignAll(p *process, electors []*election.Elector) {
 }
 
 func TestNothingThatGoesWrongWhileManyLocksAreReleasedMakesTwoLeadNorLeavesALockAlone(t *testing.T) {
-	seeds, first := 3, 1
-	if n, err := strconv.Atoi(os.Getenv("CHAOS_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("CHAOS_FIRST")); err == nil {
-		first = n
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			scenario(t, func(w *world) {
-				c := &chaos{world: w, random: rand.New(rand.NewPCG(uint64(seed), 2))}
-				w.lingers, w.places = true, 1
-				electors := map[*process][]*election.Elector{}
-				for i, id := range []string{"a", "b", "c"} {
-					p := w.process(id, i < 2)
-					p.slow()
-					electors[p] = p.campaign(8)
-					elapse(c.within(3 * time.Second))
-				}
-				var notes []string
-				for range 40 {
-					what := ""
-					p := c.one()
-					switch c.random.IntN(8) {
-					case 0, 1:
-						what = "resign all of " + p.id
-						resignAll(p, electors[p])
-					case 2:
-						what = "strip the note of " + p.id
-						c.edit("heart-"+p.id, func(l *coordinationv1.Lease) { delete(l.Annotations, AnnotationReleasedLocks) })
-					case 3:
-						what = "replay a note of " + p.id
-						c.edit("heart-"+p.id, func(l *coordinationv1.Lease) {
-							if text := l.Annotations[AnnotationReleasedLocks]; text != "" {
-								notes = append(notes, text)
-							}
-							if len(notes) > 0 && l.Annotations != nil {
-								l.Annotations[AnnotationReleasedLocks] = notes[c.random.IntN(len(notes))]
-							}
-						})
-					case 4:
-						what = "heal " + p.id
-						p.heal()
-						p.slow()
-					default:
-						what = c.strike()
-					}
-					w.note("%s", what)
-					most := 8 * time.Second
-					if c.random.IntN(2) == 0 {
-						most = 200 * time.Millisecond
-					}
-					elapse(c.within(most))
-				}
-				for _, p := range w.processes {
+	eachSeed(t, "CHAOS", 3, func(t *testing.T, seed uint64) {
+		scenario(t, func(w *world) {
+			c := &chaos{world: w, random: rand.New(rand.NewPCG(seed, 2))}
+			w.lingers, w.places = true, 1
+			electors := map[*process][]*election.Elector{}
+			for i, id := range []string{"a", "b", "c"} {
+				p := w.process(id, i < 2)
+				p.slow()
+				electors[p] = p.campaign(8)
+				elapse(c.within(3 * time.Second))
+			}
+			var notes []string
+			for range 40 {
+				what := ""
+				p := c.one()
+				switch c.random.IntN(8) {
+				case 0, 1:
+					what = "resign all of " + p.id
+					resignAll(p, electors[p])
+				case 2:
+					what = "strip the note of " + p.id
+					c.edit("heart-"+p.id, func(l *coordinationv1.Lease) { delete(l.Annotations, AnnotationReleasedLocks) })
+				case 3:
+					what = "replay a note of " + p.id
+					c.edit("heart-"+p.id, func(l *coordinationv1.Lease) {
+						if text := l.Annotations[AnnotationReleasedLocks]; text != "" {
+							notes = append(notes, text)
+						}
+						if len(notes) > 0 && l.Annotations != nil {
+							l.Annotations[AnnotationReleasedLocks] = notes[c.random.IntN(len(notes))]
+						}
+					})
+				case 4:
+					what = "heal " + p.id
 					p.heal()
+					p.slow()
+				default:
+					what = c.strike()
 				}
-				elapse(90 * time.Second)
-				w.eachIsLedOnce(8)
-			})
+				w.note("%s", what)
+				most := 8 * time.Second
+				if c.random.IntN(2) == 0 {
+					most = 200 * time.Millisecond
+				}
+				elapse(c.within(most))
+			}
+			for _, p := range w.processes {
+				p.heal()
+			}
+			elapse(90 * time.Second)
+			w.eachIsLedOnce(8)
 		})
-	}
+	})
 }
 
 func TestL8ALockThatIsTakenAgainIsNotReleased(t *testing.T) {

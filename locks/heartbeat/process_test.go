@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
@@ -328,11 +329,39 @@ func (p *process) campaignFor(name string) *election.Elector {
 
 // campaignPlainly starts an election of a candidate that shares nothing.
 func (p *process) campaignPlainly(name string) *election.Elector {
-	lock, err := NewFollowed(lease.Config{Client: p.common.Client, Namespace: "ns", Name: name}, leasewatch.Config{Patience: p.world.Timing.AttemptTimeout, Limit: p.world.Timing.RenewDeadline})
+	return p.campaignOn(name, p.world.followed(p.common.Client, name))
+}
+
+// followed returns the lock of a candidate that shares nothing.
+func (w *world) followed(client rest.Interface, name string) *Followed {
+	lock, err := NewFollowed(lease.Config{Client: client, Namespace: "ns", Name: name}, leasewatch.Config{Patience: w.Timing.AttemptTimeout, Limit: w.Timing.RenewDeadline})
 	if err != nil {
-		p.world.Fatal(err)
+		w.Fatal(err)
 	}
-	return p.campaignOn(name, lock)
+	return lock
+}
+
+// watched reads a lock, and returns what a watch of it shows while something is done, and for a
+// second after it.
+func (w *world) watched(lock locks.Lock, do func()) (seen []locks.Snapshot) {
+	s, err := lock.Read(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(w.Context())
+	events, ended := make(chan locks.Event, 10), make(chan error)
+	go func() { ended <- lock.Watch(ctx, s.Version, events) }()
+	synctest.Wait()
+	do()
+	elapse(time.Second)
+	cancel()
+	<-ended
+	for close(events); len(events) > 0; {
+		if e := <-events; !e.Bookmark {
+			seen = append(seen, e.Snapshot)
+		}
+	}
+	return seen
 }
 
 func (p *process) campaignOn(name string, lock locks.Lock) *election.Elector {

@@ -25,6 +25,11 @@ func leaseOf(name string, now time.Time) *coordinationv1.Lease {
 	return lease
 }
 
+// attachmentTo is what a lock notes that a heartbeat keeps for 15 s.
+func attachmentTo(heart *coordinationv1.Lease) attachment {
+	return attachment{name: heart.Name, uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second}
+}
+
 // TestL4AnEpochOfUnknownEndIsWithdrawnToo: somebody empties the Lease of a heartbeat and puts
 // it back, and its process, which has seen neither, goes on. A candidate that has seen only the
 // first takes nothing.
@@ -36,7 +41,7 @@ func TestL4AnEpochOfUnknownEndIsWithdrawnToo(t *testing.T) {
 		}
 		heart := leaseOf("heart-a", time.Now())
 		w.Put(all+"heart-a", heart)
-		w.Put(all+"lock", attach(leaseOf("lock", time.Now()), attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second}))
+		w.Put(all+"lock", attach(leaseOf("lock", time.Now()), attachmentTo(heart)))
 		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
 		seen, err := lock.Read(w.Context())
 		if err != nil || seen.Void != voidGone {

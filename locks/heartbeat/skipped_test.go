@@ -4,7 +4,6 @@
 package heartbeat
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/lease"
 )
 
 // TestS4AFollowerHearsOfNoDeletionOfALockThatItWasNotSent: whoever had it last may still lead.
@@ -41,7 +39,7 @@ func TestS4AHeartbeatInAListRenewsNoLockThatTheListShowsChanged(t *testing.T) {
 	scenario(t, func(w *world) {
 		heart, lock := leaseOf("heart-a", time.Now()), leaseOf("lock", time.Now())
 		w.Put(all+"heart-a", heart)
-		w.Put(all+"lock", attach(lock, attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second}))
+		w.Put(all+"lock", attach(lock, attachmentTo(heart)))
 		f := w.process("b", false).lockNamed("lock").Follow(locks.Version{}).(*feed)
 		defer f.Close()
 		if events, err := f.Take(); len(events) != 1 || err != nil {
@@ -64,40 +62,16 @@ func TestL2AnAcquisitionIsJudgedByTheHeartbeatOfItsMoment(t *testing.T) {
 	scenario(t, func(w *world) {
 		heart, held := leaseOf("heart-a", time.Now()), leaseOf("lock", time.Now())
 		w.Put(all+"heart-a", heart)
-		w.Put(all+"lock", attach(held, attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second}))
-		lock, err := NewFollowed(lease.Config{Client: w.process("b", false).common.Client, Namespace: "ns", Name: "lock"},
-			leasewatch.Config{Patience: w.Timing.AttemptTimeout, Limit: w.Timing.RenewDeadline})
-		if err != nil {
-			t.Fatal(err)
-		}
-		watched := func(do func()) (seen []locks.Snapshot) {
-			s, err := lock.Read(w.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(w.Context())
-			events, ended := make(chan locks.Event, 10), make(chan error)
-			go func() { ended <- lock.Watch(ctx, s.Version, events) }()
-			synctest.Wait()
-			do()
-			elapse(time.Second)
-			cancel()
-			<-ended
-			for close(events); len(events) > 0; {
-				if e := <-events; !e.Bookmark {
-					seen = append(seen, e.Snapshot)
-				}
-			}
-			return seen
-		}
-		watched(func() {}) // by the view
+		w.Put(all+"lock", attach(held, attachmentTo(heart)))
+		lock := w.followed(w.process("b", false).common.Client, "lock")
+		w.watched(lock, func() {}) // by the view
 		w.edit("lock", func(l *coordinationv1.Lease) { *l = *detach(l); l.Spec.HolderIdentity = new("") })
 		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.AcquireTime.Time = time.Now().Add(time.Second) })
 		heart = w.lease("heart-a")
-		seen := watched(func() {
+		seen := w.watched(lock, func() {
 			w.edit("lock", func(l *coordinationv1.Lease) {
 				l.Spec.HolderIdentity = new("a")
-				*l = *attach(l, attachment{name: "heart-a", uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second})
+				*l = *attach(l, attachmentTo(heart))
 			})
 		})
 		if len(seen) != 1 || seen[0].Record.Holder != "a" || seen[0].Void != "" || !stateOf(seen[0].Version).mayBeat {

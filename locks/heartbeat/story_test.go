@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +25,6 @@ import (
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
-	"github.com/zonelect/zonelect/locks/lease"
 )
 
 // moment is what the server has had since a version.
@@ -88,12 +86,7 @@ func newStory(w *world, seed uint64) *story {
 			s.readers = append(s.readers, &reader{story: s, name: fmt.Sprint(id, i), lock: lock})
 		}
 		client := apitest.Wire(w.T, s.ending(p.link.through(w.Server)), coordinationv1.SchemeGroupVersion)
-		lock, err := NewFollowed(lease.Config{Client: client, Namespace: "ns", Name: "lock"},
-			leasewatch.Config{Patience: w.Timing.AttemptTimeout, Limit: w.Timing.RenewDeadline})
-		if err != nil {
-			w.Fatal(err)
-		}
-		s.readers = append(s.readers, &reader{story: s, name: id + ", which shares nothing", lock: lock})
+		s.readers = append(s.readers, &reader{story: s, name: id + ", which shares nothing", lock: w.followed(client, "lock")})
 	}
 	return s
 }
@@ -164,7 +157,7 @@ func (s *story) acquire(name string) {
 		lock.UID = s.uid()
 	}
 	if heart != nil && epochOf(heart) != "" {
-		lock = attach(lock, attachment{name: name, uid: heart.UID, epoch: epochOf(heart), lease: 15 * time.Second})
+		lock = attach(lock, attachmentTo(heart))
 	}
 	s.writes(lock)
 }
@@ -456,16 +449,9 @@ func (f *watchFeed) Take() (events []locks.Event, err error) {
 // TestAFeedTellsAllThatHappenedOrThatItDoesNot, in order, whatever happens to the lock and its
 // heartbeats, and whenever watches end.
 func TestAFeedTellsAllThatHappenedOrThatItDoesNot(t *testing.T) {
-	seeds, first := 200, 1
-	if n, err := strconv.Atoi(os.Getenv("STORY_SEEDS")); err == nil {
-		seeds = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("STORY_FIRST")); err == nil {
-		first = n
-	}
-	for seed := first; seed < first+seeds; seed++ {
-		t.Run(strconv.Itoa(seed), func(t *testing.T) { scenario(t, func(w *world) { newStory(w, uint64(seed)).play() }) })
-	}
+	eachSeed(t, "STORY", 200, func(t *testing.T, seed uint64) {
+		scenario(t, func(w *world) { newStory(w, seed).play() })
+	})
 }
 
 func (s *story) play() {
