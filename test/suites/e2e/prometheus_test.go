@@ -147,12 +147,15 @@ func (s series) most() float64 {
 	return highest
 }
 
-// query returns what an expression is now, or what it was since from if that is not zero.
+// query returns what an expression is now or, if from is not zero, what it has been since from. The
+// last step of that is now: a sample that has just made an alert pending must not lie behind it.
 func (p *prometheus) query(t *testing.T, ctx context.Context, expr string, from time.Time) []series {
 	t.Helper()
 	path, q := "/api/v1/query", url.Values{"query": {expr}}
 	if !from.IsZero() {
-		path, q["start"], q["end"], q["step"] = "/api/v1/query_range", seconds(from), seconds(time.Now()), []string{scraping.String()}
+		now := time.Now()
+		first := now.Add(-(now.Sub(from)/scraping + 1) * scraping)
+		path, q["start"], q["end"], q["step"] = "/api/v1/query_range", seconds(first), seconds(now), []string{scraping.String()}
 	}
 	body, err := p.get(ctx, path, q)
 	if err != nil {
