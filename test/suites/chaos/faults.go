@@ -84,6 +84,7 @@ const (
 	mend               // networks are whole
 	boot               // zones get their power back
 	settle             // cures that need an API that answers, and faults that end by themselves
+	admit              // every API server runs again, so that each can be asked whether it still rejects
 )
 
 // promise is what holds for a group that is hit by a fault.

@@ -35,7 +35,7 @@ var partFaults = []fault{
 	},
 	{
 		name: "requests-rejected", about: "every apiserver says 429 Too Many Requests",
-		lasts: anOutage, asks: true, inject: requestsRejected, ends: settle, promise: rejection, costs: ofRequests,
+		lasts: anOutage, asks: true, inject: requestsRejected, ends: admit, promise: rejection, costs: ofRequests,
 	},
 }
 
