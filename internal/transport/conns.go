@@ -56,7 +56,7 @@ func (c *conns) dialer(dial rawDial) rawDial {
 			_ = nc.Close()
 			return nil, fmt.Errorf("setting SO_LINGER on the connection to %s: %w", addr, err)
 		}
-		return c.add(epoch, nc)
+		return c.add(epoch, nc, addr)
 	}
 }
 
@@ -75,8 +75,8 @@ func (c *conns) current() context.Context {
 	return c.epoch
 }
 
-func (c *conns) add(epoch context.Context, nc net.Conn) (net.Conn, error) {
-	tracked := &conn{Conn: nc, owner: c, heard: time.Now()}
+func (c *conns) add(epoch context.Context, nc net.Conn, addr string) (net.Conn, error) {
+	tracked := &conn{Conn: nc, owner: c, addr: addr, heard: time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if epoch.Err() != nil {
@@ -123,9 +123,7 @@ func (c *conns) closeIdle(lane int32, since time.Time) bool {
 // retire lets no connection that is open now serve another request.
 func (c *conns) retire() {
 	for _, nc := range c.all() {
-		nc.mu.Lock()
-		nc.retired = true
-		nc.mu.Unlock()
+		nc.retire()
 	}
 }
 
@@ -135,19 +133,22 @@ func (c *conns) all() []*conn {
 	return slices.Collect(maps.Keys(c.open))
 }
 
-// trace tells which connection serves a request, and when it is idle again.
-func (c *conns) trace() *httptrace.ClientTrace {
-	var serves *conn
-	request := new(byte)
+// service is one request that a connection serves.
+type service struct {
+	by *conn // nil before it is known, or if find could not see it
+}
+
+// trace notes which connection serves a request, and when it is idle again.
+func (c *conns) trace(s *service) *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			if serves = c.find(info.Conn); serves != nil {
-				serves.serve(request)
+			if s.by = c.find(info.Conn); s.by != nil {
+				s.by.serve(s)
 			}
 		},
 		PutIdleConn: func(error) {
-			if serves != nil {
-				serves.served(request)
+			if s.by != nil {
+				s.by.served(s)
 			}
 		},
 	}
@@ -183,11 +184,12 @@ func (c *conns) find(nc net.Conn) *conn {
 type conn struct {
 	net.Conn
 	owner *conns
+	addr  string // that was dialed
 
 	mu      sync.Mutex
 	given   bool // to a lane, which may hold it idle
 	lane    int32
-	request *byte // the request that it serves; nil if none
+	serves  *service // nil if none
 	retired bool
 	heard   time.Time
 }
@@ -203,21 +205,30 @@ func (c *conn) give(lane int32) {
 func (c *conn) idle(lane int32) (idle bool, heard time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.given && c.lane == lane && c.request == nil, c.heard
+	return c.given && c.lane == lane && c.serves == nil, c.heard
 }
 
-func (c *conn) serve(request *byte) {
+// retire lets the connection serve no request after the present one. It reports whether the
+// connection is idle: then it stays open.
+func (c *conn) retire() (idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.request = request
+	c.retired = true
+	return c.serves == nil
+}
+
+func (c *conn) serve(s *service) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serves = s
 }
 
 // served notes that a request is over. Another request may have the connection by now.
-func (c *conn) served(request *byte) {
+func (c *conn) served(s *service) {
 	c.mu.Lock()
-	last := c.request == request
+	last := c.serves == s
 	if last {
-		c.request = nil
+		c.serves = nil
 	}
 	last = last && c.retired
 	c.mu.Unlock()

@@ -73,6 +73,15 @@ func (d *dialer) line(key lineKey) *line {
 	return l
 }
 
+// turnFrom has the next dials go to other servers than the one at addr, if there are any.
+func (d *dialer) turnFrom(addr string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.lines {
+		l.turnFrom(addr)
+	}
+}
+
 // abort gives up all dials.
 func (d *dialer) abort() {
 	d.mu.Lock()

@@ -41,6 +41,7 @@ type line struct {
 	errs    []error       // the last error of each server
 	refused []int         // how often each server has refused
 	rests   []time.Time   // when a server that refused may be dialed again
+	unwell  []time.Time   // when each server last refused a request; zero if that was not noted
 	next    time.Duration // from one dial to the next that competes with it
 	connect time.Duration // how long a kernel may take to answer
 	give    time.Duration // when a slow dial makes room for another
@@ -82,7 +83,7 @@ var errSlow = errors.New("gave way to another dial")
 
 func newLine(o Options, servers []server, open dialFunc) *line {
 	l := &line{options: o, servers: servers, open: open, changed: make(chan struct{}),
-		tries: make([]int, len(servers)), errs: make([]error, len(servers)), refused: make([]int, len(servers)), rests: make([]time.Time, len(servers))}
+		tries: make([]int, len(servers)), errs: make([]error, len(servers)), refused: make([]int, len(servers)), rests: make([]time.Time, len(servers)), unwell: make([]time.Time, len(servers))}
 	l.reset(0, 0)
 	return l
 }
@@ -177,9 +178,10 @@ func (l *line) launch(ctx context.Context, now time.Time) time.Duration {
 	}
 }
 
-// way is the server to dial next: the nearest of those that were tried least, and have room.
-// A server that refused rests first, while a dial is under way. If there is none to dial, way
-// returns when one will have rested.
+// way is the server to dial next: of those that were tried least, and have room, the nearest that
+// has refused no request for a Patience, or else the one whose refusal is the longest ago. A server
+// that refused a dial rests first, while a dial is under way. If there is none to dial, way returns
+// when one will have rested.
 func (l *line) way(now time.Time) (to int, ok bool, rested time.Duration) {
 	rested = l.options.Patience
 	for i, tries := range l.tries {
@@ -187,11 +189,30 @@ func (l *line) way(now time.Time) (to int, ok bool, rested time.Duration) {
 		case l.underWay(i) == l.options.Dials:
 		case len(l.dials) > 0 && rests > 0:
 			rested = min(rested, rests)
-		case !ok || tries < l.tries[to]:
+		case !ok || tries < l.tries[to] || tries == l.tries[to] && l.refusedAt(i, now).Before(l.refusedAt(to, now)):
 			to, ok = i, true
 		}
 	}
 	return to, ok, rested
+}
+
+// refusedAt is when a server last refused a request; zero if that was a Patience ago.
+func (l *line) refusedAt(i int, now time.Time) time.Time {
+	if now.Sub(l.unwell[i]) >= l.options.Patience {
+		return time.Time{}
+	}
+	return l.unwell[i]
+}
+
+// turnFrom notes that the server at addr refused a request.
+func (l *line) turnFrom(addr string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, s := range l.servers {
+		if s.addr == addr {
+			l.unwell[i] = time.Now()
+		}
+	}
 }
 
 func (l *line) underWay(to int) (n int) {

@@ -64,7 +64,7 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 		return nil, fmt.Errorf("transport: %w", err)
 	}
 	o = o.WithDefaults()
-	p := &pool{open: open, proxy: auth.Proxy, dial: &dialer{
+	p := &pool{open: open, proxy: auth.Proxy, refusals: newRefusals(o), dial: &dialer{
 		open:    open,
 		raw:     auth.DialHolder.Dial,
 		options: o,
@@ -135,6 +135,8 @@ type pool struct {
 	proxy func(*http.Request) (*url.URL, error)
 	lanes [4]*http.Transport
 	lane  atomic.Int32 // 0 or 1, for requests
+
+	refusals *refusals
 }
 
 const (
@@ -160,7 +162,8 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	if wants {
 		p.leave(lane, since)
 	}
-	ctx = httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, ctx), p.open.trace())
+	served := new(service)
+	ctx = httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, ctx), p.open.trace(served))
 	sent := time.Now()
 	resp, err := p.lanes[lane].RoundTrip(req.WithContext(ctx))
 	if err != nil && !amends && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -177,7 +180,19 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.open.retire()
 		p.closeIdle()
 	}
+	if err == nil && !amends && served.by != nil && refuses(resp.StatusCode) && p.refusals.costs(time.Now()) {
+		p.turnFrom(served.by)
+	}
 	return resp, err
+}
+
+// turnFrom lets a connection serve no more requests, because its server refused one. The next
+// request dials, perhaps another server.
+func (p *pool) turnFrom(c *conn) {
+	if c.retire() {
+		_ = c.Close() // it may be closed already, which is fine
+	}
+	p.dial.turnFrom(c.addr)
 }
 
 // leave stops a lane from using a connection that may be dead: one on which nothing was heard

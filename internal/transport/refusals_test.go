@@ -1,0 +1,124 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// answers answers with a status and the server's name.
+func answers(status int, name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, name)
+	}
+}
+
+// virtual is a Transport whose one address leads to each server in turn, as that of a Service
+// may. It counts the dials.
+func virtual(t *testing.T, servers ...testServer) (url string, tr *Transport, dials *atomic.Int64) {
+	t.Helper()
+	cfg := servers[0].config()
+	dials = new(atomic.Int64)
+	cfg.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		to := servers[int(dials.Add(1)-1)%len(servers)]
+		return new(net.Dialer).DialContext(ctx, network, to.listener.Addr().String())
+	}
+	return servers[0].URL, mustNew(t, cfg, calm()), dials
+}
+
+// TestAServerThatRefusesIsLeft: the next request after a refusal dials, and so may reach another
+// server. What an answer says about the object is no refusal.
+func TestAServerThatRefusesIsLeft(t *testing.T) {
+	for status, want := range map[int]string{
+		http.StatusTooManyRequests:     "well",
+		http.StatusInternalServerError: "well",
+		http.StatusServiceUnavailable:  "well",
+		http.StatusGatewayTimeout:      "well",
+		http.StatusConflict:            "unwell",
+		http.StatusNotFound:            "unwell",
+		http.StatusForbidden:           "unwell",
+		http.StatusUnprocessableEntity: "unwell",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPut} {
+			t.Run(fmt.Sprint(method, status), func(t *testing.T) {
+				url, tr, _ := virtual(t, serve(t, true, 0, answers(status, "unwell")), serve(t, true, 0, named("well")))
+				for _, want := range []string{"unwell", want, want} {
+					if got, err := send(t.Context(), tr, method, url); err != nil || got != want {
+						t.Errorf("%s answered (%v), want %s", got, err, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestARefusalWithoutABodyIsLeftToo: its connection is idle before the answer has come.
+func TestARefusalWithoutABodyIsLeftToo(t *testing.T) {
+	refuse := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	url, tr, _ := virtual(t, serve(t, true, 0, refuse), serve(t, true, 0, named("well")))
+	for _, want := range []string{"", "well"} {
+		if got := mustGet(t, t.Context(), tr, url); got != want {
+			t.Errorf("%q answered, want %q", got, want)
+		}
+	}
+}
+
+// TestAServerThatGoesOnRefusingPaysForFewHandshakes: it may shed load.
+func TestAServerThatGoesOnRefusingPaysForFewHandshakes(t *testing.T) {
+	url, tr, dials := virtual(t, serve(t, true, 0, answers(http.StatusTooManyRequests, "")))
+	for range 100 {
+		mustGet(t, t.Context(), tr, url)
+	}
+	if n := dials.Load(); n != 2 {
+		t.Errorf("%d dials", n)
+	}
+}
+
+// TestAllServersAreAskedBeforeOneThatRefused, and then the one whose refusal is the longest ago.
+func TestAllServersAreAskedBeforeOneThatRefused(t *testing.T) {
+	var all []testServer
+	o := calm()
+	for _, name := range []string{"near", "far", "farthest"} {
+		all = append(all, serve(t, true, 0, answers(http.StatusServiceUnavailable, name)))
+		o.Servers = append(o.Servers, all[len(all)-1].URL)
+	}
+	tr := mustNew(t, all[0].config(), o)
+	for _, want := range []string{"near", "far", "farthest", "near"} {
+		tr.pool.refusals.next = time.Time{} // each refusal costs the connection
+		if got := mustGet(t, t.Context(), tr, all[0].URL); got != want {
+			t.Errorf("%s answered, want %s", got, want)
+		}
+	}
+}
+
+// TestRefusalsCostLessAndLess, until no server has refused for a while.
+func TestRefusalsCostLessAndLess(t *testing.T) {
+	o := Options{AttemptTimeout: 2 * time.Second, Patience: 10 * time.Second}.WithDefaults()
+	r, now := newRefusals(o), time.Unix(1e9, 0)
+	count := func(lasts time.Duration) (n int) {
+		for range lasts / time.Second {
+			now = now.Add(time.Second)
+			if r.costs(now) {
+				n++
+			}
+		}
+		return n
+	}
+	first, hour := count(10*time.Second), count(time.Hour)
+	if first < 3 || first > 5 || hour > 30 {
+		t.Errorf("%d connections in 10 s, and %d in the hour after it", first, hour)
+	}
+	now = now.Add(11 * time.Second)
+	if again := count(10 * time.Second); again < 3 || again > 5 {
+		t.Errorf("%d connections in 10 s of the next outage", again)
+	}
+}
