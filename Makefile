@@ -14,6 +14,7 @@ VERSIONS := $(basename $(notdir $(wildcard test/programs/controlplane/v*.mod)))
 PLAYWRIGHT_VERSION := 1.65.1
 GRAFANA_VERSION := 13.2.3
 TYPESCRIPT_VERSION := 5.9.3
+ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace. test/programs/controlplane, test/programs/collector and
 # test/suites/scale/plots are none of them.
@@ -212,6 +213,10 @@ lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
 	cd test/programs/controlplane && GOWORK=off $(LINT) run .
 	cd test/programs/collector && GOWORK=off $(LINT) run .
 	cd test/suites/scale/plots && GOWORK=off $(LINT) run .
+
+.PHONY: workflows
+workflows: ## Lint the workflows of .github (a minute the first time)
+	GOWORK=off go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(LINT):
 	GOBIN=$(@D) GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
