@@ -4,7 +4,6 @@
 package testbed
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -56,6 +55,15 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 	b := builder{dir: source, pkg: ".", env: []string{"GOWORK=off"}, target: target, progress: progress,
 		flags: []string{"-modfile=" + modules, "-trimpath", "-ldflags", "-s -w " + stamp(exact)}}
 	return target, b.build(ctx)
+}
+
+// IsBuilt reports whether Build would return at once for the newest version.
+func IsBuilt() (bool, error) {
+	root, err := Root()
+	if err != nil {
+		return false, err
+	}
+	return newer(filepath.Join(root, "build", "bin", program("controlplane")), filepath.Join(root, "test", "programs", "controlplane"), "go.mod")
 }
 
 // knownVersion returns an error that lists the available versions of
@@ -207,12 +215,8 @@ func (b builder) build(ctx context.Context) error {
 	if err := file.Close(); err != nil {
 		return fmt.Errorf("make a file for the new program: %w", err)
 	}
-	args := append([]string{"build", "-o", fresh}, b.flags...)
-	cmd := exec.CommandContext(ctx, "go", append(args, b.pkg)...)
-	var said bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), b.env...), &said, &said
-	if err := b.watch(cmd); err != nil {
-		return fmt.Errorf("go build %s in %s: %w\n%s", b.pkg, b.dir, err, said.String())
+	if err := b.run(ctx, fresh); err != nil {
+		return err
 	}
 	if err := os.Rename(fresh, b.target); err != nil {
 		return fmt.Errorf("put the new program in its place: %w", err)
@@ -220,11 +224,28 @@ func (b builder) build(ctx context.Context) error {
 	return nil
 }
 
-// watch runs a command and reports that it is still running.
-func (b builder) watch(cmd *exec.Cmd) error {
-	if b.progress == nil {
-		return cmd.Run()
+// run runs go build, and reports how far it is.
+func (b builder) run(ctx context.Context, into string) error {
+	said := &buildProgress{}
+	args := append([]string{"build", "-o", into}, b.flags...)
+	if b.progress != nil {
+		b.report("downloading what it is made of, unless it is there")
+		var err error
+		if said, err = newBuildProgress(ctx, b); err != nil {
+			return err
+		}
+		args = append(args, "-v")
 	}
+	cmd := exec.CommandContext(ctx, "go", append(args, b.pkg)...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), b.env...), said, said
+	if err := b.watch(cmd, said); err != nil {
+		return fmt.Errorf("go build %s in %s: %w\n%s", b.pkg, b.dir, err, said.errors())
+	}
+	return nil
+}
+
+// watch runs a command, and reports every few seconds how far it is.
+func (b builder) watch(cmd *exec.Cmd, p *buildProgress) error {
 	start := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Run() }()
@@ -235,9 +256,14 @@ func (b builder) watch(cmd *exec.Cmd) error {
 		case err := <-ended:
 			return err
 		case <-ticker.C:
-			// Progress is a courtesy: a writer that fails does not stop a build.
-			_, _ = fmt.Fprintf(b.progress, "building %s: %s (the first time takes minutes)\n",
-				filepath.Base(b.target), time.Since(start).Round(time.Second))
+			b.report(p.after(time.Since(start)))
 		}
+	}
+}
+
+// report tells progress. That is a courtesy: a writer that fails does not stop a build.
+func (b builder) report(what string) {
+	if b.progress != nil {
+		_, _ = fmt.Fprintf(b.progress, "building %s: %s\n", filepath.Base(b.target), what)
 	}
 }
