@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	_ "embed"
 	"slices"
 	"time"
 
@@ -20,19 +21,40 @@ import (
 // patience bounds how long a user waits after pressing TAB.
 const patience = 3 * time.Second
 
-const completionLong = `Generates the completion script of a shell for kubectl-zonelect.
+const completionLong = `Generates the completion script of a shell for kubectl-zonelect, or the program by which kubectl
+completes "kubectl zonelect". That is the usual one: kubectl and its own completion are there, and
+kubectl asks a program on the PATH named kubectl_complete-zonelect for what may come next. The
+archives of a release have it. Krew does not install it. Then put it beside kubectl-zonelect:
 
-To complete "kubectl zonelect", kubectl runs a program named kubectl_complete-zonelect.
-Put one on the PATH that says
+  kubectl zonelect completion kubectl > ~/.krew/bin/kubectl_complete-zonelect
+  chmod +x ~/.krew/bin/kubectl_complete-zonelect`
 
-  #!/bin/sh
-  exec kubectl-zonelect __complete "$@"`
+// KubectlComplete is the program that kubectl asks for completions of the plugin, if it is on
+// the PATH as kubectl_complete-zonelect. Windows does not run it.
+//
+//go:embed kubectl_complete-zonelect
+var KubectlComplete []byte
 
-// addCompletion adds cobra's command, with help that shows how to use it with kubectl.
+// addCompletion adds cobra's command, with kubectl among the shells.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		c.Long = completionLong
+		c.Short, c.Long = "Generate what completes commands in a shell or in kubectl", completionLong
+		c.AddCommand(newCompletionOfKubectl(root))
+	}
+}
+
+func newCompletionOfKubectl(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:               "kubectl",
+		Short:             "Print the program by which kubectl completes this plugin",
+		Long:              "Prints the program that kubectl runs to complete \"kubectl zonelect\".\nIt belongs on the PATH as kubectl_complete-zonelect, executable.",
+		Args:              noArgument,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := root.OutOrStdout().Write(KubectlComplete)
+			return failed(err)
+		},
 	}
 }
 

@@ -13,6 +13,11 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
+// Root returns the commands, for their documents.
+func Root() *cobra.Command {
+	return newRoot(newEnvironment(genericiooptions.NewTestIOStreamsDiscard()))
+}
+
 // Run runs the command in args and returns the exit code.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	return run(ctx, newEnvironment(streams), args)

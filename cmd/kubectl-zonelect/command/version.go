@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,14 +19,30 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-const versionLong = `Shows the version of kubectl-zonelect, and that of the API server if it answers
-within 3 seconds. With --client it asks no cluster.`
+const versionLong = `Shows the version of kubectl-zonelect, its commit, the versions of Go and client-go that it was
+built with, and the version of the API server if it answers within 3 seconds. With --client
+it asks no cluster. A version is "devel" if the program was built from a checkout that did not
+say which.`
+
+// What a release knows and the compiler does not: make dist sets them with the linker's -X.
+var (
+	release       string // as in v0.1.0
+	releaseCommit string
+)
+
+// devel is the version of a program that was not told its own.
+const devel = "devel"
+
+// clientGoModule is the module by which this program talks to API servers.
+const clientGoModule = "k8s.io/client-go"
 
 // Versions are those of this program and of the API server, with kubectl's names.
 type Versions struct {
 	metav1.TypeMeta `json:",inline"`
 
 	Client version.Info `json:"clientVersion"`
+	// ClientGo is the version of client-go; empty if the compiler did not tell.
+	ClientGo string `json:"clientGoVersion,omitempty"`
 	// Server is nil if it was not asked, or did not answer.
 	Server *version.Info `json:"serverVersion,omitempty"`
 }
@@ -59,7 +76,8 @@ func (v *versionCommand) run(ctx context.Context) error {
 	if err := v.printer.complete(); err != nil {
 		return err
 	}
-	versions := Versions{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "Versions"}, Client: ownVersion(buildInfo())}
+	info := buildInfo()
+	versions := Versions{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "Versions"}, Client: ownVersion(info), ClientGo: moduleVersion(info, clientGoModule)}
 	if !v.client {
 		var err error
 		if versions.Server, err = v.server(ctx); err != nil {
@@ -92,6 +110,10 @@ func (v *versionCommand) print(versions Versions) error {
 	if c := versions.Client; c.GitCommit != "" {
 		text += fmt.Sprintf(" (commit %s, %s)", c.GitCommit, c.GitTreeState)
 	}
+	text += "\nGo Version: " + versions.Client.GoVersion
+	if versions.ClientGo != "" {
+		text += "\nclient-go Version: " + versions.ClientGo
+	}
 	if versions.Server != nil {
 		text += "\nServer Version: " + versions.Server.GitVersion
 	}
@@ -105,22 +127,54 @@ func buildInfo() *debug.BuildInfo {
 	return info
 }
 
-// ownVersion is the module's version, with the commit if it was built from a checkout.
+// ownVersion is the version of the release, or else of the module, with the commit if it was
+// built from a checkout.
 func ownVersion(info *debug.BuildInfo) version.Info {
-	v := version.Info{GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := version.Info{GitVersion: release, GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info != nil {
-		v.GitVersion = info.Main.Version
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				v.GitCommit = s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				v.GitTreeState = "dirty"
-			case s.Key == "vcs.modified":
-				v.GitTreeState = "clean"
-			}
+		if info.Main.Version != "(devel)" {
+			v.GitVersion = cmp.Or(v.GitVersion, info.Main.Version)
+		}
+		v.GitCommit, v.GitTreeState = checkout(info)
+	}
+	if releaseCommit != "" {
+		v.GitCommit, v.GitTreeState = releaseCommit, "clean"
+		if strings.HasSuffix(release, "-dirty") {
+			v.GitTreeState = "dirty"
 		}
 	}
-	v.GitVersion = cmp.Or(v.GitVersion, "(unknown)")
+	v.GitVersion = cmp.Or(v.GitVersion, devel)
 	return v
+}
+
+// checkout is the commit that the compiler saw, and whether there were changes; empty if it
+// saw none.
+func checkout(info *debug.BuildInfo) (commit, state string) {
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			state = "dirty"
+		case s.Key == "vcs.modified":
+			state = "clean"
+		}
+	}
+	return commit, state
+}
+
+// moduleVersion is the version of a module in this program; empty if it is not known.
+func moduleVersion(info *debug.BuildInfo, module string) string {
+	if info == nil {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path == module && m.Replace != nil {
+			return m.Replace.Version
+		}
+		if m.Path == module {
+			return m.Version
+		}
+	}
+	return ""
 }

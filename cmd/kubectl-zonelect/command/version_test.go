@@ -11,16 +11,40 @@ import (
 	"testing"
 )
 
-// TestTheVersionIsThatOfTheModuleAndItsCommit, if the compiler knew them.
-func TestTheVersionIsThatOfTheModuleAndItsCommit(t *testing.T) {
+// TestTheVersionIsThatOfTheReleaseOrTheModule: what the linker was told comes first, then what
+// the compiler knew. A program that knows neither says so.
+func TestTheVersionIsThatOfTheReleaseOrTheModule(t *testing.T) {
 	checkout := []debug.BuildSetting{{Key: "vcs.revision", Value: "4711abc"}, {Key: "vcs.modified", Value: "true"}}
-	for want, info := range map[string]*debug.BuildInfo{
-		"v0.4.0  ":              {Main: debug.Module{Version: "v0.4.0"}},
-		"(devel) 4711abc dirty": {Main: debug.Module{Version: "(devel)"}, Settings: checkout},
-		"(unknown)  ":           nil,
+	for _, c := range []struct {
+		release, commit string
+		info            *debug.BuildInfo
+		want            string
+	}{
+		{info: &debug.BuildInfo{Main: debug.Module{Version: "v0.4.0"}}, want: "v0.4.0  "},
+		{info: &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: checkout}, want: "devel 4711abc dirty"},
+		{info: &debug.BuildInfo{}, want: "devel  "},
+		{want: "devel  "},
+		{"v0.1.0", "0815def", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: checkout}, "v0.1.0 0815def clean"},
+		{"v0.1.0-3-g0815def-dirty", "0815def", nil, "v0.1.0-3-g0815def-dirty 0815def dirty"},
 	} {
-		if v := ownVersion(info); v.GitVersion+" "+v.GitCommit+" "+v.GitTreeState != want || v.GoVersion == "" || v.Platform == "" {
-			t.Errorf("%v is %+v, want %s", info, v, want)
+		release, releaseCommit = c.release, c.commit
+		if v := ownVersion(c.info); v.GitVersion+" "+v.GitCommit+" "+v.GitTreeState != c.want || v.GoVersion == "" || v.Platform == "" {
+			t.Errorf("%+v is %+v, want %s", c, v, c.want)
+		}
+	}
+	release, releaseCommit = "", ""
+}
+
+func TestTheVersionOfClientGoIsThatOfTheModuleInTheProgram(t *testing.T) {
+	plain := &debug.Module{Path: clientGoModule, Version: "v0.37.2"}
+	replaced := &debug.Module{Path: clientGoModule, Version: "v0.37.2", Replace: &debug.Module{Path: "example.org/fork", Version: "v0.38.0"}}
+	for want, info := range map[string]*debug.BuildInfo{
+		"v0.37.2": {Deps: []*debug.Module{{Path: "k8s.io/api", Version: "v0.1.0"}, plain}},
+		"v0.38.0": {Deps: []*debug.Module{replaced}},
+		"":        nil,
+	} {
+		if got := moduleVersion(info, clientGoModule); got != want {
+			t.Errorf("%v is of client-go %q, want %q", info, got, want)
 		}
 	}
 }
@@ -36,7 +60,7 @@ func TestTheServersVersionIsShownIfItAnswers(t *testing.T) {
 		}
 		var all Versions
 		r := w.run("version", "-o", "json")
-		if err := json.Unmarshal([]byte(r.out), &all); err != nil || all.Kind != "Versions" || all.Server.GitVersion != "v1.36.3" || all.Client.GoVersion == "" {
+		if err := json.Unmarshal([]byte(r.out), &all); err != nil || all.Kind != "Versions" || all.Server.GitVersion != "v1.36.3" || all.Client.GoVersion == "" || all.ClientGo != moduleVersion(buildInfo(), clientGoModule) {
 			t.Errorf("exit code %d: %s%s, %v", r.code, r.out, r.errors, err)
 		}
 		if r := w.run("version", "-o", "yaml"); !strings.Contains(r.out, "\nserverVersion:\n") {
