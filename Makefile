@@ -16,9 +16,9 @@ GRAFANA_VERSION := 13.2.3
 TYPESCRIPT_VERSION := 5.9.3
 ACTIONLINT_VERSION := v1.7.12
 
-# The modules of the workspace. test/programs/controlplane, test/programs/collector and
-# test/suites/scale/plots are none of them.
+# The modules of the workspace, and those outside it.
 MODULES := . cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus examples test
+OUTSIDE := test/programs/controlplane test/programs/collector test/programs/kubectl test/suites/scale/plots
 
 # $(call each,MODULES,COMMAND) runs a command in modules, up to the first failure.
 each = @set -e; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)); done
@@ -195,13 +195,23 @@ alerts: ## Check and test the alerts and the dashboard of config (a minute; skip
 		promtool test rules config/prometheus/*_test.yaml; \
 		go test -count=1 -run 'Alert|Rule|Dashboard' ./docs; fi
 
+.PHONY: cli-docs
+cli-docs: ## Write docs/cli anew, from the commands of kubectl-zonelect
+	cd cmd/kubectl-zonelect && go test -count=1 ./internal/reference -update
+
+.PHONY: dist
+dist: ## The files of a release of kubectl-zonelect, in build/dist; VERSION=v0.1.0: not that of git describe (minutes for each platform the first time)
+	cd cmd/kubectl-zonelect && go run ./dist $(if $(VERSION),-version $(VERSION))
+
+.PHONY: dist-check
+dist-check: ## The last commit built in two folders gives the same files, and krew installs them; FRESH=1: from an empty cache (minutes for each platform)
+	cd test && ZONELECT_FRESH=$(FRESH) go test -v -count=1 -timeout 3h ./suites/dist/
+
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(call each,$(MODULES),go vet ./...)
-	cd test/programs/controlplane && GOWORK=off go vet .
-	cd test/programs/collector && GOWORK=off go vet .
-	cd test/suites/scale/plots && GOWORK=off go vet .
+	$(call each,$(OUTSIDE),GOWORK=off go vet .)
 
 .PHONY: cross
 cross: ## All that people run elsewhere is built for macOS and Windows too (a minute the first time)
@@ -210,9 +220,7 @@ cross: ## All that people run elsewhere is built for macOS and Windows too (a mi
 .PHONY: lint
 lint: $(LINT) ## golangci-lint, all modules (minutes the first time)
 	$(call each,$(MODULES),$(LINT) run ./...)
-	cd test/programs/controlplane && GOWORK=off $(LINT) run .
-	cd test/programs/collector && GOWORK=off $(LINT) run .
-	cd test/suites/scale/plots && GOWORK=off $(LINT) run .
+	$(call each,$(OUTSIDE),GOWORK=off $(LINT) run .)
 
 .PHONY: workflows
 workflows: ## Lint the workflows of .github (a minute the first time)
