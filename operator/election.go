@@ -279,7 +279,7 @@ func (e *Election) prepareProof(self Self, namespace, name string) error {
 	}
 	e.witness = proof.New(proof.Config{
 		Lock: namespace + "/" + name, Namespace: cmp.Or(self.Namespace, namespace),
-		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container,
+		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, Unproven: e.options.Unproven,
 		Pods: e.pods.core, Logger: e.log,
 	})
 	return nil

@@ -688,3 +688,25 @@ func TestEventsThatCannotBePostedAreLogged(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd(t *testing.T) {
+	for _, heartbeat := range []bool{false, true} {
+		server, o := inPod(t)
+		t.Setenv("POD_UID", rand.Text())
+		o.Unproven, o.Heartbeat, o.Timing.Exclusive = true, heartbeat, heartbeat
+		err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+			server.Mu.Lock()
+			defer server.Mu.Unlock()
+			for path, object := range server.Objects {
+				noted, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+				if noted[record.AnnotationProcessLock] != nil || noted[record.AnnotationContainerID] != nil {
+					t.Errorf("heartbeat %v: %s says %v", heartbeat, path, noted)
+				}
+			}
+			return nil
+		}, o)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -88,6 +88,10 @@ type Options struct {
 	// OnOverrun of election.Config says. Nothing that hangs in this process prevents that: no
 	// log, health check or subscriber.
 	ExitOnOverrun bool
+	// Unproven says that the work may go on when this process has ended, such as work in another
+	// process. The record then holds nothing by which other candidates, or the next process of
+	// this pod, could prove that this one is dead, so they wait until the lease has run out.
+	Unproven bool
 	// OnNewLeader is called with the identity of each new leader, including this process:
 	// when the first is known, and whenever another follows. Calls come in order and one at a
 	// time, in a goroutine of their own: a slow one delays only the next, and Run does not

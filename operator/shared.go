@@ -108,7 +108,7 @@ func prepareShared(ctx context.Context, name string, o Options) (*Shared, error)
 	}
 	s.witness = proof.New(proof.Config{
 		Lock: namespace + "/" + name, Scope: "shared", Namespace: cmp.Or(self.Namespace, namespace),
-		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container,
+		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, Unproven: o.Unproven,
 		Pods: s.clients.core, Logger: o.Logger,
 	})
 	s.deaths.prove = s.witness.Dead

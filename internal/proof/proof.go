@@ -33,6 +33,8 @@ type Config struct {
 	// other candidate can prove that it is dead. An empty Container means the only one of the
 	// pod.
 	PodName, PodUID, Container string
+	// Unproven says that the end of this process proves nothing, because its work may go on.
+	Unproven bool
 	// Pods is a client of the core group, v1.
 	Pods rest.Interface
 	// Logger gets each missing permission once.
@@ -81,8 +83,12 @@ func New(c Config) *Witness {
 	return &Witness{config: c, writes: make(chan struct{}, 1), told: map[string]bool{}}
 }
 
-// ProcessID is for election.Config. It takes the process lock, if it is free.
+// ProcessID is for election.Config. It takes the process lock, if it is free. It is empty if
+// the end of this process proves nothing.
 func (w *Witness) ProcessID() locks.ProcessID {
+	if w.config.Unproven {
+		return locks.ProcessID{}
+	}
 	select {
 	case w.writes <- struct{}{}:
 	default:
@@ -186,7 +192,7 @@ func (w *Witness) proven(holder locks.Suspect, how string) {
 // FindContainer finds out the ID of this process's container, once a record that could carry
 // it is written. It returns when that is settled, or ctx ends.
 func (w *Witness) FindContainer(ctx context.Context) {
-	if w.config.PodName == "" || w.config.PodUID == "" {
+	if w.config.PodName == "" || w.config.PodUID == "" || w.config.Unproven {
 		return
 	}
 	select {

@@ -214,3 +214,17 @@ func TestALeaderFindsOutItsContainerOnceTheKubeletHasReportedIt(t *testing.T) {
 		}
 	})
 }
+
+func TestAProcessWhoseEndProvesNothingNotesNothing(t *testing.T) {
+	heard(t, func(b *bench) {
+		uid := rand.Text()
+		b.report(uid, "c1", corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
+		w := b.witness("op", uid)
+		w.config.Unproven = true
+		w.ProcessID()
+		w.FindContainer(b.t.Context())
+		if id := w.ProcessID(); id != (locks.ProcessID{}) || len(b.requests) > 0 {
+			t.Errorf("it notes %+v, and asks %q", id, b.requests)
+		}
+	})
+}
