@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -57,5 +59,20 @@ func TestTheExamplesLeadAndHandOver(t *testing.T) {
 		}
 		must(t, second.Terminate())
 		must(t, second.Wait(ctx))
+	}
+}
+
+// TestTheSidecarsDeploymentsAreAdmitted: what the API server does not know would be refused.
+func TestTheSidecarsDeploymentsAreAdmitted(t *testing.T) {
+	b := trial.Bed(t, plain)
+	k := newKubectl(t, b.Cluster.RESTConfig("za"))
+	for _, example := range []string{"command", "poll"} {
+		all := build(t, filesys.MakeFsOnDisk(), "../../../examples/sidecar/"+example)
+		for _, o := range all {
+			k.apply(t, o)
+			if kind := o.GetKind(); (kind == "Role" || kind == "RoleBinding") && o.GetName() == "zonelect-proof" && example == "poll" {
+				t.Errorf("%s grants %s %s, which nothing uses", example, kind, o.GetName())
+			}
+		}
 	}
 }

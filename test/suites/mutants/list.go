@@ -1405,4 +1405,33 @@ func with(`,
 	{"service", "a heartbeat is not released until the Service points elsewhere",
 		"operator/election.go", `e.pointing(lead, &pointing)`, `e.pointing(lead, &tellers)`,
 		"operator/TestAHeartbeatIsReleasedBeforeTheServicePointsElsewhere"},
+	{"sidecar", "a command has the whole StopGrace, so that it may die when another leads",
+		"cmd/zonelect-sidecar/internal/sidecar/limit.go", `func most(d time.Duration) time.Duration { return d - d/part }`, `func most(d time.Duration) time.Duration { return d }`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestACommandIsKilledAFifthOfItsTimeBeforeTheLibraryCountsOnItsEnd"},
+	{"sidecar", "a command that is asked to stop in good order is not killed when trust runs out",
+		"cmd/zonelect-sidecar/internal/sidecar/limit.go", `case l.over && elapsed(l.until, now) >= grace:`, `case l.over && l.asked.IsZero() && elapsed(l.until, now) >= grace:`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestACommandIsKilledAFifthOfItsTimeBeforeTheLibraryCountsOnItsEnd"},
+	{"sidecar", "time for which the sidecar did not run does not count",
+		"cmd/zonelect-sidecar/internal/sidecar/limit.go", `case l.until.IsZero(), elapsed(l.until, now) < 0:`, `default:`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestTrustThatEndedWhileThisProcessDidNotRunCountsFromItsEnd"},
+	{"sidecar", "the lock is released though processes of the command are left",
+		"cmd/zonelect-sidecar/internal/sidecar/process.go", `	for leftBehind(p.pid) {`, `	for false && leftBehind(p.pid) {`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft"},
+	{"sidecar", "the lock is released when the command has been asked to stop",
+		"cmd/zonelect-sidecar/internal/sidecar/command.go", `			p.signal(syscall.SIGTERM)
+`, `			p.signal(syscall.SIGTERM)
+			return 0
+`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestACommandThatIgnoresItsStopIsKilledBeforeTheLockGoesOn"},
+	{"sidecar", "the lock is released while a program that polls may work",
+		"cmd/zonelect-sidecar/internal/sidecar/board.go", `	case t.any:
+		time.AfterFunc(b.grace, t.settle)
+`, ``,
+		"cmd/zonelect-sidecar/internal/sidecar/TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn"},
+	{"sidecar", "the end of a sidecar that is not its container's first process proves the end of its command",
+		"cmd/zonelect-sidecar/internal/sidecar/options.go", ` || pid != 1`, ``,
+		"cmd/zonelect-sidecar/internal/sidecar/TestWhatMayOutliveThisProcessIsNotProvenDeadByItsEnd"},
+	{"S3", "the end of a process proves the end of work that may outlive it",
+		"internal/proof/proof.go", `	if w.config.Unproven {`, `	if false {`,
+		"operator/TestWorkThatMayOutliveItsProcessNotesNothingThatProvesItsEnd"},
 }

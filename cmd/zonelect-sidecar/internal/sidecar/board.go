@@ -1,0 +1,179 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux || darwin
+
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// What the answers say besides the token.
+const (
+	headerLock     = "Zonelect-Lock"
+	headerIdentity = "Zonelect-Identity"
+	headerTrusted  = "Zonelect-Trusted-Milliseconds"
+)
+
+// board tells programs that poll whether this process leads, and waits for them when a term
+// ends.
+type board struct {
+	grace  time.Duration                   // how long a program may work after the end of a term
+	resign func(ctx context.Context) error // ends the term
+
+	mu    sync.Mutex
+	now   *told     // nil before the first term
+	asked time.Time // when a program asked last, or else when the board was made
+}
+
+// newBoard returns a board that does not resign.
+func newBoard(t election.Timing) *board { return &board{grace: most(t.StopGrace), asked: time.Now()} }
+
+// check returns a function for election.Health: a candidate whose program does not ask should
+// not lead.
+func (b *board) check(patience time.Duration) func(context.Context) error {
+	return func(context.Context) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if time.Since(b.asked) > patience {
+			return fmt.Errorf("no program has asked for %v whether this replica leads", patience)
+		}
+		return nil
+	}
+}
+
+// told is a term, and what was said about it.
+type told struct {
+	election.Term
+	ctx     context.Context // of the work
+	any     bool            // a program was told that it leads
+	over    bool            // no program is told so any more
+	settled chan struct{}   // closed when no program works in this term
+	settle  func()          // closes it
+}
+
+// begin begins to tell of a term. The end of ctx ends that, and so does end.
+func (b *board) begin(ctx context.Context, term election.Term) *told {
+	t := &told{Term: term, ctx: ctx, settled: make(chan struct{})}
+	t.settle = sync.OnceFunc(func() { close(t.settled) })
+	b.mu.Lock()
+	b.now = t
+	b.mu.Unlock()
+	context.AfterFunc(ctx, func() { b.end(t) })
+	return t
+}
+
+// end ends the telling of a term. Programs that were told have the grace to learn of it and to
+// stop. If there is none, nobody need be waited for.
+func (b *board) end(t *told) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case t.over:
+	case t.any:
+		time.AfterFunc(b.grace, t.settle)
+	default:
+		t.settle()
+	}
+	t.over = true
+}
+
+// lead is the work of a term in which this process runs no command.
+func lead(ctx context.Context, _ election.Term) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// during returns work that programs which poll are told of, and that returns when none of them
+// works any more.
+func (b *board) during(work func(context.Context, election.Term) error) func(context.Context, election.Term) error {
+	return func(ctx context.Context, term election.Term) error {
+		t := b.begin(ctx, term)
+		err := work(ctx, term)
+		b.end(t)
+		<-t.settled
+		return err
+	}
+}
+
+// leading returns the term that a program may work in, and notes that one was told.
+func (b *board) leading() (election.Term, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = time.Now()
+	t := b.now
+	if t == nil || t.over || t.ctx.Err() != nil {
+		return election.Term{}, 0
+	}
+	left := t.TrustedFor()
+	t.any = t.any || left > 0
+	return t.Term, left
+}
+
+var errOtherTerm = errors.New("there is no term with that token")
+
+// stopped notes that the program has stopped its work in the term of that token. If the term
+// goes on, it reports that the program no longer wants it.
+func (b *board) stopped(token uint64) (unwanted bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.now
+	if t == nil || t.Token != token {
+		return false, errOtherTerm
+	}
+	unwanted = !t.over && t.ctx.Err() == nil
+	t.over = true
+	t.settle()
+	return unwanted, nil
+}
+
+func (b *board) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /leader", b.serveLeader)
+	mux.HandleFunc("POST /stopped", b.serveStopped)
+	return mux
+}
+
+func (b *board) serveLeader(w http.ResponseWriter, _ *http.Request) {
+	term, left := b.leading()
+	w.Header().Set("Cache-Control", "no-store")
+	if left <= 0 {
+		http.Error(w, "this replica does not lead", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set(headerLock, term.Lock.Namespace+"/"+term.Lock.Name)
+	w.Header().Set(headerIdentity, term.Holder)
+	w.Header().Set(headerTrusted, strconv.FormatInt(left.Milliseconds(), 10))
+	_, _ = fmt.Fprintln(w, term.Token) // a client that has gone needs no answer
+}
+
+// serveStopped answers when the lock is released, or at once if the term was ending.
+func (b *board) serveStopped(w http.ResponseWriter, r *http.Request) {
+	token, err := strconv.ParseUint(r.URL.Query().Get("token"), 10, 64)
+	if err != nil {
+		http.Error(w, "say which term, as in /stopped?token=123: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	unwanted, err := b.stopped(token)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	if unwanted {
+		err = b.resign(context.WithoutCancel(r.Context())) // a program that ends does not wait for the answer
+	}
+	if err != nil && !errors.Is(err, election.ErrNotLeading) {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+}

@@ -1,0 +1,240 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux || darwin
+
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/memory"
+)
+
+// cutLock is a lock that answers nothing while it is cut off.
+type cutLock struct {
+	locks.Lock
+	cut bool
+}
+
+func (l *cutLock) Read(ctx context.Context) (locks.Snapshot, error) {
+	if l.cut {
+		<-ctx.Done()
+		return locks.Snapshot{}, ctx.Err()
+	}
+	return l.Lock.Read(ctx)
+}
+
+func (l *cutLock) Write(ctx context.Context, v locks.Version, r locks.Record) (locks.Snapshot, error) {
+	if l.cut {
+		<-ctx.Done()
+		return locks.Snapshot{}, ctx.Err()
+	}
+	return l.Lock.Write(ctx, v, r)
+}
+
+// polled is a sidecar that leads in a bubble, for a program that polls.
+type polled struct {
+	t    *testing.T
+	b    *board
+	e    *election.Elector
+	lock *cutLock
+	stop context.CancelFunc
+	over chan error
+}
+
+func inBubble(t *testing.T, do func(p *polled)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &polled{t: t, lock: &cutLock{Lock: memory.New("l")}, over: make(chan error, 1)}
+		var err error
+		if p.e, err = election.New(election.Config{Lock: p.lock, Candidate: locks.Candidate{Identity: "me"}}); err != nil {
+			t.Fatal(err)
+		}
+		p.b = newBoard(p.e.Timing())
+		p.b.resign = p.e.Resign
+		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
+			t.Errorf("before it leads: %d", code)
+		}
+		var ctx context.Context
+		ctx, p.stop = context.WithCancel(t.Context())
+		go func() { p.over <- p.e.Run(ctx, p.b.during(lead)) }()
+		for p.e.Term().TrustedFor() <= 0 {
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		do(p)
+		p.stop()
+		if err := <-p.over; err != nil {
+			t.Error(err)
+		}
+		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
+			t.Errorf("when it leads no more: %d", code)
+		}
+	})
+}
+
+func (p *polled) ask(method, path string) (int, string) {
+	w := httptest.NewRecorder()
+	p.b.handler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w.Code, strings.TrimSpace(w.Body.String())
+}
+
+func (p *polled) holder() string {
+	s, err := p.lock.Lock.Read(p.t.Context())
+	if err != nil {
+		p.t.Error(err)
+	}
+	return s.Record.Holder
+}
+
+// released waits until the lock is released, and returns how long that took.
+func (p *polled) released() time.Duration {
+	begun := time.Now()
+	for p.holder() != "" {
+		time.Sleep(time.Millisecond)
+	}
+	return time.Since(begun)
+}
+
+func TestALeaderIsToldItsToken(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		code, body := p.ask("GET", "/leader")
+		if want := fmt.Sprint(p.e.Term().Token); code != http.StatusOK || body != want {
+			t.Errorf("%d %q, want the token %s", code, body, want)
+		}
+	})
+}
+
+func TestTheLockIsHeldForTheTimeThatAProgramMayWorkOn(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		p.ask("GET", "/leader")
+		p.stop()
+		synctest.Wait()
+		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
+			t.Errorf("while it stops: %d", code)
+		}
+		if took := p.released(); took < p.b.grace || took > p.b.grace+time.Millisecond {
+			t.Errorf("released after %v, want %v", took, p.b.grace)
+		}
+	})
+}
+
+func TestNobodyIsWaitedForIfNobodyWasTold(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		p.stop()
+		if took := p.released(); took > time.Millisecond {
+			t.Errorf("released after %v", took)
+		}
+	})
+}
+
+func TestAProgramThatSaysItHasStoppedIsNotWaitedFor(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		_, token := p.ask("GET", "/leader")
+		p.stop()
+		synctest.Wait()
+		if code, body := p.ask("POST", "/stopped?token="+token); code != http.StatusOK {
+			t.Errorf("%d %s", code, body)
+		}
+		if took := p.released(); took > time.Millisecond {
+			t.Errorf("released after %v", took)
+		}
+	})
+}
+
+func TestAProgramThatStopsByItselfLeavesTheLockToOthers(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		_, token := p.ask("GET", "/leader")
+		if code, body := p.ask("POST", "/stopped?token="+token); code != http.StatusOK {
+			t.Errorf("%d %s", code, body)
+		}
+		if got := p.holder(); got != "" {
+			t.Errorf("the lock is held by %q", got)
+		}
+		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
+			t.Errorf("then: %d", code)
+		}
+	})
+}
+
+func TestOnlyTheTermThatIsNamedHasStopped(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		for query, want := range map[string]int{"": http.StatusBadRequest, "?token=x": http.StatusBadRequest, "?token=99999": http.StatusConflict} {
+			if code, body := p.ask("POST", "/stopped"+query); code != want {
+				t.Errorf("%q: %d %s, want %d", query, code, body, want)
+			}
+		}
+		if code, _ := p.ask("GET", "/leader"); code != http.StatusOK {
+			t.Errorf("then: %d", code)
+		}
+		if code, _ := p.ask("GET", "/stopped?token=1"); code != http.StatusMethodNotAllowed {
+			t.Errorf("GET /stopped: %d", code)
+		}
+	})
+}
+
+// TestALeaderWithoutTrustTellsNobody: and it does not lead again before the program that was
+// told has had its time.
+func TestALeaderWithoutTrustTellsNobody(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		_, first := p.ask("GET", "/leader")
+		p.lock.cut = true
+		for p.e.Term().TrustedFor() > 0 {
+			if code, _ := p.ask("GET", "/leader"); code != http.StatusOK {
+				t.Errorf("while it is trusted: %d", code)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		ended := time.Now()
+		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
+			t.Errorf("without trust: %d", code)
+		}
+		p.lock.cut = false
+		for {
+			if code, token := p.ask("GET", "/leader"); code == http.StatusOK {
+				if token == first {
+					t.Errorf("the term of token %s is back", token)
+				}
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(ended); took < p.b.grace-100*time.Millisecond {
+			t.Errorf("it leads again after %v, and a program may work for %v", took, p.b.grace)
+		}
+		if p.e.Status().Overrun {
+			t.Error("the wait for the program was too long")
+		}
+	})
+}
+
+func TestAReplicaWhoseProgramDoesNotAskIsUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(election.Timing{})
+		check := b.check(15 * time.Second)
+		for _, step := range []struct {
+			wait    time.Duration
+			asks    bool
+			healthy bool
+		}{
+			{15 * time.Second, false, true}, {time.Second, false, false}, {0, true, true}, {15 * time.Second, false, true}, {time.Second, false, false},
+		} {
+			if time.Sleep(step.wait); step.asks {
+				b.leading()
+			}
+			if err := check(t.Context()); (err == nil) != step.healthy {
+				t.Errorf("%+v: %v", step, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,417 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux || darwin
+
+package sidecar
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/operator"
+)
+
+// The test binary is also each command that the tests run, and the sidecar.
+const (
+	envRole    = "ZONELECT_TEST_ROLE"
+	roleObey   = "obey"    // ends when it is asked to
+	roleDeaf   = "deaf"    // does not
+	roleStray  = "stray"   // obeys, and leaves behind a deaf process in a session of its own
+	roleBrood  = "brood"   // obeys, and leaves behind a deaf process of its group
+	roleLeave  = "leave"   // ends at once, with code 7, and leaves behind a stray
+	roleDie    = "die"     // kills itself
+	roleGood   = "good"    // ends at once, with code 0
+	roleLitter = "litter"  // obeys, and has left behind one that ended
+	roleSelf   = "sidecar" // runs the sidecar with the arguments
+	envOfRole  = "ZONELECT_TEST_CHILD"
+)
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(envRole)
+	if role == "" {
+		os.Exit(m.Run())
+	}
+	if role == roleSelf {
+		must(os.Setenv(envRole, os.Getenv(envOfRole)))
+		os.Exit(Run(context.Background(), os.Args[1:]))
+	}
+	os.Exit(play(role))
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// play is a command. It prints its process ID, and the token that it got.
+func play(role string) int {
+	asked := make(chan os.Signal, 9)
+	if role == roleDeaf {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+	} else {
+		signal.Notify(asked, syscall.SIGTERM, syscall.SIGHUP)
+	}
+	left := 0
+	switch role {
+	case roleStray, roleLeave:
+		left = leave(roleDeaf, &syscall.SysProcAttr{Setsid: true})
+	case roleBrood:
+		left = leave(roleDeaf, nil)
+	case roleLitter:
+		out, err := exec.Command("sh", "-c", "sleep 0 & echo $!").Output()
+		must(err)
+		left, err = strconv.Atoi(strings.TrimSpace(string(out)))
+		must(err)
+	}
+	fmt.Println("runs", role, os.Getpid(), left, os.Getenv("ZONELECT_TOKEN"), os.Getenv("ZONELECT_LOCK"), os.Getenv("ZONELECT_IDENTITY"))
+	switch role {
+	case roleLeave:
+		return 7
+	case roleGood:
+		return 0
+	case roleDie:
+		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	case roleDeaf:
+		time.Sleep(time.Minute) // no test needs that: it ends one that a failing test has left
+		return 1
+	}
+	for s := range asked {
+		fmt.Println("got", s)
+		if s == syscall.SIGTERM {
+			break
+		}
+	}
+	return 0
+}
+
+// leave starts a process, waits until it runs, and leaves it alone.
+func leave(role string, how *syscall.SysProcAttr) int {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), envRole+"="+role), how
+	r, err := cmd.StdoutPipe()
+	must(err)
+	must(cmd.Start())
+	_, err = bufio.NewReader(r).ReadString('\n')
+	must(err)
+	return cmd.Process.Pid
+}
+
+// gone reports whether there is no process of that ID, not even an unreaped one.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// running is what a command says when it runs.
+type running struct {
+	role, lock, identity string
+	pid, left            int
+	token                uint64
+}
+
+func (r running) gone() bool { return (r.pid == 0 || gone(r.pid)) && (r.left == 0 || gone(r.left)) }
+
+// bench is a sidecar in this process, on an API server in memory.
+type bench struct {
+	t       *testing.T
+	server  *apitest.Server
+	refuses atomic.Bool // the API server
+	options options
+	signals chan os.Signal
+	lines   *bufio.Scanner // what the command prints
+	stop    context.CancelFunc
+	over    chan error
+
+	mu   sync.Mutex
+	runs running // the newest command
+	held []string
+}
+
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/op"
+
+// newBench prepares a sidecar that runs a command of that role.
+func newBench(t *testing.T, role string) *bench {
+	t.Helper()
+	b := &bench{t: t, server: apitest.NewServer(), signals: make(chan os.Signal, 99), over: make(chan error, 1)}
+	b.server.Before = func(verb, path string) (int, apitest.Object) {
+		if b.refuses.Load() {
+			return http.StatusInternalServerError, apitest.Status(http.StatusInternalServerError, "InternalError", "refused", "leases", "")
+		}
+		return 0, nil
+	}
+	b.server.Stored = b.stored
+	s := httptest.NewServer(b.server)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if b.stop != nil {
+			b.stop()
+			<-b.over
+		}
+		_, _ = w.Close(), r.Close()
+		s.CloseClientConnections()
+		s.Close()
+	})
+	for name, value := range map[string]string{"POD_NAME": "op-1", "POD_UID": "uid", "POD_NAMESPACE": "ns", "NODE_ZONE": "za", envRole: role} {
+		t.Setenv(name, value)
+	}
+	b.lines = bufio.NewScanner(r)
+	b.options = options{
+		Options: operator.Options{Name: "op", Config: &rest.Config{Host: s.URL}, NoEvents: true, Unproven: true},
+		command: []string{os.Args[0]}, out: w,
+	}
+	return b
+}
+
+// stored notes whether the command was there when the lock was released.
+func (b *bench) stored(_ *http.Request, path string, _, after apitest.Object) {
+	if path != leasePath || after == nil {
+		return
+	}
+	if holder, _ := after["spec"].(map[string]any)["holderIdentity"].(string); holder != "" {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held = append(b.held, "released"); !b.runs.gone() {
+		b.held = append(b.held, fmt.Sprintf("while %+v runs", b.runs))
+	}
+}
+
+// releases returns what was seen of releases.
+func (b *bench) releases() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.held, " ")
+}
+
+// lead starts the sidecar, and waits until its command runs.
+func (b *bench) lead() running {
+	b.t.Helper()
+	var ctx context.Context
+	ctx, b.stop = context.WithCancel(b.t.Context())
+	go func() { b.over <- b.options.run(ctx, b.signals); close(b.over) }()
+	return b.next()
+}
+
+// next waits until a command runs.
+func (b *bench) next() (r running) {
+	b.t.Helper()
+	if _, err := fmt.Sscanf(b.says("runs"), "runs %s %d %d %d %s %s", &r.role, &r.pid, &r.left, &r.token, &r.lock, &r.identity); err != nil {
+		b.t.Fatal(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.runs = r
+	return r
+}
+
+// says waits for a line that begins like this.
+func (b *bench) says(begins string) string {
+	b.t.Helper()
+	for b.lines.Scan() {
+		if strings.HasPrefix(b.lines.Text(), begins) {
+			return b.lines.Text()
+		}
+	}
+	b.t.Fatalf("it never said %q: %v", begins, b.lines.Err())
+	return ""
+}
+
+func TestACommandKnowsItsTerm(t *testing.T) {
+	b := newBench(t, roleObey)
+	r := b.lead()
+	b.server.Mu.Lock()
+	holder := b.server.Objects[leasePath]["spec"].(map[string]any)["holderIdentity"]
+	b.server.Mu.Unlock()
+	if r.token == 0 || r.lock != "ns/op" || r.identity != holder {
+		t.Errorf("it got %+v, and %v holds the Lease", r, holder)
+	}
+}
+
+func TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft(t *testing.T) {
+	roles := []string{roleObey, roleBrood}
+	if runtime.GOOS == "linux" {
+		roles = append(roles, roleStray)
+	}
+	for _, role := range roles {
+		t.Run(role, func(t *testing.T) {
+			b := newBench(t, role)
+			r := b.lead()
+			b.stop()
+			if err := <-b.over; err != nil {
+				t.Error(err)
+			}
+			if got := b.releases(); got != "released" || !r.gone() {
+				t.Errorf("%q, and everything of %+v is gone: %v", got, r, r.gone())
+			}
+			b.says("got terminated")
+		})
+	}
+}
+
+func TestACommandThatIgnoresItsStopIsKilledBeforeTheLockGoesOn(t *testing.T) {
+	b := newBench(t, roleDeaf)
+	b.options.Timing.StopTimeout = 3 * time.Second
+	r := b.lead()
+	b.stop()
+	if err := <-b.over; err != nil {
+		t.Error(err)
+	}
+	if got := b.releases(); strings.Contains(got, "while") || !r.gone() {
+		t.Errorf("%q, and %+v is gone: %v", got, r, r.gone())
+	}
+}
+
+// TestALostTermLeavesNothingForTheNextToOverlapWith: the command ignores its stop, and the next
+// one of this process starts when it is dead.
+func TestALostTermLeavesNothingForTheNextToOverlapWith(t *testing.T) {
+	b := newBench(t, roleDeaf)
+	b.options.Timing = election.Timing{LeaseDuration: 2 * time.Second, RenewDeadline: 500 * time.Millisecond, RenewInterval: 100 * time.Millisecond, Exclusive: true, StopTimeout: time.Second}
+	first := b.lead()
+	b.refuses.Store(true)
+	for !gone(first.pid) {
+		time.Sleep(time.Millisecond) // until it is killed
+	}
+	b.refuses.Store(false)
+	second := b.next()
+	if second.token <= first.token || second.pid == first.pid {
+		t.Errorf("first %+v, then %+v", first, second)
+	}
+	if got := b.releases(); got != "" {
+		t.Errorf("meanwhile: %s", got)
+	}
+}
+
+func TestACommandThatEndsByItselfEndsTheSidecarWithItsCode(t *testing.T) {
+	for role, want := range map[string]int{roleLeave: 7, roleGood: 0, roleDie: codeSignaled + int(syscall.SIGKILL)} {
+		if role == roleLeave && runtime.GOOS != "linux" {
+			continue
+		}
+		t.Run(role, func(t *testing.T) {
+			b := newBench(t, role)
+			r := b.lead()
+			if got := exitCode(<-b.over); got != want {
+				t.Errorf("exit code %d, want %d", got, want)
+			}
+			if got := b.releases(); got != "released" || !r.gone() {
+				t.Errorf("%q, and everything of %+v is gone: %v", got, r, r.gone())
+			}
+		})
+	}
+}
+
+func TestACommandThatCannotBeStartedLeavesTheLock(t *testing.T) {
+	b := newBench(t, roleObey)
+	b.options.command = []string{t.TempDir()}
+	if got := exitCode(b.options.run(t.Context(), b.signals)); got != codeNoStart {
+		t.Errorf("exit code %d, want %d", got, codeNoStart)
+	}
+	if got := b.releases(); got != "released" {
+		t.Errorf("the lock: %q", got)
+	}
+}
+
+func TestSignalsArePassedOnToTheCommandThatRuns(t *testing.T) {
+	b := newBench(t, roleObey)
+	b.signals <- syscall.SIGKILL // of a time when no command ran
+	b.lead()
+	b.signals <- syscall.SIGHUP
+	b.says("got hangup")
+}
+
+func TestWhatEndsBehindTheCommandIsReaped(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("orphans go to the first process of the machine here")
+	}
+	b := newBench(t, roleLitter)
+	signal.Notify(b.signals, syscall.SIGCHLD)
+	t.Cleanup(func() { signal.Stop(b.signals) })
+	r := b.lead()
+	for !gone(r.left) {
+		time.Sleep(time.Millisecond)
+	}
+	if gone(r.pid) {
+		t.Error("the command is gone too")
+	}
+}
+
+// sidecarOf starts the program itself, without an election, with a command of that role. It
+// returns what the command prints.
+func sidecarOf(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], named, "--leader-elect=false", "--", os.Args[0])
+	cmd.Env = append(os.Environ(), envRole+"="+roleSelf, envOfRole+"="+role)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	r := bufio.NewReader(out)
+	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "runs") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd, r
+}
+
+// TestACommandDiesWithItsSidecar: the pipe ends when nobody can write to it.
+func TestACommandDiesWithItsSidecar(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no kernel but Linux kills it")
+	}
+	cmd, out := sidecarOf(t, roleDeaf)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(out); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASidecarThatIsToldToEndEndsItsCommandInGoodOrder(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		cmd, out := sidecarOf(t, roleObey)
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(out)
+		if err != nil || string(said) != "got terminated\n" {
+			t.Errorf("%v: it said %q, %v", s, said, err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+}
+
+func TestBadInputEndsTheProgramAsAShellWould(t *testing.T) {
+	for args, want := range map[string]int{"": codeUsage, named + " -- no-such-program": codeNoSuch} {
+		if got := Run(t.Context(), strings.Fields(args)); got != want {
+			t.Errorf("%q: exit code %d, want %d", args, got, want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux || darwin
+
+package sidecar
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/operator"
+)
+
+// defaultAddress is where /leader is served if there is no command.
+const defaultAddress = "127.0.0.1:4040"
+
+// leastGrace is the shortest StopGrace in which a command can be killed for sure.
+const leastGrace = 250 * time.Millisecond
+
+// options are what the flags and the environment say.
+type options struct {
+	operator.Options
+	address string   // empty means that nothing is served
+	command []string // empty means that a program polls
+	out     *os.File // of the command
+}
+
+// errNoCommand says that the command is not there.
+var errNoCommand = errors.New("the command cannot be run")
+
+const usage = `Elects one leader among the replicas of a program.
+
+  zonelect-sidecar [flags] -- command args...   runs the command while this replica leads
+  zonelect-sidecar [flags]                      answers GET /leader for a program that polls
+
+The command gets ZONELECT_TOKEN, the fencing token of the term, ZONELECT_LOCK and
+ZONELECT_IDENTITY. Each --leader-elect flag can be a variable instead, such as
+LEADER_ELECT_RESOURCE_NAME. POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME and CONTAINER_NAME say
+where this process runs. Outside a cluster KUBECONFIG says where the API server is.
+
+Flags:
+`
+
+// parse reads the environment and the arguments, and returns what is wrong with them. Help goes
+// to help.
+func parse(args []string, help io.Writer) (options, error) {
+	o := options{Options: operator.Options{ExitOnOverrun: true}, out: os.Stdout}
+	if err := o.FromEnvironment(); err != nil {
+		return o, err
+	}
+	fs := pflag.NewFlagSet("zonelect-sidecar", pflag.ContinueOnError)
+	fs.SetInterspersed(false) // the command's flags are its own
+	fs.SortFlags = false
+	fs.Usage = func() { _, _ = fmt.Fprint(help, usage, fs.FlagUsages()) }
+	fs.StringVar(&o.address, "address", "", "Loopback address to serve /leader on. Without a command the default is "+defaultAddress+", with one it is not to serve.")
+	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the command, or the program that polls, may go on once leadership is lost: four fifths of it, then the command is killed. 0 is as long as the lease allows.")
+	o.AddFlags(fs)
+	fs.Lookup("leader-elect-resource-name").Usage = "Name of the Lease, the same for all replicas. Required."
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	o.command = fs.Args()
+	if o.address == "" && len(o.command) == 0 {
+		o.address = defaultAddress
+	}
+	o.Unproven = o.outlives(os.Getpid())
+	return o, o.check()
+}
+
+// outlives reports whether work may go on when this process has ended: that of a program that
+// polls, and what a command has started. Only the first process of a container takes all that
+// with it.
+func (o options) outlives(pid int) bool {
+	return len(o.command) == 0 || o.address != "" || pid != 1
+}
+
+// check returns all that is wrong with o.
+func (o options) check() error {
+	var errs []error
+	if o.Name == "" {
+		errs = append(errs, errors.New("--leader-elect-resource-name is missing: name the Lease, the same for all replicas"))
+	}
+	errs = append(errs, checkTiming(o.Timing.WithDefaults()), checkAddress(o.address))
+	if len(o.command) > 0 {
+		if _, err := exec.LookPath(o.command[0]); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w: install it in this image, or correct what follows --", errNoCommand, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkTiming(t election.Timing) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if t.StopGrace < leastGrace {
+		return fmt.Errorf("the StopGrace is %v, and a command cannot surely be ended in less than %v: lower --leader-elect-renew-deadline, or raise --leader-elect-lease-duration or --stop-grace", t.StopGrace, leastGrace)
+	}
+	return nil
+}
+
+// checkAddress allows loopback addresses alone: whoever reaches the address can end a term.
+func checkAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("--address: %w: use an address such as %s", err, defaultAddress)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--address %s is not on the loopback interface: use an address such as %s, which all containers of the pod reach", address, defaultAddress)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux || darwin
+
+package sidecar
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// process is a command that runs in a session of its own, and so in a process group of its own.
+type process struct {
+	cmd  *exec.Cmd
+	pid  int           // and the ID of its group
+	gone chan struct{} // closed when it and all that it has started are gone
+
+	mu     sync.Mutex
+	reaped bool // its ID may be that of another process
+}
+
+// start starts a command. The kernel kills a command when the thread ends that started it
+// (Pdeathsig), so that thread waits for its end.
+func start(cmd *exec.Cmd) (*process, error) {
+	cmd.SysProcAttr = attributes()
+	p, started := &process{cmd: cmd, gone: make(chan struct{})}, make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if err == nil {
+			p.pid = cmd.Process.Pid
+		}
+		if started <- err; err == nil {
+			p.reap()
+		}
+	}()
+	return p, <-started
+}
+
+// reap waits for the command's end, and ends what it has left behind.
+func (p *process) reap() {
+	defer close(p.gone)
+	awaitEnd(p.pid)
+	p.mu.Lock()
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL) // the others of its group, while nothing else can have its ID
+	_ = p.cmd.Wait()                          // its state says what came of it
+	p.reaped = true
+	p.mu.Unlock()
+	for leftBehind(p.pid) {
+		time.Sleep(2 * time.Millisecond) // they have been killed, and take a moment
+	}
+}
+
+// signal sends a signal to the command and all others of its group.
+func (p *process) signal(s syscall.Signal) { p.send(-p.pid, s) }
+
+// pass passes a signal on to the command alone. SIGCHLD is for this process: somebody that the
+// command has left behind may have ended.
+func (p *process) pass(s os.Signal) {
+	switch n, ok := s.(syscall.Signal); {
+	case !ok:
+	case n == syscall.SIGCHLD:
+		reapOrphans(p.pid)
+	default:
+		p.send(p.pid, n)
+	}
+}
+
+func (p *process) send(to int, s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		_ = syscall.Kill(to, s) // it may have ended
+	}
+}
+
+// code returns the exit code, as a shell tells it. The command must be gone.
+func (p *process) code() int {
+	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return codeSignaled + int(status.Signal())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// awaitEnd waits until a child has ended, and leaves it unreaped, so that its ID stays taken.
+func awaitEnd(pid int) {
+	const byPID = 1
+	var info [16]uint64 // room for a siginfo_t
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)),
+			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// errNoProc says why orphans cannot be seen.
+var errNoProc = errors.New("processes that a command leaves behind cannot be seen: mount /proc")
+
+func noProc(err error) error { return fmt.Errorf("%w: %w", errNoProc, err) }

@@ -1,0 +1,108 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// attributes lets the kernel kill the command if this process dies.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// adopt makes this process the parent of all that a command leaves behind, as the first process
+// of a container is anyway.
+func adopt() error {
+	const setChildSubreaper = 36 // prctl(2)
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
+		return fmt.Errorf("becoming the parent of what a command leaves behind: %w", errno)
+	}
+	_, err := orphans(0)
+	return err
+}
+
+// child is a process as /proc/PID/stat shows it.
+type child struct {
+	pid, parent, session int
+	zombie               bool
+}
+
+// parseStat reads proc(5)'s stat. Its second field may hold spaces and parentheses.
+func parseStat(pid int, stat string) (child, error) {
+	const state, parent, session, least = 0, 1, 3, 4
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < least {
+		return child{}, fmt.Errorf("/proc/%d/stat has %d fields after its name", pid, len(fields))
+	}
+	c := child{pid: pid, zombie: fields[state] == "Z"}
+	var err error
+	if c.parent, err = strconv.Atoi(fields[parent]); err == nil {
+		c.session, err = strconv.Atoi(fields[session])
+	}
+	return c, err
+}
+
+func look(pid int) (child, error) {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return child{}, err
+	}
+	return parseStat(pid, string(stat))
+}
+
+// orphans returns the children of this process other than the command: what it has started, and
+// left behind. A child in this process's own session is not the command's, because that began
+// in another, and no process can move to a session that exists.
+func orphans(command int) ([]child, error) {
+	own, err := look(os.Getpid())
+	if err != nil {
+		return nil, noProc(err)
+	}
+	names, err := filepath.Glob("/proc/[1-9]*")
+	if err != nil {
+		return nil, noProc(err)
+	}
+	var all []child
+	for _, name := range names {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err != nil || pid == command {
+			continue
+		}
+		if c, err := look(pid); err == nil && c.parent == own.pid && c.session != own.session {
+			all = append(all, c)
+		} // else it has ended meanwhile
+	}
+	return all, nil
+}
+
+// reapOrphans reaps those that have ended, as the first process of a container must.
+func reapOrphans(command int) {
+	all, _ := orphans(command) // adopt has seen that it works
+	for _, c := range all {
+		if c.zombie {
+			_, _ = syscall.Wait4(c.pid, nil, syscall.WNOHANG, nil)
+		}
+	}
+}
+
+// leftBehind kills and reaps what a command that has been reaped has left behind, and reports
+// whether there was any. When a process ends, its children become those of this process, so
+// nothing is left if this process has no child.
+func leftBehind(int) bool {
+	all, err := orphans(0)
+	for _, c := range all {
+		if c.zombie {
+			_, _ = syscall.Wait4(c.pid, nil, syscall.WNOHANG, nil)
+		} else {
+			_ = syscall.Kill(c.pid, syscall.SIGKILL) // only this process reaps it, so the ID is its own
+		}
+	}
+	return len(all) > 0 || err != nil
+}
