@@ -293,6 +293,9 @@ func (c course) hindered(t election.Timing, h, other hit, released bool) (all []
 		// and when.
 		h.lease, h.gap = true, takeover(t, 0).gap
 	}
+	if h.fault.revives && other.lease && h.bit.After(other.bit) {
+		h.lease, h.gap = true, max(h.gap, takeover(t, 0).gap)
+	}
 	if !h.lease {
 		return []hit{h}
 	}

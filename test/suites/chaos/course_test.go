@@ -157,6 +157,16 @@ func TestWhatAHandDoesInAnOutageIsWaitedOut(t *testing.T) {
 	}
 }
 
+func TestWhatAHandDoesToADeadLeadersLockIsWaitedOut(t *testing.T) {
+	lease := takeover(timings[0], 0).gap
+	if got := under(t, "leader-killed", "lease-garbled", 3, 30, 31).between(10, 20); !near(got, 3*time.Second+lease-hang) {
+		t.Errorf("a dead leader's lock that is edited: promised %v, want a lease from the edit on (%v)", got, lease)
+	}
+	if got := under(t, "lease-garbled", "leader-killed", 3, 30, 31).between(13, 23); !near(got, lease-hang) {
+		t.Errorf("a leader that dies after an edit: promised %v, want a lease (%v)", got, lease)
+	}
+}
+
 func TestTheAPIAnswersAgainWhenAllIsWellOrAWriteShowsIt(t *testing.T) {
 	c := under(t, "follower-killed", "etcd-frozen", 1, 0, 30)
 	one, another := newStory(), newStory()

@@ -38,6 +38,8 @@ type fault struct {
 	elects bool
 	// hands: it is a manual edit of the Lease, which client-go believes.
 	hands bool
+	// revives: if the leader is gone, candidates may take the edit for its renewal.
+	revives bool
 	// costs is what it takes besides, and stalls how long a leader that keeps its
 	// term may wait for an answer under it, besides one write that hangs.
 	costs  cost

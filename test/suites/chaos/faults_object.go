@@ -36,7 +36,7 @@ var objectFaults = []fault{
 	},
 	{
 		name: "lease-garbled", about: "Lease edited by hand",
-		lasts: aTakeover, asks: true, inject: leaseGarbled, early: true, hands: true, promise: edited, chosen: byLeaseEdit,
+		lasts: aTakeover, asks: true, inject: leaseGarbled, early: true, hands: true, revives: true, promise: edited, chosen: byLeaseEdit,
 	},
 	{
 		name: "configmap-deleted", about: "shield deleted", only: onShield,
