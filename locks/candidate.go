@@ -12,7 +12,7 @@ type Candidate struct {
 	Identity string
 	Zone     string // the failure domain it runs in; empty if unknown
 	// Node, Pod and Container are stored in the record, for people and to prove that a
-	// holder is dead. Optional.
+	// holder is dead. Optional; a Pod without its name or its UID is not stored.
 	Node      string
 	Pod       Pod
 	Container string

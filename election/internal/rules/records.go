@@ -75,7 +75,12 @@ func after(before, wall time.Time) time.Time {
 	return wall
 }
 
-// DetailsOf returns what a record says about a candidate.
+// DetailsOf returns what a record says about a candidate. It names a pod only if name and UID are
+// known, because a record with half of that reads as one without a pod, which the holder would
+// mend at once.
 func DetailsOf(c locks.Candidate) locks.Details {
+	if c.Pod.Name == "" || c.Pod.UID == "" {
+		c.Pod = locks.Pod{}
+	}
 	return locks.Details{Holder: c.Identity, Zone: c.Zone, Node: c.Node, Pod: c.Pod, Container: c.Container}
 }
