@@ -20,6 +20,9 @@ ACTIONLINT_VERSION := v1.7.12
 MODULES := . cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus examples test
 OUTSIDE := test/programs/controlplane test/programs/collector test/programs/kubectl test/suites/scale/plots
 
+# The modules that a release tags.
+PUBLISHED := $(filter-out test,$(MODULES))
+
 # $(call each,MODULES,COMMAND) runs a command in modules, up to the first failure.
 each = @set -e; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)); done
 
@@ -61,7 +64,7 @@ test-long: churn e2e-long alerts-live traces ## The other tests on real control 
 
 .PHONY: unit
 unit: ## Unit tests, all modules
-	$(call each,$(filter-out test,$(MODULES)),go test ./...)
+	$(call each,$(PUBLISHED),go test ./...)
 	cd test && go test -short $$(go list ./... | grep -v /sim$$)
 	cd test && go test ./suites/sim/
 
@@ -231,7 +234,19 @@ $(LINT):
 
 .PHONY: vuln
 vuln: ## Known vulnerabilities that the code can reach, by VULN_DB (a file:// URL goes, too)
-	$(call each,$(filter-out test,$(MODULES)),go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) -db $(VULN_DB) ./...)
+	$(call each,$(PUBLISHED),go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) -db $(VULN_DB) ./...)
+
+.PHONY: tidy
+tidy: ## go mod tidy in all modules of the workspace, also for versions that are not released yet
+	.ci/tidy
+
+.PHONY: release-check
+release-check: ## Release the newest commit in a clone, and use it as the README says, with an empty module cache (4 min)
+	cd test && go test -v -count=1 -timeout 20m ./suites/release/
+
+.PHONY: release
+release: ## Check and tag VERSION=v0.1.0 of all modules; pushes nothing, and says what to push (half an hour)
+	.ci/release $(VERSION)
 
 .PHONY: clean
 clean: ## Remove what was built

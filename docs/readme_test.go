@@ -8,37 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/zonelect/zonelect/internal/doctest"
 )
-
-// theProgram is the README's example, with what it needs to be one file.
-func theProgram(t *testing.T) string {
-	t.Helper()
-	raw, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```go\n(func main.*?)```").FindSubmatch(raw)
-	if block == nil {
-		t.Fatal("the README has no program")
-	}
-	return `package main
-
-import (
-	"context"
-	"log"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/operator"
-)
-
-` + string(block[1])
-}
 
 const nowhere = `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}],
 users: [{name: u}], contexts: [{name: c, context: {cluster: k, user: u, namespace: default}}]}`
@@ -53,7 +27,7 @@ func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T)
 		return path
 	}
 	binary := filepath.Join(dir, "program")
-	if out, err := exec.Command("go", "build", "-o", binary, write("main.go", theProgram(t))).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", binary, write("main.go", doctest.ReadmesProgram(t, "../README.md"))).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	program := exec.Command(binary)

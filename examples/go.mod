@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/go-logr/logr v1.4.4
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2
-	github.com/zonelect/zonelect v0.0.0
-	github.com/zonelect/zonelect/operator/ctrlruntime v0.0.0
+	github.com/zonelect/zonelect v0.1.0
+	github.com/zonelect/zonelect/operator/ctrlruntime v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
@@ -87,9 +87,4 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
-)
-
-replace (
-	github.com/zonelect/zonelect => ../
-	github.com/zonelect/zonelect/operator/ctrlruntime => ../operator/ctrlruntime
 )

@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/cenkalti/backoff/v4 v4.3.0
-	github.com/zonelect/zonelect/operator/ctrlruntime v0.0.0
+	github.com/zonelect/zonelect/operator/ctrlruntime v0.1.0
 	go.opentelemetry.io/otel/exporters/stdout/stdouttrace v1.47.0
 	golang.org/x/sys v0.48.0
 	k8s.io/api v0.37.2
@@ -76,8 +76,8 @@ require (
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/spf13/pflag v1.0.10
 	github.com/x448/float16 v0.8.4 // indirect
-	github.com/zonelect/zonelect v0.0.0
-	github.com/zonelect/zonelect/operator/prometheus v0.0.0
+	github.com/zonelect/zonelect v0.1.0
+	github.com/zonelect/zonelect/operator/prometheus v0.1.0
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/log v1.47.0 // indirect

@@ -1,0 +1,319 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package release_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/zonelect/zonelect/internal/doctest"
+	"github.com/zonelect/zonelect/test/kit/testbed"
+)
+
+const (
+	version = "v0.1.0"
+	library = "github.com/zonelect/zonelect"
+)
+
+func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
+	c := clone(t)
+	for _, tag := range strings.Fields(c.must(".ci/tag", version)) {
+		t.Log(tag)
+	}
+	u := newcomer(t, c)
+	readme := filepath.Join(c.dir, "README.md")
+	for _, step := range installing(t, readme) {
+		u.must(step...)
+	}
+	u.must("go", "list", "-m", library+"@"+version) // what an unversioned go get has chosen
+
+	t.Run("the README's program", func(t *testing.T) {
+		u.write("readme/main.go", doctest.ReadmesProgram(t, readme))
+		u.must("go", "build", "-o", u.bin("readme"), "./readme")
+		if said := u.fails(u.bin("readme")); !strings.Contains(said, "KUBECONFIG") && !strings.Contains(said, "kubeconfig") {
+			t.Errorf("without a cluster it said:\n%s", said)
+		}
+	})
+	t.Run("an operator as kubebuilder generates it", func(t *testing.T) {
+		source, err := os.ReadFile(filepath.Join(c.dir, "examples/kubebuilder/after/main.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.write("manager/main.go", string(source))
+		u.must("go", "get", "./manager")
+		u.must("go", "build", "-o", u.bin("manager"), "./manager")
+		if _, help, err := u.run([]string{u.bin("manager"), "--help"}); err != nil || !strings.Contains(help, "-leader-elect") {
+			t.Errorf("--help: %v\n%s", err, help)
+		}
+	})
+	t.Run("metrics for Prometheus", func(t *testing.T) {
+		u.must("go", "get", library+"/operator/prometheus@"+version)
+		u.must("go", "build", library+"/operator/prometheus")
+	})
+	t.Run("every module is required in the version of the release", func(t *testing.T) {
+		modules := u.must("go", "list", "-m", "-f", "{{.Path}} {{.Version}} {{with .Replace}}replaced{{end}}", "all")
+		own := regexp.MustCompile(`(?m)^`+library+`.*$`).FindAllString(modules, -1)
+		if len(own) != 4 { // the plugin is installed, not required
+			t.Errorf("the newcomer requires %q", own)
+		}
+		for _, module := range own {
+			if !strings.HasSuffix(module, " "+version+" ") {
+				t.Error(module)
+			}
+		}
+	})
+	t.Run("the plugin", func(t *testing.T) {
+		if help := u.must(u.bin("kubectl-zonelect"), "--help"); !strings.Contains(help, "kubectl zonelect") {
+			t.Errorf("--help:\n%s", help)
+		}
+		if says := u.must("go", "version", "-m", u.bin("kubectl-zonelect")); !strings.Contains(says, "cmd/kubectl-zonelect\t"+version) {
+			t.Errorf("it was built from:\n%s", says)
+		}
+	})
+}
+
+func TestNoPublishedModuleHasAReplaceDirective(t *testing.T) {
+	root, err := testbed.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := place{t: t, dir: root}
+	for _, module := range strings.Fields(top.must(".ci/published")) {
+		if text := top.must("go", "mod", "edit", "-json", filepath.Join(module, "go.mod")); !strings.Contains(text, `"Replace": null`) {
+			t.Errorf("%s has a replace directive: go install would refuse it", module)
+		}
+	}
+}
+
+func TestAReplaceDirectiveIsNotReleased(t *testing.T) {
+	c := clone(t)
+	for _, module := range strings.Fields(c.must(".ci/published")) {
+		file := filepath.Join(module, "go.mod")
+		c.must("go", "mod", "edit", "-replace="+library+"=../..", file)
+		c.must("git", "commit", "-qam", "replace again")
+		if said := c.fails(".ci/tag", version); !strings.Contains(said, file+" has a replace") {
+			t.Errorf("%s: .ci/tag said:\n%s", module, said)
+		}
+		c.must("git", "reset", "-q", "--hard", "HEAD~")
+	}
+	if tags := c.must("git", "tag"); tags != "" {
+		t.Errorf("there are tags:\n%s", tags)
+	}
+}
+
+// TestGoInstallRefusesAReplaceDirective is why: tags that were made by hand would not do.
+func TestGoInstallRefusesAReplaceDirective(t *testing.T) {
+	c := clone(t)
+	c.must("go", "mod", "edit", "-replace="+library+"=../..", "cmd/kubectl-zonelect/go.mod")
+	c.must("git", "commit", "-qam", "replace again")
+	c.must("git", "tag", "cmd/kubectl-zonelect/"+version)
+	u := newcomer(t, c)
+	u.env = append(u.env, "GOPROXY=off") // it gets no further than that
+	if said := u.fails("go", "install", library+"/cmd/kubectl-zonelect@"+version); !strings.Contains(said, "replace directives") {
+		t.Errorf("go install said:\n%s", said)
+	}
+}
+
+func TestTheSameVersionIsNotReleasedTwiceNorOneThatIsNone(t *testing.T) {
+	c := clone(t)
+	c.must(".ci/tag", version)
+	for given, want := range map[string]string{version: "exists", "1.0": "no version", "": "no version"} {
+		if said := c.fails(".ci/tag", given); !strings.Contains(said, want) {
+			t.Errorf(".ci/tag %q said:\n%s", given, said)
+		}
+	}
+	c.must("git", "commit", "-q", "--allow-empty", "-m", "later")
+	c.must(".ci/tag", "v0.2.0")
+	for _, module := range strings.Fields(c.must(".ci/published")) {
+		raw, err := os.ReadFile(filepath.Join(c.dir, module, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(library + `\S* ` + version).Match(raw) {
+			t.Errorf("%s still requires %s:\n%s", module, version, raw)
+		}
+	}
+	if dirty := c.must("git", "status", "--porcelain"); dirty != "" {
+		t.Errorf("not committed:\n%s", dirty)
+	}
+}
+
+// TestWhatIsNotReadyIsNotReleased runs .ci/release with a make that only notes what it should check.
+func TestWhatIsNotReadyIsNotReleased(t *testing.T) {
+	original := clone(t)
+	tools := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tools, "make"), []byte(fakeMake), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	original.env = append(original.env, "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
+	newest := strings.TrimSpace(original.must("git", "rev-parse", "HEAD"))
+	noted := func(c *place) { c.write("CHANGELOG.md", "## [0.1.0] - 2026-12-01\n") }
+	for name, tc := range map[string]struct {
+		version string
+		change  func(*place)
+		want    string // what it says; "" if it releases
+	}{
+		"no version":             {"", noted, "needs a version"},
+		"no stable version":      {"v0.1.0-rc.1", noted, "needs a version"},
+		"nothing in CHANGELOG":   {version, func(*place) {}, "CHANGELOG.md has no section"},
+		"another branch":         {version, func(c *place) { c.must("git", "checkout", "-qb", "topic"); noted(c) }, "not the branch main"},
+		"an older version":       {version, func(c *place) { noted(c); c.must("git", "tag", "v0.2.0") }, "v0.2.0 is released already"},
+		"the same version":       {version, func(c *place) { noted(c); c.must("git", "tag", version) }, "v0.1.0 is released already"},
+		"a test that fails":      {version, func(c *place) { noted(c); c.env = append(c.env, "MAKE_FAILS=1") }, "make failed"},
+		"all is as it should be": {version, noted, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := original
+			c.must("git", "checkout", "-qB", "main", newest)
+			c.must("sh", "-c", "git tag | xargs -r git tag -d")
+			tc.change(&c)
+			c.must("git", "add", "-A")
+			c.must("git", "commit", "-q", "--allow-empty", "-m", "changed")
+			before := c.must("git", "tag")
+			if tc.want != "" {
+				if said := c.fails(".ci/release", tc.version); !strings.Contains(said, tc.want) {
+					t.Errorf("it said:\n%s", said)
+				}
+				if after := c.must("git", "tag"); after != before {
+					t.Errorf("there are tags:\n%s", after)
+				}
+				return
+			}
+			said := c.must(".ci/release", tc.version)
+			for _, want := range []string{"checked: check test release-check", "git push --atomic origin main v0.1.0 cmd/kubectl-zonelect/v0.1.0 "} {
+				if !strings.Contains(said, want) {
+					t.Errorf("%q is not in what it said:\n%s", want, said)
+				}
+			}
+			if remote := c.must("git", "ls-remote", "--tags", "origin", version); remote != "" {
+				t.Errorf("it has pushed %s", remote)
+			}
+		})
+	}
+}
+
+const fakeMake = `#!/bin/sh
+[ -z "$MAKE_FAILS" ] || { echo make failed; exit 2; }
+echo "checked: $*"
+`
+
+func TestATreeWithChangesIsNotReleased(t *testing.T) {
+	c := clone(t)
+	c.must("git", "checkout", "-qB", "main") // CI may test another branch
+	c.write("left.txt", "not committed\n")
+	for _, script := range []string{".ci/release", ".ci/tag"} {
+		if said := c.fails(script, version); !strings.Contains(said, "not committed") {
+			t.Errorf("%s said:\n%s", script, said)
+		}
+	}
+}
+
+// place is a directory, and the environment in which commands run there.
+type place struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// must runs a command and returns what it printed on stdout. The test ends if it fails.
+func (p place) must(command ...string) string {
+	p.t.Helper()
+	stdout, stderr, err := p.run(command)
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s%s", strings.Join(command, " "), err, stdout, stderr)
+	}
+	return stdout
+}
+
+// fails runs a command that has to fail, and returns what it said.
+func (p place) fails(command ...string) string {
+	p.t.Helper()
+	stdout, stderr, err := p.run(command)
+	if err == nil {
+		p.t.Fatalf("%s: it did not fail", strings.Join(command, " "))
+	}
+	return stdout + stderr
+}
+
+func (p place) run(command []string) (stdout, stderr string, err error) {
+	var out, complaints strings.Builder
+	c := exec.CommandContext(p.t.Context(), command[0], command[1:]...)
+	if strings.HasPrefix(command[0], ".") {
+		c.Path = filepath.Join(p.dir, command[0])
+	}
+	c.Dir, c.Env, c.Stdout, c.Stderr = p.dir, append(os.Environ(), p.env...), &out, &complaints
+	err = c.Run()
+	return out.String(), complaints.String(), err
+}
+
+func (p place) bin(name string) string { return filepath.Join(p.dir, "bin", name) }
+
+func (p place) write(name, text string) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// clone returns a clone of the repository at its newest commit, without tags. It skips the test
+// under -short, as make unit runs it.
+func clone(t *testing.T) place {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make release-check runs it")
+	}
+	root, err := testbed.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := place{t: t, dir: filepath.Join(t.TempDir(), "zonelect"), env: []string{
+		"GIT_AUTHOR_NAME=r", "GIT_AUTHOR_EMAIL=r@example.com", "GIT_COMMITTER_NAME=r", "GIT_COMMITTER_EMAIL=r@example.com",
+	}}
+	place{t: t, dir: root}.must("git", "clone", "-q", "--no-tags", root, c.dir)
+	return c
+}
+
+// newcomer returns a new module outside of the repository, for which the clone is what
+// github.com has of zonelect. There is nothing in its module cache.
+func newcomer(t *testing.T, c place) place {
+	t.Helper()
+	dir := t.TempDir()
+	u := place{t: t, dir: dir, env: []string{
+		"GOWORK=off", "GOMODCACHE=" + filepath.Join(dir, "modules"), "GOBIN=" + filepath.Join(dir, "bin"),
+		// Without paths, the build cache knows dependencies from one run to the next.
+		"GOFLAGS=-trimpath -modcacherw",
+		"GOPRIVATE=" + library, // from the tags, neither from a proxy nor past a checksum
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_VALUE_0=https://" + library, fmt.Sprintf("GIT_CONFIG_KEY_0=url.file://%s.insteadOf", filepath.ToSlash(c.dir)),
+		"KUBECONFIG=" + filepath.Join(dir, "no-kubeconfig"), "KUBERNETES_SERVICE_HOST=",
+	}}
+	u.must("go", "mod", "init", "example.com/newcomer")
+	return u
+}
+
+var step = regexp.MustCompile(`(?m)^    (go (?:get|install) ` + library + `\S*)`)
+
+// installing returns the commands by which a README installs zonelect.
+func installing(t *testing.T, readme string) (steps [][]string) {
+	t.Helper()
+	raw, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range step.FindAllStringSubmatch(string(raw), -1) {
+		steps = append(steps, strings.Fields(s[1]))
+	}
+	if len(steps) < 3 { // the library, its manager, the plugin
+		t.Fatalf("%s says to run %q", readme, steps)
+	}
+	return steps
+}
