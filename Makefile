@@ -236,6 +236,16 @@ $(LINT):
 vuln: ## Known vulnerabilities that the code can reach, by VULN_DB (a file:// URL goes, too)
 	$(call each,$(PUBLISHED),go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) -db $(VULN_DB) ./...)
 
+# The oldest Go that the published modules support, in its newest release. Their go.mod files name
+# the oldest versions of everything else. TestDocsCli compares docs/cli with the flags of the newest
+# cli-runtime, whose words differ.
+FLOOR := go1.25.14
+
+.PHONY: floor
+floor: ## Build and unit-test the published modules with the oldest Go, client-go and controller-runtime that they support (5 min)
+	@set -e; for m in $(PUBLISHED); do echo "$$m:"; \
+		.ci/alone $$m env GOTOOLCHAIN=$(FLOOR) sh -c 'go build ./... && go test -skip TestDocsCli ./...'; done
+
 .PHONY: tidy
 tidy: ## go mod tidy in all modules of the workspace, also for versions that are not released yet
 	.ci/tidy

@@ -210,7 +210,8 @@ func parseTerm(line string) (n TermNote, err error) {
 	if fields[5] != "" && err == nil {
 		var milliseconds uint64
 		milliseconds, err = strconv.ParseUint(fields[5], 10, 64)
-		n.NobodyLed = new(time.Duration(min(milliseconds, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond)
+		nobodyLed := time.Duration(min(milliseconds, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+		n.NobodyLed = &nobodyLed
 	}
 	if err != nil {
 		return TermNote{}, err
@@ -224,7 +225,8 @@ func (n TermNote) bounded() TermNote {
 	n.Holder, n.Zone, n.Cause = word(n.Holder, mostHolder), word(n.Zone, mostZone), word(n.Cause, mostCause)
 	n.Acquired = toMillisecond(n.Acquired)
 	if g := n.NobodyLed; g != nil && (*g < 0 || *g%time.Millisecond != 0) {
-		n.NobodyLed = new(max(0, *g).Truncate(time.Millisecond))
+		bounded := max(0, *g).Truncate(time.Millisecond)
+		n.NobodyLed = &bounded
 	}
 	return n
 }

@@ -17,11 +17,13 @@ import (
 // noon is when the first term of a history begins.
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
+func lasting(d time.Duration) *time.Duration { return &d }
+
 // note is the i-th term of a history, as a pod of a Deployment would write it.
 func note(i int) locks.TermNote {
 	return locks.TermNote{
 		Acquired: noon.Add(time.Duration(i) * time.Hour), Holder: fmt.Sprintf("metal3-controller-7c9d8b6f5d-x2x%02d_9f8e7d6c", i%100),
-		Zone: "eu-central-1a", Token: 412345678 + uint64(i), Cause: "expired", NobodyLed: new(17_250 * time.Millisecond),
+		Zone: "eu-central-1a", Token: 412345678 + uint64(i), Cause: "expired", NobodyLed: lasting(17_250 * time.Millisecond),
 	}
 }
 
@@ -39,7 +41,7 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 	for text, want := range map[locks.History][]locks.TermNote{
 		"": nil,
 		"2026-11-23T12:00:00.000Z a za 7 died 2100": {
-			{Acquired: noon, Holder: "a", Zone: "za", Token: 7, Cause: "died", NobodyLed: new(2100 * time.Millisecond)},
+			{Acquired: noon, Holder: "a", Zone: "za", Token: 7, Cause: "died", NobodyLed: lasting(2100 * time.Millisecond)},
 		},
 		"- a - - - -\n- b - - released 0": {{Holder: "a"}, {Holder: "b", Cause: "released", NobodyLed: &zero}},
 	} {
@@ -242,7 +244,7 @@ func FuzzHistory(f *testing.F) {
 		if r.History = noted; r.Noted() != noted {
 			t.Errorf("%q is noted again, as %q", noted, r.Noted())
 		}
-		more := noted.With(locks.TermNote{Acquired: r.AcquireTime, Holder: holder, Zone: zone, Cause: zone, Token: token, NobodyLed: new(time.Duration(milli))})
+		more := noted.With(locks.TermNote{Acquired: r.AcquireTime, Holder: holder, Zone: zone, Cause: zone, Token: token, NobodyLed: lasting(time.Duration(milli))})
 		got, _ := more.Parse()
 		if len(more) > locks.MaxHistory || len(got) > locks.MostTerms {
 			t.Errorf("%d terms in %d bytes", len(got), len(more))

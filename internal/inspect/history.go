@@ -123,5 +123,6 @@ func milliseconds(d *time.Duration) *int64 {
 	if d == nil {
 		return nil
 	}
-	return new(d.Milliseconds())
+	n := d.Milliseconds()
+	return &n
 }

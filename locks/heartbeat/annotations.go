@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -78,7 +79,7 @@ func attachmentOf(lease *coordinationv1.Lease) (attachment, bool) {
 func attach(lease *coordinationv1.Lease, a attachment) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationHeartbeat, a.String())
-	lease.Spec.LeaseDurationSeconds = new(int32(never / time.Second))
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(never / time.Second))
 	return lease
 }
 
@@ -137,7 +138,7 @@ func withdraw(lease *coordinationv1.Lease, e epoch) *coordinationv1.Lease {
 	}
 	lease = lease.DeepCopy()
 	if is {
-		lease.Spec.HolderIdentity = new("")
+		lease.Spec.HolderIdentity = ptr.To("")
 	}
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationWithdrawn, w.String())
 	return lease
@@ -146,7 +147,7 @@ func withdraw(lease *coordinationv1.Lease, e epoch) *coordinationv1.Lease {
 // detached returns a copy of a lock's Lease that the heartbeat a kept until now.
 func detached(lease *coordinationv1.Lease, a attachment, now time.Time) *coordinationv1.Lease {
 	lease = detach(lease)
-	lease.Spec.LeaseDurationSeconds = new(int32(a.lease / time.Second))
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(a.lease / time.Second))
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: now}
 	return lease
 }

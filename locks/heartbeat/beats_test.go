@@ -10,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -241,7 +242,7 @@ func TestL3AWithdrawnEpochIsOverWhoeverPutsTheNameBack(t *testing.T) {
 	l := record.Write(nil, locks.Record{Holder: "a", AcquireTime: time.Now(), RenewTime: time.Now(), Details: locks.Details{Holder: "a", Nonce: "n"}})
 	l.ResourceVersion = "20"
 	over := withdraw(l, epochOf(l))
-	over.Spec.HolderIdentity = new("a")
+	over.Spec.HolderIdentity = ptr.To("a")
 	if e := epochOf(over); e != "" {
 		t.Errorf("the epoch %s goes on", e)
 	}

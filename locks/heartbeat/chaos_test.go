@@ -13,6 +13,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -88,7 +89,7 @@ func (c *chaos) strike() string {
 		return "delete " + name
 	case 8:
 		name := c.heart()
-		c.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+		c.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
 		return "empty " + name
 	case 9:
 		name := c.heart()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -49,12 +50,12 @@ func TestL2ACandidateThatSharesNothingFollowsHeartbeats(t *testing.T) {
 func TestS4ACandidateThatSharesNothingHearsOfEachAcquisition(t *testing.T) {
 	scenario(t, func(w *world) {
 		heart, free := leaseOf("heart-a", time.Now()), leaseOf("lock", time.Now())
-		free.Spec.HolderIdentity = new("")
+		free.Spec.HolderIdentity = ptr.To("")
 		w.Put(all+"heart-a", heart)
 		w.Put(all+"lock", free)
 		seen := w.watched(w.followed(w.process("b", false).common.Client, "lock"), func() {
 			w.edit("lock", func(l *coordinationv1.Lease) {
-				l.Spec.HolderIdentity = new("a")
+				l.Spec.HolderIdentity = ptr.To("a")
 				*l = *attach(l, attachmentTo(heart))
 			})
 			elapse(time.Second)

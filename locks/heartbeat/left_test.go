@@ -18,6 +18,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -116,7 +117,9 @@ func TestL8WhateverHappensToTheHeartbeatsLeaseReleasedLocksAreTakenAtOnce(t *tes
 		"withdrawn": func(w *world) {
 			w.edit("heart-a", func(l *coordinationv1.Lease) { *l = *withdraw(l, epochOf(l)) })
 		},
-		"emptied": func(w *world) { w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") }) },
+		"emptied": func(w *world) {
+			w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
+		},
 		"stripped": func(w *world) {
 			w.edit("heart-a", func(l *coordinationv1.Lease) { delete(l.Annotations, AnnotationReleasedLocks) })
 		},

@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -42,14 +43,14 @@ func TestL4AnEpochOfUnknownEndIsWithdrawnToo(t *testing.T) {
 		heart := leaseOf("heart-a", time.Now())
 		w.Put(all+"heart-a", heart)
 		w.Put(all+"lock", attach(leaseOf("lock", time.Now()), attachmentTo(heart)))
-		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+		w.edit("heart-a", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
 		seen, err := lock.Read(w.Context())
 		if err != nil || seen.Void != voidGone {
 			w.Fatalf("read %+v, %v", seen, err)
 		}
 		clear(w.over)
 		w.edit("heart-a", func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity, l.Spec.RenewTime = new("a"), &metav1.MicroTime{Time: time.Now()}
+			l.Spec.HolderIdentity, l.Spec.RenewTime = ptr.To("a"), &metav1.MicroTime{Time: time.Now()}
 		})
 		taken := seen.Record
 		taken.Holder, taken.Details = "b", locks.Details{Holder: "b"}

@@ -20,6 +20,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/leasewatch"
@@ -124,7 +125,7 @@ func (s *story) uid() types.UID {
 
 func (s *story) newHeart(name string) {
 	h := leaseOf(name, time.Now())
-	h.UID, h.Spec.HolderIdentity, h.Annotations[record.AnnotationHolder] = s.uid(), new(name), name
+	h.UID, h.Spec.HolderIdentity, h.Annotations[record.AnnotationHolder] = s.uid(), ptr.To(name), name
 	s.Put(all+name, h)
 }
 
@@ -220,11 +221,11 @@ func (s *story) happens() string {
 		return "withdrawal of " + name
 	case 16:
 		s.edit(name, func(l *coordinationv1.Lease) {
-			l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = new(name), now, now
+			l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = ptr.To(name), now, now
 		})
 		return "another epoch of " + name
 	default:
-		s.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+		s.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
 		return "emptying of " + name
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -42,7 +43,7 @@ func TestAFullHistoryAddsNoMoreThanFourKilobytesToALease(t *testing.T) {
 		without := size(r)
 		for i := range terms {
 			r.History = r.History.With(locks.TermNote{
-				Acquired: at, Holder: pod(i) + "_9f8e7d6c", Zone: "eu-central-1a", Token: 412345600 + uint64(i), Cause: "expired", NobodyLed: new(15_020 * time.Millisecond),
+				Acquired: at, Holder: pod(i) + "_9f8e7d6c", Zone: "eu-central-1a", Token: 412345600 + uint64(i), Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond),
 			})
 		}
 		more := size(r) - without

@@ -4,7 +4,7 @@
 // Package ctrlruntime gives a manager of controller-runtime its election by zonelect: call
 // NewManager of this package instead of controller-runtime's, and change nothing else.
 //
-// It is made for controller-runtime v0.25, whose elector polls a lock in memory here.
+// It is made for controller-runtime v0.22 to v0.25, whose elector polls a lock in memory here.
 // Anything that needs no leader, such as webhooks, runs on all replicas as before.
 package ctrlruntime
 
@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -98,9 +99,9 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	}
 	m.bridge = operator.NewBridge(m.Election)
 	options.LeaderElectionResourceLockInterface = m.bridge
-	options.LeaseDuration = new(operator.BridgeLeaseDuration)
-	options.RenewDeadline = new(operator.BridgeRenewDeadline)
-	options.RetryPeriod = new(operator.BridgeRetryPeriod)
+	options.LeaseDuration = ptr.To(operator.BridgeLeaseDuration)
+	options.RenewDeadline = ptr.To(operator.BridgeRenewDeadline)
+	options.RetryPeriod = ptr.To(operator.BridgeRetryPeriod)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -35,7 +36,7 @@ var self = operator.Options{Self: operator.SelfOptions{Identity: "me", PodName: 
 
 func TestAManagersElectionIsWhatItsOptionsSay(t *testing.T) {
 	o := options()
-	o.LeaseDuration, o.RenewDeadline = new(time.Minute), new(40*time.Second)
+	o.LeaseDuration, o.RenewDeadline = ptr.To(time.Minute), ptr.To(40*time.Second)
 	with := self
 	with.Timing.RenewDeadline = 30 * time.Second
 	m, err := NewManager(nowhere, o, with)
@@ -67,9 +68,9 @@ func TestAManagerWithoutElectionIsControllerRuntimes(t *testing.T) {
 
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*ctrl.Options){
-		"GracefulShutdownTimeout is 0": func(o *ctrl.Options) { o.GracefulShutdownTimeout = new(time.Duration(0)) },
+		"GracefulShutdownTimeout is 0": func(o *ctrl.Options) { o.GracefulShutdownTimeout = ptr.To(time.Duration(0)) },
 		"has no name":                  func(o *ctrl.Options) { o.LeaderElectionID = "" },
-		"LeaseDuration":                func(o *ctrl.Options) { o.LeaseDuration = new(5 * time.Second) },
+		"LeaseDuration":                func(o *ctrl.Options) { o.LeaseDuration = ptr.To(5 * time.Second) },
 		"LeaderElectionResourceLockInterface is set": func(o *ctrl.Options) {
 			o.LeaderElectionResourceLockInterface = &operator.Bridge{}
 		},
@@ -83,7 +84,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	}
 	o := options()
-	o.LeaseDuration = new(5 * time.Second)
+	o.LeaseDuration = ptr.To(5 * time.Second)
 	if _, err := NewManager(nowhere, o, self); !errors.Is(err, timing.ErrInvalid) {
 		t.Errorf("want timing.ErrInvalid, got: %v", err)
 	}
@@ -141,7 +142,7 @@ func scaffold(join func(o *operator.Options, own *flag.FlagSet) error) (*Manager
 	}
 	options := options()
 	options.LeaderElection = elect
-	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(time.Minute), new(40*time.Second), new(5*time.Second)
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = ptr.To(time.Minute), ptr.To(40*time.Second), ptr.To(5*time.Second)
 	options.WebhookServer = webhook.NewServer(webhook.Options{Port: 9443})
 	options.Metrics.SecureServing = secure
 	return NewManager(nowhere, options, o)

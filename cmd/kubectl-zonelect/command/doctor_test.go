@@ -17,6 +17,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
@@ -46,7 +47,7 @@ func nobodyLedFor(d time.Duration) string {
 func (w *world) serves(namespace, service string, addresses ...string) {
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		Ports:      []discoveryv1.EndpointPort{{Port: new(int32(6443))}},
+		Ports:      []discoveryv1.EndpointPort{{Port: ptr.To(int32(6443))}},
 	}
 	for _, a := range addresses {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
@@ -109,7 +110,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			w.putLease(led(releasedBy(time.Second)))
 		}, "warning lock nobody leads: the lock became released 1s ago", exitOK},
 		"cleared": {func(w *world) {
-			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") }))
+			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") }))
 		}, "problem lock nobody leads: somebody removed the holder's name", exitError},
 		"no-lease": {func(w *world) {
 			w.server.Delete(leasesPath + "op")
@@ -147,7 +148,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		}, "problem rights service account default may not update leases.coordination.k8s.io/op", exitError},
 		"slow": {func(w *world) {
 			w.slow = map[string]time.Duration{"/leases": 1200 * time.Millisecond}
-			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(3)) }))
+			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(3)) }))
 		}, "warning timing a lease of 3s is short for requests of 1.2s", exitOK},
 		"no-servers-known": {func(w *world) {
 			w.answers("endpointslices", apitest.Forbidden)
@@ -177,12 +178,12 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			})
 		}, "problem flowcontrol the API server sheds load", exitError},
 		"endless": {func(w *world) {
-			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32(365 * 24 * 3600)) }))
+			w.putLease(led(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To(int32(365 * 24 * 3600)) }))
 		}, "problem timing the Lease says that it lasts 365d and no heartbeat keeps it", exitError},
 		"flaps": {func(w *world) {
 			var all []locks.TermNote
 			for i := range 6 {
-				all = append(all, locks.TermNote{Acquired: time.Now().Add(time.Duration(i-6) * 5 * time.Minute), Holder: "op-a_1", Cause: "expired", NobodyLed: new(90 * time.Second)})
+				all = append(all, locks.TermNote{Acquired: time.Now().Add(time.Duration(i-6) * 5 * time.Minute), Holder: "op-a_1", Cause: "expired", NobodyLed: ptr.To(90 * time.Second)})
 			}
 			w.putLease(led(func(l *coordinationv1.Lease) {
 				l.Annotations[record.AnnotationHistory] = string(locks.FormatHistory(all))
@@ -200,7 +201,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		}, "problem lock op-a_1 (za) has had the lock for 5m, and its work has not begun: legacy pod old-0 may still lead", exitError},
 		"garbage": {func(w *world) {
 			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("\x1b[2J"), LeaseDurationSeconds: new(int32(-7)), LeaseTransitions: new(int32(-1))}
+				l.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("\x1b[2J"), LeaseDurationSeconds: ptr.To(int32(-7)), LeaseTransitions: ptr.To(int32(-1))}
 				for key := range l.Annotations {
 					l.Annotations[key] = "\x00 garbage=;\n,"
 				}

@@ -11,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 )
@@ -36,7 +37,7 @@ func FuzzArguments(f *testing.F) {
 		var out, errOut strings.Builder
 		env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 		env.terminal = func() bool { return false }
-		env.config.KubeConfig = new("testdata/kubeconfig.yaml")
+		env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
 		connected := false
 		env.connect = func() (clients, error) {
 			connected = true

@@ -29,6 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
@@ -184,7 +185,7 @@ func (w *world) start(ctx context.Context, out, errOut io.Writer, args ...string
 			flowControl:   apitest.Wire(w.t, w, flowcontrolv1.SchemeGroupVersion),
 		}, w.absent
 	}
-	env.config.KubeConfig = new("testdata/kubeconfig.yaml")
+	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
 	return run(ctx, env, args)
 }
 
@@ -213,7 +214,7 @@ func newLease(name, holder, zone string, changes ...func(*coordinationv1.Lease))
 		TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: new(int32(15)), LeaseTransitions: new(int32(4)),
+			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To(int32(15)), LeaseTransitions: ptr.To(int32(4)),
 			AcquireTime: &metav1.MicroTime{Time: now.Add(-5 * time.Minute)},
 			RenewTime:   &metav1.MicroTime{Time: now.Add(-time.Second)},
 		},

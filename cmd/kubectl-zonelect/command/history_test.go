@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -21,8 +22,8 @@ func led(changes ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
 	return newLease("op", "op-a_1", "za", append([]func(*coordinationv1.Lease){func(l *coordinationv1.Lease) {
 		l.Annotations[record.AnnotationHistory] = string(locks.FormatHistory([]locks.TermNote{
 			{Acquired: now.Add(-50 * time.Hour), Holder: "op-b_1", Zone: "zb", Token: 17, Cause: "absent"},
-			{Acquired: now.Add(-2 * time.Hour), Holder: "op-c_1", Zone: "zb", Token: 1234, Cause: "released", NobodyLed: new(17 * time.Millisecond)},
-			{Acquired: l.Spec.AcquireTime.Time, Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: new(15_020 * time.Millisecond)},
+			{Acquired: now.Add(-2 * time.Hour), Holder: "op-c_1", Zone: "zb", Token: 1234, Cause: "released", NobodyLed: ptr.To(17 * time.Millisecond)},
+			{Acquired: l.Spec.AcquireTime.Time, Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond)},
 		}))
 	}}, changes...)...)
 }
@@ -31,7 +32,7 @@ func led(changes ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
 func releasedBy(ago time.Duration) func(*coordinationv1.Lease) {
 	return func(l *coordinationv1.Lease) {
 		at := &metav1.MicroTime{Time: time.Now().Add(-ago)}
-		l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = new(""), at, at
+		l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = ptr.To(""), at, at
 		l.Annotations[record.AnnotationReleased] = l.Annotations[record.AnnotationToken]
 	}
 }
@@ -60,11 +61,11 @@ func TestHistorySaysWhatIsMissing(t *testing.T) {
 	for name, lease := range map[string]func() *coordinationv1.Lease{
 		"history-released": func() *coordinationv1.Lease { return led(releasedBy(time.Minute)) },
 		"history-cleared": func() *coordinationv1.Lease {
-			return led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+			return led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
 		},
 		"history-cleared-beside-a-heartbeat": func() *coordinationv1.Lease {
 			return led(renewed(4*time.Minute), func(l *coordinationv1.Lease) {
-				l.Spec.HolderIdentity = new("")
+				l.Spec.HolderIdentity = ptr.To("")
 				l.Annotations[record.AnnotationHeartbeat] = "program.heartbeat-a uid epoch 15"
 			})
 		},
@@ -73,7 +74,7 @@ func TestHistorySaysWhatIsMissing(t *testing.T) {
 		"history-stale": func() *coordinationv1.Lease { return led(renewed(time.Minute)) },
 		"history-client-go": func() *coordinationv1.Lease {
 			return led(func(l *coordinationv1.Lease) {
-				l.Spec.HolderIdentity, l.Spec.AcquireTime = new("client-go"), &metav1.MicroTime{Time: time.Now().Add(-time.Minute)}
+				l.Spec.HolderIdentity, l.Spec.AcquireTime = ptr.To("client-go"), &metav1.MicroTime{Time: time.Now().Add(-time.Minute)}
 			})
 		},
 		"history-none":    func() *coordinationv1.Lease { return newLease("op", "op-a_1", "za") },

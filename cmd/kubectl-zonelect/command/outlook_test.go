@@ -13,6 +13,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -56,7 +57,7 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 		"clock-far-ahead":    {lease: func() *coordinationv1.Lease { return led(renewed(-time.Hour)) }},
 		"clock-whole-second": {lease: func() *coordinationv1.Lease { return led(renewed(-time.Second)) }},
 		"cleared": {lease: func() *coordinationv1.Lease {
-			return led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
+			return led(func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("") })
 		}},
 		"released-by-client-go": {lease: func() *coordinationv1.Lease {
 			return newLease("op", "", "", releasedBy(time.Minute), func(l *coordinationv1.Lease) { l.Annotations = map[string]string{} })
@@ -72,18 +73,18 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 			return led(func(l *coordinationv1.Lease) { l.Annotations[record.AnnotationHistory] = strings.Repeat("x", 5000) })
 		}},
 		"empty-spec": {lease: func() *coordinationv1.Lease {
-			return led(func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("op-a_1")} })
+			return led(func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("op-a_1")} })
 		}},
 		"slow-handover": {lease: func() *coordinationv1.Lease {
 			return led(terms(
-				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: new(15 * time.Second)},
-				locks.TermNote{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: new(time.Second)},
+				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
+				locks.TermNote{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(time.Second)},
 			))
 		}},
 		"handover-after-failover": {lease: func() *coordinationv1.Lease {
 			return led(terms(
-				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: new(15 * time.Second)},
-				locks.TermNote{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: new(999 * time.Millisecond)},
+				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-b_1", Zone: "zb", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
+				locks.TermNote{Acquired: ago(5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(999 * time.Millisecond)},
 			))
 		}},
 		"failover-unseen": {lease: func() *coordinationv1.Lease {
@@ -106,13 +107,13 @@ func TestStatusIsTrueWhateverTheLockLooksLike(t *testing.T) {
 		"next-was-just-lost": {lease: func() *coordinationv1.Lease {
 			return led(terms(
 				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
-				locks.TermNote{Acquired: ago(30 * time.Second), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: new(15 * time.Second)},
+				locks.TermNote{Acquired: ago(30 * time.Second), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
 			))
 		}},
 		"next-was-lost-before": {lease: func() *coordinationv1.Lease {
 			return led(terms(
 				locks.TermNote{Acquired: ago(time.Hour), Holder: "op-c_1", Zone: "zc", Cause: "absent"},
-				locks.TermNote{Acquired: ago(time.Minute), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: new(15 * time.Second)},
+				locks.TermNote{Acquired: ago(time.Minute), Holder: "op-a_1", Zone: "za", Cause: "expired", NobodyLed: ptr.To(15 * time.Second)},
 			))
 		}},
 		"next-campaigns-in-phase-dual": {lease: func() *coordinationv1.Lease { return led(phased(record.PhaseDual, 1)) }, more: func(w *world) {

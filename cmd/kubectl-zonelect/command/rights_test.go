@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 )
@@ -250,6 +251,6 @@ func (a *asking) run(args ...string) {
 			flowControl:   apitest.Wire(a.to.t, a, flowcontrolv1.SchemeGroupVersion),
 		}, nil
 	}
-	env.config.KubeConfig = new("testdata/kubeconfig.yaml")
+	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
 	run(ctx, env, args)
 }

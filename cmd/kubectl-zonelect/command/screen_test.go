@@ -13,6 +13,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
@@ -28,7 +29,7 @@ func (w *world) longNames() {
 	const holder = "metal3-operator-7f9c6d8b5-x2ka_1"
 	w.putLease(newLease("metal3-operator", holder, "zone-a", terms(
 		locks.TermNote{Acquired: time.Now().Add(-time.Hour), Holder: "metal3-operator-7f9c6d8b5-x2kb_1", Zone: "zone-b", Cause: "absent"},
-		locks.TermNote{Acquired: time.Now().Add(-5 * time.Minute), Holder: holder, Zone: "zone-a", Cause: "expired", NobodyLed: new(15_020 * time.Millisecond)},
+		locks.TermNote{Acquired: time.Now().Add(-5 * time.Minute), Holder: holder, Zone: "zone-a", Cause: "expired", NobodyLed: ptr.To(15_020 * time.Millisecond)},
 	)))
 	w.putLease(newLease("left", holder, "zone-a", releasedBy(time.Minute)))
 	w.putLease(newLease("silent", holder, "zone-a", renewed(time.Hour)))
@@ -78,7 +79,7 @@ func TestWhatAnybodyWroteMovesNoCursorInAList(t *testing.T) {
 				o.Zone, o.Waiting, o.Unhealthy, o.Version = "\x1b[2J", "\x1b[2J", "\x1b[2J", "\x1b[2J\r\n"
 			})
 			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Spec.HolderIdentity = new("op\x1b[2J-a_1")
+				l.Spec.HolderIdentity = ptr.To("op\x1b[2J-a_1")
 				l.Annotations[record.AnnotationHolder], l.Annotations[record.AnnotationZone] = "op\x1b[2J-a_1", "\x1b[2J"
 				l.Annotations[record.AnnotationHistory] = "- \x1b[2Jop-b_1 \x1b[2J 7 \x1b[2J 7"
 			}))
@@ -116,8 +117,8 @@ func TestATerminalShowsThePresentBelowWhatHasChanged(t *testing.T) {
 				l.Spec.AcquireTime.Time = time.Now()
 				l.Spec.RenewTime.Time = time.Now()
 				terms(
-					locks.TermNote{Acquired: time.Now().Add(-5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: new(17 * time.Millisecond)},
-					locks.TermNote{Acquired: time.Now(), Holder: "op-c_1", Zone: "zc", Cause: "expired", NobodyLed: new(16 * time.Second)},
+					locks.TermNote{Acquired: time.Now().Add(-5 * time.Minute), Holder: "op-a_1", Zone: "za", Cause: "released", NobodyLed: ptr.To(17 * time.Millisecond)},
+					locks.TermNote{Acquired: time.Now(), Holder: "op-c_1", Zone: "zc", Cause: "expired", NobodyLed: ptr.To(16 * time.Second)},
 				)(l)
 			}))
 			time.Sleep(time.Second)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -103,7 +104,7 @@ func TestTheRecordOfClientGoIsReadWhereverItStands(t *testing.T) {
 // TestWhatAnEarlierHolderSaidIsNotShown: client-go leaves it in place (S11).
 func TestWhatAnEarlierHolderSaidIsNotShown(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
-		w.putLease(newLease("op", "zonelect-a_1", "za", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("client-go") }))
+		w.putLease(newLease("op", "zonelect-a_1", "za", func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = ptr.To("client-go") }))
 		golden(t, "earlier", w.run("status", "op", "-o", "wide"))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 )
@@ -51,9 +52,9 @@ func TestNoTwoTermsOfAHistoryOverlapHoweverClocksDiffer(t *testing.T) {
 	at := func(s int) *metav1.MicroTime { return &metav1.MicroTime{Time: now.Add(time.Duration(s) * time.Second)} }
 	terms := []inspect.Term{
 		{Holder: "a", Since: at(0)},
-		{Holder: "b", Since: at(100), NobodyLedMilliseconds: new(int64(15_000))},
+		{Holder: "b", Since: at(100), NobodyLedMilliseconds: ptr.To(int64(15_000))},
 		{Holder: "a", Since: at(50)},
-		{Holder: "c", Since: at(60), NobodyLedMilliseconds: new(int64(20_000)), LedForMilliseconds: new(int64(7_000))},
+		{Holder: "c", Since: at(60), NobodyLedMilliseconds: ptr.To(int64(20_000)), LedForMilliseconds: ptr.To(int64(7_000))},
 	}
 	for _, held := range []bool{true, false} {
 		all := bars(terms, held)

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/operator"
@@ -23,7 +24,7 @@ func timingOf(t *testing.T, args ...string) result {
 	t.Helper()
 	var out, errOut buffer
 	env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
-	env.config.KubeConfig = new("testdata/absent.yaml")
+	env.config.KubeConfig = ptr.To("testdata/absent.yaml")
 	env.connect = func() (clients, error) { return clients{}, errors.New("asked the cluster") }
 	code := run(t.Context(), env, args)
 	return result{code, out.String(), errOut.String()}

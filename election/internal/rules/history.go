@@ -23,7 +23,8 @@ func (o *Observer) HistoryWith(next locks.Record, free Freeing, repeats bool, no
 		Acquired: next.AcquireTime, Holder: next.Holder, Zone: next.Details.Zone, Cause: string(free.Cause),
 	}
 	if !free.Late && !free.Life.IsZero() {
-		note.NobodyLed = new(now.Sub(free.Life))
+		nobodyLed := now.Sub(free.Life)
+		note.NobodyLed = &nobodyLed
 	}
 	return history.With(note)
 }

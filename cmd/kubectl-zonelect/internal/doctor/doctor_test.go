@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
@@ -134,7 +135,7 @@ func TestHowLongNobodyLedIsJudgedByTheLease(t *testing.T) {
 		"a cause to come later": {time.Second, "whim", OK},
 	} {
 		l := lockOf(func(l *coordinationv1.Lease) {})
-		if f := l.lastChange(inspect.Term{Holder: "a", Cause: tc.cause, NobodyLedMilliseconds: new(tc.gap.Milliseconds())}); f.Result != tc.want {
+		if f := l.lastChange(inspect.Term{Holder: "a", Cause: tc.cause, NobodyLedMilliseconds: ptr.To(tc.gap.Milliseconds())}); f.Result != tc.want {
 			t.Errorf("%s: %+v, want %s", name, f, tc.want)
 		}
 	}
@@ -157,7 +158,7 @@ func TestWhatIsSaidOfAFlappingLockFollowsFromItsCauses(t *testing.T) {
 // lockOf returns a lock that is held, with changes.
 func lockOf(change func(*coordinationv1.Lease)) Lock {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns", ResourceVersion: "7", Annotations: map[string]string{record.AnnotationHolder: "a_1"}}}
-	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("a_1"), LeaseDurationSeconds: new(int32(15)), RenewTime: &metav1.MicroTime{Time: midnight}}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a_1"), LeaseDurationSeconds: ptr.To(int32(15)), RenewTime: &metav1.MicroTime{Time: midnight}}
 	change(lease)
 	return Lock{Now: midnight, Election: inspect.Election{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "op"}, Lease: lease}}
 }
@@ -226,7 +227,7 @@ func FuzzCheck(f *testing.F) {
 		if json.Unmarshal(one, &lease) != nil || json.Unmarshal(other, &heart) != nil {
 			t.Skip("no Leases")
 		}
-		l := Lock{Now: midnight, RoundTrip: time.Duration(n), LegacyPod: Fact[string]{Value: text}, Offset: new(time.Duration(n))}
+		l := Lock{Now: midnight, RoundTrip: time.Duration(n), LegacyPod: Fact[string]{Value: text}, Offset: ptr.To(time.Duration(n))}
 		l.Election = inspect.Election{Lease: &lease, Heart: &heart, Watched: inspect.Watched{For: time.Duration(n)}}
 		l.Candidates = []inspect.Candidate{{Identity: text, Zone: text}, {Pod: text, PodState: text, Part: &inspect.Part{ServiceAccount: text}}}
 		l.Legacy = &inspect.Legacy{Kind: "legacy", Holder: text}
