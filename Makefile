@@ -212,7 +212,7 @@ dist-check: ## The last commit built in two folders gives the same files, and kr
 
 .PHONY: vet
 vet: ## gofmt and go vet, all modules
-	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	@test -z "$$(git ls-files '*.go' | xargs gofmt -l | tee /dev/stderr)"
 	$(call each,$(MODULES),go vet ./...)
 	$(call each,$(OUTSIDE),GOWORK=off go vet .)
 
