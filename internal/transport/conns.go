@@ -127,6 +127,18 @@ func (c *conns) retire() {
 	}
 }
 
+// turnFrom lets a connection whose server refused a request serve no more of them, nor those to
+// the same address that have served: the next request would find them idle. Amendments keep theirs.
+func (c *conns) turnFrom(refused *conn) {
+	for _, nc := range c.all() {
+		if nc == refused || nc.addr == refused.addr && nc.turns() {
+			if nc.retire() {
+				_ = nc.Close() // it may be closed already, which is fine
+			}
+		}
+	}
+}
+
 func (c *conns) all() []*conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,6 +202,7 @@ type conn struct {
 	given   bool // to a lane, which may hold it idle
 	lane    int32
 	serves  *service // nil if none
+	used    bool     // it has served, or serves
 	retired bool
 	heard   time.Time
 }
@@ -217,10 +230,18 @@ func (c *conn) retire() (idle bool) {
 	return c.serves == nil
 }
 
+// turns reports whether the connection may be left because another one to its address was. One
+// that has served nothing may be on its way to a request, which would fail.
+func (c *conn) turns() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used && c.lane != amendLane
+}
+
 func (c *conn) serve(s *service) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.serves = s
+	c.serves, c.used = s, true
 }
 
 // served notes that a request is over. Another request may have the connection by now.

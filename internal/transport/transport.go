@@ -186,12 +186,9 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// turnFrom lets a connection serve no more requests, because its server refused one. The next
-// request dials, perhaps another server.
+// turnFrom leaves a server that refused a request. The next request dials, perhaps another one.
 func (p *pool) turnFrom(c *conn) {
-	if c.retire() {
-		_ = c.Close() // it may be closed already, which is fine
-	}
+	p.open.turnFrom(c)
 	p.dial.turnFrom(c.addr)
 }
 
