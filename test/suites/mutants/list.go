@@ -1420,6 +1420,30 @@ func with(`,
 	{"sidecar", "the lock is released though processes of the command are left",
 		"cmd/zonelect-sidecar/internal/sidecar/process.go", `	for leftBehind(p.pid) {`, `	for false && leftBehind(p.pid) {`,
 		"cmd/zonelect-sidecar/internal/sidecar/TestTheLockIsReleasedWhenNothingThatTheCommandHasStartedIsLeft"},
+	{"sidecar", "somebody else reaps what a command has left behind while it is looked for",
+		"cmd/zonelect-sidecar/internal/sidecar/process.go", `	if !p.reaped {
+		reapOrphans(p.pid)`, `	if true {
+		reapOrphans(p.pid)`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestOnlyOneReapsWhatIsLeftBehind"},
+	{"sidecar", "a process whose first thread has ended counts as dead",
+		"cmd/zonelect-sidecar/internal/sidecar/process_linux.go", `		if c.group > 1 {`, `		if c.zombie {
+			_, _ = syscall.Wait4(c.pid, nil, syscall.WNOHANG, nil)
+			continue
+		}
+		if c.group > 1 {`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestAProcessThatLooksLikeAZombieIsKilledToo"},
+	{"sidecar", "what is left behind may fork faster than it is killed",
+		"cmd/zonelect-sidecar/internal/sidecar/process_linux.go", `		if c.group > 1 {`, `		if false {`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestWhatIsLeftBehindIsKilledByGroups"},
+	{"sidecar", "a command starts in a term that is over",
+		"cmd/zonelect-sidecar/internal/sidecar/command.go", `		<-ctx.Done() // it`, `		// it`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestNoCommandIsStartedInATermThatIsOver"},
+	{"sidecar", "the time that the start of a command takes does not count",
+		"cmd/zonelect-sidecar/internal/sidecar/command.go", `p *process, l limit) int {
+`, `p *process, l limit) int {
+	l = limit{timing: l.timing}
+`,
+		"cmd/zonelect-sidecar/internal/sidecar/TestTheTimeThatTheStartOfACommandTakesCounts"},
 	{"sidecar", "the lock is released when the command has been asked to stop",
 		"cmd/zonelect-sidecar/internal/sidecar/command.go", `			p.signal(syscall.SIGTERM)
 `, `			p.signal(syscall.SIGTERM)

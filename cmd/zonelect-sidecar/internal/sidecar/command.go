@@ -42,16 +42,24 @@ type runner struct {
 }
 
 // lead runs the command until it ends by itself, or the term ends and the command has been
-// stopped. When it returns, nothing that the command has started is left.
+// stopped. When it returns, nothing that the command has started is left. In a term that is over
+// it starts nothing.
 func (r *runner) lead(ctx context.Context, term election.Term) error {
 	r.log.Info("running the command", "command", r.argv[0], "token", term.Token) // while it runs no log may hold this up
 	r.forget()
+	l := limit{timing: r.timing}
+	if l.trust(time.Now(), term.TrustedFor()); l.over {
+		<-ctx.Done() // it ends too: the log, or all of this process, was held up
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	p, err := start(r.prepare(term))
 	if err != nil {
 		r.log.Error(err, "the command cannot be started", "command", r.argv[0])
 		return exited(codeNoStart)
 	}
-	code := r.follow(ctx, term, p)
+	code := r.follow(ctx, term, p, l)
 	if ctx.Err() != nil {
 		r.log.Info("the command has stopped", "pid", p.pid, "code", code)
 		return ctx.Err()
@@ -86,9 +94,9 @@ func (r *runner) prepare(term election.Term) *exec.Cmd {
 	return cmd
 }
 
-// follow returns the exit code of the command when everything of it is gone.
-func (r *runner) follow(ctx context.Context, term election.Term, p *process) int {
-	l := limit{timing: r.timing}
+// follow returns the exit code of the command when everything of it is gone. The limit knows how
+// long the term was trusted before the command started, which may have taken long.
+func (r *runner) follow(ctx context.Context, term election.Term, p *process, l limit) int {
 	tick := time.NewTicker(l.interval())
 	defer tick.Stop()
 	over, killed := ctx.Done(), false

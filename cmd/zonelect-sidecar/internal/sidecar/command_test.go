@@ -7,6 +7,7 @@ package sidecar
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
@@ -45,6 +47,7 @@ const (
 	roleLitter = "litter"  // obeys, and has left behind one that ended
 	roleSelf   = "sidecar" // runs the sidecar with the arguments
 	envOfRole  = "ZONELECT_TEST_CHILD"
+	envLeft    = "ZONELECT_TEST_LEFT" // the role of what is left behind, if it is not deaf
 )
 
 func TestMain(m *testing.M) {
@@ -76,7 +79,7 @@ func play(role string) int {
 	left := 0
 	switch role {
 	case roleStray, roleLeave:
-		left = leave(roleDeaf, &syscall.SysProcAttr{Setsid: true})
+		left = leave(cmp.Or(os.Getenv(envLeft), roleDeaf), &syscall.SysProcAttr{Setsid: true})
 	case roleBrood:
 		left = leave(roleDeaf, nil)
 	case roleLitter:
@@ -330,6 +333,37 @@ func TestACommandThatCannotBeStartedLeavesTheLock(t *testing.T) {
 	}
 	if got := b.releases(); got != "released" {
 		t.Errorf("the lock: %q", got)
+	}
+}
+
+// TestNoCommandIsStartedInATermThatIsOver, whether its context has ended yet or not. The command
+// could not be started, which would be another error.
+func TestNoCommandIsStartedInATermThatIsOver(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		r := &runner{argv: []string{t.TempDir()}, log: logr.Discard()}
+		if later {
+			go cancel(election.ErrLost)
+		} else {
+			cancel(election.ErrLost)
+		}
+		if err := r.lead(ctx, election.Term{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("its context ends later: %v: %v", later, err)
+		}
+	}
+}
+
+// TestTheTimeThatTheStartOfACommandTakesCounts: all of it is over by the end of that.
+func TestTheTimeThatTheStartOfACommandTakesCounts(t *testing.T) {
+	t.Setenv(envRole, roleDeaf)
+	p, err := start(exec.Command(os.Args[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limit{timing: election.Timing{StopGrace: time.Hour}, until: time.Now().Add(-time.Hour), over: true}
+	r := &runner{log: logr.Discard()}
+	if got, want := r.follow(t.Context(), election.Term{}, p, l), codeSignaled+int(syscall.SIGKILL); got != want {
+		t.Errorf("exit code %d, want %d", got, want)
 	}
 }
 

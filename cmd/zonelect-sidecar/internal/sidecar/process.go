@@ -69,9 +69,20 @@ func (p *process) pass(s os.Signal) {
 	switch n, ok := s.(syscall.Signal); {
 	case !ok:
 	case n == syscall.SIGCHLD:
-		reapOrphans(p.pid)
+		p.reapOrphans()
 	default:
 		p.send(p.pid, n)
+	}
+}
+
+// reapOrphans reaps those that the command has left behind and that have ended. Once the command
+// has been reaped only leftBehind does that: if somebody else reaped a process while it looks, it
+// would see neither that process nor the children of it, which this process has had since.
+func (p *process) reapOrphans() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		reapOrphans(p.pid)
 	}
 }
 

@@ -30,23 +30,26 @@ func adopt() error {
 
 // child is a process as /proc/PID/stat shows it.
 type child struct {
-	pid, parent, session int
-	zombie               bool
+	pid, parent, group, session int
+
+	zombie bool // or its first thread has ended, and others run
 }
 
 // parseStat reads proc(5)'s stat. Its second field may hold spaces and parentheses.
 func parseStat(pid int, stat string) (child, error) {
-	const state, parent, session, least = 0, 1, 3, 4
+	const state, parent, group, session, least = 0, 1, 2, 3, 4
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < least {
 		return child{}, fmt.Errorf("/proc/%d/stat has %d fields after its name", pid, len(fields))
 	}
 	c := child{pid: pid, zombie: fields[state] == "Z"}
 	var err error
-	if c.parent, err = strconv.Atoi(fields[parent]); err == nil {
-		c.session, err = strconv.Atoi(fields[session])
+	for field, to := range map[int]*int{parent: &c.parent, group: &c.group, session: &c.session} {
+		if *to, err = strconv.Atoi(fields[field]); err != nil {
+			return child{}, err
+		}
 	}
-	return c, err
+	return c, nil
 }
 
 func look(pid int) (child, error) {
@@ -98,11 +101,11 @@ func reapOrphans(command int) {
 func leftBehind(int) bool {
 	all, err := orphans(0)
 	for _, c := range all {
-		if c.zombie {
-			_, _ = syscall.Wait4(c.pid, nil, syscall.WNOHANG, nil)
-		} else {
-			_ = syscall.Kill(c.pid, syscall.SIGKILL) // only this process reaps it, so the ID is its own
+		if c.group > 1 { // as it was, until c is reaped; those of a group cannot fork their way out of this
+			_ = syscall.Kill(-c.group, syscall.SIGKILL)
 		}
+		_ = syscall.Kill(c.pid, syscall.SIGKILL) // nobody else reaps it, so the ID is its own
+		_, _ = syscall.Wait4(c.pid, nil, syscall.WNOHANG, nil)
 	}
 	return len(all) > 0 || err != nil
 }

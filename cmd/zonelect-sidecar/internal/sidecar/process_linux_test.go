@@ -4,21 +4,60 @@
 package sidecar
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
 	"testing"
+	"time"
 )
+
+// roleHeadless is a process whose first thread has ended, and whose others run.
+const roleHeadless = "headless"
+
+// init runs in the first thread.
+func init() {
+	if os.Getenv(envRole) != roleHeadless {
+		return
+	}
+	go func() {
+		for own, err := look(os.Getpid()); err != nil || !own.zombie; own, err = look(os.Getpid()) {
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("runs")
+		time.Sleep(20 * time.Second) // no test needs that: it ends one that a failing test has left
+		fmt.Println("outlived")
+		os.Exit(1)
+	}()
+	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+}
+
+func TestAProcessThatLooksLikeAZombieIsKilledToo(t *testing.T) {
+	t.Setenv(envLeft, roleHeadless)
+	b := newBench(t, roleLeave)
+	r := b.lead()
+	<-b.over
+	if got := b.releases(); got != "released" || !r.gone() {
+		t.Errorf("%q, and everything of %+v is gone: %v", got, r, r.gone())
+	}
+	_ = b.options.out.Close()
+	for b.lines.Scan() {
+		t.Errorf("it said %q", b.lines.Text())
+	}
+}
 
 func TestAProcessIsReadWhateverItsName(t *testing.T) {
 	for stat, want := range map[string]child{
-		"7 (sh) S 1 7 7 0 -1":           {pid: 7, parent: 1, session: 7},
-		"7 (a) Z 9 (b)) Z 5 6 4 0 -1":   {pid: 7, parent: 5, session: 4, zombie: true},
-		"7 (Z S 1 2 3) R 12 7 34 0 -1 ": {pid: 7, parent: 12, session: 34},
+		"7 (sh) S 1 7 7 0 -1":           {pid: 7, parent: 1, group: 7, session: 7},
+		"7 (a) Z 9 (b)) Z 5 6 4 0 -1":   {pid: 7, parent: 5, group: 6, session: 4, zombie: true},
+		"7 (Z S 1 2 3) R 12 7 34 0 -1 ": {pid: 7, parent: 12, group: 7, session: 34},
 	} {
 		if got, err := parseStat(7, stat); err != nil || got != want {
 			t.Errorf("%q: %+v, %v, want %+v", stat, got, err, want)
 		}
 	}
-	for _, stat := range []string{"", "7 (sh)", "7 (sh) S 1", "7 (sh) S x 7 7", "7 (sh) S 1 7 x"} {
+	for _, stat := range []string{"", "7 (sh)", "7 (sh) S 1", "7 (sh) S x 7 7", "7 (sh) S 1 x 7", "7 (sh) S 1 7 x"} {
 		if got, err := parseStat(7, stat); err == nil {
 			t.Errorf("%q: %+v", stat, got)
 		}
@@ -26,4 +65,106 @@ func TestAProcessIsReadWhateverItsName(t *testing.T) {
 	if own, err := look(os.Getpid()); err != nil || own.parent != os.Getppid() || own.zombie {
 		t.Errorf("of this process: %+v, %v", own, err)
 	}
+}
+
+// TestOnlyOneReapsWhatIsLeftBehind: who looks for it sees all only if nobody else reaps meanwhile.
+func TestOnlyOneReapsWhatIsLeftBehind(t *testing.T) {
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(cmd.Process.Pid)
+	p := &process{reaped: true}
+	if p.pass(syscall.SIGCHLD); gone(cmd.Process.Pid) {
+		t.Error("it is reaped when the command has been reaped")
+	}
+	p.reaped = false
+	if p.pass(syscall.SIGCHLD); !gone(cmd.Process.Pid) {
+		t.Error("it is not reaped while the command runs")
+	}
+}
+
+// TestWhatIsLeftBehindIsKilledByGroups: else processes that fork faster than they are found live
+// on. The child of the one that is found is killed in the same stroke.
+func TestWhatIsLeftBehindIsKilledByGroups(t *testing.T) {
+	if err := adopt(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", "sleep 5 & echo $!; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscanln(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	leftBehind(0)
+	var status syscall.WaitStatus
+	for again := true; again; { // until its parent has ended, and it is this process's child
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		again = err != nil
+	}
+	if !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		t.Errorf("its child ended with %#x, want SIGKILL", status)
+	}
+}
+
+// TestNothingOfACommandThatHopsIsMissed: it forks and ends all the time, and so is never the
+// same process for long. What reads its output ends when nobody can write to it.
+func TestNothingOfACommandThatHopsIsMissed(t *testing.T) {
+	if err := adopt(); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("setsid", "sh", "-c", "hop() { hop & }; hop")
+		cmd.Stdout = w
+		p, err := start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		for done := false; !done; {
+			select {
+			case <-p.gone:
+				done = true
+			default:
+				p.pass(syscall.SIGCHLD)
+				runtime.Gosched()
+			}
+		}
+		if !hasEnded(t, r) {
+			t.Error("something of it lives on")
+		}
+		for leftBehind(p.pid) {
+			continue // only after a failure
+		}
+		_ = r.Close()
+	}
+}
+
+// hasEnded reports whether nobody can write to a pipe, without waiting for that.
+func hasEnded(t *testing.T, r *os.File) bool {
+	t.Helper()
+	c, err := r.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, failed := 0, error(nil)
+	if err := c.Read(func(fd uintptr) bool {
+		n, failed = syscall.Read(int(fd), make([]byte, 1))
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n == 0 && failed == nil
 }
