@@ -39,12 +39,38 @@ type runner struct {
 	timing  election.Timing
 	signals <-chan os.Signal // passed on to the command, except SIGCHLD
 	log     logr.Logger
+
+	rested func() // ends the rest between two commands; nil if there is none
+}
+
+// rest begins to do what remains while no command runs: it drops the signals, and reaps what
+// others leave to the first process of a container, such as the kubelet's probes.
+func (r *runner) rest() {
+	over, done := make(chan struct{}), make(chan struct{})
+	r.rested = func() { close(over); <-done }
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case s := <-r.signals:
+				if s == syscall.SIGCHLD {
+					reapOrphans(0)
+				}
+			case <-over:
+				return
+			}
+		}
+	}()
 }
 
 // lead runs the command until it ends by itself, or the term ends and the command has been
 // stopped. When it returns, nothing that the command has started is left. In a term that is over
 // it starts nothing.
 func (r *runner) lead(ctx context.Context, term election.Term) error {
+	if r.rested != nil {
+		r.rested()
+		defer r.rest()
+	}
 	r.log.Info("running the command", "command", r.argv[0], "token", term.Token) // while it runs no log may hold this up
 	r.forget()
 	l := limit{timing: r.timing}

@@ -391,6 +391,27 @@ func TestWhatEndsBehindTheCommandIsReaped(t *testing.T) {
 	}
 }
 
+func TestWhatEndsWhileNoCommandRunsIsReaped(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("orphans go to the first process of the machine here")
+	}
+	orphan := exec.Command("true")
+	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(orphan.Process.Pid)
+	signals := make(chan os.Signal)
+	r := &runner{signals: signals}
+	r.rest()
+	signals <- syscall.SIGHUP
+	signals <- syscall.SIGCHLD
+	r.rested()
+	if !gone(orphan.Process.Pid) {
+		t.Error("it is not reaped")
+	}
+}
+
 // sidecarOf starts the program itself, without an election, with a command of that role. It
 // returns what the command prints.
 func sidecarOf(t *testing.T, role string) (*exec.Cmd, *bufio.Reader) {

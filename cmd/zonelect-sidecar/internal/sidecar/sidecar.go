@@ -78,6 +78,7 @@ func (o options) run(ctx context.Context, signals <-chan os.Signal) error {
 			return err
 		}
 		r := &runner{argv: o.command, out: o.out, timing: timing, signals: signals, log: log}
+		r.rest()
 		work = r.lead
 	}
 	if o.address != "" {
