@@ -14,10 +14,11 @@
 //     several server addresses the nearest is dialed first. A dial to which no
 //     kernel answers soon makes room for the next one, and each gets more time
 //     than the one before.
-//   - A server that refuses a request (429, or 5xx) loses the connection, and all others to the
-//     same address, because another server behind it may be well. While refusals go on, they cost connections
-//     less and less often, since each handshake loads the server. Of several addresses, those
-//     come first that have refused nothing lately.
+//   - A server that refuses a request (429, or 5xx) loses the connection, and all others to its
+//     address, because another server behind that may be well. While refusals go on, they cost
+//     connections less and less often, down to once in three times Patience: each handshake loads
+//     the server. Of several addresses, those come first that have refused nothing lately.
+//     Connections that an exec plugin wraps so that they cannot be recognized stay.
 //   - A slow server is not a dead one. A dial whose handshake is slow goes on when
 //     its request has ended, and serves the next request.
 //   - Every TCP connection has SO_LINGER 0: closing it discards what the kernel

@@ -29,8 +29,10 @@ type refusals struct {
 	delays *backoff.ExponentialBackOff
 }
 
-// mostQuiets is how many times as long as quiet the longest delay is.
-const mostQuiets = 30
+// mostQuiets is how many times as long as quiet the longest delay is. With longer ones, refusals
+// that go on for long, of whatever request, would keep a leader at the one server that is unwell.
+// 500 candidates that all servers refuse cost these 17 handshakes a second.
+const mostQuiets = 3
 
 func newRefusals(o Options) *refusals {
 	return &refusals{quiet: o.Patience, delays: backoff.NewExponentialBackOff(
