@@ -18,7 +18,7 @@ ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
 MODULES := . cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus examples test
-OUTSIDE := test/programs/controlplane test/programs/collector test/programs/kubectl test/suites/scale/plots
+OUTSIDE := test/programs/controlplane test/programs/collector test/programs/helm test/programs/kubectl test/suites/scale/plots
 
 # The modules that a release tags.
 PUBLISHED := $(filter-out test,$(MODULES))
@@ -47,6 +47,10 @@ dashboard: ## Check the dashboard of config against Grafana's schema (Debian's n
 	mkdir -p build/dashboard
 	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/dashboard @grafana/schema@$(GRAFANA_VERSION) typescript@$(TYPESCRIPT_VERSION); fi
 	cd test && go test -v -count=1 ./suites/dashboard/
+
+.PHONY: chart
+chart: ## Lint the Helm chart, and hold what it and config/name render against config and the library (a minute; the first build of helm takes minutes)
+	cd test && go test -v -count=1 ./suites/chart/
 
 .PHONY: candidate
 candidate: ## Build the program that tests and demos elect, as build/bin/candidate
