@@ -88,7 +88,7 @@ e2e: ## The main tests on a real control plane (5 min; the first build of it tak
 
 .PHONY: e2e-long
 e2e-long: ## The other tests on a real control plane, and those of the testbed itself
-	cd test && go test -v -count=1 -p 1 -tags long -timeout 40m -skip TestAlertsFireAndClear ./kit/testbed/ ./suites/e2e/
+	cd test && go test -v -count=1 -p 1 -tags long -timeout 60m -skip TestAlertsFireAndClear ./kit/testbed/ ./suites/e2e/
 
 .PHONY: alerts-live
 alerts-live: ## Alerts that fire and clear in a real Prometheus beside real candidates (Debian's prometheus; 9 min, most of them waits)
