@@ -26,8 +26,12 @@ func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T)
 		}
 		return path
 	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	binary := filepath.Join(dir, "program")
-	if out, err := exec.Command("go", "build", "-o", binary, write("main.go", doctest.ReadmesProgram(t, "../README.md"))).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", binary, write("main.go", doctest.ReadmesProgram(t, readme))).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	program := exec.Command(binary)

@@ -4,24 +4,19 @@
 package doctest
 
 import (
-	"os"
 	"regexp"
 	"testing"
 )
 
 var program = regexp.MustCompile("(?s)```go\n(func main.*?)```")
 
-// ReadmesProgram returns the program that the README at path shows, with what it needs to be
-// one file.
-func ReadmesProgram(t testing.TB, path string) string {
+// ReadmesProgram returns the program that the README's text shows, with what it needs to be one
+// file.
+func ReadmesProgram(t testing.TB, readme []byte) string {
 	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := program.FindSubmatch(raw)
+	block := program.FindSubmatch(readme)
 	if block == nil {
-		t.Fatalf("%s has no program", path)
+		t.Fatal("the README has no program")
 	}
 	return `package main
 

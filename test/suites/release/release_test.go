@@ -27,7 +27,10 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 		t.Log(tag)
 	}
 	u := newcomer(t, c)
-	readme := filepath.Join(c.dir, "README.md")
+	readme, err := os.ReadFile(filepath.Join(c.dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, step := range installing(t, readme) {
 		u.must(step...)
 	}
@@ -303,17 +306,13 @@ func newcomer(t *testing.T, c place) place {
 var step = regexp.MustCompile(`(?m)^    (go (?:get|install) ` + library + `\S*)`)
 
 // installing returns the commands by which a README installs zonelect.
-func installing(t *testing.T, readme string) (steps [][]string) {
+func installing(t *testing.T, readme []byte) (steps [][]string) {
 	t.Helper()
-	raw, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range step.FindAllStringSubmatch(string(raw), -1) {
+	for _, s := range step.FindAllStringSubmatch(string(readme), -1) {
 		steps = append(steps, strings.Fields(s[1]))
 	}
 	if len(steps) < 3 { // the library, its manager, the plugin
-		t.Fatalf("%s says to run %q", readme, steps)
+		t.Fatalf("the README says to run %q", steps)
 	}
 	return steps
 }
