@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
 // samples are a value for each flag that is not its default.
@@ -144,7 +145,7 @@ func fromEnvironment(t *testing.T, c corev1.Container) operator.Options {
 }
 
 // manager is the container of the program.
-func manager(t *testing.T, all objects) corev1.Container {
+func manager(t *testing.T, all manifests.Objects) corev1.Container {
 	t.Helper()
 	containers := one[appsv1.Deployment](t, all, "Deployment").Spec.Template.Spec.Containers
 	if len(containers) != 1 || containers[0].Name != "manager" {
@@ -187,7 +188,7 @@ func TestTheDefaultsLeaveEverythingToTheProgram(t *testing.T) {
 // TestTheDeploymentIsThatOfConfig, and the disruption budget too, except that the chart's pods pass
 // the Pod Security Standard "restricted".
 func TestTheDeploymentIsThatOfConfig(t *testing.T) {
-	want := kustomize(t, filepath.Join(config, "operator"))
+	want := manifests.Kustomize(t, filepath.Join(config, "operator"))
 	got := render(t, chart, values(image, "election.passAs=arguments")...)
 	ours, theirs := one[appsv1.Deployment](t, got, "Deployment"), one[appsv1.Deployment](t, want, "Deployment")
 	a, b := ours.Spec.Template.Spec, theirs.Spec.Template.Spec
@@ -268,7 +269,7 @@ func TestASidecarThatIsPolledHasTheElectionAndNoProofOfDeath(t *testing.T) {
 	if !slices.Equal(c.Args, []string{"--stop-grace=2s"}) || len(manager(t, all).Env) > 0 || len(manager(t, all).Args) > 0 {
 		t.Errorf("the sidecar's arguments are %q, and the program has %s", c.Args, text(manager(t, all)))
 	}
-	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		if strings.HasSuffix(role.Name, "-proof") {
 			t.Error("somebody may read pods, which proves nothing")
 		}

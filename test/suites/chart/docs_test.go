@@ -14,6 +14,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
 // block returns the block of YAML of docs/install.md that begins with a line.
@@ -57,12 +59,12 @@ func TestTheRulesForOLMAreThoseOfConfig(t *testing.T) {
 		} `json:"spec"`
 	}
 	must(t, yaml.UnmarshalStrict([]byte(block(t, "apiVersion: operators.coreos.com/v1alpha1")), &csv))
-	all := kustomize(t, filepath.Join(config, "operator"))
+	all := manifests.Kustomize(t, filepath.Join(config, "operator"))
 	var own, cluster []string
-	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		own = append(own, rules(role.Rules)...)
 	}
-	for _, role := range pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
+	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		cluster = append(cluster, rules(role.Rules)...)
 	}
 	for what, pair := range map[string]struct {
@@ -88,7 +90,7 @@ func rules(all []rbacv1.PolicyRule) (texts []string) {
 func TestTheNetworkPolicyOfTheDocsIsOneForTheDeployment(t *testing.T) {
 	var policy networkingv1.NetworkPolicy
 	must(t, yaml.UnmarshalStrict([]byte(block(t, "apiVersion: networking.k8s.io/v1")), &policy))
-	all := kustomize(t, filepath.Join(config, "operator"))
+	all := manifests.Kustomize(t, filepath.Join(config, "operator"))
 	for _, o := range all {
 		if o.GetKind() == "Deployment" && (policy.Namespace != o.GetNamespace() || text(policy.Spec.PodSelector.MatchLabels) != text(o.GetLabels())) {
 			t.Errorf("the policy is for %s in %s, and the Deployment has %s in %s", text(policy.Spec.PodSelector), policy.Namespace, text(o.GetLabels()), o.GetNamespace())

@@ -21,11 +21,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
@@ -68,9 +66,6 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// objects are what was rendered.
-type objects []*unstructured.Unstructured
-
 // values are of the form key=value, as for helm template --set.
 func values(all ...string) (args []string) {
 	for _, v := range all {
@@ -80,16 +75,16 @@ func values(all ...string) (args []string) {
 }
 
 // render renders a chart as release my-operator in namespace my-operator.
-func render(t *testing.T, dir string, args ...string) objects {
+func render(t *testing.T, dir string, args ...string) manifests.Objects {
 	t.Helper()
 	return renderAs(t, "my-operator", "my-operator", dir, args...)
 }
 
-func renderAs(t *testing.T, release, namespace, dir string, args ...string) objects {
+func renderAs(t *testing.T, release, namespace, dir string, args ...string) manifests.Objects {
 	t.Helper()
 	out, err := helm(t, append([]string{"template", release, dir, "--namespace", namespace}, args...)...)
 	must(t, err)
-	var all objects
+	var all manifests.Objects
 	for d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096); ; {
 		o := &unstructured.Unstructured{}
 		if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
@@ -100,40 +95,10 @@ func renderAs(t *testing.T, release, namespace, dir string, args ...string) obje
 	}
 }
 
-// kustomize builds a kustomization.
-func kustomize(t *testing.T, dir string) objects {
-	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
-	must(t, err)
-	var all objects
-	for _, r := range built.Resources() {
-		raw, err := r.MarshalJSON()
-		must(t, err)
-		o := &unstructured.Unstructured{}
-		must(t, o.UnmarshalJSON(raw))
-		all = append(all, o)
-	}
-	return all
-}
-
-// pick returns the objects of one kind.
-func pick[T any](t *testing.T, all objects, kind string) []*T {
-	t.Helper()
-	var picked []*T
-	for _, o := range all {
-		if o.GetKind() == kind {
-			typed := new(T)
-			must(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true))
-			picked = append(picked, typed)
-		}
-	}
-	return picked
-}
-
 // one returns the only object of a kind.
-func one[T any](t *testing.T, all objects, kind string) *T {
+func one[T any](t *testing.T, all manifests.Objects, kind string) *T {
 	t.Helper()
-	picked := pick[T](t, all, kind)
+	picked := manifests.Pick[T](t, all, kind)
 	if len(picked) != 1 {
 		t.Fatalf("there are %d objects of kind %s, want one", len(picked), kind)
 	}

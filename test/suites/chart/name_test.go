@@ -13,10 +13,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
 // renamed builds bases of config under another name, in another namespace.
-func renamed(t *testing.T, name, namespace string, bases ...string) objects {
+func renamed(t *testing.T, name, namespace string, bases ...string) manifests.Objects {
 	t.Helper()
 	root := copied(t, map[string]string{"config": config})
 	overlay := "namespace: \"" + namespace + "\"\ntransformers: [../config/name]\nresources:\n"
@@ -34,7 +36,7 @@ images:
 	dir := filepath.Join(root, "mine")
 	must(t, os.Mkdir(dir, 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600))
-	return kustomize(t, dir)
+	return manifests.Kustomize(t, dir)
 }
 
 // allBases are those that can be applied together.
@@ -61,7 +63,7 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 		}
 	}
 	bindingsAreOf(t, all, "billing-v2", "invoices")
-	before := kustomize(t, filepath.Join(config, "migration"))
+	before := manifests.Kustomize(t, filepath.Join(config, "migration"))
 	if want := len(before) + 5; len(all) != want { // a Role and a binding of each of two bases, and a Service
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
@@ -70,7 +72,7 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 		t.Errorf("the Deployment is %s", text(d))
 	}
 	service := one[corev1.Service](t, all, "Service").Name
-	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		if !strings.HasPrefix(role.Name, "zonelect-leader-service") {
 			continue
 		}
@@ -96,8 +98,8 @@ func TestOperatorsOfOtherNamesShareNoObject(t *testing.T) {
 
 // TestTheExamplesOverlayIsConfigUnderItsName: examples/another-name is what people copy.
 func TestTheExamplesOverlayIsConfigUnderItsName(t *testing.T) {
-	all := kustomize(t, "../../../examples/another-name")
-	if want := len(kustomize(t, filepath.Join(config, "operator"))); len(all) != want {
+	all := manifests.Kustomize(t, "../../../examples/another-name")
+	if want := len(manifests.Kustomize(t, filepath.Join(config, "operator"))); len(all) != want {
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
 	for _, o := range all {

@@ -11,16 +11,18 @@ import (
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/zonelect/zonelect/test/kit/manifests"
 )
 
 // grants are the rules of all Roles, each with its namespace, sorted.
-func grants(t *testing.T, all objects) []string {
+func grants(t *testing.T, all manifests.Objects) []string {
 	t.Helper()
 	var rules []string
-	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		rules = append(rules, role.Namespace+": "+text(role.Rules))
 	}
-	for _, role := range pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
+	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		rules = append(rules, "the cluster: "+text(role.Rules))
 	}
 	slices.Sort(rules)
@@ -28,7 +30,7 @@ func grants(t *testing.T, all objects) []string {
 }
 
 // bindingsAreOf checks that each Role is bound to the service account, and to nobody else.
-func bindingsAreOf(t *testing.T, all objects, account, namespace string) {
+func bindingsAreOf(t *testing.T, all manifests.Objects, account, namespace string) {
 	t.Helper()
 	subject := func(name string, subjects []rbacv1.Subject) {
 		if len(subjects) != 1 || subjects[0] != (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}) {
@@ -36,11 +38,11 @@ func bindingsAreOf(t *testing.T, all objects, account, namespace string) {
 		}
 	}
 	bound := map[string]bool{}
-	for _, b := range pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
+	for _, b := range manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
 		subject(b.Name, b.Subjects)
 		bound[b.Namespace+"/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
 	}
-	for _, b := range pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
+	for _, b := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
 		subject(b.Name, b.Subjects)
 		bound["/"+b.RoleRef.Kind+"/"+b.RoleRef.Name] = true
 	}
@@ -85,7 +87,7 @@ func TestTheChartGrantsWhatConfigGrants(t *testing.T) {
 		var want []string
 		for _, base := range bases {
 			name, legacy, _ := strings.Cut(base, " of ")
-			rules := grants(t, kustomize(t, filepath.Join(config, name)))
+			rules := grants(t, manifests.Kustomize(t, filepath.Join(config, name)))
 			for _, r := range rules {
 				if legacy != "" {
 					r = endpoints.Replace(r)
@@ -111,7 +113,7 @@ func TestTheChartGrantsWhatConfigGrants(t *testing.T) {
 func TestALockElsewhereIsGrantedThere(t *testing.T) {
 	all := render(t, chart, values(image, "election.resourceNamespace=locks")...)
 	in := map[string]string{}
-	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		in[role.Name] = role.Namespace
 	}
 	if len(in) != 2 || in["my-operator-lease"] != "locks" || in["my-operator-events"] != "locks" {
@@ -121,7 +123,7 @@ func TestALockElsewhereIsGrantedThere(t *testing.T) {
 }
 
 func TestTheFlowSchemaIsThatOfConfig(t *testing.T) {
-	got, want := render(t, chart, values(image, "flowControl.create=true")...), kustomize(t, filepath.Join(config, "flowcontrol"))
+	got, want := render(t, chart, values(image, "flowControl.create=true")...), manifests.Kustomize(t, filepath.Join(config, "flowcontrol"))
 	a, b := one[flowcontrolv1.FlowSchema](t, got, "FlowSchema"), one[flowcontrolv1.FlowSchema](t, want, "FlowSchema")
 	if a.Name != b.Name || text(a.Spec) != text(b.Spec) {
 		t.Errorf("the chart has\n%s %s\nand config\n%s %s", a.Name, text(a.Spec), b.Name, text(b.Spec))

@@ -25,7 +25,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -33,11 +32,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
@@ -47,56 +45,24 @@ const (
 	appliedAccount   = "my-operator"
 )
 
-// objects are what one kustomization builds.
-type objects []*unstructured.Unstructured
-
 // kustomizations builds each one under config/, as kubectl kustomize does. config/name is none of
 // these: it changes what the others make.
-func kustomizations(t *testing.T) map[string]objects {
+func kustomizations(t *testing.T) map[string]manifests.Objects {
 	t.Helper()
 	files, err := filepath.Glob("../../../config/*/kustomization.yaml")
 	must(t, err)
-	all := map[string]objects{}
+	all := map[string]manifests.Objects{}
 	for _, file := range files {
 		dir := filepath.Dir(file)
 		if filepath.Base(dir) == "name" {
 			continue
 		}
-		all[filepath.Base(dir)] = build(t, filesys.MakeFsOnDisk(), dir)
+		all[filepath.Base(dir)] = manifests.Kustomize(t, dir)
 	}
 	if len(all) == 0 {
 		t.Fatal("config/ has no kustomizations")
 	}
 	return all
-}
-
-func build(t *testing.T, fs filesys.FileSystem, dir string) objects {
-	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(fs, dir)
-	must(t, err)
-	var all objects
-	for _, r := range built.Resources() {
-		raw, err := r.MarshalJSON()
-		must(t, err)
-		o := &unstructured.Unstructured{}
-		must(t, o.UnmarshalJSON(raw))
-		all = append(all, o)
-	}
-	return all
-}
-
-// pick returns the objects of one type.
-func pick[T any](t *testing.T, all objects, kind string) []*T {
-	t.Helper()
-	var picked []*T
-	for _, o := range all {
-		if o.GetKind() == kind {
-			typed := new(T)
-			must(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, typed))
-			picked = append(picked, typed)
-		}
-	}
-	return picked
 }
 
 // kubectl applies objects as kubectl apply --server-side --validate=strict does.
@@ -163,7 +129,7 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 
 // accountMay asks the API server's authorizer about each verb of each rule, and
 // about one that no rule has.
-func accountMay(t *testing.T, client kubernetes.Interface, all objects) {
+func accountMay(t *testing.T, client kubernetes.Interface, all manifests.Objects) {
 	t.Helper()
 	asks := func(namespace string, rules []rbacv1.PolicyRule) {
 		for _, p := range rightsOf(namespace, rules) {
@@ -174,10 +140,10 @@ func accountMay(t *testing.T, client kubernetes.Interface, all objects) {
 			}
 		}
 	}
-	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		asks(role.Namespace, role.Rules)
 	}
-	for _, role := range pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
+	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		asks("", role.Rules)
 	}
 	if p := (right{verb: "delete", group: "coordination.k8s.io", resource: "leases", namespace: appliedNamespace}); may(t, client, appliedNamespace, p) {
@@ -206,8 +172,8 @@ func account(namespace string) string {
 
 // podsAreAdmitted creates a pod from the Deployment's template as a dry run,
 // and checks the environment that it would have against package operator.
-func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all objects) {
-	deployment := pick[appsv1.Deployment](t, all, "Deployment")[0]
+func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Objects) {
+	deployment := manifests.Pick[appsv1.Deployment](t, all, "Deployment")[0]
 	template := deployment.Spec.Template
 	meta := *template.ObjectMeta.DeepCopy()
 	meta.Name = "my-operator-1"
@@ -307,7 +273,7 @@ func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
 	patch, _, _ = strings.Cut(patch, "resources:")
 	patch = "patches:\n" + strings.ReplaceAll(patch, "#   ", "")
 	must(t, os.WriteFile(filepath.Join(root, "all", "kustomization.yaml"), []byte("resources: [../mine, ../config/dead-nodes]\n"+patch), 0o600))
-	all := build(t, filesys.MakeFsOnDisk(), filepath.Join(root, "all"))
+	all := manifests.Kustomize(t, filepath.Join(root, "all"))
 	subjects := func(name string, all []rbacv1.Subject) {
 		for _, s := range all {
 			if s.Namespace != "mine" {
@@ -315,10 +281,10 @@ func TestAnOverlaysNamespaceReachesEveryBinding(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
+	for _, o := range manifests.Pick[rbacv1.RoleBinding](t, all, "RoleBinding") {
 		subjects(o.Name, o.Subjects)
 	}
-	for _, o := range pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
+	for _, o := range manifests.Pick[rbacv1.ClusterRoleBinding](t, all, "ClusterRoleBinding") {
 		subjects(o.Name, o.Subjects)
 	}
 	for _, o := range all {

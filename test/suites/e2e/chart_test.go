@@ -173,16 +173,7 @@ func (r *release) emptiest(pod *corev1.Pod, all []corev1.Pod) string {
 // start runs the program of a pod, with its arguments, its environment and its account.
 func (r *release) start(pod *corev1.Pod, zone string) {
 	one := &installed{name: pod.Name, ip: fmt.Sprint("10.0.0.", len(r.all)+1)}
-	fields := map[string]string{"metadata.name": pod.Name, "metadata.uid": string(pod.UID), "metadata.namespace": pod.Namespace, "spec.nodeName": testbed.NodeName(zone), "status.podIP": one.ip}
-	container := pod.Spec.Containers[0]
-	spec := testbed.ProcessSpec{Name: pod.Name, Path: r.program, Args: container.Args, Env: []string{"KUBECONFIG=" + r.kubeconfig(zone, pod.Spec.ServiceAccountName)}}
-	for _, e := range container.Env {
-		value := e.Value
-		if e.ValueFrom != nil {
-			value = fields[e.ValueFrom.FieldRef.FieldPath]
-		}
-		spec.Env = append(spec.Env, e.Name+"="+value)
-	}
+	spec := processOf(pod, testbed.NodeName(zone), one.ip, r.program, r.kubeconfig(zone, pod.Spec.ServiceAccountName))
 	var err error
 	if one.Process, err = r.StartProcess(zone, spec); err != nil {
 		r.Errorf("start %s: %v", pod.Name, err)

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -67,7 +66,7 @@ func TestTheSidecarsDeploymentsAreAdmitted(t *testing.T) {
 	b := trial.Bed(t, plain)
 	k := newKubectl(t, b.Cluster.RESTConfig("za"))
 	for _, example := range []string{"command", "poll"} {
-		all := build(t, filesys.MakeFsOnDisk(), "../../../examples/sidecar/"+example)
+		all := manifests.Kustomize(t, "../../../examples/sidecar/"+example)
 		for _, o := range all {
 			k.apply(t, o)
 			if kind := o.GetKind(); (kind == "Role" || kind == "RoleBinding") && o.GetName() == "zonelect-proof" && example == "poll" {

@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -71,7 +71,7 @@ func newFleet(ctx context.Context, t *testing.T, b *testbed.Testbed, example str
 	}
 	must(t, clientcmd.WriteToFile(*config, f.kubeconfig))
 	k := newKubectl(t, b.Cluster.RESTConfig("za"))
-	for _, o := range build(t, filesys.MakeFsOnDisk(), "../../../examples/"+example) {
+	for _, o := range manifests.Kustomize(t, "../../../examples/"+example) {
 		k.apply(t, o)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine, Labels: map[string]string{corev1.LabelTopologyZone: "za"}}}
@@ -137,16 +137,8 @@ func (f *fleet) start(pod *corev1.Pod) {
 	f.n++
 	address := "127.0.0.1:" + freePort(f.T)
 	one := &replica{name: pod.Name, ip: fmt.Sprint("10.0.0.", f.n), url: "http://" + address, template: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]}
-	fields := map[string]string{"metadata.name": pod.Name, "metadata.uid": string(pod.UID), "metadata.namespace": pod.Namespace, "spec.nodeName": pod.Spec.NodeName, "status.podIP": one.ip}
-	container := pod.Spec.Containers[0]
-	spec := testbed.ProcessSpec{Name: pod.Name, Path: f.program, Args: append(slices.Clone(container.Args), "-address", address), Env: []string{"KUBECONFIG=" + f.kubeconfig}}
-	for _, e := range container.Env {
-		value := e.Value
-		if e.ValueFrom != nil {
-			value = fields[e.ValueFrom.FieldRef.FieldPath]
-		}
-		spec.Env = append(spec.Env, e.Name+"="+value)
-	}
+	spec := processOf(pod, pod.Spec.NodeName, one.ip, f.program, f.kubeconfig)
+	spec.Args = append(slices.Clone(spec.Args), "-address", address)
 	var err error
 	if one.Process, err = f.StartProcess("za", spec); err != nil {
 		f.Errorf("start %s: %v", pod.Name, err)

@@ -35,6 +35,7 @@ import (
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/test/kit/manifests"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -96,13 +97,13 @@ func rightsOf(namespace string, rules []rbacv1.PolicyRule) []right {
 }
 
 // granted are the rights that a kustomization grants for a feature.
-func granted(t *testing.T, f feature, all objects) []right {
+func granted(t *testing.T, f feature, all manifests.Objects) []right {
 	t.Helper()
 	var ps []right
-	for _, role := range pick[rbacv1.Role](t, all, "Role") {
+	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
 		ps = append(ps, rightsOf(role.Namespace, role.Rules)...)
 	}
-	for _, role := range pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
+	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		ps = append(ps, rightsOf("", role.Rules)...)
 	}
 	for i := range ps {
@@ -162,7 +163,7 @@ var errMissed = errors.New("it was missed")
 // grace.
 const rightsPatience = time.Minute
 
-func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interface, all map[string]objects) {
+func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interface, all map[string]manifests.Objects) {
 	ctx, cancel := context.WithTimeout(t.Context(), rightsPatience)
 	defer cancel()
 	ctx, missed := context.WithCancelCause(ctx)
