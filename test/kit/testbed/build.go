@@ -57,15 +57,6 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 	return target, b.build(ctx)
 }
 
-// IsBuilt reports whether Build would return at once for the newest version.
-func IsBuilt() (bool, error) {
-	root, err := Root()
-	if err != nil {
-		return false, err
-	}
-	return newer(filepath.Join(root, "build", "bin", program("controlplane")), filepath.Join(root, "test", "programs", "controlplane"), "go.mod")
-}
-
 // knownVersion returns an error that lists the available versions of
 // Kubernetes, unless version is one of them or empty.
 func knownVersion(source, version string) error {

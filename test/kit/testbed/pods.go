@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
@@ -23,26 +22,23 @@ const podResync = 2 * time.Second
 // runPods gives every pod of the node the status that a kubelet would, until
 // ctx ends.
 func (k *kubelet) runPods(ctx context.Context, client kubernetes.Interface) {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, podResync,
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", NodeName(k.zone)).String()
-		}))
+	mine := fields.OneTermEqualSelector("spec.nodeName", NodeName(k.zone))
+	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, mine)
+	informer := cache.NewSharedInformer(pods, new(corev1.Pod), podResync)
 	sync := func(object any) {
 		if pod, ok := object.(*corev1.Pod); ok {
 			// A failure is retried at the next resync.
 			_ = k.syncPod(ctx, pod.DeepCopy())
 		}
 	}
-	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    sync,
 		UpdateFunc: func(_, object any) { sync(object) },
 	})
 	if err != nil {
 		return // it fails only on an informer that has been stopped
 	}
-	factory.Start(ctx.Done())
-	<-ctx.Done()
-	factory.Shutdown()
+	informer.RunWithContext(ctx)
 }
 
 // syncPod removes a pod that is being deleted, and sets any other to running

@@ -4,7 +4,6 @@
 package trial
 
 import (
-	"strings"
 	"time"
 
 	"github.com/zonelect/zonelect/internal/timeline"
@@ -35,12 +34,4 @@ func CutOff(terms []timeline.Term, gone time.Time, why string) {
 	if last := len(terms) - 1; last >= 0 && terms[last].To.IsZero() && !gone.IsZero() {
 		terms[last].To, terms[last].Ended = gone, why
 	}
-}
-
-// Drawn are the phases of a takeover, for a page.
-func (f Failover) Drawn() (all []timeline.Phase) {
-	for _, p := range f.Phases {
-		all = append(all, timeline.Phase{Name: timeline.PhaseName(strings.TrimPrefix(p.Name, "election.")), From: p.StartTime, To: p.EndTime})
-	}
-	return all
 }

@@ -81,9 +81,6 @@ func run(ctx context.Context, network string, all []*team) (err error) {
 		return err
 	}
 	fmt.Println("Starting etcd, kube-apiserver and kube-controller-manager in three zones (the first build takes minutes).")
-	if built, err := testbed.IsBuilt(); err == nil && !built {
-		go playVirtually(ctx)
-	}
 	bed, err := testbed.Start(ctx, config)
 	if err != nil {
 		return err

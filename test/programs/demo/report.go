@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -42,7 +43,7 @@ type phase struct {
 
 // fromSpans replaces the outside view with what the winner's trace says.
 func (r result) fromSpans(winner *trial.Seat, cut time.Time) (result, error) {
-	span, err := trial.LastFailover(winner.Traces)
+	span, err := spans.LastFailover(winner.Traces)
 	if err != nil {
 		return r, err
 	}

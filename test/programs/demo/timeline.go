@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/timeline"
+	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
@@ -53,7 +54,7 @@ func (t *team) failover(all []timeline.Term, cut time.Time) ([]timeline.Failover
 				f.Phases = t.outside(term.From, cut)
 				return []timeline.Failover{f}, nil
 			}
-			span, err := trial.LastFailover(s.Traces)
+			span, err := spans.LastFailover(s.Traces)
 			f.Phases = span.Drawn()
 			return []timeline.Failover{f}, err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/timeline"
+	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -67,7 +68,7 @@ func (s *seat) goneAt() time.Time {
 // takeovers are the traced ones of the terms that are drawn. A page without them is better than
 // none, so spans that cannot be read are left out.
 func takeovers(traces, lock, lane string, led []timeline.Term) (drawn []timeline.Failover) {
-	all, _ := trial.Failovers(traces)
+	all, _ := spans.Failovers(traces)
 	for _, f := range all {
 		if f.Attribute("election.lock.name") != lock || len(f.Phases) == 0 {
 			continue

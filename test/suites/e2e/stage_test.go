@@ -14,6 +14,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/slow"
+	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -129,7 +130,7 @@ func (s *stage) takeover(t *testing.T, follower *trial.Seat, cut time.Time) time
 // spansAgree checks the winner's span against the outside observer.
 func spansAgree(t *testing.T, winner *trial.Seat, last trial.Renewal, led time.Time) {
 	t.Helper()
-	span, err := trial.LastFailover(winner.Traces)
+	span, err := spans.LastFailover(winner.Traces)
 	must(t, err)
 	const most = 20 * time.Millisecond
 	if d := span.StartTime.Sub(last.Seen); d.Abs() > most {

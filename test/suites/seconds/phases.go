@@ -18,6 +18,7 @@ import (
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
+	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/testbed"
 	"github.com/zonelect/zonelect/test/kit/trial"
 )
@@ -153,7 +154,7 @@ func (o *observer) last(seats []*trial.Seat, first trial.When, since time.Time) 
 		}
 	}
 	for _, s := range seats {
-		all, err := trial.Failovers(s.Traces)
+		all, err := spans.Failovers(s.Traces)
 		if err != nil {
 			return phases{}, err
 		}
@@ -166,7 +167,7 @@ func (o *observer) last(seats []*trial.Seat, first trial.When, since time.Time) 
 	return phases{}, fmt.Errorf("no span tells how %s was taken over", lock)
 }
 
-func (o *observer) phases(f trial.Failover, led, since time.Time) phases {
+func (o *observer) phases(f spans.Failover, led, since time.Time) phases {
 	acquire := f.Phase("election.acquire")
 	return phases{
 		Seen: after(since, f.StartTime), Free: after(since, f.Phase("election.silence").EndTime), Claimed: after(since, acquire.StartTime),

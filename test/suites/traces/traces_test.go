@@ -18,8 +18,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/zonelect/zonelect/test/kit/spans"
 	"github.com/zonelect/zonelect/test/kit/testbed"
-	"github.com/zonelect/zonelect/test/kit/trial"
 )
 
 const (
@@ -164,12 +164,12 @@ func (s *stage) compare(t *testing.T, lock, from string, since time.Time) agreem
 	t.Helper()
 	var to term
 	s.until(t, lock+" is led again", func() bool { _, to = s.leader(lock, since); return to.token != 0 })
-	var span trial.Failover
-	var all []trial.Failover
+	var span spans.Failover
+	var all []spans.Failover
 	s.until(t, "the collector has the failover of "+lock, func() bool {
-		spans, err := trial.Collected(s.received)
+		received, err := spans.Collected(s.received)
 		must(t, err)
-		all = trial.FailoversOf(spans)
+		all = spans.FailoversOf(received)
 		i := slices.IndexFunc(all, to.is)
 		if i >= 0 {
 			span = all[i]
@@ -183,7 +183,7 @@ func (s *stage) compare(t *testing.T, lock, from string, since time.Time) agreem
 	s.wantLink(t, span, all, from, to)
 	wantPhases(t, span)
 	if *keep != "" && lock == example && span.Attribute("election.cause") == "expired" {
-		must(t, trial.KeepCollected(s.received, *keep, span))
+		must(t, spans.KeepCollected(s.received, *keep, span))
 	}
 	acquire := span.Phase("election.acquire")
 	a := agreement{
@@ -203,12 +203,12 @@ func (s *stage) compare(t *testing.T, lock, from string, since time.Time) agreem
 }
 
 // is reports whether a span is that of the takeover by which a term began.
-func (x term) is(span trial.Failover) bool {
+func (x term) is(span spans.Failover) bool {
 	return span.Attribute("election.lock.name") == x.lock && span.Attribute("election.token") == fmt.Sprint(x.token) &&
 		strings.HasPrefix(span.Attribute("election.holder"), x.pod)
 }
 
-func sum(phases []trial.Span) (all time.Duration) {
+func sum(phases []spans.Span) (all time.Duration) {
 	for _, p := range phases {
 		all += p.Duration()
 	}
@@ -217,7 +217,7 @@ func sum(phases []trial.Span) (all time.Duration) {
 
 // wantPhases checks that the phases follow each other without a gap, from the start of the
 // span to its end.
-func wantPhases(t *testing.T, span trial.Failover) {
+func wantPhases(t *testing.T, span spans.Failover) {
 	t.Helper()
 	at := span.StartTime
 	for i, name := range []string{"silence", "head_start", "acquire", "adopt", "work_start"} {
@@ -233,7 +233,7 @@ func wantPhases(t *testing.T, span trial.Failover) {
 }
 
 // wantLink checks that the span leads to that of the last term in the zone that failed.
-func (s *stage) wantLink(t *testing.T, span trial.Failover, all []trial.Failover, from string, to term) {
+func (s *stage) wantLink(t *testing.T, span spans.Failover, all []spans.Failover, from string, to term) {
 	t.Helper()
 	var former term
 	for _, c := range s.running[from] {
@@ -248,7 +248,7 @@ func (s *stage) wantLink(t *testing.T, span trial.Failover, all []trial.Failover
 		return
 	}
 	link := span.Links[0].SpanContext
-	i := slices.IndexFunc(all, func(f trial.Failover) bool { return f.SpanContext == link })
+	i := slices.IndexFunc(all, func(f spans.Failover) bool { return f.SpanContext == link })
 	if i < 0 || !former.is(all[i]) {
 		t.Errorf("%s: the link leads to none of the spans that the collector has of the term of %s, token %d", to.lock, former.pod, former.token)
 		return

@@ -1,7 +1,10 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package virtual_test plays a minute of an election in virtual time and draws it. It is what
+// newcomers look at while the demo and its control plane are built, so it is a package of its own
+// that is built soon: it needs no Kubernetes.
+package virtual_test
 
 import (
 	"bytes"
@@ -17,12 +20,18 @@ import (
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/electiontest"
+	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/timeline"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 	"github.com/zonelect/zonelect/locks/memory"
-	"github.com/zonelect/zonelect/test/kit/trial"
+	"github.com/zonelect/zonelect/test/kit/spans"
 )
+
+// lease is the LeaseDuration of all.
+const lease = timing.DefaultLeaseDuration
+
+var zones = []string{"za", "zb", "zc"}
 
 // page is where TestAMinuteInVirtualTime draws what happened.
 var page = flag.String("page", "", "file to write; empty means none")
@@ -149,7 +158,7 @@ func (m *minute) draw() {
 		if err := os.WriteFile(file, p.traces.Bytes(), 0o600); err != nil {
 			m.t.Fatal(err)
 		}
-		span, err := trial.LastFailover(file)
+		span, err := spans.LastFailover(file)
 		if err != nil {
 			m.t.Fatal(err)
 		}

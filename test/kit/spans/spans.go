@@ -1,7 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package trial
+// Package spans reads the spans that a candidate program or a collector has written.
+package spans
 
 import (
 	"encoding/json"
@@ -9,7 +10,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/zonelect/zonelect/internal/timeline"
 )
 
 // Span is a span as the candidate program writes it.
@@ -61,6 +65,14 @@ func (f Failover) Phase(name string) Span {
 		}
 	}
 	return Span{}
+}
+
+// Drawn are the phases of a takeover, for a page.
+func (f Failover) Drawn() (all []timeline.Phase) {
+	for _, p := range f.Phases {
+		all = append(all, timeline.Phase{Name: timeline.PhaseName(strings.TrimPrefix(p.Name, "election.")), From: p.StartTime, To: p.EndTime})
+	}
+	return all
 }
 
 // LastFailover reads the last takeover from a file of spans.
