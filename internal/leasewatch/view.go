@@ -194,7 +194,7 @@ func (v *View) list(ctx context.Context, ask func(context.Context) (*coordinatio
 		return nil, err
 	}
 	for i := range list.Items {
-		list.Items[i].ManagedFields = record.Applied(list.Items[i].ManagedFields)
+		list.Items[i].ManagedFields = nil
 	}
 	return list, nil
 }
@@ -239,7 +239,7 @@ func (v *View) apply(e rawapi.Event[*coordinationv1.Lease]) {
 	if e.Type != kubewatch.Bookmark {
 		state := State{Number: number}
 		if e.Type != kubewatch.Deleted {
-			e.Object.ManagedFields = record.Applied(e.Object.ManagedFields)
+			e.Object.ManagedFields = nil
 			state.Lease = e.Object
 		}
 		name := e.Object.Name

@@ -129,7 +129,6 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 	want := full()
 	want.Spec = asClientGo(r)
 	want.Spec.Strategy, want.Spec.PreferredHolder = full().Spec.Strategy, full().Spec.PreferredHolder
-	want.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	want.Annotations = map[string]string{
 		"theirs": "kept", "zonelect.dev/phase": "dual",
 		AnnotationHolder: r.Holder, AnnotationToken: "4711", AnnotationNode: "n1",
@@ -139,28 +138,6 @@ func TestWhateverIsNotOursIsKept(t *testing.T) {
 	}
 	if g, w := mustJSON(t, got), mustJSON(t, want); g != w {
 		t.Errorf("\n got %s\nwant %s", g, w)
-	}
-}
-
-// TestManagedFieldsGoUnlessServerSideApplyNeedsThem: one empty entry clears them, and none leaves
-// them to the API server as they are.
-func TestManagedFieldsGoUnlessServerSideApplyNeedsThem(t *testing.T) {
-	cleared := []metav1.ManagedFieldsEntry{{}}
-	updated := metav1.ManagedFieldsEntry{Manager: "zonelect", Operation: metav1.ManagedFieldsOperationUpdate}
-	applied := metav1.ManagedFieldsEntry{Manager: "flux", Operation: metav1.ManagedFieldsOperationApply}
-	for _, c := range []struct{ base, want []metav1.ManagedFieldsEntry }{
-		{nil, cleared},
-		{[]metav1.ManagedFieldsEntry{updated}, cleared},
-		{[]metav1.ManagedFieldsEntry{updated, applied}, []metav1.ManagedFieldsEntry{updated, applied}},
-	} {
-		base := full()
-		base.ManagedFields = c.base
-		if got := Write(base, held()).ManagedFields; !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%+v becomes %+v, want %+v", c.base, got, c.want)
-		}
-	}
-	if got := Write(nil, held()).ManagedFields; !reflect.DeepEqual(got, cleared) {
-		t.Errorf("a Lease that is created has %+v", got)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,18 +23,10 @@ var ErrUnwritable = errors.New("a lock cannot hold this record")
 // annotations are set, or deleted where r has none; everything else in base is kept. base
 // itself is not changed. A nil base counts as an empty object. Call [Check] first: values
 // that do not fit a Lease are cut.
-//
-// The result asks the API server to keep no managed fields, unless base has those of a
-// server-side apply ([Applied]). They name who wrote which field last. To keep them takes a
-// server a quarter of the CPU of each write, and they are more than half of a Lease. One empty entry is
-// how Kubernetes' documentation of server-side apply says to clear them. After that, updates add none.
 func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 	lease := base.DeepCopy()
 	if lease == nil {
 		lease = &coordinationv1.Lease{}
-	}
-	if Applied(lease.ManagedFields) == nil {
-		lease.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 	}
 	seconds := int32(r.LeaseDuration / time.Second)
 	lease.Spec.HolderIdentity = &r.Holder
@@ -51,15 +42,6 @@ func Write(base *coordinationv1.Lease, r locks.Record) *coordinationv1.Lease {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, AnnotationHistory, string(r.History))
 	}
 	return lease
-}
-
-// Applied returns managed fields as they are if one of them is of a server-side apply, which
-// needs them all; otherwise nil.
-func Applied(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	if !slices.ContainsFunc(fields, func(f metav1.ManagedFieldsEntry) bool { return f.Operation == metav1.ManagedFieldsOperationApply }) {
-		return nil
-	}
-	return fields
 }
 
 // Check returns nil if a lock can hold r without loss, or an error that wraps [ErrUnwritable]

@@ -282,7 +282,7 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 	if err != nil {
 		return locks.Snapshot{}, err
 	}
-	lease.ManagedFields = record.Applied(lease.ManagedFields)
+	lease.ManagedFields = nil
 	if l.Heart != nil {
 		l.Heart.wrote(l.name, to)
 	}
