@@ -8,7 +8,7 @@
 // process's own Lease. As long as its elector leads there, its renewals are the process's
 // heartbeats, and its term is the process's epoch. A [Lock] with a Heart writes the Lease
 // only when the leadership changes, and names the epoch on it. Renewals of that Lock send
-// nothing: they wait for the next heartbeat. Rules L1 to L7 in docs/design.md say why two
+// nothing: they wait for the next heartbeat. Rules L1 to L8 in docs/design.md say why two
 // cannot lead. A Lock without a Heart renews by writes of its own, and follows the heartbeats
 // of others.
 //
