@@ -99,26 +99,17 @@ func write(r report) error {
 
 // save writes a file of build/demo, and says so.
 func save(name string, data []byte) error {
-	path, err := place(name)
+	root, err := testbed.Root()
 	if err != nil {
 		return err
+	}
+	path := filepath.Join(root, "build", "demo", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	fmt.Printf("\nWritten to build/demo/%s\n", name)
 	return nil
-}
-
-// place makes build/demo, and returns the path of a file in it.
-func place(name string) (string, error) {
-	root, err := testbed.Root()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(root, "build", "demo", name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return "", fmt.Errorf("write %s: %w", name, err)
-	}
-	return path, nil
 }
