@@ -50,14 +50,14 @@ The checks of the cluster and the namespace:
   quotas       quotas that are used up
   flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
 
-Without LOCK, all locks of the namespace are checked. ClusterRole zonelect-doctor
+Without LOCK, the locks of the namespace are checked, 50 at most. ClusterRole zonelect-doctor
 (config/doctor/role.yaml) grants what the command needs. With fewer rights, a note says what is
 not known.`
 
 const doctorExample = `  # Why does nobody lead?
   kubectl zonelect doctor my-operator
 
-  # All locks of a namespace
+  # The locks of a namespace
   kubectl zonelect doctor -n metal3-system
 
   # Only what keeps a lock from being led
