@@ -69,8 +69,8 @@ var worlds = []world{
 	// A rolling update: three kinds of legacy programs, crashes, graceful
 	// deletion, partitions of anybody.
 	{name: "LLD original", macros: lld + "M11=0"},
-	{name: "LLD stale", macros: lld + "V=1 M11=0"},
-	{name: "LLD notready", macros: lld + "V=2 E_NR=1 M11=0"},
+	{name: "LLD stale", macros: lld + "V=1 M11=0", long: true},
+	{name: "LLD notready", macros: lld + "V=2 E_NR=1 M11=0", long: true},
 	{name: "LDD original", macros: ldd + "E_PART=0"},
 	{name: "LDD notready", macros: ldd + "V=2 E_NR=2 E_PART=0 M11=0"},
 	{name: "LDD original, partitions", macros: ldd, long: true},
@@ -111,7 +111,7 @@ var worlds = []world{
 
 	// Phase legacy, which a human sets and takes back at any time.
 	{name: "LD legacy", macros: ld + "E_LEGACY=1"},
-	{name: "LDD legacy", macros: ldd + "E_PART=0 E_LEGACY=1", quick: calm},
+	{name: "LDD legacy", macros: ldd + "E_PART=0 E_LEGACY=1", quick: calm, long: true},
 	{name: "LD seal, legacy, back", macros: ld + "E_PART=0 E_SEAL=2 E_ROLL=1 E_LD=1 E_LEGACY=1", quick: calm},
 	{name: "LDS sealed on the Lease first", macros: lds + "E_PART=0 E_TERM=2 PHASE=1 E_SEAL=2 REACH=4"},
 

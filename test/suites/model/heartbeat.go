@@ -16,11 +16,11 @@ const (
 var heartbeatWorlds = []world{
 	{name: "one lock", macros: oneLock},
 	{name: "one lock, a hand", macros: oneLock + hand + prompt},
-	{name: "one lock, a hand, slow acquisitions", macros: oneLock + hand + "SLOWTAKE=1 SLOWBEAT=1"},
-	{name: "one lock, a hand puts it back", macros: oneLock + hand + prompt + "E_BACK=1"},
-	{name: "one lock, a hand puts an old one back", macros: oneLock + hand + prompt + "E_BACK=2"},
-	{name: "two locks of one holder", macros: twoLocks + "HOLDS=2"},
-	{name: "two locks, slow acquisitions", macros: twoLocks + "SLOWTAKE=1 SLOWBEAT=1 BEATS=1 BEGINS=1 E_RELEASE=0"},
+	{name: "one lock, a hand, slow acquisitions", macros: oneLock + hand + "SLOWTAKE=1 SLOWBEAT=1", long: true},
+	{name: "one lock, a hand puts it back", macros: oneLock + hand + prompt + "E_BACK=1", long: true},
+	{name: "one lock, a hand puts an old one back", macros: oneLock + hand + prompt + "E_BACK=2", long: true},
+	{name: "two locks of one holder", macros: twoLocks + "HOLDS=2", long: true},
+	{name: "two locks, slow acquisitions", macros: twoLocks + "SLOWTAKE=1 SLOWBEAT=1 BEATS=1 BEGINS=1 E_RELEASE=0", long: true},
 	{name: "two locks of one holder, a hand", macros: twoLocks + hand + prompt + "HOLDS=2 SLOWBEAT=1 BEATS=1"},
 	{name: "two locks, one each", macros: "NL=2 NE=1 OWNER=1 BEGINS=0 SLOWBEAT=1 E_RELEASE=0 E_LOST=0 " + prompt},
 	{name: "two locks, one each, a hand", macros: "NL=2 NE=1 OWNER=1 BEGINS=0 SLOWBEAT=0 E_RELEASE=0 " + hand + prompt},
@@ -33,10 +33,10 @@ var heartbeatWorlds = []world{
 	{name: "two locks of one holder, notes", macros: twoLocks + prompt + "HOLDS=2 SLOWBEAT=1 BEATS=1 E_RELEASE=0 E_NOTE=1"},
 
 	// When faults end, somebody leads each lock again.
-	{name: "notes, a hand, a crash", macros: "NL=1 E_CRASH=1 CALM=1 SLOWBEAT=0 E_RELEASE=0 E_NOTE=1 " + hand + prompt},
+	{name: "notes, a hand, a crash", macros: "NL=1 E_CRASH=1 CALM=1 SLOWBEAT=0 E_RELEASE=0 E_NOTE=1 " + hand + prompt, long: true},
 	{name: "an elector is given up", macros: "NL=1 E_GIVEUP=1 CALM=1 SLOWBEAT=0 " + prompt},
 	{name: "an elector is given up, hands put it back", macros: "NL=1 E_GIVEUP=1 CALM=1 SLOWBEAT=0 E_BACK=2 " + hand + prompt},
-	{name: "a holder crashes, a hand", macros: "NL=1 E_CRASH=1 CALM=1 SLOWBEAT=1 " + hand + prompt},
+	{name: "a holder crashes, a hand", macros: "NL=1 E_CRASH=1 CALM=1 SLOWBEAT=1 " + hand + prompt, long: true},
 
 	{name: "one lock, a hand, late detachments", macros: oneLock + hand + "SLOWTAKE=1 SLOWBEAT=1 E_LATE=1", long: true},
 	{name: "one lock, a hand, all slow", macros: oneLock + hand + "BEATS=1 E_RELEASE=0 E_LOST=0", long: true},
@@ -80,12 +80,12 @@ var heartbeatVariants = []variant{
 	{"L4 the same, the holder mends its epoch", "L4NOTE=0 L5NEW=0", "one lock, a hand, slow acquisitions", overlap, false},
 
 	// Belt and braces: other rules hold without these, or they only save time.
-	{"L1 any epoch's heartbeat", "L1EPOCH=0", "one lock, a hand", nothing, false},
+	{"L1 any epoch's heartbeat", "L1EPOCH=0", "one lock, a hand", nothing, true},
 	{"L2 withdrawn before the wait is over", "L2EARLY=0", "one lock, a hand", nothing, false},
-	{"L3 no note, so each waits again", "L3=0", "one lock, a hand", nothing, false},
-	{"L4 a deleted one is withdrawn too", "L4NOTE=2", "one lock, a hand puts it back", nothing, false},
-	{"L4 not withdrawn, but nobody puts back", "L4NOTE=0", "one lock, a hand", nothing, false},
+	{"L3 no note, so each waits again", "L3=0", "one lock, a hand", nothing, true},
+	{"L4 a deleted one is withdrawn too", "L4NOTE=2", "one lock, a hand puts it back", nothing, true},
+	{"L4 not withdrawn, but nobody puts back", "L4NOTE=0", "one lock, a hand", nothing, true},
 	{"L8 the note names no epoch", "L8EPOCH=0", "one lock, notes, a hand", nothing, false},
-	{"L5 terms run out", "L5=2", "one lock, a hand", nothing, false},
-	{"L5 the holder mends its epoch", "L5NEW=0", "one lock, a hand, slow acquisitions", nothing, false},
+	{"L5 terms run out", "L5=2", "one lock, a hand", nothing, true},
+	{"L5 the holder mends its epoch", "L5NEW=0", "one lock, a hand, slow acquisitions", nothing, true},
 }
