@@ -53,7 +53,7 @@ func Build(ctx context.Context, version string, progress io.Writer) (string, err
 		return "", err
 	}
 	b := builder{dir: source, pkg: ".", env: []string{"GOWORK=off"}, target: target, progress: progress,
-		flags: []string{"-modfile=" + modules, "-trimpath", "-ldflags", "-s -w " + stamp(exact)}}
+		flags: []string{"-modfile=" + modules, "-ldflags", "-s -w " + stamp(exact)}}
 	return target, b.build(ctx)
 }
 
