@@ -5,9 +5,13 @@ LINT_VERSION := v2.15.0
 # The version is in the path, so that a new one is not mistaken for the old.
 LINT := $(CURDIR)/build/bin/$(LINT_VERSION)/golangci-lint
 
-# The target vet vets all. Without this, go test would vet each module's dependencies again for
-# each set of flags, which takes a third of the time of compiling them.
-export GOFLAGS := $(GOFLAGS) -vet=off
+# make vet vets all packages. Without this, go test would vet their dependencies again for each set
+# of flags, which takes a third of the time of compiling them. go env also knows flags that were set
+# with go env -w.
+export GOFLAGS := $(shell go env GOFLAGS) -vet=off
+
+# race and floor leave out the long simulations, unless SHORT= is empty.
+SHORT := -short
 
 VULN_VERSION := v1.1.4
 VULN_DB ?= https://vuln.go.dev
@@ -86,10 +90,10 @@ unit: ## Unit tests, all modules
 	cd test && go test ./suites/sim/
 
 .PHONY: race
-race: ## The race detector on the library and the examples, without the long simulations
-	go test -race -short ./...
-	$(call each,operator/ctrlruntime operator/prometheus examples,go test -race -short ./...)
-	cd test && go test -race -short ./suites/telemetry/...
+race: ## The race detector on the library and the examples, without the long simulations; SHORT=: with them
+	go test -race $(SHORT) ./...
+	$(call each,operator/ctrlruntime operator/prometheus examples,go test -race $(SHORT) ./...)
+	cd test && go test -race $(SHORT) ./suites/telemetry/...
 
 .PHONY: churn
 churn: ## A minute of 50 electors that come and go, with the race detector
@@ -273,7 +277,7 @@ FLOOR := go1.25.14
 .PHONY: floor
 floor: ## Build and unit-test the published modules with the oldest Go, client-go and controller-runtime that they support (5 min)
 	@set -e; for m in $(PUBLISHED); do echo "$$m:"; \
-		.ci/alone $$m env GOTOOLCHAIN=$(FLOOR) sh -c 'go build ./... && go test -short -timeout 30m -skip TestDocsCli ./...'; done
+		.ci/alone $$m env GOTOOLCHAIN=$(FLOOR) sh -c 'go build ./... && go test $(SHORT) -timeout 30m -skip TestDocsCli ./...'; done
 
 .PHONY: tidy
 tidy: ## go mod tidy in all modules of the workspace, also for versions that are not released yet
