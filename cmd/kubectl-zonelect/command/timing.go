@@ -322,14 +322,14 @@ func printFlags(out io.Writer, plan zone.Plan) error {
 	if w.MaxClockDrift != timing.DefaultMaxClockDrift {
 		tell(text, "# In the program set Timing.MaxClockDrift to %v: it has no flag.\n", w.MaxClockDrift)
 	}
-	if w.Heartbeat {
-		tell(text, "# In the program set Options.Heartbeat: it is part of the plan.\n")
-	}
 	flags := (&cobra.Command{}).Flags()
-	(&operator.Options{Timing: plan.Timing}).AddFlags(flags)
+	(&operator.Options{Timing: plan.Timing, Heartbeat: w.Heartbeat}).AddFlags(flags)
 	args, env := &strings.Builder{}, &strings.Builder{}
 	names := []string{"leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "leader-elect-stop-timeout"}
-	if plan.Timing.Exclusive {
+	switch {
+	case w.Heartbeat: // it implies the other
+		names = append(names, "leader-elect-heartbeat")
+	case plan.Timing.Exclusive:
 		names = append(names, "leader-elect-exclusive")
 	}
 	for _, name := range names {

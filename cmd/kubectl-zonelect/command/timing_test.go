@@ -95,18 +95,21 @@ func TestTheFlagsAndTheEnvironmentGiveTheTimingThatWasPlanned(t *testing.T) {
 			want := plan.Timing
 			want.StopGrace = 0 // its default is what the timing rules leave
 			want = want.WithDefaults()
-			for way, got := range printedTiming(t, test.line) {
-				if got != want {
+			for way, o := range printedOptions(t, test.line) {
+				if got := o.Timing.WithDefaults(); got != want {
 					t.Errorf("by the %s comes %+v, planned was %+v", way, got, want)
+				}
+				if o.Heartbeat != test.wish.Heartbeat {
+					t.Errorf("by the %s comes Heartbeat = %v", way, o.Heartbeat)
 				}
 			}
 		})
 	}
 }
 
-// printedTiming is what an operator makes of the flags, and of the environment, that the
+// printedOptions are what an operator makes of the flags, and of the environment, that the
 // command prints.
-func printedTiming(t *testing.T, line string) map[string]election.Timing {
+func printedOptions(t *testing.T, line string) map[string]operator.Options {
 	t.Helper()
 	r := timingOf(t, append([]string{"timing", "-o", "yaml"}, strings.Fields(line)...)...)
 	var printed struct {
@@ -128,7 +131,7 @@ func printedTiming(t *testing.T, line string) map[string]election.Timing {
 	if err := byEnv.FromEnvironment(); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]election.Timing{"flags": byFlags.Timing.WithDefaults(), "environment": byEnv.Timing.WithDefaults()}
+	return map[string]operator.Options{"flags": byFlags, "environment": byEnv}
 }
 
 func TestTimingWarnsOnlyOfWhatIsNotSurvived(t *testing.T) {
