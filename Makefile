@@ -217,7 +217,7 @@ model-long: ## The same with larger populations (a quarter of an hour)
 	go run ./test/suites/model -long -memory 6000
 
 .PHONY: mutants
-mutants: ## Break the safety rules one at a time: a test must find each (minutes)
+mutants: ## Break the safety rules one at a time: a test must find each (half an hour)
 	go run ./test/suites/mutants
 
 .PHONY: alerts

@@ -284,6 +284,11 @@ func TestOrdinaryClientGoTimingIsRefusedBeforeTheLeaseIsTaken(t *testing.T) {
 		if n := a.link.Calls("write"); n != 0 {
 			t.Errorf("the lock was written %d times, held by %q", n, holderOf(t, lock))
 		}
+		select {
+		case <-a.asked:
+			t.Error("the elector was asked to campaign, and may write before it is ended")
+		default:
+		}
 	})
 }
 

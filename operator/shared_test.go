@@ -6,6 +6,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -123,5 +124,37 @@ func TestOneElectionMayHaveAHeartbeat(t *testing.T) {
 	err := Run(ctx, "my-operator", func(context.Context, election.Term) error { stop(); return nil }, o)
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoHeartbeatWaitsBehindARequestOfALock: one late heartbeat would lose all locks.
+func TestNoHeartbeatWaitsBehindARequestOfALock(t *testing.T) {
+	server, o := inPod(t)
+	o.Heartbeat, o.Timing.Exclusive = true, true
+	beats, others := map[string]bool{}, map[string]bool{} // by the connection's address
+	server.Stored = func(r *http.Request, path string, _, _ apitest.Object) {
+		if r == nil {
+			return
+		}
+		if strings.Contains(path, ".heartbeat-") {
+			beats[r.RemoteAddr] = true
+		} else {
+			others[r.RemoteAddr] = true
+		}
+	}
+	s, err := NewShared(t.Context(), "my-operator", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runAll(t, s, 20)()
+	server.Mu.Lock()
+	defer server.Mu.Unlock()
+	if len(beats) == 0 || len(others) == 0 {
+		t.Fatalf("heartbeats came on the connections %v, and other writes on %v", beats, others)
+	}
+	for connection := range beats {
+		if others[connection] {
+			t.Errorf("heartbeats and other writes share the connection %s", connection)
+		}
 	}
 }

@@ -65,9 +65,9 @@ func TestEveryRuleHasAMutant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := regexp.MustCompile(`(?m)^- \*\*([SM]\d+)\*\* `).FindAllStringSubmatch(string(text), -1)
-	if len(rules) != 25 {
-		t.Errorf("the design has %d rules, want S1-S13 and M1-M12", len(rules))
+	rules := regexp.MustCompile(`(?m)^- \*\*([SML]\d+)\*\* `).FindAllStringSubmatch(string(text), -1)
+	if len(rules) != 33 {
+		t.Errorf("the design has %d rules, want S1-S13, M1-M12 and L1-L8", len(rules))
 	}
 	for _, rule := range rules {
 		if !slices.ContainsFunc(mutants, func(m mutant) bool { return m.rule == rule[1] }) {

@@ -117,5 +117,8 @@ func BenchmarkARenewal(b *testing.B) {
 			b.ReportMetric(renewal.bytes/put.bytes, "x-bytes")
 			b.ReportMetric(renewal.ns/put.ns, "x-time")
 		}
+		if renewal.allocs > 2*put.allocs {
+			b.Errorf("a renewal makes %.0f allocations, and a bare PUT %.0f: want twice as many at most", renewal.allocs, put.allocs)
+		}
 	})
 }
