@@ -62,7 +62,7 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.shared, "shared", false, "share connections, watch and presence among all --locks, under one identity")
 	f.BoolVar(&o.Heartbeat, "heartbeat", false, "the same, and keep all locks by one heartbeat")
 	f.DurationVar(&o.count, "count-goroutines", 0, "how often to print how many goroutines there are; 0 is never")
-	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default")
+	f.StringVar(&o.Self.Identity, "identity", "", "unique per process start; made up by default, but not with --locks")
 	f.StringVar(&o.Self.PodName, "pod-name", "", "name of the pod")
 	f.StringVar(&o.Self.PodUID, "pod-uid", "", "UID of the pod")
 	f.StringVar(&o.Self.Container, "container", "", "name of the container in that pod")
