@@ -120,22 +120,37 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 	}
 	t.Run("the account may do what the Roles say", func(t *testing.T) {
 		for _, name := range names {
-			accountMay(t, client, all[name])
+			accountMay(t, client, appliedNamespace, appliedAccount, all[name])
 		}
 	})
 	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, client, all["migration"]) })
 	t.Run("renewals have a level of their own", func(t *testing.T) { leasesFlow(t, b, client, before) })
+	t.Run("an operator of another name has its own rights", func(t *testing.T) {
+		other := manifests.Kustomize(t, "../../../examples/another-name")
+		for _, o := range other {
+			k.apply(t, o)
+		}
+		if len(heard.seen) > 0 {
+			t.Errorf("the API server warns: %q", heard.seen)
+		}
+		accountMay(t, client, "invoices", "billing", other)
+		p := right{verb: "update", group: "coordination.k8s.io", resource: "leases", namespace: "invoices"}
+		if may(t, client, account(appliedNamespace, appliedAccount), p) {
+			t.Errorf("the account of %s may %s", appliedNamespace, p)
+		}
+	})
 }
 
-// accountMay asks the API server's authorizer about each verb of each rule, and
-// about one that no rule has.
-func accountMay(t *testing.T, client kubernetes.Interface, all manifests.Objects) {
+// accountMay asks the API server's authorizer whether the service account may do each verb of
+// each rule, and one that no rule has.
+func accountMay(t *testing.T, client kubernetes.Interface, namespace, name string, all manifests.Objects) {
 	t.Helper()
-	asks := func(namespace string, rules []rbacv1.PolicyRule) {
-		for _, p := range rightsOf(namespace, rules) {
-			for late := time.Now().Add(soon); !may(t, client, appliedNamespace, p); time.Sleep(50 * time.Millisecond) {
+	user := account(namespace, name)
+	asks := func(where string, rules []rbacv1.PolicyRule) {
+		for _, p := range rightsOf(where, rules) {
+			for late := time.Now().Add(soon); !may(t, client, user, p); time.Sleep(50 * time.Millisecond) {
 				if time.Now().After(late) { // by then the authorizer knows the rules
-					t.Fatalf("in namespace %q the service account may not %s", p.namespace, p)
+					t.Fatalf("in namespace %q, %s may not %s", p.namespace, user, p)
 				}
 			}
 		}
@@ -146,18 +161,17 @@ func accountMay(t *testing.T, client kubernetes.Interface, all manifests.Objects
 	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		asks("", role.Rules)
 	}
-	if p := (right{verb: "delete", group: "coordination.k8s.io", resource: "leases", namespace: appliedNamespace}); may(t, client, appliedNamespace, p) {
-		t.Errorf("the service account may %s", p)
+	if p := (right{verb: "delete", group: "coordination.k8s.io", resource: "leases", namespace: namespace}); may(t, client, user, p) {
+		t.Errorf("%s may %s", user, p)
 	}
 }
 
-// may asks the API server whether the service account of that namespace has the
-// right.
-func may(t *testing.T, client kubernetes.Interface, namespace string, p right) bool {
+// may asks the API server whether a user has the right.
+func may(t *testing.T, client kubernetes.Interface, user string, p right) bool {
 	t.Helper()
 	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               account(namespace),
+			User:               user,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: p.namespace, Verb: p.verb, Group: p.group, Resource: p.resource, Name: p.name},
 		},
 	}, metav1.CreateOptions{})
@@ -165,9 +179,9 @@ func may(t *testing.T, client kubernetes.Interface, namespace string, p right) b
 	return answer.Status.Allowed
 }
 
-// account is the user name of the service account of that namespace.
-func account(namespace string) string {
-	return "system:serviceaccount:" + namespace + ":" + appliedAccount
+// account is the user name of a service account.
+func account(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
 }
 
 // podsAreAdmitted creates a pod from the Deployment's template as a dry run,

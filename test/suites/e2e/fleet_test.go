@@ -67,7 +67,7 @@ func newFleet(ctx context.Context, t *testing.T, b *testbed.Testbed, example str
 	config, err := clientcmd.LoadFromFile(b.Cluster.Kubeconfig("za"))
 	must(t, err)
 	for _, user := range config.AuthInfos {
-		user.Impersonate = account(appliedNamespace)
+		user.Impersonate = account(appliedNamespace, appliedAccount)
 	}
 	must(t, clientcmd.WriteToFile(*config, f.kubeconfig))
 	k := newKubectl(t, b.Cluster.RESTConfig("za"))

@@ -182,7 +182,7 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 		Config: b.Cluster.RESTConfig("za"), Timing: rightsTiming, Namespace: o.name, NoEvents: true,
 		Self: operator.SelfOptions{Identity: "me", Zone: "za"}, LockOptions: operator.LockOptions{Logger: o.logger(missed)},
 	}
-	o.options.Config.Impersonate.UserName = account(o.name)
+	o.options.Config.Impersonate.UserName = account(o.name, appliedAccount)
 	if a.begin != nil {
 		a.begin(o)
 	}
@@ -243,7 +243,7 @@ func (o *tenant) grant(name string, all []right) {
 		if p.namespace == appliedNamespace {
 			p.namespace = o.name
 		}
-		must(o.t, o.until("the rights are known", func() bool { return may(o.t, o.admin, o.name, p) })())
+		must(o.t, o.until("the rights are known", func() bool { return may(o.t, o.admin, account(o.name, appliedAccount), p) })())
 	}
 }
 
