@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,7 +27,7 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 	for _, tag := range strings.Fields(c.must(".ci/tag", version)) {
 		t.Log(tag)
 	}
-	u := newcomer(t, c)
+	u := newcomer(t, proxy(t, c))
 	readme, err := os.ReadFile(filepath.Join(c.dir, "README.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +117,7 @@ func TestGoInstallRefusesAReplaceDirective(t *testing.T) {
 	c.must("go", "mod", "edit", "-replace="+library+"=../..", "cmd/kubectl-zonelect/go.mod")
 	c.must("git", "commit", "-qam", "replace again")
 	c.must("git", "tag", "cmd/kubectl-zonelect/"+version)
-	u := newcomer(t, c)
+	u := outside(t).fromTags(c)
 	u.env = append(u.env, "GOPROXY=off") // it gets no further than that
 	if said := u.fails("go", "install", library+"/cmd/kubectl-zonelect@"+version); !strings.Contains(said, "replace directives") {
 		t.Errorf("go install said:\n%s", said)
@@ -144,6 +145,28 @@ func TestTheSameVersionIsNotReleasedTwiceNorOneThatIsNone(t *testing.T) {
 	}
 	if dirty := c.must("git", "status", "--porcelain"); dirty != "" {
 		t.Errorf("not committed:\n%s", dirty)
+	}
+}
+
+// TestAReleaseBreaksOnlyWhatItsVersionAllows compares the exported API with that of a tag.
+func TestAReleaseBreaksOnlyWhatItsVersionAllows(t *testing.T) {
+	c := clone(t)
+	c.must(".ci/tag", version)
+	c.write("zone/added.go", "package zone\n\n// Added is new.\nfunc Added() {}\n")
+	c.must("git", "add", "-A")
+	c.must("git", "commit", "-qm", "an addition")
+	if said := c.must(".ci/api", "v0.1.1"); !strings.Contains(said, "Added: added") {
+		t.Errorf("of an addition it said:\n%s", said)
+	}
+	c.must("git", "rm", "-q", "operator/prometheus/*.go")
+	c.write("operator/prometheus/prometheus.go", "package prometheus\n")
+	c.must("git", "add", "-A")
+	c.must("git", "commit", "-qm", "a break in a nested module")
+	if said := c.fails(".ci/api", "v0.1.1"); !strings.Contains(said, "v0.1.1 may not break what used v0.1.0, and it does in: operator/prometheus") {
+		t.Errorf("of a break in a patch it said:\n%s", said)
+	}
+	if said := c.must(".ci/api", "v0.2.0"); !strings.Contains(said, "removed") {
+		t.Errorf("of a break in a minor version it said:\n%s", said)
 	}
 }
 
@@ -286,19 +309,43 @@ func clone(t *testing.T) place {
 	return c
 }
 
-// newcomer returns a new module outside of the repository, for which the clone is what
-// github.com has of zonelect. There is nothing in its module cache.
-func newcomer(t *testing.T, c place) place {
+// outside returns a directory outside of the repository, in which Go has an empty module cache.
+func outside(t *testing.T) place {
 	t.Helper()
 	dir := t.TempDir()
-	u := place{t: t, dir: dir, env: []string{
+	return place{t: t, dir: dir, env: []string{
 		"GOWORK=off", "GOMODCACHE=" + filepath.Join(dir, "modules"), "GOBIN=" + filepath.Join(dir, "bin"),
 		// Without paths, the build cache knows dependencies from one run to the next.
 		"GOFLAGS=-trimpath -modcacherw",
-		"GOPRIVATE=" + library, // from the tags, neither from a proxy nor past a checksum
-		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_VALUE_0=https://" + library, fmt.Sprintf("GIT_CONFIG_KEY_0=url.file://%s.insteadOf", filepath.ToSlash(c.dir)),
 		"KUBECONFIG=" + filepath.Join(dir, "no-kubeconfig"), "KUBERNETES_SERVICE_HOST=",
 	}}
+}
+
+// fromTags lets Go fetch the modules of zonelect from the tags of the clone, as from github.com.
+func (p place) fromTags(c place) place {
+	p.env = append(p.env,
+		"GOPRIVATE="+library, // neither from a proxy nor past a checksum
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_VALUE_0=https://"+library, fmt.Sprintf("GIT_CONFIG_KEY_0=url.file://%s.insteadOf", filepath.ToSlash(c.dir)))
+	return p
+}
+
+// proxy returns a directory that is a module proxy for the tags of the clone: Go's download cache
+// has the layout of one.
+func proxy(t *testing.T, c place) string {
+	t.Helper()
+	p := outside(t).fromTags(c)
+	for _, module := range strings.Fields(c.must(".ci/published")) {
+		p.must("go", "mod", "download", path.Join(library, module)+"@"+version)
+	}
+	return filepath.ToSlash(filepath.Join(p.dir, "modules", "cache", "download"))
+}
+
+// newcomer returns a new module outside of the repository, with an empty module cache and a proxy
+// that has the release.
+func newcomer(t *testing.T, proxy string) place {
+	t.Helper()
+	u := outside(t)
+	u.env = append(u.env, "GOPROXY=file://"+proxy+","+strings.TrimSpace(u.must("go", "env", "GOPROXY")), "GONOSUMDB="+library)
 	u.must("go", "mod", "init", "example.com/newcomer")
 	return u
 }
