@@ -199,7 +199,7 @@ bench-seconds: ## The timing of three seconds on a real control plane (2.5 hours
 COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual
 
 .PHONY: compat
-compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Kubernetes (half an hour)
+compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Kubernetes (75 min, most of it builds)
 
 .PHONY: compat-collector
 compat-collector:
@@ -284,7 +284,7 @@ tidy: ## go mod tidy in all modules of the workspace, also for versions that are
 	.ci/tidy
 
 .PHONY: release-check
-release-check: ## Release the newest commit in a clone, and use it as the README says, with an empty module cache (4 min)
+release-check: ## Release the newest commit in a clone, and use it as the README says, with an empty module cache (8 min)
 	cd test && go test -v -count=1 -timeout 40m ./suites/release/
 
 .PHONY: release
