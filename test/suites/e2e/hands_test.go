@@ -215,7 +215,7 @@ var changes = []edit{{
 		return true
 	},
 }, {
-	what: "a legacy pod is made the owner",
+	what: "a legacy pod is made the owner", opens: true,
 	do: func(s *editedLock, _ *member, fresh *trial.Seat) {
 		pod, err := s.client.CoreV1().Pods("default").Get(s.ctx, fresh.Identity, metav1.GetOptions{})
 		must(s.t, err)

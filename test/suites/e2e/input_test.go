@@ -250,7 +250,7 @@ func permissions(t *testing.T, p *past) {
 		terms       int           // how many there may be without it
 		most        time.Duration // from the grant to the beginning of work
 	}
-	const soon = 5 * time.Second
+	soon := 5*time.Second + p.settle(t)
 	rows := map[string]row{}
 	for _, p := range documented() {
 		if p.namespace != "default" {
@@ -440,7 +440,7 @@ func outOfService(t *testing.T, p *past, calm <-chan struct{}) {
 	leader := believer.leader()
 	took := believer.terms()[0].start.Sub(declared)
 	t.Logf("%s leads %v after the node, silent for %v, was declared out of service", leader.pod.Name, took.Round(time.Millisecond), later)
-	if took > atOnce {
+	if took > atOnce+p.settle(t) {
 		t.Errorf("it leads %v after the taint, want at once", took)
 	}
 	time.Sleep(time.Until(cut.Add(watch)))

@@ -368,9 +368,9 @@ func (m *migration) awaitLeader(t *testing.T, since time.Time, what string, seat
 
 // settle is how long a candidate waits for the garbage collectors that this
 // version of Kubernetes may have.
-func (m *migration) settle(t *testing.T) time.Duration {
+func (p *past) settle(t *testing.T) time.Duration {
 	t.Helper()
-	minor, err := rawapi.ServerMinor(m.ctx, m.client.CoreV1().RESTClient())
+	minor, err := rawapi.ServerMinor(p.ctx, p.client.CoreV1().RESTClient())
 	must(t, err)
 	if minor < multilock.PreconditionsSince {
 		return multilock.SettleDefault
