@@ -285,7 +285,7 @@ tidy: ## go mod tidy in all modules of the workspace, also for versions that are
 
 .PHONY: release-check
 release-check: ## Release the newest commit in a clone, and use it as the README says, with an empty module cache (8 min)
-	cd test && go test -v -count=1 -timeout 40m ./suites/release/
+	cd test && go test -v -count=1 -timeout 60m ./suites/release/
 
 .PHONY: release
 release: ## Check and tag VERSION=v0.1.0 of all modules; pushes nothing, and says what to push (half an hour)
