@@ -169,11 +169,15 @@ func (f *fleet) killEtcds(ctx context.Context, r *results) error {
 		if err != nil {
 			return err
 		}
-		say("kill %d of %d: etcd's leader, in zone %s", n+1, f.kills, zone)
+		killed := time.Now()
 		if err := f.Parts.Kill(ctx, testbed.Etcd, zone); err != nil {
 			return err
 		}
-		if err := sleep.For(ctx, f.every/3); err != nil {
+		if _, err := f.Parts.EtcdLeader(ctx, f.without(zone)...); err != nil {
+			return err
+		}
+		one := kill{Elected: time.Since(killed).Seconds()}
+		if err := sleep.For(ctx, f.every/3-time.Since(since)); err != nil {
 			return err
 		}
 		if err := f.Parts.Start(ctx, testbed.Etcd, zone); err != nil {
@@ -182,12 +186,18 @@ func (f *fleet) killEtcds(ctx context.Context, r *results) error {
 		if err := sleep.For(ctx, f.every-time.Since(since)); err != nil {
 			return err
 		}
-		var one span
 		one.Minutes = time.Since(since).Minutes()
 		one.Terms, one.Processes = f.lost(since)
+		one.Load = load()
+		say("kill %d of %d: zone %s: %s", n+1, f.kills, zone, one)
 		r.Kills = append(r.Kills, one)
 	}
 	return nil
+}
+
+// without returns the zones besides one.
+func (f *fleet) without(zone string) []string {
+	return slices.DeleteFunc(slices.Clone(f.Zones()), func(z string) bool { return z == zone })
 }
 
 // loseZones cuts the power of the leaders' zone again and again, and measures how soon others

@@ -19,7 +19,7 @@ type results struct {
 	// Worst reports that all connections of the others died just before the last heartbeat.
 	Worst  bool   `json:"worst,omitempty"`
 	Quiet  *span  `json:"quiet,omitempty"`
-	Kills  []span `json:"kills,omitempty"`
+	Kills  []kill `json:"kills,omitempty"`
 	Losses []loss `json:"losses,omitempty"`
 }
 
@@ -28,6 +28,18 @@ type span struct {
 	Minutes   float64 `json:"minutes"`
 	Terms     int     `json:"terms"`
 	Processes int     `json:"processes"`
+}
+
+// kill is a kill of etcd's leader, and the time until the next one.
+type kill struct {
+	span
+	Elected float64 `json:"elected"`        // after how many seconds etcd had another leader
+	Load    string  `json:"load,omitempty"` // of the machine, at the end
+}
+
+// String says what one kill cost.
+func (k kill) String() string {
+	return fmt.Sprintf("another of etcd's members was elected after %.2f s; %d terms lost, in %d processes; load %s", k.Elected, k.Terms, k.Processes, k.Load)
 }
 
 // loss is the loss of a zone: how many locks were led from it, and after how many seconds half
@@ -80,16 +92,24 @@ func (r *results) describeKills(w *strings.Builder) {
 		return
 	}
 	var minutes float64
-	var terms, most, lossy int
+	var terms, processes, most int
+	var harmless, costly []kill
 	for _, k := range r.Kills {
 		minutes += k.Minutes
 		terms += k.Terms
+		processes += k.Processes
 		most = max(most, k.Processes)
 		if k.Terms > 0 {
-			lossy++
+			costly = append(costly, k)
+		} else {
+			harmless = append(harmless, k)
 		}
 	}
-	fmt.Fprintf(w, "etcd's leader was killed %d times in %.0f minutes: %d of them cost terms, %d in all, in %d processes at most each time\n", len(r.Kills), minutes, lossy, terms, most)
+	fmt.Fprintf(w, "etcd's leader was killed %d times in %.0f minutes: %d of them cost terms, %d in all, in %d processes in all and %d at most each time\n",
+		len(r.Kills), minutes, len(costly), terms, processes, most)
+	elected := func(k kill) float64 { return k.Elected }
+	fmt.Fprintf(w, "    %-60s %s\n", "seconds until etcd had a leader, where no term was lost", spread(harmless, elected))
+	fmt.Fprintf(w, "    %-60s %s\n", "seconds until etcd had a leader, where some were", spread(costly, elected))
 }
 
 // describeLosses says how some losses went.
@@ -126,7 +146,10 @@ func only(losses []loss, is func(loss) bool) (some []loss) {
 }
 
 // spread describes how some numbers are spread.
-func spread(all []loss, of func(loss) float64) string {
+func spread[T any](all []T, of func(T) float64) string {
+	if len(all) == 0 {
+		return "none"
+	}
 	var numbers []float64
 	for _, l := range all {
 		numbers = append(numbers, of(l))

@@ -13,11 +13,14 @@ func TestTheResultsSayWhatWasRunAndHowItIsSpread(t *testing.T) {
 	for i := range 100 {
 		r.Losses = append(r.Losses, loss{Locks: 20, Half: 3, All: 3 + float64(i)/100, Etcd: i >= 90, Elected: 1.5})
 	}
-	r.Kills = []span{{Minutes: 1}, {Minutes: 1, Terms: 20, Processes: 1}, {Minutes: 1}}
+	r.Kills = []kill{
+		{span: span{Minutes: 1}, Elected: 1.1}, {span: span{Minutes: 1, Terms: 20, Processes: 1}, Elected: 2.3}, {span: span{Minutes: 1}, Elected: 1.4},
+	}
 	text := r.String()
 	for _, want := range []string{
 		"20 locks", "3s/2.5s/500ms", "namespaces", "60 minutes: 0 terms lost",
-		"killed 3 times in 3 minutes: 1 of them cost terms, 20 in all, in 1 processes",
+		"killed 3 times in 3 minutes: 1 of them cost terms, 20 in all, in 1 processes in all and 1 at most each time",
+		"where no term was lost      p50 1.10, p99 1.40, most 1.40", "where some were             p50 2.30",
 		"lost its power 100 times", "p50 3.49, p99 3.98, most 3.99",
 		"with etcd's leader in it 10 times", "p50 3.94, p99 3.99, most 3.99",
 		"with etcd's leader elsewhere 90 times", "p50 3.44, p99 3.89, most 3.89",
