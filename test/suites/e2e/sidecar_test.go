@@ -64,17 +64,23 @@ func (s *sidecars) start(name, zone string, deaf bool) *testbed.Process {
 	if deaf {
 		command = []string{"--", "sh", "-c", `trap "" TERM; exec sh "$0"`, s.script}
 	}
+	s.all[name] = s.run(name, zone, command...)
+	return s.all[name]
+}
+
+// run runs a sidecar in a pod of its own.
+func (s *sidecars) run(name, zone string, args ...string) *testbed.Process {
+	s.Helper()
 	pod, err := s.Cluster.AddPod(s.ctx, zone, name, "default", nil)
 	must(s.T, err)
 	p, err := s.StartProcess(zone, testbed.ProcessSpec{
-		Name: name, Path: s.program, Args: append(slices.Clone(sidecarFlags), command...),
+		Name: name, Path: s.program, Args: append(slices.Clone(sidecarFlags), args...),
 		Env: []string{
 			"KUBECONFIG=" + s.Cluster.Kubeconfig(zone), "POD_NAME=" + name, "POD_UID=" + string(pod.UID), "POD_NAMESPACE=default",
 			"NODE_NAME=" + pod.Spec.NodeName, "NODE_ZONE=" + zone, "REGISTER=" + s.register, "INTERVAL=0.02",
 		},
 	})
 	must(s.T, err)
-	s.all[name] = p
 	return p
 }
 
