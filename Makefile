@@ -44,7 +44,7 @@ help: ## Show this list
 demo: build/demo/virtual.html ## Cut a zone's power on a real control plane, beside client-go; LEGACY=1: and leader-for-life (10 min)
 	go run ./test/programs/demo $(if $(LEGACY),--legacy)
 
-# The first build of the demo takes minutes, and that of its control plane more. This takes half of one.
+# The first build of the demo takes minutes, and that of its control plane more. This takes about one.
 build/demo/virtual.html:
 	@echo "Drawing a minute of an election in virtual time, for those who wait for the demo's first build."
 	@mkdir -p $(@D)
@@ -286,6 +286,10 @@ tidy: ## go mod tidy in all modules of the workspace, also for versions that are
 .PHONY: release-check
 release-check: ## Release the newest commit in a clone, and use it as the README says, with an empty module cache (8 min)
 	cd test && go test -v -count=1 -timeout 60m ./suites/release/
+
+.PHONY: api
+api: ## How the exported API differs from that of the last release; VERSION=v0.1.1: fail if that version may not
+	.ci/api $(VERSION)
 
 .PHONY: release
 release: ## Check and tag VERSION=v0.1.0 of all modules; pushes nothing, and says what to push (half an hour)

@@ -159,7 +159,8 @@ func TestKrewInstallsTheReleaseOnEachPlatform(t *testing.T) {
 			continue
 		}
 		installed := filepath.Join(root, "bin", "kubectl-zonelect")
-		if said := must(t, dir, nil, installed, "version", "--client"); !strings.HasPrefix(said, "Client Version: "+p[1]+" (commit ") || !strings.Contains(said, "\nclient-go Version: v0.") {
+		if said := must(t, dir, nil, installed, "version", "--client"); !strings.HasPrefix(said, "Client Version: "+p[1]+" (commit ") || !strings.Contains(said, "\nclient-go Version: v0.") ||
+			!strings.Contains(said, "\nModule: github.com/zonelect/zonelect/cmd/kubectl-zonelect\nLibrary Version: "+p[1]+"\n") {
 			t.Errorf("%s says %s", name, said)
 		}
 		stored, err := filepath.Glob(filepath.Join(root, "store", "zonelect", "*", "man", "man1", "kubectl-zonelect-status.1"))
@@ -169,6 +170,25 @@ func TestKrewInstallsTheReleaseOnEachPlatform(t *testing.T) {
 	}
 	if want := strings.Count(read(t, manifest), "sha256: "); tried != want {
 		t.Errorf("%d archives were installed of %d in the manifest", tried, want)
+	}
+}
+
+// TestThePackedChartIsTheChart: Helm renders the same from it.
+func TestThePackedChartIsTheChart(t *testing.T) {
+	dir, _ := release(t, made)
+	helm, err := testbed.BuildModule(t.Context(), "test/programs/helm", os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := filepath.Glob(filepath.Join(dir, "zonelect-*.tgz"))
+	if err != nil || len(packed) != 1 {
+		t.Fatalf("the release has the charts %q: %v", packed, err)
+	}
+	render := func(chart string) string {
+		return must(t, dir, []string{"HOME=" + t.TempDir()}, helm, "template", "my-operator", chart, "--namespace", "my-operator", "--set", "image.repository=example.com/my-operator,image.tag=v1")
+	}
+	if got, want := render(packed[0]), render(filepath.Join(home, "a", "charts", "zonelect")); got != want || !strings.Contains(got, "kind: Deployment") {
+		t.Errorf("it renders\n%s\nand the chart\n%s", got, want)
 	}
 }
 

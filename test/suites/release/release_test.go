@@ -4,6 +4,7 @@
 package release_test
 
 import (
+	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
@@ -148,6 +149,47 @@ func TestTheSameVersionIsNotReleasedTwiceNorOneThatIsNone(t *testing.T) {
 	}
 }
 
+// TestIfATagCannotBeMadeNoneIs: otherwise the next attempt would find the version released.
+func TestIfATagCannotBeMadeNoneIs(t *testing.T) {
+	c := clone(t)
+	c.must("git", "tag", "operator") // git then refuses operator/ctrlruntime/v0.1.0
+	if said := c.fails(".ci/tag", version); !strings.Contains(said, "operator/ctrlruntime/"+version) {
+		t.Errorf("it said:\n%s", said)
+	}
+	if tags := strings.Fields(c.must("git", "tag")); len(tags) != 1 {
+		t.Errorf("there are the tags %q", tags)
+	}
+}
+
+// TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram, for an image that has nothing else. It runs
+// the recipe's commands; the image itself wants a container engine.
+func TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram(t *testing.T) {
+	c := clone(t)
+	recipe, err := os.ReadFile(filepath.Join(c.dir, "cmd/zonelect-sidecar/Containerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := regexp.MustCompile(`(?m)^ENV (.+)$`).FindStringSubmatch(string(recipe))
+	build := regexp.MustCompile(`(?m)^RUN (go build .* )-o /zonelect-sidecar (\S+)$`).FindStringSubmatch(string(recipe))
+	if settings == nil || build == nil || !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).Match(recipe) {
+		t.Fatalf("the recipe sets nothing, builds nothing, or names no user:\n%s", recipe)
+	}
+	program := filepath.Join(t.TempDir(), "zonelect-sidecar")
+	c.env = append(c.env, strings.Fields(settings[1])...)
+	c.env = append(c.env, "GOOS=linux")
+	c.must("sh", "-c", build[1]+"-o "+program+" "+build[2])
+	file, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("it needs a %v, which the image does not have", p.Type)
+		}
+	}
+}
+
 // TestAReleaseBreaksOnlyWhatItsVersionAllows compares the exported API with that of a tag.
 func TestAReleaseBreaksOnlyWhatItsVersionAllows(t *testing.T) {
 	c := clone(t)
@@ -179,7 +221,10 @@ func TestWhatIsNotReadyIsNotReleased(t *testing.T) {
 	}
 	original.env = append(original.env, "PATH="+tools+string(os.PathListSeparator)+os.Getenv("PATH"))
 	newest := strings.TrimSpace(original.must("git", "rev-parse", "HEAD"))
-	noted := func(c *place) { c.write("CHANGELOG.md", "## [0.1.0] - 2026-12-01\n") }
+	noted := func(c *place) {
+		c.write("CHANGELOG.md", "## [Unreleased]\n\n## [0.1.0] - 2026-12-01\n\n- All of it.\n")
+		c.write("README.md", "# zonelect\n")
+	}
 	for name, tc := range map[string]struct {
 		version string
 		change  func(*place)
@@ -187,12 +232,23 @@ func TestWhatIsNotReadyIsNotReleased(t *testing.T) {
 	}{
 		"no version":             {"", noted, "needs a version"},
 		"no stable version":      {"v0.1.0-rc.1", noted, "needs a version"},
-		"nothing in CHANGELOG":   {version, func(*place) {}, "CHANGELOG.md has no section"},
-		"another branch":         {version, func(c *place) { c.must("git", "checkout", "-qb", "topic"); noted(c) }, "not the branch main"},
+		"nothing in CHANGELOG":   {version, func(c *place) { noted(c); c.write("CHANGELOG.md", "## [Unreleased]\n") }, "CHANGELOG.md has no section"},
+		"a change left over":     {version, func(c *place) { noted(c); c.write("CHANGELOG.md", leftOver) }, "below \"Unreleased\""},
+		"a README from before":   {version, func(c *place) { noted(c); c.write("README.md", "Nothing is released yet.\n") }, "README.md:1:Nothing is released yet"},
+		"another branch":         {version, func(c *place) { c.must("git", "checkout", "-qb", "topic"); noted(c) }, "neither main nor release-0.1"},
+		"another release branch": {version, func(c *place) { c.must("git", "checkout", "-qB", "release-0.2"); noted(c) }, "neither main nor release-0.1"},
 		"an older version":       {version, func(c *place) { noted(c); c.must("git", "tag", "v0.2.0") }, "v0.2.0 is released already"},
 		"the same version":       {version, func(c *place) { noted(c); c.must("git", "tag", version) }, "v0.1.0 is released already"},
 		"a test that fails":      {version, func(c *place) { noted(c); c.env = append(c.env, "MAKE_FAILS=1") }, "make failed"},
 		"all is as it should be": {version, noted, ""},
+		"a fix for a minor release before": {"v0.1.1", func(c *place) {
+			c.must("git", "tag", version)
+			c.must("git", "commit", "-q", "--allow-empty", "-m", "the next minor release")
+			c.must("git", "tag", "v0.2.0")
+			c.must("git", "checkout", "-qB", "release-0.1", version)
+			noted(c)
+			c.write("CHANGELOG.md", "## [0.1.1] - 2026-12-02\n")
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := original
@@ -211,18 +267,22 @@ func TestWhatIsNotReadyIsNotReleased(t *testing.T) {
 				}
 				return
 			}
+			there := c.must("git", "ls-remote", "origin")
 			said := c.must(".ci/release", tc.version)
-			for _, want := range []string{"checked: check test release-check floor", "git push --atomic origin main v0.1.0 cmd/kubectl-zonelect/v0.1.0 "} {
+			branch := strings.TrimSpace(c.must("git", "branch", "--show-current"))
+			for _, want := range []string{"checked: check test chart release-check floor", "git push --atomic origin " + branch + " " + tc.version + " cmd/kubectl-zonelect/" + tc.version + " "} {
 				if !strings.Contains(said, want) {
 					t.Errorf("%q is not in what it said:\n%s", want, said)
 				}
 			}
-			if remote := c.must("git", "ls-remote", "--tags", "origin", version); remote != "" {
-				t.Errorf("it has pushed %s", remote)
+			if now := c.must("git", "ls-remote", "origin"); now != there {
+				t.Errorf("it has pushed:\n%s", now)
 			}
 		})
 	}
 }
+
+const leftOver = "## [Unreleased]\n\n- A change.\n\n## [0.1.0] - 2026-12-01\n"
 
 const fakeMake = `#!/bin/sh
 [ -z "$MAKE_FAILS" ] || { echo make failed; exit 2; }
