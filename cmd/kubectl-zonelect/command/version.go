@@ -19,10 +19,11 @@ import (
 	"github.com/zonelect/zonelect/internal/rawapi"
 )
 
-const versionLong = `Shows the version of kubectl-zonelect, its commit, the versions of Go and client-go that it was
-built with, and the version of the API server if it answers within 3 seconds. With --client
-it asks no cluster. A version is "devel" if the program was built from a checkout that did not
-say which.`
+const versionLong = `Shows the version of kubectl-zonelect, its commit, its module, the versions of zonelect, Go and
+client-go that it was built with, and the version of the API server if it answers within 3
+seconds. With --client it asks no cluster. A program that go install has built does not know
+its commit. A version is "devel" if the program was built from a checkout that did not say
+which.`
 
 // What a release knows and the compiler does not: make dist sets them with the linker's -X.
 var (
@@ -33,14 +34,21 @@ var (
 // devel is the version of a program that was not told its own.
 const devel = "devel"
 
-// clientGoModule is the module by which this program talks to API servers.
-const clientGoModule = "k8s.io/client-go"
+const (
+	clientGoModule = "k8s.io/client-go" // talks to API servers
+	libraryModule  = "github.com/zonelect/zonelect"
+)
 
 // Versions are those of this program and of the API server, with kubectl's names.
 type Versions struct {
 	metav1.TypeMeta `json:",inline"`
 
 	Client version.Info `json:"clientVersion"`
+	// Module is this program's module; empty if the compiler did not tell.
+	Module string `json:"module,omitempty"`
+	// Library is the version of zonelect's library. It differs from the client's if go install
+	// was asked for a commit that is not a release.
+	Library string `json:"libraryVersion"`
 	// ClientGo is the version of client-go; empty if the compiler did not tell.
 	ClientGo string `json:"clientGoVersion,omitempty"`
 	// Server is nil if it was not asked, or did not answer.
@@ -77,7 +85,11 @@ func (v *versionCommand) run(ctx context.Context) error {
 		return err
 	}
 	info := buildInfo()
-	versions := Versions{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "Versions"}, Client: ownVersion(info), ClientGo: moduleVersion(info, clientGoModule)}
+	own := ownVersion(info)
+	versions := Versions{
+		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "Versions"}, Client: own, Module: modulePath(info),
+		Library: libraryVersion(info, own.GitVersion), ClientGo: moduleVersion(info, clientGoModule),
+	}
 	if !v.client {
 		var err error
 		if versions.Server, err = v.server(ctx); err != nil {
@@ -110,7 +122,10 @@ func (v *versionCommand) print(versions Versions) error {
 	if c := versions.Client; c.GitCommit != "" {
 		text += fmt.Sprintf(" (commit %s, %s)", c.GitCommit, c.GitTreeState)
 	}
-	text += "\nGo Version: " + versions.Client.GoVersion
+	if versions.Module != "" {
+		text += "\nModule: " + versions.Module
+	}
+	text += "\nLibrary Version: " + versions.Library + "\nGo Version: " + versions.Client.GoVersion
 	if versions.ClientGo != "" {
 		text += "\nclient-go Version: " + versions.ClientGo
 	}
@@ -161,6 +176,23 @@ func checkout(info *debug.BuildInfo) (commit, state string) {
 		}
 	}
 	return commit, state
+}
+
+// modulePath is the module of this program; empty if it is not known.
+func modulePath(info *debug.BuildInfo) string {
+	if info == nil {
+		return ""
+	}
+	return info.Main.Path
+}
+
+// libraryVersion is the version of the library in this program. Both have the same version if the
+// library came from the same checkout.
+func libraryVersion(info *debug.BuildInfo, own string) string {
+	if v := moduleVersion(info, libraryModule); v != "" && v != "(devel)" {
+		return v
+	}
+	return own
 }
 
 // moduleVersion is the version of a module in this program; empty if it is not known.

@@ -49,6 +49,20 @@ func TestTheVersionOfClientGoIsThatOfTheModuleInTheProgram(t *testing.T) {
 	}
 }
 
+func TestTheVersionOfTheLibraryIsThatOfTheModuleOrOfTheCheckout(t *testing.T) {
+	for want, library := range map[string]*debug.Module{
+		"v0.3.9": {Path: libraryModule, Version: "v0.3.9"},
+		"v0.4.0": {Path: libraryModule, Version: "(devel)"},
+	} {
+		if got := libraryVersion(&debug.BuildInfo{Deps: []*debug.Module{library}}, "v0.4.0"); got != want {
+			t.Errorf("%v is %q, want %q", library, got, want)
+		}
+	}
+	if got := libraryVersion(nil, devel); got != devel {
+		t.Errorf("an unknown one is %q", got)
+	}
+}
+
 func TestTheServersVersionIsShownIfItAnswers(t *testing.T) {
 	own := "Client Version: " + ownVersion(buildInfo()).GitVersion
 	inABubble(t, func(t *testing.T, w *world) {
@@ -60,7 +74,7 @@ func TestTheServersVersionIsShownIfItAnswers(t *testing.T) {
 		}
 		var all Versions
 		r := w.run("version", "-o", "json")
-		if err := json.Unmarshal([]byte(r.out), &all); err != nil || all.Kind != "Versions" || all.Server.GitVersion != "v1.36.3" || all.Client.GoVersion == "" || all.ClientGo != moduleVersion(buildInfo(), clientGoModule) {
+		if err := json.Unmarshal([]byte(r.out), &all); err != nil || all.Kind != "Versions" || all.Server.GitVersion != "v1.36.3" || all.Client.GoVersion == "" || all.ClientGo != moduleVersion(buildInfo(), clientGoModule) || all.Library == "" || all.Module != buildInfo().Main.Path {
 			t.Errorf("exit code %d: %s%s, %v", r.code, r.out, r.errors, err)
 		}
 		if r := w.run("version", "-o", "yaml"); !strings.Contains(r.out, "\nserverVersion:\n") {
