@@ -6,12 +6,15 @@
 package sidecar
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -34,6 +37,9 @@ type options struct {
 	out     *os.File // of the command
 }
 
+// errShown says that what was asked for has been shown, and that nothing is to be run.
+var errShown = errors.New("it has been shown")
+
 // errNoCommand says that the command is not there.
 var errNoCommand = errors.New("the command cannot be run")
 
@@ -50,8 +56,8 @@ where this process runs. Outside a cluster KUBECONFIG says where the API server 
 Flags:
 `
 
-// parse reads the environment and the arguments, and returns what is wrong with them. Help goes
-// to help.
+// parse reads the environment and the arguments, and returns what is wrong with them. Help and
+// the version go to help.
 func parse(args []string, help io.Writer) (options, error) {
 	o := options{Options: operator.Options{ExitOnOverrun: true}, out: os.Stdout}
 	if err := o.FromEnvironment(); err != nil {
@@ -64,9 +70,14 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.StringVar(&o.address, "address", "", "Loopback address to serve /leader on. Without a command the default is "+defaultAddress+", with one it is not to serve.")
 	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the command, or the program that polls, may go on once leadership is lost: four fifths of it, then the command is killed. 0 is as long as the lease allows.")
 	o.AddFlags(fs)
+	shows := fs.Bool("version", false, "Show the version of this program and of Go.")
 	fs.Lookup("leader-elect-resource-name").Usage = "Name of the Lease, the same for all replicas. Required."
 	if err := fs.Parse(args); err != nil {
 		return o, err
+	}
+	if *shows {
+		_, _ = fmt.Fprintln(help, versions())
+		return o, errShown
 	}
 	o.command = fs.Args()
 	if o.address == "" && len(o.command) == 0 {
@@ -74,6 +85,16 @@ func parse(args []string, help io.Writer) (options, error) {
 	}
 	o.Unproven = o.outlives(os.Getpid())
 	return o, o.check()
+}
+
+// versions says which program this is: a version of the module, or "(devel)" if the compiler saw
+// none.
+func versions() string {
+	version := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+	}
+	return fmt.Sprintf("zonelect-sidecar %s (%s)", cmp.Or(version, "(devel)"), runtime.Version())
 }
 
 // outlives reports whether work may go on when this process has ended: that of a program that

@@ -40,6 +40,13 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 	}
 }
 
+func TestTheVersionIsShownAndNothingIsRun(t *testing.T) {
+	out := &bytes.Buffer{}
+	if _, err := parse([]string{"--version", "--", "no-such-program"}, out); !errors.Is(err, errShown) || !strings.HasPrefix(out.String(), "zonelect-sidecar ") || !strings.Contains(out.String(), "(go1.") {
+		t.Errorf("it says %q: %v", out, err)
+	}
+}
+
 func TestTheCommandsFlagsAreItsOwn(t *testing.T) {
 	for _, args := range []string{named + " -- sh -c true --address x", named + " sh -c true --address x"} {
 		o, err := parse(strings.Fields(args), io.Discard)

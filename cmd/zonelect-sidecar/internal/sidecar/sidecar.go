@@ -29,7 +29,7 @@ var passed = []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, sysca
 // Run is the program. It returns the exit code.
 func Run(ctx context.Context, args []string) int {
 	o, err := parse(args, os.Stdout)
-	if errors.Is(err, pflag.ErrHelp) {
+	if errors.Is(err, pflag.ErrHelp) || errors.Is(err, errShown) {
 		return 0
 	}
 	if err != nil {
