@@ -14,7 +14,8 @@ import (
 type Load struct {
 	// Renewals are the writes per second without heartbeats, one for each lock.
 	Renewals float64
-	// Heartbeats are the writes per second with heartbeats, one for each process.
+	// Heartbeats are the writes per second with heartbeats: one for each process and
+	// RenewInterval, whether or not the process leads.
 	Heartbeats float64
 	// Takeover is how many writes come at once when a process dies that holds its share of the
 	// locks. With heartbeats it is one more, see [Wish].Heartbeat.
@@ -27,7 +28,7 @@ func LoadOf(t election.Timing, w Wish) Load {
 	holding := min(w.Processes, w.Locks)
 	load := Load{
 		Renewals:   perSecond(w.Locks, t.RenewInterval),
-		Heartbeats: perSecond(holding, t.RenewInterval),
+		Heartbeats: perSecond(w.Processes, t.RenewInterval),
 		Takeover:   (w.Locks + holding - 1) / holding,
 	}
 	if w.Heartbeat {

@@ -19,11 +19,11 @@ func TestHeartbeatsCostAWriteForEachProcessInsteadOfEachLock(t *testing.T) {
 		wish   zone.Wish
 		want   zone.Load
 	}{
-		"one lock":                        {election.Timing{}, zone.Wish{}, zone.Load{Renewals: 0.5, Heartbeats: 0.5, Takeover: 1}},
+		"one lock":                        {election.Timing{}, zone.Wish{}, zone.Load{Renewals: 0.5, Heartbeats: 1.5, Takeover: 1}},
 		"many locks":                      {election.Timing{}, zone.Wish{Locks: 1000}, zone.Load{Renewals: 500, Heartbeats: 1.5, Takeover: 334}},
 		"with heartbeats":                 {election.Timing{}, zone.Wish{Locks: 1000, Heartbeat: true}, zone.Load{Renewals: 500, Heartbeats: 1.5, Takeover: 335}},
 		"in seconds":                      {timing.Seconds(), zone.Wish{Locks: 1000, Processes: 3, Heartbeat: true}, zone.Load{Renewals: 2000, Heartbeats: 6, Takeover: 335}},
-		"more processes than locks":       {timing.Seconds(), zone.Wish{Locks: 2, Processes: 50, Heartbeat: true}, zone.Load{Renewals: 4, Heartbeats: 4, Takeover: 2}},
+		"more processes than locks":       {timing.Seconds(), zone.Wish{Locks: 2, Processes: 50, Heartbeat: true}, zone.Load{Renewals: 4, Heartbeats: 100, Takeover: 2}},
 		"as many as there are candidates": {election.Timing{}, zone.Wish{Locks: 100, Candidates: 50}, zone.Load{Renewals: 50, Heartbeats: 25, Takeover: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,7 @@ type Wish struct {
 	// Heartbeat says that the processes have heartbeats: each renews all its locks with one
 	// write. This needs Exclusive, and sets it.
 	Heartbeat bool
-	// Locks are how many locks are held, and Processes how many processes hold them. Zero
+	// Locks are how many locks are held, and Processes how many processes campaign for them. Zero
 	// means one lock, and as many processes as there are candidates.
 	Locks, Processes int
 }
