@@ -76,6 +76,15 @@ func TestEveryLinkOfADocumentLeadsSomewhere(t *testing.T) {
 	}
 }
 
+func TestTheReadmeLinksToEveryDocument(t *testing.T) {
+	texts := documents(t)
+	for name := range texts {
+		if filepath.ToSlash(filepath.Dir(name)) == "docs" && !strings.Contains(texts["README.md"], "("+name+")") {
+			t.Errorf("the README has no link to %s", name)
+		}
+	}
+}
+
 // TestTheGlossaryHasEveryAnnotation that the code reads or writes, and every rule.
 func TestTheGlossaryHasEveryAnnotationAndRule(t *testing.T) {
 	texts := documents(t)
@@ -97,7 +106,7 @@ func TestTheGlossaryHasEveryAnnotationAndRule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, r := range regexp.MustCompile(`(?m)^- \*\*([SM]\d+)\*\* `).FindAllStringSubmatch(texts["docs/design.md"], -1) {
+	for _, r := range regexp.MustCompile(`(?m)^- \*\*([SML]\d+)\*\* `).FindAllStringSubmatch(texts["docs/design.md"], -1) {
 		if !strings.Contains(glossary, "\n| "+r[1]+" | ") {
 			t.Errorf("the glossary has no rule %s", r[1])
 		}

@@ -64,7 +64,8 @@ type Config struct {
 	// own times. So after a power cut of the whole cluster the candidate need not watch
 	// the record for a LeaseDuration. It waits in full for everything that it sees later.
 	//
-	// This is the only place where a wall clock decides who may lead. Suppose that
+	// This is the only place where the elector lets a wall clock decide who may lead. A lock
+	// may have another: see rule L2 in docs/design.md. Suppose that
 	// clocks are further apart, or are set back. Then a candidate that starts while a
 	// leader is cut off from the API leads beside it, until that leader's term runs
 	// out, a RenewDeadline after its last renewal, and its work has stopped. A leader

@@ -55,8 +55,8 @@ type Options struct {
 
 	// Heartbeat keeps the lock by a heartbeat of this process: one write renews all locks of
 	// a [Shared], and each lock is written only when its leadership changes. It requires
-	// Timing.Exclusive, because a candidate that does not know heartbeats, such as
-	// client-go's, would not take over. See package heartbeat.
+	// Timing.Exclusive: a client-go candidate up to 0.26 would take the lock from a live leader,
+	// and a later one would not take it from a dead one. See package heartbeat.
 	Heartbeat bool
 
 	// PreferredZones are the zones that should have the leader, most wanted first, if a
@@ -219,7 +219,8 @@ var annotated = map[LegacyKind]annotation.Kind{LegacyConfigMap: annotation.Confi
 type MigrationOptions struct {
 	// Mode is which locks are held. Empty means ModeLease in [Options], and ModeAuto
 	// for [ShieldLock] and [TwinLock], which have no other modes than ModeAuto and
-	// ModeDual. These need to run in a pod that knows its UID, see [WhoAmI].
+	// ModeDual. With LegacyLeaderForLife they need to run in a pod that knows its UID, see
+	// [WhoAmI].
 	Mode Mode
 	// LegacyKind, for the modes that hold a legacy lock, is its kind. Empty means
 	// LegacyLeaderForLife.

@@ -62,9 +62,15 @@ type Shared struct {
 const mostWrites = 16
 
 // NewShared returns what the elections of a process in one namespace share. name is that of
-// the program. o applies to all of them; Name and the fields of a migration have no meaning.
-// Like New, it asks the API server only for this node's zone. Its background work begins with
-// the first election that runs, and ends with the last.
+// the program, and must not be empty: the process announces itself under it, and all candidates
+// of the locks should use the same. o applies to all elections; o.Name has no meaning. NewShared
+// refuses Disabled, LeaderService, any Mode but ModeLease, and Heartbeat without
+// Timing.Exclusive. Like New, it asks the API server only for this node's zone.
+//
+// The background work begins with the first election that runs, and ends with the last. The Run
+// of that last one returns when it has ended. With Heartbeat it first writes the releases that
+// only a note tells of (rule L8), for a RenewDeadline at most, and then releases the heartbeat.
+// An election that begins meanwhile waits for that.
 func NewShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	s, err := newShared(ctx, name, o)
 	if o.LeaderService != "" {
@@ -195,12 +201,14 @@ func heartName(name string) string {
 	return strings.TrimRight(name[:min(len(name), validation.DNS1123SubdomainMaxLength-len(end))], "-.") + end
 }
 
-// New returns an election for the lock of that name.
+// New returns an election for the Lease of that name, with the options of the Shared. It does no
+// I/O. Two elections for one lock would campaign under one identity: call it once for each.
 func (s *Shared) New(lock string) (*Election, error) {
 	return newElection(context.Background(), lock, s.options, func(*election.Config) {}, s)
 }
 
-// Run takes part in the election of that name until ctx ends, see [Run].
+// Run takes part in the election of that name until ctx ends, see [Run]. Calls for different
+// locks may run at the same time.
 func (s *Shared) Run(ctx context.Context, lock string, lead func(context.Context, election.Term) error) error {
 	e, err := s.New(lock)
 	if err != nil {

@@ -18,7 +18,9 @@ import "time"
 //     default election timeout. It also survives an API that does not answer for 1.2 s. The
 //     default survives 7 s and 5 s.
 //   - The work must stop within 470 ms once its term is lost. A pause of the process, such as
-//     a throttled CPU, must be shorter than RenewDeadline, and counts against both.
+//     that of a throttled CPU, counts against these 470 ms if trust ends during it: if it is
+//     longer, two leaders may work until the process runs again and its work has stopped.
+//     A pause of 2 s may also end the term.
 //
 // Do not use it in these cases:
 //
@@ -26,7 +28,8 @@ import "time"
 //     must be Exclusive.
 //   - etcd has a longer election timeout than 1 s, or its disk makes it elect a leader now
 //     and then. Each election costs a term if it takes too long.
-//   - A round trip to the API seldom takes less than 100 ms, or the work needs longer to stop.
+//   - Round trips to the API often take more than 100 ms, or the work needs more than 470 ms to
+//     stop.
 //
 // AttemptTimeout is half a RenewInterval, and not all of it as by default: while etcd elects
 // a leader, it loses writes that were forwarded to the old one. The sooner a read overtakes

@@ -12,9 +12,10 @@
 // cannot lead. A Lock without a Heart renews by writes of its own, and follows the heartbeats
 // of others.
 //
-// A candidate that knows nothing of heartbeats never takes a Lease that one keeps: the
-// Lease's own duration is a year. So client-go's electors may share it without ever leading
-// twice, but only a candidate that follows heartbeats takes over when the holder dies.
+// Only a candidate that follows heartbeats takes over when the holder dies, because the Lease's
+// own duration is a year. No client-go elector may share the lock. From client-go 0.27 on it goes
+// by that duration, but takes the Lease from a live holder if somebody deletes or empties it. Up
+// to 0.26 it goes by its own duration, and takes the Lease from a live holder in any case.
 //
 // Both need a Role with these rules in the namespace of the Leases, without resourceNames:
 //

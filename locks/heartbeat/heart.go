@@ -24,16 +24,18 @@ import (
 // HeartConfig is the configuration of a [Heart].
 type HeartConfig struct {
 	// Lease is the Lease of the heartbeat. Its name must be new for each start of a process.
-	// Its Client should have connections of its own, so that no other request delays a
-	// heartbeat. Required.
+	// Its Client should have connections of its own: heartbeats share them only with the few
+	// other writes of the Heart, for rules L6 and L8. Required.
 	Lease lease.Config
 	// View follows the Leases of the namespace. Required.
 	View *leasewatch.View
 	// Writes are the writes of the locks that the heartbeat keeps. Required.
 	Writes *Writes
-	// Identity is that of the candidate whose elector keeps the heartbeat. Required.
+	// Identity is that of the candidate whose elector keeps the heartbeat. Required: without
+	// it no term is recognized as an epoch.
 	Identity string
-	// Timing is that of the elector that keeps the heartbeat, and of all locks.
+	// Timing is that of the elector that keeps the heartbeat, and of all locks, with its
+	// defaults filled in. Required: with the zero Timing every renewal fails.
 	Timing timing.Timing
 }
 
@@ -111,8 +113,8 @@ type beat struct {
 
 var _ locks.Amender = (*Heart)(nil)
 
-// NewHeart returns the Heart that c describes, or an error that lists everything that is
-// wrong with c. It does no I/O.
+// NewHeart returns the Heart that c describes, or an error that lists what is wrong with its
+// Lease, View and Writes. It does not check the rest, and does no I/O.
 func NewHeart(c HeartConfig) (*Heart, error) {
 	c.Lease.Labels = maps.Clone(c.Lease.Labels)
 	if c.Lease.Labels == nil {
@@ -388,8 +390,8 @@ func (h *Heart) shown(ctx context.Context, lease *coordinationv1.Lease) landed {
 	return l
 }
 
-// renew waits for a heartbeat of the epoch that is sent after the call, and returns it once
-// it has landed.
+// renew waits for a heartbeat of the epoch that lands after the call, and returns it. It may have
+// been sent before the call, see early.
 func (h *Heart) renew(ctx context.Context, name string, a attachment) (landed, error) {
 	one := &renewal{name: name, dispatch: locks.DispatchOf(ctx), epoch: a.epoch, landed: make(chan landed, 1)}
 	one.dispatch.Held()

@@ -110,9 +110,10 @@ func (l *Lock) composed(lock leasewatch.State, get func(name string) leasewatch.
 }
 
 // Write writes the record. If a heartbeat keeps the lock and nothing but the renewTime would
-// change, it sends nothing, and returns once a heartbeat that was sent after the call has
-// landed while the Lease was still at base (L1). If another process's heartbeat keeps the
-// lock, it withdraws that first (L2).
+// change, it writes nothing, and returns once a heartbeat has landed while the Lease was still
+// at base (L1). That heartbeat may have been sent before the call: locks.Dispatch hears from
+// when trust counts. If another process's heartbeat keeps the lock, it withdraws that first
+// (L2).
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	if err := record.Check(r); err != nil {
 		return locks.Snapshot{}, l.object.Name().Explain(apierror.Update, err)

@@ -19,7 +19,8 @@ import (
 )
 
 // Writes bounds how many writes of a process's locks are under way at a time, and lets one
-// withdrawal of a heartbeat serve all locks that it kept. Make one with [NewWrites].
+// withdrawal of a heartbeat serve all locks that it kept. Make one with [NewWrites]: the zero
+// Writes lets no write through. It is safe for concurrent use.
 type Writes struct {
 	mu          sync.Mutex
 	places      int
@@ -28,7 +29,8 @@ type Writes struct {
 	withdrawals map[withdrawn]*withdrawing
 }
 
-// NewWrites returns a Writes that lets that many writes be under way at a time.
+// NewWrites returns a Writes that lets that many writes be under way at a time, which must be at
+// least 1.
 func NewWrites(places int) *Writes {
 	return &Writes{places: places, free: places, withdrawals: map[withdrawn]*withdrawing{}}
 }
