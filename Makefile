@@ -199,7 +199,7 @@ bench-seconds: ## The timing of three seconds on a real control plane (2.5 hours
 COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual
 
 .PHONY: compat
-compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Kubernetes (75 min, most of it builds)
+compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Kubernetes (85 min, most of it builds)
 
 .PHONY: compat-collector
 compat-collector:
