@@ -5,6 +5,7 @@ package heartbeat
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -245,5 +246,17 @@ func TestL3AWithdrawnEpochIsOverWhoeverPutsTheNameBack(t *testing.T) {
 	over.Spec.HolderIdentity = ptr.To("a")
 	if e := epochOf(over); e != "" {
 		t.Errorf("the epoch %s goes on", e)
+	}
+}
+
+func TestAConfigurationIsRefusedWithAllThatIsWrong(t *testing.T) {
+	_, err := NewHeart(HeartConfig{Lease: lease.Config{Namespace: "ns", Name: "Heart"}, Timing: timing.Timing{LeaseDuration: time.Second}})
+	for _, want := range []string{"the client is nil", "the name \"Heart\" is not valid", "it needs a View, Writes and an Identity", "RenewDeadline"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in: %v", want, err)
+		}
+	}
+	if _, err := (Config{Namespace: "ns"}).New("lock"); err == nil || !strings.Contains(err.Error(), "it needs a View and Writes") {
+		t.Errorf("a lock without a View: %v", err)
 	}
 }

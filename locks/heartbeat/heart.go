@@ -31,11 +31,10 @@ type HeartConfig struct {
 	View *leasewatch.View
 	// Writes are the writes of the locks that the heartbeat keeps. Required.
 	Writes *Writes
-	// Identity is that of the candidate whose elector keeps the heartbeat. Required: without
-	// it no term is recognized as an epoch.
+	// Identity is that of the candidate whose elector keeps the heartbeat. Required.
 	Identity string
-	// Timing is that of the elector that keeps the heartbeat, and of all locks, with its
-	// defaults filled in. Required: with the zero Timing every renewal fails.
+	// Timing is that of the elector that keeps the heartbeat, and of all locks. Its zero fields
+	// have their defaults.
 	Timing timing.Timing
 }
 
@@ -113,8 +112,8 @@ type beat struct {
 
 var _ locks.Amender = (*Heart)(nil)
 
-// NewHeart returns the Heart that c describes, or an error that lists what is wrong with its
-// Lease, View and Writes. It does not check the rest, and does no I/O.
+// NewHeart returns the Heart that c describes, or an error that lists everything that is
+// wrong with c. It does no I/O.
 func NewHeart(c HeartConfig) (*Heart, error) {
 	c.Lease.Labels = maps.Clone(c.Lease.Labels)
 	if c.Lease.Labels == nil {
@@ -122,9 +121,11 @@ func NewHeart(c HeartConfig) (*Heart, error) {
 	}
 	c.Lease.Labels[record.LabelRole] = record.RoleHeartbeat
 	lock, err := lease.New(c.Lease)
-	if c.View == nil || c.Writes == nil {
-		err = errors.Join(err, errors.New("it needs a View and Writes"))
+	if c.View == nil || c.Writes == nil || c.Identity == "" {
+		err = errors.Join(err, errors.New("it needs a View, Writes and an Identity"))
 	}
+	c.Timing = c.Timing.WithDefaults()
+	err = errors.Join(err, c.Timing.Validate())
 	if err != nil {
 		return nil, fmt.Errorf("heartbeat: %w", err)
 	}
