@@ -196,7 +196,7 @@ bench-seconds: ## The timing of three seconds on a real control plane (2.5 hours
 
 # The tests that run on each of them: that there is one leader through contests,
 # kills, handovers, a lost zone and migrations.
-COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual
+COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual|LeadersZone
 
 .PHONY: compat
 compat: compat-collector $(VERSIONS:%=compat-%) ## Tests on other versions of Kubernetes (85 min, most of it builds)
