@@ -33,16 +33,18 @@ type stint struct {
 // polled are replicas in three zones, and the programs that ran there.
 type polled struct {
 	*sidecars
+	python   string
 	replicas []*pair
 	ran      map[*testbed.Process]*pair
 	killed   map[*testbed.Process]time.Time
 }
 
 func newPolled(t *testing.T) *polled {
-	if _, err := exec.LookPath("python3"); err != nil {
+	python, err := exec.LookPath("python3")
+	if err != nil {
 		t.Skip("there is no python3: apt-get install python3")
 	}
-	p := &polled{sidecars: newSidecars(t), ran: map[*testbed.Process]*pair{}, killed: map[*testbed.Process]time.Time{}}
+	p := &polled{sidecars: newSidecars(t), python: python, ran: map[*testbed.Process]*pair{}, killed: map[*testbed.Process]time.Time{}}
 	for _, zone := range threeZones {
 		r := &pair{zone: zone, address: "127.0.0.1:" + freePort(t)}
 		p.replicas = append(p.replicas, r)
@@ -61,10 +63,9 @@ func (p *polled) startSidecar(r *pair) {
 // sidecars leaves a program 1.56 s, of which a request may take one.
 func (p *polled) startProgram(r *pair) {
 	p.Helper()
-	python, err := exec.LookPath("python3")
-	must(p.T, err)
+	var err error
 	r.program, err = p.StartProcess(r.zone, testbed.ProcessSpec{
-		Name: fmt.Sprintf("program-%s-%d", r.zone, len(p.ran)), Path: python,
+		Name: fmt.Sprintf("program-%s-%d", r.zone, len(p.ran)), Path: p.python,
 		Args: []string{filepath.Join(filepath.Dir(p.script), "poll.py")},
 		Env:  []string{"ZONELECT_URL=http://" + r.address, "POLL=0.3"},
 	})
