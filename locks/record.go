@@ -124,8 +124,8 @@ type Details struct {
 // candidate can prove that the process is dead, see election.Config.Dead. A field is
 // empty if its value is not certain.
 type ProcessID struct {
-	// ProcessLock tells where the process holds a socket that the kernel frees when the
-	// process ends: its boot and network namespace.
+	// ProcessLock tells which socket the process holds until its end, when the kernel frees
+	// it: boot, network namespace and name.
 	ProcessLock string
 	// ContainerID names the container instance whose main process this is.
 	ContainerID string

@@ -5,12 +5,19 @@ package operator
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/proof"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -61,4 +68,84 @@ func TestOneProbeProvesTheDeathOfAHolderOfManyLocks(t *testing.T) {
 			t.Errorf("%d probes are left", len(d.probes))
 		}
 	})
+}
+
+// TestNoElectionProvesTheDeathOfALiveOneInItsPod: each kind of election stands beside each other
+// one in a process, for one lock. Those that share no process lock have one each, and prove
+// nothing by it.
+func TestNoElectionProvesTheDeathOfALiveOneInItsPod(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there are no process locks")
+	}
+	plain := func(ctx context.Context, o Options) (*Election, error) { return New(ctx, "lock", o) }
+	shared := func(name string) func(context.Context, Options) (*Election, error) {
+		return func(ctx context.Context, o Options) (*Election, error) {
+			s, err := NewShared(ctx, name, o)
+			if err != nil {
+				return nil, err
+			}
+			return s.New("lock")
+		}
+	}
+	kinds := []struct {
+		name, seat string // elections of one seat share a process lock
+		heartbeat  bool
+		make       func(context.Context, Options) (*Election, error)
+	}{
+		{"an election", "plain", false, plain},
+		{"an election with a heartbeat", "shared lock", true, plain},
+		{"a Shared of the lock's name", "shared lock", false, shared("lock")},
+		{"a Shared", "shared one", false, shared("one")},
+		{"a Shared with a heartbeat", "shared one", true, shared("one")},
+		{"a Shared of another name", "shared two", false, shared("two")},
+		{"a Shared of another name with a heartbeat", "shared two", true, shared("two")},
+	}
+	for _, leads := range kinds {
+		for _, asks := range kinds {
+			t.Run(leads.name+" leads beside "+asks.name, func(t *testing.T) {
+				server, o := inPod(t)
+				t.Setenv("POD_UID", rand.Text())
+				o.Timing.Exclusive, o.Heartbeat = true, leads.heartbeat
+				leader, err := leads.make(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Heartbeat = asks.heartbeat
+				asker, err := asks.make(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = leader.Run(t.Context(), func(context.Context, election.Term) error {
+					server.Mu.Lock()
+					lease := apitest.Clone(server.Objects[strings.TrimSuffix(leasePath, "op")+"lock"])
+					server.Mu.Unlock()
+					noted := map[string]string{}
+					for key, value := range lease["metadata"].(map[string]any)["annotations"].(map[string]any) {
+						noted[key] = value.(string)
+					}
+					holder := locks.Suspect{Details: record.ReadDetails(noted), Acquired: time.Now(), Early: true}
+					at, own := holder.Details.ProcessLock, asker.proves().ProcessID().ProcessLock
+					if at == "" || at == own || (own == "") != (leads.seat == asks.seat) {
+						t.Errorf("the leader has the process lock %q, and who asks %q", at, own)
+					}
+					ended, cancel := context.WithCancel(t.Context())
+					cancel()
+					if asker.proves().Dead(ended, holder) == nil {
+						t.Error("TWO LEADERS: the leader is declared dead")
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func (e *Election) proves() *proof.Witness {
+	if e.shared != nil {
+		return e.shared.witness
+	}
+	return e.witness
 }

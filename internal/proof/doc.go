@@ -6,9 +6,9 @@
 //
 //   - Its process lock is free. A candidate that knows its pod's UID binds a socket
 //     with an abstract name, made of that UID and the lock, and keeps it until its
-//     process ends. Only the kernel frees it. The holder notes that it has the socket,
-//     and in which boot and network namespace. If a candidate of the same pod in the
-//     same place gets the socket, the process that it follows has ended: its own
+//     process ends. Only the kernel frees it. The holder notes which socket it has:
+//     its boot, its network namespace and its name. If a candidate of the same pod
+//     gets that very socket, the process that it follows has ended: its own
 //     predecessor, in most cases. A second copy in the same pod does not get the
 //     socket while the first one lives.
 //   - The kubelet has reported the end of its container. The holder notes the ID

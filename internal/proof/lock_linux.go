@@ -16,11 +16,11 @@ import (
 )
 
 // takeLock binds a socket to an abstract name that stands for text, and never closes it: it
-// ends with the process, and other processes do not inherit it. It returns the place where
-// such names are unique, empty if that is not known, and whether it has the process lock.
-// Socket and place are those of one thread, because a thread may be in a network namespace of
-// its own.
-func takeLock(text string) (place string, taken bool) {
+// ends with the process, and other processes do not inherit it. It returns which socket that
+// is, empty if that is not known, and whether it has it: the place where such names are unique,
+// and the name. Socket and place are those of one thread, because a thread may be in a network
+// namespace of its own.
+func takeLock(text string) (socket string, taken bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -31,23 +31,24 @@ func takeLock(text string) (place string, taken bool) {
 	if err != nil {
 		return "", false
 	}
-	place = strings.TrimSpace(string(boot)) + "/" + network
+	name := lockName(text)
+	socket = strings.TrimSpace(string(boot)) + "/" + network + "/" + name
 	// A raw descriptor, so that nothing in Go closes it.
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return place, false
+		return socket, false
 	}
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: lockName(text)}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: "@zonelect/" + name}); err != nil {
 		_ = syscall.Close(fd)
-		return place, false
+		return socket, false
 	}
-	return place, true
+	return socket, true
 }
 
-// lockName is an abstract socket's name, which has 107 bytes at most.
+// lockName stands for text in an abstract socket's name, which has 107 bytes at most.
 func lockName(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return "@zonelect/" + hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:16])
 }
 
 // processStart returns when this process started, by the wall clock's present setting, to a

@@ -37,15 +37,15 @@ func TestMain(m *testing.M) {
 
 func TestASeatIsTakenOnce(t *testing.T) {
 	lock := rand.Text()
-	place, taken := takeLock(lock)
-	if !taken || place == "" {
-		t.Fatalf("a free process lock at %q is not taken", place)
+	socket, taken := takeLock(lock)
+	if !taken || socket == "" {
+		t.Fatalf("a free process lock %q is not taken", socket)
 	}
-	if again, taken := takeLock(lock); taken || again != place {
-		t.Errorf("taken again: %v, at %q", taken, again)
+	if again, taken := takeLock(lock); taken || again != socket {
+		t.Errorf("taken again: %v, as %q", taken, again)
 	}
-	if _, taken := takeLock(lock + "2"); !taken {
-		t.Error("another process lock is not free")
+	if other, taken := takeLock(lock + "2"); !taken || other == socket {
+		t.Errorf("another process lock is free: %v, and is %q", taken, other)
 	}
 }
 

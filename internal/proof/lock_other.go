@@ -11,7 +11,7 @@ import (
 )
 
 // takeLock takes nothing: there are no abstract sockets here.
-func takeLock(string) (place string, taken bool) { return "", false }
+func takeLock(string) (socket string, taken bool) { return "", false }
 
 // processStart is known on Linux only.
 func processStart() (time.Time, error) {

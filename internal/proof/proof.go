@@ -48,7 +48,7 @@ type Witness struct {
 	writes chan struct{} // gets a signal when a record is about to be written
 
 	mu          sync.Mutex
-	place       string // where the process lock is, once it is taken
+	socket      string // which one the process lock is, once it is taken
 	containerID string
 	told        map[string]bool
 }
@@ -93,34 +93,31 @@ func (w *Witness) ProcessID() locks.ProcessID {
 	case w.writes <- struct{}{}:
 	default:
 	}
-	place, _ := w.tryLock()
+	socket, _ := w.tryLock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return locks.ProcessID{ProcessLock: place, ContainerID: w.containerID}
+	return locks.ProcessID{ProcessLock: socket, ContainerID: w.containerID}
 }
 
-// tryLock takes the process lock, unless this Witness has it. It returns where the lock is,
-// once taken, and where this process would take it.
-func (w *Witness) tryLock() (taken, here string) {
+// tryLock takes the process lock, unless this Witness has it. It returns which socket that is,
+// once taken, and which one this process would take.
+func (w *Witness) tryLock() (taken, wanted string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.place != "" || w.config.PodUID == "" {
-		return w.place, w.place
+	if w.socket != "" || w.config.PodUID == "" {
+		return w.socket, w.socket
 	}
-	here, ok := takeLock(w.config.PodUID + "\x00" + w.config.Lock + "\x00" + w.config.Scope)
-	if here != "" && w.config.Scope != "" {
-		here += " " + w.config.Scope
-	}
+	wanted, ok := takeLock(w.config.PodUID + "\x00" + w.config.Lock + "\x00" + w.config.Scope)
 	if ok {
-		w.place = here
+		w.socket = wanted
 	}
-	return w.place, here
+	return w.socket, wanted
 }
 
 // Dead is for election.Config.
 func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 	d := holder.Details
-	if _, here := w.tryLock(); here != "" && d.ProcessLock == here && d.Pod == (locks.Pod{Name: w.config.PodName, UID: w.config.PodUID}) {
+	if _, wanted := w.tryLock(); wanted != "" && d.ProcessLock == wanted && d.Pod == (locks.Pod{Name: w.config.PodName, UID: w.config.PodUID}) {
 		return w.awaitLock(ctx, holder)
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,18 +105,28 @@ func TestWhoGetsTheProcessLockOfTheHolderHasProof(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.want("its former self lives", ask, nil, false)
 
-		free := b.witness("op", rand.Text())
-		b.want("its former self is dead", b.ask(free, suspect("op/"+free.config.PodUID, noted)), nil, true)
-		if free.ProcessID().ProcessLock != noted.ProcessLock {
-			t.Error("it does not note the process lock that it has")
-		}
+		b.want("its former self is dead", b.ask(old, suspect("op/"+uid, noted)), nil, true)
+		place, _ := path.Split(noted.ProcessLock)
 		for what, holder := range map[string]locks.Suspect{
-			"another pod":               suspect("op/"+uid, noted),
-			"another boot or namespace": suspect("op/"+free.config.PodUID, locks.ProcessID{ProcessLock: noted.ProcessLock + "1"}),
-			"no process lock":           suspect("op/"+free.config.PodUID, locks.ProcessID{}),
+			"another pod":               suspect("op/other", noted),
+			"another boot or namespace": suspect("op/"+uid, locks.ProcessID{ProcessLock: "1" + noted.ProcessLock}),
+			"another socket":            suspect("op/"+uid, locks.ProcessID{ProcessLock: noted.ProcessLock + "1"}),
+			"only a place":              suspect("op/"+uid, locks.ProcessID{ProcessLock: path.Clean(place)}),
+			"no process lock":           suspect("op/"+uid, locks.ProcessID{}),
 			"no pod":                    suspect("", noted),
 		} {
-			b.want(what, b.ask(free, holder), errUnknown, true)
+			b.want(what, b.ask(old, holder), errUnknown, true)
+		}
+		for what, differ := range map[string]func(*Config){
+			"of another lock":  func(c *Config) { c.Lock = "ns/other" },
+			"of another scope": func(c *Config) { c.Scope = "shared" },
+		} {
+			w := b.witness("op", uid)
+			differ(&w.config)
+			b.want(what, b.ask(w, suspect("op/"+uid, noted)), errUnknown, true)
+			if w.ProcessID().ProcessLock == "" {
+				t.Errorf("who is %s has no process lock of its own", what)
+			}
 		}
 		b.want("no own pod", b.ask(b.witness("", ""), suspect("/", noted)), errUnknown, true)
 		if len(b.requests) > 0 {

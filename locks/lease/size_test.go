@@ -27,7 +27,7 @@ func TestAFullHistoryAddsNoMoreThanFourKilobytesToALease(t *testing.T) {
 		r.Details = locks.Details{
 			Holder: r.Holder, Token: 412345678, Nonce: "0123456789abcdef", Zone: "eu-central-1a", Node: "ip-10-0-12-34.eu-central-1.compute.internal",
 			Pod: locks.Pod{Name: pod(terms - 1), UID: "0f8fad5b-d9cb-469f-a165-70867728950e"}, Container: "manager", Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-			ProcessID: locks.ProcessID{ContainerID: "containerd://5d5d3f6a8a1c2b1f0e9d8c7b6a5948372615049382716059483726150493827a", ProcessLock: "6b1f3c1e-7d2b-4f6e-9a53-2d0c7a1b4e88/4026532281"},
+			ProcessID: locks.ProcessID{ContainerID: "containerd://5d5d3f6a8a1c2b1f0e9d8c7b6a5948372615049382716059483726150493827a", ProcessLock: "6b1f3c1e-7d2b-4f6e-9a53-2d0c7a1b4e88/net:[4026532281]/0f4a3c5de1b2968778695a4b3c2d1e0f"},
 		}
 		base := &coordinationv1.Lease{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
