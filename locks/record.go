@@ -125,7 +125,8 @@ type Details struct {
 // empty if its value is not certain.
 type ProcessID struct {
 	// ProcessLock tells which socket the process holds until its end, when the kernel frees
-	// it: boot, network namespace and name.
+	// it: boot, network namespace and name. The first process of a PID namespace says so,
+	// and adds its container's name.
 	ProcessLock string
 	// ContainerID names the container instance whose main process this is.
 	ContainerID string

@@ -10,7 +10,8 @@
 //     its boot, its network namespace and its name. If a candidate of the same pod
 //     gets that very socket, the process that it follows has ended: its own
 //     predecessor, in most cases. A second copy in the same pod does not get the
-//     socket while the first one lives.
+//     socket while the first one lives. If the holder is the first process of a PID
+//     namespace, only what comes after it in its container has proof.
 //   - The kubelet has reported the end of its container. The holder notes the ID
 //     of the container instance that it runs in; see [Terminated] and
 //     [OwnContainer] for what counts.

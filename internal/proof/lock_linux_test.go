@@ -4,36 +4,13 @@
 package proof
 
 import (
-	"bufio"
 	"crypto/rand"
-	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 )
 
 // began is after the start of this process.
 var began = time.Now()
-
-// envLock makes a process take that process lock, start a child, say so and wait.
-const envLock = "PROOF_TEST_LOCK"
-
-func TestMain(m *testing.M) {
-	switch lock := os.Getenv(envLock); lock {
-	case "":
-		os.Exit(m.Run())
-	case "none": // the child
-		time.Sleep(time.Hour)
-	default:
-		_, taken := takeLock(lock)
-		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), envLock+"=none")
-		err := child.Start()
-		fmt.Println(taken, err, child.Process.Pid)
-		time.Sleep(time.Hour)
-	}
-}
 
 func TestASeatIsTakenOnce(t *testing.T) {
 	lock := rand.Text()
@@ -46,40 +23,6 @@ func TestASeatIsTakenOnce(t *testing.T) {
 	}
 	if other, taken := takeLock(lock + "2"); !taken || other == socket {
 		t.Errorf("another process lock is free: %v, and is %q", taken, other)
-	}
-}
-
-// TestAProcessLockIsFreedByTheEndOfItsProcessAlone, even while its child lives on.
-func TestAProcessLockIsFreedByTheEndOfItsProcessAlone(t *testing.T) {
-	lock := rand.Text()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envLock+"="+lock)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	var child int
-	if _, scanned := fmt.Sscanf(line, "true <nil> %d", &child); err != nil || scanned != nil {
-		t.Fatalf("it said %q: %v", line, err)
-	}
-	defer func() {
-		if p, err := os.FindProcess(child); err == nil {
-			_ = p.Kill()
-		}
-	}()
-	if _, taken := takeLock(lock); taken {
-		t.Error("taken while it is held")
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = cmd.Process.Wait()
-	if _, taken := takeLock(lock); !taken {
-		t.Error("not free after the end of its process")
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,12 +48,18 @@ type Config struct {
 type Witness struct {
 	config Config
 	writes chan struct{} // gets a signal when a record is about to be written
+	first  bool          // this is the first process of a PID namespace
 
 	mu          sync.Mutex
 	socket      string // which one the process lock is, once it is taken
+	met         bool   // it was not free at some time: who had it lived beside this process
 	containerID string
 	told        map[string]bool
 }
+
+// firstMark ends the note of a process lock whose holder is the first process of a PID
+// namespace. The name of its container follows.
+const firstMark = "/first/"
 
 // Delays between requests, and between tries to take a process lock.
 const (
@@ -80,7 +88,7 @@ const unproven = "this container's ID is not known, so that nobody can prove its
 
 // New returns a Witness. It does no I/O.
 func New(c Config) *Witness {
-	return &Witness{config: c, writes: make(chan struct{}, 1), told: map[string]bool{}}
+	return &Witness{config: c, writes: make(chan struct{}, 1), first: os.Getpid() == 1, told: map[string]bool{}}
 }
 
 // ProcessID is for election.Config. It takes the process lock, if it is free. It is empty if
@@ -93,10 +101,13 @@ func (w *Witness) ProcessID() locks.ProcessID {
 	case w.writes <- struct{}{}:
 	default:
 	}
-	socket, _ := w.tryLock()
+	noted, _ := w.tryLock()
+	if noted != "" && w.first {
+		noted += firstMark + w.config.Container
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return locks.ProcessID{ProcessLock: socket, ContainerID: w.containerID}
+	return locks.ProcessID{ProcessLock: noted, ContainerID: w.containerID}
 }
 
 // tryLock takes the process lock, unless this Witness has it. It returns which socket that is,
@@ -111,16 +122,34 @@ func (w *Witness) tryLock() (taken, wanted string) {
 	if ok {
 		w.socket = wanted
 	}
+	w.met = w.met || !ok
 	return w.socket, wanted
+}
+
+// mayFollow reports whether this process could get the process lock that a holder noted, and
+// whether that would prove the holder's death and that of its children.
+//
+// The kernel closes the sockets of a PID namespace's first process before it kills the others
+// there: these work on for a moment. They have all ended before the container's next instance
+// begins. So nobody has proof who lived beside such a holder, or is in another container. A
+// CONTAINER_NAME that is wrong for a process lets it follow only within that moment.
+func (w *Witness) mayFollow(holder locks.Details) bool {
+	socket, container, first := strings.Cut(holder.ProcessLock, firstMark)
+	_, wanted := w.tryLock()
+	if wanted == "" || socket != wanted || holder.Pod != (locks.Pod{Name: w.config.PodName, UID: w.config.PodUID}) {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !first || !w.met && container == w.config.Container
 }
 
 // Dead is for election.Config.
 func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 	d := holder.Details
-	if _, wanted := w.tryLock(); wanted != "" && d.ProcessLock == wanted && d.Pod == (locks.Pod{Name: w.config.PodName, UID: w.config.PodUID}) {
-		return w.awaitLock(ctx, holder)
-	}
 	switch {
+	case w.mayFollow(d):
+		return w.awaitLock(ctx, holder)
 	case d.Pod.Name == "" || d.Pod.UID == "" || d.ContainerID == "":
 		return errUnknown
 	case !holder.Early:
@@ -135,9 +164,10 @@ func (w *Witness) Dead(ctx context.Context, holder locks.Suspect) error {
 func (w *Witness) awaitLock(ctx context.Context, holder locks.Suspect) error {
 	again := time.NewTicker(lockRetry)
 	defer again.Stop()
+	socket, _, _ := strings.Cut(holder.Details.ProcessLock, firstMark)
 	for {
 		switch taken, _ := w.tryLock(); taken {
-		case holder.Details.ProcessLock:
+		case socket:
 			w.proven(holder, "its process lock was free")
 			return nil
 		case "":
