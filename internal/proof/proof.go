@@ -4,6 +4,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type Witness struct {
 	config Config
 	writes chan struct{} // gets a signal when a record is about to be written
 	first  bool          // this is the first process of a PID namespace
+	mounts string        // the file that lists this process's mounts
 
 	mu          sync.Mutex
 	socket      string // which one the process lock is, once it is taken
@@ -88,7 +90,9 @@ const unproven = "this container's ID is not known, so that nobody can prove its
 
 // New returns a Witness. It does no I/O.
 func New(c Config) *Witness {
-	return &Witness{config: c, writes: make(chan struct{}, 1), first: os.Getpid() == 1, told: map[string]bool{}}
+	return &Witness{
+		config: c, writes: make(chan struct{}, 1), first: os.Getpid() == 1, mounts: "/proc/self/mountinfo", told: map[string]bool{},
+	}
 }
 
 // ProcessID is for election.Config. It takes the process lock, if it is free. It is empty if
@@ -242,7 +246,11 @@ func (w *Witness) FindContainer(ctx context.Context) {
 		if string(pod.UID) != w.config.PodUID {
 			return backoff.Permanent(fmt.Errorf("pod %s has UID %s, not this one's %s", pod.Name, pod.UID, w.config.PodUID))
 		}
-		id, err := OwnContainer(pod, w.config.Container, start)
+		name, err := w.container()
+		if err != nil {
+			return backoff.Permanent(err)
+		}
+		id, err := OwnContainer(pod, name, start)
 		if err != nil {
 			return err
 		}
@@ -251,6 +259,16 @@ func (w *Witness) FindContainer(ctx context.Context) {
 		w.containerID = id
 		return nil
 	})
+}
+
+// container returns the name of this process's container, empty if it is not known.
+func (w *Witness) container() (string, error) {
+	mounts, _ := os.ReadFile(w.mounts) // without it the configured name counts
+	seen := MountedContainer(string(mounts), w.config.PodUID)
+	if w.config.Container != "" && seen != "" && w.config.Container != seen {
+		return "", fmt.Errorf("this process runs in container %q, not in %q: CONTAINER_NAME is wrong", seen, w.config.Container)
+	}
+	return cmp.Or(w.config.Container, seen), nil
 }
 
 func (w *Witness) pod(name string) rawapi.Object[corev1.Pod, *corev1.Pod] {

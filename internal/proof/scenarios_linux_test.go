@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -50,8 +51,12 @@ type scenario struct {
 	// beside says that the candidate asks while the holder lives. It does so once more, after
 	// the holder's end.
 	beside bool
+	// lives says that the holder does not end, whatever is reported.
+	lives bool
 	// pod is the holder's on the server, while its container runs; nil means none.
 	pod func(*corev1.Pod)
+	// mounts are those that the holder's process has.
+	mounts string
 	// noted changes what the record says.
 	noted func(*locks.ProcessID)
 	// reported is what is on the server after the holder's end.
@@ -87,9 +92,22 @@ var scenarios = []scenario{
 	{name: "the pod's containers share processes, and one restarts", pod: together, want: byLock},
 	{name: "the pod's containers share processes, one has ended, and another pod asks", set: fromAnotherPod, beside: true, pod: together, reported: end},
 	{name: "the container has ended, and another pod asks", set: fromAnotherPod, beside: true, pod: only, reported: end, want: byReport},
+	{name: "another pod of the name has ended", set: fromAnotherPod, beside: true, lives: true, pod: only, reported: func(b *bench, pod *corev1.Pod) {
+		pod.UID = "anew"
+		end(b, pod)
+	}},
 	{name: "the pod was deleted by force", set: fromAnotherPod, beside: true, pod: only, reported: func(b *bench, pod *corev1.Pod) {
 		b.server.Delete("/api/v1/namespaces/ns/pods/" + pod.Name)
 	}},
+	{
+		name: "CONTAINER_NAME is that of another container, which ends", set: func(h, n *candidate) { fromAnotherPod(h, n); h.Container = "main" },
+		beside: true, lives: true, pod: two, mounts: "second", reported: end,
+	},
+	{
+		name: "the same in a pod of one container, whose debugger runs a copy", set: fromAnotherPod,
+		beside: true, lives: true, pod: only, mounts: "debugger-x", reported: end,
+	},
+	{name: "the container that ends is the own one by name and mounts", set: func(h, n *candidate) { fromAnotherPod(h, n); h.Container = "main" }, beside: true, pod: two, mounts: "main", reported: end, want: byReport},
 	{name: "a child outlives the process", set: func(h, _ *candidate) { h.Child = true }, want: byLock},
 	{name: "a child outlives the process, which says so", set: func(h, _ *candidate) { h.Child, h.Unproven = true, true }, beside: true, pod: only, reported: end},
 	{name: "the record has a place alone, as earlier versions noted it", noted: func(id *locks.ProcessID) { id.ProcessLock = path.Dir(id.ProcessLock) }},
@@ -99,7 +117,10 @@ var scenarios = []scenario{
 func fromAnotherPod(_, next *candidate)          { next.Pod, next.UID = "other", rand.Text() }
 func inAnotherContainer(holder, next *candidate) { holder.Container, next.Container = "main", "second" }
 
-func only(*corev1.Pod)         {}
+func only(*corev1.Pod) {}
+func two(pod *corev1.Pod) {
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "second"})
+}
 func mirror(pod *corev1.Pod)   { pod.UID = "mirror" }
 func together(pod *corev1.Pod) { yes := true; pod.Spec.ShareProcessNamespace = &yes }
 
@@ -127,7 +148,7 @@ func (s scenario) play(b *bench) {
 	var pod *corev1.Pod
 	if s.pod != nil {
 		pod = b.run(h, s.pod)
-		id.ContainerID = b.containerOf(h)
+		id.ContainerID = b.containerOf(h, s.mounts)
 	}
 	if s.noted != nil {
 		s.noted(&id)
@@ -147,11 +168,14 @@ func (s scenario) play(b *bench) {
 	}
 	if s.beside || h.Here {
 		answer := ask()
+		if s.lives {
+			s.report(b, pod)
+		}
 		time.Sleep(time.Minute)
 		if err, answered := answer(); answered && err == nil {
 			b.t.Fatal("TWO LEADERS: it is declared dead, and lives")
 		}
-		if h.Here {
+		if s.lives || h.Here {
 			return
 		}
 		kill()
@@ -205,9 +229,16 @@ func (b *bench) run(c candidate, change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// containerOf returns the ID that a candidate notes.
-func (b *bench) containerOf(c candidate) string {
+// containerOf returns the ID that a candidate notes whose mounts are a container's; empty means
+// that there are none.
+func (b *bench) containerOf(c candidate, mounted string) string {
 	w := b.elect(c)
+	if mounted != "" {
+		w.mounts = filepath.Join(b.t.TempDir(), "mountinfo")
+		if err := os.WriteFile(w.mounts, []byte(mountsOf(c.UID, mounted)), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
 	w.config.Lock += " of another name" // the holder has that one
 	w.ProcessID()
 	w.FindContainer(b.t.Context())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -74,6 +75,31 @@ func OwnContainer(pod *corev1.Pod, container string, start time.Time) (string, e
 		return status.ContainerID, nil
 	}
 	return "", errNotYet
+}
+
+// MountedContainer returns the name of the container that a process of that pod runs in, from
+// its mounts as proc(5) lists them. The kubelet mounts each container's termination log from a
+// directory that is named after the pod's UID and the container. It is empty if there is no such
+// mount, as in a virtual machine, or if mounts are of several containers.
+func MountedContainer(mounts, podUID string) string {
+	const root = 3 // the field that tells from where in its file system a mount comes
+	name := ""
+	for line := range strings.Lines(mounts) {
+		fields := strings.Fields(line)
+		if len(fields) <= root {
+			continue
+		}
+		_, below, found := strings.Cut(fields[root], "/pods/"+podUID+"/containers/")
+		seen, _, _ := strings.Cut(below, "/")
+		if !found || seen == "" || seen == name {
+			continue
+		}
+		if name != "" {
+			return ""
+		}
+		name = seen
+	}
+	return name
 }
 
 // whichContainer returns the container's name, and the statuses that include it. Of the init
