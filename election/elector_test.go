@@ -353,7 +353,8 @@ func TestTheStatusKnowsTheUIDOfTheNewestRecord(t *testing.T) {
 		for range 2 {
 			uid(a)
 			uid(b)
-			s.lock.Delete() // a recreates it
+			s.lock.Delete() // a recreates it: at once, and a renewal later if it is deleted again
+			time.Sleep(interval)
 		}
 		uid(a)
 		uid(b)

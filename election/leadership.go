@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/zonelect/zonelect/election/internal/rules"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -55,6 +56,7 @@ type leadership struct {
 	mended  bool         // the record was mended at once, without success so far
 	mendAt  time.Time    // the record is not mended at once again before this
 	putBack bool         // somebody emptied the record: the holder's name goes back on it
+	remakes sleep.Again  // of the record, when it was deleted
 }
 
 // over reports whether a term has ended, and everything that it started too.
@@ -75,6 +77,7 @@ func (r *run) begin(won acquisition) {
 		writes:  won.pending,
 		renewAt: last.departed.awake.Add(timing.RenewInterval),
 		retries: retries(spacing(timing), timing.RenewInterval),
+		remakes: sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval},
 		term: Term{
 			Lock:     r.config.Lock.Describe(),
 			Holder:   r.config.Candidate.Identity,
@@ -174,14 +177,14 @@ func (l *leadership) handle(e event) {
 
 // inspect compares the newest record with the term. Another holder or a newer token ends
 // the term (S7). So does a record that somebody emptied (S3), and the leader then puts its
-// name back. It recreates a deleted record at once (S4), mends what somebody changed, and
-// answers a request on the record. A term that is void ends at once.
+// name back. It recreates a deleted record at once (S4), or after a pause if something deletes it
+// again and again. It mends what somebody changed, and answers a request on the record. A term
+// that is void ends at once.
 func (l *leadership) inspect() {
 	now := l.observer.Newest()
 	switch holder := now.Record.Holder; {
 	case !now.Version.Exists():
-		l.log.Info("the record was deleted: making it anew", "token", l.term.Token)
-		l.renewAt = time.Now()
+		l.renewAt = rules.Latest(time.Now(), l.remakes.Due())
 	case holder == "":
 		l.putBack = true
 		l.lose(&LostError{Reason: "the record was emptied by somebody else", silence: true})

@@ -96,6 +96,9 @@ func (l *leadership) send(left time.Duration) {
 	before := base.Record
 	if !base.Version.Exists() {
 		before = l.observer.LastRecord()
+		if l.remakes.Made(time.Now()) {
+			l.log.Info("the record was deleted: making it anew", "token", l.term.Token)
+		}
 	}
 	l.renew(before, left)
 }
@@ -246,8 +249,12 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if a.departed != a.sent { // it was held back, as the next will be: in time for that
 		l.renewAt = l.renewAt.Add(-timing.RenewInterval / 8)
 	}
-	if !l.observer.Newest().Version.Exists() || l.refused != nil {
-		l.renewAt = now // the deletion or refusal came after this renewal was sent (S4)
+	switch { // the deletion or refusal came after this renewal was sent
+	case !l.observer.Newest().Version.Exists():
+		l.renewAt = rules.Latest(now, l.remakes.Due())
+		return
+	case l.refused != nil:
+		l.renewAt = now
 		return
 	}
 	l.mend()

@@ -230,9 +230,11 @@ var mutants = []mutant{
 		return true`, `return true`,
 		"election/TestS4WhoLearnsByAReadThatTheRecordIsGoneWaitsAWholeLease"},
 	{"S4", "the holder makes a deleted record anew at its next renewal only",
-		"election/leadership.go", `making it anew", "token", l.term.Token)
-		l.renewAt = time.Now()`, `making it anew", "token", l.term.Token)`,
+		"election/leadership.go", `l.renewAt = rules.Latest(time.Now(), l.remakes.Due())`, ``,
 		"election/TestS4TheHolderMakesADeletedRecordAnewAndKeepsItsTerm"},
+	{"S4", "a record that is deleted again and again is made anew without a pause",
+		"election/leadership.go", `rules.Latest(time.Now(), l.remakes.Due())`, `time.Now()`,
+		"election/TestS4ARecordThatIsDeletedAgainAndAgainIsMadeAnewAtTheRateOfRenewals"},
 	{"S4", "work begins under a record made anew before its past is known",
 		"election/leadership.go", `if r.observer.Unproven(time.Now()) {
 		l.startVerifying()`, `if false {
