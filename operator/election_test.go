@@ -39,6 +39,7 @@ func inPod(t *testing.T) (*apitest.Server, Options) {
 	t.Helper()
 	unmounted(t)
 	server := apitest.NewServer()
+	server.Put(podPath, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "op-1", Namespace: "ns", UID: "uid-of-op-1"}})
 	s := httptest.NewServer(server)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	for name, value := range map[string]string{"POD_NAME": "op-1", "POD_UID": "uid-of-op-1", "POD_NAMESPACE": "ns", "NODE_NAME": "", "NODE_ZONE": "za"} {
@@ -46,6 +47,9 @@ func inPod(t *testing.T) (*apitest.Server, Options) {
 	}
 	return server, Options{Config: &rest.Config{Host: s.URL}, NoEvents: true}
 }
+
+// podPath is where the pod of this process is.
+const podPath = "/api/v1/namespaces/ns/pods/op-1"
 
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/op"
 

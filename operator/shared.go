@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -20,6 +21,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/metrics"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/heartbeat"
@@ -49,6 +51,7 @@ type Shared struct {
 	peers     peerHub
 	witness   *proof.Witness
 	deaths    deaths
+	told      sync.Once // that the heartbeat's Lease stays
 
 	life   sync.Mutex // held while the background work starts or ends
 	users  int
@@ -69,8 +72,9 @@ const mostWrites = 16
 //
 // The background work begins with the first election that runs, and ends with the last. The Run
 // of that last one returns when it has ended. With Heartbeat it first writes the releases that
-// only a note tells of (rule L8), for a RenewDeadline at most, and then releases the heartbeat.
-// An election that begins meanwhile waits for that.
+// only a note tells of (rule L8), for a RenewDeadline at most. Then it releases the heartbeat, and
+// deletes the heartbeat's Lease if no lock names it any longer. An election that begins meanwhile
+// waits for that.
 func NewShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	s, err := newShared(ctx, name, o)
 	if o.LeaderService != "" {
@@ -182,7 +186,7 @@ func (s *Shared) prepareHeartbeat(self Self, t election.Timing) error {
 	c := s.hearts.lease(s.locks.Namespace, heartName(s.name))
 	c.Logger = o.Logger.WithName("heartbeat")
 	if pod := self.podIn(c.Namespace); pod.Name != "" && pod.UID != "" {
-		c.Owners = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
+		c.Owners = s.ownedBy(presence.Pod{Name: pod.Name, UID: pod.UID}, t.AttemptTimeout, c.Logger)
 	}
 	if s.locks.Heart, err = heartbeat.NewHeart(heartbeat.HeartConfig{Lease: c, View: s.locks.View, Writes: s.locks.Writes, Identity: self.Identity, Timing: t}); err != nil {
 		return err
@@ -192,6 +196,23 @@ func (s *Shared) prepareHeartbeat(self Self, t election.Timing) error {
 		HeadStart: func(election.Takeover) time.Duration { return 0 }, // nobody else campaigns
 	})
 	return err
+}
+
+// ownedBy returns what asks the API server for the pod that is to own the heartbeat's Lease. If it
+// does not know the pod, or does not say, the Lease has no owner.
+func (s *Shared) ownedBy(pod presence.Pod, patience time.Duration, log logr.Logger) func(context.Context) []metav1.OwnerReference {
+	var told sync.Once
+	return func(ctx context.Context) []metav1.OwnerReference {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if err := pod.Confirm(ctx, s.hearts.core, s.locks.Namespace); err != nil {
+			told.Do(func() {
+				log.Info("the Lease of the heartbeat has no owner: it stays if this process does not end in good order", "cause", err.Error())
+			})
+			return nil
+		}
+		return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}}
+	}
 }
 
 // heartName is the name of the Lease of a heartbeat. It is another one each time, because a
@@ -271,6 +292,9 @@ func (s *Shared) start(ctx context.Context) (end func(), err error) {
 		}
 		endHeart()
 		beating.Wait()
+		if s.locks.Heart != nil {
+			s.removeHeart(ctx)
+		}
 		endRest()
 		others.Wait()
 		if s.hearts != nil {
@@ -278,6 +302,15 @@ func (s *Shared) start(ctx context.Context) (end func(), err error) {
 		}
 		s.clients.transport.CloseConnections()
 	}, nil
+}
+
+// removeHeart deletes the heartbeat's Lease, see [heartbeat.Heart.Remove].
+func (s *Shared) removeHeart(ctx context.Context) {
+	if err := s.locks.Heart.Remove(ctx); err != nil {
+		s.told.Do(func() {
+			s.options.Logger.Info("the Lease of the heartbeat stays, and is of no use any more", "cause", err.Error())
+		})
+	}
 }
 
 // lock returns the lock of that name.

@@ -173,7 +173,11 @@ func (a *Server) Raw(path string) []byte { return a.raw[path] }
 func (a *Server) write(r *http.Request, o Object) (int, any) {
 	method, path := r.Method, r.URL.Path
 	if method == http.MethodPost {
-		path += "/" + o["metadata"].(Object)["name"].(string)
+		meta, named := o["metadata"].(Object)
+		if !named { // a question, such as who the sender is: as a server that does not know it
+			return http.StatusNotFound, NotFound(path)
+		}
+		path += "/" + meta["name"].(string)
 	}
 	old, exists := a.Objects[path]
 	conflict := func(reason, message string) (int, any) {

@@ -5,8 +5,9 @@
 // candidate. The candidate's pod owns it, so that it is deleted with the pod. It is written
 // at the start and on change, and never renewed.
 //
-// It needs the verbs get, create and update on leases in the lock's namespace; a reader of
-// all presences needs list, or list and watch.
+// It needs the verbs get, create and update on leases and, unless the server tells by the token
+// which pod this is, get on pods in the lock's namespace. A reader of all presences needs list, or
+// list and watch.
 package presence
 
 import (
@@ -24,12 +25,6 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
-
-// Pod is the pod that a presence belongs to.
-type Pod struct {
-	Name string
-	UID  types.UID
-}
 
 // Object is one candidate's presence. Texts that are not known are empty.
 type Object struct {
@@ -64,7 +59,10 @@ const attempts = 3
 //
 // A Lease of that name that does not belong to this very pod, by UID, is left alone: that is
 // an error. client must be one for coordination.k8s.io/v1.
-func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object) (Object, error) {
+//
+// Before it creates the presence it calls confirm, which says whether the API server knows the
+// pod, see [Pod.Confirm]. If confirm fails, Ensure creates nothing and returns that error.
+func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object, confirm func(context.Context) error) (Object, error) {
 	o.Name = nameOf(o.Lock, o.Pod)
 	name := apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name}
 	if err := errors.Join(rawapi.Check(client, name), o.check()); err != nil {
@@ -74,7 +72,7 @@ func Ensure(ctx context.Context, client rest.Interface, namespace string, o Obje
 	var lease *coordinationv1.Lease
 	err := locks.ErrConflict
 	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {
-		lease, err = ensure(ctx, object, o)
+		lease, err = ensure(ctx, object, o, confirm)
 	}
 	if err != nil {
 		return Object{}, fmt.Errorf("presence of pod %s: %w", o.Pod.Name, err)
@@ -90,9 +88,12 @@ func (o Object) check() error {
 	return nil
 }
 
-func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease], o Object) (*coordinationv1.Lease, error) {
+func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease], o Object, confirm func(context.Context) error) (*coordinationv1.Lease, error) {
 	lease, err := object.Get(ctx)
 	if object.Name().Absent(err) {
+		if err := confirm(ctx); err != nil {
+			return nil, err
+		}
 		return object.Create(ctx, o.written(&coordinationv1.Lease{}))
 	}
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/election/timing"
 	"github.com/zonelect/zonelect/internal/leasewatch"
@@ -64,6 +66,8 @@ type Heart struct {
 	noteAgain  time.Time        // no note before that; only the goroutine that writes notes uses it
 	took       time.Duration    // how long the last heartbeat's answer took
 	refused    bool             // a heartbeat has met a conflict, and none has landed since
+	madeAnew   int              // how often the Lease was another than before, because somebody deleted it
+	uid        types.UID        // of the Lease that was seen last
 }
 
 // renewal is one lock's wait for a heartbeat.
@@ -120,6 +124,15 @@ func NewHeart(c HeartConfig) (*Heart, error) {
 		c.Lease.Labels = map[string]string{}
 	}
 	c.Lease.Labels[record.LabelRole] = record.RoleHeartbeat
+	h := &Heart{changed: make(chan struct{}), kept: map[string]*kept{}, left: map[string]*left{}}
+	if owners := c.Lease.Owners; owners != nil {
+		c.Lease.Owners = func(ctx context.Context) []metav1.OwnerReference {
+			if h.ownerless() {
+				return nil
+			}
+			return owners(ctx)
+		}
+	}
 	lock, err := lease.New(c.Lease)
 	if c.View == nil || c.Writes == nil || c.Identity == "" {
 		err = errors.Join(err, errors.New("it needs a View, Writes and an Identity"))
@@ -129,7 +142,16 @@ func NewHeart(c HeartConfig) (*Heart, error) {
 	if err != nil {
 		return nil, fmt.Errorf("heartbeat: %w", err)
 	}
-	return &Heart{lock: lock, config: c, changed: make(chan struct{}), kept: map[string]*kept{}, left: map[string]*left{}}, nil
+	h.lock, h.config = lock, c
+	return h, nil
+}
+
+// ownerless reports whether the Lease is to have no owner when it is made: something deletes it
+// again and again, perhaps because of its owner.
+func (h *Heart) ownerless() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.madeAnew > 0
 }
 
 // Describe returns the Lease's name. It does no I/O.
@@ -289,6 +311,12 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 		return // a late answer
 	}
 	h.lease = now
+	if now != nil && now.UID != h.uid {
+		if h.uid != "" {
+			h.madeAnew++
+		}
+		h.uid = now.UID
+	}
 	close(h.changed)
 	h.changed = make(chan struct{})
 	var renewed []*renewal

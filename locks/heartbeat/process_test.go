@@ -46,9 +46,10 @@ type world struct {
 	logs      bool                                      // what electors log is noted
 	lingers   bool                                      // work goes on for a StopGrace when its term is lost
 	over      map[epoch]bool
-	log       []string // of what was done, for a failure
-	restored  bool     // a backup was, so that tokens went back
-	places    int      // how many writes of a process may be under way
+	log       []string            // of what was done, for a failure
+	restored  bool                // a backup was, so that tokens went back
+	places    int                 // how many writes of a process may be under way
+	heart     func(*lease.Config) // changes the Leases of heartbeats; nil leaves them
 }
 
 // scenario runs f in a bubble of virtual time. Afterwards it stops all processes and checks
@@ -241,6 +242,7 @@ type process struct {
 	ctx       context.Context
 	kill      context.CancelFunc // ends all
 	quit      context.CancelFunc // ends the elections in good order
+	endHeart  context.CancelFunc // ends the heartbeat in good order
 	electors  sync.WaitGroup
 	beating   sync.WaitGroup
 	viewing   sync.WaitGroup
@@ -263,10 +265,15 @@ func (w *world) process(id string, heartbeat bool) *process {
 	p.viewing.Go(func() { view.Run(viewCtx) })
 	p.common = Config{Client: client, Namespace: "ns", View: view, Writes: NewWrites(w.places)}
 	heartCtx, endHeart := context.WithCancel(context.Background())
+	p.endHeart = endHeart
 	if heartbeat {
 		hearts := apitest.Wire(w.T, p.heartLink.through(w.Server), coordinationv1.SchemeGroupVersion)
+		heart := lease.Config{Client: hearts, Namespace: "ns", Name: "heart-" + id}
+		if w.heart != nil {
+			w.heart(&heart)
+		}
 		p.common.Heart, err = NewHeart(HeartConfig{
-			Lease: lease.Config{Client: hearts, Namespace: "ns", Name: "heart-" + id}, View: view, Writes: p.common.Writes, Identity: id, Timing: w.Timing,
+			Lease: heart, View: view, Writes: p.common.Writes, Identity: id, Timing: w.Timing,
 		})
 		if err != nil {
 			w.Fatal(err)

@@ -144,3 +144,28 @@ func (h *Heart) free(ctx context.Context, l *left) error {
 	h.logOf(lease).Info("the lock is released, but only the Lease of this process's heartbeat tells of it", "cause", err.Error())
 	return err
 }
+
+// Remove deletes the heartbeat's Lease. Call it when the elector of the heartbeat has ended. It
+// deletes nothing unless that elector has released the Lease, and no lock names it any longer: a
+// heartbeat that is gone was not withdrawn (L4), so whoever waits for such a lock would wait
+// longer. It needs the permission to delete Leases.
+func (h *Heart) Remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*h.config.Timing.AttemptTimeout)
+	defer cancel()
+	heart := h.state().Lease
+	if heart == nil || record.Read(heart).Holder != "" || !h.config.View.Reach(ctx, record.Number(heart.ResourceVersion)) {
+		return nil
+	}
+	for _, lease := range h.config.View.Leases() {
+		if a, attached := attachmentOf(lease); attached && a.name == heart.Name {
+			return nil
+		}
+	}
+	err := h.object(heart).Delete(ctx, heart.UID, heart.ResourceVersion)
+	if err == nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.lease, h.uid, h.madeAnew = nil, "", 0
+	}
+	return err
+}

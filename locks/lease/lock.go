@@ -4,6 +4,7 @@
 package lease
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -34,8 +35,9 @@ type Config struct {
 	Annotate func(annotations map[string]string) map[string]string
 	// Labels are set on each Lease that is written. Its other labels are kept.
 	Labels map[string]string
-	// Owners are the owners of a Lease that is created.
-	Owners []metav1.OwnerReference
+	// Owners, if set, returns the owners of a Lease that is about to be created. The garbage
+	// collector deletes the Lease if none of them exists, so it must have asked the API server.
+	Owners func(ctx context.Context) []metav1.OwnerReference
 	// Logger gets warnings about records that are odd but valid. The zero Logger drops
 	// them.
 	Logger logr.Logger

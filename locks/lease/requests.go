@@ -51,8 +51,8 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		maps.Copy(labels, l.config.Labels)
 		lease.Labels = labels
 	}
-	if !base.Exists() {
-		lease.OwnerReferences = l.config.Owners
+	if !base.Exists() && l.config.Owners != nil {
+		lease.OwnerReferences = l.config.Owners(ctx)
 	}
 	lease, err = send(ctx, lease)
 	if err != nil {

@@ -36,6 +36,13 @@
 //	resources: [leases]
 //	verbs: [list]
 //
+// They read the own pod before it becomes the owner of the presence. Without that there is a
+// presence only since Kubernetes 1.28, if the pod's own token is used:
+//
+//	apiGroups: [""]
+//	resources: [pods]
+//	verbs: [get]
+//
 // and for a LeaseOnly to look for a leader-for-life lock:
 //
 //	apiGroups: [""]

@@ -37,8 +37,17 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
   resources: [leases]
   verbs: [get, list, create, update, patch, watch]
 - apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+- apiGroups: [""]
   resources: [configmaps]
   verbs: [get]
+{{- end }}
+
+{{- define "zonelect.rules.heartbeat" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [delete]
 {{- end }}
 
 {{- define "zonelect.rules.events" -}}

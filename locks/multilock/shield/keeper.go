@@ -51,6 +51,8 @@ type keeper struct {
 	failing action                      // the action that failed last and has not succeeded since
 	trouble string                      // why
 
+	remakes sleep.Again // of the shield, when it was deleted
+
 	watch        watch
 	watchRetries *backoff.ExponentialBackOff
 	watchAt      time.Time // start no watch before
@@ -80,6 +82,8 @@ func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 		results: make(chan result, 1),
 		retries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
 		races:   candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval),
+
+		remakes: sleep.Again{First: s.config.Timing.RenewInterval / 10, Most: s.config.Timing.RenewInterval},
 
 		// A delay varies by half, so it is a RenewInterval at most.
 		watchRetries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
@@ -182,12 +186,29 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 		k.shield.log().Info("no legacy pod may lead: the work may begin", "configMap", k.shield.config.LegacyName)
 	case leave:
 		k.leave(context.Cause(k.term.ctx))
+	case putUp:
+		if due := k.remakes.Due(); now.Before(due) {
+			if k.state.duty != leading {
+				return due
+			}
+			k.leave(errDeletedAgain)
+			break
+		}
+		if k.state.marked != "" { // there was one
+			k.remakes.Made(now)
+		}
+		k.act(ctx, s.do)
+		return later
 	default:
 		k.act(ctx, s.do)
 		return later
 	}
 	return now
 }
+
+// errDeletedAgain ends a term in which something deletes the shield as fast as it is made: most of
+// the time nothing would keep legacy pods out (M8).
+var errDeletedAgain = fmt.Errorf("%w: the ConfigMap was deleted again at once: find out who deletes it", ErrLegacy)
 
 // publishPermission reports whether this candidate may campaign, if that has changed.
 func (k *keeper) publishPermission() {

@@ -161,7 +161,7 @@ func accountMay(t *testing.T, client kubernetes.Interface, namespace, name strin
 	for _, role := range manifests.Pick[rbacv1.ClusterRole](t, all, "ClusterRole") {
 		asks("", role.Rules)
 	}
-	if p := (right{verb: "delete", group: "coordination.k8s.io", resource: "leases", namespace: namespace}); may(t, client, user, p) {
+	if p := (right{verb: "deletecollection", group: "coordination.k8s.io", resource: "leases", namespace: namespace}); may(t, client, user, p) {
 		t.Errorf("%s may %s", user, p)
 	}
 }

@@ -129,6 +129,7 @@ var features = map[string]feature{
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
 	"dead-nodes":      {config: "dead-nodes", besides: []string{"lease", "leader-for-life", "zone"}, begin: beside(deadZone), goes: followsAPodThatIsPresumedGone},
+	"heartbeat":       {config: "heartbeat", besides: []string{"lease"}, begin: withAHeartbeat, goes: leavesNoHeartbeat},
 	"proof":           {config: "proof", besides: []string{"lease"}, begin: besideAPod, goes: provesADeath},
 	"leader-service":  {config: "leader-service", besides: []string{"lease"}, begin: withAService, goes: pointsAService},
 	"configmap":       {config: "annotation", besides: []string{"lease", "proof"}, begin: withAnAnnotation, goes: leadsByAnAnnotation},
@@ -152,6 +153,8 @@ type tenant struct {
 	options operator.Options
 	elector *operator.Election
 	terms   chan election.Term
+	stop    context.CancelFunc // ends the election
+	over    chan error         // gets what its Run returned
 
 	mu   sync.Mutex
 	said []string
@@ -298,10 +301,12 @@ func (o *tenant) run(missed context.CancelCauseFunc) error {
 			}
 		}
 	}()
-	ctx, stop := context.WithCancel(o.ctx)
-	over := make(chan error, 1)
+	var ctx context.Context
+	ctx, o.stop = context.WithCancel(o.ctx)
+	o.over = make(chan error, 1)
 	go func() {
-		over <- o.elector.Run(ctx, func(ctx context.Context, term election.Term) error {
+		defer close(o.over)
+		o.over <- o.elector.Run(ctx, func(ctx context.Context, term election.Term) error {
 			o.terms <- term
 			<-ctx.Done()
 			return nil
@@ -312,8 +317,8 @@ func (o *tenant) run(missed context.CancelCauseFunc) error {
 			break
 		}
 	}
-	stop()
-	err = errors.Join(err, <-over)
+	o.stop()
+	err = errors.Join(err, <-o.over)
 	if err == nil && o.missing == (right{}) {
 		err = o.until("the Lease is released", func() bool { return holder(o.lease()) == "" })()
 	}
@@ -371,6 +376,22 @@ func leadsByALease(o *tenant) []step {
 		must(o.t, err)
 		return len(list.Items) == 1 && holder(&list.Items[0]) == "me"
 	})}
+}
+
+func withAHeartbeat(o *tenant) { o.options.Heartbeat = true }
+
+// leavesNoHeartbeat ends the election, whose Run returns when the heartbeat's Lease is gone.
+func leavesNoHeartbeat(o *tenant) []step {
+	hearts := func() int {
+		list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/role=heartbeat"})
+		must(o.t, err)
+		return len(list.Items)
+	}
+	return []step{
+		o.leads(), o.until("it has a heartbeat", func() bool { return hearts() == 1 }),
+		func() error { o.stop(); return <-o.over },
+		o.until("no heartbeat is left", func() bool { return hearts() == 0 }),
+	}
 }
 
 func withEvents(o *tenant) { o.options.NoEvents = false }
@@ -574,7 +595,7 @@ func leadsByAnAnnotation(o *tenant) []step {
 func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 	all := kustomizations(t)
 	for _, row := range []struct{ dirs, configs []string }{
-		{[]string{"locks/lease", "locks/multilock"}, []string{"lease"}},
+		{[]string{"locks/lease", "locks/multilock", "locks/heartbeat"}, []string{"lease", "heartbeat"}},
 		{[]string{"locks/annotation"}, []string{"annotation"}},
 		{[]string{"locks/ownerref"}, []string{"leader-for-life", "dead-nodes", "zone"}},
 		{[]string{"internal/proof"}, []string{"proof"}},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -42,7 +43,7 @@ func CheckMode(m Mode) error {
 
 // ErrPodGone says that this candidate's pod no longer exists, so that others cannot know
 // that this process still runs.
-var ErrPodGone = errors.New("the own pod is gone")
+var ErrPodGone = presence.ErrPodGone
 
 // ErrPhase says that the phase on record keeps this kind of candidate out.
 var ErrPhase = errors.New("not in this phase")

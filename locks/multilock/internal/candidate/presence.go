@@ -6,17 +6,13 @@ package candidate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	corev1 "k8s.io/api/core/v1"
 
-	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
@@ -31,13 +27,12 @@ type PresenceKeeper struct {
 
 	config       Config
 	mode         Mode
-	shielded     bool                        // the shield of a leader-for-life lock depends on the presence
-	failed       chan struct{}               // signaled when the presence cannot be kept
-	again        chan struct{}               // the presence needs attention
-	reworded     chan struct{}               // the same, but it can wait
-	peersChanged chan struct{}               // the peers have changed
-	made         time.Time                   // when the presence was last created
-	remakes      *backoff.ExponentialBackOff // after a presence that was soon deleted
+	shielded     bool          // the shield of a leader-for-life lock depends on the presence
+	failed       chan struct{} // signaled when the presence cannot be kept
+	again        chan struct{} // the presence needs attention
+	reworded     chan struct{} // the same, but it can wait
+	peersChanged chan struct{} // the peers have changed
+	remakes      sleep.Again   // of the presence, when it was deleted
 
 	mu            sync.Mutex
 	waiting       string
@@ -57,13 +52,13 @@ type PresenceKeeper struct {
 func NewPresenceKeeper(c Config, mode Mode, shielded bool, failed chan struct{}) *PresenceKeeper {
 	most := notPermitted
 	if shielded {
-		most = 5 * c.Timing.RenewInterval
+		most = c.Timing.RenewInterval
 	}
 	return &PresenceKeeper{
 		Present: make(chan ownerref.Owner), PodGone: make(chan error, 1), Listed: make(chan struct{}, 1),
 		config: c, mode: mode, shielded: shielded, failed: failed,
 		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
-		remakes: Delays(c.Timing.RenewInterval/10, most),
+		remakes: sleep.Again{First: c.Timing.RenewInterval / 10, Most: most},
 		health:  advertisedHealth{first: c.Timing.LeaseDuration, most: 5 * steady},
 	}
 }
@@ -192,39 +187,38 @@ func (k *PresenceKeeper) delays() *backoff.ExponentialBackOff {
 	return Delays(interval/10, 5*interval)
 }
 
-// steady is how long a presence must have existed for its deletion to count as a
-// person's, and not as that of a garbage collector that finds no pod, or of another
-// program that deletes it again and again.
+// steady is how long nothing must have gone wrong for a trouble to be over.
 const steady = time.Minute
+
+// mayRemake waits until the presence may be made anew. That is at once, but after pauses that
+// grow if it is deleted again and again. It returns false if ctx has ended.
+func (k *PresenceKeeper) mayRemake(ctx context.Context) bool {
+	if sleep.For(ctx, time.Until(k.remakes.Due())) != nil {
+		return false
+	}
+	k.remakes.Made(time.Now())
+	k.config.Lease.Logger.Info("the own presence object was deleted: making it anew")
+	return true
+}
 
 // ensure creates or updates the presence. It returns how long to wait before doing so
 // again without a signal, negative for never, or ErrPodGone.
 func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.ExponentialBackOff) (later time.Duration, err error) {
 	k.mu.Lock()
-	wanted, missing, before := k.presence(), k.missing, k.own.UID
+	wanted, missing := k.presence(), k.missing
 	k.missing = false
 	k.mu.Unlock()
-	if missing {
-		err := k.checkPod(ctx)
-		if errors.Is(err, ErrPodGone) {
-			return 0, err
-		}
-		if time.Since(k.made) > steady {
-			k.remakes.Reset()
-		}
-		if atOnce := err == nil && k.shielded; !atOnce && sleep.For(ctx, k.remakes.NextBackOff()) != nil {
-			return 0, nil
-		}
-		k.config.Lease.Logger.Info("the own presence object was deleted: making it anew")
+	if missing && !k.mayRemake(ctx) {
+		return 0, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*k.config.Timing.AttemptTimeout)
-	o, err := presence.Ensure(limited, k.config.Lease.Client, k.config.Lease.Namespace, wanted)
+	o, err := presence.Ensure(limited, k.config.Lease.Client, k.config.Lease.Namespace, wanted, k.confirmPod)
 	cancel()
+	if errors.Is(err, ErrPodGone) {
+		return 0, err
+	}
 	if k.setProblem(err); err != nil {
 		return k.retryAfter(err, delays), nil
-	}
-	if o.UID != before {
-		k.made = time.Now()
 	}
 	delays.Reset()
 	k.mu.Lock()
@@ -271,23 +265,9 @@ func (k *PresenceKeeper) setProblem(err error) {
 	}
 }
 
-// checkPod returns ErrPodGone if this candidate's pod no longer exists.
-func (k *PresenceKeeper) checkPod(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, k.config.Timing.AttemptTimeout)
-	defer cancel()
-	object := rawapi.New[corev1.Pod](k.config.Core, apierror.Object{
-		Resource: apierror.Pods, Namespace: k.config.Lease.Namespace, Name: k.config.Pod.Name,
-	})
-	pod, err := object.Get(ctx)
-	switch {
-	case object.Name().Absent(err):
-		return fmt.Errorf("%w: %s", ErrPodGone, k.config.Pod)
-	case err != nil:
-		return fmt.Errorf("look whether the own pod still exists: %w", err)
-	case pod.UID != k.config.Pod.UID:
-		return fmt.Errorf("%w: another pod has the name of %s now", ErrPodGone, k.config.Pod)
-	}
-	return nil
+// confirmPod returns an error unless the API server knows this candidate's pod.
+func (k *PresenceKeeper) confirmPod(ctx context.Context) error {
+	return k.pod().Confirm(ctx, k.config.Core, k.config.Lease.Namespace)
 }
 
 // followPeers keeps the peers up to date.

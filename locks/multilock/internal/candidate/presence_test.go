@@ -4,6 +4,8 @@
 package candidate_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +20,11 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
 	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
+	"github.com/zonelect/zonelect/locks/multilock/shield"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -164,7 +169,7 @@ func TestPeersAreThoseThatAreThere(t *testing.T) {
 }
 
 func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
-	for may, most := range map[bool]int{true: 0, false: 3} { // whether it may read its pod
+	for _, may := range []bool{true, false} { // whether it may read its pod
 		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 			s.Refuses(func(verb, path string) bool { return !may && verb == "get" && path == multilocktest.PodsPath+"a" })
 			s.Runs("a")
@@ -176,7 +181,7 @@ func TestAPresenceInModeLeaseGoesWithItsPodAndTheCandidateGoesOn(t *testing.T) {
 			s.Forget()
 			time.Sleep(10 * time.Minute)
 			a.Stays()
-			if n := s.Asked("create " + multilocktest.LeasesPath); n > most {
+			if n := s.Asked("create " + multilocktest.LeasesPath); n > 0 {
 				t.Errorf("its presence was made %d times in ten minutes", n)
 			}
 		})
@@ -266,7 +271,7 @@ func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
 			if _, err := presence.Ensure(s.T.Context(), client, "ns", presence.Object{
 				Lock: "lock", Pod: presence.Pod{Name: fmt.Sprintf("op-%03d", i), UID: types.UID(fmt.Sprint("uid-", i))},
 				Identity: fmt.Sprint(i), Mode: "lease", Waiting: waiting,
-			}); err != nil {
+			}, func(context.Context) error { return nil }); err != nil {
 				s.T.Fatal(err)
 			}
 		}
@@ -290,4 +295,92 @@ func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
 			t.Error("it does not know itself")
 		}
 	})
+}
+
+// made is how many presences were asked for since the last Forget.
+func made(s *multilocktest.Stage) int { return s.Asked("create " + multilocktest.LeasesPath) }
+
+// TestAPodOwnsNothingUnlessTheServerKnowsIt: the garbage collector would delete the presence at
+// once.
+func TestAPodOwnsNothingUnlessTheServerKnowsIt(t *testing.T) {
+	for what, do := range map[string]func(s *multilocktest.Stage){
+		"another UID": func(s *multilocktest.Stage) { s.Runs("b") },
+		"no pod":      func(s *multilocktest.Stage) { s.Server.Delete(multilocktest.PodsPath + "a") },
+		`needs verb \"get\" on pods`: func(s *multilocktest.Stage) {
+			s.Refuses(func(verb, path string) bool { return verb == "get" && strings.HasPrefix(path, multilocktest.PodsPath) })
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				s.Server.Put(multilocktest.LeasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}}) // so that a create request is for the presence
+				var said func() string
+				lock := s.Plain("a", func(c *leaseonly.Config) {
+					said = logs(c)
+					if what == "another UID" {
+						c.Pod.Name = "b"
+					}
+				})
+				do(s)
+				a := s.Elect(lock, locks.Candidate{Identity: "a"}, nil)
+				a.Leads()
+				time.Sleep(25 * time.Minute)
+				a.Stays()
+				if n := made(s); n > 0 {
+					t.Errorf("%d presences of a pod that the server does not know", n)
+				}
+				cause := what
+				if what != `needs verb \"get\" on pods` {
+					cause = "the own pod is gone"
+				}
+				if n := strings.Count(said(), cause); n != 1 {
+					t.Errorf("%d times it says why there is none:\n%s", n, said())
+				}
+			})
+		})
+	}
+}
+
+// TestM1AShieldsCandidateIsInAPodThatTheServerKnows, or ends.
+func TestM1AShieldsCandidateIsInAPodThatTheServerKnows(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a", func(c *shield.Config) { c.Pod.UID = "another" })
+		if err := a.Wait(); !errors.Is(err, candidate.ErrPodGone) {
+			t.Errorf("it ended with %v", err)
+		}
+		if n := made(s); n > 0 {
+			t.Errorf("%d presences of a pod that the server does not know", n)
+		}
+	})
+}
+
+// TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess: the first time at once.
+func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) {
+	for kind, most := range map[string]int{"lease": 15, "shield": 310} {
+		t.Run(kind, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				start := func() *multilocktest.Seat { return s.StartPlain("a") }
+				if kind == "shield" {
+					start = func() *multilocktest.Seat { return s.Start("a") }
+				}
+				a := start()
+				a.Leads()
+				time.Sleep(time.Second)
+				s.Forget()
+				s.Server.Delete(multilocktest.LeasesPath + "/" + s.Presence("a").Name)
+				synctest.Wait()
+				if n := made(s); n != 1 {
+					t.Errorf("right after the first deletion it was made anew %d times", n)
+				}
+				for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(100 * time.Millisecond) {
+					for _, o := range s.Presences() {
+						s.Server.Delete(multilocktest.LeasesPath + "/" + o.Name)
+					}
+				}
+				if n := made(s); n > most {
+					t.Errorf("in ten minutes it was made anew %d times", n)
+				}
+				a.Stays()
+			})
+		})
+	}
 }

@@ -177,9 +177,10 @@ func (s *Stage) StartPlain(name string, change ...func(*leaseonly.Config)) *Seat
 	return s.Elect(s.Plain(name, change...), locks.Candidate{Identity: name}, nil)
 }
 
-// Plain returns the lock of a candidate in mode lease.
+// Plain returns the lock of a candidate in mode lease, in a pod of that name.
 func (s *Stage) Plain(name string, change ...func(*leaseonly.Config)) *leaseonly.Lock {
 	s.T.Helper()
+	s.Runs(name)
 	config := leaseonly.Config{
 		Lease:     lease.Config{Client: apitest.Wire(s.T, s.Server, coordinationv1.SchemeGroupVersion), Namespace: "ns", Name: "lock"},
 		Core:      apitest.Wire(s.T, s.Server, corev1.SchemeGroupVersion),
