@@ -39,6 +39,7 @@ const (
 	rawapi     = internal + "/rawapi"
 	presence   = internal + "/presence"
 	record     = internal + "/record"
+	plain      = internal + "/plain"
 	sleep      = internal + "/sleep"
 	locks      = module + "/locks" // the contract alone, not the packages below it
 	memory     = locks + "/memory"
@@ -124,7 +125,8 @@ var house = map[string]row{
 	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
 	"internal/metrics":       {allowed: []string{locks, otel}},
 	"internal/presence":      {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
-	"internal/timeline":      {}, // the plugin and the tests draw with it
+	"internal/timeline":      {allowed: []string{plain}}, // the plugin and the tests draw with it
+	"internal/plain":         {},
 	"internal/proof":         {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal/apitest":       {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"github.com/zonelect/zonelect/internal/plain"
 )
 
 //go:embed page.html
@@ -26,7 +28,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 // Render writes the page of a history. It writes nothing if the history contradicts itself:
 // then the error wraps ErrHistory and says what is wrong. The same history gives the same
-// bytes.
+// bytes. No control or format character of a text comes into them.
 func Render(w io.Writer, h History) error {
 	h = h.normalized()
 	if err := h.check(); err != nil {
@@ -38,7 +40,7 @@ func Render(w io.Writer, h History) error {
 		return fmt.Errorf("make the timeline: %w", err)
 	}
 	text.WriteString("<script>" + script + "</script>\n</body>\n</html>\n")
-	if _, err := text.WriteTo(w); err != nil {
+	if _, err := text.WriteTo(plain.Writer{Writer: w}); err != nil {
 		return fmt.Errorf("write the timeline: %w", err)
 	}
 	return nil

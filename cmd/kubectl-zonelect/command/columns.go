@@ -100,7 +100,7 @@ func (p *printer) rows(w io.Writer, likely []LockStatus, now time.Time) *rows {
 	r := &rows{printer: p, out: w}
 	if p.forPeople() {
 		r.done = &bytes.Buffer{}
-		table := printers.GetNewTabWriter(shown{r.done})
+		table := printers.GetNewTabWriter(r.done)
 		table.SetRememberedWidths(p.widths(likely, now))
 		r.table = table
 	}
@@ -210,7 +210,7 @@ func (p *printer) lines(now time.Time, all []LockStatus) ([]line, error) {
 
 func (p *printer) colorOf(s LockStatus) color {
 	if !p.paint {
-		return plain
+		return uncolored
 	}
 	return colorOf(s)
 }
@@ -239,13 +239,13 @@ func lists(names []string, rows [][]string, colors []color) []line {
 		if i > 0 {
 			lines = append(lines, line{})
 		}
-		lines = append(lines, line{text: printable(head)})
+		lines = append(lines, line{text: head})
 		if len(colors) > 0 {
 			lines[len(lines)-1].color = colors[i]
 		}
 		for j := first; j < len(row); j++ {
 			if row[j] != "" {
-				lines = append(lines, line{text: fmt.Sprintf("  %-*s  %s", len("Last failover"), names[j], printable(row[j]))})
+				lines = append(lines, line{text: fmt.Sprintf("  %-*s  %s", len("Last failover"), names[j], row[j])})
 			}
 		}
 	}

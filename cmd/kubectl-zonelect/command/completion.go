@@ -6,6 +6,7 @@ package command
 import (
 	"context"
 	_ "embed"
+	"regexp"
 	"slices"
 	"time"
 
@@ -109,7 +110,12 @@ func completeCandidates(env *environment, says func(inspect.Candidate) string) c
 	}
 }
 
-// completeFrom completes with words from the locks, and more.
+// harmless are the words that no shell takes for more than a word. Scripts of kubectl up to 1.33
+// let the shell expand what they are given, and anybody who may create a Lease writes them.
+var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/-]*$`)
+
+// completeFrom completes with words from the locks, and more. It leaves out those that are not
+// harmless.
 func completeFrom(c *cobra.Command, env *environment, everywhere bool, of func(inspect.Election) []string, more ...func(context.Context, cluster) []string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
@@ -129,6 +135,6 @@ func completeFrom(c *cobra.Command, env *environment, everywhere bool, of func(i
 		words = append(words, find(ctx, on)...)
 	}
 	slices.Sort(words)
-	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return word == "" })
+	words = slices.DeleteFunc(slices.Compact(words), func(word string) bool { return !harmless.MatchString(word) })
 	return words, cobra.ShellCompDirectiveNoFileComp
 }

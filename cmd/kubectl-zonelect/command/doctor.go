@@ -245,13 +245,13 @@ func (d *doctorCommand) surroundings(ctx context.Context, all []inspect.Election
 // print prints the findings: by lock, and then those of the cluster.
 func (d *doctorCommand) print(all Diagnosis) error {
 	if d.printer.objects != nil {
-		return d.printer.objects.PrintObj(&all, d.env.streams.Out)
+		return printObject(d.env.streams.Out, d.printer.objects, &all)
 	}
 	about := "-"
 	for _, f := range all.Findings {
 		if f.Lock != about {
 			about = f.Lock
-			if _, err := fmt.Fprintln(d.env.streams.Out, d.heading(f.Lock)); err != nil {
+			if err := say(d.env.streams.Out, "%s\n", d.heading(f.Lock)); err != nil {
 				return err
 			}
 		}
@@ -259,24 +259,22 @@ func (d *doctorCommand) print(all Diagnosis) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(d.env.streams.Out, "%s, %s\n", many(all.Problems, "problem"), many(all.Warnings, "warning"))
-	return err
+	return say(d.env.streams.Out, "%s, %s\n", many(all.Problems, "problem"), many(all.Warnings, "warning"))
 }
 
 func (d *doctorCommand) heading(lock string) string {
 	if lock == "" {
 		return "cluster, and namespace " + d.cluster.namespace
 	}
-	return printable(fmt.Sprintf("lock %s in namespace %s", lock, d.cluster.namespace))
+	return fmt.Sprintf("lock %s in namespace %s", lock, d.cluster.namespace)
 }
 
 func printFinding(out io.Writer, f doctor.Finding) error {
 	const line = "  %-9s%-13s%s\n"
-	if _, err := fmt.Fprintf(out, line, f.Result, f.Check, printable(f.Text)); err != nil || f.Hint == "" {
+	if err := say(out, line, f.Result, f.Check, f.Text); err != nil || f.Hint == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(out, line, "", "", "-> "+printable(f.Hint))
-	return err
+	return say(out, line, "", "", "-> "+f.Hint)
 }
 
 // many is a number of things.

@@ -206,7 +206,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 					l.Annotations[key] = "\x00 garbage=;\n,"
 				}
 			}))
-		}, "problem lock  [2J holds the lock and does not renew it", exitError},
+		}, "problem lock \ufffd[2J holds the lock and does not renew it", exitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, w *world) {

@@ -5,17 +5,16 @@ package command
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/internal/transport"
 )
 
@@ -40,21 +39,9 @@ type clients struct {
 	admission, discovery, flowControl       rest.Interface
 }
 
-// shown is a writer that makes terminal control sequences visible instead of sending them:
-// anybody may have written the annotations of an object.
-type shown struct{ io.Writer }
-
-// Write writes p, or nothing where it returns an error.
-func (s shown) Write(p []byte) (int, error) {
-	if err := printers.WriteEscaped(s.Writer, string(p)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
 func newEnvironment(streams genericiooptions.IOStreams) *environment {
 	size := sizeOf(streams.Out)
-	streams.Out, streams.ErrOut = shown{streams.Out}, shown{streams.ErrOut}
+	streams.Out, streams.ErrOut = plain.Writer{Writer: streams.Out}, plain.Writer{Writer: streams.ErrOut}
 	env := &environment{
 		streams: streams,
 		config:  genericclioptions.NewConfigFlags(true),
@@ -73,16 +60,6 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 // tell prints something to standard error.
 func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, format, args...) }
 
-// tell prints something beside the result. An error has no place to be reported.
-func tell(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
-
-// tellAll prints lines beside the result.
-func tellAll(w io.Writer, lines []string) {
-	for _, line := range lines {
-		tell(w, "%s\n", line)
-	}
-}
-
 // Requests come in bursts: one for each lock.
 const queriesPerSecond, queriesAtOnce = 50, 300
 
@@ -93,6 +70,8 @@ func (e *environment) dial() (clients, error) {
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
 	config.Wrap(transport.Bounded)
+	// client-go would log them as they are, past the streams.
+	config.WarningHandler = rest.NewWarningWriter(e.streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return clients{}, fmt.Errorf("connect to the cluster: %w", err)

@@ -124,8 +124,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 		return err
 	}
 	if leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone {
-		_, err := fmt.Fprintf(h.env.streams.Out, "lock %s is led by %s already\n", f.Name, leader)
-		return err
+		return say(h.env.streams.Out, "lock %s is led by %s already\n", f.Name, leader)
 	}
 	if err := h.choose(f, leader); err != nil {
 		return err
@@ -148,8 +147,7 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	}
 	m.asked = record.Number(lease.ResourceVersion)
 	if !h.wait {
-		_, err := fmt.Fprintf(h.env.streams.Out, "%s, the leader of lock %s, is asked to hand over\n", leader, f.Name)
-		return err
+		return say(h.env.streams.Out, "%s, the leader of lock %s, is asked to hand over\n", leader, f.Name)
 	}
 	return h.await(ctx, m, string(request))
 }
@@ -242,8 +240,7 @@ func (h *handover) await(ctx context.Context, m *move, request string) error {
 	case !h.wants(m.to.Identity, m.to.Zone):
 		return fmt.Errorf("lock %s went from %s to %s: %s did not take it", m.lock.Name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
 	}
-	_, err := fmt.Fprintf(h.env.streams.Out, "lock %s went from %s to %s\n", m.lock.Name, m.from, m.to)
-	return err
+	return say(h.env.streams.Out, "lock %s went from %s to %s\n", m.lock.Name, m.from, m.to)
 }
 
 // takeBack removes a request that was not answered.

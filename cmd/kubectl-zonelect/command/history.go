@@ -123,7 +123,7 @@ func (c cluster) withoutLease(ctx context.Context, name string) error {
 func (h *historyCommand) print(l LockHistory, now time.Time) error {
 	p, streams := &h.printer, h.env.streams
 	if p.objects != nil {
-		return p.objects.PrintObj(&l, streams.Out)
+		return printObject(streams.Out, p.objects, &l)
 	}
 	if err := h.terms(l.History.Terms, now); err != nil {
 		return err

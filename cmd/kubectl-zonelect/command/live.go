@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/plain"
 )
 
 // live shows the present state of locks on a terminal, below what has changed.
@@ -24,9 +25,6 @@ type live struct {
 func newLive(s *statusCommand) *live {
 	l := &live{statusCommand: s, was: map[string]string{}}
 	l.out = s.env.streams.Out
-	if escaping, is := l.out.(shown); is {
-		l.out = escaping.Writer
-	}
 	l.printer.times = false // the last line has it
 	return l
 }
@@ -41,7 +39,7 @@ func (l *live) show(rows []LockStatus) error {
 	for _, s := range rows {
 		key, now := s.Namespace+"/"+s.Name, l.headline(s)
 		if before, known := l.was[key]; known && before != now {
-			above = append(above, line{l.seen.UTC().Format(timeFormat) + "  " + printable(now), l.printer.colorOf(s)})
+			above = append(above, line{l.seen.UTC().Format(timeFormat) + "  " + now, l.printer.colorOf(s)})
 		}
 		l.was[key] = now
 	}
@@ -120,7 +118,7 @@ func (l *live) remarks() []line {
 		}
 	}
 	if note := l.vitals.note(); note != "" {
-		all = append(all, line{text: printable(note)})
+		all = append(all, line{text: note})
 	}
 	return all
 }
@@ -130,9 +128,9 @@ func (l *live) footer() line {
 	at := l.seen.UTC().Format(timeFormat)
 	switch {
 	case l.why != nil && l.printer.paint:
-		return line{fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, printable(l.why.Error())), red}
+		return line{fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, plain.Error(l.why)), red}
 	case l.why != nil:
-		return line{text: fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, printable(l.why.Error()))}
+		return line{text: fmt.Sprintf("what is above is of %s, because the watch broke: %s", at, plain.Error(l.why))}
 	}
 	if l.empty() {
 		return line{text: at + "  no locks found in " + l.cluster.scope() + ", watching, press Ctrl-C to end"}

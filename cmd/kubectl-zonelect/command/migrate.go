@@ -206,11 +206,11 @@ func (m *migration) plan(ctx context.Context) error {
 	if m.printer.forPeople() {
 		return printPlan(out, plan)
 	}
-	return m.printer.objects.PrintObj(&MigrationPlan{
+	return printObject(out, m.printer.objects, &MigrationPlan{
 		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationPlan"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: plan.Report.Namespace, Name: plan.Report.Lock},
 		Plan:       plan,
-	}, out)
+	})
 }
 
 // step checks, asks, takes the step, and waits.
@@ -251,11 +251,11 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 	var printing error
 	switch {
 	case !people:
-		printing = m.printer.objects.PrintObj(&MigrationStep{
+		printing = printObject(stdout, m.printer.objects, &MigrationStep{
 			TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "MigrationStep"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: m.cluster.namespace, Name: m.name},
 			Outcome:    out, Refused: refusal != nil,
-		}, stdout)
+		})
 	case refusal != nil || m.dryRun:
 		printing = printChecks(stdout, out.Checks, m.acknowledge)
 	}
@@ -272,8 +272,7 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 	if m.dryRun {
 		went, dry = "could go", " (dry run)"
 	}
-	_, err = fmt.Fprintf(stdout, "lock %s %s from phase %s to %s%s\n", m.name, went, phaseText(out.From), out.To, dry)
-	return err
+	return say(stdout, "lock %s %s from phase %s to %s%s\n", m.name, went, phaseText(out.From), out.To, dry)
 }
 
 // ask returns an error unless the answer is yes. It keeps standard output free for the

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/plain"
 )
 
 // printer prints locks in the format that the flags choose.
@@ -110,7 +110,7 @@ func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now
 		return nil
 	case p.objects != nil:
 		list := &LockStatusList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockStatusList"}, Items: all}
-		return p.objects.PrintObj(list, streams.Out)
+		return printObject(streams.Out, p.objects, list)
 	}
 	var errs []error
 	for _, s := range all {
@@ -123,10 +123,9 @@ func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now
 func (p *printer) row(w io.Writer, s LockStatus, now time.Time) error {
 	switch {
 	case p.objects != nil:
-		return p.objects.PrintObj(&s, w)
+		return printObject(w, p.objects, &s)
 	case p.output == "name":
-		_, err := fmt.Fprintln(w, nameOf(s))
-		return err
+		return say(w, "%s\n", nameOf(s))
 	default:
 		return p.table(w, now, s)
 	}
@@ -150,7 +149,7 @@ func printTable(w io.Writer, tables printers.ResourcePrinter, names []string, ro
 	for _, row := range rows {
 		var cells []any
 		for _, text := range row {
-			cells = append(cells, cmp.Or(text, none))
+			cells = append(cells, cmp.Or(plain.Text(text), none))
 		}
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells})
 	}
@@ -172,20 +171,10 @@ func notes(s LockStatus) []string { return remarks(s.Name, s.Status.Findings) }
 func remarks(lock string, f inspect.Findings) []string {
 	var all []string
 	for _, warning := range f.Warnings {
-		all = append(all, "warning: "+lock+": "+printable(warning))
+		all = append(all, "warning: "+lock+": "+warning)
 	}
 	for _, note := range f.Notes {
-		all = append(all, "note: "+lock+": "+printable(note))
+		all = append(all, "note: "+lock+": "+note)
 	}
 	return all
-}
-
-// printable stops text from others from moving the cursor.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
 }

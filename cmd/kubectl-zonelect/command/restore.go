@@ -5,7 +5,6 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -63,8 +62,7 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 	if e.dryRun {
 		verb = "would be restored"
 	}
-	_, err := fmt.Fprintf(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, count(len(rows), "lock"))
-	return err
+	return say(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, count(len(rows), "lock"))
 }
 
 // evacuatedOn returns the zones on a Lease, even those whose time is over.

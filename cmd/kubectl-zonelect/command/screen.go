@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/plain"
 )
 
 // The values of --color.
@@ -61,10 +63,10 @@ type color string
 
 // The colors: red for what is broken, yellow for what may be.
 const (
-	plain  color = ""
-	red    color = "\x1b[31m"
-	yellow color = "\x1b[33m"
-	reset        = "\x1b[0m"
+	uncolored color = ""
+	red       color = "\x1b[31m"
+	yellow    color = "\x1b[33m"
+	reset           = "\x1b[0m"
 )
 
 // colorOf is the color of a lock.
@@ -76,40 +78,40 @@ func colorOf(s LockStatus) color {
 	case v != nil, s.Status.State == inspect.Waiting:
 		return yellow
 	}
-	return plain
+	return uncolored
 }
 
-// line is one line of output and its color. The text has no control sequences: it was written
-// to a shown.
+// line is one line of output and its color. Only its color moves a terminal.
 type line struct {
 	text string
 	color
 }
 
 func (l line) String() string {
-	if l.color == plain || l.text == "" {
-		return l.text
+	text := plain.Text(l.text)
+	if l.color == uncolored || text == "" {
+		return text
 	}
-	return string(l.color) + l.text + reset
+	return string(l.color) + text + reset
 }
 
-// raw writes lines with their colors to what w makes control sequences visible for.
-func raw(w io.Writer, lines []line) error {
-	if s, is := w.(shown); is {
+// raw writes lines with their colors, and control sequences before them, past the plain.Writer.
+func raw(w io.Writer, lines []line, before ...string) error {
+	if s, is := w.(plain.Writer); is {
 		w = s.Writer
 	}
-	var text strings.Builder
+	text := strings.Join(before, "")
 	for _, l := range lines {
-		text.WriteString(l.String() + "\n")
+		text += l.String() + "\n"
 	}
-	_, err := io.WriteString(w, text.String())
+	_, err := io.WriteString(w, text)
 	return err
 }
 
-// linesOf returns what print prints, without control sequences.
+// linesOf returns what print prints.
 func linesOf(print func(io.Writer) error) ([]line, error) {
 	var b bytes.Buffer
-	if err := print(shown{&b}); err != nil {
+	if err := print(&b); err != nil {
 		return nil, err
 	}
 	return split(b.String()), nil
@@ -154,7 +156,7 @@ func widest(lines []line) int {
 type frame struct {
 	out   io.Writer // of a terminal
 	drawn int       // how many lines it has now
-	last  string
+	last  []line
 }
 
 // draw replaces what was drawn before, and prints lines for good above it. It cuts what does
@@ -164,23 +166,14 @@ func (f *frame) draw(above, lines []line, width, height int) error {
 	if most := max(1, height-1); len(lines) > most {
 		lines = append(lines[:most-1:most-1], line{text: fmt.Sprintf("(%d lines more)", len(lines)-most+1)})
 	}
-	var text strings.Builder
-	for _, l := range lines {
-		text.WriteString(l.String() + "\n")
-	}
-	if text.String() == f.last && len(above) == 0 {
+	if slices.Equal(lines, f.last) && len(above) == 0 {
 		return nil
 	}
-	f.last = text.String()
+	f.last = lines
 	before := ""
 	if f.drawn > 0 {
 		before = fmt.Sprintf("\x1b[%dA\r\x1b[J", f.drawn)
 	}
 	f.drawn = len(lines)
-	var head strings.Builder
-	for _, l := range above {
-		head.WriteString(l.String() + "\n")
-	}
-	_, err := io.WriteString(f.out, before+head.String()+f.last)
-	return err
+	return raw(f.out, append(slices.Clone(above), lines...), before)
 }

@@ -96,25 +96,28 @@ func (t *timelineCommand) write(name string, page []byte, terms int) error {
 	if err := os.WriteFile(file, page, 0o600); err != nil {
 		return fmt.Errorf("writing the page: %w; choose another file with --to", err)
 	}
-	_, err := fmt.Fprintf(t.env.streams.Out, "%d terms of lock %s are in %s\n", terms, name, file)
-	return err
+	return say(t.env.streams.Out, "%d terms of lock %s are in %s\n", terms, name, file)
 }
 
 // drawn is a lock's history as a page shows it. Terms whose time is not known are left out.
 func drawn(e inspect.Election, history inspect.History, now time.Time) timeline.History {
 	h := timeline.History{Title: fmt.Sprintf("Lock %s in namespace %s", e.Name, e.Namespace), End: now}
+	lane := func(identity, zone string) {
+		known := func(l timeline.Lane) bool { return l.ID == identity }
+		if identity != "" && !slices.ContainsFunc(h.Lanes, known) { // anybody may announce an identity twice
+			h.Lanes = append(h.Lanes, timeline.Lane{ID: identity, Zone: zone, Group: e.Name})
+		}
+	}
 	for _, c := range e.Candidates {
-		h.Lanes = append(h.Lanes, timeline.Lane{ID: c.Identity, Zone: c.Zone, Group: e.Name})
+		lane(c.Identity, c.Zone)
 	}
 	var known []inspect.Term
 	for _, t := range history.Terms {
-		if t.Since == nil {
+		if t.Since == nil || t.Holder == "" {
 			continue
 		}
 		known = append(known, t)
-		if !slices.ContainsFunc(h.Lanes, func(l timeline.Lane) bool { return l.ID == t.Holder }) {
-			h.Lanes = append(h.Lanes, timeline.Lane{ID: t.Holder, Zone: t.Zone, Group: e.Name})
-		}
+		lane(t.Holder, t.Zone)
 	}
 	h.Terms = bars(known, e.Status(now).State == inspect.Held)
 	for i := 1; i < len(known); i++ {
@@ -125,8 +128,8 @@ func drawn(e inspect.Election, history inspect.History, now time.Time) timeline.
 			})
 		}
 	}
-	if n := len(h.Terms); n > 0 && h.Terms[n-1].From.After(now) {
-		h.End = h.Terms[n-1].From // by a clock that is ahead
+	for _, t := range h.Terms {
+		h.End = slices.MaxFunc([]time.Time{h.End, t.From, t.To}, time.Time.Compare) // by a clock that is ahead
 	}
 	return h
 }

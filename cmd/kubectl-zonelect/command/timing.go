@@ -151,7 +151,7 @@ func (t *timingCommand) warn(outlooks []outlook, w zone.Wish) {
 // printTiming prints the plan's settings, and what follows from them and from others.
 func printTiming(out io.Writer, plan zone.Plan, outlooks []outlook, wide bool) error {
 	table := printers.GetNewTabWriter(out)
-	line := func(cells ...string) { tell(table, "%s\n", strings.Join(cells, "\t")) }
+	line := func(cells ...string) { _, _ = io.WriteString(table, strings.Join(cells, "\t")+"\n") } // Flush says so
 	line("SETTING", "VALUE", "WHY")
 	for _, n := range plan.Numbers {
 		line(n.Name, n.Value.Round(time.Millisecond).String(), n.Why)

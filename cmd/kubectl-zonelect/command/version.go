@@ -6,7 +6,7 @@ package command
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -99,7 +99,7 @@ func (v *versionCommand) run(ctx context.Context) error {
 	if v.printer.forPeople() {
 		return v.print(versions)
 	}
-	return v.printer.objects.PrintObj(&versions, v.env.streams.Out)
+	return printObject(v.env.streams.Out, v.printer.objects, &versions)
 }
 
 // server asks the API server; nil with an error if it does not answer.
@@ -118,21 +118,22 @@ func (v *versionCommand) server(ctx context.Context) (*version.Info, error) {
 }
 
 func (v *versionCommand) print(versions Versions) error {
-	text := "Client Version: " + versions.Client.GitVersion
+	text := &strings.Builder{}
+	tell(text, "Client Version: %s", versions.Client.GitVersion)
 	if c := versions.Client; c.GitCommit != "" {
-		text += fmt.Sprintf(" (commit %s, %s)", c.GitCommit, c.GitTreeState)
+		tell(text, " (commit %s, %s)", c.GitCommit, c.GitTreeState)
 	}
 	if versions.Module != "" {
-		text += "\nModule: " + versions.Module
+		tell(text, "\nModule: %s", versions.Module)
 	}
-	text += "\nLibrary Version: " + versions.Library + "\nGo Version: " + versions.Client.GoVersion
+	tell(text, "\nLibrary Version: %s\nGo Version: %s\n", versions.Library, versions.Client.GoVersion)
 	if versions.ClientGo != "" {
-		text += "\nclient-go Version: " + versions.ClientGo
+		tell(text, "client-go Version: %s\n", versions.ClientGo)
 	}
 	if versions.Server != nil {
-		text += "\nServer Version: " + versions.Server.GitVersion
+		tell(text, "Server Version: %s\n", versions.Server.GitVersion)
 	}
-	_, err := fmt.Fprintln(v.env.streams.Out, text)
+	_, err := io.WriteString(v.env.streams.Out, text.String())
 	return err
 }
 

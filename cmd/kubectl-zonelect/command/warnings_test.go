@@ -62,7 +62,7 @@ func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 		}, []string{"warning: op: stranger holds the lock and has no presence: it does not announce itself, or it is gone"}},
 		"one is unhealthy": {func(w *world) {
 			w.announce("op", "op-b", "zb", "", inModeLease, func(o *presence.Object) { o.Unhealthy = "no disk\n\x1b[2J" })
-		}, []string{"warning: op: op-b_1 says that it is unhealthy: no disk  [2J\n"}},
+		}, []string{"warning: op: op-b_1 says that it is unhealthy: no disk \ufffd[2J\n"}},
 		"a node that is not ready": {func(w *world) {
 			w.hosts("op-b", "zb", func(p *corev1.Pod, n *corev1.Node) { p.Status.Conditions, n.Status.Conditions = nil, nil })
 		}, []string{"warning: op: the pod of op-b_1 is NotReady", "warning: op: the node of op-b_1, node-zb, is not ready"}},
