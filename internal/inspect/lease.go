@@ -5,6 +5,7 @@ package inspect
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -159,7 +160,7 @@ func (e Election) State(now time.Time) (state State, note string) {
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:
-		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", rounded(-age)))
+		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", rounded(r.RenewTime.Sub(now))))
 	default:
 		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s old by the clock of this machine, which may differ from the holder's", rounded(age)))
 	}
@@ -178,4 +179,7 @@ func stateOfEmpty(token, released uint64) (state State, note string) {
 
 func joined(a, b string) string { return strings.TrimPrefix(a+"; "+b, "; ") }
 
-func rounded(d time.Duration) time.Duration { return d.Round(time.Second) }
+// rounded is a duration in seconds. Beyond 292 years there is none.
+func rounded(d time.Duration) time.Duration {
+	return min(d, math.MaxInt64-time.Second).Round(time.Second)
+}

@@ -14,7 +14,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -40,8 +39,12 @@ type Reader struct {
 	Explain func(error) string
 }
 
-// get reads an object; nil if it does not exist.
+// get reads an object; nil if it does not exist, or if none can have that name, which anybody may
+// have written.
 func get[T any, P rawapi.Type[T]](ctx context.Context, client rest.Interface, id apierror.Object) (P, error) {
+	if nameIn(id.Name) == "" {
+		return nil, nil
+	}
 	object, err := rawapi.New[T, P](client, id).Get(ctx)
 	if id.Absent(err) {
 		return nil, nil
@@ -224,9 +227,6 @@ func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) err
 
 // PodState reads a pod and returns its state, which is Gone if it does not exist, or cannot.
 func (r Reader) PodState(ctx context.Context, namespace, name string) (string, error) {
-	if nameIn(name) == "" { // anybody may have written it
-		return Gone, nil
-	}
 	pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
 	if err != nil || pod == nil {
 		return Gone, err
@@ -240,10 +240,6 @@ func (r Reader) Nodes(ctx context.Context, all []Candidate) error {
 	states := map[string]string{}
 	for _, c := range all {
 		if _, known := states[c.Node]; known || c.Node == "" {
-			continue
-		}
-		if len(validation.IsDNS1123Subdomain(c.Node)) > 0 { // anybody may have written it
-			states[c.Node] = Gone
 			continue
 		}
 		node, err := get[corev1.Node](ctx, r.Core, apierror.Object{Resource: apierror.Nodes, Name: c.Node})
