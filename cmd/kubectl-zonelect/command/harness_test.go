@@ -5,6 +5,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -62,6 +63,8 @@ type world struct {
 	deaf   atomic.Bool              // what is sent to the plugin is lost, and nothing is answered
 	asked  atomic.Int64             // how many requests came
 
+	version string // of the API server; empty means v1.36.3
+
 	mu   sync.Mutex
 	cuts []context.CancelFunc
 }
@@ -95,7 +98,7 @@ func (w *world) ServeHTTP(a http.ResponseWriter, r *http.Request) {
 		apitest.Reply(a, http.StatusCreated, review)
 		return
 	case r.URL.Path == "/version":
-		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
+		apitest.Reply(a, http.StatusOK, apitest.Object{"major": "1", "minor": "36", "gitVersion": cmp.Or(w.version, "v1.36.3")})
 		return
 	}
 	if w.deaf.Load() {

@@ -70,10 +70,10 @@ func (l Lock) noCandidate() Finding {
 func candidate(c inspect.Candidate) []Finding {
 	var all []Finding
 	if c.PodState != "" && c.PodState != inspect.Ready {
-		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("'kubectl describe pod %s'", c.Pod))
+		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("'kubectl describe pod %s'", named(c.Pod, "POD")))
 	}
 	if c.NodeState != "" && c.NodeState != inspect.Ready {
-		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).do("it cannot take over: 'kubectl describe node %s'", c.Node))
+		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).do("it cannot take over: 'kubectl describe node %s'", named(c.Node, "NODE")))
 	}
 	if c.Unhealthy != "" {
 		all = append(all, say(Warning, "%s says that it is unhealthy: %s", c.Identity, c.Unhealthy).do("it stays back until its health check passes: see its log"))
@@ -214,7 +214,11 @@ func (r Right) String() string {
 
 // command is what asks for the permission by hand.
 func (r Right) command() string {
-	return fmt.Sprintf("kubectl auth can-i %s -n %s --as=system:serviceaccount:%s:%s", r, r.Namespace, r.Namespace, cmp.Or(r.Account, "SERVICE_ACCOUNT"))
+	if r.Name != "" {
+		r.Name = named(r.Name, "NAME")
+	}
+	namespace := named(r.Namespace, "NAMESPACE")
+	return fmt.Sprintf("kubectl auth can-i %s -n %s --as=system:serviceaccount:%s:%s", r, namespace, namespace, named(r.Account, "SERVICE_ACCOUNT"))
 }
 
 // verbs are those of a Lease, with what happens without them. list and create count for all

@@ -179,7 +179,7 @@ func (c Cluster) usedUp(quota, kind string, hard resource.Quantity) Finding {
 		result, effect = Warning, "new candidates cannot announce themselves, and a deleted lock cannot be created again"
 	}
 	return say(result, "quota %s allows %s %s, and all are used: %s", quota, hard.String(), kind, effect).
-		do("raise it: 'kubectl edit resourcequota %s -n %s'; each lock and each candidate needs a Lease", quota, c.Namespace)
+		do("raise it: 'kubectl edit resourcequota %s -n %s'; each lock and each candidate needs a Lease", named(quota, "QUOTA"), named(c.Namespace, "NAMESPACE"))
 }
 
 // FlowSchema is the one that config/flowcontrol makes.

@@ -11,6 +11,8 @@ package doctor
 import (
 	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Result is how a check came out.
@@ -82,6 +84,15 @@ func Count(all []Finding, r Result) int {
 		}
 	}
 	return n
+}
+
+// named returns a name for a command that people copy, or a word for it: only a DNS name is no
+// more than a name to a shell.
+func named(name, word string) string {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return word
+	}
+	return name
 }
 
 // most is how many names a finding lists.

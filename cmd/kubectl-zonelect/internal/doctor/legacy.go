@@ -72,7 +72,7 @@ func checkLegacy(l Lock) []Finding {
 		}
 	}
 	if len(waiting) > 0 {
-		all = append(all, say(Warning, "candidates wait: %s", list(waiting)).do("'kubectl zonelect migrate plan %s' says what has to end first", l.Name))
+		all = append(all, say(Warning, "candidates wait: %s", list(waiting)).do("'kubectl zonelect migrate plan %s' says what has to end first", named(l.Name, "LOCK")))
 	}
 	if !l.migrating() {
 		return all
@@ -99,11 +99,11 @@ func (l Lock) legacyHolder() (Finding, bool) {
 			do("the garbage collector deletes it within a minute or so; if not, it is blocked: is an APIService unavailable ('kubectl get apiservices')?"), true
 	case l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value != inspect.Ready:
 		return say(Warning, "%s belongs to %s, which is %s", object, l.Legacy.Holder, orUnknown(l.LegacyPod.Value)).
-			do("a leader-for-life lock is free only when its pod is deleted: 'kubectl delete pod %s', if it is dead for certain; see docs/migration.md", podOf(l.Legacy.Holder)), true
+			do("a leader-for-life lock is free only when its pod is deleted: 'kubectl delete pod %s', if it is dead for certain; see docs/migration.md", named(podOf(l.Legacy.Holder), "POD")), true
 	case l.Legacy.Kind == ownerref.Legacy && l.Lease != nil:
 		return say(Note, "%s leads by %s", l.Legacy.Holder, object).do("candidates of zonelect take over when that pod is gone: finish the rollout"), true
 	case l.Legacy.Kind == inspect.ElectionRecord && !l.of(l.Legacy.Holder):
-		return say(Note, "%s names %s, which does not hold the Lease", object, l.Legacy.Holder).do("does a program still use the old lock? 'kubectl zonelect migrate plan %s'", l.Name), true
+		return say(Note, "%s names %s, which does not hold the Lease", object, l.Legacy.Holder).do("does a program still use the old lock? 'kubectl zonelect migrate plan %s'", named(l.Name, "LOCK")), true
 	}
 	return Finding{}, false
 }
@@ -124,7 +124,7 @@ func orUnknown(s string) string {
 
 // next says how a migration that nothing holds back goes on.
 func (l Lock) next() Finding {
-	plan := "'kubectl zonelect migrate plan " + l.Name + "' says what the next step needs"
+	plan := "'kubectl zonelect migrate plan " + named(l.Name, "LOCK") + "' says what the next step needs"
 	present := inspect.Present(l.Candidates)
 	old := slices.ContainsFunc(present, func(c inspect.Candidate) bool { return !c.TakesPart() })
 	switch {

@@ -81,13 +81,13 @@ func (l Lock) stateFinding() Finding {
 	_, note := l.State(l.Now)
 	r := l.Snapshot().Record
 	ago := l.Now.Sub(r.RenewTime)
-	watch := fmt.Sprintf("'kubectl zonelect status %s -w' shows when somebody takes it", l.Name)
+	watch := fmt.Sprintf("'kubectl zonelect status %s -w' shows when somebody takes it", named(l.Name, "LOCK"))
 	switch s.State {
 	case inspect.Held:
 		return say(OK, "%s %s%s", *s.Leader, l.haveSince(r, "leads", "has led"), token(s.Leader.Token))
 	case inspect.Waiting:
 		return say(Problem, "%s %s, and its work has not begun: %s", *s.Leader, l.haveSince(r, "has the lock", "has had the lock"), waitsFor(s)).
-			do("the work begins when that is over: see check legacy, or 'kubectl zonelect migrate plan %s'", l.Name)
+			do("the work begins when that is over: see check legacy, or 'kubectl zonelect migrate plan %s'", named(l.Name, "LOCK"))
 	case inspect.Stale:
 		if ago < 0 {
 			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("see check clocks; run this again with a longer --observe")
@@ -206,7 +206,7 @@ func (l Lock) lastChange(t inspect.Term) Finding {
 		return say(Note, "%s: the leader before fell silent, and the others waited for its lease", text).
 			do("that is as long as it takes without proof of death: apply config/proof, or use a shorter lease ('kubectl zonelect timing')")
 	case gap > lasts/2:
-		return say(Note, "%s", text).do("'kubectl zonelect history %s' shows earlier terms", l.Name)
+		return say(Note, "%s", text).do("'kubectl zonelect history %s' shows earlier terms", named(l.Name, "LOCK"))
 	}
 	return say(OK, "%s", text)
 }
@@ -315,7 +315,7 @@ func checkTiming(l Lock) []Finding {
 		return []Finding{say(Problem, "heartbeat %s keeps the lock, and its Lease does not exist: nothing renews the lock", kept).do("another candidate takes it when its lease has run out")}
 	case kept == "" && long > record.MaxDuration:
 		return []Finding{say(Problem, "the Lease says that it lasts %s and no heartbeat keeps it: after a crash client-go's candidates would wait as long", duration.HumanDuration(long)).
-			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over ('kubectl zonelect handover %s'), or restart the holder", record.AnnotationHeartbeat, l.Name)}
+			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over ('kubectl zonelect handover %s'), or restart the holder", record.AnnotationHeartbeat, named(l.Name, "LOCK"))}
 	case lasts <= 0:
 		return []Finding{say(Warning, "the Lease does not say how long it lasts: each candidate takes its own timing").do("the holder writes it again when it renews: is it a program that does not?")}
 	default:
