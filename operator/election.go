@@ -26,6 +26,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/internal/leaderservice"
+	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/internal/proof"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks"
@@ -171,15 +172,17 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	return e, nil
 }
 
-// logger returns the logger of the options, or of ctx, or slog's default.
+// logger returns the logger of the options, or of ctx, or slog's default. Others write much of
+// what it logs, such as the names of holders.
 func logger(ctx context.Context, o Options) logr.Logger {
-	if o.Logger.GetSink() != nil {
-		return o.Logger
+	l := o.Logger
+	if l.GetSink() == nil {
+		var err error
+		if l, err = logr.FromContext(ctx); err != nil {
+			l = logr.FromSlogHandler(slog.Default().Handler())
+		}
 	}
-	if l, err := logr.FromContext(ctx); err == nil {
-		return l
-	}
-	return logr.FromSlogHandler(slog.Default().Handler())
+	return plain.Logger(l)
 }
 
 // roster is a lock that knows its candidates, and informs others of this one.

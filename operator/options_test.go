@@ -15,6 +15,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/plain"
 )
 
 // TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere keeps Options complete: every choice of
@@ -33,7 +34,7 @@ func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 		HeadStart:      func(election.Takeover) time.Duration { return 0 },
 		Health:         election.Health{Check: func(context.Context) error { return nil }},
 		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
-		LockOptions: LockOptions{Logger: funcr.New(func(string, string) {}, funcr.Options{})},
+		LockOptions: LockOptions{Logger: plain.Logger(funcr.New(func(string, string) {}, funcr.Options{}))},
 	}
 	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil); err != nil {
 		t.Fatal(err)

@@ -115,7 +115,7 @@ var house = map[string]row{
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
 	"cmd/zonelect-sidecar":                  {allowed: []string{module + "/cmd/zonelect-sidecar/internal/sidecar"}},
-	"cmd/zonelect-sidecar/internal/sidecar": {allowed: []string{election, operator, logr, pflag}},
+	"cmd/zonelect-sidecar/internal/sidecar": {allowed: []string{election, operator, plain, logr, pflag}},
 	"operator": {
 		allowed: []string{election, locks, memory, lease, heartbeat, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
@@ -126,7 +126,7 @@ var house = map[string]row{
 	"internal/metrics":       {allowed: []string{locks, otel}},
 	"internal/presence":      {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
 	"internal/timeline":      {allowed: []string{plain}}, // the plugin and the tests draw with it
-	"internal/plain":         {},
+	"internal/plain":         {allowed: []string{logr}},
 	"internal/proof":         {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
 	"internal/apitest":       {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {

@@ -15,8 +15,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/zonelect/zonelect/internal/presence"
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -66,27 +64,6 @@ func TestATerminalGetsWhatFitsIntoIt(t *testing.T) {
 				r.out = strings.ReplaceAll(r.out, "\x1b", "ESC")
 				golden(t, "screen-"+name, r)
 			})
-		})
-	}
-}
-
-// TestWhatAnybodyWroteMovesNoCursorInAList, or in the present that a terminal shows.
-func TestWhatAnybodyWroteMovesNoCursorInAList(t *testing.T) {
-	for _, args := range []string{"status op", "status op -w"} {
-		inABubble(t, func(t *testing.T, w *world) {
-			w.width, w.vars = 80, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}
-			w.announce("op", "op-a", "za", "", func(o *presence.Object) {
-				o.Zone, o.Waiting, o.Unhealthy, o.Version = "\x1b[2J", "\x1b[2J", "\x1b[2J", "\x1b[2J\r\n"
-			})
-			w.putLease(led(func(l *coordinationv1.Lease) {
-				l.Spec.HolderIdentity = ptr.To("op\x1b[2J-a_1")
-				l.Annotations[record.AnnotationHolder], l.Annotations[record.AnnotationZone] = "op\x1b[2J-a_1", "\x1b[2J"
-				l.Annotations[record.AnnotationHistory] = "- \x1b[2Jop-b_1 \x1b[2J 7 \x1b[2J 7"
-			}))
-			r := w.runFor(time.Second, strings.Fields(args)...)
-			if said := r.out + r.errors; strings.Contains(said, "\x1b[2J") || r.out == "" {
-				t.Errorf("%s printed %q", args, said)
-			}
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
+	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/operator"
 )
 
@@ -33,7 +34,7 @@ func Run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "zonelect-sidecar:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "zonelect-sidecar:", plain.Error(err))
 		if errors.Is(err, errNoCommand) {
 			return codeNoSuch
 		}
