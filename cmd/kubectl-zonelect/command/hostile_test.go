@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,6 +52,7 @@ var hostile = map[string]string{
 	"line":            "\nFORGED a row\nFORGED",
 	"carriage return": "\r\nFORGED\rFORGED",
 	"other lines":     "\u2028FORGED\u2029FORGED\u0085FORGED\v\fFORGED\tFORGED",
+	"columns":         "x\tFORGED\tFORGED",
 	"bidi":            "\u202elive\u2066x\u2069\u200f\u061c",
 	"zero width":      "\u200b\u200d\ufeff\u2060\u00ad\u180e",
 	"tags":            "\U000e0001\U000e0041\U000e007f",
@@ -226,12 +228,17 @@ func formatsOf(t *testing.T, c *cobra.Command, file string) []string {
 // own are the control sequences that the plugin itself writes to a terminal.
 var own = regexp.MustCompile(`\x1b\[\d+A\r\x1b\[J|\x1b\[(31|33|0)m`)
 
+var forgedColumn = regexp.MustCompile(`x {2,}FORGED`)
+
 // faultOf says what is wrong with an output; empty if nothing is.
 func faultOf(out string) string {
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "FORGED") {
 			return "a row is forged"
 		}
+	}
+	if forgedColumn.MatchString(out) {
+		return "a column is forged"
 	}
 	return unplain(strings.ReplaceAll(out, "\n", ""))
 }
@@ -492,6 +499,44 @@ func TestScriptsOfShellsPassUnchanged(t *testing.T) {
 		}
 		if err := want(Root(), &script); err != nil || out.String() != script.String() {
 			t.Errorf("%s: %v; it is changed", shell, err)
+		}
+	}
+}
+
+// TestAWarningOfTheServerIsPlain: client-go would log it past the streams.
+func TestAWarningOfTheServerIsPlain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", "299 - \"careful\u202e\"")
+		apitest.Reply(w, http.StatusOK, apitest.Object{"gitVersion": "v1.36.3"})
+	}))
+	defer server.Close()
+	var out, errOut buffer
+	env := newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+	env.config.KubeConfig = ptr.To("testdata/kubeconfig.yaml")
+	if code := run(t.Context(), env, []string{"version", "--server", server.URL}); code != exitOK || errOut.String() != "Warning: careful\ufffd\n" {
+		t.Errorf("exit code %d, %q: %s", code, &errOut, &out)
+	}
+}
+
+// TestATimeThatIsAheadBreaksNoCommand, whether clocks differ or somebody made it up.
+func TestATimeThatIsAheadBreaksNoCommand(t *testing.T) {
+	for name, ahead := range map[string]func() time.Time{
+		"a little": func() time.Time { return time.Now().Add(5 * time.Second) }, "beyond reckoning": func() time.Time { return time.Now().AddDate(600, 0, 0) },
+	} {
+		for _, released := range []bool{false, true} {
+			for _, line := range []string{"status op", "history op", "timeline op --to -", "migrate plan op", "doctor op"} {
+				inABubble(t, func(t *testing.T, w *world) {
+					w.putLease(led(func(l *coordinationv1.Lease) {
+						if released {
+							releasedBy(0)(l)
+						}
+						l.Spec.RenewTime.Time = ahead()
+					}))
+					if r := w.run(strings.Fields(line)...); r.code != exitOK && line != "doctor op" || strings.Contains(r.out+r.errors, "-2562047h") {
+						t.Errorf("%s, %s, released %v: exit code %d: %s%s", line, name, released, r.code, r.out, r.errors)
+					}
+				})
+			}
 		}
 	}
 }
