@@ -128,7 +128,7 @@ func (p *preflight) readRevisions(ctx context.Context, r Report) (revisions, err
 	for _, c := range r.running() {
 		current[c.Controller] = true
 	}
-	sets, err := rawapi.List[appsv1.ReplicaSetList](ctx, p.config.Apps, apierror.ReplicaSets, p.config.Namespace, "")
+	sets, err := rawapi.List[appsv1.ReplicaSet](ctx, p.config.Apps, apierror.ReplicaSets, p.config.Namespace, "")
 	if err != nil {
 		return revisions{}, err
 	}

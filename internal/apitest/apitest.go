@@ -51,6 +51,7 @@ type Server struct {
 	raw       map[string]json.RawMessage // Objects as they were put, by path
 	history   []change
 	compacted int // no watch starts from an older version
+	pages     map[string]page
 	changed   chan struct{}
 	ended     chan struct{} // closed to end all watches
 }
@@ -64,7 +65,7 @@ type change struct {
 
 // NewServer returns a server without objects.
 func NewServer() *Server {
-	return &Server{number: 100, Objects: map[string]Object{}, raw: map[string]json.RawMessage{}, changed: make(chan struct{}), ended: make(chan struct{})}
+	return &Server{number: 100, Objects: map[string]Object{}, raw: map[string]json.RawMessage{}, pages: map[string]page{}, changed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Client returns a client of h for one group and version. Server and client end with the
@@ -120,7 +121,7 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		a.watch(w, r, r.URL.Path+"/"+name)
 	case r.Method == http.MethodGet && isList(r.URL.Path):
-		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q.Get("labelSelector")) })
+		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q) })
 	case r.Method == http.MethodGet:
 		a.answer(w, func() (int, any) { return a.get(r.URL.Path) })
 	case r.Method == http.MethodPatch:

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,19 +31,43 @@ func isList(path string) bool {
 }
 
 // list answers with the objects below path that have the labels of selector, by name and one
-// in a line.
-func (a *Server) list(path, selector string) (int, any) {
-	wanted, err := labels.Parse(selector)
-	if err != nil {
-		return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
+// in a line. A list with a limit is one page of it, unless it may come from a cache, as with the
+// real server; its other pages show the same moment until Compact.
+func (a *Server) list(path string, q url.Values) (int, any) {
+	limit, _ := strconv.Atoi(q.Get("limit"))
+	if q.Has("resourceVersion") {
+		limit = 0
 	}
-	var items [][]byte
-	for _, name := range slices.Sorted(maps.Keys(a.Objects)) {
-		if below(name, path) && (wanted.Empty() || wanted.Matches(labelsOf(a.Objects[name]))) {
-			items = append(items, a.encoded(name))
+	rest := page{number: a.number}
+	if token := q.Get("continue"); token != "" {
+		var known bool
+		if rest, known = a.pages[token]; !known {
+			return http.StatusGone, Status(http.StatusGone, "Expired", "The provided continue parameter is too old", "", "")
+		}
+	} else {
+		wanted, err := labels.Parse(q.Get("labelSelector"))
+		if err != nil {
+			return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
+		}
+		for _, name := range slices.Sorted(maps.Keys(a.Objects)) {
+			if below(name, path) && (wanted.Empty() || wanted.Matches(labelsOf(a.Objects[name]))) {
+				rest.items = append(rest.items, a.encoded(name))
+			}
 		}
 	}
-	return http.StatusOK, json.RawMessage(fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d"},"items":[%s%s%s]}`, a.number, "\n", bytes.Join(items, []byte(",\n")), "\n"))
+	items, more := rest.items, ""
+	if limit > 0 && limit < len(items) {
+		more = fmt.Sprintf("%d-%d-%s", rest.number, len(items)-limit, path)
+		a.pages[more] = page{rest.number, items[limit:]}
+		items = items[:limit]
+	}
+	return http.StatusOK, json.RawMessage(fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d","continue":%q},"items":[%s%s%s]}`, rest.number, more, "\n", bytes.Join(items, []byte(",\n")), "\n"))
+}
+
+// page is what is left of a list.
+type page struct {
+	number int
+	items  [][]byte
 }
 
 // below reports whether name is that of an object of the resource at path,

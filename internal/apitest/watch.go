@@ -109,6 +109,7 @@ func (a *Server) Compact() {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	a.compacted = a.number
+	clear(a.pages)
 	close(a.ended)
 	a.ended = make(chan struct{})
 }

@@ -57,6 +57,8 @@ type Part struct {
 	Controller types.UID `json:"-"`
 	// ServiceAccount is the pod's; empty if the pod was not read.
 	ServiceAccount string `json:"-"`
+
+	created int64 // when the presence was made, in seconds since 1970
 }
 
 // The states of pods and nodes, besides the phases of pods.
@@ -72,7 +74,7 @@ func candidatesOf(presences []presence.Object) []Candidate {
 	for _, o := range presences {
 		all = append(all, Candidate{
 			Identity: o.Identity, Pod: o.Pod.Name, Zone: o.Zone, Node: o.Node, Version: o.Version, Mode: o.Mode,
-			Waiting: o.Waiting, Unhealthy: o.Unhealthy, HeadStart: o.HeadStart, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID)},
+			Waiting: o.Waiting, Unhealthy: o.Unhealthy, HeadStart: o.HeadStart, Part: &Part{Presence: o.Name, UID: string(o.Pod.UID), created: o.Created},
 		})
 	}
 	return all

@@ -4,11 +4,15 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -52,14 +56,16 @@ func get[T any, P rawapi.Type[T]](ctx context.Context, client rest.Interface, id
 	return object, err
 }
 
-// Lease reads a Lease; nil if it does not exist.
+// Lease reads a Lease, as Trim leaves it; nil if it does not exist.
 func (r Reader) Lease(ctx context.Context, key types.NamespacedName) (*coordinationv1.Lease, error) {
-	return get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: key.Namespace, Name: key.Name})
+	lease, err := get[coordinationv1.Lease](ctx, r.Coordination, apierror.Object{Resource: apierror.Leases, Namespace: key.Namespace, Name: key.Name})
+	return Trim(lease), err
 }
 
-// Leases lists the Leases of a namespace; an empty one means all.
-func (r Reader) Leases(ctx context.Context, namespace string) (*coordinationv1.LeaseList, error) {
-	return rawapi.List[coordinationv1.LeaseList](ctx, r.Coordination, apierror.Leases, namespace, "")
+// Leases lists the Leases of a namespace, as Trim leaves them; an empty one means all.
+func (r Reader) Leases(ctx context.Context, namespace string) (rawapi.Listing[coordinationv1.Lease], error) {
+	q := rawapi.Query{Resource: apierror.Leases, Namespace: namespace}
+	return rawapi.Collect(ctx, r.Coordination, q, func(e rawapi.Event[*coordinationv1.Lease]) *coordinationv1.Lease { return Trim(e.Object) })
 }
 
 // ConfigMap reads a ConfigMap; nil if it does not exist.
@@ -108,6 +114,7 @@ func (r Reader) Election(ctx context.Context, lock types.NamespacedName) (Electi
 		return e, err
 	}
 	e.Candidates, err = r.Candidates(ctx, e)
+	e.Bound()
 	if err := r.tolerate(err, &e.Notes, CandidatesUnknown); err != nil {
 		return e, err
 	}
@@ -191,13 +198,17 @@ func (r Reader) legacy(ctx context.Context, namespace string, lock record.Legacy
 }
 
 // Surroundings adds the states of the candidates' pods and nodes, and which zones have nodes.
-// A missing permission becomes a note.
+// A missing permission becomes a note. It looks at the first few hundred candidates only.
 func (r Reader) Surroundings(ctx context.Context, e *Election) error {
-	err := r.tolerate(r.Pods(ctx, e.Namespace, e.Candidates), &e.Notes, "whether the candidates' pods run is not known")
+	looked := e.Candidates[:min(len(e.Candidates), mostCandidates)]
+	if left := len(e.Candidates) - len(looked); left > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("whether the pods of %d candidates run was not looked at: there are too many", left))
+	}
+	err := r.tolerate(r.Pods(ctx, e.Namespace, looked), &e.Notes, "whether the candidates' pods run is not known")
 	if err != nil {
 		return err
 	}
-	err = r.tolerate(r.Nodes(ctx, e.Candidates), &e.Notes, "whether the candidates' nodes are ready is not known")
+	err = r.tolerate(r.Nodes(ctx, looked), &e.Notes, "whether the candidates' nodes are ready is not known")
 	if err != nil {
 		return err
 	}
@@ -205,24 +216,81 @@ func (r Reader) Surroundings(ctx context.Context, e *Election) error {
 	return r.tolerate(err, &e.Notes, "which zones have nodes is not known")
 }
 
-// Pods reads the candidates' pods and adds their states. It reads each pod once. If it returns
-// an error, it has added none.
+// Pods reads the candidates' pods and adds their states. It reads each pod once or, if there are
+// many and that is permitted, all pods by one list. If it returns an error, it has added none.
 func (r Reader) Pods(ctx context.Context, namespace string, all []Candidate) error {
 	pods := map[string]*corev1.Pod{}
 	for _, c := range all {
-		if _, known := pods[c.Pod]; known {
-			continue
+		if nameIn(c.Pod) != "" { // anybody may have written it
+			pods[c.Pod] = nil
 		}
-		pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: c.Pod})
-		if err != nil {
-			return err
-		}
-		pods[c.Pod] = pod
+	}
+	read := r.eachPod
+	if len(pods) > fewPods {
+		read = r.allPods
+	}
+	err := read(ctx, namespace, pods)
+	if errors.Is(err, locks.ErrForbidden) && len(pods) > fewPods {
+		err = r.eachPod(ctx, namespace, pods)
+	}
+	if err != nil {
+		return err
 	}
 	for i := range all {
 		all[i].runsIn(pods[all[i].Pod])
 	}
 	return nil
+}
+
+const (
+	// fewPods is how many pods are read one by one.
+	fewPods = 50
+	// readers is how many of them are read at a time at most; if they are few, it is one.
+	readers = 8
+)
+
+// allPods fills in the pods that exist, by one list.
+func (r Reader) allPods(ctx context.Context, namespace string, pods map[string]*corev1.Pod) error {
+	none := func() {
+		for name := range pods {
+			pods[name] = nil
+		}
+	}
+	q := rawapi.Query{Resource: apierror.Pods, Namespace: namespace}
+	_, err := rawapi.ListEach(ctx, r.Core, q, none, func(e rawapi.Event[*corev1.Pod]) {
+		if _, wanted := pods[e.Object.Name]; wanted {
+			pods[e.Object.Name] = e.Object
+		}
+	})
+	return err
+}
+
+// eachPod fills in the pods that exist, one by one.
+func (r Reader) eachPod(ctx context.Context, namespace string, pods map[string]*corev1.Pod) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	var failed error
+	var reading sync.WaitGroup
+	places := make(chan struct{}, min(readers, 1+len(pods)/readers))
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		places <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		reading.Go(func() {
+			defer func() { <-places }()
+			pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
+			mu.Lock()
+			defer mu.Unlock()
+			if pods[name] = pod; err != nil && failed == nil {
+				failed = err
+				cancel()
+			}
+		})
+	}
+	reading.Wait()
+	return cmp.Or(failed, ctx.Err())
 }
 
 // PodState reads a pod and returns its state, which is Gone if it does not exist, or cannot.
@@ -234,12 +302,12 @@ func (r Reader) PodState(ctx context.Context, namespace, name string) (string, e
 	return podState(pod), nil
 }
 
-// Nodes adds the states of the candidates' nodes. It reads each node once. If it returns an
-// error, it has added none.
+// Nodes adds the states of the candidates' nodes. If there are many candidates, it leaves out
+// those whose pods are known to be gone. It reads each node once. If it returns an error, it has added none.
 func (r Reader) Nodes(ctx context.Context, all []Candidate) error {
 	states := map[string]string{}
 	for _, c := range all {
-		if _, known := states[c.Node]; known || c.Node == "" {
+		if _, known := states[c.Node]; known || c.Node == "" || len(all) > fewPods && c.PodState == Gone {
 			continue
 		}
 		node, err := get[corev1.Node](ctx, r.Core, apierror.Object{Resource: apierror.Nodes, Name: c.Node})

@@ -8,23 +8,20 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-
-	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 )
 
 // Reading is all Leases at one version.
 type Reading struct {
-	at     uint64
-	leases map[string]*coordinationv1.Lease
+	at uint64
+	kept
 }
 
 // Get returns the state of a Lease in the reading.
 func (r *Reading) Get(name string) State {
-	if lease := r.leases[name]; lease != nil {
-		return State{Lease: lease, Number: record.Number(lease.ResourceVersion)}
+	if s, known := r.leases[name]; known {
+		return s
 	}
 	return State{Number: r.at}
 }
@@ -32,11 +29,16 @@ func (r *Reading) Get(name string) State {
 // At is the version of the reading.
 func (r *Reading) At() uint64 { return r.at }
 
-// Read returns all Leases by a linearizable list that began after the call. Calls that come
-// while another list is under way share the next one, which waits for that as long as the
-// patience at most.
-func (v *View) Read(ctx context.Context) (*Reading, error) {
+// Read returns all Leases by a linearizable list that began after the call. Of those that are
+// not named here, some may be cut. Calls that come while another list is under way share the
+// next one, which waits for that as long as the patience at most.
+func (v *View) Read(ctx context.Context, names ...string) (*Reading, error) {
 	before := v.At()
+	v.mu.Lock()
+	for _, name := range names {
+		v.ask(name)
+	}
+	v.mu.Unlock()
 	r, err := v.reads.read(ctx)
 	if err == nil && r.at < before {
 		v.WentBack()
@@ -55,7 +57,7 @@ const listBurst = 4
 
 // reads shares lists.
 type reads struct {
-	list     func(ctx context.Context) (*coordinationv1.LeaseList, error)
+	list     func(ctx context.Context) (*Reading, error)
 	patience time.Duration
 	misses   func() (answered func()) // called before a list on a fresh connection
 
@@ -163,10 +165,7 @@ func (r *reads) begin(one *read, before chan struct{}) {
 	list, err := r.list(ctx)
 	if err == nil {
 		r.measure(time.Since(sent))
-		one.reading = &Reading{at: record.Number(list.ResourceVersion), leases: make(map[string]*coordinationv1.Lease, len(list.Items))}
-		for i := range list.Items {
-			one.reading.leases[list.Items[i].Name] = &list.Items[i]
-		}
+		one.reading = list
 	}
 	one.listError = err
 	close(one.done)

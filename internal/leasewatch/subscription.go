@@ -3,7 +3,10 @@
 
 package leasewatch
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Change is one change of a Lease.
 type Change struct {
@@ -52,7 +55,8 @@ func (s *Subscription) Known() bool {
 }
 
 // Add subscribes to a Lease too, and returns its present state, which precedes all changes
-// that are pushed later. It does nothing more if that is subscribed to already.
+// that are pushed later. It does nothing more if that is subscribed to already. A state that is
+// cut is followed by another, unless the Lease is too long.
 func (s *Subscription) Add(name string) State {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
@@ -61,6 +65,7 @@ func (s *Subscription) Add(name string) State {
 }
 
 func (s *Subscription) add(name string) {
+	s.view.ask(name)
 	s.names[name] = struct{}{}
 	if s.view.subs[name] == nil {
 		s.view.subs[name] = map[uint64]*Subscription{}
@@ -75,6 +80,7 @@ func (s *Subscription) AddAfter(name string, version uint64) bool {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
 	missed, known := s.view.recent.since(name, version)
+	known = known && !slices.ContainsFunc(missed, func(c Change) bool { return c.State.Cut })
 	if !known && s.view.state(name).Number > version {
 		return false
 	}
@@ -97,8 +103,8 @@ func (s *Subscription) remove(name string) {
 	delete(s.view.subs[name], s.number)
 	if len(s.view.subs[name]) == 0 {
 		delete(s.view.subs, name)
-		if s.view.leases[name].Lease == nil {
-			delete(s.view.leases, name)
+		if is := s.view.leases[name]; is.Lease == nil && !is.Cut {
+			s.view.drop(name)
 		}
 	}
 }

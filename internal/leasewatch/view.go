@@ -50,9 +50,14 @@ type State struct {
 	// Lease is nil if there is none. It is shared: nobody changes it. It has no managed
 	// fields, which the server keeps when it is written without them.
 	Lease *coordinationv1.Lease
+	// Cut reports that there is a Lease which is not kept: Lease is nil, and nobody may take
+	// that for a deletion. Either it is too long, or it was not asked for when it was seen.
+	Cut bool
 	// Number is the resourceVersion of the change that made this state: a write or a
 	// deletion. If a list found no Lease, it is the resourceVersion of the list.
 	Number uint64
+	// tooLong reports that it is cut although it was asked for.
+	tooLong bool
 }
 
 // View follows the Leases of a namespace. Make one with [New]; it knows something once Run
@@ -61,13 +66,12 @@ type View struct {
 	config Config
 	reads  reads
 
-	mu     sync.Mutex
-	leases map[string]State
-	at     uint64 // all changes up to this version are known; zero before the first list
-	stale  bool   // the history went back: nothing counts until another list has shown how all is
-	// subs are the subscriptions to a Lease, by number: an order by address would differ from
-	// run to run of the simulation.
-	subs    map[string]map[uint64]*Subscription
+	mu sync.Mutex
+	wanted
+	kept
+	at      uint64        // all changes up to this version are known; zero before the first list
+	stale   bool          // the history went back: nothing counts until another list has shown how all is
+	lacks   bool          // somebody has asked for a Lease that is not kept: another list shows it
 	counted uint64        // the subscriptions that there ever were
 	reached chan struct{} // closed, and replaced, when at grows
 	recent  history
@@ -85,7 +89,7 @@ func New(c Config) (*View, error) {
 	if err := rawapi.CheckClient(c.Client, apierror.Leases); err != nil {
 		return nil, fmt.Errorf("watching the leases of namespace %q: %w", c.Namespace, err)
 	}
-	v := &View{config: c, leases: map[string]State{}, subs: map[string]map[uint64]*Subscription{}, waiting: map[uint64]*Subscription{}, reached: make(chan struct{}), renew: func() {}}
+	v := &View{config: c, kept: kept{leases: map[string]State{}}, wanted: newWanted(), waiting: map[uint64]*Subscription{}, reached: make(chan struct{}), renew: func() {}}
 	v.reads = reads{list: v.linearizable, patience: c.Patience, misses: v.missesNews}
 	return v, nil
 }
@@ -133,7 +137,8 @@ func (v *View) follow(ctx context.Context) (renewed bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	v.mu.Lock()
-	from, fresh, stale := v.at, v.fresh, v.stale
+	v.forget(time.Now())
+	from, fresh, stale, lacks := v.at, v.fresh, v.stale, v.lacks
 	ended := false
 	v.renew = func() { ended = true; cancel() }
 	v.fresh = time.Time{}
@@ -141,12 +146,13 @@ func (v *View) follow(ctx context.Context) (renewed bool, err error) {
 	if !fresh.IsZero() {
 		ctx = locks.WithLiveConnection(ctx, fresh)
 	}
-	if from == 0 || stale {
-		if from, err = v.relist(ctx, stale); err != nil {
-			return false, err
+	if from == 0 || stale || lacks {
+		if from, err = v.relist(ctx, from, stale); err == nil {
+			err = v.watchFrom(ctx, from)
 		}
+	} else {
+		err = v.watchFrom(ctx, from)
 	}
-	err = v.watchFrom(ctx, from)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.renew = func() {}
@@ -157,23 +163,19 @@ func (v *View) follow(ctx context.Context) (renewed bool, err error) {
 }
 
 // relist makes a list all that is known, and returns its version. Unless it must show the
-// newest state, the list may come from the server's cache.
-func (v *View) relist(ctx context.Context, newest bool) (uint64, error) {
-	list, err := v.list(ctx, func(ctx context.Context) (*coordinationv1.LeaseList, error) {
-		if newest {
-			return rawapi.List[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "")
-		}
-		return rawapi.ListCached[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "", 0)
-	})
+// newest state, the list may come from the server's cache, but is not older than a version.
+func (v *View) relist(ctx context.Context, notOlder uint64, newest bool) (uint64, error) {
+	list, err := v.list(ctx, rawapi.Query{Cached: !newest, NotOlder: notOlder})
 	if err != nil {
 		return 0, err
 	}
 	v.replace(list, newest)
-	return record.Number(list.ResourceVersion), nil
+	return list.at, nil
 }
 
 func (v *View) watchFrom(ctx context.Context, from uint64) error {
-	err := rawapi.WatchAll(ctx, v.config.Client, apierror.Leases, v.config.Namespace, "", from, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
+	q := rawapi.Query{Resource: apierror.Leases, Namespace: v.config.Namespace, Long: v.wants}
+	err := rawapi.WatchAll(ctx, v.config.Client, q, from, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 		v.apply(e)
 		return nil
 	})
@@ -185,50 +187,48 @@ func (v *View) watchFrom(ctx context.Context, from uint64) error {
 	return err
 }
 
-// list makes a list, and frees memory that nobody needs.
-func (v *View) list(ctx context.Context, ask func(context.Context) (*coordinationv1.LeaseList, error)) (*coordinationv1.LeaseList, error) {
+// list makes a list. It keeps of each Lease no more than is wanted.
+func (v *View) list(ctx context.Context, q rawapi.Query) (*Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, v.config.Limit)
 	defer cancel()
-	list, err := ask(ctx)
+	q.Resource, q.Namespace, q.Long = apierror.Leases, v.config.Namespace, v.wants
+	r := &Reading{}
+	var err error
+	r.at, err = rawapi.ListEach(ctx, v.config.Client, q, func() { r.kept = kept{leases: map[string]State{}} }, func(e rawapi.Event[*coordinationv1.Lease]) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		r.put(e, &v.wanted)
+	})
 	if err != nil {
 		return nil, err
 	}
-	for i := range list.Items {
-		list.Items[i].ManagedFields = nil
-	}
-	return list, nil
+	return r, nil
 }
 
 // linearizable lists the Leases as they are at some moment after the call.
-func (v *View) linearizable(ctx context.Context) (*coordinationv1.LeaseList, error) {
-	return v.list(ctx, func(ctx context.Context) (*coordinationv1.LeaseList, error) {
-		return rawapi.List[coordinationv1.LeaseList](ctx, v.config.Client, apierror.Leases, v.config.Namespace, "")
-	})
+func (v *View) linearizable(ctx context.Context) (*Reading, error) {
+	return v.list(ctx, rawapi.Query{})
 }
 
 // replace makes the list all that is known. Subscriptions hear what may have changed, as a gap:
 // a Lease that does not exist, as before, may have come and gone.
-func (v *View) replace(list *coordinationv1.LeaseList, newest bool) {
-	at := record.Number(list.ResourceVersion)
-	now := make(map[string]State, len(list.Items))
-	for i := range list.Items {
-		now[list.Items[i].Name] = State{Lease: &list.Items[i], Number: record.Number(list.Items[i].ResourceVersion)}
-	}
+func (v *View) replace(list *Reading, newest bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for name, subs := range v.subs {
-		was, is := v.leases[name], now[name]
-		if is.Lease == nil {
-			is.Number = at
-		}
-		if is.Lease == nil || was.Number != is.Number {
+		was, is := v.leases[name], list.Get(name)
+		if is.Lease == nil || was.Number != is.Number || was.Cut {
 			for _, s := range subs {
 				s.push(Change{Name: name, State: is, Gap: true})
 			}
 		}
 	}
-	v.leases, v.recent, v.stale = now, history{after: at}, v.stale && !newest
-	v.advance(at)
+	v.kept, v.recent, v.stale = list.kept, history{after: list.at}, v.stale && !newest
+	v.lacks = false
+	for name := range v.asked { // also while the list was read
+		v.needs(name)
+	}
+	v.advance(list.at)
 }
 
 // apply notes one event of the watch.
@@ -237,15 +237,11 @@ func (v *View) apply(e rawapi.Event[*coordinationv1.Lease]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if e.Type != kubewatch.Bookmark {
-		state := State{Number: number}
-		if e.Type != kubewatch.Deleted {
-			e.Object.ManagedFields = nil
-			state.Lease = e.Object
-		}
 		name := e.Object.Name
-		v.recent.add(Change{Name: name, State: state}, time.Now())
-		if v.leases[name] = state; state.Lease == nil && len(v.subs[name]) == 0 {
-			delete(v.leases, name)
+		state := v.put(e, &v.wanted)
+		v.recent.add(Change{Name: name, State: v.remembered(name, state)}, time.Now())
+		if state.Lease == nil && !state.Cut && len(v.subs[name]) == 0 {
+			v.drop(name)
 		}
 		for _, s := range v.subs[name] {
 			s.push(Change{Name: name, State: state})
@@ -294,6 +290,7 @@ func (v *View) WentBack() {
 func (v *View) Get(name string) State {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.ask(name)
 	return v.state(name)
 }
 
@@ -301,6 +298,7 @@ func (v *View) Get(name string) State {
 func (v *View) GetSince(name string, version uint64) (State, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.ask(name)
 	return v.state(name), v.at >= version && !v.stale
 }
 
@@ -316,7 +314,7 @@ func (v *View) NextAfter(name string, version uint64) uint64 {
 	return changes[0].State.Number
 }
 
-// Leases returns the Leases that the watch has shown, by name.
+// Leases returns the Leases that the watch has shown and that are kept, by name.
 func (v *View) Leases() []*coordinationv1.Lease {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -47,6 +47,9 @@ type Object struct {
 	Name   string
 	UID    types.UID
 	Number uint64
+	// Created is when the server made the presence, in seconds since 1970. Only List, Among and
+	// a Roster set it.
+	Created int64
 }
 
 // attempts bounds how often Ensure starts again because another client wrote the same object
@@ -120,11 +123,15 @@ func (p Pod) orNobody() string {
 // objects that do not belong to exactly one pod, or do not have the name that Ensure gives
 // that pod's presence.
 func List(ctx context.Context, client rest.Interface, namespace, lock string) ([]Object, error) {
-	list, err := rawapi.List[coordinationv1.LeaseList](ctx, client, apierror.Leases, namespace, selector(lock))
+	var all []Object
+	q := rawapi.Query{Resource: apierror.Leases, Namespace: namespace, Selector: selector(lock)}
+	_, err := rawapi.ListEach(ctx, client, q, func() { all = nil }, func(e rawapi.Event[*coordinationv1.Lease]) {
+		all = append(all, Among([]coordinationv1.Lease{*e.Object}, lock)...)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("presences at lock %s: %w", lock, err)
 	}
-	return Among(list.Items, lock), nil
+	return all, nil
 }
 
 // Among returns the presences of a lock that are among leases, which are of its namespace, in

@@ -4,6 +4,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ func (r *Roster) Follow(ctx context.Context, notOlder uint64, each func(all []Ob
 	watching, end := context.WithCancel(ctx)
 	defer end()
 	refill := r.refill(end)
-	err := rawapi.WatchAll[coordinationv1.Lease](watching, r.client, apierror.Leases, r.namespace, selector(r.lock), r.number,
+	err := rawapi.WatchAll(watching, r.client, r.query(), r.number,
 		func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 			if r.take(e) {
 				each(r.sorted(), r.number)
@@ -100,19 +101,66 @@ func (r *Roster) Follow(ctx context.Context, notOlder uint64, each func(all []Ob
 	return nil
 }
 
+// query is what it lists and watches. A long presence of another candidate is none.
+func (r *Roster) query() rawapi.Query {
+	return rawapi.Query{
+		Resource: apierror.Leases, Namespace: r.namespace, Selector: selector(r.lock),
+		Long: func(name string) bool { return name == r.own },
+	}
+}
+
 func (r *Roster) list(ctx context.Context, notOlder uint64) error {
-	list, err := rawapi.ListCached[coordinationv1.LeaseList](ctx, r.client, apierror.Leases, r.namespace, selector(r.lock), notOlder)
+	q := r.query()
+	q.Cached, q.NotOlder = true, notOlder
+	var all first
+	number, err := rawapi.ListEach(ctx, r.client, q, func() { all = first{own: r.own} }, func(e rawapi.Event[*coordinationv1.Lease]) {
+		for _, o := range Among([]coordinationv1.Lease{*e.Object}, r.lock) {
+			all.add(o)
+		}
+	})
 	if err != nil {
 		return err
 	}
 	if time.Since(r.listed) > lastRefill {
 		r.refills.Reset()
 	}
-	r.number, r.all, r.dropped, r.listed = record.Number(list.ResourceVersion), map[string]Object{}, false, time.Now()
-	for _, o := range Among(list.Items, r.lock) {
-		r.keep(o)
+	r.number, r.all, r.dropped, r.listed = number, map[string]Object{}, all.cut(), time.Now()
+	for _, o := range all.objects {
+		r.all[o.Name] = o
 	}
 	return nil
+}
+
+// first collects the presences that were there first, at most as many as a roster keeps: whoever
+// invents some comes after the candidates that were there.
+type first struct {
+	own     string // the name of the one that stays, however old it is
+	objects []Object
+	dropped bool
+}
+
+func (f *first) add(o Object) {
+	if f.objects = append(f.objects, o); len(f.objects) > 3*most {
+		f.cut()
+	}
+}
+
+// cut drops those that are too many, and reports whether there ever were too many.
+func (f *first) cut() bool {
+	slices.SortFunc(f.objects, func(a, b Object) int {
+		if own := a.Name == f.own; own != (b.Name == f.own) {
+			return map[bool]int{true: -1, false: 1}[own]
+		}
+		return a.compare(b)
+	})
+	room := most
+	if len(f.objects) > 0 && f.objects[0].Name == f.own {
+		room++
+	}
+	if len(f.objects) > room {
+		f.objects, f.dropped = f.objects[:room], true
+	}
+	return f.dropped
 }
 
 // keep adds a presence that is not known, if there is room for it.
@@ -166,19 +214,58 @@ func (r *Roster) sorted() []Object {
 	return slices.SortedFunc(maps.Values(r.all), func(a, b Object) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Peers returns the candidates that presences announce: one for each identity.
-func Peers(all []Object) []locks.Peer {
-	var peers []locks.Peer
-	met := map[string]bool{"": true}
+// compare orders presences by age, then by name.
+func (o Object) compare(other Object) int {
+	return cmp.Or(cmp.Compare(o.Created, other.Created), strings.Compare(o.Name, other.Name))
+}
+
+// speaksFor orders presences of one identity: that of the candidate comes first. Whoever copies
+// an identity comes later than its owner, whose pod it names as a rule, and each pod has
+// a presence of its own.
+func (o Object) speaksFor(own string, other Object) int {
+	rank := func(o Object) int {
+		switch pod, is := strings.CutPrefix(o.Identity, o.Pod.Name); {
+		case o.Name == own:
+			return 0
+		case is && (pod == "" || pod[0] == '_'):
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(rank(o), rank(other)), o.compare(other))
+}
+
+// Peers returns the candidates that presences announce: one for each identity, in the order of
+// the presences' names. Anybody who may create a Lease can copy an identity. So an identity is
+// unhealthy only if all its presences say so. For all else the one counts that most probably is
+// the candidate's; own is the name of the reader's own one.
+func Peers(all []Object, own string) []locks.Peer {
+	speaks, healthy := map[string]Object{}, map[string]bool{}
+	var order []string
 	for _, o := range all {
-		if met[o.Identity] {
+		if o.Identity == "" {
 			continue
 		}
-		met[o.Identity] = true
-		peers = append(peers, locks.Peer{
-			Candidate: locks.Candidate{Identity: o.Identity, Zone: o.Zone, Node: o.Node, Pod: locks.Pod{Name: o.Pod.Name, UID: string(o.Pod.UID)}},
+		before, known := speaks[o.Identity]
+		if !known {
+			order = append(order, o.Identity)
+		}
+		if !known || o.speaksFor(own, before) < 0 {
+			speaks[o.Identity] = o
+		}
+		healthy[o.Identity] = healthy[o.Identity] || o.Unhealthy == ""
+	}
+	var peers []locks.Peer
+	for _, identity := range order {
+		o := speaks[identity]
+		p := locks.Peer{
+			Candidate: locks.Candidate{Identity: identity, Zone: o.Zone, Node: o.Node, Pod: locks.Pod{Name: o.Pod.Name, UID: string(o.Pod.UID)}},
 			Unhealthy: o.Unhealthy,
-		})
+		}
+		if healthy[identity] && o.Name != own {
+			p.Unhealthy = ""
+		}
+		peers = append(peers, p)
 	}
 	return peers
 }

@@ -36,7 +36,7 @@ func follow(t *testing.T, r *Roster, notOlder uint64) (latest func() []string, e
 	go func() {
 		over <- r.Follow(ctx, notOlder, func(all []Object, _ uint64) {
 			names = nil
-			for _, p := range Peers(all) {
+			for _, p := range Peers(all, "") {
 				names = append(names, p.Identity)
 			}
 		})
@@ -166,7 +166,7 @@ func TestGarbageIsNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := made(tc.change)
-			if got := Peers(Among([]coordinationv1.Lease{lease, lease}, "lock")); !reflect.DeepEqual(got, tc.want) {
+			if got := Peers(Among([]coordinationv1.Lease{lease, lease}, "lock"), ""); !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("it tells of %+v, want %+v", got, tc.want)
 			}
 		})
@@ -316,7 +316,7 @@ func BenchmarkAChangeInARoster(b *testing.B) {
 			for i := range b.N {
 				leases[0].Annotations[annotationWaiting] = fmt.Sprint(i)
 				r.take(rawapi.Event[*coordinationv1.Lease]{Type: watch.Modified, Object: leases[0]})
-				Peers(r.sorted())
+				Peers(r.sorted(), r.own)
 			}
 		})
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// TestAListIsLiveAndComplete: a list at a resourceVersion may come from a cache, and a list
-// with a limit may be only the first part.
+// TestAListIsLiveAndComplete: a list at a resourceVersion may come from a cache.
 func TestAListIsLiveAndComplete(t *testing.T) {
 	server := apitest.NewServer()
 	for name, app := range map[string]string{"a": "x", "b": "x", "c": "y"} {
@@ -32,15 +31,15 @@ func TestAListIsLiveAndComplete(t *testing.T) {
 		server.ServeHTTP(w, r)
 	}), corev1.SchemeGroupVersion)
 
-	pods, err := rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", "app=x")
+	pods, err := rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", "app=x")
 	if err != nil || len(pods.Items) != 2 || pods.Items[0].Name != "a" {
 		t.Errorf("got %v, %v", pods, err)
 	}
-	if strings.Contains(query, "resourceVersion") || strings.Contains(query, "limit") {
+	if strings.Contains(query, "resourceVersion") {
 		t.Errorf("asked for %s", query)
 	}
 	server.Before = apitest.Forbidden
-	if _, err = rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", ""); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
+	if _, err = rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", ""); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -49,7 +48,7 @@ func TestAListIsLiveAndComplete(t *testing.T) {
 func TestWhatIsNoListIsNotAnEmptyOne(t *testing.T) {
 	for _, answer := range []string{`{}`, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`} {
 		client, _ := clientOf(t, http.StatusOK, answer)
-		if pods, err := rawapi.List[corev1.PodList](t.Context(), client, apierror.Pods, "ns", ""); err == nil {
+		if pods, err := rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", ""); err == nil {
 			t.Errorf("%s was taken for %v", answer, pods)
 		}
 	}

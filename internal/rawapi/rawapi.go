@@ -38,9 +38,11 @@ type Type[T any] interface {
 // Object is one object of the API, by its name. It keeps nothing that it read. Its methods
 // are safe for concurrent use. Make one with [New].
 type Object[T any, P Type[T]] struct {
-	client   rest.Interface
-	name     apierror.Object
-	selector string // instead of a name, for a watch
+	client rest.Interface
+	name   apierror.Object
+	// For a list or a watch, instead of a name.
+	selector string
+	long     func(name string) bool
 }
 
 // New returns the object with that name; client must be one for its group and version. Call

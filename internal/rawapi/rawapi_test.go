@@ -179,7 +179,7 @@ func TestAnEventIsBoundedAndAWatchIsNot(t *testing.T) {
 	if err := watch(strings.Repeat(event(2*mib), 4)); err != nil || heard != 4 {
 		t.Errorf("of four events that are large %d were heard, %v", heard, err)
 	}
-	if err := watch(event(1) + event(5*mib)); err == nil || !strings.Contains(err.Error(), "an event is longer than") || heard != 1 {
+	if err := watch(event(1) + event(5*mib)); err == nil || !strings.Contains(err.Error(), "an object is longer than") || heard != 1 {
 		t.Errorf("%d events were heard, %v", heard, err)
 	}
 }

@@ -32,10 +32,16 @@ const (
 )
 
 // Event is one event of a watch. A bookmark's object has only its resourceVersion set; a
-// deleted object is in its last state, at the resourceVersion of the deletion.
+// deleted object is in its last state, at the resourceVersion of the deletion. A list passes on
+// each of its objects as one that was added.
 type Event[P any] struct {
 	Type   watch.EventType // Added, Modified, Deleted or Bookmark
 	Object P
+	// Cut reports that the object is too long, or longer than it is wanted: it exists, but only
+	// its name, namespace, UID and version are set. Only a [Query] with Long has such.
+	Cut bool
+	// Size is how many bytes were kept of it, as JSON.
+	Size int
 }
 
 // Watch passes each event of the object after the resourceVersion from to each, in order, and
@@ -47,11 +53,10 @@ func (o Object[T, P]) Watch(ctx context.Context, from uint64, each func(context.
 	return o.WatchOpen(ctx, from, func() {}, each)
 }
 
-// WatchAll is Object.Watch for all objects of a resource in a namespace that a label selector
-// matches: an object that begins to match is Added, one that no longer matches is Deleted.
-// from is the resourceVersion of a list.
-func WatchAll[T any, P Type[T]](ctx context.Context, client rest.Interface, resource apierror.Resource, namespace, selector string, from uint64, each func(context.Context, Event[P]) error) error {
-	all := Object[T, P]{client: client, name: apierror.Object{Resource: resource, Namespace: namespace}, selector: selector}
+// WatchAll is Object.Watch for all objects that a query describes: an object that begins to match
+// is Added, one that no longer matches is Deleted. from is the resourceVersion of a list.
+func WatchAll[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, from uint64, each func(context.Context, Event[P]) error) error {
+	all := Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, long: q.Long}
 	return all.Watch(ctx, from, each)
 }
 
@@ -92,24 +97,18 @@ func (o Object[T, P]) watch(ctx context.Context, from uint64, keep time.Duration
 	return o.follow(ctx, stream, each)
 }
 
-// mostEvent is how long one event may be, in bytes: an object normally takes at most 1.5 MiB
-// where it is stored.
-const mostEvent = 4 << 20
-
 // follow passes on the events of a stream until it ends.
 func (o Object[T, P]) follow(ctx context.Context, stream io.Reader, each func(context.Context, Event[P]) error) error {
-	limited := &io.LimitedReader{R: stream}
-	events := json.NewDecoder(limited)
-	for {
-		var raw metav1.WatchEvent
-		limited.N = mostEvent
-		if err := events.Decode(&raw); err != nil {
-			if limited.N <= 0 {
-				err = fmt.Errorf("an event is longer than %d bytes: is this a Kubernetes API server?", mostEvent)
-			}
+	for events := newParts(stream); ; {
+		var id identity
+		raw, whole, err := events.value(func(head []byte) (int, error) {
+			id = identify(head, true)
+			return o.most(id), nil
+		})
+		if err != nil {
 			return endOf(ctx, err)
 		}
-		event, ok, err := o.event(raw)
+		event, ok, err := o.event(raw, whole, id)
 		if err != nil {
 			return err
 		}
@@ -135,18 +134,30 @@ func endOf(ctx context.Context, err error) error {
 }
 
 // event decodes one event; ok is false for one that says nothing.
-func (o Object[T, P]) event(raw metav1.WatchEvent) (event Event[P], ok bool, err error) {
-	if raw.Type == string(watch.Error) {
-		return event, false, statusOf(raw.Object.Raw)
-	}
+func (o Object[T, P]) event(raw []byte, whole bool, id identity) (event Event[P], ok bool, err error) {
+	var said metav1.WatchEvent
 	object := P(new(T))
-	if err := json.Unmarshal(raw.Object.Raw, object); err != nil {
-		return event, false, fmt.Errorf("reading an event %q: %w", raw.Type, err)
+	switch {
+	case !whole:
+		said.Type, err = id.kind, o.cut(object, id)
+	default:
+		if err = json.Unmarshal(raw, &said); err != nil {
+			return event, false, fmt.Errorf("reading the stream of events: %w", err)
+		}
+		if said.Type == string(watch.Error) {
+			return event, false, statusOf(said.Object.Raw)
+		}
+		if err = json.Unmarshal(said.Object.Raw, object); err != nil {
+			err = fmt.Errorf("reading an event %q: %w", said.Type, err)
+		}
+	}
+	if err != nil {
+		return event, false, err
 	}
 	if err := o.checkAnswer(object); err != nil {
 		return event, false, err
 	}
-	event = Event[P]{Type: watch.EventType(raw.Type), Object: object}
+	event = Event[P]{Type: watch.EventType(said.Type), Object: object, Cut: !whole, Size: len(raw)}
 	switch event.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 		return event, o.name.Name == "" || object.GetName() == o.name.Name, nil

@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// How long an answer may be. Package rawapi bounds each event of a watch where it reads it.
+// How long an answer may be. Package rawapi bounds each object of a list and each event of a
+// watch where it reads it: their sum has no bound.
 const (
-	mostAnswer  = 64 << 20 // all pods of an operator, or all node leases of a large cluster
+	mostAnswer  = 16 << 20 // an object: normally it takes at most 1.5 MiB where it is stored
 	mostRefusal = 64 << 10 // the explanation of a refusal
 	mostHeaders = 1 << 20
 )
@@ -35,10 +36,16 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	case resp.StatusCode >= http.StatusBadRequest:
 		withoutSecrets(resp, req)
-	case resp.StatusCode >= http.StatusOK && req.URL.Query().Get("watch") != "true":
+	case resp.StatusCode >= http.StatusOK && !inParts(req):
 		resp.Body = &limited{resp.Body, mostAnswer}
 	}
 	return resp, nil
+}
+
+// inParts reports whether a request asks for a list or a watch.
+func inParts(req *http.Request) bool {
+	q := req.URL.Query()
+	return q.Get("watch") == "true" || q.Has("limit") || q.Has("resourceVersion")
 }
 
 // limited is a body that fails when more than that many bytes were read.

@@ -53,10 +53,13 @@ func TestAnAnswerWithoutAnEndIsAnError(t *testing.T) {
 	}
 }
 
-func TestAWatchMayLast(t *testing.T) {
-	long := io.LimitReader(endless{}, mostAnswer+1)
-	if n, err := io.Copy(io.Discard, answerOf(t, says{200, long}, "watch=true", nil)); n != mostAnswer+1 || err != nil {
-		t.Errorf("%d bytes were read, %v", n, err)
+// TestWhatIsReadInPartsMayBeLong: package rawapi bounds the parts.
+func TestWhatIsReadInPartsMayBeLong(t *testing.T) {
+	for _, query := range []string{"watch=true", "limit=2000", "resourceVersion=0&labelSelector=a"} {
+		long := io.LimitReader(endless{}, mostAnswer+1)
+		if n, err := io.Copy(io.Discard, answerOf(t, says{200, long}, query, nil)); n != mostAnswer+1 || err != nil {
+			t.Errorf("%s: %d bytes were read, %v", query, n, err)
+		}
 	}
 }
 

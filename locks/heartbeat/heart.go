@@ -142,6 +142,10 @@ func NewHeart(c HeartConfig) (*Heart, error) {
 	if err != nil {
 		return nil, fmt.Errorf("heartbeat: %w", err)
 	}
+	c.View.Keep(func(lease *coordinationv1.Lease) bool { // for sweep
+		a, attached := attachmentOf(lease)
+		return attached && a.name == c.Lease.Name
+	})
 	h.lock, h.config = lock, c
 	return h, nil
 }

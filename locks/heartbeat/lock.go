@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -85,28 +86,44 @@ func (l *Lock) Describe() locks.Description {
 // Crowd returns the name under which the candidates announce themselves. It does no I/O.
 func (l *Lock) Crowd() string { return cmp.Or(l.Shared, l.name) }
 
-// Read returns the record by a linearizable list of all Leases, which concurrent reads share.
+// Read returns the record by a linearizable list of all Leases, which concurrent reads share. If
+// that does not show the heartbeat's Lease, because nobody has asked for it before, it makes
+// another one.
 func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
-	r, err := l.View.Read(ctx)
-	if err != nil {
-		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
+	for names := []string{l.name}; ; {
+		r, err := l.View.Read(ctx, names...)
+		if err != nil {
+			return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), err)
+		}
+		s, cut := l.composed(r.Get(l.name), r.Get)
+		if cut == "" {
+			return s, nil
+		}
+		if slices.Contains(names, cut) {
+			return locks.Snapshot{}, fmt.Errorf("%v: the Lease %s is too long to be read: remove what makes it long", l.Describe(), cut)
+		}
+		names = append(names, cut)
 	}
-	return l.composed(r.Get(l.name), r.Get), nil
 }
 
-// composed returns the snapshot of a state of the lock's Lease. get returns the state of
-// another Lease at the same moment.
-func (l *Lock) composed(lock leasewatch.State, get func(name string) leasewatch.State) locks.Snapshot {
+// composed returns the snapshot of a state of the lock's Lease, or which Lease is cut, so that
+// nothing is known of the lock. get returns the state of another Lease at the same moment.
+func (l *Lock) composed(lock leasewatch.State, get func(name string) leasewatch.State) (s locks.Snapshot, cut string) {
+	if lock.Cut {
+		return locks.Snapshot{}, l.name
+	}
 	if lock.Lease == nil {
-		return locks.Snapshot{}
+		return locks.Snapshot{}, ""
 	}
 	var heart leasewatch.State
 	if a, attached := attachmentOf(lock.Lease); attached {
-		heart = get(a.name)
+		if heart = get(a.name); heart.Cut {
+			return locks.Snapshot{}, a.name
+		}
 	}
-	s := compose(lock.Lease, heart)
+	s = compose(lock.Lease, heart)
 	l.long.See(l.Logger, l.Describe(), s.Record.LeaseDuration)
-	return s
+	return s, ""
 }
 
 // Write writes the record. If a heartbeat keeps the lock and nothing but the renewTime would

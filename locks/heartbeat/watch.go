@@ -116,7 +116,7 @@ func (f *feed) gather() error {
 	// The state of a heartbeat that is followed since one of these changes may be of a later
 	// moment than the change. It counts now.
 	if f.lock.Lease != nil && (f.sent == 0 || f.heart.Number > f.sent) {
-		f.send(f.compose(f.lock.Lease, f.heart))
+		f.sendWith(f.heart)
 	}
 	return nil
 }
@@ -167,13 +167,13 @@ func (f *feed) attach() {
 // apply applies one change.
 func (f *feed) apply(c leasewatch.Change) error {
 	switch {
-	case c.Name == f.name && c.Gap, c.Name == f.heartName && c.Gap && (c.State.Number < f.sent || f.outdated()):
+	case c.Name == f.name && (c.Gap || c.State.Cut), c.Name == f.heartName && c.Gap && (c.State.Number < f.sent || f.outdated()):
 		return f.expired()
 	case c.Name == f.name && c.State.Number > f.lock.Number:
 		return f.changed(c.State)
-	case c.Name == f.heartName && c.State.Number > f.heart.Number:
+	case c.Name == f.heartName && (c.State.Number > f.heart.Number || f.heart.Cut):
 		if f.heart = c.State; f.lock.Lease != nil {
-			f.send(f.compose(f.lock.Lease, f.heart))
+			f.sendWith(f.heart)
 		}
 	}
 	return nil
@@ -204,10 +204,19 @@ func (f *feed) changed(now leasewatch.State) error {
 // sendLock sends the lock as its own Lease was written.
 func (f *feed) sendLock() {
 	heart := f.heart
-	if heart.Number > f.lock.Number { // it is of a later moment
+	if heart.Number > f.lock.Number && !heart.Cut { // it is of a later moment
 		heart = leasewatch.State{Number: unseen}
 	}
-	f.send(f.compose(f.lock.Lease, heart))
+	f.sendWith(heart)
+}
+
+// sendWith sends the lock with a state of its heartbeat. A Lease that is cut is there, and what
+// it says is not known: then it sends nothing before the view shows it. To take it for one that
+// is gone would end the term of a holder that renews it.
+func (f *feed) sendWith(heart leasewatch.State) {
+	if !heart.Cut {
+		f.send(f.compose(f.lock.Lease, heart))
+	}
 }
 
 func (f *feed) send(s locks.Snapshot) {

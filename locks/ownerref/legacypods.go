@@ -193,7 +193,7 @@ func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod,
 	if err != nil {
 		return nil, err
 	}
-	pods, err := rawapi.List[corev1.PodList](ctx, c.config.Core, apierror.Pods, c.config.Namespace, selector)
+	pods, err := rawapi.List[corev1.Pod](ctx, c.config.Core, apierror.Pods, c.config.Namespace, selector)
 	if err != nil {
 		return nil, err
 	}

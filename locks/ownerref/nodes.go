@@ -212,7 +212,7 @@ func (o *nodeHeartbeats) count(ctx context.Context, config LegacyPodsConfig) (be
 }
 
 func (o *nodeHeartbeats) list(ctx context.Context, config LegacyPodsConfig) error {
-	leases, err := rawapi.List[coordinationv1.LeaseList](ctx, config.Coordination, apierror.Leases, corev1.NamespaceNodeLease, "")
+	leases, err := rawapi.List[coordinationv1.Lease](ctx, config.Coordination, apierror.Leases, corev1.NamespaceNodeLease, "")
 	if err != nil {
 		return err
 	}

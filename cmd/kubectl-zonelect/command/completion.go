@@ -78,7 +78,7 @@ func completeFirst(env *environment, everywhere *bool, of func(inspect.Election)
 // legacyLocks returns the leader-for-life locks of the namespace; none if it may
 // not list ConfigMaps.
 func legacyLocks(ctx context.Context, c cluster) []string {
-	maps, err := rawapi.List[corev1.ConfigMapList](ctx, c.Core, apierror.ConfigMaps, c.namespace, "")
+	maps, err := rawapi.List[corev1.ConfigMap](ctx, c.Core, apierror.ConfigMaps, c.namespace, "")
 	if err != nil {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doct
 		return c.endpointSlices(ctx, metav1.NamespaceDefault, "kubernetes")
 	})
 	on.Quotas = read(c, func() ([]corev1.ResourceQuota, error) {
-		list, err := rawapi.List[corev1.ResourceQuotaList](ctx, c.Core, apierror.ResourceQuotas, c.namespace, "")
+		list, err := rawapi.List[corev1.ResourceQuota](ctx, c.Core, apierror.ResourceQuotas, c.namespace, "")
 		if err != nil {
 			return nil, err
 		}
@@ -144,11 +144,11 @@ func (c cluster) listOne(ctx context.Context) error {
 func (c cluster) readAdmission(ctx context.Context, on *doctor.Cluster) {
 	labels := c.labels(ctx)
 	on.Webhooks = read(c, func() ([]doctor.Webhook, error) {
-		validating, err := rawapi.List[admissionv1.ValidatingWebhookConfigurationList](ctx, c.admission, apierror.ValidatingWebhooks, "", "")
+		validating, err := rawapi.List[admissionv1.ValidatingWebhookConfiguration](ctx, c.admission, apierror.ValidatingWebhooks, "", "")
 		if err != nil {
 			return nil, err
 		}
-		mutating, err := rawapi.List[admissionv1.MutatingWebhookConfigurationList](ctx, c.admission, apierror.MutatingWebhooks, "", "")
+		mutating, err := rawapi.List[admissionv1.MutatingWebhookConfiguration](ctx, c.admission, apierror.MutatingWebhooks, "", "")
 		if err != nil {
 			return nil, err
 		}
@@ -164,11 +164,11 @@ func (c cluster) readAdmission(ctx context.Context, on *doctor.Cluster) {
 		return all, nil
 	})
 	on.Policies = read(c, func() ([]doctor.Policy, error) {
-		policies, err := rawapi.List[admissionv1.ValidatingAdmissionPolicyList](ctx, c.admission, apierror.Policies, "", "")
+		policies, err := rawapi.List[admissionv1.ValidatingAdmissionPolicy](ctx, c.admission, apierror.Policies, "", "")
 		if err != nil {
 			return nil, err
 		}
-		bindings, err := rawapi.List[admissionv1.ValidatingAdmissionPolicyBindingList](ctx, c.admission, apierror.PolicyBindings, "", "")
+		bindings, err := rawapi.List[admissionv1.ValidatingAdmissionPolicyBinding](ctx, c.admission, apierror.PolicyBindings, "", "")
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (c cluster) labels(ctx context.Context) map[string]string {
 
 // endpointSlices lists those of a Service.
 func (c cluster) endpointSlices(ctx context.Context, namespace, service string) ([]discoveryv1.EndpointSlice, error) {
-	list, err := rawapi.List[discoveryv1.EndpointSliceList](ctx, c.discovery, apierror.EndpointSlices, namespace, discoveryv1.LabelServiceName+"="+service)
+	list, err := rawapi.List[discoveryv1.EndpointSlice](ctx, c.discovery, apierror.EndpointSlices, namespace, discoveryv1.LabelServiceName+"="+service)
 	if err != nil {
 		return nil, err
 	}

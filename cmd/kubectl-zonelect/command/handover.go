@@ -107,6 +107,7 @@ func (h *handover) run(ctx context.Context, name string) error {
 	if f.Candidates, err = h.cluster.Candidates(ctx, f); err != nil {
 		return err
 	}
+	f.Bound()
 	if err := h.cluster.Surroundings(ctx, &f); err != nil {
 		return err
 	}

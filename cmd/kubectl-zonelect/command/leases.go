@@ -134,7 +134,7 @@ func (c cluster) round(ctx context.Context, yield func(leases, error) bool) (mor
 }
 
 // listSoon lists the Leases, or fails.
-func (c cluster) listSoon(ctx context.Context) (*coordinationv1.LeaseList, error) {
+func (c cluster) listSoon(ctx context.Context) (rawapi.Listing[coordinationv1.Lease], error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	return c.Leases(ctx, c.namespace)
@@ -154,7 +154,7 @@ func (c cluster) apply(e watch.Event, all leases) error {
 	case ok && e.Type == watch.Deleted:
 		delete(all, inspect.KeyOf(lease))
 	case ok && (e.Type == watch.Added || e.Type == watch.Modified):
-		all[inspect.KeyOf(lease)] = lease
+		all[inspect.KeyOf(lease)] = inspect.Trim(lease)
 	}
 	return nil
 }

@@ -134,17 +134,20 @@ func (v *vitals) next(ctx context.Context, e inspect.Election, s *inspect.Status
 		return nil
 	}
 	s.Next = &inspect.Next{}
-	for _, c := range ranked {
-		if justLost(c, s.LastFailover, now) {
-			s.Next = nil // in case there is no other: it may be back
-			continue
-		}
-		if err := v.look(ctx, e.Namespace, &c); err != nil {
+	for looked := 0; looked < len(ranked); { // at one, then at more at a time: somebody may have made them up
+		some := ranked[looked:min(len(ranked), 2*looked+1)]
+		looked += len(some)
+		if err := v.look(ctx, e.Namespace, some); err != nil {
 			return err
 		}
-		if mayRun(c) {
-			s.Next = &inspect.Next{Identity: c.Identity, Zone: c.Zone}
-			return nil
+		for _, c := range some {
+			switch {
+			case justLost(c, s.LastFailover, now):
+				s.Next = nil // in case there is no other: it may be back
+			case mayRun(c):
+				s.Next = &inspect.Next{Identity: c.Identity, Zone: c.Zone}
+				return nil
+			}
 		}
 	}
 	return nil
@@ -165,31 +168,51 @@ func mayRun(c inspect.Candidate) bool {
 	return slices.Contains([]string{"", inspect.Ready, inspect.NotReady}, c.PodState) && (c.NodeState == "" || c.NodeState == inspect.Ready)
 }
 
-// look adds the states of a candidate's pod and node, unless they are there. A missing
+// look adds the states of candidates' pods and nodes, unless they are there. A missing
 // permission is remembered, and no error.
-func (v *vitals) look(ctx context.Context, namespace string, c *inspect.Candidate) error {
-	if c.PodState != "" || c.NodeState != "" || c.Part == nil {
+func (v *vitals) look(ctx context.Context, namespace string, all []inspect.Candidate) error {
+	var unknown []inspect.Candidate
+	for i := range all {
+		c := &all[i]
+		switch k, is := v.known[key(*c)]; {
+		case c.PodState != "" || c.NodeState != "" || c.Part == nil:
+		case is && time.Since(k.read) < vitalsLast:
+			c.PodState, c.NodeState = k.pod, k.node
+		default:
+			unknown = append(unknown, *c)
+		}
+	}
+	if len(unknown) == 0 {
 		return nil
 	}
-	key := types.UID(c.UID)
-	if k, is := v.known[key]; is && time.Since(k.read) < vitalsLast {
-		c.PodState, c.NodeState = k.pod, k.node
-		return nil
-	}
-	began, one := time.Now(), []inspect.Candidate{*c}
+	began := time.Now()
 	err := errors.Join(
-		v.unlessDenied(&v.noPods, func() error { return v.reader.Pods(ctx, namespace, one) }),
-		v.unlessDenied(&v.noNodes, func() error { return v.reader.Nodes(ctx, one) }),
+		v.unlessDenied(&v.noPods, func() error { return v.reader.Pods(ctx, namespace, unknown) }),
+		v.unlessDenied(&v.noNodes, func() error { return v.reader.Nodes(ctx, unknown) }),
 	)
 	if err != nil {
 		return err
 	}
-	c.PodState, c.NodeState = one[0].PodState, one[0].NodeState
 	if v.known == nil {
 		v.known = map[types.UID]vital{}
 	}
-	v.known[key] = vital{c.PodState, c.NodeState, began}
+	for _, c := range unknown {
+		v.known[key(c)] = vital{c.PodState, c.NodeState, began}
+	}
+	for i := range all {
+		if k, is := v.known[key(all[i])]; is && all[i].PodState == "" && all[i].NodeState == "" {
+			all[i].PodState, all[i].NodeState = k.pod, k.node
+		}
+	}
 	return nil
+}
+
+// key is the UID of a candidate's pod.
+func key(c inspect.Candidate) types.UID {
+	if c.Part == nil {
+		return ""
+	}
+	return types.UID(c.UID)
 }
 
 // unlessDenied reads, unless an earlier time has shown that it is not permitted.

@@ -225,10 +225,8 @@ func (f *follower) look(ctx context.Context, e inspect.Election) (LockStatus, er
 		return LockStatus{}, f.cluster.absent(ctx, f.name)
 	}
 	if f.name != "" {
-		for i := range e.Candidates {
-			if err := f.vitals.look(ctx, e.Namespace, &e.Candidates[i]); err != nil {
-				return LockStatus{}, err
-			}
+		if err := f.vitals.look(ctx, e.Namespace, e.Candidates); err != nil {
+			return LockStatus{}, err
 		}
 	}
 	return f.describe(ctx, e)

@@ -319,7 +319,7 @@ func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
 	if !k.peersKnown {
 		Signal(k.Listed)
 	}
-	if peers := presence.Peers(all); !k.peersKnown || !slices.Equal(peers, k.peers) {
+	if peers := presence.Peers(all, k.own.Name); !k.peersKnown || !slices.Equal(peers, k.peers) {
 		k.peers, k.peersKnown = peers, true
 		Signal(k.peersChanged)
 	}
