@@ -63,6 +63,9 @@ func (i illness) lasted(now time.Time) time.Duration {
 // zone is a series.
 const mostEvacuated = 20
 
+// mostZones is how many zones of candidates are told, each of which makes a series of its own.
+const mostZones = 20
+
 // results are the results whose attributes are prepared, because each renewal has one.
 var results = []string{"ok", "conflict", "timeout", "error"}
 
@@ -231,7 +234,9 @@ func (m *meters) leading(ctx context.Context, t *trust) {
 	}
 }
 
-// know notes which candidates there are. A zone that had one is told as long as Run runs.
+// know notes which candidates there are. A zone that had one is told as long as Run runs. Anybody
+// who may create a Lease can invent zones: candidates of more than mostZones count as those whose
+// zone is unknown.
 func (m *meters) know(peers []locks.Peer) {
 	if m == nil {
 		return
@@ -245,7 +250,11 @@ func (m *meters) know(peers []locks.Peer) {
 		m.candidates[zone] = 0
 	}
 	for _, p := range peers {
-		m.candidates[p.Zone]++
+		zone := p.Zone
+		if _, known := m.candidates[zone]; !known && len(m.candidates) >= mostZones {
+			zone = ""
+		}
+		m.candidates[zone]++
 	}
 }
 

@@ -81,6 +81,23 @@ func TestNoMoreEvacuatedZonesAreToldThanThereMayBe(t *testing.T) {
 	}
 }
 
+// TestNoMoreZonesOfCandidatesAreToldThanThereMayBe, whatever zones somebody invents, one after
+// the other.
+func TestNoMoreZonesOfCandidatesAreToldThanThereMayBe(t *testing.T) {
+	m := metersOf(t, func(c *Config) { c.MeterProvider = metricnoop.NewMeterProvider() })
+	for i := range 1000 {
+		m.know([]locks.Peer{{Candidate: locks.Candidate{Zone: "za"}}, {Candidate: locks.Candidate{Zone: fmt.Sprint("z", i)}}})
+		zones, _, _ := m.known(time.Now())
+		total := 0
+		for _, n := range zones {
+			total += n
+		}
+		if len(zones) > mostZones+1 || total != 2 || zones["za"] != 1 {
+			t.Fatalf("after %d zones it tells of %v", i, zones)
+		}
+	}
+}
+
 func BenchmarkWhatARenewalReports(b *testing.B) {
 	for name, m := range map[string]*meters{
 		"nothing":           metersOf(b),

@@ -21,6 +21,9 @@ const (
 	// its duration: a released one says a second.
 	leaseLeast = 15 * time.Second
 	leaseMost  = time.Minute
+	// renewalMost bounds how long a preflight waits for a renewal, whatever the Lease says: any
+	// leader that may be left alone renews much more often.
+	renewalMost = 30 * time.Second
 )
 
 // NotFollowedError says that the context ended before the candidates had followed the phase.
@@ -152,12 +155,12 @@ func (p *pulse) silent(r Report) bool {
 	return time.Since(p.since) >= min(max(said, leaseLeast), leaseMost)
 }
 
-// isRenewed waits until the Lease is renewed, or has not been renewed for its duration. It
-// uses only the clock of this machine.
+// isRenewed waits until the Lease is renewed, or has not been renewed for its duration or for
+// renewalMost. It uses only the clock of this machine.
 func (m *Migration) isRenewed(ctx context.Context, r Report) (bool, error) {
 	var p pulse
 	o := &observer{Migration: m}
-	for p.see(r); !p.beats && !p.silent(r); p.see(r) {
+	for p.see(r); !p.beats && !p.silent(r) && time.Since(p.since) < renewalMost; p.see(r) {
 		if err := sleep.For(ctx, lookInterval); err != nil {
 			return false, err
 		}

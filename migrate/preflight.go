@@ -59,7 +59,7 @@ func (c Checks) Failed(acknowledged ...string) Checks {
 }
 
 // Preflight checks whether a step from the current phase to another is safe. It waits for the
-// leader's next renewal, which takes some seconds. If legacy pods have finished, it waits up
+// leader's next renewal, which takes some seconds, or half a minute if nobody renews the Lease. If legacy pods have finished, it waits up
 // to twelve seconds more for heartbeats of their kubelets.
 func (m *Migration) Preflight(ctx context.Context, to Phase) (Checks, error) {
 	p, err := m.prepare(ctx, to)

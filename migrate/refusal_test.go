@@ -76,6 +76,22 @@ func TestMissingPermissionsAreAllNamedAtOnce(t *testing.T) {
 	})
 }
 
+// TestNoPreflightWaitsAsLongAsALeaseSays: anybody may have written that.
+func TestNoPreflightWaitsAsLongAsALeaseSays(t *testing.T) {
+	for _, seconds := range []int{3600, 1<<31 - 1} {
+		scenario(t, func(s *stage) {
+			s.poses("a", "auto")
+			s.lies("a", "sealed")
+			s.server.Change(leasePath, func(o apitest.Object) { o["spec"].(apitest.Object)["leaseDurationSeconds"] = seconds })
+			start := time.Now()
+			s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckLeader)
+			if took := time.Since(start); took > 32*time.Second {
+				s.t.Errorf("listened for a renewal for %v", took)
+			}
+		})
+	}
+}
+
 // TestNothingIsDoneWhereNobodyWouldDoIt: the leader carries out the phase.
 func TestNothingIsDoneWhereNobodyWouldDoIt(t *testing.T) {
 	t.Run("no candidate", func(t *testing.T) {

@@ -197,7 +197,18 @@ type MigrationStep struct {
 // DeepCopyObject makes it a runtime.Object; see LockStatus.
 func (s *MigrationStep) DeepCopyObject() runtime.Object { c := *s; return &c }
 
+// waitNote is after how long people are told what a preflight waits for.
+const waitNote = 3 * time.Second
+
+// waits says what a preflight waits for if that takes long. Call done when it is over.
+func (m *migration) waits() (done func() bool) {
+	return time.AfterFunc(waitNote, func() {
+		m.env.tell("waiting up to half a minute for a renewal of the Lease by its holder, and up to 12s for heartbeats of kubelets\n")
+	}).Stop
+}
+
 func (m *migration) plan(ctx context.Context) error {
+	defer m.waits()()
 	plan, err := m.Plan(ctx)
 	if err != nil {
 		return err
@@ -237,6 +248,7 @@ func (m *migration) step(ctx context.Context) error {
 
 // try takes the step, or finds out whether it could be taken.
 func (m *migration) try(ctx context.Context, dryRun bool) (migrate.Outcome, error) {
+	defer m.waits()()
 	return m.take(m.Migration, ctx, migrate.Options{To: migrate.Phase(m.to), DryRun: dryRun, Acknowledge: m.acknowledge})
 }
 
