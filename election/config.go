@@ -32,9 +32,9 @@ type Takeover struct {
 	// Candidate is the one whose head start is asked for. It need not be this
 	// process: an elector ranks its peers too.
 	Candidate locks.Candidate
-	// Peers are all known candidates, sorted by identity. Candidate is among them if
-	// it is known. Empty without Config.Peers. Do not change the slice; the elector
-	// does not either, it makes a new one.
+	// Peers are all known candidates but the doubtful ones, sorted by identity. Candidate is
+	// among them if it is known. Empty without Config.Peers. Do not change the slice; the
+	// elector does not either, it makes a new one.
 	Peers []locks.Peer
 	// Evacuated are the zones that leadership should leave now.
 	Evacuated []string

@@ -48,7 +48,7 @@ func (o Takeover) Spread(t Timing) time.Duration {
 func (r *run) stagger(start time.Duration) time.Duration {
 	t := r.config.Timing
 	switch {
-	case start <= 0, 0 < len(r.peers) && len(r.peers) <= fewPeers:
+	case start <= 0, 0 < len(r.trusted) && len(r.trusted) <= fewPeers:
 		return 0
 	case r.unordered():
 		return time.Duration(r.share * float64(t.RenewInterval) / 2)
@@ -60,7 +60,7 @@ func (r *run) stagger(start time.Duration) time.Duration {
 
 // unordered reports whether only its hash ranks this candidate among the others.
 func (r *run) unordered() bool {
-	return len(r.peers) == 0 || len(r.peers) > fewPeers && r.config.HeadStart == nil
+	return len(r.trusted) == 0 || len(r.trusted) > fewPeers && r.config.HeadStart == nil
 }
 
 // currentStagger is this candidate's stagger at this moment.

@@ -71,7 +71,7 @@ func (r *run) endDeathProbe() {
 func (r *run) isEarly(over Takeover) bool {
 	sooner := r.sooner(over)
 	me, before := locks.Peer{Candidate: r.config.Candidate}, 0
-	for _, p := range r.peers {
+	for _, p := range r.trusted {
 		if p.Identity != over.Previous && sooner(p, me) < 0 {
 			before++
 		}

@@ -41,6 +41,7 @@ type run struct {
 	background    sync.WaitGroup        // goroutines of this Run, except the work and the requests
 	peerUpdates   chan []locks.Peer     // nil without Config.Peers
 	peers         []locks.Peer          // all candidates that are known, by identity
+	trusted       []locks.Peer          // those of them that nobody has made up, as far as is known
 	healthUpdates chan error            // nil without Health.Check
 
 	noShows    map[string]noShow // successors that did not take the lock, by identity

@@ -31,6 +31,10 @@ func (r *run) watchPeers(ctx context.Context) {
 // setPeers notes who campaigns, in a new slice that never changes.
 func (r *run) setPeers(peers []locks.Peer) {
 	r.peers = slices.SortedFunc(slices.Values(peers), func(a, b locks.Peer) int { return cmp.Compare(a.Identity, b.Identity) })
+	r.trusted = r.peers
+	if doubtful := func(p locks.Peer) bool { return p.Doubtful }; slices.ContainsFunc(r.peers, doubtful) {
+		r.trusted = slices.DeleteFunc(slices.Clone(r.peers), doubtful)
+	}
 	r.meters.know(r.peers)
 }
 
@@ -44,7 +48,7 @@ func (r *run) takeover(f rules.Freeing) Takeover {
 		PreviousZone: f.Details.Zone,
 		PreviousPod:  f.Details.Pod,
 		Candidate:    r.config.Candidate,
-		Peers:        r.peers,
+		Peers:        r.trusted,
 		Evacuated:    rules.Evacuated(r.observer.LastRecord().Evacuated, time.Now()),
 		RoundTrip:    r.roundTrip(),
 	}
@@ -58,8 +62,8 @@ func (r *run) headStart(t Takeover) time.Duration {
 	return max(0, r.config.HeadStart(t))
 }
 
-// sooner returns a function that compares candidates by who comes first at a takeover. It
-// asks for each head start once.
+// sooner returns a function that compares candidates by who comes first at a takeover: those that
+// somebody may have made up come last. It asks for each head start once.
 func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 	starts := map[string]time.Duration{}
 	start := func(p locks.Peer) time.Duration {
@@ -72,6 +76,9 @@ func (r *run) sooner(t Takeover) func(a, b locks.Peer) int {
 		return delay
 	}
 	return func(a, b locks.Peer) int {
+		if a.Doubtful != b.Doubtful {
+			return map[bool]int{false: -1, true: 1}[a.Doubtful]
+		}
 		return cmp.Or(cmp.Compare(start(a), start(b)), cmp.Compare(a.Identity, b.Identity))
 	}
 }

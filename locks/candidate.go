@@ -34,6 +34,9 @@ type Peer struct {
 	Candidate
 	// Unhealthy says why the candidate should not lead; empty if it is healthy.
 	Unhealthy string
+	// Doubtful reports that so many candidates have announced themselves that somebody may have
+	// made up this one. Nobody leaves it a head start, and it succeeds only if no other can.
+	Doubtful bool
 }
 
 // Suspect is the holder of a lock that a follower believes to be dead.

@@ -5,6 +5,7 @@ package presence
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -136,4 +137,43 @@ func TestAPresenceOfAMegabyteIsNoNews(t *testing.T) {
 		}
 		_ = end()
 	})
+}
+
+// TestNobodyWaitsForACrowdThatCameLater: more candidates than a program has are made up, and who
+// was there first leaves them no head start. They may still be named as successors.
+func TestNobodyWaitsForACrowdThatCameLater(t *testing.T) {
+	named := func(name string, created int64) Object {
+		o := objectOf(name)
+		o.Name, o.Created = nameOf(o.Lock, o.Pod), created
+		return o
+	}
+	own, other, late := named("own", 7), named("other", 7), named("late", 9)
+	trusts := func(all []Object) (identities []string) {
+		for _, p := range Peers(all, own.Name) {
+			if !p.Doubtful {
+				identities = append(identities, p.Identity)
+			}
+		}
+		return identities
+	}
+	few := []Object{own, other, late}
+	if got := trusts(few); len(got) != 3 {
+		t.Errorf("of few it trusts %q", got)
+	}
+	crowd := func(created int64) []Object {
+		all := slices.Clone(few)
+		for i := range most {
+			all = append(all, named(fmt.Sprintf("a%04d", i), created))
+		}
+		return all
+	}
+	if got := trusts(crowd(8)); !slices.Equal(got, []string{"own_1", "other_1"}) {
+		t.Errorf("of a crowd that came later it trusts %q", got)
+	}
+	if got := trusts(crowd(6)); len(got) != 0 {
+		t.Errorf("of a crowd that came before it trusts %q", got)
+	}
+	if n := len(Peers(crowd(8), own.Name)); n != most+3 {
+		t.Errorf("it knows %d", n)
+	}
 }

@@ -239,6 +239,11 @@ func (o Object) speaksFor(own string, other Object) int {
 // the presences' names. Anybody who may create a Lease can copy an identity. So an identity is
 // unhealthy only if all its presences say so. For all else the one counts that most probably is
 // the candidate's; own is the name of the reader's own one.
+//
+// If there are as many as a Roster keeps, somebody may have made them up. Then those are doubtful
+// that came after the reader: if it was there first, it waits for none that was made up later. If
+// many came before it, they may be made up too, and all are doubtful, itself included: then it
+// behaves as if it knew nobody, which is made for crowds.
 func Peers(all []Object, own string) []locks.Peer {
 	speaks, healthy := map[string]Object{}, map[string]bool{}
 	var order []string
@@ -256,11 +261,16 @@ func Peers(all []Object, own string) []locks.Peer {
 		healthy[o.Identity] = healthy[o.Identity] || o.Unhealthy == ""
 	}
 	var peers []locks.Peer
+	doubtful := func(Object) bool { return false }
+	if len(all) >= most {
+		doubtful = crowd(all, own)
+	}
 	for _, identity := range order {
 		o := speaks[identity]
 		p := locks.Peer{
 			Candidate: locks.Candidate{Identity: identity, Zone: o.Zone, Node: o.Node, Pod: locks.Pod{Name: o.Pod.Name, UID: string(o.Pod.UID)}},
 			Unhealthy: o.Unhealthy,
+			Doubtful:  doubtful(o),
 		}
 		if healthy[identity] && o.Name != own {
 			p.Unhealthy = ""
@@ -268,4 +278,26 @@ func Peers(all []Object, own string) []locks.Peer {
 		peers = append(peers, p)
 	}
 	return peers
+}
+
+// fewOlder is how many presences of a crowd may be older than the reader's own one and count.
+const fewOlder = 20
+
+// crowd returns which presences of a crowd are doubtful.
+func crowd(all []Object, own string) func(Object) bool {
+	var mine Object
+	if i := slices.IndexFunc(all, func(o Object) bool { return o.Name == own }); i >= 0 {
+		mine = all[i]
+	}
+	doubtful := func(o Object) bool { return o.Name != own && o.Created > mine.Created }
+	older := 0
+	for _, o := range all {
+		if !doubtful(o) {
+			older++
+		}
+	}
+	if mine.Name == "" || older > fewOlder+1 {
+		return func(Object) bool { return true }
+	}
+	return doubtful
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // forgetReleased forgets the releases of locks that somebody has taken since. A lock that was
-// only edited is still to be released, but no note says so. So is one that the view has not kept. The caller holds mu.
+// only edited is still to be released, but no note says so. So is one that the view has not
+// kept. The caller holds mu.
 func (h *Heart) forgetReleased() {
 	maps.DeleteFunc(h.left, func(name string, l *left) bool {
 		now, known := h.config.View.GetSince(name, l.version)
