@@ -212,20 +212,23 @@ func (o *nodeHeartbeats) count(ctx context.Context, config LegacyPodsConfig) (be
 }
 
 func (o *nodeHeartbeats) list(ctx context.Context, config LegacyPodsConfig) error {
-	leases, err := rawapi.List[coordinationv1.Lease](ctx, config.Coordination, apierror.Leases, corev1.NamespaceNodeLease, "")
+	versions := map[string]string{}
+	q := rawapi.Query{Resource: apierror.Leases, Namespace: corev1.NamespaceNodeLease}
+	_, err := rawapi.ListEach(ctx, config.Coordination, q, func() { clear(versions) }, func(e rawapi.Event[*coordinationv1.Lease]) {
+		versions[e.Object.Name] = e.Object.ResourceVersion
+	})
 	if err != nil {
 		return err
 	}
 	o.listed = time.Now()
-	hearts := make(map[string]*heartbeats, len(leases.Items))
-	for i := range leases.Items {
-		lease := &leases.Items[i]
-		h := o.hearts[lease.Name]
+	hearts := make(map[string]*heartbeats, len(versions))
+	for name, version := range versions {
+		h := o.hearts[name]
 		if h == nil {
 			h = &heartbeats{}
 		}
-		h.see(lease.ResourceVersion, o.listed)
-		hearts[lease.Name] = h
+		h.see(version, o.listed)
+		hearts[name] = h
 	}
 	o.hearts = hearts
 	return nil

@@ -78,15 +78,15 @@ func completeFirst(env *environment, everywhere *bool, of func(inspect.Election)
 // legacyLocks returns the leader-for-life locks of the namespace; none if it may
 // not list ConfigMaps.
 func legacyLocks(ctx context.Context, c cluster) []string {
-	maps, err := rawapi.List[corev1.ConfigMap](ctx, c.Core, apierror.ConfigMaps, c.namespace, "")
+	var names []string
+	q := rawapi.Query{Resource: apierror.ConfigMaps, Namespace: c.namespace}
+	_, err := rawapi.ListEach(ctx, c.Core, q, func() { names = nil }, func(e rawapi.Event[*corev1.ConfigMap]) {
+		if ownerref.Recognize(e.Object).Kind == ownerref.Legacy {
+			names = append(names, e.Object.Name)
+		}
+	})
 	if err != nil {
 		return nil
-	}
-	var names []string
-	for i := range maps.Items {
-		if ownerref.Recognize(&maps.Items[i]).Kind == ownerref.Legacy {
-			names = append(names, maps.Items[i].Name)
-		}
 	}
 	return names
 }
