@@ -292,6 +292,51 @@ func TestS3ALeaseWithoutADurationLastsAsLongAsBefore(t *testing.T) {
 	})
 }
 
+// TestS3AHolderWhoseDurationIsMissingIsNotTakenByTime: nobody knows how long it leads. The
+// reader's own lease says nothing about that.
+func TestS3AHolderWhoseDurationIsMissingIsNotTakenByTime(t *testing.T) {
+	was := time.Now()
+	for name, test := range map[string]struct {
+		record locks.Record
+		then   func(*locks.Record)
+		wait   time.Duration
+	}{
+		"no duration, then one": {locks.Record{Holder: "x", RenewTime: was}, func(r *locks.Record) {
+			r.LeaseDuration, r.RenewTime = 40*time.Second, was.Add(time.Minute)
+		}, 40 * time.Second},
+		"negative duration, then released": {locks.Record{Holder: "x", LeaseDuration: -time.Hour, RenewTime: was}, func(r *locks.Record) {
+			*r = locks.Record{LeaseDuration: time.Second, RenewTime: was.Add(time.Minute)}
+		}, 0},
+		"no times either, then another holder": {locks.Record{Holder: "x"}, func(r *locks.Record) {
+			*r = locks.Record{Holder: "y", LeaseDuration: lease, RenewTime: was}
+		}, lease},
+		"after a holder with a duration": {locks.Record{Holder: "w", LeaseDuration: lease, RenewTime: was}, func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", RenewTime: was.Add(time.Minute)}
+		}, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				s.write(func(r *locks.Record) { *r = test.record })
+				a := s.start("a")
+				wait := 1000 * time.Hour
+				if test.record.LeaseDuration > 0 {
+					wait = lease / 2
+				}
+				time.Sleep(wait)
+				a.Idles()
+				s.write(test.then)
+				if test.wait < 0 {
+					time.Sleep(1000 * time.Hour)
+					a.Idles()
+					return
+				}
+				_, took := a.Leads()
+				s.want("the takeover", took, test.wait)
+			})
+		})
+	}
+}
+
 // TestS4ACandidateThatWaitsForALongerLeaseSaysSo: it has recreated a deleted record and
 // does not know yet who led meanwhile. If it falls silent itself, others must wait for as
 // long as it would have.
@@ -842,8 +887,6 @@ func TestGarbageInTheRecordNeverMakesTwoLeaders(t *testing.T) {
 		wait   time.Duration
 	}{
 		"no holder":              {locks.Record{LeaseDuration: lease}, 0},
-		"no duration":            {locks.Record{Holder: "x"}, lease},
-		"negative duration":      {locks.Record{Holder: "x", LeaseDuration: -time.Hour}, lease},
 		"hours":                  {locks.Record{Holder: "x", LeaseDuration: 3 * time.Hour}, 3 * time.Hour},
 		"from the future":        {locks.Record{Holder: "x", LeaseDuration: lease, AcquireTime: future, RenewTime: future}, lease},
 		"from before time":       {locks.Record{Holder: "x", LeaseDuration: time.Second}, time.Second},

@@ -62,7 +62,8 @@ type Event struct {
 type Record struct {
 	Holder string // the holder's identity; empty if nobody holds the lock
 	// LeaseDuration is in whole seconds. If it is zero or negative, the record has
-	// no valid duration, and a reader uses its own.
+	// no valid duration. No reader then takes the lock from a holder by time alone,
+	// because it cannot know how long that holder leads.
 	LeaseDuration time.Duration
 	// AcquireTime and RenewTime are wall clock times, for people to read. An elector only
 	// checks whether they have changed.

@@ -215,3 +215,29 @@ func TestALockIsReadInFullOrNotAtAll(t *testing.T) {
 		t.Errorf("read %+v, %v", e, err)
 	}
 }
+
+// TestALeaseWithoutADurationIsNeverCalledFree: no candidate takes it from its holder, whatever
+// the clock says.
+func TestALeaseWithoutADurationIsNeverCalledFree(t *testing.T) {
+	r, server := reader(t)
+	lease := heldBy("a")
+	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = nil, &metav1.MicroTime{Time: now.Add(-time.Hour)}
+	server.Put("/apis/coordination.k8s.io/v1/namespaces/ns/leases/op", lease)
+	e, err := r.Election(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, note := e.State(now); state != inspect.Stale || !strings.Contains(note, "no candidate takes it") {
+		t.Errorf("it is %s: %q", state, note)
+	}
+}
+
+// TestARecordOfAnotherLibraryIsForeign: nobody can say when its holder's lease ends.
+func TestARecordOfAnotherLibraryIsForeign(t *testing.T) {
+	e, found := inspect.ReadElected(record.ConfigMaps, map[string]string{
+		"control-plane.alpha.kubernetes.io/leader": `{"holderIdentity":"jm-1","leaseDuration":60.000000000,"leaderTransitions":2}`,
+	})
+	if !found || e.Holder != "" || !strings.Contains(e.Error, `"leaseDuration"`) {
+		t.Errorf("read %+v, %v", e, found)
+	}
+}

@@ -155,6 +155,8 @@ func (e Election) State(now time.Time) (state State, note string) {
 		return Expired, seen + ", which is as long as the lease lasts: any candidate may take it, and none did"
 	case !e.doubtful(now):
 		return Held, ""
+	case lasts <= 0 && s.Void == "":
+		return Stale, joined(seen, "the Lease does not say how long it lasts, so that no candidate takes it from its holder")
 	case s.Void != "":
 		return Stale, joined(seen, "the heartbeat that kept it was withdrawn or is gone, so that nothing renews it: any candidate may take it when its lease has run out")
 	case r.RenewTime.IsZero():

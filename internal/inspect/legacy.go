@@ -5,7 +5,6 @@ package inspect
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -50,8 +49,8 @@ func ReadElected(resource string, annotations map[string]string) (e Elected, fou
 		return Elected{}, false
 	}
 	e = Elected{Resource: resource}
-	var said resourcelock.LeaderElectionRecord
-	if err := json.Unmarshal([]byte(raw), &said); err != nil {
+	said, err := record.ParseElected(raw)
+	if err != nil {
 		e.Error = fmt.Sprintf("its election record cannot be read: %v", err)
 	}
 	e.Holder, e.Since, e.Renewed = record.Identity(said.HolderIdentity), said.AcquireTime.Time, said.RenewTime.Time

@@ -86,18 +86,28 @@ func value[T string | int32 | metav1.MicroTime](p *T) T {
 	return *p
 }
 
-// LongWarning warns of a lease that blocks a lock for long after a crash, once per value as
-// long as it stays the same. The zero value is ready to use, also concurrently.
+// LongWarning warns of a lease that blocks a lock for long after a crash, or for good, once per
+// value as long as it stays the same. The zero value is ready to use, also concurrently.
 type LongWarning struct {
-	warned atomic.Int64 // the duration that was last warned of
+	warned atomic.Int64 // the duration that was last warned of; -1 for a missing one
 }
 
-// See warns of d if it is above [MaxDuration] and was not warned of just
-// before.
-func (w *LongWarning) See(log logr.Logger, lock locks.Description, d time.Duration) {
-	if d <= MaxDuration || w.warned.Swap(int64(d)) == int64(d) {
+// See warns of r's duration if that is above [MaxDuration], or if there is none although the
+// record has a holder, and it was not warned of just before.
+func (w *LongWarning) See(log logr.Logger, lock locks.Description, r locks.Record) {
+	d := r.LeaseDuration
+	if d <= 0 && r.Holder != "" {
+		d = -1
+	}
+	if d >= 0 && d <= MaxDuration || w.warned.Swap(int64(d)) == int64(d) {
 		return
 	}
-	log.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; if no holder is alive, set the "+lock.Kind+"'s leaseDurationSeconds to 1 and its renewTime to the present time by hand",
+	mend := "if no holder is alive, set the " + lock.Kind + "'s leaseDurationSeconds to 1 and its renewTime to the present time by hand"
+	if d < 0 {
+		log.Info("the record names a holder, and not for how long: nobody takes the lock from it, because nobody knows how long it leads; "+mend,
+			"lock", lock.String(), "holder", r.Holder)
+		return
+	}
+	log.Info("the lease duration on record is unusually long: it is honored, so that if its holder dies nobody leads for that time; "+mend,
 		"lock", lock.String(), "leaseDuration", d)
 }

@@ -42,9 +42,11 @@
 // A leader-for-life lock is also a ConfigMap, but without a record: its owner reference
 // to one Pod is the lock. A client-go elector would take it at once and lead beside its
 // leader. This package returns [ErrOtherLock] instead, as it does for the ConfigMap by
-// which zonelect shields such a lock. If the annotation is not a valid record, this
-// package returns [ErrNoRecord], and no candidate, legacy or zonelect, takes the lock
-// until somebody repairs it by hand.
+// which zonelect shields such a lock. If the annotation is not a record of client-go, this
+// package returns [ErrNoRecord], and no zonelect candidate takes the lock until somebody
+// repairs it by hand. That goes for records of other libraries too, such as fabric8's, which
+// says the duration in another way: a record with a key that client-go does not write is
+// refused, whatever else it says.
 //
 // # Errors
 //

@@ -17,7 +17,7 @@ import (
 )
 
 // FuzzRead reads any annotations. A value that client-go's type cannot read is not a
-// record here either, and a record has the same holder in both. A record that was read
+// record here either, nor is one with a key that client-go does not write, and a record has the same holder in both. A record that was read
 // must read the same after it is written, if the annotations can hold it. The seeds hold
 // the record and, in further lines, the renew and the acquire time.
 func FuzzRead(f *testing.F) {
@@ -39,7 +39,7 @@ func FuzzRead(f *testing.F) {
 		var theirs resourcelock.LeaderElectionRecord
 		refused := json.Unmarshal([]byte(value), &theirs)
 		if err != nil {
-			if refused == nil {
+			if refused == nil && !strings.Contains(err.Error(), "client-go does not write") {
 				t.Fatalf("client-go reads %+v, this: %v", theirs, err)
 			}
 			return

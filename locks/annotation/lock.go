@@ -162,7 +162,7 @@ func (l *Lock) snapshot(object metav1.Object) (locks.Snapshot, error) {
 	if err != nil {
 		return locks.Snapshot{}, err
 	}
-	l.long.See(l.config.Logger, l.Describe(), r.LeaseDuration)
+	l.long.See(l.config.Logger, l.Describe(), r)
 	return locks.Snapshot{
 		Version: locks.Version{
 			Number: record.Number(object.GetResourceVersion()),

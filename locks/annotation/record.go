@@ -33,15 +33,6 @@ var (
 	ErrOtherLock = errors.New("the object is a lock of another kind")
 )
 
-// wire is the record as client-go writes it. The order of its fields matters.
-type wire struct {
-	HolderIdentity       string      `json:"holderIdentity"`
-	LeaseDurationSeconds int64       `json:"leaseDurationSeconds"`
-	AcquireTime          metav1.Time `json:"acquireTime"`
-	RenewTime            metav1.Time `json:"renewTime"`
-	LeaderTransitions    int64       `json:"leaderTransitions"`
-}
-
 // read returns the record on an object. Without the annotation it is empty except for the
 // details.
 func read(object metav1.Object) (locks.Record, error) {
@@ -51,12 +42,12 @@ func read(object metav1.Object) (locks.Record, error) {
 	if !found {
 		return r, otherLock(object)
 	}
-	var w wire
-	if err := json.Unmarshal([]byte(value), &w); err != nil {
+	w, err := record.ParseElected(value)
+	if err != nil {
 		return locks.Record{}, fmt.Errorf("%w: nobody can take the lock until it is mended; remove the annotation if no leader is alive: %w", ErrNoRecord, err)
 	}
 	r.Holder = record.Identity(w.HolderIdentity)
-	r.LeaseDuration = time.Duration(min(max(0, w.LeaseDurationSeconds), math.MaxInt64/int64(time.Second))) * time.Second
+	r.LeaseDuration = w.LeaseDuration()
 	r.AcquireTime = precise(w.AcquireTime.Time, annotations[AnnotationAcquired])
 	r.RenewTime = precise(w.RenewTime.Time, annotations[AnnotationRenewed])
 	r.Transitions = int32(min(max(0, w.LeaderTransitions), math.MaxInt32))
@@ -95,7 +86,7 @@ func write(object metav1.Object, r locks.Record) error {
 	if err := check(r); err != nil {
 		return err
 	}
-	value, err := json.Marshal(wire{
+	value, err := json.Marshal(record.Elected{
 		HolderIdentity:       r.Holder,
 		LeaseDurationSeconds: int64(r.LeaseDuration / time.Second),
 		AcquireTime:          metav1.Time{Time: r.AcquireTime},

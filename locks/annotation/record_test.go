@@ -175,6 +175,48 @@ func TestWhatIsNoRecordIsAnError(t *testing.T) {
 	}
 }
 
+// TestS3ARecordOfAnotherLibraryIsReadInFullOrRefused: nothing of it is cut, because its leader
+// leads for as long as its own record says. The records are made up from what each library
+// writes.
+func TestS3ARecordOfAnotherLibraryIsReadInFullOrRefused(t *testing.T) {
+	at := time.Date(2026, 3, 1, 9, 15, 4, 0, time.UTC)
+	full := locks.Record{Holder: "pod-7f", LeaseDuration: time.Minute, AcquireTime: at, RenewTime: at.Add(2 * time.Second), Transitions: 4}
+	sub := full
+	sub.AcquireTime, sub.RenewTime = at.Add(120*time.Millisecond), full.RenewTime.Add(345*time.Millisecond)
+	unknown := full
+	unknown.LeaseDuration = 0 // which nobody takes by time, see the elector's rule S3
+	for name, tc := range map[string]struct {
+		value   string
+		want    locks.Record
+		refused string // what the error says
+	}{
+		"client-go":                             {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04Z","renewTime":"2026-03-01T09:15:06Z","leaderTransitions":4}`, want: full},
+		"client-go with a lease below a second": {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":0,"acquireTime":"2026-03-01T09:15:04Z","renewTime":"2026-03-01T09:15:06Z","leaderTransitions":4}`, want: unknown},
+		"C#":                                    {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, want: sub},
+		"C#, names as in its code":              {value: `{"HolderIdentity":"pod-7f","LeaseDurationSeconds":60,"AcquireTime":"2026-03-01T09:15:04Z","RenewTime":"2026-03-01T09:15:06Z","LeaderTransitions":4}`, refused: `"AcquireTime"`},
+		"Java":                                  {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4}`, want: sub},
+		"Java with an owner":                    {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"2026-03-01T09:15:04.120Z","renewTime":"2026-03-01T09:15:06.345Z","leaderTransitions":4,"ownerReference":{"kind":"Pod","name":"pod-7f"}}`, refused: `"ownerReference"`},
+		"Java of old":                           {value: `{"holderIdentity":"pod-7f","leaseDurationSeconds":60,"acquireTime":"20260301T091504.120Z","renewTime":"20260301T091506.345Z","leaderTransitions":4}`, refused: "cannot parse"},
+		"Python":                                {value: `{"holderIdentity": "pod-7f", "leaseDurationSeconds": "60", "acquireTime": "2026-03-01 09:15:04.120000", "renewTime": "2026-03-01 09:15:06.345000"}`, refused: "cannot parse"},
+		"Python with a number":                  {value: `{"holderIdentity": "pod-7f", "leaseDurationSeconds": 60, "acquireTime": "2026-03-01 09:15:04.120000", "renewTime": "2026-03-01 09:15:06.345000"}`, refused: "cannot parse"},
+		"fabric8":                               {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
+		"fabric8, ISO 8601":                     {value: `{"holderIdentity":"pod-7f","leaseDuration":"PT1M","acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
+		"fabric8 of old, with its version":      {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:06.345000Z","leaderTransitions":4,"version":"4711"}`, refused: `"leaseDuration"`},
+		"fabric8, both durations":               {value: `{"holderIdentity":"pod-7f","leaseDuration":60.000000000,"leaseDurationSeconds":15}`, refused: `"leaseDuration"`},
+		"fabric8, released (Flink does so)":     {value: `{"leaseDuration":1.000000000,"acquireTime":"2026-03-01T09:15:04.120000Z","renewTime":"2026-03-01T09:15:04.120000Z","leaderTransitions":4}`, refused: `"leaseDuration"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := read(annotated(AnnotationRecord, tc.value))
+			if tc.refused == "" && (err != nil || !same(r, tc.want)) {
+				t.Errorf("\n got %+v, %v\nwant %+v", r, err, tc.want)
+			}
+			if tc.refused != "" && (!errors.Is(err, ErrNoRecord) || !strings.Contains(err.Error(), tc.refused) || r != (locks.Record{})) {
+				t.Errorf("read %+v, %v: want it refused for %s", r, err, tc.refused)
+			}
+		})
+	}
+}
+
 func TestWhatWasWrittenReadsBackToTheMicrosecond(t *testing.T) {
 	for name, r := range map[string]locks.Record{"held": held(), "released": released(), "no times": {Holder: "a", LeaseDuration: time.Second}} {
 		if got := mustReadRecord(t, written(t, r)); !same(got, r) {

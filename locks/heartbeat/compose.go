@@ -114,7 +114,7 @@ func compose(lease *coordinationv1.Lease, heart leasewatch.State) locks.Snapshot
 }
 
 // unkept returns the snapshot of a Lease that no heartbeat keeps. If somebody removed or spoiled
-// the annotation of one that did, the reader's own duration counts.
+// the annotation of one that did, the Lease no longer says how long its holder leads.
 func unkept(s locks.Snapshot) locks.Snapshot {
 	if s.Record.LeaseDuration == never {
 		s.Record.LeaseDuration = 0

@@ -122,7 +122,7 @@ func (l *Lock) composed(lock leasewatch.State, get func(name string) leasewatch.
 		}
 	}
 	s = compose(lock.Lease, heart)
-	l.long.See(l.Logger, l.Describe(), s.Record.LeaseDuration)
+	l.long.See(l.Logger, l.Describe(), s.Record)
 	return s, ""
 }
 
@@ -309,6 +309,6 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 		heart = l.Heart.state()
 	}
 	s := compose(lease, heart)
-	l.long.See(l.Logger, l.Describe(), s.Record.LeaseDuration)
+	l.long.See(l.Logger, l.Describe(), s.Record)
 	return s, nil
 }

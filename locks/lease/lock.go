@@ -81,6 +81,6 @@ func (l *Lock) CloseConnections() {
 // snapshot returns the record in lease.
 func (l *Lock) snapshot(lease *coordinationv1.Lease) locks.Snapshot {
 	s := record.Snapshot(lease)
-	l.long.See(l.config.Logger, l.Describe(), s.Record.LeaseDuration)
+	l.long.See(l.config.Logger, l.Describe(), s.Record)
 	return s
 }

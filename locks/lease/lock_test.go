@@ -290,6 +290,29 @@ func TestALongDurationIsHonoredAndWarnedOfOnce(t *testing.T) {
 	}
 }
 
+// TestAHolderWithoutADurationIsWarnedOfOnce: the Lease of another library, or one that
+// somebody edited. What it says is not cut to anything.
+func TestAHolderWithoutADurationIsWarnedOfOnce(t *testing.T) {
+	a, client := newAPIServer(t)
+	var warnings []string
+	l, err := New(Config{Client: client, Namespace: "ns", Name: "lock", Logger: funcr.New(func(_, args string) { warnings = append(warnings, args) }, funcr.Options{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, l, locks.Version{}, recordOf("a", 1))
+	a.Mu.Lock()
+	delete(a.Objects[path]["spec"].(object), "leaseDurationSeconds")
+	a.Mu.Unlock()
+	for range 2 {
+		if s, err := l.Read(t.Context()); err != nil || s.Record.LeaseDuration != 0 {
+			t.Errorf("duration %v, %v", s.Record.LeaseDuration, err)
+		}
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "nobody takes the lock from it") || !strings.Contains(warnings[0], `"holder"="a"`) {
+		t.Errorf("warnings %v", warnings)
+	}
+}
+
 func TestAnAnswerThatIsNoLeaseIsAnError(t *testing.T) {
 	for name, body := range map[string]any{
 		"no version":      object{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": object{"name": "lock"}},

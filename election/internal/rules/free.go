@@ -176,13 +176,17 @@ func (o *Observer) freeing(at time.Time, cause status.Cause) Freeing {
 // Longest is practically forever, and leaves room for sums.
 const Longest = 100 * 365 * 24 * time.Hour
 
-// durationOf is the lease that a record asks for, or the candidate's own if the record has
-// none or an invalid one.
+// durationOf is the lease that a record asks for. If a record names a holder, and not for how
+// long, nobody can know when that holder stops to lead: time alone never frees the lock. A
+// record without a holder and a duration asks for the candidate's own.
 func (o *Observer) durationOf(r locks.Record) time.Duration {
-	if r.LeaseDuration <= 0 {
-		return o.self.Lease
+	switch {
+	case r.LeaseDuration > 0:
+		return min(r.LeaseDuration, Longest)
+	case r.Holder != "":
+		return Longest
 	}
-	return min(r.LeaseDuration, Longest)
+	return o.self.Lease
 }
 
 // LongerLease is the candidate's own lease, or that of the last record if it is longer. An

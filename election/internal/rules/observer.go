@@ -126,7 +126,8 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	if !s.Version.Exists() {
 		return // a deletion is no release (S4): the record that was seen counts until it expires
 	}
-	if o.exists && s.Record.LeaseDuration <= 0 { // somebody removed it, and its holder does not know
+	same := s.Record.Holder == "" || s.Record.Holder == o.renewal.Holder
+	if o.exists && s.Record.LeaseDuration <= 0 && same { // somebody removed it, and its holder does not know
 		s.Record.LeaseDuration = max(o.self.Lease, o.durationOf(o.renewal))
 	}
 	wasKept = wasKept && TenureOf(o.renewal) == TenureOf(s.Record)

@@ -183,6 +183,8 @@ func TestWhatTwoRecordsReadAs(t *testing.T) {
 		"different holders":                        {governing: of(ours("Z", 2)), legacy: of(theirs("L", 4)), holder: both, lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
 		"two holders, the shorter lease last":      {governing: of(lasting(ours("Z", 2), time.Hour)), legacy: of(theirs("L", 4)), holder: both, lease: time.Hour, renewed: theirs("", 4).RenewTime},
 		"different holders with an older clock":    {governing: of(ours("Z", 8)), legacy: of(theirs("L", 4)), holder: both, lease: 30 * time.Second, renewed: theirs("", 4).RenewTime},
+		"two holders, the legacy one has no end":   {governing: of(ours("Z", 2)), legacy: of(lasting(theirs("L", 4), 0)), holder: both, renewed: theirs("", 4).RenewTime},
+		"two holders, the Lease's has no end":      {governing: of(lasting(theirs("Z", 2), 0)), legacy: of(theirs("L", 4)), holder: both, renewed: theirs("", 4).RenewTime},
 		"no Lease":                                 {legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime, partial: true},
 		"no legacy object":                         {governing: of(ours("Z", 2)), holder: "Z", lease: 15 * time.Second, renewed: ours("", 2).RenewTime, partial: true},
 		"a free Lease":                             {governing: of(given(ours("Z", 2))), legacy: of(theirs("L", 4)), holder: "L", lease: 30 * time.Second, renewed: theirs("", 4).RenewTime, partial: true},

@@ -79,7 +79,7 @@ func (s *twinState) record() (r locks.Record, partial bool) {
 // its holder's lease is still there, and that holder may go on leading. A holder that
 // released it left one second.
 func (s *twinState) lengthened(r locks.Record) locks.Record {
-	if r.LeaseDuration > 0 { // else the elector uses its own, or the previous one
+	if r.LeaseDuration > 0 { // else nobody knows how long its holder leads
 		r.LeaseDuration = max(s.governing.Record.LeaseDuration, s.legacy.Record.LeaseDuration)
 	}
 	return r
@@ -134,7 +134,11 @@ func (s *twinState) disputed() locks.Record {
 		Holder:      fmt.Sprintf("%s (legacy: %s, governing: %s)", UnknownHolder, l.Holder, g.Holder),
 		Transitions: max(g.Transitions, l.Transitions),
 	}
-	return s.merged(r)
+	r = s.merged(r)
+	if min(g.LeaseDuration, l.LeaseDuration) <= 0 {
+		r.LeaseDuration = 0 // nobody knows how long the holder of that side leads
+	}
+	return r
 }
 
 // merged returns r with the longer lease, and with times that differ after each change of

@@ -240,3 +240,11 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// TestALeaseWithoutADurationIsAProblem: nobody takes it over.
+func TestALeaseWithoutADurationIsAProblem(t *testing.T) {
+	l := lockOf(func(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = nil })
+	if all := checkTiming(l); len(all) != 1 || all[0].Result != Problem || !strings.Contains(all[0].Text, "no candidate takes it") {
+		t.Errorf("got %+v", all)
+	}
+}

@@ -92,8 +92,11 @@ func (l Lock) stateFinding() Finding {
 		if ago < 0 {
 			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("see check clocks; run this again with a longer --observe")
 		}
-		return say(Problem, "%s holds the lock and does not renew it: %s", *s.Leader, note).
-			do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates, rights, webhooks and quotas; %s", l.lasts(), watch)
+		f := say(Problem, "%s holds the lock and does not renew it: %s", *s.Leader, note)
+		if l.Snapshot().Record.LeaseDuration <= 0 {
+			return f.do("see check timing")
+		}
+		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates, rights, webhooks and quotas; %s", l.lasts(), watch)
 	case inspect.Expired:
 		return say(Problem, "%s held the lock last, and nobody took it: %s", *s.Leader, note).
 			do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
@@ -317,7 +320,7 @@ func checkTiming(l Lock) []Finding {
 		return []Finding{say(Problem, "the Lease says that it lasts %s and no heartbeat keeps it: after a crash client-go's candidates would wait as long", duration.HumanDuration(long)).
 			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over ('kubectl zonelect handover %s'), or restart the holder", record.AnnotationHeartbeat, named(l.Name, "LOCK"))}
 	case lasts <= 0:
-		return []Finding{say(Warning, "the Lease does not say how long it lasts: each candidate takes its own timing").do("the holder writes it again when it renews: is it a program that does not?")}
+		return []Finding{say(Problem, "the Lease does not say how long it lasts: no candidate takes it from its holder").do("a zonelect holder writes it again at once: does another program use this Lease? If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
 	default:
 		return l.fits(lasts)
 	}
