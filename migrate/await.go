@@ -78,6 +78,10 @@ func (m *Migration) Await(ctx context.Context, tell func(why []string)) (Report,
 func (r *Report) unfollowed(idle bool) []string {
 	cm, h := r.ConfigMap, r.holder()
 	ours := cm.Kind == ownerref.Shield || cm.Kind == ownerref.Sealed
+	stays, lingering := !cm.shield.Condemned, ""
+	if !stays {
+		lingering = ": " + cm.shield.Lingering()
+	}
 	vacant := r.Lease.Holder == "" || idle
 	var done bool
 	why := ""
@@ -85,16 +89,16 @@ func (r *Report) unfollowed(idle bool) []string {
 	case r.legacy.Elected:
 		done, why = r.recordFollowed(vacant)
 	case r.Phase == Legacy:
-		done, why = !ours && vacant, "the ConfigMap is still "+string(cm.Kind)
+		done, why = !ours && vacant, "the ConfigMap is still "+string(cm.Kind)+lingering
 		if !vacant {
 			why = r.Lease.Holder + " still holds the Lease"
 		}
 	case r.Phase == Dual:
-		done, why = cm.Kind == ownerref.Shield && cm.Armed && h != nil && h.Shields, r.undone("an armed shield with the leader among its owners")
+		done, why = cm.Kind == ownerref.Shield && cm.Armed && stays && h != nil && h.Shields, r.undone("an armed shield with the leader among its owners")+lingering
 	case r.Phase == Sealed:
-		done, why = cm.Kind == ownerref.Sealed && cm.Armed, r.undone("sealed")
+		done, why = cm.Kind == ownerref.Sealed && cm.Armed && stays, r.undone("sealed")+lingering
 	case r.Phase == Clean:
-		done, why = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, r.undone("gone")
+		done, why = cm.Kind != "" && !ours && cm.Kind != ownerref.Legacy, r.undone("gone")+lingering
 	default:
 		why = "no phase is on record"
 	}

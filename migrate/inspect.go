@@ -120,6 +120,7 @@ func (o *observer) readConfigMap(ctx context.Context, r *Report) error {
 	is := ownerref.Recognize(cm)
 	shield, to := is.Shield, &r.ConfigMap
 	to.shield, to.Kind, to.Why, to.Armed = is, is.Kind, is.Why, shield.Armed
+	to.Finalizers = is.Finalizers
 	to.Phase, to.Step = shield.Stage.Phase, shield.Stage.Step
 	if is.Kind == ownerref.Legacy {
 		to.Owner = is.Owner.String()

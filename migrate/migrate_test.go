@@ -6,6 +6,7 @@ package migrate_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,54 @@ func TestAwaitSaysWhatKeepsTheCandidates(t *testing.T) {
 			s.t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestWhatIsBeingDeletedCountsAsWhatGoes: the sealed ConfigMap has a finalizer. Clean has not
+// been followed as long as it is there, and no step relies on it.
+func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
+	scenario(t, func(s *stage) {
+		const hold = "stays until its finalizers are gone: example.com/hold"
+		s.server.Lingers = func(path string) bool { return path == mapPath }
+		s.joins("a")
+		s.follows(migrate.Dual)
+		s.server.Change(mapPath, func(o apitest.Object) { o["metadata"].(apitest.Object)["finalizers"] = []any{"example.com/hold"} })
+		s.goes(s.Advance, migrate.Sealed)
+		if _, err := s.Clean(s.t.Context(), migrate.Options{Acknowledge: []string{migrate.CheckNoWayBack}}); err != nil {
+			s.t.Fatal(err)
+		}
+		late := func() {
+			s.t.Helper()
+			ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+			defer cancel()
+			if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), hold) {
+				s.t.Errorf("got %v", err)
+			}
+		}
+		late()
+		if r := s.report(); !slices.Equal(r.ConfigMap.Finalizers, []string{"example.com/hold"}) || !strings.Contains(strings.Join(r.Warnings, "; "), hold) {
+			s.t.Errorf("it reports %+v", r)
+		}
+		s.wants(1)
+		failed := s.refuses(s.Rollback, migrate.Options{Acknowledge: all}, migrate.CheckConfigMap)
+		if !strings.Contains(failed[0].Detail, hold) {
+			s.t.Errorf("it says %q", failed[0].Detail)
+		}
+		s.phase("dual", "9") // by hand
+		late()
+		if r := s.report(); !r.ConfigMap.Armed || !strings.Contains(strings.Join(r.Problems, "; "), "no shield to rely on") {
+			s.t.Errorf("it reports %+v", r)
+		}
+		s.server.Delete(mapPath)
+		s.follows(migrate.Dual)
+	})
+}
+
+// wants checks how many candidates lead.
+func (s *stage) wants(n int) {
+	s.t.Helper()
+	if now := s.leading(); len(now) != n {
+		s.t.Errorf("%v lead", now)
+	}
 }
 
 // TestNothingIsFollowedBeforeItIsDone: without a leader nothing is done.

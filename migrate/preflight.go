@@ -172,6 +172,9 @@ func configMap(r Report, to Phase) Check {
 	switch {
 	case cm.Kind == "":
 		c.OK, c.ToDo = false, "grant the verb get on configmaps"
+	case cm.shield.Condemned && to != Clean:
+		c.OK, c.Detail = false, cm.shield.Lingering()
+		c.ToDo = "have the finalizers removed, by whoever put them there or by hand: what is written on it does not stay"
 	case cm.Kind == ownerref.Foreign && to != Legacy:
 		c.OK, c.ToDo = false, cm.Why
 	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):

@@ -30,7 +30,11 @@ func (r *Report) findProblems() {
 func (r *Report) checkLocks(f *inspect.Findings) {
 	cm := r.ConfigMap
 	beyond := r.Phase == Sealed || r.Phase == Clean
-	switch {
+	switch lingering := cm.shield.Lingering(); {
+	case lingering != "" && r.Phase == Clean:
+		f.Warn("%s: legacy pods wait at it until then", lingering)
+	case lingering != "":
+		f.Problem("%s: it is no shield to rely on, and no candidate begins to lead under it", lingering)
 	case cm.Kind == ownerref.Foreign:
 		f.Problem("the ConfigMap %s is not a leader-for-life lock: %s", cm.Name, cm.Why)
 	case cm.Kind == ownerref.Legacy && beyond:

@@ -91,6 +91,8 @@ type ConfigMapReport struct {
 	Armed     bool     `json:"armed"`
 	Presences []string `json:"presences,omitempty"`
 	Presumed  []string `json:"presumed,omitempty"`
+	// Finalizers keep a ConfigMap in place that was deleted already: it goes when they are gone.
+	Finalizers []string `json:"finalizers,omitempty"`
 	// Why says what a foreign object is, and what to do about it.
 	Why string `json:"why,omitempty"`
 	// Elected are the records that client-go's electors used before Leases, on the

@@ -28,6 +28,8 @@ type Legacy struct {
 	Kind   ownerref.Kind `json:"kind"`
 	Holder string        `json:"holder,omitempty"`
 	Armed  bool          `json:"armed,omitempty"`
+	// Lingering says that the object was deleted, and what keeps it.
+	Lingering string `json:"lingering,omitempty"`
 }
 
 // Elected is an election record of client-go outside of a Lease.
@@ -91,7 +93,7 @@ type legacyObject struct {
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) legacyObject {
 	r := ownerref.Recognize(cm)
-	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Shield.Armed}, stage: r.Shield.Stage, why: r.Why}
+	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Shield.Armed, Lingering: r.Lingering()}, stage: r.Shield.Stage, why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -122,6 +123,33 @@ func TestTheShieldsLife(t *testing.T) {
 		if strings.HasPrefix(request, "watch") || strings.HasPrefix(request, "list") {
 			t.Errorf("%s was not asked for", request)
 		}
+	}
+}
+
+// TestWhatFinalizersKeepWasNotRemoved: the log says what keeps it.
+func TestWhatFinalizersKeepWasNotRemoved(t *testing.T) {
+	server, m, _ := newMap(t)
+	var said []string
+	m.log = funcr.New(func(_, args string) { said = append(said, args) }, funcr.Options{})
+	up(t, m, "a")
+	server.Lingers = func(string) bool { return true }
+	server.Change(mapPath, func(o apitest.Object) {
+		o["metadata"].(apitest.Object)["finalizers"] = []any{"f/1", "f/2", "f/3", "f/4", "f/5", "f/6"}
+	})
+	r := mustRead(t, m)
+	if r.Condemned || r.Lingering() != "" || !r.Stays() {
+		t.Errorf("read %+v", r)
+	}
+	said = nil
+	if err := m.Remove(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the ConfigMap was deleted, and stays until its finalizers are gone: f/1, f/2, f/3, f/4, f/5, and 1 more"
+	if len(said) != 1 || !strings.Contains(said[0], want) {
+		t.Errorf("it says %q", said)
+	}
+	if r = mustRead(t, m); !r.Condemned || r.Kind != Shield || r.Lingering() != want {
+		t.Errorf("read %+v", r)
 	}
 }
 

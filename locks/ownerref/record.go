@@ -64,7 +64,11 @@ type Record struct {
 	// annotation. No leader-for-life program takes it and the garbage collector does not
 	// delete it, so it is still a shield if it was one under this UID.
 	Bare bool
-	// Finalizers keep a ConfigMap in place that was already deleted; nil for all others.
+	// Condemned says that the ConfigMap was deleted already. It is still there, so that legacy
+	// programs wait at it, and goes when its Finalizers are gone, whoever owns it then: as a
+	// shield it is not to be relied on.
+	Condemned bool
+	// Finalizers keep a ConfigMap in place that is Condemned; nil for all others.
 	Finalizers []string
 
 	object *corev1.ConfigMap // as it was read
@@ -84,7 +88,7 @@ func Recognize(cm *corev1.ConfigMap) Record {
 	}
 	r := Record{UID: cm.UID, Number: record.Number(cm.ResourceVersion), object: cm}
 	if cm.DeletionTimestamp != nil {
-		r.Finalizers = cm.Finalizers
+		r.Condemned, r.Finalizers = true, cm.Finalizers
 	}
 	if r.Why = foreign(cm); r.Why != "" {
 		r.Kind, r.Bare = Foreign, r.Why == bare
@@ -100,6 +104,26 @@ func Recognize(cm *corev1.ConfigMap) Record {
 		r.Kind = Sealed
 	}
 	return r
+}
+
+// Lingering says that a Condemned ConfigMap was deleted, and what keeps it; empty for others.
+func (r Record) Lingering() string {
+	if !r.Condemned {
+		return ""
+	}
+	return lingering(r.Finalizers)
+}
+
+// Stays reports whether the ConfigMap stays, Condemned, when somebody deletes it at this
+// version: it has finalizers.
+func (r Record) Stays() bool { return r.object != nil && len(r.object.Finalizers) > 0 }
+
+func lingering(finalizers []string) string {
+	names := strings.Join(finalizers[:min(len(finalizers), mostListed)], ", ")
+	if more := len(finalizers) - mostListed; more > 0 {
+		names += fmt.Sprintf(", and %d more", more)
+	}
+	return fmt.Sprintf("the ConfigMap was deleted, and stays until its finalizers are gone: %s", names)
 }
 
 const bare = "it has no owner, and nothing says that it is a shield: remove the ConfigMap if nothing uses it, or give the lock another name"

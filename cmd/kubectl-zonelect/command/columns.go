@@ -410,6 +410,8 @@ func legacyCell(l *inspect.Legacy) string {
 		return ""
 	case l.Holder != "":
 		return l.Holder
+	case l.Lingering != "":
+		return string(l.Kind) + " (deleted)"
 	case l.Kind == ownerref.Shield && !l.Armed:
 		return "shield (not armed)"
 	default:

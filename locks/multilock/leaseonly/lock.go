@@ -184,6 +184,8 @@ func CheckNoLegacy(ctx context.Context, configMap *ownerref.ConfigMap, log logr.
 		return nil
 	case err != nil:
 		return err
+	case r.Condemned && (r.Kind == ownerref.Legacy || r.Kind == ownerref.Shield):
+		return fmt.Errorf("%w: %s is a %s, and %s: run this candidate in mode auto, or have the finalizers removed if no program uses it any more", candidate.ErrPhase, configMap.Name(), r.Kind, r.Lingering())
 	case r.Kind == ownerref.Legacy:
 		return fmt.Errorf("%w: the ConfigMap %s is a leader-for-life lock of pod %s: run this candidate in mode auto, or delete that ConfigMap if no program uses it any more", candidate.ErrPhase, configMap.Name(), r.Owner.Name)
 	case r.Kind == ownerref.Shield:

@@ -148,6 +148,42 @@ func TestAConfigMapThatIsDeletedAndStaysIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted: the leader goes on, and puts up another as
+// soon as a finalizer lets the old one go. Whoever leads next waits for that.
+func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		a := s.Start("a")
+		a.Leads()
+		b := s.Start("b")
+		s.Shielded(2)
+		condemn := func(o apitest.Object) {
+			meta := o["metadata"].(apitest.Object)
+			meta["deletionTimestamp"], meta["finalizers"] = metav1.Now().UTC().Format(time.RFC3339), []any{"example.com/keeps"}
+		}
+		s.Server.Change(multilocktest.MapPath, condemn)
+		time.Sleep(time.Minute)
+		a.Stays()
+		a.Stop()
+		s.Waits(b, "stays until its finalizers are gone: example.com/keeps")
+		s.Forget()
+		time.Sleep(time.Minute)
+		if n := s.Asked("update "+multilocktest.MapPath) + s.Asked("delete "+multilocktest.MapPath); n > 0 {
+			t.Errorf("it was written %d times", n)
+		}
+		old := s.ConfigMap().UID
+		s.Server.Delete(multilocktest.MapPath)
+		b.Leads()
+		if now := s.ConfigMap(); now.UID == old || !now.Shield.Armed || now.Condemned {
+			t.Errorf("there stands %+v", now)
+		}
+		s.Server.Change(multilocktest.MapPath, condemn)
+		s.Server.Delete(multilocktest.MapPath)
+		synctest.Wait()
+		b.Stays()
+		s.Shielded(1)
+	})
+}
+
 // TestAConflictThatStaysIsNotRunInto forever, as fast as the API answers.
 func TestAConflictThatStaysIsNotRunInto(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {

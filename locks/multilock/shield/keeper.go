@@ -386,6 +386,10 @@ func (k *keeper) handleResult(r result) {
 		}
 		lost = k.state.observeCount(podCount{at: r.sent, of: r.of.Number, uid: r.of.UID, standing: r.counted.Standing, presumed: r.counted.Presumed, note: r.counted.Note})
 	case remove:
+		if r.of.Stays() {
+			k.state.known = false // it is there, and condemned
+			break
+		}
 		// The version of the deletion is not known: read it.
 		k.state.setRecord(ownerref.Record{Kind: ownerref.Absent, Number: r.of.Number}, time.Now())
 	default:

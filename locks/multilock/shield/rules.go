@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/zonelect/zonelect/internal/record"
@@ -106,6 +105,9 @@ func (r rules) next(now time.Time) step {
 	case r.stage.Phase == record.PhaseClean:
 		return r.inPhaseClean()
 	}
+	if r.record.Condemned && r.record.Kind != ownerref.Legacy {
+		return r.underCondemned(now)
+	}
 	switch r.record.Kind {
 	case ownerref.Shield:
 		return r.underShield(now)
@@ -123,7 +125,7 @@ func (r rules) next(now time.Time) step {
 
 // asMember keeps this candidate's presence among the shield's owners (M2).
 func (r rules) asMember(now time.Time) step {
-	if r.record.Kind != ownerref.Shield || r.record.Shield.Has(r.me) || r.stage.Phase == record.PhaseLegacy {
+	if r.record.Kind != ownerref.Shield || r.record.Condemned || r.record.Shield.Has(r.me) || r.stage.Phase == record.PhaseLegacy {
 		return step{}
 	}
 	if turn := r.turn(); now.Before(turn) {
@@ -167,6 +169,9 @@ func (r rules) inPhaseLegacy() step {
 	if r.hasShield() {
 		return step{do: remove, why: why + ": the shield must go first"}
 	}
+	if r.record.Condemned {
+		why += ": " + r.record.Lingering()
+	}
 	return step{why: why}
 }
 
@@ -186,7 +191,11 @@ func (r rules) inPhaseClean() step {
 	case r.record.Kind == ownerref.Legacy:
 		return step{why: fmt.Sprintf("the phase on record is clean, and yet legacy pod %s holds the lock: roll back to phase dual, or remove that pod", r.record.Owner.Name)}
 	}
-	return r.granted()
+	s := r.granted()
+	if s.do == idle && s.why == "" && r.record.Kind != ownerref.Foreign {
+		s.why = r.record.Lingering()
+	}
+	return s
 }
 
 // granted lets the work begin, under a shield that carries the phase, so that a decision
@@ -213,12 +222,25 @@ func (r rules) withoutShield(now time.Time) step {
 		return step{do: count}
 	case len(r.pods.standing) > 0:
 		return r.countAgain(now, due.Add(r.poll))
-	case len(r.record.Finalizers) > 0:
-		return step{why: fmt.Sprintf("the ConfigMap was deleted, and stays until its finalizers are gone: %s", strings.Join(r.record.Finalizers, ", "))}
+	case r.record.Condemned:
+		return step{why: r.record.Lingering()}
 	case r.record.Kind == ownerref.Legacy:
 		return step{do: remove}
 	}
 	return step{do: putUp}
+}
+
+// underCondemned is for a ConfigMap that somebody deleted and that finalizers keep. It goes when
+// they are gone, and nothing that is written on it stays: it is neither armed nor sealed, and no
+// work begins under it. A leader goes on, because legacy pods still wait at it, and puts another
+// shield up as soon as it is gone (M8).
+func (r rules) underCondemned(now time.Time) step {
+	if r.duty == leading && len(r.record.Shield.Presumed) > 0 {
+		s := r.whilePresuming(now) // M11
+		s.why = r.record.Lingering() + "; " + s.why
+		return s
+	}
+	return step{why: r.record.Lingering()}
 }
 
 // countAgain counts again when it is time, and says what the holder waits for.

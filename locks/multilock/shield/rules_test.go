@@ -646,3 +646,61 @@ func TestAnAnswerThatAWatchOvertookIsNotBelieved(t *testing.T) {
 		t.Errorf("it believes %v", s.record.Kind)
 	}
 }
+
+// condemned returns r, deleted and kept by a finalizer.
+func condemned(r ownerref.Record) ownerref.Record {
+	r.Condemned, r.Finalizers = true, []string{"example.com/hold"}
+	return r
+}
+
+// TestM5AConfigMapThatIsBeingDeletedIsNoShield: it stays only until its finalizers are gone.
+func TestM5AConfigMapThatIsBeingDeletedIsNoShield(t *testing.T) {
+	in := func(s *state, d duty, phase record.Phase) *state {
+		s.duty, s.stage = d, record.Stage{Phase: phase, Step: 9}
+		return s
+	}
+	for name, tc := range map[string]struct {
+		s    *state
+		want action
+	}{
+		"not armed":                      {holder(condemned(shield(1, false, me))), idle},
+		"armed":                          {holder(condemned(shield(1, true, me))), idle},
+		"no owner of it":                 {holder(condemned(shield(1, true, other))), idle},
+		"a member":                       {in(holder(condemned(shield(1, true, other))), member, record.PhaseDual), idle},
+		"sealed":                         {holder(condemned(sealed(1, 1))), idle},
+		"sealed, on the way back":        {in(holder(condemned(sealed(1, 1))), adopting, record.PhaseDual), idle},
+		"to be sealed by a leader":       {in(holder(condemned(shield(1, true, me))), leading, record.PhaseSealed), idle},
+		"to be armed by a leader":        {in(holder(condemned(shield(1, false, me))), leading, record.PhaseDual), idle},
+		"to be taken down":               {in(holder(condemned(shield(1, true, me))), adopting, record.PhaseLegacy), idle},
+		"to be cleaned away by a leader": {in(holder(condemned(sealed(1, 1))), leading, record.PhaseClean), idle},
+	} {
+		tc.s.tallies()
+		got := tc.s.wants(t, name, tc.want)
+		if tc.s.duty != member && !strings.Contains(got.why, "stays until its finalizers are gone: example.com/hold") {
+			t.Errorf("%s: it waits because %q", name, got.why)
+		}
+	}
+	in(holder(condemned(sealed(1, 1))), adopting, record.PhaseClean).wants(t, "in phase clean the work needs none", grant)
+	in(holder(condemned(shield(1, true, me))), leaving, record.PhaseLegacy).wants(t, "a leader that leaves can do no more", leave)
+	if s := in(holder(condemned(shield(1, true, me))), member, record.PhaseLegacy); s.rules().permission().Granted {
+		t.Error("a candidate campaigns to take down what was taken down")
+	}
+	s := leader()
+	if err := s.observe(condemned(shield(11, true, me)), start); err != nil {
+		t.Errorf("a leader's term ends: %v", err)
+	}
+	s.wants(t, "a leader goes on", idle)
+	if err := s.observe(absent(12), start); err != nil {
+		t.Errorf("a leader's term ends: %v", err)
+	}
+	s.wants(t, "M8: when it is gone", putUp)
+}
+
+// TestM11ALeaderUnderACondemnedShieldFollowsWhomItPresumesGone.
+func TestM11ALeaderUnderACondemnedShieldFollowsWhomItPresumesGone(t *testing.T) {
+	r := condemned(shield(10, true, me))
+	r.Shield.Presumed = []ownerref.Owner{legacy}
+	s := holder(r)
+	s.startLeading()
+	s.wants(t, "a leader", count)
+}

@@ -114,9 +114,10 @@ func (s *state) setPresence(me ownerref.Owner, now time.Time) {
 	}
 }
 
-// hasShield reports whether a shield exists, sealed or not.
+// hasShield reports whether a shield exists, sealed or not, and stays. One that was deleted
+// already, and that finalizers keep, does not: nobody can take it down or rely on it.
 func (s *state) hasShield() bool {
-	return s.record.Kind == ownerref.Shield || s.record.Kind == ownerref.Sealed
+	return !s.record.Condemned && (s.record.Kind == ownerref.Shield || s.record.Kind == ownerref.Sealed)
 }
 
 // isCounted reports whether the newest count is of the current record, and when it was

@@ -269,7 +269,6 @@ func unheldGarbage(t *testing.T, b *testbed.Testbed) {
 		"nil holder":                {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":1,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 0},
 		"emptied by a hand":         {`{"spec":{"holderIdentity":null,"leaseDurationSeconds":5,"renewTime":"2026-01-01T00:00:00.000000Z"}}`, 5 * time.Second},
 		"empty holder":              {`{"spec":{"holderIdentity":"","leaseDurationSeconds":60}}`, 0},
-		"nil duration":              {`{"spec":{"holderIdentity":"ghost"}}`, own},
 		"renewed in a far future":   {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"renewTime":"9999-12-31T23:59:59.999999Z"}}`, time.Second},
 		"renewed before all time":   {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"renewTime":"0001-01-01T00:00:00.000000Z"}}`, time.Second},
 		"transitions at their end":  {`{"spec":{"holderIdentity":"ghost","leaseDurationSeconds":1,"leaseTransitions":2147483647}}`, time.Second},

@@ -90,6 +90,9 @@ func (l Lock) legacyHolder() (Finding, bool) {
 	}
 	object := l.Legacy.Object
 	switch {
+	case l.Legacy.Lingering != "" && (l.migrating() || l.Legacy.Kind == ownerref.Legacy):
+		return say(Warning, "%s: %s", object, l.Legacy.Lingering).
+			do("no candidate begins to lead under it: have the finalizers removed, by whoever put them there or by hand ('kubectl edit %s')", object), true
 	case l.Legacy.Kind == ownerref.Foreign && l.migrating():
 		return say(Warning, "%s is neither a legacy lock nor zonelect's shield", object).do("candidates leave it alone and may wait for it: who made it?"), true
 	case l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Unknown != "":

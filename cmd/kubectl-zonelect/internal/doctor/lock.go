@@ -66,6 +66,10 @@ func checkState(l Lock) []Finding {
 		return []Finding{say(Problem, "the Lease could not be read: %s", l.Unread).do("whether somebody leads is not known: run this as a user who may get leases")}
 	}
 	all := []Finding{l.stateFinding()}
+	if l.Lease != nil && l.Lease.DeletionTimestamp != nil {
+		all = append(all, say(Warning, "the Lease was deleted, and stays until its finalizers are gone: %s", list(l.Lease.Finalizers)).
+			do("the lock works until then, and the holder makes the Lease anew: have the finalizers removed, by whoever put them there or by hand"))
+	}
 	for _, note := range l.Notes {
 		all = append(all, say(Note, "%s", note))
 	}
