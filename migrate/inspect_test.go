@@ -88,6 +88,16 @@ func TestAReportSaysWhatIsOdd(t *testing.T) {
 			s.joins("a")
 			s.leaves(s.joins("b"))
 		}, nil, []string{"the presence of pod b is left over", "only one candidate"}},
+		"a legacy lock from a backup": {func(s *stage) {
+			s.server.Put(mapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}})
+			s.poses("a", "auto")
+			s.lies("a", "dual")
+		}, nil, []string{"as after a restore from a backup", "only one candidate"}},
+		"... on the way back": {func(s *stage) {
+			s.server.Put(mapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", Namespace: "ns", UID: "u"}})
+			s.poses("a", "auto")
+			s.lies("", "legacy")
+		}, []string{"legacy pods wait at it for good"}, []string{"only one candidate"}},
 		"no leader": {func(s *stage) {
 			s.poses("a", "auto")
 			s.poses("b", "auto")

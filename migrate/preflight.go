@@ -175,7 +175,7 @@ func configMap(r Report, to Phase) Check {
 	case cm.shield.Condemned && to != Clean:
 		c.OK, c.Detail = false, cm.shield.Lingering()
 		c.ToDo = "have the finalizers removed, by whoever put them there or by hand: what is written on it does not stay"
-	case cm.Kind == ownerref.Foreign && to != Legacy:
+	case cm.Kind == ownerref.Foreign && to != Legacy && !cm.shield.Bare:
 		c.OK, c.ToDo = false, cm.Why
 	case cm.Kind == ownerref.Legacy && (r.Phase == Clean || r.Phase == Sealed):
 		c.OK, c.Detail = false, fmt.Sprintf("%s is the lock of legacy pod %s, though the phase is %s", cm.Name, cm.Owner, r.Phase)

@@ -35,6 +35,11 @@ func (r *Report) checkLocks(f *inspect.Findings) {
 		f.Warn("%s: legacy pods wait at it until then", lingering)
 	case lingering != "":
 		f.Problem("%s: it is no shield to rely on, and no candidate begins to lead under it", lingering)
+	case cm.shield.Bare && r.Phase == Legacy:
+		f.Problem("the ConfigMap %s is empty and has no owner: legacy pods wait at it for good: remove it", cm.Name)
+	case cm.shield.Bare && r.Phase != Clean:
+		f.Warn("the ConfigMap %s: %s", cm.Name, cm.Why)
+	case cm.shield.Bare: // legacy pods wait at it, and candidates need nothing there
 	case cm.Kind == ownerref.Foreign:
 		f.Problem("the ConfigMap %s is not a leader-for-life lock: %s", cm.Name, cm.Why)
 	case cm.Kind == ownerref.Legacy && beyond:

@@ -138,11 +138,11 @@ func (r Record) checkChange(s ShieldState) error {
 }
 
 // Remove deletes the ConfigMap if it is still at the version of base, which must be
-// Legacy, a Shield or Sealed. It fails with an error that wraps locks.ErrConflict if the
+// Legacy, a Shield, Sealed or Bare. It fails with an error that wraps locks.ErrConflict if the
 // ConfigMap was changed or deleted meanwhile. A ConfigMap that [Record.Stays] is still there
 // afterwards.
 func (m *ConfigMap) Remove(ctx context.Context, base Record) error {
-	if base.Kind == Absent || base.Kind == Foreign || base.object == nil {
+	if base.Kind == Absent || base.Kind == Foreign && !base.Bare || base.object == nil {
 		return m.object.Name().Explain(apierror.Delete, fmt.Errorf("what is to be removed is not ours: %w", base.is()))
 	}
 	if err := m.object.Delete(ctx, base.UID, base.object.ResourceVersion); err != nil {
@@ -152,7 +152,11 @@ func (m *ConfigMap) Remove(ctx context.Context, base Record) error {
 		m.log.Info(lingering(base.object.Finalizers), "was", base.Kind, "owner", base.Owner.Name)
 		return nil
 	}
-	m.log.Info("the ConfigMap was removed", "was", base.Kind, "owner", base.Owner.Name)
+	was := string(base.Kind)
+	if base.Bare {
+		was = "empty, without an owner"
+	}
+	m.log.Info("the ConfigMap was removed", "was", was, "owner", base.Owner.Name)
 	return nil
 }
 

@@ -62,7 +62,8 @@ type Record struct {
 	Why string
 	// Bare says that a Foreign ConfigMap is empty: it has no owner, no data and no lock's
 	// annotation. No leader-for-life program takes it and the garbage collector does not
-	// delete it, so it is still a shield if it was one under this UID.
+	// delete it, so it is still a shield if it was one under this UID. Backup tools restore
+	// a leader-for-life lock like that.
 	Bare bool
 	// Condemned says that the ConfigMap was deleted already. It is still there, so that legacy
 	// programs wait at it, and goes when its Finalizers are gone, whoever owns it then: as a
@@ -126,7 +127,7 @@ func lingering(finalizers []string) string {
 	return fmt.Sprintf("the ConfigMap was deleted, and stays until its finalizers are gone: %s", names)
 }
 
-const bare = "it has no owner, and nothing says that it is a shield: remove the ConfigMap if nothing uses it, or give the lock another name"
+const bare = "it has no owner, and nothing says that it is a shield, as after a restore from a backup: a candidate that holds the Lease puts a shield in its place once no legacy pod is left"
 
 // foreign says why a ConfigMap is neither a leader-for-life lock nor zonelect's, or
 // returns "".

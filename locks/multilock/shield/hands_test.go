@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -100,7 +101,7 @@ func TestAPhaseThatIsGarbledIsPutBackAtOnce(t *testing.T) {
 }
 
 // TestAShieldThatIsStrippedOfAllIsMended by a candidate that saw it as a shield, and a
-// leader that did goes on. A candidate that did not leaves it alone, and says so.
+// leader that did goes on.
 func TestAShieldThatIsStrippedOfAllIsMended(t *testing.T) {
 	strip := func(o apitest.Object) {
 		meta := o["metadata"].(apitest.Object)
@@ -119,14 +120,48 @@ func TestAShieldThatIsStrippedOfAllIsMended(t *testing.T) {
 			t.Errorf("the ConfigMap is %+v", now)
 		}
 	})
+}
+
+// TestM4ALegacyLockFromABackupGivesWayToTheShield: backup tools drop the owner references. A
+// legacy pod only waits at such a ConfigMap, and counts as everywhere.
+func TestM4ALegacyLockFromABackupGivesWayToTheShield(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
-		s.Holds("gone")
-		s.Server.Change(multilocktest.MapPath, strip)
+		s.Server.Put(multilocktest.MapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: "lock", Namespace: "ns", UID: "restored", Labels: map[string]string{"velero.io/restore-name": "r"},
+		}})
+		s.Runs("old")
 		a := s.Start("a")
-		s.Waits(a, "nothing says that it is a shield: remove the ConfigMap")
-		s.Server.Delete(multilocktest.MapPath)
-		a.Leads()
+		s.Waits(a, "legacy pods that may still lead: old")
+		if r := s.ConfigMap(); r.UID != "restored" {
+			t.Errorf("there stands %+v: a legacy pod could lead", r)
+		}
+		s.Server.Delete(multilocktest.PodsPath + "old")
+		if _, took := a.Leads(); took > time.Second {
+			t.Errorf("a leads %v after the legacy pod was gone", took)
+		}
+		s.Shielded(1)
 	})
+}
+
+// TestM5AShieldFromABackupIsCountedAgain: it has another UID than the one that was armed, and no
+// owner.
+func TestM5AShieldFromABackupIsCountedAgain(t *testing.T) {
+	for _, phase := range []string{"dual", "sealed"} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			s.Server.Put(multilocktest.MapPath, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Name: "lock", Namespace: "ns", UID: "restored",
+				Annotations: map[string]string{"zonelect.dev/phase": phase, "zonelect.dev/phase-step": "2", "zonelect.dev/shield-armed": "before"},
+			}})
+			s.Runs("old")
+			a := s.Start("a")
+			s.Waits(a, "legacy pods that may still lead: old")
+			s.Server.Delete(multilocktest.PodsPath + "old")
+			a.Leads()
+			if r := s.ConfigMap(); !r.Shield.Armed || string(r.Kind) != map[string]string{"dual": "shield", "sealed": "sealed"}[phase] {
+				t.Errorf("%s: there stands %+v", phase, r)
+			}
+		})
+	}
 }
 
 func TestAConfigMapThatIsDeletedAndStaysIsWaitedFor(t *testing.T) {

@@ -114,7 +114,9 @@ func (r rules) next(now time.Time) step {
 	case ownerref.Sealed:
 		return r.underSeal(now)
 	case ownerref.Foreign:
-		return step{why: r.record.Why, until: now.Add(r.recheck)}
+		if !r.record.Bare { // else nobody leads by it, as if its owner were gone (M4)
+			return step{why: r.record.Why, until: now.Add(r.recheck)}
+		}
 	case ownerref.Absent:
 		if r.duty == leading {
 			return step{do: putUp} // M8: at once
@@ -224,7 +226,7 @@ func (r rules) withoutShield(now time.Time) step {
 		return r.countAgain(now, due.Add(r.poll))
 	case r.record.Condemned:
 		return step{why: r.record.Lingering()}
-	case r.record.Kind == ownerref.Legacy:
+	case r.record.Kind == ownerref.Legacy, r.record.Bare:
 		return step{do: remove}
 	}
 	return step{do: putUp}

@@ -415,12 +415,32 @@ func TestM8AShieldIsKnownByItsUID(t *testing.T) {
 		s.endTerm()
 		s.beginTerm(start)
 		_ = s.observeRead(events[len(events)-1], 12, start, start)
-		s.wants(t, name, idle)
+		want := count // M4: it is in the shield's place
+		if !events[len(events)-1].Bare {
+			want = idle
+		}
+		s.wants(t, name, want)
 	}
 	s = &state{me: me}
 	s.beginTerm(start)
 	_ = s.observeRead(bare("", 1), 0, start, start)
-	s.wants(t, "nothing was seen before", idle)
+	s.wants(t, "nothing was seen before", count)
+}
+
+// TestM4AnEmptyConfigMapWithoutAnOwnerGivesWayOnceNoLegacyPodIsLeft: no legacy program takes it,
+// so that nobody leads by it.
+func TestM4AnEmptyConfigMapWithoutAnOwnerGivesWayOnceNoLegacyPodIsLeft(t *testing.T) {
+	s := holder(ownerref.Record{Kind: ownerref.Foreign, UID: "restored", Number: 3, Why: "nothing says what it is", Bare: true})
+	s.wants(t, "at first", count)
+	s.tallies(legacy)
+	if got := s.rules().next(start.Add(s.poll - 1)); got.do != idle || !strings.Contains(got.why, "old") {
+		t.Errorf("beside a legacy pod it would %v, because %q", got.do, got.why)
+	}
+	s.tallies()
+	s.wants(t, "without legacy pods", remove)
+	s.setRecord(absent(3), start)
+	s.tallies()
+	s.wants(t, "when it is gone", putUp)
 }
 
 func TestM8AfterAGapOnlyTheConfigMapThatWasShownLastCounts(t *testing.T) {

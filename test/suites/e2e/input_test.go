@@ -62,7 +62,6 @@ func inputs(t *testing.T, p *past) {
 	atOnce(t, map[string]input{
 		"data that is no lock":        {data: map[string]string{"color": "blue"}, says: "it holds data, which no lock does: give the lock another name"},
 		"data and a pod":              {data: map[string]string{"color": "blue"}, owners: []metav1.OwnerReference{a}, says: "it holds data, which no lock does"},
-		"nothing at all":              {says: "it has no owner, and nothing says that it is a shield"},
 		"two pods":                    {owners: []metav1.OwnerReference{a, b}, says: "its owners are Pod owner-a (v1), Pod owner-b (v1)"},
 		"a pod and a node":            {owners: []metav1.OwnerReference{a, onNode}, says: "its owners are Pod owner-a (v1), Node node-za (v1)"},
 		"a pod and a lease":           {owners: []metav1.OwnerReference{a, onLease}, says: "its owners are Pod owner-a (v1), Lease any"},

@@ -111,6 +111,12 @@ var mutants = []mutant{
 	{"S3", "whoever waits goes by its own lease, not by the record's",
 		"election/internal/rules/free.go", `return min(r.LeaseDuration, Longest)`, `return o.self.Lease`,
 		"election/TestGarbageInTheRecordNeverMakesTwoLeaders"},
+	{"M4", "a legacy lock that a backup brought back without its owner is removed beside legacy pods",
+		"locks/multilock/shield/rules.go", `if !r.record.Bare { // else`, `if r.record.Bare {
+			return step{do: remove}
+		}
+		if true { // else`,
+		"locks/multilock/shield/TestM4AnEmptyConfigMapWithoutAnOwnerGivesWayOnceNoLegacyPodIsLeft"},
 	{"M5", "a shield is armed on an object that is being deleted",
 		"locks/multilock/shield/rules.go", `if r.record.Condemned && r.record.Kind != ownerref.Legacy {`, `if false {`,
 		"locks/multilock/shield/TestM5AConfigMapThatIsBeingDeletedIsNoShield"},

@@ -309,13 +309,6 @@ func (m *migration) strip(s step) {
 	})
 }
 
-// bare reports whether nothing on the ConfigMap says that it is a shield.
-func (m *migration) bare() bool {
-	m.server.Mu.Lock()
-	defer m.server.Mu.Unlock()
-	return shieldOf(m.server.Objects[mapPath]).Bare
-}
-
 // sweep deletes all candidates' pods.
 func (m *migration) sweep(s step) {
 	m.mu.Lock()
@@ -357,11 +350,6 @@ func (m *migration) mend() {
 		m.end()
 		m.wait.Wait()
 		return
-	}
-	if m.bare() { // nobody may be left that saw what it was, so somebody has to remove it
-		m.world.judge.hand(true)
-		m.meddle()
-		m.server.Delete(mapPath)
 	}
 	time.AfterFunc(time.Second, m.reset)
 	m.setPhase("dual")

@@ -94,7 +94,7 @@ func (l Lock) legacyHolder() (Finding, bool) {
 		return say(Warning, "%s: %s", object, l.Legacy.Lingering).
 			do("no candidate begins to lead under it: have the finalizers removed, by whoever put them there or by hand ('kubectl edit %s')", object), true
 	case l.Legacy.Kind == ownerref.Foreign && l.migrating():
-		return say(Warning, "%s is neither a legacy lock nor zonelect's shield", object).do("candidates leave it alone and may wait for it: who made it?"), true
+		return say(Warning, "%s is neither a legacy lock nor zonelect's shield", object).do("candidates leave it alone and may wait for it, unless it is empty and has no owner: who made it?"), true
 	case l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Unknown != "":
 		return say(Note, "%s belongs to %s; whether that exists is not known: %s", object, l.Legacy.Holder, l.LegacyPod.Unknown), true
 	case l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value == inspect.Gone:
