@@ -211,6 +211,7 @@ func TestM5NoWorkBeginsUnderAShieldThatIsBeingDeleted(t *testing.T) {
 		if now := s.ConfigMap(); now.UID == old || !now.Shield.Armed || now.Condemned {
 			t.Errorf("there stands %+v", now)
 		}
+		time.Sleep(2 * time.Minute) // so that this is not a deletion again at once
 		s.Server.Change(multilocktest.MapPath, condemn)
 		s.Server.Delete(multilocktest.MapPath)
 		synctest.Wait()
