@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -18,12 +19,18 @@ const (
 	mostAnswer  = 16 << 20 // an object: normally it takes at most 1.5 MiB where it is stored
 	mostRefusal = 64 << 10 // the explanation of a refusal
 	mostHeaders = 1 << 20
+	mostHost    = 253
 )
+
+// mostRetryAfter is how many seconds a refusal may have client-go wait before it sends a request
+// again. An API server says 1.
+const mostRetryAfter = 10
 
 // Bounded returns rt with bounds on its answers: a longer one is an error, and a refusal is
 // cut. A server or a proxy on the way may send a request's credentials back with a refusal.
-// Bounded removes them, because refusals are logged. Authentication belongs around it, where
-// rest.Config.Wrap puts it.
+// Bounded removes them, because refusals are logged. A redirect is an error, because the next
+// request would take the credentials along to wherever the server, or a proxy on the way, likes.
+// Authentication belongs around it, where rest.Config.Wrap puts it.
 func Bounded(rt http.RoundTripper) http.RoundTripper { return bounded{rt} }
 
 type bounded struct{ next http.RoundTripper }
@@ -35,8 +42,12 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case resp.StatusCode >= http.StatusBadRequest:
+		soon(resp.Header)
 		withoutSecrets(resp, req)
-	case resp.StatusCode >= http.StatusOK && !inParts(req):
+	case resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusMultipleChoices:
+		_ = resp.Body.Close() // nothing in it is needed
+		return nil, elsewhere(resp)
+	case !inParts(req):
 		resp.Body = &limited{resp.Body, mostAnswer}
 	}
 	return resp, nil
@@ -46,6 +57,23 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 func inParts(req *http.Request) bool {
 	q := req.URL.Query()
 	return q.Get("watch") == "true" || q.Has("limit") || q.Has("resourceVersion")
+}
+
+// elsewhere says what was answered instead of an answer. Of the address in it, which may repeat
+// credentials, only the host is told.
+func elsewhere(resp *http.Response) error {
+	to, err := resp.Location()
+	if err != nil {
+		return fmt.Errorf("the server answered %d, as no Kubernetes API server does: what answers at this address?", resp.StatusCode)
+	}
+	return fmt.Errorf("the server redirects to %.*q (%d), as no Kubernetes API server does, and is not followed, because the credentials would go there: is a proxy or a login page in front of it? Use the API server's own address", mostHost, to.Host, resp.StatusCode)
+}
+
+// soon bounds how long a refusal has client-go wait.
+func soon(refusal http.Header) {
+	if after, err := strconv.Atoi(refusal.Get("Retry-After")); err == nil && after > mostRetryAfter {
+		refusal.Set("Retry-After", strconv.Itoa(mostRetryAfter))
+	}
 }
 
 // limited is a body that fails when more than that many bytes were read.
