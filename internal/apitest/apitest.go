@@ -7,6 +7,7 @@ package apitest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -43,6 +44,12 @@ type Server struct {
 	// Sealed says that Objects change only by requests and by the methods of the server, which
 	// then encodes each of them no more than once.
 	Sealed bool
+	// Admitting and Landing, if set, are called for each write, by several goroutines at a time
+	// and without Mu: where a real server mutates what is written, before it compares versions,
+	// and between that and the store. What the write was made from is read before both. If the
+	// object has changed when the write is to land, all of that begins again. A write for which
+	// one of them returns false never lands.
+	Admitting, Landing func(r *http.Request) bool
 	// Lingers, if set, says which objects stay with a deletionTimestamp when a client deletes
 	// them, as pods do, until Server.Delete.
 	Lingers func(path string) bool
@@ -124,15 +131,13 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q) })
 	case r.Method == http.MethodGet:
 		a.answer(w, func() (int, any) { return a.get(r.URL.Path) })
-	case r.Method == http.MethodPatch:
-		a.answer(w, func() (int, any) { return a.patch(r) })
 	default:
-		var o Object
-		if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+		body, err := io.ReadAll(r.Body) // before Mu is taken: it may come late
+		if err != nil {
 			Reply(w, http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", ""))
 			return
 		}
-		a.answer(w, func() (int, any) { return a.write(r, o) })
+		a.answer(w, func() (int, any) { return a.write(r, body) })
 	}
 }
 
@@ -171,32 +176,102 @@ func (a *Server) encoded(path string) json.RawMessage {
 // Raw returns an object as it was put last, as JSON; nil if there is none. The caller holds Mu.
 func (a *Server) Raw(path string) []byte { return a.raw[path] }
 
-func (a *Server) write(r *http.Request, o Object) (int, any) {
-	method, path := r.Method, r.URL.Path
-	if method == http.MethodPost {
+// write makes what a request wants of the object as it is, and stores that if the object is
+// still the same once the write has been admitted and may land.
+func (a *Server) write(r *http.Request, body []byte) (int, any) {
+	for {
+		path, o, err := a.wanted(r, body)
+		if err != nil {
+			return err.code, err.body
+		}
+		old := a.Objects[path]
+		if !a.pass(a.Admitting, r) {
+			return gone()
+		}
+		if r.Method == http.MethodPut || r.Method == http.MethodDelete {
+			if code, body := check(r.Method, path, old, o); code != 0 {
+				return code, body
+			}
+		}
+		if !a.pass(a.Landing, r) {
+			return gone()
+		}
+		now := a.Objects[path]
+		if r.Method == http.MethodPost && now != nil {
+			return http.StatusConflict, Status(http.StatusConflict, "AlreadyExists", "already exists", resourceOf(path), last(path))
+		}
+		if versionOf(now) == versionOf(old) {
+			return a.store(r, path, o)
+		}
+	}
+}
+
+// refusal is an answer to a request that changes nothing.
+type refusal struct {
+	code int
+	body Object
+}
+
+// wanted is the object that a write would make of the one that is there, and its path; for a
+// deletion its options.
+func (a *Server) wanted(r *http.Request, body []byte) (path string, o Object, err *refusal) {
+	path = r.URL.Path
+	if r.Method == http.MethodPatch {
+		o, err = a.patched(r, body)
+		return path, o, err
+	}
+	if err := json.Unmarshal(body, &o); err != nil {
+		return "", nil, &refusal{http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")}
+	}
+	if r.Method == http.MethodPost {
 		meta, named := o["metadata"].(Object)
 		if !named { // a question, such as who the sender is: as a server that does not know it
-			return http.StatusNotFound, NotFound(path)
+			return "", nil, &refusal{http.StatusNotFound, NotFound(path)}
 		}
 		path += "/" + meta["name"].(string)
 	}
-	old, exists := a.Objects[path]
-	conflict := func(reason, message string) (int, any) {
-		return http.StatusConflict, Status(http.StatusConflict, reason, message, resourceOf(path), last(path))
+	return path, o, nil
+}
+
+// pass has a hook hold a write up. The caller holds Mu.
+func (a *Server) pass(hook func(*http.Request) bool, r *http.Request) bool {
+	if hook == nil {
+		return true
+	}
+	a.Mu.Unlock()
+	defer a.Mu.Lock()
+	return hook(r)
+}
+
+// gone is the answer to a client that waits no more.
+func gone() (int, any) {
+	return http.StatusGatewayTimeout, Status(http.StatusGatewayTimeout, "Timeout", "the write has not landed", "", "")
+}
+
+// check compares what a PUT or a DELETE was made for with what is there.
+func check(method, path string, old, o Object) (code int, answer Object) {
+	conflict := func(message string) (int, Object) {
+		return http.StatusConflict, Status(http.StatusConflict, "Conflict", message, resourceOf(path), last(path))
 	}
 	switch {
-	case method == http.MethodPost && exists:
-		return conflict("AlreadyExists", "already exists")
-	case method == http.MethodPut && !exists:
+	case method == http.MethodPut && old == nil:
 		// The real server gives the same answer to a PUT with a UID: the UID is a
 		// precondition.
-		return conflict("Conflict", "Precondition failed: UID in precondition")
-	case method == http.MethodDelete && !exists:
+		return conflict("Precondition failed: UID in precondition")
+	case old == nil:
 		return http.StatusNotFound, NotFound(path)
-	case exists && !meets(old, o, method):
-		return conflict("Conflict", "the object has been modified")
+	case !meets(old, o, method):
+		return conflict("the object has been modified")
 	}
-	return a.store(r, path, o)
+	return 0, nil
+}
+
+// versionOf is the resourceVersion of an object; nil if there is none.
+func versionOf(o Object) any {
+	if o == nil {
+		return nil
+	}
+	return o["metadata"].(Object)["resourceVersion"]
 }
 
 // store stores what write has found to be valid.

@@ -1,8 +1,8 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slow delays or drops the answers of a server on connections whose other
-// end is fast, as behind a proxy or an overloaded server.
+// Package slow delays what goes to and comes from a server on connections whose ends are
+// fast, as behind a proxy or an overloaded server.
 package slow
 
 import (
@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// Answers says how the answers of a server are delayed or lost.
-type Answers struct {
-	Name        string
-	Least, Most time.Duration // how late an answer is
-	Lost        float64       // the share of answers after which a connection is silent
+// Way says how what clients send to a server, and what it answers, is delayed or lost on the
+// way.
+type Way struct {
+	Requests, Answers Delay
+	Lost              float64 // the share of answers after which a connection is silent
 }
 
-// late delivers what src sends to dst, in order, each chunk as late as the
-// answers are. A lost chunk never arrives, nor does anything after it. It
-// returns when either is closed.
-func (a Answers) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
+// late delivers what src sends to dst, in order, each chunk as late as d says. A lost chunk
+// never arrives, nor does anything after it. It returns when src is at its end and all has
+// arrived, or done is closed.
+func late(dst io.Writer, src io.Reader, d Delay, lost float64, done <-chan struct{}) {
 	type chunk struct {
 		data []byte
 		due  time.Time
@@ -37,9 +37,9 @@ func (a Answers) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
 			data := make([]byte, 32<<10)
 			n, err := src.Read(data)
 			if n > 0 {
-				delay := a.Least + rand.N(a.Most-a.Least+1)
+				now := time.Now()
 				select {
-				case chunks <- chunk{data[:n], time.Now().Add(delay), rand.Float64() < a.Lost}:
+				case chunks <- chunk{data[:n], now.Add(d.at(now)), rand.Float64() < lost}:
 				case <-done:
 					return
 				}
@@ -70,41 +70,68 @@ func (a Answers) late(dst io.Writer, src io.Reader, done <-chan struct{}) {
 // Dialer makes a connection.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Dial returns a dialer for connections made by dial whose answers come late. It
+// Dial returns a dialer for connections made by dial on which everything comes late. It
 // calls opened for each.
-func (a Answers) Dial(dial Dialer, opened func()) Dialer {
+func (w Way) Dial(dial Dialer, opened func()) Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		opened()
+		l := &lateConn{Conn: conn, done: make(chan struct{})}
+		l.answers = deliver(conn, w.Answers, w.Lost, l.done)
+		if w.Requests == nil {
+			l.end = conn.Close
+			return l, nil
+		}
 		r, p := io.Pipe()
-		l := &lateConn{Conn: conn, answers: r, done: make(chan struct{})}
+		l.requests, l.end = p, p.Close
 		go func() {
-			a.late(p, conn, l.done)
-			_ = p.Close() // it never fails
+			late(conn, r, w.Requests, 0, nil) // what a client that is gone has sent is still on its way
+			_ = r.Close()                     // it never fails
+			_ = conn.Close()                  // nobody is left
 		}()
 		return l, nil
 	}
 }
 
-// lateConn is a connection whose answers come late.
+// deliver returns what conn answers, late.
+func deliver(conn net.Conn, d Delay, lost float64, done <-chan struct{}) *io.PipeReader {
+	r, p := io.Pipe()
+	go func() {
+		late(p, conn, d, lost, done)
+		_ = p.Close() // it never fails
+	}()
+	return r
+}
+
+// lateConn is a connection on which everything comes late.
 type lateConn struct {
 	net.Conn
-	answers *io.PipeReader
-	once    sync.Once
-	done    chan struct{}
+	answers  *io.PipeReader
+	requests *io.PipeWriter // nil if they do not
+	once     sync.Once
+	done     chan struct{}
+	end      func() error // ends what the client sends
 }
 
 // Read reads what has arrived.
 func (l *lateConn) Read(p []byte) (int, error) { return l.answers.Read(p) }
 
-// Close closes the connection at once.
+// Write sends p on its way.
+func (l *lateConn) Write(p []byte) (int, error) {
+	if l.requests == nil {
+		return l.Conn.Write(p)
+	}
+	return l.requests.Write(p)
+}
+
+// Close closes the connection at once. What is on its way to the server still arrives.
 func (l *lateConn) Close() error {
 	l.once.Do(func() { close(l.done) })
 	_ = l.answers.Close() // it never fails
-	return l.Conn.Close()
+	return l.end()
 }
 
 // SetDeadline does nothing: a caller that waits closes the connection instead.
@@ -112,3 +139,11 @@ func (*lateConn) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline does nothing.
 func (*lateConn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing if what is sent comes late: that is taken at once.
+func (l *lateConn) SetWriteDeadline(t time.Time) error {
+	if l.requests == nil {
+		return l.Conn.SetWriteDeadline(t)
+	}
+	return nil
+}

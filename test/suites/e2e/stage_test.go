@@ -83,7 +83,7 @@ func (s *stage) followSlowly(t *testing.T, zone string, delay time.Duration, led
 		servers = append(servers, s.Cluster.RESTConfig(z).Host)
 	}
 	cfg := s.Cluster.RESTConfig(zone)
-	cfg.Dial = slow.Answers{Least: delay, Most: delay}.Dial((&net.Dialer{}).DialContext, func() {})
+	cfg.Dial = slow.Way{Answers: slow.Constant(delay)}.Dial((&net.Dialer{}).DialContext, func() {})
 	lock, err := operator.LeaseLock(cfg, election.Timing{}, "default", "lock", operator.LockOptions{Servers: servers})
 	must(t, err)
 	e, err := election.New(election.Config{Lock: lock, Candidate: locks.Candidate{Identity: "slow"}})

@@ -6,10 +6,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -17,62 +20,71 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/zonelect/zonelect/election"
-	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/operator"
 	"github.com/zonelect/zonelect/test/kit/history"
-	"github.com/zonelect/zonelect/test/kit/slow"
 )
 
 // elect runs one candidate until ctx ends. It calls lead for each term, with a
 // context that ends with the term.
-type elect func(ctx context.Context, cfg *rest.Config, timing election.Timing, lock, identity string, lead func(context.Context)) error
+type elect func(ctx context.Context, cfg *rest.Config, timing election.Timing, namespace, lock, identity string, lead func(context.Context)) error
 
-func zonelect(ctx context.Context, cfg *rest.Config, timing election.Timing, name, identity string, lead func(context.Context)) error {
-	lock, err := operator.LeaseLock(cfg, timing, "default", name, operator.LockOptions{})
-	if err != nil {
-		return err
-	}
-	e, err := election.New(election.Config{Lock: lock, Timing: timing, Candidate: locks.Candidate{Identity: identity}})
-	if err != nil {
-		return err
-	}
-	return e.Run(ctx, func(ctx context.Context, _ election.Term) error {
+// The electors that are measured.
+var (
+	kinds = []string{"zonelect", "client-go", "client-go, no timeout"}
+	by    = map[string]elect{"zonelect": zonelect, "client-go": clientGo(2), "client-go, no timeout": clientGo(0)}
+)
+
+// zonelect is a program as README's, outside of a pod.
+func zonelect(ctx context.Context, cfg *rest.Config, timing election.Timing, namespace, name, identity string, lead func(context.Context)) error {
+	return operator.Run(ctx, name, func(ctx context.Context, _ election.Term) error {
 		lead(ctx)
 		return nil
+	}, operator.Options{
+		Config: cfg, Timing: timing, Namespace: namespace, Self: operator.SelfOptions{Identity: identity},
+		LockOptions: operator.LockOptions{Logger: logr.FromSlogHandler(slog.DiscardHandler)},
 	})
 }
 
-func clientGo(ctx context.Context, cfg *rest.Config, timing election.Timing, name, identity string, lead func(context.Context)) error {
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	for ctx.Err() == nil {
-		e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: &resourcelock.LeaseLock{
-				LeaseMeta:  metav1.ObjectMeta{Namespace: "default", Name: name},
-				Client:     client.CoordinationV1(),
-				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-			},
-			LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline, RetryPeriod: timing.RenewInterval,
-			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: lead, OnStoppedLeading: func() {}},
-		})
+// clientGo is a program with client-go's elector, that gives a request a part of the
+// RenewDeadline: half of it with controller-runtime. Zero is for no limit.
+func clientGo(part time.Duration) elect {
+	return func(ctx context.Context, cfg *rest.Config, timing election.Timing, namespace, name, identity string, lead func(context.Context)) error {
+		if part > 0 {
+			cfg.Timeout = timing.RenewDeadline / part
+		}
+		client, err := kubernetes.NewForConfig(cfg)
 		if err != nil {
 			return err
 		}
-		e.Run(ctx)
+		for ctx.Err() == nil {
+			e, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+				Lock: &resourcelock.LeaseLock{
+					LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name},
+					Client:     client.CoordinationV1(),
+					LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+				},
+				LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline, RetryPeriod: timing.RenewInterval,
+				Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: lead, OnStoppedLeading: func() {}},
+			})
+			if err != nil {
+				return err
+			}
+			e.Run(ctx)
+		}
+		return nil
 	}
-	return nil
 }
 
 // row is one line of the table.
 type row struct {
+	weather
 	Kind        string
-	Weather     string
-	Timing      string
-	Share       float64 // of the time, with a leader
+	Timing      election.Timing
+	Share       float64       // of the time, with a leader, from the start of the candidates
+	Since       float64       // the same from the first term
+	First       time.Duration // when that began; the whole time if there was none
+	Losses      int           // terms that ended
 	Overlap     time.Duration
-	Losses      float64 // per hour
 	Connections float64 // per minute and candidate
 	Requests    float64 // per minute and candidate
 }
@@ -80,22 +92,20 @@ type row struct {
 // candidates is how many compete for each lock.
 const candidates = 2
 
-// trial lets candidates of one kind compete for a lock, and measures them for
-// span, after a warm-up of warm.
-func trial(kind string, elect elect, cfg *rest.Config, w slow.Answers, timing election.Timing, warm, span time.Duration) (row, error) {
+// trial lets candidates of one kind compete for a lock for span, and measures them from their
+// start. begin starts the weather.
+func trial(kind string, cfg *rest.Config, w weather, timing election.Timing, namespace, name string, span time.Duration) (row, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer stop()
 	r, c := &history.Recorder{}, &counts{}
 	errs := make(chan error, candidates)
-	name := fmt.Sprintf("%s-%d-%d-%d", kind, w.Least.Milliseconds(), w.Most.Milliseconds(), timing.LeaseDuration/time.Second)
-	if w.Lost > 0 {
-		name += "-lost"
-	}
+	start := time.Now()
+	way := w.from(start).way
 	for i := range candidates {
 		mine := rest.CopyConfig(cfg)
-		mine.Dial = w.Dial(cfg.Dial, func() { c.add(0, 1) })
+		mine.Dial = way.Dial(cfg.Dial, func() { c.add(0, 1) })
 		mine.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(req *http.Request) (*http.Response, error) {
 				c.add(1, 0)
@@ -107,34 +117,63 @@ func trial(kind string, elect elect, cfg *rest.Config, w slow.Answers, timing el
 			defer r.Begin(identity)()
 			<-ctx.Done()
 		}
-		wait.Go(func() { errs <- elect(ctx, mine, timing, name, identity, lead) })
+		wait.Go(func() { errs <- by[kind](ctx, mine, timing, namespace, name, identity, lead) })
 	}
 	select {
 	case err := <-errs:
 		return row{}, err
-	case <-time.After(warm):
+	case <-time.After(span):
 	}
-	start := time.Now()
 	requests, connections := c.read()
-	time.Sleep(span)
-	moreRequests, moreConnections := c.read()
 	h := r.History()
 	per := span.Minutes() * candidates
+	first := span
+	for _, s := range h {
+		first = min(first, s.Start.Sub(start))
+	}
+	led := h.Led(1, start).Seconds()
 	return row{
-		Kind: kind, Weather: w.Name, Timing: fmt.Sprintf("%d/%d/%d", timing.LeaseDuration/time.Second, timing.RenewDeadline/time.Second, timing.RenewInterval/time.Second),
-		Share: h.Led(1, start).Seconds() / span.Seconds(), Overlap: h.Led(2, start), Losses: float64(losses(h, start)) / span.Hours(),
-		Connections: float64(moreConnections-connections) / per, Requests: float64(moreRequests-requests) / per,
+		weather: w, Kind: kind, Timing: timing, First: first,
+		Share: led / span.Seconds(), Since: led / max(1e-9, (span-first).Seconds()), Overlap: h.Led(2, start), Losses: losses(h),
+		Connections: float64(connections) / per, Requests: float64(requests) / per,
 	}, nil
 }
 
-// losses are how many terms have ended since start.
-func losses(h history.History, start time.Time) (n int) {
+// losses are how many terms have ended.
+func losses(h history.History) (n int) {
 	for _, s := range h {
-		if !s.Open && s.End.After(start) {
+		if !s.Open {
 			n++
 		}
 	}
 	return n
+}
+
+// promised reports whether zonelect should be no worse than client-go. Where two answers do
+// not fit into the RenewDeadline, client-go goes on because it trusts from the answer, when
+// the lease may have run out.
+func (r row) promised() bool {
+	return 2*r.delay < r.Timing.RenewDeadline
+}
+
+// worse says in what zonelect is worse than the best of client-go's electors; nothing if it
+// is not.
+func (r row) worse(others []row) (what []string) {
+	const tolerance = 0.005
+	best := slices.MaxFunc(others, func(a, b row) int { return int(1e6 * (a.Since - b.Since)) })
+	if r.Since < best.Since-tolerance {
+		what = append(what, fmt.Sprintf("%.1f %% of the time from the first term on, and %.1f %%", 100*r.Since, 100*best.Since))
+	}
+	best = slices.MaxFunc(others, func(a, b row) int { return int(1e6 * (a.Share - b.Share)) })
+	if r.Share < best.Share-tolerance {
+		what = append(what, fmt.Sprintf("%.1f %% from the start on (a first term after %.1f s), and %.1f %% (%.1f s)", 100*r.Share, r.First.Seconds(), 100*best.Share, best.First.Seconds()))
+	}
+	return what
+}
+
+// seconds3 writes a timing as 15/10/2.
+func seconds3(t election.Timing) string {
+	return fmt.Sprintf("%d/%d/%d", t.LeaseDuration/time.Second, t.RenewDeadline/time.Second, t.RenewInterval/time.Second)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -31,19 +29,16 @@ var timings = []election.Timing{
 	{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second},
 }
 
-var kinds = map[string]elect{"zonelect": zonelect, "client-go": clientGo}
-
 func main() {
 	span := flag.Duration("for", 5*time.Minute, "how long to measure")
-	warm := flag.Duration("warm", time.Minute, "how long to wait before")
 	flag.Parse()
-	if err := run(*warm, *span); err != nil {
+	if err := run(*span); err != nil {
 		fmt.Fprintln(os.Stderr, "latency:", err)
 		os.Exit(1)
 	}
 }
 
-func run(warm, span time.Duration) error {
+func run(span time.Duration) error {
 	klog.SetLogger(logr.Discard()) // client-go's elector logs each request that fails
 	ctx := context.Background()
 	b, err := testbed.Start(ctx, testbed.Config{})
@@ -60,11 +55,17 @@ func run(warm, span time.Duration) error {
 	var rows []row
 	var errs []error
 	var wait sync.WaitGroup
-	for kind, elect := range kinds {
-		for _, w := range curve() {
-			for _, timing := range timings {
+	var n int
+	for _, timing := range timings {
+		for _, w := range all() {
+			if w.place != answers && w.place != requests {
+				continue
+			}
+			for _, kind := range kinds {
+				n++
+				name := fmt.Sprint("lock-", n)
 				wait.Go(func() {
-					r, err := trial(kind, elect, cfg, w, timing, warm, span)
+					r, err := trial(kind, cfg, w, timing, "default", name, span)
 					mu.Lock()
 					defer mu.Unlock()
 					if err != nil {
@@ -83,25 +84,13 @@ func run(warm, span time.Duration) error {
 	return nil
 }
 
-// print prints the table, in the order of the curve.
+// print prints the table.
 func print(rows []row) {
-	rank := map[string]int{}
-	for i, w := range curve() {
-		rank[w.Name] = i
-	}
-	slices.SortFunc(rows, func(a, b row) int {
-		if a.Timing != b.Timing {
-			return strings.Compare(a.Timing, b.Timing)
-		}
-		if a.Weather != b.Weather {
-			return rank[a.Weather] - rank[b.Weather]
-		}
-		return strings.Compare(b.Kind, a.Kind)
-	})
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TIMING\tANSWERS LATE BY\tELECTOR\tWITH A LEADER\tTWO LEADERS\tLOSSES/H\tCONNECTIONS/MIN\tREQUESTS/MIN")
+	fmt.Fprintln(t, "TIMING\tWEATHER\tELECTOR\tWITH A LEADER\tFROM THE FIRST TERM\tFIRST TERM\tTERMS LOST\tTWO LEADERS\tCONNECTIONS/MIN\tREQUESTS/MIN")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%v\t%.0f\t%.1f\t%.1f\n", r.Timing, r.Weather, r.Kind, 100*r.Share, r.Overlap.Round(time.Millisecond), r.Losses, r.Connections, r.Requests)
+		fmt.Fprintf(t, "%s\t%v\t%s\t%.1f %%\t%.1f %%\t%.1f s\t%d\t%v\t%.1f\t%.1f\n", seconds3(r.Timing), r.weather, r.Kind,
+			100*r.Share, 100*r.Since, r.First.Seconds(), r.Losses, r.Overlap.Round(time.Millisecond), r.Connections, r.Requests)
 	}
 	_ = t.Flush() // to the standard output
 }

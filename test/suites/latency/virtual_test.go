@@ -8,12 +8,16 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,8 +27,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
-	"github.com/zonelect/zonelect/test/kit/slow"
 )
 
 // server is an API server in memory, which speaks TLS with HTTP/1.1 and HTTP/2 on
@@ -85,18 +89,30 @@ func certificate(t *testing.T) (*tls.Config, []byte) {
 	return &tls.Config{Certificates: s.TLS.Certificates}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// in measures a kind of elector for an hour of virtual time.
-func in(t *testing.T, kind string, w slow.Answers, k int) (r row) {
+// slowly serves h with the delays of a server.
+func slowly(h *apitest.Server, d delays) http.Handler {
+	h.Admitting = func(r *http.Request) bool { return d.admission.Wait(r.Context()) }
+	h.Landing = func(r *http.Request) bool { return d.landing.Wait(r.Context()) }
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Query().Get("watch") == "" && !d.reads.Wait(r.Context()) {
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// in measures a kind of elector in virtual time.
+func in(t *testing.T, kind string, w weather, timing election.Timing) (r row) {
 	t.Helper()
 	config, ca := certificate(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := &server{conns: make(chan net.Conn), done: make(chan struct{})}
-		s := &http.Server{Handler: apitest.NewServer(), TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
+		s := &http.Server{Handler: slowly(apitest.NewServer(), w.from(time.Now())), TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
 		go func() { _ = s.ServeTLS(l, "", "") }()
 		cfg := &rest.Config{Host: "https://127.0.0.1:443", Dial: l.dial, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 			Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
 		var err error
-		if r, err = trial(kind, kinds[kind], cfg, w, timings[k], start, time.Hour); err != nil {
+		if r, err = trial(kind, cfg, w, timing, "default", "lock", span); err != nil {
 			t.Error(err)
 		}
 		l.closeAll()
@@ -106,28 +122,48 @@ func in(t *testing.T, kind string, w slow.Answers, k int) (r row) {
 	return r
 }
 
-// start is how long the candidates have for their first term. Where each answer takes 8 s
-// they need 72 to 82 s: who creates the Lease waits until a watch has told that nobody had
-// it before.
-const start = 2 * time.Minute
+// span is how long each kind of elector is measured.
+const span = 20 * time.Minute
 
-// TestLeadershipIsKeptBehindASlowServer, under all delays under which client-go
-// keeps it (docs/timing.md).
+var whole = flag.Bool("whole", false, "measure all weathers, and not only those that say most")
+
+// TestLeadershipIsKeptBehindASlowServer, wherever that spends its time, in all weathers in
+// which client-go's elector keeps it (docs/timing.md).
 func TestLeadershipIsKeptBehindASlowServer(t *testing.T) {
 	klog.SetLogger(logr.Discard())
+	list := few()
+	if *whole {
+		list = all()
+	}
 	var rows []row
-	for k := range timings {
-		for _, w := range curve() {
-			ours, theirs := in(t, "zonelect", w, k), in(t, "client-go", w, k)
-			rows = append(rows, ours, theirs)
-			if ours.Share < theirs.Share-0.005 {
-				t.Errorf("%s, answers late by %s: %.1f %% of the time with a leader, client-go's have one %.1f %%", ours.Timing, w.Name, 100*ours.Share, 100*theirs.Share)
-			}
-			if w.Least == w.Most && w.Lost == 0 && (ours.Losses > 0 || ours.Connections > 1) {
-				t.Errorf("%s, answers late by %s: %.0f losses an hour, %.1f connections a minute", ours.Timing, w.Name, ours.Losses, ours.Connections)
-			}
+	for _, timing := range timings {
+		for _, w := range list {
+			ours := in(t, "zonelect", w, timing)
+			theirs := []row{in(t, "client-go", w, timing), in(t, "client-go, no timeout", w, timing)}
+			rows = append(append(rows, ours), theirs...)
+			name := seconds3(timing) + ", " + w.String()
 			if ours.Overlap > 0 {
-				t.Errorf("%s, answers late by %s: two lead for %v", ours.Timing, w.Name, ours.Overlap)
+				t.Errorf("%s: two lead for %v", name, ours.Overlap)
+			}
+			worse, what := ours.worse(theirs), ""
+			switch {
+			case !ours.promised():
+				if len(worse) > 0 {
+					t.Logf("%s, not promised: %s with client-go", name, strings.Join(worse, "; "))
+				}
+				continue
+			case len(worse) > 0:
+				what = "a leader " + strings.Join(worse, "; ") + " with client-go"
+			case w.shape == constant && w.lost == 0 && (ours.Losses > 0 || ours.Connections > 1):
+				what = fmt.Sprintf("%d terms lost, %.1f connections a minute", ours.Losses, ours.Connections)
+			}
+			switch known := slices.Contains(below, name); {
+			case what != "" && known:
+				t.Logf("%s, known: %s", name, what)
+			case what != "":
+				t.Errorf("%s: %s", name, what)
+			case known:
+				t.Logf("%s, known, but not in this run", name)
 			}
 		}
 	}
