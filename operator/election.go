@@ -282,11 +282,15 @@ func (e *Election) prepareProof(self Self, namespace, name string) error {
 	}
 	e.witness = proof.New(proof.Config{
 		Lock: namespace + "/" + name, Namespace: cmp.Or(self.Namespace, namespace),
-		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, Unproven: e.options.Unproven,
+		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, Unproven: e.options.Unproven, Patience: patienceOf(e.options.Timing),
 		Pods: e.pods.core, Logger: e.log,
 	})
 	return nil
 }
+
+// patienceOf is how long a read may take that only adds to an election: as long as one of the
+// elector, whose dial and whose answer may take a RenewDeadline each.
+func patienceOf(t election.Timing) time.Duration { return 2 * t.WithDefaults().RenewDeadline }
 
 // lock makes the lock of the mode.
 func (e *Election) lock(self Self, namespace, name string) (locks.Lock, error) {

@@ -12,12 +12,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/zone"
@@ -223,8 +225,9 @@ func podNamespace() string {
 }
 
 // zonePatience bounds the lookup: an election without a zone is better than an election that
-// has not begun.
-const zonePatience = 5 * time.Second
+// has not begun. It is that of an election with the default timing, which could not begin either
+// behind a server that is slower. Another connection is tried after zoneOvertakes.
+var zonePatience, zoneOvertakes = patienceOf(election.Timing{}), timing.DefaultRenewInterval
 
 // zoneOf returns the zone of a node, or "" after it has logged why.
 func zoneOf(ctx context.Context, cfg *rest.Config, log logr.Logger, node string) string {
@@ -244,7 +247,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) 
 		return "", errors.New("there is no configuration to reach the API server with")
 	}
 	cfg = named(cfg)
-	tr, err := transport.New(cfg, transport.Options{AttemptTimeout: zonePatience})
+	tr, err := transport.New(cfg, transport.Options{})
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
@@ -253,7 +256,7 @@ func lookup(ctx context.Context, cfg *rest.Config, node string) (string, error) 
 	if err != nil {
 		return "", fmt.Errorf("looking up the zone of node %q: %w", node, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, zonePatience)
-	defer cancel()
-	return zone.Lookup(ctx, client, node)
+	return patience.Ask(ctx, zoneOvertakes, zonePatience, func(ctx context.Context) (string, error) {
+		return zone.Lookup(ctx, client, node)
+	})
 }

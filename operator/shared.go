@@ -118,7 +118,7 @@ func prepareShared(ctx context.Context, name string, o Options) (*Shared, error)
 	}
 	s.witness = proof.New(proof.Config{
 		Lock: namespace + "/" + name, Scope: "shared", Namespace: cmp.Or(self.Namespace, namespace),
-		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, Unproven: o.Unproven,
+		PodName: self.PodName, PodUID: self.PodUID, Container: self.Container, Unproven: o.Unproven, Patience: patienceOf(o.Timing),
 		Pods: s.clients.core, Logger: o.Logger,
 	})
 	s.deaths.prove = s.witness.Dead
@@ -325,7 +325,7 @@ func (s *Shared) checkLegacy(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return multilock.CheckNoLegacy(ctx, legacy, s.options.Logger)
+	return multilock.CheckNoLegacy(ctx, legacy, s.options.Timing.WithDefaults(), s.options.Logger)
 }
 
 // sharedLock is one lock of a Shared.

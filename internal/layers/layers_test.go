@@ -37,6 +37,7 @@ const (
 	leasewatch = internal + "/leasewatch"
 	metrics    = internal + "/metrics"
 	rawapi     = internal + "/rawapi"
+	patience   = internal + "/patience"
 	presence   = internal + "/presence"
 	record     = internal + "/record"
 	plain      = internal + "/plain"
@@ -87,16 +88,16 @@ var house = map[string]row{
 	"locks/annotation": onTheAPI,
 	"locks/multilock":  {allowed: []string{shield, twin, leaseOnly, candidate}},
 	"locks/multilock/shield": {
-		allowed: append([]string{timing, candidate, lease, ownerref, sleep}, onTheAPI.allowed...),
+		allowed: append([]string{timing, candidate, lease, ownerref, patience, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/twin": {
 		allowed: append([]string{timing, candidate, lease, annotation, ownerref}, onTheAPI.allowed...),
 	},
 	"locks/multilock/leaseonly": {
-		allowed: append([]string{timing, candidate, lease, ownerref}, onTheAPI.allowed...),
+		allowed: append([]string{timing, candidate, lease, ownerref, patience}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/candidate": {
-		allowed: append([]string{timing, lease, heartbeat, leasewatch, ownerref, presence, sleep}, onTheAPI.allowed...),
+		allowed: append([]string{timing, lease, heartbeat, leasewatch, ownerref, patience, presence, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/multilocktest": {
 		allowed: []string{election, locks, lease, candidate, shield, leaseOnly, ownerref, presence, kubernetes},
@@ -125,9 +126,10 @@ var house = map[string]row{
 	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
 	"internal/metrics":       {allowed: []string{locks, otel}},
 	"internal/presence":      {allowed: []string{locks, kubernetes, apierror, rawapi, record, backoff}},
-	"internal/timeline":      {allowed: []string{plain}}, // the plugin and the tests draw with it
+	"internal/timeline":      {allowed: []string{plain}},             // the plugin and the tests draw with it
+	"internal/patience":      {allowed: []string{locks, kubernetes}}, // the errors of the API
 	"internal/plain":         {allowed: []string{logr}},
-	"internal/proof":         {allowed: []string{locks, kubernetes, apierror, rawapi, logr, backoff}},
+	"internal/proof":         {allowed: []string{locks, kubernetes, apierror, patience, rawapi, logr, backoff}},
 	"internal/apitest":       {allowed: []string{kubernetes, jsonpatch}},
 	"internal": {
 		allowed: []string{timing, locks, internal, kubernetes, otel, backoff, logr},

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apierror"
+	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/locks"
 )
@@ -40,6 +41,8 @@ type Config struct {
 	Unproven bool
 	// Pods is a client of the core group, v1.
 	Pods rest.Interface
+	// Patience is how long one request may take. Zero is 20 s.
+	Patience time.Duration
 	// Logger gets each missing permission once.
 	Logger logr.Logger
 }
@@ -68,7 +71,6 @@ const (
 	retryFirst = time.Second
 	retryMost  = 30 * time.Second
 	retryFor   = 10 * time.Minute // for this process's container ID
-	patience   = 5 * time.Second  // with one request
 	lockRetry  = 200 * time.Millisecond
 )
 
@@ -90,6 +92,7 @@ const unproven = "this container's ID is not known, so that nobody can prove its
 
 // New returns a Witness. It does no I/O.
 func New(c Config) *Witness {
+	c.Patience = cmp.Or(c.Patience, 20*time.Second)
 	return &Witness{
 		config: c, writes: make(chan struct{}, 1), first: os.Getpid() == 1, mounts: "/proc/self/mountinfo", told: map[string]bool{},
 	}
@@ -237,9 +240,7 @@ func (w *Witness) FindContainer(ctx context.Context) {
 		return
 	}
 	_ = w.retry(ctx, retryFor, unproven, func() error {
-		asking, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		pod, err := w.pod(w.config.PodName).Get(asking)
+		pod, err := patience.Ask(ctx, w.config.Patience/10, w.config.Patience, w.pod(w.config.PodName).Get)
 		if err != nil {
 			return err
 		}

@@ -283,10 +283,13 @@ func (l *Lock) write(ctx context.Context, was *state, lease *coordinationv1.Leas
 		return locks.Snapshot{}, fmt.Errorf("%v: %w", l.Describe(), locks.ErrConflict)
 	}
 	if l.Allow != nil && !l.allowed.Load() {
+		d := locks.DispatchOf(ctx)
+		d.Held()
 		if err := l.Allow(ctx, l.name); err != nil {
 			return locks.Snapshot{}, err
 		}
 		l.allowed.Store(true)
+		d.Sent()
 	}
 	send := l.object.Update
 	if was == nil {

@@ -56,6 +56,7 @@ package multilock
 // Watch wait for theirs.
 //
 //	leaseonly/lock.go                  Lock.Attend                  keeps the presence; until the end of Attend
+//	leaseonly/lock.go                  Lock.look                    looks for a legacy ConfigMap; until the answer, or the end of Attend
 //	shield/keeper.go                   keeper.run                   keeps the presence; until the end of Attend
 //	shield/watch.go                    keeper.startWatch            one watch of the ConfigMap; until it ends, or the end of Attend
 //	shield/keeper.go                   keeper.act                   the requests of one action; until their answers, or their limit

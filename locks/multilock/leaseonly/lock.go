@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
@@ -44,8 +46,6 @@ var (
 )
 
 const (
-	// lookPatience bounds one look for a legacy ConfigMap.
-	lookPatience = 2 * time.Second
 	// recheckError and recheckLegacy are how long after a look that failed, or that found
 	// a legacy ConfigMap, the next look comes.
 	recheckError  = time.Second
@@ -99,30 +99,50 @@ func (l *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 	defer wait.Wait()
 	wait.Go(func() { l.presence.Keep(ctx) })
 	said := locks.Permission{}
-	for {
-		c, again := permissionAlone(l.lease.Stage(), l.lease.LegacyLock()), time.Duration(0)
-		if !said.Granted && c.Granted {
-			c, again = l.look(ctx)
-		}
+	say := func(c locks.Permission) {
 		if c != said {
 			said = c
 			permit(c)
 			l.presence.SetWaiting(c.Why)
 		}
-		var later <-chan time.Time
-		if again > 0 {
-			later = time.After(again)
+	}
+	var look look
+	var again <-chan time.Time // the next look; nil for at once
+	for {
+		switch c := l.permission(); {
+		case said.Granted || !c.Granted:
+			look.end()
+			say(c)
+		case look.outdated(l.lease.Stage()):
+			look.end()
+			continue
+		case look.answer == nil && again == nil:
+			look = l.look(ctx, &wait)
 		}
 		select {
 		case <-l.lease.StageChanged:
-		case <-later:
+			again = nil
+		case <-again:
+			again = nil
+		case err := <-look.answer:
+			if l.permission().Granted && !look.outdated(l.lease.Stage()) {
+				c, pause := permissionBeside(err)
+				say(c)
+				again = time.After(pause)
+			}
+			look.end()
 		case <-l.presence.Present:
 		case err := <-l.presence.PodGone:
 			l.config.Lease.Logger.Info("the own presence object is not kept any more", "cause", err.Error())
-		case <-ctx.Done():
+		case <-ctx.Done(): // with all looks
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// permission says whether this candidate may campaign in the latest phase.
+func (l *Lock) permission() locks.Permission {
+	return permissionAlone(l.lease.Stage(), l.lease.LegacyLock())
 }
 
 // Write writes the Lease, but refuses to take it for a new holder at a version whose
@@ -160,11 +180,41 @@ func permissionAlone(stage record.Stage, legacy record.Legacy) locks.Permission 
 	return locks.Permission{Why: fmt.Sprintf("the phase on the Lease is %s, and this candidate knows the Lease alone: run it in mode auto", stage.Phase)}
 }
 
-// look looks for a legacy ConfigMap, and says when to look again.
-func (l *Lock) look(ctx context.Context) (locks.Permission, time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, lookPatience)
-	defer cancel()
-	switch err := CheckNoLegacy(ctx, l.configMap, l.config.Lease.Logger); {
+// look is a look for a legacy ConfigMap that is under way, for as long as the server takes.
+type look struct {
+	stage  record.Stage // that was known first
+	answer chan error   // gets the answer; nil if no look is under way
+	cancel context.CancelFunc
+}
+
+// look looks for a legacy ConfigMap.
+func (l *Lock) look(ctx context.Context, wait *sync.WaitGroup) look {
+	ctx, cancel := context.WithCancel(ctx)
+	answer := make(chan error, 1)
+	wait.Go(func() { answer <- CheckNoLegacy(ctx, l.configMap, l.config.Timing, l.config.Lease.Logger) })
+	return look{l.lease.Stage(), answer, cancel}
+}
+
+// outdated reports whether the ConfigMap may be of a phase that began after the look.
+func (k *look) outdated(now record.Stage) bool {
+	if k.stage == (record.Stage{}) {
+		k.stage = now
+	}
+	return k.answer != nil && now != k.stage
+}
+
+// end ends the look, if one is under way.
+func (k *look) end() {
+	if k.answer != nil {
+		k.cancel()
+		*k = look{}
+	}
+}
+
+// permissionBeside says whether a candidate may campaign after a look that found err, and when
+// to look again.
+func permissionBeside(err error) (locks.Permission, time.Duration) {
+	switch {
 	case errors.Is(err, candidate.ErrPhase):
 		return locks.Permission{Why: err.Error()}, recheckLegacy
 	case err != nil:
@@ -175,9 +225,10 @@ func (l *Lock) look(ctx context.Context) (locks.Permission, time.Duration) {
 
 // CheckNoLegacy reads the ConfigMap of a lock's name. It returns an error that wraps
 // candidate.ErrPhase if a candidate that knows the Lease alone may not campaign beside it. If
-// the ConfigMap may not be read, it returns nil and logs that.
-func CheckNoLegacy(ctx context.Context, configMap *ownerref.ConfigMap, log logr.Logger) error {
-	r, err := configMap.Read(ctx)
+// the ConfigMap may not be read, it returns nil and logs that. It has as much patience with the
+// server as an election of that timing.
+func CheckNoLegacy(ctx context.Context, configMap *ownerref.ConfigMap, t timing.Timing, log logr.Logger) error {
+	r, err := patience.Ask(ctx, t.AttemptTimeout, 2*t.RenewDeadline, configMap.Read) // the dial and the answer may take a RenewDeadline each
 	switch {
 	case errors.Is(err, locks.ErrForbidden):
 		log.Info("it is not known whether a legacy ConfigMap exists: that is not permitted to read", "cause", err.Error())

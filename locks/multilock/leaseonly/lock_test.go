@@ -4,13 +4,21 @@
 package leaseonly_test
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
 	"github.com/zonelect/zonelect/locks/multilock/internal/multilocktest"
+	"github.com/zonelect/zonelect/locks/multilock/leaseonly"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -101,4 +109,97 @@ func TestM12NobodyOnTheLeaseAloneTakesItAtAVersionThatForbidsIt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// slowly answers requests for a ConfigMap as late as it is told.
+func slowly(s *multilocktest.Stage, late func(n int) time.Duration) func(*leaseonly.Config) {
+	var n atomic.Int32
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		s.Server.ServeHTTP(answer, r)
+		select {
+		case <-time.After(late(int(n.Add(1)))):
+			apitest.Reply(w, answer.Code, json.RawMessage(answer.Body.Bytes()))
+		case <-r.Context().Done():
+		}
+	})
+	return func(c *leaseonly.Config) { c.Core = apitest.Wire(s.T, h, corev1.SchemeGroupVersion) }
+}
+
+// TestM12ASlowServerIsAsked until it answers: it is no dead one. A connection may be dead, so
+// others are tried meanwhile.
+func TestM12ASlowServerIsAsked(t *testing.T) {
+	const never = 24 * time.Hour
+	constant := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
+	once := func(first, then time.Duration) func(int) time.Duration {
+		return func(n int) time.Duration {
+			if n == 1 {
+				return first
+			}
+			return then
+		}
+	}
+	for name, tc := range map[string]struct {
+		late func(n int) time.Duration
+		want time.Duration // until it leads; negative for never
+	}{
+		"fast":            {constant(0), 0},
+		"slow":            {constant(3 * time.Second), 3 * time.Second},
+		"very slow":       {constant(19 * time.Second), 19 * time.Second},
+		"dead connection": {once(never, 0), 2 * time.Second},
+		"dead server":     {constant(never), -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				began := time.Now()
+				plain := s.StartPlain("plain", slowly(s, tc.late))
+				if tc.want < 0 {
+					s.Waits(plain, "deadline exceeded")
+					return
+				}
+				time.Sleep(tc.want)
+				plain.Leads()
+				if took := time.Since(began); took != tc.want {
+					t.Errorf("it leads after %v, want %v", took, tc.want)
+				}
+			})
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				s.Runs("old")
+				s.Holds("old")
+				plain := s.StartPlain("plain", slowly(s, tc.late))
+				time.Sleep(20 * time.Second)
+				if tc.want >= 0 {
+					s.Waits(plain, "old")
+				}
+				plain.Idles()
+			})
+		})
+	}
+}
+
+// TestM12APhaseThatChangesDuringALookCounts: the look takes long.
+func TestM12APhaseThatChangesDuringALookCounts(t *testing.T) {
+	for phase, why := range map[string]string{"dual": "dual", "sealed": "not sealed"} {
+		t.Run(phase, func(t *testing.T) {
+			multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+				a := s.Start("a")
+				a.Leads()
+				a.Stop()
+				_ = a.Wait()
+				shield := apitest.Clone(s.Server.Objects[multilocktest.MapPath])
+				s.Server.Delete(multilocktest.MapPath)
+				s.Phase("sealed", 2)
+				plain := s.StartPlain("plain", slowly(s, func(n int) time.Duration {
+					if n == 1 { // it finds nothing, late
+						return 1900 * time.Millisecond
+					}
+					return 0
+				}))
+				time.Sleep(time.Second)
+				s.Server.Put(multilocktest.MapPath, shield)
+				s.Phase(phase, 4) // if it is sealed, phase dual was missed
+				s.Waits(plain, why)
+			})
+		})
+	}
 }
