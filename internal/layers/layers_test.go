@@ -100,7 +100,7 @@ var house = map[string]row{
 		allowed: append([]string{timing, lease, heartbeat, leasewatch, ownerref, patience, presence, sleep}, onTheAPI.allowed...),
 	},
 	"locks/multilock/internal/multilocktest": {
-		allowed: []string{election, locks, lease, candidate, shield, leaseOnly, ownerref, presence, kubernetes},
+		allowed: []string{election, locks, lease, candidate, shield, leaseOnly, ownerref, presence, sleep, kubernetes},
 	},
 	"election":                {allowed: []string{election, locks, metrics, sleep, otel, backoff, logr}},
 	"election/status":         {},

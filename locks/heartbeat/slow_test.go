@@ -4,6 +4,7 @@
 package heartbeat
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -148,6 +149,26 @@ func TestAFollowersSilentWatchIsReplaced(t *testing.T) {
 		elapse(time.Minute)
 		if n := b.count("GET"); n > 20 {
 			t.Errorf("%d reads in a minute", n)
+		}
+	})
+}
+
+// TestALookBeforeTheFirstWriteTakesNoTrust: the write leaves after it.
+func TestALookBeforeTheFirstWriteTakesNoTrust(t *testing.T) {
+	scenario(t, func(w *world) {
+		a := w.process("a", false)
+		a.links(func(l *link) { l.intercept(nil, late(3*time.Second)) })
+		a.common.Allow = func(context.Context, string) error { time.Sleep(6 * time.Second); return nil }
+		a.campaign(1)
+		elapse(20 * time.Second)
+		if n := a.leads(); n != 1 {
+			t.Errorf("leads %d of 1", n)
+		}
+		elapse(time.Minute)
+		for _, h := range w.histories {
+			if n := len(h.Terms()); n != 1 {
+				t.Errorf("%d terms", n)
+			}
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -44,6 +45,7 @@ type keeper struct {
 	making  bool              // a shield is being put up
 	early   []ownerref.Record // what the watch showed while making
 	results chan result
+	limits  map[action]*patience.Limit
 	retries *backoff.ExponentialBackOff
 	retryAt time.Time
 	races   *backoff.ExponentialBackOff // after a conflict that follows another
@@ -86,6 +88,8 @@ func newKeeper(s *Lock, permit func(locks.Permission)) *keeper {
 		remakes: sleep.Again{First: s.config.Timing.RenewInterval / 10, Most: s.config.Timing.RenewInterval},
 
 		// A delay varies by half, so it is a RenewInterval at most.
+		limits: map[action]*patience.Limit{},
+
 		watchRetries: candidate.Delays(s.config.Timing.RenewInterval/10, s.config.Timing.RenewInterval*2/3),
 	}
 }
@@ -287,27 +291,33 @@ func (k *keeper) leave(err error) {
 
 // act makes the requests of an action in a goroutine.
 func (k *keeper) act(ctx context.Context, do action) {
-	limit := k.shield.config.Timing.AttemptTimeout
+	requests := 1
 	if do == count || do == unseal {
-		limit *= 3 // lists of several kinds
+		requests = 3 // lists of several kinds
 	}
+	cancel := func() {}
 	if k.state.duty != member && do != read && do != join {
 		// Requests that only the holder may make end with the term, and with its trust.
 		ctx = k.term.ctx
 		if k.state.duty == leaving {
 			ctx = context.WithoutCancel(ctx)
 		}
-		limit = min(limit, k.term.term.TrustedFor())
+		ctx, cancel = context.WithTimeout(ctx, k.term.term.TrustedFor())
 	}
 	if why := mending[do]; k.state.duty == leading && why != "" {
 		k.shield.log().Info("mending the ConfigMap: "+why, "configMap", k.shield.config.LegacyName, "phase", k.state.stage.Phase)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	if k.limits[do] == nil { // reads may be fast where writes are slow
+		k.limits[do] = candidate.NewLimit(k.shield.config.Timing)
+	}
+	ctx, done := k.limits[do].Of(ctx, requests)
 	k.busy, k.making = true, do == putUp
 	job := k.job(do)
 	k.wait.Go(func() {
-		defer cancel()
-		k.results <- job(ctx)
+		r := job(ctx)
+		done()
+		cancel()
+		k.results <- r
 	})
 }
 

@@ -460,3 +460,17 @@ func TestALockSaysInWhichPhaseItIs(t *testing.T) {
 		is("after a step", "sealed")
 	})
 }
+
+func TestAShieldIsPutUpAndKeptBehindASlowServer(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.LandsLate(4*time.Second, strings.TrimSuffix(multilocktest.MapPath, "/lock"))
+		a := s.Start("a")
+		time.Sleep(time.Minute)
+		a.Leads()
+		s.Shielded(1)
+		s.Start("b")
+		time.Sleep(time.Minute)
+		s.Shielded(2)
+		a.Stays()
+	})
+}

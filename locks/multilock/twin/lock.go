@@ -201,11 +201,13 @@ func (t *Lock) Attend(ctx context.Context, permit func(locks.Permission)) error 
 func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Permission)) error {
 	permit(locks.Permission{Granted: true})
 	interval := t.config.Timing.RenewInterval
-	delays := candidate.Delays(interval, 30*interval)
+	delays, limit := candidate.Delays(interval, 30*interval), candidate.NewLimit(t.config.Timing)
 	for trouble := ""; ; {
 		var again <-chan time.Time
 		if t.lease.Stage().Phase == record.PhaseClean {
-			err := t.clearLegacyRecord(ctx, term)
+			limited, done := limit.Of(ctx, 3)
+			err := t.clearLegacyRecord(limited, term)
+			done()
 			if err != nil && !errors.Is(err, locks.ErrForbidden) {
 				again = time.After(delays.NextBackOff())
 			}
@@ -228,8 +230,6 @@ func (t *Lock) Adopt(ctx context.Context, term locks.Term, permit func(locks.Per
 // version before it reads the Lease to confirm that the Lease counts alone, so it cannot
 // remove what a leader writes in a later phase dual, which is another version.
 func (t *Lock) clearLegacyRecord(ctx context.Context, term locks.Term) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*t.config.Timing.AttemptTimeout)
-	defer cancel()
 	legacy, err := t.record.Read(ctx)
 	if err != nil || legacy.Record.Holder == "" {
 		return err

@@ -29,6 +29,7 @@ import (
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/annotation"
 	"github.com/zonelect/zonelect/locks/lease"
@@ -880,4 +881,17 @@ func (s *phaseStage) anotherPhase(dice *rand.Rand, phase record.Phase, stopOld *
 func (s *phaseStage) whole() bool {
 	old, now, _ := strings.Cut(s.holders(), ", ")
 	return old == now && old != "nobody"
+}
+
+func TestTheLegacyRecordIsTakenOffBehindASlowServer(t *testing.T) {
+	phaseScenario(t, func(s *phaseStage) {
+		a := s.start("a")
+		s.server.Landing = func(r *http.Request) bool {
+			return r.URL.Path != legacyPath || sleep.For(r.Context(), 8*time.Second) == nil
+		}
+		s.phase(record.PhaseClean)
+		time.Sleep(time.Minute)
+		s.held("nobody, a")
+		s.leads(a.Seat, 0, 1)
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election/timing"
+	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -65,7 +66,8 @@ type Config struct {
 	// HeadStart says how the program finds its head start, for people: package operator writes
 	// it. Empty means unknown.
 	HeadStart string
-	// Timing is the election's. Its AttemptTimeout bounds each request of a shield.
+	// Timing is the election's. Its AttemptTimeout bounds each request of a shield, and up to its
+	// RenewDeadline where the server turns out to be slow.
 	Timing timing.Timing
 }
 
@@ -95,6 +97,11 @@ func CheckHolder(p locks.Permission, lease locks.Version, r locks.Record) error 
 func Delays(first, most time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(first), backoff.WithMaxInterval(most), backoff.WithMaxElapsedTime(0))
+}
+
+// NewLimit returns the limit of requests that nothing overtakes, in an election of that timing.
+func NewLimit(t timing.Timing) *patience.Limit {
+	return patience.NewLimit(t.AttemptTimeout, t.RenewDeadline)
 }
 
 // Signal wakes the goroutine that receives from a channel of capacity one.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/zonelect/zonelect/internal/patience"
 	"github.com/zonelect/zonelect/internal/presence"
 	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
@@ -33,6 +34,8 @@ type PresenceKeeper struct {
 	reworded     chan struct{} // the same, but it can wait
 	peersChanged chan struct{} // the peers have changed
 	remakes      sleep.Again   // of the presence, when it was deleted
+
+	limit *patience.Limit // of the requests for it
 
 	mu            sync.Mutex
 	waiting       string
@@ -59,6 +62,7 @@ func NewPresenceKeeper(c Config, mode Mode, shielded bool, failed chan struct{})
 		config: c, mode: mode, shielded: shielded, failed: failed,
 		again: make(chan struct{}, 1), reworded: make(chan struct{}, 1), peersChanged: make(chan struct{}, 1),
 		remakes: sleep.Again{First: c.Timing.RenewInterval / 10, Most: most},
+		limit:   NewLimit(c.Timing),
 		health:  advertisedHealth{first: c.Timing.LeaseDuration, most: 5 * steady},
 	}
 }
@@ -211,9 +215,9 @@ func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.Exponential
 	if missing && !k.mayRemake(ctx) {
 		return 0, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, 2*k.config.Timing.AttemptTimeout)
+	limited, done := k.limit.Of(ctx, 2)
 	o, err := presence.Ensure(limited, k.config.Lease.Client, k.config.Lease.Namespace, wanted, k.confirmPod)
-	cancel()
+	done()
 	if errors.Is(err, ErrPodGone) {
 		return 0, err
 	}

@@ -384,3 +384,18 @@ func TestAPresenceThatIsDeletedAgainAndAgainIsMadeAnewLessAndLess(t *testing.T) 
 		})
 	}
 }
+
+func TestAPresenceIsKeptBehindASlowServer(t *testing.T) {
+	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+		s.LandsLate(7*time.Second, multilocktest.LeasePath+".", multilocktest.LeasesPath)
+		lock := s.Plain("a")
+		s.PeersOf(lock)
+		time.Sleep(time.Minute)
+		s.Presence("a")
+		lock.SetUnhealthy("no disk")
+		time.Sleep(10 * time.Second)
+		if got := s.Presence("a").Unhealthy; got != "no disk" {
+			t.Errorf("it is unhealthy for %q", got)
+		}
+	})
+}

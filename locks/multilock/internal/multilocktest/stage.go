@@ -27,6 +27,7 @@ import (
 	"github.com/zonelect/zonelect/election/electiontest"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/presence"
+	"github.com/zonelect/zonelect/internal/sleep"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lease"
 	"github.com/zonelect/zonelect/locks/multilock/internal/candidate"
@@ -355,4 +356,14 @@ func (s *Stage) Collects() {
 			}
 		}
 	})
+}
+
+// LandsLate has each write land so late whose path begins with one of these.
+func (s *Stage) LandsLate(by time.Duration, paths ...string) {
+	s.Server.Landing = func(r *http.Request) bool {
+		if !slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(r.URL.Path, path) }) {
+			return true
+		}
+		return sleep.For(r.Context(), by) == nil
+	}
 }
