@@ -94,7 +94,7 @@ const candidates = 2
 
 // trial lets candidates of one kind compete for a lock for span, and measures them from their
 // start. begin starts the weather.
-func trial(kind string, cfg *rest.Config, w weather, timing election.Timing, namespace, name string, span time.Duration) (row, error) {
+func trial(elect elect, cfg *rest.Config, w weather, timing election.Timing, namespace, name string, span time.Duration) (row, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
 	defer wait.Wait()
@@ -117,7 +117,7 @@ func trial(kind string, cfg *rest.Config, w weather, timing election.Timing, nam
 			defer r.Begin(identity)()
 			<-ctx.Done()
 		}
-		wait.Go(func() { errs <- by[kind](ctx, mine, timing, namespace, name, identity, lead) })
+		wait.Go(func() { errs <- elect(ctx, mine, timing, namespace, name, identity, lead) })
 	}
 	select {
 	case err := <-errs:
@@ -133,7 +133,7 @@ func trial(kind string, cfg *rest.Config, w weather, timing election.Timing, nam
 	}
 	led := h.Led(1, start).Seconds()
 	return row{
-		weather: w, Kind: kind, Timing: timing, First: first,
+		weather: w, Timing: timing, First: first,
 		Share: led / span.Seconds(), Since: led / max(1e-9, (span-first).Seconds()), Overlap: h.Led(2, start), Losses: losses(h),
 		Connections: float64(connections) / per, Requests: float64(requests) / per,
 	}, nil

@@ -65,12 +65,13 @@ func run(span time.Duration) error {
 				n++
 				name := fmt.Sprint("lock-", n)
 				wait.Go(func() {
-					r, err := trial(kind, cfg, w, timing, "default", name, span)
+					r, err := trial(by[kind], cfg, w, timing, "default", name, span)
 					mu.Lock()
 					defer mu.Unlock()
 					if err != nil {
 						errs = append(errs, err)
 					}
+					r.Kind = kind
 					rows = append(rows, r)
 				})
 			}

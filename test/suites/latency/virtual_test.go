@@ -104,22 +104,32 @@ func slowly(h *apitest.Server, d delays) http.Handler {
 // in measures a kind of elector in virtual time.
 func in(t *testing.T, kind string, w weather, timing election.Timing) (r row) {
 	t.Helper()
+	behind(t, w, func(_ *apitest.Server, cfg *rest.Config) {
+		var err error
+		if r, err = trial(by[kind], cfg, w, timing, "default", "lock", span); err != nil {
+			t.Error(err)
+		}
+	})
+	r.Kind = kind
+	return r
+}
+
+// behind runs do in virtual time, with the configuration for an API server in that weather.
+func behind(t *testing.T, w weather, do func(*apitest.Server, *rest.Config)) {
+	t.Helper()
 	config, ca := certificate(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := &server{conns: make(chan net.Conn), done: make(chan struct{})}
-		s := &http.Server{Handler: slowly(apitest.NewServer(), w.from(time.Now())), TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
+		api := apitest.NewServer()
+		s := &http.Server{Handler: slowly(api, w.from(time.Now())), TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Hour}
 		go func() { _ = s.ServeTLS(l, "", "") }()
 		cfg := &rest.Config{Host: "https://127.0.0.1:443", Dial: l.dial, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 			Proxy: func(*http.Request) (*url.URL, error) { return nil, nil }}
-		var err error
-		if r, err = trial(kind, cfg, w, timing, "default", "lock", span); err != nil {
-			t.Error(err)
-		}
+		do(api, cfg)
 		l.closeAll()
 		_ = s.Close()
 		time.Sleep(time.Minute) // until what client-go leaves behind has ended
 	})
-	return r
 }
 
 // span is how long each kind of elector is measured.
