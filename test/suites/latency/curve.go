@@ -82,7 +82,7 @@ type delays struct {
 // from returns the delays for candidates that start at start.
 func (w weather) from(start time.Time) delays {
 	d := delays{way: slow.Way{Lost: w.lost}}
-	is := w.shape.of(w.delay, start)
+	is := w.of(w.delay, start)
 	switch w.place {
 	case answers:
 		d.way.Answers = is
@@ -91,7 +91,7 @@ func (w weather) from(start time.Time) delays {
 	case writes:
 		d.landing = is
 	case webhooks:
-		d.admission, d.landing = w.shape.of(w.delay/2, start), w.shape.of(w.delay/2, start)
+		d.admission, d.landing = w.of(w.delay/2, start), w.of(w.delay/2, start)
 	case storage:
 		d.reads, d.landing = is, is
 	}
