@@ -194,6 +194,11 @@ bench-scale: ## What many locks in a process cost, beside client-go (10 min); AR
 bench-seconds: ## The timing of three seconds on a real control plane (2.5 hours); ARGS='-quiet 1m -kills 3 -losses 10': a try
 	cd test && go run ./suites/seconds $(ARGS)
 
+.PHONY: latency
+latency: ## Elections behind a slow server, wherever it spends the time, beside client-go: in virtual time (5 min), and on a real control plane (40 min); ARGS='-run constant': a part of that
+	cd test && go test -v -count=1 -timeout 30m -run TestLeadershipIsKept ./suites/latency/ -whole
+	cd test && go run ./suites/latency $(ARGS)
+
 # The tests that run on each of them: that there is one leader through contests,
 # kills, handovers, a lost zone and migrations.
 COMPAT := AMigrationNever|ClientGoAndZonelect|TheLocksHold|TheShieldGoes|WhatWasNotJudged|FaultsAreTold|PausedLeader|InPhaseDual|LeadersZone
