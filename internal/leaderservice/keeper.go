@@ -113,11 +113,16 @@ const soon = 250 * time.Millisecond
 // attempt tries something. Who waits for an answer on a connection that died waits in vain, and
 // the next try has a connection of its own. So at first each request has little time, and a try in
 // which one runs out of it leaves the next try twice as much, for an API that is slow: up to Trust.
+// It stays so until a try needs little of it.
 func (t *tenure) attempt(ctx context.Context, try func(context.Context) error) error {
-	for t.limit = soon; ; t.limit = min(2*t.limit, t.Trust) {
+	for t.limit = max(t.limit, soon); ; t.limit = min(2*t.limit, t.Trust) {
+		began := time.Now()
 		t.late = false
 		err := try(locks.WithLiveConnection(ctx, t.live))
 		if !t.late || ctx.Err() != nil {
+			if time.Since(began) < t.limit/4 {
+				t.limit /= 2
+			}
 			return err
 		}
 		if t.live = time.Now(); t.limit >= t.Trust {

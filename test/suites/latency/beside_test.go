@@ -26,13 +26,15 @@ func inPod(ctx context.Context, cfg *rest.Config, timing election.Timing, namesp
 		return nil
 	}, operator.Options{
 		Config: cfg, Timing: timing, Namespace: namespace,
-		Self:        operator.SelfOptions{Identity: identity, PodName: identity, PodUID: "uid-" + identity, Namespace: namespace, Node: "node", Container: "main"},
-		LockOptions: operator.LockOptions{Logger: logr.FromSlogHandler(slog.DiscardHandler)},
+		Self:          operator.SelfOptions{Identity: identity, PodName: identity, PodUID: "uid-" + identity, Namespace: namespace, Node: "node", Container: "main", IP: "10.0.0." + identity[len(identity)-1:]},
+		LeaderService: "leader",
+		LockOptions:   operator.LockOptions{Logger: logr.FromSlogHandler(slog.DiscardHandler)},
 	})
 }
 
-// TestWhatIsBesideTheLockComesBehindASlowServerToo: the zone, the presences and the container
-// are asked for with as much patience as the lock, and delay it by no more than their answers.
+// TestWhatIsBesideTheLockComesBehindASlowServerToo: the zone, the presences, the container and
+// the Service are asked for with as much patience as the lock, and delay it by no more than
+// their answers.
 func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 	for _, p := range places {
 		for _, timing := range timings {
@@ -42,6 +44,10 @@ func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 					api.Put("/api/v1/nodes/node", apitest.Object{"kind": "Node", "apiVersion": "v1", "metadata": apitest.Object{
 						"name": "node", "labels": apitest.Object{"topology.kubernetes.io/zone": "z"},
 					}})
+					api.Put("/api/v1/namespaces/default/services/leader", apitest.Object{
+						"kind": "Service", "apiVersion": "v1", "metadata": apitest.Object{"name": "leader", "namespace": "default", "uid": "uid-leader"},
+						"spec": apitest.Object{"ports": []any{apitest.Object{"port": 80}}},
+					})
 					for i := range candidates {
 						name := fmt.Sprint("candidate-", i)
 						api.Put("/api/v1/namespaces/default/pods/"+name, apitest.Object{
@@ -61,6 +67,11 @@ func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 					}
 					api.Mu.Lock()
 					defer api.Mu.Unlock()
+					slice := api.Objects["/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/leader-zonelect"]
+					roomy := timing.RenewDeadline > 4*w.delay // for a dial, a read and a write when the leader leaves
+					if slice == nil || roomy && slice["endpoints"] != nil {
+						t.Errorf("the Service points to %v", slice["endpoints"])
+					}
 					presences := 0
 					for path, o := range api.Objects {
 						notes, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)

@@ -664,7 +664,7 @@ var mutants = []mutant{
 		return r.asMember(now)`,
 		"locks/multilock/shield/TestM3AMemberOnlyJoins"},
 	{"M3", "what a holder sends outlives its term",
-		"locks/multilock/shield/keeper.go", `limit = min(limit, k.term.term.TrustedFor())`, `ctx = context.WithoutCancel(ctx)`,
+		"locks/multilock/shield/keeper.go", `ctx, cancel = context.WithTimeout(ctx, k.term.term.TrustedFor())`, `ctx = context.WithoutCancel(ctx)`,
 		"locks/multilock/shield/TestM3WhatAHolderSendsEndsWithItsTerm"},
 
 	{"M4", "the shield goes up beside legacy pods",
@@ -1516,7 +1516,7 @@ func with(`,
 		"internal/leaderservice/keeper.go", `if tokenOf(old) > t.token && !t.later.isInvented(tokenOf(old)) {`, `if false {`,
 		"internal/leaderservice/TestTheNextLeaderReplacesTheLastWhateverThatDoes"},
 	{"service", "a request on a dead connection is waited for as long as a renewal is trusted",
-		"internal/leaderservice/keeper.go", `for t.limit = soon; ;`, `for t.limit = t.Trust; ;`,
+		"internal/leaderservice/keeper.go", `for t.limit = max(t.limit, soon); ;`, `for t.limit = t.Trust; ;`,
 		"internal/leaderservice/TestAConnectionThatDiedDelaysTheServiceForLessThanASecond"},
 	{"service", "all requests of an attempt have the time of one",
 		"internal/leaderservice/keeper.go", `		err := try(locks.WithLiveConnection(ctx, t.live))`, `		ctx, cancel := context.WithTimeout(ctx, t.limit)
