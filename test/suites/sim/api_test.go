@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -122,8 +123,8 @@ func (a *api) hurt(path string, s step) {
 			for _, field := range []string{"renewTime", "acquireTime", "leaseTransitions"} {
 				delete(spec(o), field)
 			}
-			// A process that finds no duration, and never saw one, goes by its
-			// own.
+			// A process that finds no duration on an emptied record, and never saw
+			// one, goes by its own.
 			if lasts, _ := spec(o)["leaseDurationSeconds"].(float64); time.Duration(lasts)*time.Second <= a.world.mix.least() {
 				delete(spec(o), "leaseDurationSeconds")
 			}
@@ -164,7 +165,12 @@ func (a *api) phase(to string) func(apitest.Object) {
 // reset breaks all watches.
 func (a *api) reset() {
 	for _, p := range a.world.current() {
-		p.link.(*wire).reset()
+		switch w := p.link.(type) {
+		case *wire:
+			w.reset()
+		case *ways:
+			w.rest.reset()
+		}
 	}
 }
 
@@ -193,7 +199,38 @@ func spec(o apitest.Object) apitest.Object { return o["spec"].(apitest.Object) }
 
 func (a *api) restart(p *process) { a.world.restart(p) }
 
-func (a *api) mend() {}
+func (a *api) mend() { a.endless() }
+
+// endless gives a duration to each Lease that has a holder and does not say how long it leads, as
+// a person does: no candidate that never saw a duration takes it.
+func (a *api) endless() {
+	if a.world.over {
+		return
+	}
+	const year = 365 * 24 * 3600 // of a lock that a heartbeat keeps
+	var all []string
+	a.server.Mu.Lock()
+	for path, o := range a.server.Objects {
+		spec, _ := o["spec"].(apitest.Object)
+		holder, _ := spec["holderIdentity"].(string)
+		lasts, _ := spec["leaseDurationSeconds"].(float64)
+		a, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+		kept, _ := a[record.AnnotationHeartbeat].(string)
+		if holder != "" && (lasts == 0 || lasts == year && (kept == "" || kept == spoiled)) {
+			all = append(all, path)
+		}
+	}
+	a.server.Mu.Unlock()
+	slices.Sort(all)
+	for _, path := range all {
+		a.change(path, func(o apitest.Object) {
+			spec(o)["leaseDurationSeconds"], spec(o)["renewTime"] = a.world.mix.lease().Seconds(), metav1.NowMicro()
+		})
+	}
+	if len(all) > 0 {
+		time.AfterFunc(time.Second, a.reset) // a watch that is silent ends after ten minutes
+	}
+}
 
 // withPeers has client-go's candidates in every second seat.
 type withPeers struct{ *api }

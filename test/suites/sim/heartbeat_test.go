@@ -473,15 +473,17 @@ func (h *hearts) harm(s step) {
 	}
 }
 
+const spoiled = "spoiled"
+
 // unnamed removes from a lock which heartbeat keeps it, or spoils that. A process that finds
-// none, and never saw the lease, goes by its own.
+// none on an emptied lock, and never saw the lease, goes by its own.
 func (h *hearts) unnamed(o apitest.Object, s step) {
 	k := keptBy(h.leaseOf(apitest.Marshal(o)))
 	a, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
 	switch {
 	case k.heart == "" || k.lease > h.world.mix.least() && s.fault != bare:
 	case s.degree/time.Millisecond%3 == 0:
-		a[record.AnnotationHeartbeat] = "spoiled"
+		a[record.AnnotationHeartbeat] = spoiled
 	default:
 		delete(a, record.AnnotationHeartbeat)
 	}
@@ -530,6 +532,7 @@ func (h *hearts) mend() {
 		time.Sleep(h.world.mix.lease())
 		return
 	}
+	h.endless()
 	for _, p := range h.world.current() {
 		h.change(leasesPath+heartOf+p.name, func(o apitest.Object) {
 			annotate(o, record.AnnotationEvacuated, "")

@@ -351,6 +351,7 @@ func (m *migration) mend() {
 		m.wait.Wait()
 		return
 	}
+	m.endless()
 	time.AfterFunc(time.Second, m.reset)
 	m.setPhase("dual")
 	time.AfterFunc(m.world.mix.lease(), func() { m.insist("dual") })

@@ -147,7 +147,11 @@ var inPhases = &population{
 // mend sets the phase to dual, because in phase legacy nobody campaigns, and
 // ends watches that are silent where nothing happens.
 func (c *annotated) mend() {
-	if !c.all || c.world.over {
+	if c.world.over {
+		return
+	}
+	c.endless()
+	if !c.all {
 		return
 	}
 	c.setPhase("dual")
