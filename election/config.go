@@ -57,21 +57,6 @@ type Config struct {
 	// first start is slower by both. If candidates have different timings, this is
 	// safe only with the longest LeaseDuration among them.
 	WaitOnAbsent bool
-	// MaxClockSkew is how far apart the wall clocks of any two candidates of the lock may
-	// ever be. Zero, the default, means that nothing is known about them, and that wall
-	// clocks are ignored. Otherwise the first record that this candidate finds after Run
-	// begins counts as expired once it is LeaseDuration + MaxClockSkew + 1 s old by its
-	// own times. So after a power cut of the whole cluster the candidate need not watch
-	// the record for a LeaseDuration. It waits in full for everything that it sees later.
-	//
-	// This is the only place where the elector lets a wall clock decide who may lead. A lock
-	// may have another: see rule L2 in docs/design.md. Suppose that
-	// clocks are further apart, or are set back. Then a candidate that starts while a
-	// leader is cut off from the API leads beside it, until that leader's term runs
-	// out, a RenewDeadline after its last renewal, and its work has stopped. A leader
-	// that is not cut off keeps its record young if its clock is right. If its clock
-	// is wrong, its term ends at its next renewal, at most a RenewInterval later.
-	MaxClockSkew time.Duration
 	// StopAtLoss makes Run return the cause of a lost term instead of campaigning
 	// again.
 	StopAtLoss bool
@@ -147,9 +132,6 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("%w: Candidate.Identity is empty: it must be unique per process start", ErrConfig))
 	case n > maxIdentity:
 		errs = append(errs, fmt.Errorf("%w: Candidate.Identity has %d bytes, use at most %d", ErrConfig, n, maxIdentity))
-	}
-	if c.MaxClockSkew < 0 {
-		errs = append(errs, fmt.Errorf("%w: MaxClockSkew is %v: use how far wall clocks may be apart, or 0 if that is not known", ErrConfig, c.MaxClockSkew))
 	}
 	return errors.Join(append(errs, c.Health.validate(), c.Timing.Validate())...)
 }

@@ -21,8 +21,7 @@
 //
 //	RenewDeadline + StopGrace + LeaseDuration x MaxClockDrift <= LeaseDuration
 //
-// which [New] checks, see [Timing]. Only elapsed time counts. Wall clocks do not,
-// unless Config.MaxClockSkew is set.
+// which [New] checks, see [Timing]. Only elapsed time counts. Wall clocks do not.
 //
 // # What does not
 //
@@ -98,12 +97,11 @@ package election
 //
 // Why a follower may take the lock, and when:
 //
-//	internal/rules/free.go      Observer.Free             every case in one switch: all wait for a lease, except the five below
+//	internal/rules/free.go      Observer.Free             every case in one switch: all wait for a lease, except the four below
 //	internal/rules/free.go      Observer.freeEmpty        early: the holder released the lock
 //	internal/rules/free.go      Observer.freeAbsent       early: there never was a record, unless Config.WaitOnAbsent is set
 //	internal/rules/death.go     Observer.died             early: Config.Dead proved that the holder has ended
 //	internal/rules/observer.go  Observer.MayReclaim       early: the record is this candidate's own
-//	internal/rules/free.go      Observer.byWallClock      early: the first record is old by its own times, only with Config.MaxClockSkew
 //	claim.go                    run.free                  what delays it: head start, precedence, an outage, health
 //	schedule.go                 following.next            what a follower does next: wait, read, claim or amend
 //

@@ -67,7 +67,6 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 			Nonce:        e.nonce,
 			Lease:        e.config.Timing.LeaseDuration,
 			WaitOnAbsent: e.config.WaitOnAbsent,
-			MaxClockSkew: e.config.MaxClockSkew,
 			Token:        e.Term().Token,
 			Forfeited:    e.forfeited.Load(),
 		}),

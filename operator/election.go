@@ -135,7 +135,7 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	o.Logger, o.goesFirst = logger(ctx, o), o.advertisedStart()
 	e := &Election{options: o, log: o.Logger, exit: os.Exit, close: func() {}, shared: in}
 	c := election.Config{
-		Timing: o.Timing, MaxClockSkew: o.MaxClockSkew, HeadStart: o.headStart(), Health: o.Health,
+		Timing: o.Timing, HeadStart: o.headStart(), Health: o.Health,
 		CampaignUnfinished: o.CampaignUnfinished,
 		TracerProvider:     o.TracerProvider, MeterProvider: o.MeterProvider, Logger: e.log,
 	}

@@ -46,7 +46,6 @@ type Options struct {
 	// lock, the candidate and what it finds out about processes. ExitOnOverrun replaces
 	// OnOverrun, and Become replaces StopAtLoss. WaitOnAbsent stays off.
 	Timing             election.Timing // the same for all candidates
-	MaxClockSkew       time.Duration
 	CampaignUnfinished bool
 	HeadStart          func(election.Takeover) time.Duration // nil means the zone.Order of PreferredZones, which have no meaning with another
 	Health             election.Health
@@ -118,7 +117,6 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 	fs.Var(&defaulted{&o.Timing.StopTimeout, t.StopTimeout}, "leader-elect-stop-timeout", "How long the Lease is renewed for work that was asked to stop.")
 	fs.StringSliceVar(&o.PreferredZones, "leader-elect-preferred-zones", o.PreferredZones, "Zones that the leader is wanted in, most wanted first.")
 	fs.VarPF(&heartbeatFlag{o}, "leader-elect-heartbeat", "", "Keep all locks of this process by one heartbeat. Only for locks that no client-go candidate shares.").NoOptDefVal = "true"
-	fs.DurationVar(&o.MaxClockSkew, "leader-elect-max-clock-skew", o.MaxClockSkew, "How far the nodes' wall clocks may be apart. Not zero: a record that is older than the lease at the start need not be waited for, and two may lead if clocks are further apart.")
 	fs.BoolVar(&o.ExitOnOverrun, "leader-elect-exit-on-overrun", o.ExitOnOverrun, "End the process when the work has not stopped in time.")
 	fs.StringSliceVar(&o.Servers, "leader-elect-server", o.Servers, "URLs of the API server, nearest first. Empty means the usual way.")
 	fs.StringVar(&o.LeaderService, "leader-elect-service", o.LeaderService, "Name of a Service without a selector that points to the leader's pod. Empty means none.")

@@ -28,12 +28,12 @@ func TestEachFieldOfTheElectorsConfigIsAnOptionOrSetHere(t *testing.T) {
 	}
 	var given election.Config
 	o := Options{
-		Disabled:     true,
-		Timing:       election.Timing{LeaseDuration: time.Minute},
-		MaxClockSkew: time.Second, CampaignUnfinished: true,
-		HeadStart:      func(election.Takeover) time.Duration { return 0 },
-		Health:         election.Health{Check: func(context.Context) error { return nil }},
-		TracerProvider: tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
+		Disabled:           true,
+		Timing:             election.Timing{LeaseDuration: time.Minute},
+		CampaignUnfinished: true,
+		HeadStart:          func(election.Takeover) time.Duration { return 0 },
+		Health:             election.Health{Check: func(context.Context) error { return nil }},
+		TracerProvider:     tracenoop.NewTracerProvider(), MeterProvider: metricnoop.NewMeterProvider(),
 		LockOptions: LockOptions{Logger: plain.Logger(funcr.New(func(string, string) {}, funcr.Options{}))},
 	}
 	if _, err := newElection(t.Context(), "lock", o, func(c *election.Config) { given = *c }, nil); err != nil {

@@ -54,28 +54,7 @@ func (o *Observer) Free() (Freeing, bool) {
 		return o.freeing(o.seen.Add(o.durationOf(o.renewal)), status.CauseDeleted), true
 	}
 	at := o.seen.Add(o.durationOf(o.renewal))
-	if !o.written.IsZero() {
-		at = Earliest(at, o.written.Add(o.durationOf(o.renewal)+min(o.self.MaxClockSkew, Longest)+time.Second))
-	}
 	return o.freeing(at, status.CauseExpired), true
-}
-
-// oldest is the greatest age that a record may claim. A greater one comes from a clock that
-// was never set, or is no real time.
-const oldest = 365 * 24 * time.Hour
-
-// byWallClock returns when the first record that a candidate sees was written, by the times
-// in it, for MaxClockSkew: the one exception to S2. The zero time says that those times do
-// not count, for example because the term is void: its last renewal may not be known. The
-// later of the two times counts, because a lock of two records has one of each. A lease that
-// is counted from there gets one second more, because records may have whole seconds.
-func (o *Observer) byWallClock(s locks.Snapshot, now time.Time) time.Time {
-	written := Latest(s.Record.AcquireTime.Round(0), s.Record.RenewTime.Round(0))
-	age := now.Round(0).Sub(written)
-	if o.self.MaxClockSkew <= 0 || s.Partial || s.Void != "" || s.Record.RenewTime.IsZero() || age < 0 || age > oldest {
-		return time.Time{}
-	}
-	return now.Add(-age)
 }
 
 // reclaimable returns when this candidate may take back its own record. That is at once,

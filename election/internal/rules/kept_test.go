@@ -63,23 +63,3 @@ func TestAHolderThatNeedNoLongerWaitSaysForHowLongAKeptRecordCounts(t *testing.T
 		}
 	}
 }
-
-// TestARenewalThatNobodyCanSeeHasNoAge: if a heartbeat is gone, the record shows the time of an
-// older renewal, and a candidate that has just started waits for a whole lease.
-func TestARenewalThatNobodyCanSeeHasNoAge(t *testing.T) {
-	const lease = 15 * time.Second
-	now := time.Now()
-	old := now.Add(-time.Hour)
-	s := locks.Snapshot{Kept: true, Version: locks.Version{Number: 1, UID: "u", Opaque: 1}, Record: locks.Record{
-		Holder: "a", LeaseDuration: lease, AcquireTime: old, RenewTime: old,
-	}}
-	for void, wait := range map[string]time.Duration{"": 0, "the heartbeat is gone": lease} {
-		s.Void = void
-		o := NewObserver(Self{Identity: "b", Lease: lease, MaxClockSkew: time.Second})
-		o.Observe(s, now)
-		free, _ := o.Free()
-		if got := max(0, free.At.Sub(now)); got != wait {
-			t.Errorf("void %q: free after %v, want %v", void, got, wait)
-		}
-	}
-}

@@ -21,7 +21,6 @@ type Self struct {
 	Nonce        string
 	Lease        time.Duration // the candidate's own LeaseDuration
 	WaitOnAbsent bool
-	MaxClockSkew time.Duration // see election.Config
 	// Token is that of the candidate's last term, and Forfeited says that this
 	// term's work was late, or is unfinished: its lease must run out.
 	Token     uint64
@@ -49,7 +48,6 @@ type Observer struct {
 	lifeSeenLate  bool      // so may be the last renewal by a holder
 	startOver     bool      // the history went back, see ObserveRead
 	gap           bool      // the record was found gone, and others may have come and gone
-	written       time.Time // when renewal was written by its own times, if these count
 	discontinuous bool      // renewal's term does not follow the one seen before
 	restored      bool      // the history went back to renewal's term while it was not this candidate's last
 
@@ -144,10 +142,6 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 			o.missed(now) // somebody may have had the other half
 		}
 		return
-	}
-	o.written = time.Time{}
-	if first {
-		o.written = o.byWallClock(s, now)
 	}
 	o.discontinuous = o.isDiscontinuous(s)
 	o.seenLate = first || o.startOver

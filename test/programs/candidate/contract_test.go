@@ -52,7 +52,7 @@ func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 		"mode": `string .*\(default "lease"\)`, "legacy-kind": "string", "legacy-name": "string",
 		"lease-duration": `duration .*\(default 15s\)`, "renew-deadline": `duration .*\(default 10s\)`, "renew-interval": `duration .*\(default 2s\)`,
 		"stop-delay": "duration", "register": "string",
-		"locks": "int", "shared": "", "heartbeat": "",
+		"locks": "int", "shared": "", "heartbeat": "", "max-clock-skew": "duration",
 	} {
 		if !regexp.MustCompile(`(?m)^ +--` + flag + " " + value).Match(help) {
 			t.Errorf("there is no --%s %s in:\n%s", flag, value, help)
@@ -62,6 +62,14 @@ func TestTheFlagsOfTheContractAreThere(t *testing.T) {
 		var status *exec.ExitError
 		if err := exec.CommandContext(t.Context(), program, wrong...).Run(); !errors.As(err, &status) || status.ExitCode() != 2 {
 			t.Errorf("%v: it ended with %v, want status 2", wrong, err)
+		}
+	}
+}
+
+func TestOnlyZeroIsLeftOfMaxClockSkew(t *testing.T) {
+	for skew, want := range map[string]bool{"0": true, "2s": false, "-1s": false} {
+		if _, err := parse([]string{"--lock", "lock", "--max-clock-skew", skew}); (err == nil) != want {
+			t.Errorf("--max-clock-skew %s: %v", skew, err)
 		}
 	}
 }

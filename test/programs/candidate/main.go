@@ -52,7 +52,7 @@ type options struct {
 
 func parse(args []string) (options, error) {
 	var o options
-	var grace time.Duration
+	var grace, skew time.Duration
 	f := pflag.NewFlagSet("candidate", pflag.ContinueOnError)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
 	f.StringSliceVar(&o.Servers, "server", nil, "API server URLs, nearest first; overrides the kubeconfig's")
@@ -90,7 +90,7 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.reports, "register-report", false, "print each write of it")
 	f.BoolVar(&o.guard, "guard", true, "refuse to write it in a term that is not trusted")
 	f.StringVar(&o.unhealthyFile, "unhealthy-file", "", "file that makes the candidate unhealthy while it exists")
-	f.DurationVar(&o.MaxClockSkew, "max-clock-skew", 0, "how far wall clocks may be apart; 0 is not to look at them")
+	f.DurationVar(&skew, "max-clock-skew", 0, "0, which is not to look at wall clocks; nothing else is possible any more")
 	f.StringVar(&o.traces, "traces", "", "file that spans are appended to, as JSON")
 	f.StringVar(&o.metrics, "metrics-address", "", "where to listen for Prometheus, such as 127.0.0.1:0; nowhere by default")
 	f.StringVar(&o.otlp, "otlp", "", "URL of an OpenTelemetry collector, such as http://127.0.0.1:4318, that spans are sent to by OTLP over HTTP")
@@ -108,6 +108,8 @@ func parse(args []string) (options, error) {
 		return o, errors.New("--locks needs --identity")
 	case o.Name == "":
 		return o, errors.New("--lock is missing: the name of the Lease to campaign for")
+	case skew != 0:
+		return o, fmt.Errorf("--max-clock-skew is %v: use 0 or leave it out, because wall clocks never decide who leads", skew)
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %v", f.Args())
 	}

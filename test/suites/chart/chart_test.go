@@ -38,7 +38,6 @@ var samples = map[string]string{
 	"leader-elect-stop-timeout":       "1m0s",
 	"leader-elect-preferred-zones":    "za,zb",
 	"leader-elect-heartbeat":          "true",
-	"leader-elect-max-clock-skew":     "2s",
 	"leader-elect-exit-on-overrun":    "true",
 	"leader-elect-server":             "https://a:6443,https://b:6443",
 	"leader-elect-service":            "lead",

@@ -270,7 +270,7 @@ func whyFlapping(causes map[string]int) string {
 }
 
 // checkClocks compares the clocks of this machine, of the API server and of the holder. The
-// election needs none of them; people and MaxClockSkew do.
+// election needs none of them; people do.
 func checkClocks(l Lock) []Finding {
 	var all []Finding
 	now, by := l.Now, "this machine's clock"
@@ -303,7 +303,7 @@ const (
 	// seconds.
 	clockTolerance = 3 * time.Second
 
-	ntp = "the election counts elapsed time only and does not mind; people, logs and MaxClockSkew do: mend the clocks (NTP)"
+	ntp = "the election counts elapsed time only and does not mind; people and logs do: mend the clocks (NTP)"
 )
 
 // checkTiming says whether the lease fits how fast the API answers, and whether it ends at all.
