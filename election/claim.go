@@ -228,7 +228,7 @@ func (f *following) answeredClaim(a answer, now time.Time) bool {
 // [leadership.confirm].
 func (f *following) shownToHaveWon(now time.Time) bool {
 	w, ok := f.writes.landed(f.observer.Newest())
-	if !ok || !f.observer.Exact() || f.acquisition.Cause == "" || f.clock.now().since(w.sent) >= f.config.Timing.RenewDeadline {
+	if !ok || !f.observer.Exact() || f.acquisition.Cause == "" || f.clock.now().since(f.trustedFrom(w.landed(f.observer.Newest(), now))) >= f.config.Timing.RenewDeadline {
 		return false
 	}
 	f.report(opWrite, nil)
@@ -262,6 +262,9 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	}
 	f.blind = false
 	f.forgetLostWrite()
+	if !f.unsure && !f.requester.busy() {
+		f.requester.waitAgain(a.snapshot, f.impatience(), now)
+	}
 	if news {
 		f.gaps = [2]time.Duration{} // the watch did not report it
 		f.news(now)

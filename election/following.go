@@ -33,6 +33,7 @@ type following struct {
 	prepared      bool             // the connection was checked for this expiry
 	unanswered    time.Time        // when the last request was sent, if it got no answer: its connection may be dead
 	overtakeAfter time.Duration    // how long a request may go without an answer before another overtakes it
+	askAt         time.Time        // when a read should show whether a claim has landed
 	amendEvery    time.Duration    // how long a claim may go without an answer before it is amended; zero if it is not
 	overtaken     int              // how many requests were overtaken since the last answer
 	ahead         time.Duration    // how long before an expiry the connection is checked
@@ -82,7 +83,8 @@ func (f *following) proceed() time.Time {
 	}
 	f.barred = !f.permission.Granted || f.unfit()
 	f.delay, f.early = f.stagger(free.headStart), f.prepareEarly(free.headStart)
-	f.overtakeAfter, f.amendEvery = f.impatience(), f.requester.amendEvery(f.config.Timing, now)
+	f.overtakeAfter, f.askAt = f.impatience(), f.askWhen(now)
+	f.amendEvery = f.requester.amendEvery(f.config.Timing, now)
 	f.ahead = max(prepareLead, min(2*f.requester.took, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known, f.requester.newest)
 	switch {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -73,10 +74,15 @@ func (w sentWrites) after(then moment) sentWrites {
 	return w
 }
 
+// open returns the writes that may still land.
+func (w sentWrites) open(newest locks.Snapshot) sentWrites {
+	return slices.DeleteFunc(slices.Clone(w), func(write request) bool { return write.replaces() && write.isSuperseded(newest) })
+}
+
 // amending returns the writes that amend the winning write, as renewals of its term. It
 // returns none if a later write may replace the winning one.
 func (w sentWrites) amending(won answer) (rest sentWrites) {
-	for _, write := range w.after(won.sent) {
+	for _, write := range w.after(won.sent).open(won.snapshot) {
 		if !write.amends() {
 			return nil
 		}
@@ -90,4 +96,46 @@ func (w sentWrites) amending(won answer) (rest sentWrites) {
 // landed.
 func (w request) landed(s locks.Snapshot, now time.Time) answer {
 	return answer{request: w, departed: w.sent, snapshot: s, end: now}
+}
+
+// shown is what the read that was sent last has shown, of those that have been answered.
+type shown struct {
+	number uint64
+	sent   moment
+}
+
+// note notes an answer to a read. A composed version does not tell when a write landed.
+func (s *shown) note(read answer) {
+	v := read.snapshot
+	if v.Version.Exists() && !v.Kept && !v.Partial && (s.number == 0 || read.sent.since(s.sent) > 0) {
+		*s = shown{v.Version.Number, read.sent}
+	}
+}
+
+// trustedFrom is when trust in an acknowledged write begins (S1): when it was sent, or when a
+// read was sent that still showed the version that the write then replaced. Reads are
+// linearizable, so the write landed after that, and nobody saw it before.
+func (r *run) trustedFrom(a answer) moment {
+	if a.replaces() && a.base.Exists() && r.observer.Exact() && r.shown.number == a.base.Number && r.shown.sent.since(a.departed) > 0 {
+		return r.shown.sent
+	}
+	return a.departed
+}
+
+// askWhen is when a read should show whether the writes under way have landed, so that once the
+// first of them is acknowledged, its trust covers another one that takes as long. If two answers
+// fit into a RenewDeadline, no read is needed.
+func (r *run) askWhen(now time.Time) time.Time {
+	t, never := r.config.Timing, now.Add(rules.Longest)
+	i := slices.IndexFunc(r.requester.flights, func(f *flight) bool { return f.replaces() && !f.lost && f.base.Exists() })
+	if i < 0 || !r.observer.Exact() || r.observer.Newest().Kept {
+		return never
+	}
+	first := r.requester.flights[i]
+	sent, from, least := first.sent.awake, first.sent.awake, first.sent.awake
+	if r.shown.number == first.base.Number && r.shown.sent.awake.After(sent) {
+		from = r.shown.sent.awake
+		least = from.Add(t.AttemptTimeout / 2)
+	}
+	return rules.Latest(least, sent.Add((t.RenewDeadline-t.AttemptTimeout/2+from.Sub(sent))/2))
 }

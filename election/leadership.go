@@ -88,9 +88,11 @@ func (r *run) begin(won acquisition) {
 			Previous: won.Holder,
 		},
 	}
+	r.requester.supersede(r.observer.Newest())
+	r.requester.stopWaitingForRead() // it can tell no more
 	r.requester.renewals()
 	l.work, l.endWork = context.WithCancelCause(r.requests)
-	l.trust = newTrust(r.clock, last.departed, timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
+	l.trust = newTrust(r.clock, r.trustedFrom(last), timing.RenewDeadline, timing.RenewInterval/4, func() { l.endWork(r.trustRanOut()) })
 	l.trust.meters = r.meters
 	l.term.trust = l.trust
 	l.watchdog = newWorkWatchdog(l.work, r.config, l.term)

@@ -31,6 +31,7 @@ type run struct {
 	watcher       *watcher
 	share         float64          // of this candidate, see rules.Share
 	roundTrips    [2]time.Duration // how long the last reads took
+	shown         shown            // by the last read
 	watching      context.Context
 	unwatch       context.CancelFunc
 	problems      map[operation]error   // by kind
@@ -223,6 +224,7 @@ func (r *run) observe(s locks.Snapshot, now time.Time) bool {
 
 // observeRead notes the answer to a read, see [rules.Observer.ObserveRead].
 func (r *run) observeRead(a answer, blind bool, now time.Time) bool {
+	r.shown.note(a)
 	return r.observed(r.observer.ObserveRead(a.snapshot, a.asOf, blind, now))
 }
 

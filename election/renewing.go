@@ -71,6 +71,9 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 		return l.requester.newest.sent.awake.Add(every)
 	}
 	due := l.requester.newest.overdueAt(l.patience(), now)
+	if l.requester.newest.writes() {
+		due = rules.Earliest(due, l.askWhen(now))
+	}
 	if over := now.Add(left); over.Sub(due) <= max(l.requester.took, l.config.Timing.AttemptTimeout/8) {
 		return over
 	}
@@ -202,6 +205,9 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 	if l.readShows(a) {
 		l.confirm(now)
 	}
+	if !l.requester.busy() {
+		l.requester.waitAgain(a.snapshot, l.patience(), now)
+	}
 }
 
 // settles reports whether a read that another has overtaken is as good as the newest: it was
@@ -230,7 +236,8 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	l.retries.Reset()
 	l.denials = 0
 	l.observe(a.snapshot, now)
-	l.writes = l.writes.after(a.sent)
+	l.requester.supersede(l.observer.Newest())
+	l.writes = l.writes.after(a.sent).open(l.observer.Newest())
 	if len(l.writes) == 0 { // no request under way can tell more
 		l.requester.stopWaiting()
 		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
@@ -240,7 +247,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	}
 	if a.departed.since(l.sent) >= spacing(timing) {
 		l.sent = a.departed
-		l.trust.extend(a.departed, timing.RenewDeadline)
+		l.trust.extend(l.trustedFrom(a), timing.RenewDeadline)
 	}
 	if l.refused != nil && a.record.Details.Refused == *l.refused {
 		l.refused = nil

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zonelect/zonelect/election/internal/rules"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -102,7 +103,9 @@ type flight struct {
 	request
 	clock  clock
 	cancel context.CancelFunc
-	gaveUp bool // it was canceled to make room for another
+	gaveUp bool      // it was canceled to make room for another
+	asked  time.Time // when a read last showed that it had not landed; zero if none did
+	lost   bool      // it cannot land any more: another write has replaced the version that it was to replace
 	left   atomic.Pointer[departure]
 }
 
@@ -141,14 +144,14 @@ func (f *flight) held() bool {
 	return !known
 }
 
-// overdueAt is when the request has gone without an answer for so long. A request that is
-// held back is not overdue, but it may be soon.
+// overdueAt is when the request has gone for so long without an answer, and without a read that
+// showed that it had not landed. A request that is held back is not overdue, but it may be soon.
 func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
 	at, known := f.departed()
 	if !known {
 		return now.Add(patience)
 	}
-	return at.awake.Add(patience)
+	return rules.Latest(at.awake, f.asked).Add(patience)
 }
 
 // requester makes the requests, each in its own goroutine, so that the loop never waits for
@@ -192,14 +195,17 @@ func (c *requester) replacing() bool { return slices.ContainsFunc(c.flights, (*f
 func (c *requester) acquiring() bool { return slices.ContainsFunc(c.flights, (*flight).acquires) }
 
 // room reports whether another request that is not an amendment may be sent. If not, it
-// cancels the oldest one.
+// cancels a lost one, or else the oldest.
 func (c *requester) room() bool {
 	if len(c.flights)-c.amendments() < mostFlights {
 		return true
 	}
-	oldest := c.flights[slices.IndexFunc(c.flights, func(f *flight) bool { return !f.amends() })]
-	oldest.gaveUp = true
-	oldest.cancel()
+	worst := c.flights[slices.IndexFunc(c.flights, func(f *flight) bool { return !f.amends() })]
+	if i := slices.IndexFunc(c.flights, func(f *flight) bool { return f.lost }); i >= 0 {
+		worst = c.flights[i]
+	}
+	worst.gaveUp = true
+	worst.cancel()
 	return false
 }
 
@@ -266,7 +272,7 @@ func (c *requester) received(a *answer) answer {
 		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
 	a.op = a.flight.op
-	if !a.failed() {
+	if !a.failed() && !a.conflict() { // the server may have tried a write again before it answered a conflict
 		c.took, c.heard = a.end.Sub(a.departed.awake), a.end
 		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
@@ -289,6 +295,52 @@ func (c *requester) renewals() {
 
 // stopWaiting stops waiting for the last request, because its answer is known already.
 func (c *requester) stopWaiting() { c.newest = nil }
+
+// supersede notes the newest version of the record. A write that was to replace an older one is
+// lost, and nothing waits for its answer. A creation may still land, if somebody deletes the
+// record first. If a heartbeat keeps the record, its version says nothing about that of the lock.
+func (c *requester) supersede(newest locks.Snapshot) {
+	for _, f := range c.flights {
+		if f.replaces() && f.isSuperseded(newest) {
+			f.lost = true
+		}
+	}
+	if c.newest != nil && c.newest.lost {
+		c.newest = nil
+	}
+}
+
+// isSuperseded reports whether a write that replaces a version can no longer land.
+func (r request) isSuperseded(newest locks.Snapshot) bool {
+	return r.base.Exists() && !newest.Kept && r.base.Number < newest.Version.Number
+}
+
+// waitAgain waits for the answer to the last write again after a read has shown that it has not
+// landed, unless it is to be repeated: at once if it has been under way for that patience and
+// repeats no other, because its connection may be dead. Each further repetition waits twice as
+// long. The server is slow to write then, and repetitions make it slower.
+func (c *requester) waitAgain(shown locks.Snapshot, patience time.Duration, now time.Time) {
+	for _, f := range slices.Backward(c.flights) {
+		if !f.replaces() || f.lost {
+			continue
+		}
+		same := f.base.Exists() == shown.Version.Exists() && (!f.base.Exists() || f.base.Number == shown.Version.Number)
+		if at, known := f.departed(); same && (!known || now.Before(at.awake.Add(patience<<min(c.repetitions(), 4)))) {
+			f.asked, c.newest = now, f
+		}
+		return
+	}
+}
+
+// repetitions is how many writes that may still land repeat another one.
+func (c *requester) repetitions() (n int) {
+	for _, f := range c.flights {
+		if f.replaces() && !f.lost {
+			n++
+		}
+	}
+	return max(0, n-1)
+}
 
 // stopWaitingForRead stops waiting for the last request if it is a read.
 func (c *requester) stopWaitingForRead() {
@@ -339,12 +391,12 @@ func (c *requester) cancelIf(do func(*flight) bool) {
 }
 
 // drain waits until no write is under way that may land, and returns the answers to the
-// writes. It does not wait for reads, nor for writes that the lock holds back, nor for
-// amendments of a broken chain, which will not land. It cancels writes that take longer than
+// writes. It does not wait for reads, nor for writes that are lost or that the lock holds back,
+// nor for amendments of a broken chain, which will not land. It cancels writes that take longer than
 // patience: whether they landed is then unknown. It does not cancel amendments. It gives up
 // on a lock that does not obey its context, and reports whether all is settled.
 func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
-	c.cancelIf(func(f *flight) bool { return !f.writes() || f.held() })
+	c.cancelIf(func(f *flight) bool { return !f.writes() || f.lost || f.held() })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

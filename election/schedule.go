@@ -62,7 +62,7 @@ func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (act
 			}
 			return wait, later
 		}
-		if at(waitsFor.overdueAt(f.overtakeAfter, now)) {
+		if at(waitsFor.overdueAt(f.overtakeAfter, now)) || claiming && at(f.askAt) {
 			return overtake, now
 		}
 		return wait, later
