@@ -263,7 +263,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	f.blind = false
 	f.forgetLostWrite()
 	if !f.unsure && !f.requester.busy() {
-		f.requester.waitAgain(a.snapshot, f.impatience(), now)
+		f.requester.waitAgain(a.snapshot, f.impatience(true), now)
 	}
 	if news {
 		f.gaps = [2]time.Duration{} // the watch did not report it

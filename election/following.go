@@ -83,9 +83,9 @@ func (f *following) proceed() time.Time {
 	}
 	f.barred = !f.permission.Granted || f.unfit()
 	f.delay, f.early = f.stagger(free.headStart), f.prepareEarly(free.headStart)
-	f.overtakeAfter, f.askAt = f.impatience(), f.askWhen(now)
+	f.overtakeAfter, f.askAt = f.impatience(f.requester.busy() && f.requester.newest.writes()), f.askWhen(now)
 	f.amendEvery = f.requester.amendEvery(f.config.Timing, now)
-	f.ahead = max(prepareLead, min(2*f.requester.took, f.config.Timing.LeaseDuration/4))
+	f.ahead = max(prepareLead, min(2*f.requester.readTook, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known, f.requester.newest)
 	switch {
 	case do == wait:
@@ -104,8 +104,8 @@ func (f *following) proceed() time.Time {
 // impatience is how long a request of this candidacy may go without an answer before
 // another overtakes it. A candidate that gets no answers gives each request more time. The
 // former leader does not, so that it is back first after an outage.
-func (f *following) impatience() time.Duration {
-	patience, timing := f.patience(), f.config.Timing
+func (f *following) impatience(writes bool) time.Duration {
+	patience, timing := f.patience(writes), f.config.Timing
 	if f.observer.MayReclaim() {
 		return patience
 	}
@@ -190,7 +190,7 @@ func (r *run) publishHolder() {
 // kept after a lost term, unless the lease has run out by now.
 func (f *following) withdraw() {
 	defer f.endDeathProbe()
-	writes, settled := f.requester.drain(f.patience())
+	writes, settled := f.requester.drain(f.patience(true))
 	won, unknown := false, false
 	if n := len(f.writes); n > 0 && f.unsure { // no read has shown whether the last one landed
 		unknown = time.Since(f.writes[n-1].sent.awake) < f.config.Timing.LeaseDuration

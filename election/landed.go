@@ -100,15 +100,17 @@ func (w request) landed(s locks.Snapshot, now time.Time) answer {
 
 // shown is what the read that was sent last has shown, of those that have been answered.
 type shown struct {
-	number uint64
+	number uint64 // of the version; zero if that cannot date a landing
 	sent   moment
 }
 
-// note notes an answer to a read. A composed version does not tell when a write landed.
+// note notes the answer to a read.
 func (s *shown) note(read answer) {
-	v := read.snapshot
-	if v.Version.Exists() && !v.Kept && !v.Partial && (s.number == 0 || read.sent.since(s.sent) > 0) {
-		*s = shown{v.Version.Number, read.sent}
+	if s.sent.awake.IsZero() || read.sent.since(s.sent) > 0 {
+		*s = shown{sent: read.sent}
+		if v := read.snapshot; v.Version.Exists() && !v.Kept && !v.Partial {
+			s.number = v.Version.Number
+		}
 	}
 }
 
@@ -133,7 +135,11 @@ func (r *run) askWhen(now time.Time) time.Time {
 	}
 	first := r.requester.flights[i]
 	sent, from, least := first.sent.awake, first.sent.awake, first.sent.awake
-	if r.shown.number == first.base.Number && r.shown.sent.awake.After(sent) {
+	switch {
+	case !r.shown.sent.awake.After(sent): // no read was sent since
+	case r.shown.number != first.base.Number:
+		return never // another write has landed
+	default:
 		from = r.shown.sent.awake
 		least = from.Add(t.AttemptTimeout / 2)
 	}

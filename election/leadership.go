@@ -146,7 +146,7 @@ func (l *leadership) keepWatching(now time.Time) {
 // watchIsDeaf reports whether the watch does not report renewals that land, because its
 // connection is dead.
 func (l *leadership) watchIsDeaf() bool {
-	return l.watcher.running() && l.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.requester.took)
+	return l.watcher.running() && l.sent.awake.Sub(l.watcher.heard) > 2*(l.config.Timing.RenewInterval+l.requester.writeTook)
 }
 
 // handle answers an event as all states of a term do, unless their files say otherwise.

@@ -16,7 +16,7 @@ import (
 // somebody else has the lock. A candidate that lost the term but not the lock, and
 // campaigns again, keeps its name on the record, because that lets it come back.
 func (l *leadership) giveUp(again bool) {
-	writes, settled := l.requester.drain(l.patience())
+	writes, settled := l.requester.drain(l.patience(true))
 	for _, a := range writes {
 		l.observeAnswer(a)
 	}
@@ -46,7 +46,7 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 	timing := r.config.Timing
 	deadline := time.Now().Add(timing.RenewDeadline)
 	delays := r.newPauses(timing.RenewInterval)
-	limit, doubt, lost := r.patience(), time.Time{}, false
+	limit, doubt, lost := max(r.patience(false), r.patience(true)), time.Time{}, false
 	if unsure {
 		doubt = time.Now()
 	}
@@ -89,7 +89,9 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 }
 
 // patience is how long a request may take if another try costs nothing.
-func (r *run) patience() time.Duration { return r.requester.patience(r.config.Timing) }
+func (r *run) patience(writes bool) time.Duration {
+	return r.requester.patience(r.config.Timing, writes)
+}
 
 // observeAnswer handles an answer at the end of a term.
 func (r *run) observeAnswer(a answer) {

@@ -70,11 +70,11 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 	if every := l.amendEvery(now); every > 0 {
 		return l.requester.newest.sent.awake.Add(every)
 	}
-	due := l.requester.newest.overdueAt(l.patience(), now)
+	due := l.requester.newest.overdueAt(l.patience(l.requester.newest.writes()), now)
 	if l.requester.newest.writes() {
 		due = rules.Earliest(due, l.askWhen(now))
 	}
-	if over := now.Add(left); over.Sub(due) <= max(l.requester.took, l.config.Timing.AttemptTimeout/8) {
+	if over := now.Add(left); over.Sub(due) <= max(l.requester.readTook, l.config.Timing.AttemptTimeout/8) {
 		return over
 	}
 	return due
@@ -206,7 +206,7 @@ func (l *leadership) readLeading(a answer, now time.Time) {
 		l.confirm(now)
 	}
 	if !l.requester.busy() {
-		l.requester.waitAgain(a.snapshot, l.patience(), now)
+		l.requester.waitAgain(a.snapshot, l.patience(true), now)
 	}
 }
 

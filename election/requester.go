@@ -164,7 +164,8 @@ type requester struct {
 	answers        chan *answer
 	flights        []*flight     // oldest first
 	newest         *flight       // the last request, while the loop waits for its answer
-	took           time.Duration // how long the last answer took
+	readTook       time.Duration // how long the last answer to a read took
+	writeTook      time.Duration // how long a write takes: the last one, or the last read if that came later and took longer
 	slowest        time.Duration // how long the slowest of about the last hundred answers took
 	heard          time.Time     // when the last answer came
 	amender        locks.Amender // the lock, if it accepts amendments
@@ -273,7 +274,13 @@ func (c *requester) received(a *answer) answer {
 	}
 	a.op = a.flight.op
 	if !a.failed() && !a.conflict() { // the server may have tried a write again before it answered a conflict
-		c.took, c.heard = a.end.Sub(a.departed.awake), a.end
+		took := a.end.Sub(a.departed.awake)
+		c.heard = a.end
+		if a.writes() {
+			c.writeTook = took
+		} else {
+			c.readTook, c.writeTook = took, max(took, c.writeTook)
+		}
 		c.slowest = max(a.trip(), c.slowest-c.slowest/128)
 	}
 	a.breaksChain = c.checkChain(*a)
@@ -298,14 +305,14 @@ func (c *requester) stopWaiting() { c.newest = nil }
 
 // supersede notes the newest version of the record. A write that was to replace an older one is
 // lost, and nothing waits for its answer. A creation may still land, if somebody deletes the
-// record first. If a heartbeat keeps the record, its version says nothing about that of the lock.
+// record first, so only a release waits for that. If a heartbeat keeps the record, its version says nothing about that of the lock.
 func (c *requester) supersede(newest locks.Snapshot) {
 	for _, f := range c.flights {
 		if f.replaces() && f.isSuperseded(newest) {
 			f.lost = true
 		}
 	}
-	if c.newest != nil && c.newest.lost {
+	if f := c.newest; f != nil && (f.lost || f.replaces() && !f.base.Exists() && newest.Version.Exists()) {
 		c.newest = nil
 	}
 }
@@ -368,9 +375,14 @@ func (f *flight) end() time.Time { return f.sent.awake.Add(f.limit) }
 func dialAndAnswer(t Timing) time.Duration { return 2 * t.RenewDeadline }
 
 // patience is how long a request may go without an answer before another one overtakes it:
-// half as long again as the last answer took, so that a slow server is not asked twice.
-func (c *requester) patience(t Timing) time.Duration {
-	return max(t.AttemptTimeout, min(c.took*3/2, max(c.took*9/8, t.RenewDeadline/2)))
+// half as long again as the last answer took, so that a slow server is not asked twice. Writes
+// may be slow where reads are fast.
+func (c *requester) patience(t Timing, writes bool) time.Duration {
+	took := c.readTook
+	if writes {
+		took = c.writeTook
+	}
+	return max(t.AttemptTimeout, min(took*3/2, max(took*9/8, t.RenewDeadline/2)))
 }
 
 // cancel ends all requests that are under way. A write may have landed.

@@ -1,0 +1,241 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// landing is a lock whose writes land late, as behind admission webhooks or a slow disk. The
+// server compares the version in between, and again when the write lands; if that fails, it
+// admits the write once more before it answers. It reads what an amendment amends at once, and
+// again when that lands. Reads are answered late as well, if that is wanted. What is under way
+// lands though its caller gives up.
+type landing struct {
+	locks.Amender
+
+	mu                     sync.Mutex
+	admits, lands, answers time.Duration // how long each takes
+	landed                 time.Time     // when the last write landed
+	writes                 int           // that were sent
+}
+
+// set changes how long everything takes from now on.
+func (l *landing) set(admits, lands, answers time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.admits, l.lands, l.answers = admits, lands, answers
+}
+
+// age is how long ago the last write landed.
+func (l *landing) age() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.landed)
+}
+
+func (l *landing) takes() (admits, lands, answers time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.admits, l.lands, l.answers
+}
+
+func (l *landing) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.writes
+}
+
+// late does what a request wants, and returns its answer unless the caller has given up.
+func (l *landing) late(ctx context.Context, do func(context.Context) (locks.Snapshot, error)) (locks.Snapshot, error) {
+	type answer struct {
+		snapshot locks.Snapshot
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		s, err := do(context.WithoutCancel(ctx))
+		_, _, late := l.takes()
+		time.Sleep(late)
+		answers <- answer{s, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.snapshot, a.err
+	case <-ctx.Done():
+		return locks.Snapshot{}, ctx.Err()
+	}
+}
+
+func (l *landing) Read(ctx context.Context) (locks.Snapshot, error) {
+	return l.late(ctx, l.Amender.Read)
+}
+
+func (l *landing) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
+	l.mu.Lock()
+	l.writes++
+	l.mu.Unlock()
+	return l.late(ctx, func(ctx context.Context) (locks.Snapshot, error) {
+		admits, lands, _ := l.takes()
+		time.Sleep(admits)
+		if now, err := l.Amender.Read(ctx); err != nil || now.Version.Exists() != base.Exists() || base.Exists() && now.Version.Number != base.Number {
+			return locks.Snapshot{}, fmt.Errorf("admitted: %w", locks.ErrConflict)
+		}
+		time.Sleep(lands)
+		s, err := l.land(l.Amender.Write(ctx, base, r))
+		if err != nil {
+			time.Sleep(admits)
+		}
+		return s, err
+	})
+}
+
+func (l *landing) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
+	return l.late(ctx, func(ctx context.Context) (locks.Snapshot, error) {
+		if now, err := l.Amender.Read(ctx); err != nil || !now.Record.SameRenewal(before) {
+			return locks.Snapshot{}, fmt.Errorf("tested: %w", locks.ErrConflict)
+		}
+		admits, lands, _ := l.takes()
+		time.Sleep(admits + lands)
+		return l.land(l.Amender.Amend(ctx, before, r))
+	})
+}
+
+func (l *landing) land(s locks.Snapshot, err error) (locks.Snapshot, error) {
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.landed = time.Now()
+	}
+	return s, err
+}
+
+// onLanding makes a candidate of that timing whose writes land late.
+func (s *stage) onLanding(identity string, timing election.Timing) (*seat, *landing) {
+	var lock *landing
+	c := s.candidate(identity, func(c *election.Config) {
+		lock = &landing{Amender: c.Lock.(locks.Amender)}
+		c.Lock, c.Timing = lock, timing
+	})
+	s.T.Cleanup(lock.settle)
+	return c, lock
+}
+
+// settle waits until nothing is under way any more.
+func (l *landing) settle() {
+	l.set(0, 0, 0)
+	time.Sleep(time.Minute)
+}
+
+// TestLeadershipHoldsWhileWritesLandLate: each read that overtakes a write dates its landing.
+func TestLeadershipHoldsWhileWritesLandLate(t *testing.T) {
+	for _, timing := range []election.Timing{{}, longTiming} {
+		most := timing.WithDefaults().RenewDeadline - 2*timing.WithDefaults().RenewInterval
+		for late := time.Second / 2; late <= most; late += time.Second / 2 {
+			for _, admits := range []time.Duration{0, late / 2, late} {
+				t.Run(fmt.Sprintf("%v, %v of it before the version is compared", late, admits), func(t *testing.T) {
+					scenario(t, func(s *stage) {
+						a, lock := s.onLanding("a", timing)
+						lock.set(admits, late-admits, 0)
+						a.Start()
+						a.wins(2 * time.Minute) // no read can date the creation of the record
+						time.Sleep(10 * time.Minute)
+						a.Stays()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestLeadershipHoldsWhenWritesBeginToLandLate, at any moment between two renewals, and when
+// they stop doing so.
+func TestLeadershipHoldsWhenWritesBeginToLandLate(t *testing.T) {
+	for _, timing := range []election.Timing{{}, longTiming} {
+		full := timing.WithDefaults()
+		most := full.RenewDeadline/2 - full.RenewInterval/4
+		for late := time.Second; late <= most; late += time.Second / 2 {
+			for _, admits := range []time.Duration{0, late / 2, late} {
+				t.Run(fmt.Sprintf("%v, %v of it before the version is compared", late, admits), func(t *testing.T) {
+					scenario(t, func(s *stage) {
+						a, lock := s.onLanding("a", timing)
+						a.Start()
+						a.Leads()
+						for range 30 {
+							time.Sleep(time.Minute + 700*time.Millisecond)
+							lock.set(admits, late-admits, 0)
+							time.Sleep(time.Minute + 900*time.Millisecond)
+							lock.set(0, 0, 0)
+						}
+						a.Stays()
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded, wherever the time is spent: from then
+// on others wait.
+func TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded(t *testing.T) {
+	for _, late := range []struct{ admits, lands, answers time.Duration }{
+		{0, 6 * time.Second, 0}, {4 * time.Second, 3 * time.Second, 0}, {0, 5 * time.Second, 700 * time.Millisecond},
+		{0, 3500 * time.Millisecond, 3500 * time.Millisecond}, {2 * time.Second, time.Second, 4 * time.Second}, {0, 0, 8 * time.Second},
+	} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a, lock := s.onLanding("a", election.Timing{})
+				a.Start()
+				a.Leads()
+				lock.set(late.admits, late.lands, late.answers)
+				for range 6000 {
+					time.Sleep(time.Second / 10)
+					if left, most := a.Term().TrustedFor(), deadline-lock.age(); left > max(0, most) {
+						t.Fatalf("trusted for another %v, %v after the last write landed", left, lock.age())
+					}
+				}
+				a.wins(0)
+			})
+		})
+	}
+}
+
+// TestS1AReadThatShowsWhatAWriteReplacesDatesItsLanding: trust counts from when it was sent.
+func TestS1AReadThatShowsWhatAWriteReplacesDatesItsLanding(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, lock := s.onLanding("a", election.Timing{})
+		a.Start()
+		term, _ := a.Leads()
+		const late = 7 * time.Second
+		time.Sleep(interval - time.Second)
+		lock.set(0, late, 0)
+		time.Sleep(time.Second + late + time.Millisecond) // the renewal has been acknowledged
+		if left := term.TrustedFor(); left <= deadline-late || left > deadline {
+			t.Errorf("trusted for another %v after a renewal that took %v", left, late)
+		}
+		a.Stays()
+	})
+}
+
+// TestSlowWritesAreRepeatedLessAndLess: each repetition makes the server slower.
+func TestSlowWritesAreRepeatedLessAndLess(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, lock := s.onLanding("a", election.Timing{})
+		a.Start()
+		a.Leads()
+		lock.set(0, 20*time.Second, 0)
+		before := lock.count()
+		a.Loses()
+		if n := lock.count() - before; n > 4 { // the renewal, two repetitions, and the first try to come back
+			t.Errorf("%d writes within a RenewDeadline", n)
+		}
+	})
+}
