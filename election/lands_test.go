@@ -239,3 +239,19 @@ func TestSlowWritesAreRepeatedLessAndLess(t *testing.T) {
 		}
 	})
 }
+
+// TestARenewalWaitsForNoRepetitionOfWhatHasLanded: the creation of the record was repeated, and
+// the repetition will conflict.
+func TestARenewalWaitsForNoRepetitionOfWhatHasLanded(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, lock := s.onLanding("a", election.Timing{})
+		lock.set(0, deadline/2-interval*3/10, 0)
+		a.Start()
+		a.Leads()
+		time.Sleep(time.Minute)
+		a.Stays()
+		if n := lock.count(); n < 2 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}

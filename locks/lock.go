@@ -10,9 +10,9 @@ import "context"
 // passes versions back. All methods are safe for concurrent use and return soon after
 // their context ends. Package lockstest has the tests that every Lock must pass.
 type Lock interface {
-	// Read returns the current record. It is linearizable: it sees every write
-	// that was acknowledged before Read was called. If there is no record, it
-	// returns a Snapshot that does not exist, and no error.
+	// Read returns the current record. It is linearizable: it sees every write that anybody
+	// knew of before Read was called, by an answer, a read or a watch. If there is no
+	// record, it returns a Snapshot that does not exist, and no error.
 	Read(ctx context.Context) (Snapshot, error)
 
 	// Write replaces the record at version base, or creates the record if base

@@ -9,6 +9,21 @@ var mutants = []mutant{
 	{"S1", "trust counts from the answer, not from when the request was sent",
 		"election/requester.go", `return f.sent, true`, `return f.clock.now(), true`,
 		"election/TestS1TrustEndsARenewDeadlineAfterTheLastAcknowledgedRenewalWasSent"},
+	{"S1", "a read that shows what the write has made dates its landing",
+		"election/landed.go", `r.shown.number == a.base.Number && `, ``,
+		"election/TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded"},
+	{"S1", "a read dates a landing by when it was answered",
+		"election/landed.go", `*s = shown{sent: read.sent}`, `*s = shown{sent: moment{read.end, read.sent.asleep}}`,
+		"election/TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded"},
+	{"S1", "a read that shows what a write replaces extends the trust before the write is acknowledged",
+		"election/renewing.go", `	news := l.observeRead(a, false, now)
+`, `	news := l.observeRead(a, false, now)
+	l.trust.extend(a.sent, l.config.Timing.RenewDeadline)
+`,
+		"election/TestS6AReadThatShowsAnEarlierRenewalConfirmsNothing"},
+	{"S1", "no read dates the landing of an acquisition",
+		"election/leadership.go", `newTrust(r.clock, r.trustedFrom(last), timing`, `newTrust(r.clock, last.departed, timing`,
+		"election/TestLeadershipHoldsWhileWritesLandLate"},
 	{"S1", "a renewal without an answer extends the trust",
 		"election/renewing.go", `case a.err != nil:
 		if a.newest {`, `case a.err != nil:
@@ -354,19 +369,23 @@ var mutants = []mutant{
 		"internal/rawapi/TestAWriteByBareNameIsNotSent"},
 
 	{"S6", "a renewal does not wait for the request before it",
-		"election/renewing.go", `.overdueAt(l.patience(), now)
-	if over`, `.overdueAt(l.patience()/100, now)
-	if over`,
+		"election/renewing.go", `.overdueAt(l.patience(l.requester.newest.writes()), now)`, `.overdueAt(l.patience(l.requester.newest.writes())/100, now)`,
 		"election/TestS6OneRequestAtATime"},
+	{"S6", "a renewal waits for a write that is lost",
+		"election/requester.go", `f.lost || f.replaces() && !f.base.Exists() && newest.Version.Exists()`, `false`,
+		"election/TestARenewalWaitsForNoRepetitionOfWhatHasLanded"},
+	{"S6", "slow writes are repeated as often as ever",
+		"election/requester.go", `patience<<min(c.repetitions(), 4)`, `patience`,
+		"election/TestSlowWritesAreRepeatedLessAndLess"},
 	{"S6", "a release does not wait for the renewal on its way",
-		"election/release.go", `writes, settled := l.requester.drain(l.patience())
+		"election/release.go", `writes, settled := l.requester.drain(l.patience(true))
 	for _, a := range writes {
 		l.observeAnswer(a)`, `writes, settled := []answer(nil), true
 	for _, a := range writes {
 		l.observeAnswer(a)`,
 		"election/TestS6OneRequestAtATime"},
 	{"handover", "a release waits for a renewal that the lock holds back",
-		"election/requester.go", `!f.writes() || f.held() })`, `!f.writes() })`,
+		"election/requester.go", `!f.writes() || f.lost || f.held() })`, `!f.writes() || f.lost })`,
 		"locks/heartbeat/TestTheReleaseOfALockDoesNotWaitForAHeartbeat"},
 	{"handover", "a Lease does not say under which name its candidates announce themselves",
 		"locks/heartbeat/lock.go", `SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationShared, l.Shared)`, `SetMetaDataAnnotation(&metav1.ObjectMeta{}, record.AnnotationShared, l.Shared)`,
@@ -517,7 +536,7 @@ var mutants = []mutant{
 		"election/timing/seconds.go", `}.WithDefaults()`, `StopGrace: 500 * time.Millisecond}.WithDefaults()`,
 		"election/TestSecondsObeysTheLawAndLeavesNothingUnused"},
 	{"timing", "a read overtakes a write that etcd lost only after a RenewDeadline",
-		"election/requester.go", `max(t.AttemptTimeout, min(c.took*3/2, max(c.took*9/8, t.RenewDeadline/2)))`, `t.RenewDeadline`,
+		"election/requester.go", `max(t.AttemptTimeout, min(took*3/2, max(took*9/8, t.RenewDeadline/2)))`, `max(took, t.RenewDeadline)`,
 		"election/TestWithSecondsATermSurvivesAnEtcdElection"},
 	{"timing", "a plan counts a heartbeat before the watch has confirmed it",
 		"zone/bounds.go", `return heartbeatTrip(w, "watch that confirms a heartbeat")`, `return Term{}`,
@@ -1191,7 +1210,7 @@ func with(`,
 		"election/TestWhoMayNotAmendGoesOnWithout"},
 	{"S13", "an amendment extends trust from when its chain began",
 		"election/renewing.go", `l.sent = a.departed
-		l.trust.extend(a.departed, timing.RenewDeadline)`, `l.sent = a.departed
+		l.trust.extend(l.trustedFrom(a), timing.RenewDeadline)`, `l.sent = a.departed
 		l.trust.extend(l.clock.now(), timing.RenewDeadline)`,
 		"election/TestS1AnAmendmentExtendsTrustFromWhenItWasSent"},
 	{"S13", "an amendment replaces a later renewal",
