@@ -25,6 +25,7 @@ type landing struct {
 	mu                     sync.Mutex
 	admits, lands, answers time.Duration // how long each takes
 	landed                 time.Time     // when the last write landed
+	acks                   time.Duration // how much longer the answer to a write takes than that to a read
 	writes                 int           // that were sent
 }
 
@@ -32,7 +33,22 @@ type landing struct {
 func (l *landing) set(admits, lands, answers time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.admits, l.lands, l.answers = admits, lands, answers
+	l.admits, l.lands, l.answers, l.acks = admits, lands, answers, 0
+}
+
+// acknowledge sets how much longer the answer to a write takes than that to a read.
+func (l *landing) acknowledge(after time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acks = after
+}
+
+// unanswered waits as long as an answer to a write takes longer.
+func (l *landing) unanswered() {
+	l.mu.Lock()
+	after := l.acks
+	l.mu.Unlock()
+	time.Sleep(after)
 }
 
 // age is how long ago the last write landed.
@@ -94,6 +110,7 @@ func (l *landing) Write(ctx context.Context, base locks.Version, r locks.Record)
 		if err != nil {
 			time.Sleep(admits)
 		}
+		l.unanswered()
 		return s, err
 	})
 }
@@ -186,9 +203,10 @@ func TestLeadershipHoldsWhenWritesBeginToLandLate(t *testing.T) {
 // TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded, wherever the time is spent: from then
 // on others wait.
 func TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded(t *testing.T) {
-	for _, late := range []struct{ admits, lands, answers time.Duration }{
-		{0, 6 * time.Second, 0}, {4 * time.Second, 3 * time.Second, 0}, {0, 5 * time.Second, 700 * time.Millisecond},
-		{0, 3500 * time.Millisecond, 3500 * time.Millisecond}, {2 * time.Second, time.Second, 4 * time.Second}, {0, 0, 8 * time.Second},
+	for _, late := range []struct{ admits, lands, answers, acks time.Duration }{
+		{0, 6 * time.Second, 0, 0}, {4 * time.Second, 3 * time.Second, 0, 0}, {0, 5 * time.Second, 700 * time.Millisecond, 0},
+		{0, 3500 * time.Millisecond, 3500 * time.Millisecond, 0}, {2 * time.Second, time.Second, 4 * time.Second, 0}, {0, 0, 8 * time.Second, 0},
+		{0, time.Second, 0, 7 * time.Second}, {0, 1500 * time.Millisecond, 300 * time.Millisecond, 4 * time.Second},
 	} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			scenario(t, func(s *stage) {
@@ -196,6 +214,7 @@ func TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded(t *testing.T) {
 				a.Start()
 				a.Leads()
 				lock.set(late.admits, late.lands, late.answers)
+				lock.acknowledge(late.acks)
 				for range 6000 {
 					time.Sleep(time.Second / 10)
 					if left, most := a.Term().TrustedFor(), deadline-lock.age(); left > max(0, most) {
