@@ -164,8 +164,8 @@ type requester struct {
 	answers        chan *answer
 	flights        []*flight     // oldest first
 	newest         *flight       // the last request, while the loop waits for its answer
-	readTook       time.Duration // how long the last answer to a read took
-	writeTook      time.Duration // how long a write takes: the last one, or the last read if that came later and took longer
+	readTook       time.Duration // how long a read takes, by the last answers: no longer than a write
+	writeTook      time.Duration // how long a write takes
 	slowest        time.Duration // how long the slowest of about the last hundred answers took
 	heard          time.Time     // when the last answer came
 	amender        locks.Amender // the lock, if it accepts amendments
@@ -277,7 +277,7 @@ func (c *requester) received(a *answer) answer {
 		took := a.end.Sub(a.departed.awake)
 		c.heard = a.end
 		if a.writes() {
-			c.writeTook = took
+			c.readTook, c.writeTook = min(took, c.readTook), took
 		} else {
 			c.readTook, c.writeTook = took, max(took, c.writeTook)
 		}
