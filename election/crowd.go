@@ -28,7 +28,8 @@ const (
 // answering all at once in the same way (RFC 5740, 5.2.2).
 //
 // The spread is at most 0.13 x RenewInterval. If requests are slow it is longer, up to
-// two RenewIntervals. If candidates do not know their peers, the first one goes after
+// two RenewIntervals: the first write has to be seen before many others go. If
+// candidates do not know their peers, the first one goes after
 // 0.10 x RenewInterval on average if it is the only one, 0.09 if there are three, 0.08
 // for five and 0.01 for 500.
 func (o Takeover) Spread(t Timing) time.Duration {
@@ -37,7 +38,8 @@ func (o Takeover) Spread(t Timing) time.Duration {
 	if len(o.Peers) > 0 {
 		others = float64(len(o.Peers) - 1)
 	}
-	growth := max(t.RenewInterval/50, 7*o.RoundTrip) // the time in which their number grows e-fold
+	least := t.RenewInterval / 50 // the time in which their number grows e-fold
+	growth := max(least, min(7*o.RoundTrip, least*7/4), 3*o.RoundTrip)
 	growth = min(growth, t.RenewInterval*2/7)
 	return time.Duration(float64(growth) * math.Log1p(rules.Share(o.Lock, o.Candidate.Identity)*others))
 }
