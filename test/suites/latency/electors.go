@@ -164,9 +164,11 @@ func (r row) worse(others []row) (what []string) {
 	if r.Since < best.Since-tolerance {
 		what = append(what, fmt.Sprintf("%.1f %% of the time from the first term on, and %.1f %%", 100*r.Since, 100*best.Since))
 	}
-	best = slices.MaxFunc(others, func(a, b row) int { return int(1e6 * (a.Share - b.Share)) })
-	if r.Share < best.Share-tolerance {
-		what = append(what, fmt.Sprintf("%.1f %% from the start on (a first term after %.1f s), and %.1f %% (%.1f s)", 100*r.Share, r.First.Seconds(), 100*best.Share, best.First.Seconds()))
+	// A candidate that knows nobody leaves a free lock to others for up to two RenewIntervals, by
+	// its hash.
+	best = slices.MinFunc(others, func(a, b row) int { return int(a.First - b.First) })
+	if r.First > best.First+2*r.Timing.RenewInterval {
+		what = append(what, fmt.Sprintf("a first term after %.1f s, and after %.1f s", r.First.Seconds(), best.First.Seconds()))
 	}
 	return what
 }
