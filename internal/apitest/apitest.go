@@ -61,6 +61,7 @@ type Server struct {
 	pages     map[string]page
 	changed   chan struct{}
 	ended     chan struct{} // closed to end all watches
+	fronts    []*Front
 }
 
 type change struct {
@@ -114,7 +115,10 @@ func newClient(t *testing.T, url string, client *http.Client, gv schema.GroupVer
 }
 
 // ServeHTTP serves the API.
-func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.serve(w, r, a) }
+
+// serve serves the API, with reads and watches from a source.
+func (a *Server) serve(w http.ResponseWriter, r *http.Request, from source) {
 	q := r.URL.Query()
 	if code, body := a.before(r); code != 0 {
 		Reply(w, code, body)
@@ -126,11 +130,11 @@ func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !one {
 			name = "" // all of the resource that have the labels
 		}
-		a.watch(w, r, r.URL.Path+"/"+name)
+		a.watch(w, r, r.URL.Path+"/"+name, from)
 	case r.Method == http.MethodGet && isList(r.URL.Path):
-		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q) })
+		a.answer(w, func() (int, any) { return a.list(r.URL.Path, q, from) })
 	case r.Method == http.MethodGet:
-		a.answer(w, func() (int, any) { return a.get(r.URL.Path) })
+		a.answer(w, func() (int, any) { return get(r.URL.Path, from) })
 	default:
 		body, err := io.ReadAll(r.Body) // before Mu is taken: it may come late
 		if err != nil {
@@ -158,9 +162,9 @@ func (a *Server) answer(w http.ResponseWriter, do func() (int, any)) {
 	Reply(w, code, json.RawMessage(raw))
 }
 
-func (a *Server) get(path string) (int, any) {
-	if _, ok := a.Objects[path]; ok {
-		return http.StatusOK, a.encoded(path)
+func get(path string, from source) (int, any) {
+	if raw, _, exists := from.object(path); exists {
+		return http.StatusOK, raw
 	}
 	return http.StatusNotFound, NotFound(path)
 }
@@ -336,6 +340,9 @@ func (a *Server) put(r *http.Request, kind, path string, o Object) json.RawMessa
 	}
 	close(a.changed)
 	a.changed = make(chan struct{})
+	for _, f := range a.fronts {
+		f.follow()
+	}
 	return c.raw
 }
 

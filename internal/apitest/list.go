@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,12 +32,12 @@ func isList(path string) bool {
 // list answers with the objects below path that have the labels of selector, by name and one
 // in a line. A list with a limit is one page of it, unless it may come from a cache, as with the
 // real server; its other pages show the same moment until Compact.
-func (a *Server) list(path string, q url.Values) (int, any) {
+func (a *Server) list(path string, q url.Values, from source) (int, any) {
 	limit, _ := strconv.Atoi(q.Get("limit"))
 	if q.Has("resourceVersion") {
 		limit = 0
 	}
-	rest := page{number: a.number}
+	rest := page{number: from.version()}
 	if token := q.Get("continue"); token != "" {
 		var known bool
 		if rest, known = a.pages[token]; !known {
@@ -49,9 +48,12 @@ func (a *Server) list(path string, q url.Values) (int, any) {
 		if err != nil {
 			return http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")
 		}
-		for _, name := range slices.Sorted(maps.Keys(a.Objects)) {
-			if below(name, path) && (wanted.Empty() || wanted.Matches(labelsOf(a.Objects[name]))) {
-				rest.items = append(rest.items, a.encoded(name))
+		for _, name := range from.paths() {
+			if !below(name, path) {
+				continue
+			}
+			if raw, is, _ := from.object(name); wanted.Empty() || wanted.Matches(is) {
+				rest.items = append(rest.items, raw)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ const bookmarkEvery = time.Minute
 
 // watch sends the events of an object, or of all at a path that ends in a slash, until the
 // client goes or the time that it asked for is over.
-func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
+func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string, from source) {
 	q := r.URL.Query()
 	wanted, err := labels.Parse(q.Get("labelSelector"))
 	if err != nil {
@@ -39,14 +39,14 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush() // answer at once, though nothing may happen for long
 	a.Mu.Lock()
-	ended, tooOld := a.ended, after != 0 && after < a.compacted
+	oldest, _, ended := from.signals()
 	a.Mu.Unlock()
-	if tooOld {
+	if after != 0 && after < oldest {
 		send(w, "ERROR", Marshal(Status(http.StatusGone, "Expired", "too old resource version", "", "")))
 		return
 	}
 	for {
-		events, newest, changed := a.since(path, after)
+		events, newest, changed := a.since(path, after, from)
 		for _, e := range events {
 			if kind := e.seenBy(wanted); kind != "" {
 				send(w, kind, e.raw) // without the lock: nobody may be reading
@@ -56,7 +56,7 @@ func (a *Server) watch(w http.ResponseWriter, r *http.Request, path string) {
 		select {
 		case <-changed:
 		case <-bookmark.C:
-			if q.Get("allowWatchBookmarks") == "true" {
+			if q.Get("allowWatchBookmarks") == "true" && newest >= after {
 				send(w, "BOOKMARK", Marshal(Object{"metadata": Object{"resourceVersion": strconv.Itoa(after)}}))
 			}
 		case <-ended:
@@ -85,23 +85,35 @@ func (c change) seenBy(wanted labels.Selector) string {
 
 // since returns the events after a version, the newest version, and a channel that is closed
 // when there is more. Version zero means: begin with the present object.
-func (a *Server) since(path string, after int) (events []change, newest int, changed <-chan struct{}) {
+func (a *Server) since(path string, after int, from source) (events []change, newest int, changed <-chan struct{}) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
+	newest = from.version()
+	_, changed, _ = from.signals()
 	if after == 0 {
-		if o, ok := a.Objects[path]; ok {
-			events = append(events, change{kind: "ADDED", raw: Marshal(o), is: labelsOf(o)})
+		if raw, is, exists := from.object(path); exists {
+			events = append(events, change{kind: "ADDED", raw: raw, is: is})
 		}
-		return events, a.number, a.changed
+		return events, newest, changed
 	}
 	dir, all := strings.CutSuffix(path, "/")
-	first := sort.Search(len(a.history), func(i int) bool { return a.history[i].number > after })
-	for _, c := range a.history[first:] {
+	for _, c := range a.between(after, newest) {
 		if c.path == path || all && below(c.path, dir) {
 			events = append(events, c)
 		}
 	}
-	return events, a.number, a.changed
+	return events, newest, changed
+}
+
+// between returns the changes after a version, up to another. The caller holds Mu.
+func (a *Server) between(after, last int) []change {
+	index := func(version int) int {
+		return sort.Search(len(a.history), func(i int) bool { return a.history[i].number > version })
+	}
+	if last <= after {
+		return nil
+	}
+	return a.history[index(after):index(last)]
 }
 
 // Compact ends all watches, and lets none start from a version older than now.
@@ -112,6 +124,11 @@ func (a *Server) Compact() {
 	clear(a.pages)
 	close(a.ended)
 	a.ended = make(chan struct{})
+	for _, f := range a.fronts { // what a cache does not show yet, it has still to get
+		f.oldest = f.at
+		close(f.ended)
+		f.ended = make(chan struct{})
+	}
 }
 
 // send writes one event of a watch.

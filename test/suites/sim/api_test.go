@@ -32,7 +32,7 @@ const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lock"
 
 // onLease are candidates for a Lease, through client-go.
 var onLease = &population{
-	name: "lease", seats: 3, steps: 100, mixes: ourMixes, faults: append([]fault{garble}, inMemory.faults...),
+	name: "lease", seats: 3, steps: 100, mixes: ourMixes, faults: append(append([]fault{garble}, onCaches...), inMemory.faults...),
 	cluster: func(w *world) cluster { return newAPI(w) },
 }
 
@@ -46,12 +46,13 @@ var mixed = &population{
 // api is a cluster with an API server.
 type api struct {
 	world  *world
-	server *apitest.Server
-	step   int // of the phase
+	server *apitest.Server // the store
+	step   int             // of the phase
 }
 
 func newAPI(w *world) *api {
 	a := &api{world: w, server: apitest.NewServer(), step: 1}
+	w.fronts = newFronts(w.seed, a.server)
 	a.server.Stored = func(r *http.Request, path string, _, after apitest.Object) {
 		if path == leasePath {
 			w.judge.wrote(senderOf(r), recordOf(after))
@@ -74,7 +75,7 @@ func recordOf(o apitest.Object) *locks.Record {
 }
 
 func (a *api) wire(p *process) *wire {
-	w := newWire(a.server, p)
+	w := newWire(a.world.fronts.all, p)
 	p.link = w
 	return w
 }

@@ -39,7 +39,7 @@ const mostAlone = 8
 // with one heartbeat. Some renew each Lease instead.
 var onHeartbeats = &population{
 	name: "heartbeat", seats: 5, crowd: true, steps: 60, mixes: exclusive(ourMixes),
-	faults:  append([]fault{garble, unname, choke, choke, choke}, inMemory.faults...),
+	faults:  append(append([]fault{garble, unname, choke, choke, choke}, onCaches...), inMemory.faults...),
 	cluster: func(w *world) cluster { return newHearts(w) },
 }
 
@@ -80,7 +80,7 @@ type kept struct {
 
 func newHearts(w *world) *hearts {
 	h := &hearts{
-		api: &api{world: w, server: apitest.NewServer(), step: 1}, codec: newCodec(), locks: make([]kept, w.locks), wrote: make([]time.Time, w.locks),
+		api: newAPI(w), codec: newCodec(), locks: make([]kept, w.locks), wrote: make([]time.Time, w.locks),
 		named: map[string]int{}, leases: map[string]*coordinationv1.Lease{}, epochs: map[string]bool{}, beats: map[string]time.Time{}, left: map[string]time.Time{}, processes: map[string]*process{},
 	}
 	for i := range h.locks {
@@ -352,7 +352,7 @@ func (h *hearts) join(p *process) {
 	h.mu.Lock()
 	h.processes[p.name] = p
 	h.mu.Unlock()
-	both := &ways{newWire(h.server, p), newWire(h.server, p)}
+	both := &ways{newWire(h.world.fronts.all, p), newWire(h.world.fronts.all, p)}
 	both.rest.codec, both.heart.codec = h.codec, h.codec
 	both.heart.dice = rand.New(rand.NewPCG(h.world.seed, p.dice.Uint64()))
 	p.link = both

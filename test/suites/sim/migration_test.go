@@ -39,11 +39,11 @@ const (
 // programs that lead for life.
 var behindShield = &population{
 	name: "shield", seats: 4, steps: 100, mixes: ourMixes[:5],
-	faults: []fault{
+	faults: append([]fault{
 		cut, oneWay, mute, lose, slow, refuse, pause, outage, crash, crash, restart, resign,
 		freeze, sicken, give, ask, empties, remove, hide, empty, garble, compact,
 		upgrade, upgrade, upgrade, upgrade, upgrade, upgrade, downgrade, darken, phase, phase, unshield, strip, strip, sweep, sweep, retime,
-	},
+	}, onCaches...),
 	cluster: newMigration,
 	margin:  2 * time.Minute, // legacy pods that stop, and programs that pause for up to 19 s
 }

@@ -35,6 +35,11 @@ const (
 	// To all, for a while.
 	outage fault = "outage" // the API answers nobody
 
+	// To the watch cache of one API server, for a while.
+	stall  fault = "stand-still" // it shows nothing new
+	trail  fault = "lag"         // it shows what is new that much later
+	revert fault = "go-back"     // another one begins with an older state and no history, and stands still
+
 	// To the lock, once.
 	remove  fault = "delete"  // somebody deletes the record
 	hide    fault = "hide"    // and again right after it is recreated, once or twice

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
@@ -30,30 +31,71 @@ type refusal int
 
 func (r refusal) Error() string { return http.StatusText(int(r)) }
 
-// wire is the way of one process to the API server: an http.RoundTripper that
+// wire is the way of one process to the API servers: an http.RoundTripper that
 // fails like a lock in memory. Each request takes a few milliseconds each way,
-// so that those of different processes arrive in any order.
+// so that those of different processes arrive in any order. Its requests stay
+// with one server until it connects anew, and so do its watches.
 type wire struct {
-	server  *apitest.Server
-	watches http.RoundTripper
-	codec   runtime.NegotiatedSerializer
-	by      *process
-	sees    string // the path of a ConfigMap whose last answer is kept
+	fronts []*apitest.Front
+	codec  runtime.NegotiatedSerializer
+	by     *process
+	sees   string // the path of a ConfigMap whose last answer is kept
 
 	mu     sync.Mutex
 	dice   *rand.Rand
+	conns  [2]conn // for requests, and for watches
 	fault  lockstest.Fault
 	change chan struct{} // closed when fault changes
 	muted  chan struct{} // closed when the running watches fall silent
 	broken chan struct{} // closed when they break
 }
 
-func newWire(server *apitest.Server, by *process) *wire {
-	return &wire{
-		server: server, watches: apitest.Transport(server), codec: scheme.Codecs.WithoutConversion(), by: by,
+// conn is a connection to a server.
+type conn struct {
+	to    *apitest.Front
+	alive time.Time // when that has answered last
+}
+
+func newWire(fronts []*apitest.Front, by *process) *wire {
+	w := &wire{
+		fronts: fronts, codec: scheme.Codecs.WithoutConversion(), by: by,
 		dice:   rand.New(rand.NewPCG(by.world.seed, uint64(by.started.UnixNano())+uint64(by.seat))),
 		change: make(chan struct{}), muted: make(chan struct{}), broken: make(chan struct{}),
 	}
+	w.connect()
+	return w
+}
+
+// connect moves to any of the servers, or stays. The caller holds mu.
+func (w *wire) connect() {
+	for i := range w.conns {
+		w.conns[i].renew(w)
+	}
+}
+
+func (c *conn) renew(w *wire) { *c = conn{w.fronts[w.dice.IntN(len(w.fronts))], time.Now()} }
+
+// serverFor returns the server that a request goes to.
+func (w *wire) serverFor(r *http.Request) *apitest.Front {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := &w.conns[0]
+	if isWatch(r) {
+		c = &w.conns[1]
+	}
+	if since, wants := locks.WantsLiveConnection(r.Context()); wants && since.After(c.alive) {
+		c.renew(w)
+	}
+	return c.to
+}
+
+func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") == "true" }
+
+// answered notes that the server has answered a request.
+func (w *wire) answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns[0].alive = time.Now()
 }
 
 // Set changes how the wire fails from now on.
@@ -67,9 +109,11 @@ func (w *wire) Set(f lockstest.Fault) {
 		close(w.muted)
 		w.muted = make(chan struct{})
 	}
+	if f.Hang || f.Late {
+		w.connect()
+	}
 	if f.Err != nil {
-		close(w.broken)
-		w.broken = make(chan struct{})
+		w.endWatches()
 	}
 }
 
@@ -78,8 +122,14 @@ func (w *wire) Set(f lockstest.Fault) {
 func (w *wire) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.endWatches()
+}
+
+// endWatches breaks all connections. The caller holds mu.
+func (w *wire) endWatches() {
 	close(w.broken)
 	w.broken = make(chan struct{})
+	w.connect()
 }
 
 // now returns how it fails, and how long a request takes one way.
@@ -133,21 +183,22 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		return r
 	}
+	front := w.serverFor(r)
 	f, change, way := w.now()
 	if f.Late && r.Method != http.MethodGet {
 		go func() {
 			<-change
-			w.server.ServeHTTP(httptest.NewRecorder(), request(context.WithValue(context.WithoutCancel(ctx), late{}, true)))
+			front.ServeHTTP(httptest.NewRecorder(), request(context.WithValue(context.WithoutCancel(ctx), late{}, true)))
 		}()
 	}
-	if r.URL.Query().Get("watch") == "true" {
-		return w.watch(request(ctx), f, way)
+	if isWatch(r) {
+		return w.watch(front, request(ctx), f, way)
 	}
 	if err := suffer(ctx, f, way); err != nil {
 		return w.failed(r, err)
 	}
 	answer := httptest.NewRecorder()
-	w.server.ServeHTTP(answer, request(ctx))
+	front.ServeHTTP(answer, request(ctx))
 	w.note(r, answer)
 	f, _, way = w.now()
 	if f.LoseAnswers && (f.Mute || r.Method != http.MethodGet) {
@@ -156,6 +207,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := suffer(ctx, f, way); err != nil {
 		return w.failed(r, err)
 	}
+	w.answered()
 	resp := answer.Result()
 	resp.Request = r
 	return resp, nil
@@ -217,7 +269,7 @@ func (w *wire) failed(r *http.Request, err error) (*http.Response, error) {
 }
 
 // watch opens a watch.
-func (w *wire) watch(r *http.Request, f lockstest.Fault, way time.Duration) (*http.Response, error) {
+func (w *wire) watch(front *apitest.Front, r *http.Request, f lockstest.Fault, way time.Duration) (*http.Response, error) {
 	w.mu.Lock()
 	muted, broken := w.muted, w.broken
 	if f.Mute {
@@ -237,7 +289,7 @@ func (w *wire) watch(r *http.Request, f lockstest.Fault, way time.Duration) (*ht
 		cancel(nil)
 		return w.failed(r, err)
 	}
-	resp, err := w.watches.RoundTrip(r.WithContext(ctx))
+	resp, err := apitest.Transport(front).RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		cancel(nil)
 		return nil, err

@@ -132,6 +132,7 @@ type world struct {
 	judge   *judge   // of the first lock, which is the only one in most populations
 	judges  []*judge // of all locks
 	cluster cluster
+	fronts  *fronts // the API servers; nil if there are none
 	start   time.Time
 	mended  atomic.Bool
 	dice    *rand.Rand              // for the steps that run under the judge's lock
@@ -418,6 +419,8 @@ func (w *world) suffer(s step) {
 		}
 	case retime:
 		w.roll(s)
+	case stall, trail, revert:
+		w.fronts.harm(s)
 	case meddle:
 		if w.mix.even() {
 			w.crash(p, s.lasts) // because the leases do not differ
@@ -577,6 +580,9 @@ func (w *world) mend() {
 	w.mended.Store(true)
 	w.hides.Store(0)
 	w.again.Store(nil)
+	if w.fronts != nil {
+		w.fronts.mend()
+	}
 	w.cluster.mend()
 	w.mu.Lock()
 	for _, p := range w.all {
