@@ -69,8 +69,8 @@ func (f *Front) Restart(behind int) {
 	defer f.store.Mu.Unlock()
 	at := f.store.number - behind
 	f.lag, f.at, f.objects = Still, 0, map[string]change{}
-	f.reach(at)
-	f.at, f.oldest = at, at
+	f.apply(at)
+	f.oldest = at
 	close(f.ended)
 	f.ended = make(chan struct{})
 }
@@ -94,9 +94,14 @@ func (f *Front) follow() {
 
 // reach makes the cache show all changes up to a version. The caller holds the store's Mu.
 func (f *Front) reach(version int) {
-	if version <= f.at {
-		return
+	if version > f.at {
+		f.apply(version)
+		close(f.changed)
+		f.changed = make(chan struct{})
 	}
+}
+
+func (f *Front) apply(version int) {
 	for _, c := range f.store.between(f.at, version) {
 		if c.is == nil {
 			delete(f.objects, c.path)
@@ -105,8 +110,6 @@ func (f *Front) reach(version int) {
 		}
 	}
 	f.at = version
-	close(f.changed)
-	f.changed = make(chan struct{})
 }
 
 // ServeHTTP serves the API.

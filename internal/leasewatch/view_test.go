@@ -204,6 +204,23 @@ func TestAReadSeesWhatWasWrittenBeforeIt(t *testing.T) {
 	})
 }
 
+// TestAReadIsLinearizable though the server's cache stands still.
+func TestAReadIsLinearizable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{T: t, Server: apitest.NewServer()}
+		front := s.NewFront()
+		v, err := New(Config{Client: apitest.Wire(t, front, coordinationv1.SchemeGroupVersion), Namespace: "ns", Patience: patience, Limit: 5 * patience})
+		if err != nil {
+			t.Fatal(err)
+		}
+		front.Lag(apitest.Still)
+		n := s.put("x")
+		if r, err := v.Read(t.Context(), "x"); err != nil || r.Get("x").Number != n || r.At() != n {
+			t.Errorf("read %+v, %v after version %d", r, err, n)
+		}
+	})
+}
+
 func TestAReadIsNotStuckBehindOneThatHangs(t *testing.T) {
 	run(t, func(s *stage) {
 		s.hangs(func(watch bool) bool { return !watch })

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -41,6 +42,28 @@ func TestAListIsLiveAndComplete(t *testing.T) {
 	server.Before = apitest.Forbidden
 	if _, err = rawapi.List[corev1.Pod](t.Context(), client, apierror.Pods, "ns", ""); !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), `needs verb "list" on pods in namespace "ns"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAReadIsLinearizable though the server's cache stands still, unless it asks for the cache.
+func TestAReadIsLinearizable(t *testing.T) {
+	server := apitest.NewServer()
+	front := server.NewFront()
+	client := apitest.Wire(t, front, corev1.SchemeGroupVersion)
+	const path = "/api/v1/namespaces/ns/configmaps/lock"
+	server.Put(path, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", UID: "u"}})
+	front.Lag(apitest.Still)
+	server.Put(path, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "lock", UID: "u"}})
+
+	if got, err := rawapi.New[corev1.ConfigMap](client, name).Get(t.Context()); err != nil || got.ResourceVersion != "102" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	keep := func(e rawapi.Event[*corev1.ConfigMap]) *corev1.ConfigMap { return e.Object }
+	for cached, want := range map[bool]string{false: "102", true: "101"} {
+		got, err := rawapi.Collect(t.Context(), client, rawapi.Query{Resource: apierror.ConfigMaps, Namespace: "ns", Cached: cached}, keep)
+		if err != nil || got.ResourceVersion != want || len(got.Items) != 1 || got.Items[0].ResourceVersion != want {
+			t.Errorf("cached %v: %v, %v", cached, got, err)
+		}
 	}
 }
 

@@ -63,3 +63,32 @@ func TestAHolderThatNeedNoLongerWaitSaysForHowLongAKeptRecordCounts(t *testing.T
 		}
 	}
 }
+
+// TestS3AnOlderStateIsNoNews: another API server shows what its cache has, which this candidate
+// has seen before, or which was before all that it has seen.
+func TestS3AnOlderStateIsNoNews(t *testing.T) {
+	const lease = 15 * time.Second
+	start := time.Now()
+	at := func(number uint64, holder string, renewed time.Duration) locks.Snapshot {
+		return locks.Snapshot{Version: locks.Version{Number: number, UID: "u", Opaque: number}, Record: locks.Record{
+			Holder: holder, LeaseDuration: lease, AcquireTime: start, RenewTime: start.Add(renewed),
+		}}
+	}
+	released := at(3, "", time.Second)
+	released.Record.LeaseDuration = time.Second
+	o := NewObserver(Self{Identity: "b", Lease: lease})
+	o.Observe(at(4, "a", 2*time.Second), start)
+	o.Observe(at(5, "a", 4*time.Second), start.Add(2*time.Second))
+	want, _ := o.Free()
+	for what, s := range map[string]locks.Snapshot{
+		"the renewal before": at(4, "a", 2*time.Second), "the last renewal": at(5, "a", 4*time.Second),
+		"another holder": at(2, "c", 0), "a release": released, "no object yet": {Version: locks.Version{Number: 1}},
+	} {
+		if o.Observe(s, start.Add(4*time.Second)) || o.ObserveEvent(locks.Event{Snapshot: s, Gapless: true}, s.Version.Number-1, start.Add(4*time.Second)) {
+			t.Errorf("%s is news", what)
+		}
+		if is, _ := o.Free(); is != want || o.Newest().Version.Number != 5 {
+			t.Errorf("after %s: version %d, free at %v, want %v", what, o.Newest().Version.Number, is, want)
+		}
+	}
+}

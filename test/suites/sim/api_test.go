@@ -75,7 +75,7 @@ func recordOf(o apitest.Object) *locks.Record {
 }
 
 func (a *api) wire(p *process) *wire {
-	w := newWire(a.world.fronts.all, p)
+	w := newWire(p)
 	p.link = w
 	return w
 }

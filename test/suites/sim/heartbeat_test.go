@@ -352,7 +352,7 @@ func (h *hearts) join(p *process) {
 	h.mu.Lock()
 	h.processes[p.name] = p
 	h.mu.Unlock()
-	both := &ways{newWire(h.world.fronts.all, p), newWire(h.world.fronts.all, p)}
+	both := &ways{newWire(p), newWire(p)}
 	both.rest.codec, both.heart.codec = h.codec, h.codec
 	both.heart.dice = rand.New(rand.NewPCG(h.world.seed, p.dice.Uint64()))
 	p.link = both

@@ -56,9 +56,9 @@ type conn struct {
 	alive time.Time // when that has answered last
 }
 
-func newWire(fronts []*apitest.Front, by *process) *wire {
+func newWire(by *process) *wire {
 	w := &wire{
-		fronts: fronts, codec: scheme.Codecs.WithoutConversion(), by: by,
+		fronts: by.world.fronts.all, codec: scheme.Codecs.WithoutConversion(), by: by,
 		dice:   rand.New(rand.NewPCG(by.world.seed, uint64(by.started.UnixNano())+uint64(by.seat))),
 		change: make(chan struct{}), muted: make(chan struct{}), broken: make(chan struct{}),
 	}
