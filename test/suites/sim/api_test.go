@@ -52,7 +52,7 @@ type api struct {
 
 func newAPI(w *world) *api {
 	a := &api{world: w, server: apitest.NewServer(), step: 1}
-	w.fronts = newFronts(w.seed, a.server)
+	w.fronts = newFronts(w, a.server)
 	a.server.Stored = func(r *http.Request, path string, _, after apitest.Object) {
 		if path == leasePath {
 			w.judge.wrote(senderOf(r), recordOf(after))

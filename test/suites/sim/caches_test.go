@@ -15,19 +15,20 @@ import (
 const mostFronts = 3
 
 // onCaches are the faults of the watch caches of API servers.
-var onCaches = []fault{stall, trail, revert}
+var onCaches = []fault{stall, stall, trail, revert, revert}
 
 // fronts are the API servers over one store. Each has a watch cache of its own.
 type fronts struct {
 	all []*apitest.Front
+	few int // changes: what a cache that goes back is behind at most
 
 	mu     sync.Mutex
 	faults [mostFronts]int // counts those of each
 }
 
-func newFronts(seed uint64, store *apitest.Server) *fronts {
-	dice := rand.New(rand.NewPCG(seed, 4))
-	f := &fronts{}
+func newFronts(w *world, store *apitest.Server) *fronts {
+	dice := rand.New(rand.NewPCG(w.seed, 4))
+	f := &fronts{few: 20 * w.locks}
 	for range mostFronts {
 		front := store.NewFront()
 		front.Waits = dice.IntN(2) == 0
@@ -48,7 +49,7 @@ func (f *fronts) harm(s step) {
 	case trail:
 		f.all[n].Lag(s.degree)
 	case revert:
-		f.all[n].Restart(degree / mostFronts % 20)
+		f.all[n].Restart(degree / mostFronts % f.few)
 	}
 	f.faults[n]++
 	fault := f.faults[n]

@@ -75,15 +75,16 @@ func (w *wire) connect() {
 
 func (c *conn) renew(w *wire) { *c = conn{w.fronts[w.dice.IntN(len(w.fronts))], time.Now()} }
 
-// serverFor returns the server that a request goes to.
+// serverFor returns the server that a request goes to. Now and then a server sends a watch that
+// begins away, as one with --goaway-chance does.
 func (w *wire) serverFor(r *http.Request) *apitest.Front {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := &w.conns[0]
+	c, away := &w.conns[0], false
 	if isWatch(r) {
-		c = &w.conns[1]
+		c, away = &w.conns[1], w.dice.IntN(3) == 0
 	}
-	if since, wants := locks.WantsLiveConnection(r.Context()); wants && since.After(c.alive) {
+	if since, wants := locks.WantsLiveConnection(r.Context()); away || wants && since.After(c.alive) {
 		c.renew(w)
 	}
 	return c.to
