@@ -55,7 +55,8 @@ type Config struct {
 	// still leads. The candidate then holds its own record for another LeaseDuration
 	// before its work begins, because the same may have happened meanwhile. Every
 	// first start is slower by both. If candidates have different timings, this is
-	// safe only with the longest LeaseDuration among them.
+	// safe only with the longest LeaseDuration among them. A record without a holder and a
+	// renewTime says as little as none, and is waited for, once.
 	WaitOnAbsent bool
 	// StopAtLoss makes Run return the cause of a lost term instead of campaigning
 	// again.

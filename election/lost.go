@@ -33,8 +33,12 @@ func (s lost) due(now time.Time) time.Time {
 func (s lost) handle(e event) {
 	switch e := e.(type) {
 	case answer:
-		if e.op == opRenew && e.err == nil {
+		switch {
+		case e.op != opRenew:
+		case e.err == nil:
 			s.observe(e.snapshot, time.Now())
+		case e.conflict():
+			s.putBack, s.denied = true, &e.base // somebody may have emptied the record once more
 		}
 	case locks.Event:
 		s.observeEvent(e, time.Now())
@@ -78,11 +82,13 @@ func (l *leadership) inSilence() bool {
 // still stops, because client-go takes an empty record at once. The term is over
 // nevertheless, and is no longer trusted.
 func (l *leadership) returnName() {
-	if !l.putBack || l.overrun || l.requester.writing() || !l.requester.room() {
+	newest := l.observer.Newest()
+	if !l.putBack || !newest.Version.Exists() || newest.Record.Holder != "" || !l.observer.MayReclaim() {
+		return // perhaps not yet: the watch may still show that nobody else had the lock
+	}
+	if l.isStillNewest(l.denied) || l.overrun || l.requester.writing() || !l.requester.room() {
 		return
 	}
 	l.putBack = false
-	if newest := l.observer.Newest(); newest.Version.Exists() && newest.Record.Holder == "" && l.observer.MayReclaim() {
-		l.renew(newest.Record, l.config.Timing.AttemptTimeout)
-	}
+	l.renew(newest.Record, l.config.Timing.AttemptTimeout)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
 )
 
 func TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord(t *testing.T) {
@@ -221,4 +222,188 @@ func TestAHandThatNeverRestsIsAnsweredOnceASecond(t *testing.T) {
 		}
 		a.Stays()
 	})
+}
+
+// replaced is a record without everything that an object without a spec and annotations lacks.
+func replaced(r *locks.Record) { *r = locks.Record{} }
+
+// TestS3AHandThatLeavesNothingOfTheRecordFindsTheNameBack: the holder knows its own term, whatever
+// is left of it on the record.
+func TestS3AHandThatLeavesNothingOfTheRecordFindsTheNameBack(t *testing.T) {
+	for name, hand := range map[string]func(*stage){
+		"replaced":            func(s *stage) { s.write(replaced) },
+		"no spec any more":    func(s *stage) { s.write(func(r *locks.Record) { *r = locks.Record{Details: r.Details} }) },
+		"no annotations":      func(s *stage) { s.write(func(r *locks.Record) { r.Holder, r.Details = "", locks.Details{} }) },
+		"in two steps":        func(s *stage) { s.write(func(r *locks.Record) { r.Holder = "" }); s.write(replaced) },
+		"in two other steps":  func(s *stage) { s.write(func(r *locks.Record) { r.Details = locks.Details{} }); s.write(replaced) },
+		"no nonce, no holder": func(s *stage) { s.write(func(r *locks.Record) { r.Holder, r.Details.Nonce = "", "" }) },
+		"deleted and created": func(s *stage) {
+			s.lock.Delete()
+			if _, err := s.lock.Write(s.T.Context(), locks.Version{}, locks.Record{}); err != nil {
+				s.T.Fatal(err)
+			}
+		},
+	} {
+		for _, stops := range []time.Duration{0, 3 * time.Second} {
+			t.Run(name+", the work stops after "+stops.String(), func(t *testing.T) {
+				scenario(t, func(s *stage) {
+					a := s.start("a")
+					a.SetStopTime(stops)
+					first, _ := a.Leads()
+					b := s.start("b")
+					time.Sleep(interval + interval/2)
+					hand(s)
+					took, _ := a.Loses()
+					s.want("the work is told to stop", took, 0)
+					synctest.Wait()
+					if r := s.record(); r.Holder != "a" || r.LeaseDuration != lease {
+						t.Errorf("while the work stops the record is %+v", r)
+					}
+					second, took := a.Leads()
+					s.want("a leads again", took, stops)
+					if second.Token <= first.Token || second.Cause != status.CauseReclaimed {
+						t.Errorf("after %+v came %+v", first, second)
+					}
+					b.Idles()
+				})
+			})
+		}
+	}
+}
+
+// TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt: nothing on the record says who
+// had the lock last, so the watch must have shown it without a gap. Otherwise a candidate of
+// another program may have had the lock, and may go on.
+func TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt(t *testing.T) {
+	stranger := func(r *locks.Record) {
+		*r = locks.Record{Holder: "client-go", LeaseDuration: lease, RenewTime: time.Now(), Transitions: r.Transitions + 1}
+	}
+	for name, happens := range map[string]func(*stage, *seat){
+		"the watch showed another": func(s *stage, _ *seat) {
+			s.write(replaced)
+			s.write(stranger)
+			s.write(replaced)
+		},
+		"the watch showed another of its name": func(s *stage, _ *seat) {
+			s.write(func(r *locks.Record) { stranger(r); r.Holder = "a" })
+			s.write(replaced)
+		},
+		"the watch is silent": func(s *stage, a *seat) {
+			a.link.Set(lockstest.Fault{Mute: true})
+			s.write(stranger)
+			s.write(replaced)
+		},
+		"the watch began anew": func(s *stage, a *seat) {
+			a.link.Set(lockstest.Fault{Mute: true})
+			s.write(stranger)
+			s.lock.Expire()
+			s.write(replaced)
+			time.Sleep(interval) // the next renewal meets a conflict
+			a.link.Set(lockstest.Fault{})
+		},
+		"the record says so": func(s *stage, _ *seat) {
+			s.write(func(r *locks.Record) { *r = locks.Record{Transitions: r.Transitions + 1} })
+		},
+		"another has its traces there": func(s *stage, _ *seat) {
+			s.write(func(r *locks.Record) { *r = locks.Record{Details: locks.Details{Holder: "z", Token: 1}} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := s.start("a")
+				a.SetStopTime(3 * time.Second)
+				a.Leads()
+				time.Sleep(interval + time.Millisecond)
+				happens(s, a)
+				a.Loses()
+				emptied := time.Now()
+				time.Sleep(2 * time.Second)
+				if r := s.record(); r.Holder != "" {
+					t.Errorf("the holder is %q", r.Holder)
+				}
+				a.Leads()
+				if took := time.Since(emptied); took < lease-interval {
+					t.Errorf("a leads again after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestS3TheNameGoesBackByCompareAndSwap: whoever takes the emptied record first has it.
+func TestS3TheNameGoesBackByCompareAndSwap(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.SetStopTime(3 * time.Second)
+		a.Leads()
+		time.Sleep(interval + interval/2)
+		a.link.Set(lockstest.Fault{Delay: 200 * time.Millisecond})
+		s.write(replaced)
+		a.Loses()
+		time.Sleep(100 * time.Millisecond)
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "client-go", LeaseDuration: lease, RenewTime: time.Now(), Transitions: 1}
+		})
+		took := time.Now()
+		time.Sleep(lease - interval)
+		if r := s.record(); r.Holder != "client-go" {
+			t.Errorf("the holder is %q", r.Holder)
+		}
+		a.Leads()
+		if led := time.Since(took); led < lease {
+			t.Errorf("a leads %v after another took the lock", led)
+		}
+	})
+}
+
+// TestS3AReadBeforeTheWatchDelaysTheName until the watch shows that nobody else had the lock.
+func TestS3AReadBeforeTheWatchDelaysTheName(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a", func(c *election.Config) { c.Lock = lateWatch{c.Lock, 500 * time.Millisecond} })
+		a.SetStopTime(3 * time.Second)
+		a.Leads()
+		time.Sleep(3*interval - 100*time.Millisecond)
+		s.write(replaced)
+		took, _ := a.Loses() // by the read after the next renewal, which meets a conflict
+		s.want("the work is told to stop", took, 100*time.Millisecond)
+		synctest.Wait()
+		if r := s.record(); r.Holder != "" {
+			t.Errorf("before the watch has shown anything the holder is %q", r.Holder)
+		}
+		time.Sleep(400 * time.Millisecond)
+		synctest.Wait()
+		if r := s.record(); r.Holder != "a" {
+			t.Errorf("once the watch has shown it the holder is %q", r.Holder)
+		}
+		_, took = a.Leads()
+		s.want("a leads again", took, 3*time.Second-400*time.Millisecond)
+	})
+}
+
+// lateWatch is a lock whose watch shows each change that much later.
+type lateWatch struct {
+	locks.Lock
+	late time.Duration
+}
+
+func (l lateWatch) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {
+	between, ended := make(chan locks.Event), make(chan error, 1)
+	go func() { ended <- l.Lock.Watch(ctx, from, between) }()
+	for {
+		select {
+		case e := <-between:
+			select {
+			case <-time.After(l.late):
+			case <-ctx.Done():
+				return <-ended
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				return <-ended
+			}
+		case err := <-ended:
+			return err
+		}
+	}
 }

@@ -634,6 +634,19 @@ func TestS4WaitOnAbsentMakesANewcomerWait(t *testing.T) {
 	})
 }
 
+// TestS4ARecordThatSaysNothingIsWaitedForAsIfThereWereNone: somebody may have replaced that of a
+// holder that still leads.
+func TestS4ARecordThatSaysNothingIsWaitedForAsIfThereWereNone(t *testing.T) {
+	for waits, want := range map[bool]time.Duration{false: 0, true: lease} {
+		scenario(t, func(s *stage) {
+			s.write(replaced)
+			a := s.start("a", func(c *election.Config) { c.WaitOnAbsent = waits })
+			_, took := a.Leads() // it replaces the very version that it saw, so it need not wait again
+			s.want("a leads", took, want)
+		})
+	}
+}
+
 func TestS5TheLeaseIsReleasedOnlyAfterTheWorkHasStopped(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")

@@ -104,8 +104,10 @@ func (o *Observer) givenUp(r locks.Record) bool {
 	switch {
 	case !released(r) && !clearedItsOwn(o.renewal, r):
 		return false
+	case !o.exists && r.RenewTime.IsZero():
+		return !o.self.WaitOnAbsent // it says as little as no record
 	case !o.exists:
-		return r.RenewTime.IsZero() || r.LeaseDuration <= time.Second
+		return r.LeaseDuration <= time.Second
 	}
 	anew := !r.RenewTime.IsZero() && r.RenewTime.UnixMicro() != o.renewal.RenewTime.UnixMicro()
 	return anew && r.LeaseDuration <= time.Second && !o.startOver

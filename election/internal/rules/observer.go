@@ -52,6 +52,7 @@ type Observer struct {
 	restored      bool      // the history went back to renewal's term while it was not this candidate's last
 
 	origin       origin // of renewal, if this candidate created its object
+	trail        trail  // of this candidate's own records
 	watchMaySkip bool   // the lock's watches may leave something out
 	exact        bool   // the watches leave nothing out, and show records as they were written
 	dead         Tenure // a term whose holder was proven dead
@@ -91,7 +92,7 @@ func (o *Observer) ObserveRead(s locks.Snapshot, asOf locks.Version, blind bool,
 		o.missed(now)
 		return true
 	case o.known && s.Version.Number < asOf.Number:
-		o.startOver = true
+		o.startOver, o.trail = true, trail{}
 	case o.known && s.Version.Number == o.newest.Version.Number && !o.newest.Version.Exists():
 		// The record exists, although something said that it did not.
 	case o.known && s.Version.Number <= o.newest.Version.Number:
@@ -109,6 +110,7 @@ func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool
 		o.missed(now) // as after a read that found nothing
 	}
 	o.traceOrigin(e, after)
+	o.followTrail(e, after)
 	return news
 }
 
@@ -117,6 +119,7 @@ func (o *Observer) ObserveEvent(e locks.Event, after uint64, now time.Time) bool
 func (o *Observer) missed(now time.Time) { o.seen, o.gap = now, true }
 
 func (o *Observer) accept(s locks.Snapshot, now time.Time) {
+	defer o.noteOwn()
 	first, lostPart, wasKept := !o.known, o.lostPart(s), o.newest.Kept
 	o.findOrigin(s, now)
 	o.noteSuccession(s.Record, now)
@@ -231,8 +234,9 @@ func (o *Observer) Holder() (string, locks.Details) {
 
 // Holds reports whether the newest version is held by this very process. If somebody
 // removed the nonce, the times of the term decide.
-func (o *Observer) Holds() bool {
-	r := o.newest.Record
+func (o *Observer) Holds() bool { return o.holds(o.newest.Record) }
+
+func (o *Observer) holds(r locks.Record) bool {
 	if r.Holder != o.self.Identity {
 		return false
 	}
@@ -255,16 +259,20 @@ func (o *Observer) DuplicateIdentity() string {
 
 // MayReclaim reports whether the record is of a term of this candidate that was not given
 // up: this candidate still holds the lock, or somebody emptied the record and nobody took
-// the lock since. A candidate waits for its own forfeited term as for another candidate's.
+// the lock since. The record may still say so, or else the trail tells it. A candidate waits
+// for its own forfeited term as for another candidate's.
 func (o *Observer) MayReclaim() bool {
 	r := o.renewal
 	switch {
-	case o.self.Forfeited, !o.wrote(r):
+	case o.self.Forfeited:
 		return false
-	case r.Holder == "":
-		return !o.gaveUp && !released(r) && o.prior.Holder == o.self.Identity && r.Transitions == o.term.transitions
+	case r.Holder != "":
+		return r.Holder == o.self.Identity && o.wrote(r)
+	case o.gaveUp:
+		return false
 	}
-	return r.Holder == o.self.Identity
+	kept := o.wrote(r) && !released(r) && o.prior.Holder == o.self.Identity && r.Transitions == o.term.transitions
+	return kept || o.newest.Version.Exists() && o.wasMine()
 }
 
 // wrote reports whether this process wrote a record, or took the lock with it. Two

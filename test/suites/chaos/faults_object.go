@@ -85,6 +85,7 @@ var leaseEdits = []func(*coordinationv1.Lease){
 	namesAnother: func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("somebody") },
 	func(l *coordinationv1.Lease) { l.Spec.RenewTime, l.Spec.AcquireTime = nil, nil },
 	func(l *coordinationv1.Lease) { l.Annotations = nil },
+	func(l *coordinationv1.Lease) { l.Annotations, l.Spec = nil, coordinationv1.LeaseSpec{} }, // as kubectl replace does
 	func(l *coordinationv1.Lease) {
 		for name := range l.Annotations {
 			l.Annotations[name] = garbage

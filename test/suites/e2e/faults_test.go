@@ -315,6 +315,7 @@ func heldGarbage(t *testing.T, b *testbed.Testbed) {
 		"nil holder put there":    {`{"spec":{"holderIdentity":null}}`, "the record was emptied by somebody else", 0},
 		"empty holder put there":  {`{"spec":{"holderIdentity":""}}`, "the record was emptied by somebody else", 0},
 		"no spec any more":        {`{"spec":null}`, "the record was emptied by somebody else", 0},
+		"nothing any more":        {`{"metadata":{"annotations":null},"spec":null}`, "the record was emptied by somebody else", 0},
 		"another holder":          {`{"spec":{"holderIdentity":"thief"}}`, "somebody else took it: the lock is held by thief", quick.LeaseDuration},
 		"a token of a later term": {`{"metadata":{"annotations":{"zonelect.dev/token":"18446744073709551615"}}}`, "newer token 18446744073709551615", quick.LeaseDuration - quick.RenewInterval},
 		"nil duration put there":  {patch: `{"spec":{"leaseDurationSeconds":null}}`},
@@ -354,6 +355,9 @@ func heldGarbage(t *testing.T, b *testbed.Testbed) {
 		took := next.Began.Sub(patched)
 		if t.Logf("%s led after %v (%s)", next.Holder, took, next.Cause); took < r.wait {
 			t.Errorf("%s led %v after the patch, before the %v that the law says", next.Holder, took, r.wait)
+		}
+		if took > r.wait+2*time.Second {
+			t.Errorf("%s led %v after the patch, where the law says %v", next.Holder, took, r.wait)
 		}
 		c.sees("held with a token", noted(next))
 	})

@@ -190,7 +190,9 @@ var mutants = []mutant{
 		"election/internal/rules/free.go", `return anew && r.LeaseDuration <= time.Second && `, `return anew && `,
 		"election/TestS3AHandThatEmptiesTheRecordOfAnotherElectorReleasesNothing"},
 	{"S3", "whoever starts takes an empty record for released, whatever it looks like",
-		"election/internal/rules/free.go", `return r.RenewTime.IsZero() || r.LeaseDuration <= time.Second`, `return true`,
+		"election/internal/rules/free.go", `	case !o.exists:
+		return r.LeaseDuration <= time.Second`, `	case !o.exists:
+		return true`,
 		"election/TestS3AFirstRecordThatAHandEmptiedIsNoRelease"},
 	{"S3", "an emptied record that is forged again has the shorter lease",
 		"election/internal/rules/observer.go", `s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
@@ -215,8 +217,32 @@ var mutants = []mutant{
 		"election/renewing.go", `case !newest.Partial && !l.changed(newest):`, `case !newest.Partial:`,
 		"election/TestALiveLeaderMendsAtOnceWhatAHandDoesToItsRecord"},
 	{"S3", "the name goes back on a record that the former holder's token released",
-		"election/lost.go", `newest.Record.Holder == "" && l.observer.MayReclaim() {`, `newest.Record.Holder == "" {`,
+		"election/lost.go", ` || newest.Record.Holder != "" || !l.observer.MayReclaim() {`, ` || newest.Record.Holder != "" {`,
 		"election/TestAReleasedRecordIsNotTakenBackWhileTheWorkStops"},
+	{"S3", "the name goes back without a compare-and-swap",
+		"election/lost.go", `	l.renew(newest.Record, l.config.Timing.AttemptTimeout)`, `	if s, err := l.config.Lock.Read(l.requests); err == nil {
+		l.observe(s, time.Now())
+		l.renew(newest.Record, l.config.Timing.AttemptTimeout)
+	}`,
+		"election/TestS3TheNameGoesBackByCompareAndSwap"},
+	{"S4", "who is to wait where there is no record takes one that says nothing",
+		"election/internal/rules/free.go", `return !o.self.WaitOnAbsent // it says`, `return true // it says`,
+		"election/TestS4ARecordThatSaysNothingIsWaitedForAsIfThereWereNone"},
+	{"S3", "a holder knows its term only by what a hand left on the emptied record",
+		"election/internal/rules/observer.go", `return kept || o.newest.Version.Exists() && o.wasMine()`, `return kept`,
+		"election/TestS3AHandThatLeavesNothingOfTheRecordFindsTheNameBack"},
+	{"S3", "an emptied record is reclaimed though the watch showed that another had it since",
+		"election/internal/rules/trail.go", `return t.own > t.other &&`, `return t.own > 0 &&`,
+		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
+	{"S3", "an emptied record is reclaimed though the watch began after this candidate's own",
+		"election/internal/rules/trail.go", `t.after <= t.own &&`, `true &&`,
+		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
+	{"S3", "an emptied record is reclaimed before the watch has shown what came before it",
+		"election/internal/rules/trail.go", `t.end == o.newest.Version.Number &&`, `true &&`,
+		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
+	{"S9", "an emptied record is reclaimed though another process of the same name had it since",
+		"election/internal/rules/trail.go", `!o.holds(r)`, `r.Holder != o.self.Identity`,
+		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
 	{"mend", "what no write mends is written again and again",
 		"election/renewing.go", `case !l.mended:`, `case true:`,
 		"election/TestWhatNoWriteMendsIsWrittenNoMoreThanRenewalsAre"},
@@ -326,7 +352,7 @@ var mutants = []mutant{
 		"election/leading.go", `if (l.unfinished() || closed(l.watchdog.late)) && !l.overrun {`, `if closed(l.watchdog.late) && !l.overrun {`,
 		"election/TestS5WorkThatReturnsUnfinishedIsNotReleasedFor"},
 	{"S5", "a term that overran is reclaimed by its own candidate at once",
-		"election/internal/rules/observer.go", `case o.self.Forfeited, !o.wrote(r):`, `case !o.wrote(r):`,
+		"election/internal/rules/observer.go", `case o.self.Forfeited:`, `case false:`,
 		"election/TestS5AnOverrunTermIsNotReclaimed"},
 	{"S5", "a term is trusted on while its lock is released, and after",
 		"election/stopping.go", `	l.trust.end()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -107,7 +108,11 @@ func (a *api) hurt(path string, s step) {
 	case empties:
 		a.change(path, func(o apitest.Object) { annotate(o, record.AnnotationEvacuated, zoneOf(s)) })
 	case empty:
-		a.change(path, func(o apitest.Object) { spec(o)["holderIdentity"] = "" })
+		a.change(path, func(o apitest.Object) {
+			if spec(o)["holderIdentity"] = ""; a.world.replaces(s) {
+				replaced(o)
+			}
+		})
 	case forge:
 		a.change(path, func(o apitest.Object) {
 			spec(o)["holderIdentity"], spec(o)["leaseDurationSeconds"] = "", 1
@@ -194,6 +199,16 @@ func annotate(o apitest.Object, key, value string) {
 		meta["annotations"] = a
 	}
 	a[key] = value
+}
+
+// replaced removes from a Lease what a manifest without a spec lacks, except what belongs to a
+// migration.
+func replaced(o apitest.Object) {
+	o["spec"] = apitest.Object{}
+	a, _ := o["metadata"].(apitest.Object)["annotations"].(apitest.Object)
+	maps.DeleteFunc(a, func(key string, _ any) bool {
+		return key != record.AnnotationPhase && key != record.AnnotationPhaseStep && key != record.AnnotationLegacy
+	})
 }
 
 func spec(o apitest.Object) apitest.Object { return o["spec"].(apitest.Object) }

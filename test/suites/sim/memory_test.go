@@ -52,7 +52,11 @@ func (m *oneLock) harm(s step) {
 			m.world.judge.wrote(nil, nil)
 		}
 	case empty:
-		m.change(func(r *locks.Record) { r.Holder = "" })
+		m.change(func(r *locks.Record) {
+			if r.Holder = ""; m.world.replaces(s) {
+				*r = locks.Record{}
+			}
+		})
 	case forge:
 		m.change(func(r *locks.Record) { r.Holder, r.LeaseDuration, r.RenewTime = "", time.Second, time.Now() })
 	case bare:

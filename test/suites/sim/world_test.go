@@ -444,6 +444,10 @@ func (w *world) suffer(s step) {
 	}
 }
 
+// replaces reports whether an empty step removes everything that the record says. A process that
+// never saw the duration goes by its own lease, so all must have the same.
+func (w *world) replaces(s step) bool { return s.degree/time.Millisecond%2 == 1 && w.mix.even() }
+
 // roll replaces all processes, one after the other, by ones of another timing:
 // all of the same, or each of any.
 func (w *world) roll(s step) {
