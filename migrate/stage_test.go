@@ -233,7 +233,7 @@ func (s *stage) poses(name, mode string) {
 	s.runs(name)
 	_, err := presence.Ensure(s.t.Context(), apitest.Wire(s.t, s.server, coordinationv1.SchemeGroupVersion), "ns", presence.Object{
 		Lock: "lock", Pod: presence.Pod{Name: name, UID: types.UID("uid-" + name)}, Identity: name, Zone: "z1", Mode: mode,
-	}, func(context.Context) error { return nil })
+	}, nil, func(context.Context) error { return nil })
 	if err != nil {
 		s.t.Fatal(err)
 	}

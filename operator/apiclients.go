@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/internal/transport"
 	"github.com/zonelect/zonelect/locks/lease"
 )
@@ -60,6 +61,9 @@ func dialing(d transport.Options, cfg *rest.Config, timing election.Timing, o Lo
 		cfg.UserAgent += electing
 	}
 	c := &apiClients{options: o}
+	if err := record.CheckLabels(o.Labels); err != nil {
+		return nil, err
+	}
 	var err error
 	d.AttemptTimeout, d.Patience, d.Servers = timing.AttemptTimeout, timing.RenewDeadline, o.Servers
 	c.transport, err = transport.New(cfg, d)

@@ -23,7 +23,10 @@ type LockOptions struct {
 	// All have the same scheme and path, lead to the same cluster, and accept the same
 	// credentials. More than one cannot be used through a proxy.
 	Servers []string
-	// Labels are set on the Lease. Others on it are kept.
+	// Labels are set on the Lease and on whatever else the election creates: the candidate's
+	// presence object, a heartbeat's Lease, the legacy object in ModeDual, and the EndpointSlice
+	// of LeaderService. Others on them are kept. None may begin with zonelect.dev/. Events have
+	// no labels.
 	Labels map[string]string
 	// Version of the program, for people. The candidate's presence object carries it, if the
 	// lock has one.

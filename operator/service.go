@@ -32,6 +32,7 @@ func (e *Election) prepareService(namespace string) error {
 	e.service, err = leaderservice.New(leaderservice.Config{
 		Core: clients.core, Discovery: clients.discovery, Namespace: cmp.Or(self.Namespace, namespace), Service: name,
 		Endpoint: leaderservice.Endpoint{IP: self.IP, Pod: self.PodName, PodUID: self.PodUID, Node: self.Node, Zone: self.Zone},
+		Labels:   e.options.Labels,
 		Trust:    t.RenewDeadline, Again: t.LeaseDuration, Logger: e.log,
 	})
 	closeLock := e.close

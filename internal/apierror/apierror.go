@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -119,8 +120,23 @@ func (o Object) Explain(verb string, err error) error {
 	return &statusError{e, int(status.Code)}
 }
 
+// refused begins what is said of each request that an admission rule refused. doctor and
+// docs/troubleshooting.md tell people to look for it.
+const refused = "refused by an admission rule (a quota, a policy, a webhook)"
+
+// denied recognizes what the server says if a policy or a webhook refuses a request. Whoever made
+// that rule chose the HTTP status. It may be one that means something else elsewhere: 401, 404,
+// 409, 422 and so on.
+var denied = regexp.MustCompile(`^admission webhook ".*" denied the request|(^|: )(ValidatingAdmissionPolicy|policy) ['"].*['"] denied request: `)
+
 // judge interprets an answer: what to do, and which sentinel fits.
 func (o Object) judge(verb string, status metav1.Status, err error) (hint string, kind error) {
+	if denied.MatchString(status.Message) {
+		return refused, locks.ErrForbidden
+	}
+	if strings.Contains(status.Message, `failed calling webhook "`) {
+		return refused + ", because a webhook that must be asked did not answer", nil
+	}
 	switch status.Code {
 	case http.StatusUnauthorized:
 		return "the server does not accept this client's credentials: is the token expired, or the kubeconfig that of another cluster?", nil
@@ -129,12 +145,15 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	case http.StatusNotFound:
 		return o.judgeNotFound(status)
 	case http.StatusConflict:
+		if about := status.Details; about != nil && about.Kind != "" && about.Kind != o.Resource.Name {
+			return "", nil // such as that of a quota, which many requests use at a time
+		}
 		return "", locks.ErrConflict
 	case http.StatusTooManyRequests:
 		return fmt.Sprintf("the server sheds load: a FlowSchema of its own keeps this %s out of that", o.Kind), nil
 	}
-	if verb == Patch && status.Code == http.StatusUnprocessableEntity {
-		return "", locks.ErrConflict // a test of the patch failed
+	if verb == Patch && status.Code == http.StatusUnprocessableEntity && (status.Details == nil || len(status.Details.Causes) == 0) {
+		return "", locks.ErrConflict // a test of the patch failed; whatever else is wrong has a cause
 	}
 	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
 		return "", locks.ErrVersionExpired
@@ -158,7 +177,7 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 	case strings.Contains(status.Message, " cannot impersonate "):
 		return "the client's configuration says to impersonate somebody", locks.ErrForbidden
 	case lacking(verb, status) == "":
-		return "refused by an admission rule (a quota, a policy, a webhook)", locks.ErrForbidden
+		return refused, locks.ErrForbidden
 	case strings.Contains(status.Message, ownerRefs):
 		return "the server demands the permission to delete what gets owner references (admission plugin OwnerReferencesPermissionEnforcement): " + o.missing(Delete), locks.ErrForbidden
 	default:
@@ -170,6 +189,8 @@ func (o Object) judgeForbidden(verb string, status metav1.Status) (hint string, 
 // another reason.
 func lacking(verb string, status metav1.Status) string {
 	switch {
+	case denied.MatchString(status.Message):
+		return ""
 	case strings.Contains(status.Message, " cannot impersonate "):
 		return ""
 	case strings.Contains(status.Message, ownerRefs):

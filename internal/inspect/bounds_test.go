@@ -27,7 +27,7 @@ func invent(t *testing.T, r inspect.Reader, server *apitest.Server, n int) {
 	t.Helper()
 	for i := range n {
 		pod := presence.Pod{Name: fmt.Sprintf("a%04d", i), UID: types.UID(fmt.Sprint("made-up-", i))}
-		made, err := presence.Ensure(t.Context(), r.Coordination, "ns", presence.Object{Lock: key.Name, Pod: pod, Identity: pod.Name, Zone: "za"}, func(context.Context) error { return nil })
+		made, err := presence.Ensure(t.Context(), r.Coordination, "ns", presence.Object{Lock: key.Name, Pod: pod, Identity: pod.Name, Zone: "za"}, nil, func(context.Context) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,7 @@ func reader(t *testing.T, pods ...string) (inspect.Reader, *apitest.Server) {
 			Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 		})
 		said := presence.Object{Lock: key.Name, Pod: presence.Pod{Name: name, UID: types.UID("uid-" + name)}, Identity: name, Zone: "za", Mode: "auto"}
-		if _, err := presence.Ensure(t.Context(), r.Coordination, key.Namespace, said, func(context.Context) error { return nil }); err != nil {
+		if _, err := presence.Ensure(t.Context(), r.Coordination, key.Namespace, said, nil, func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

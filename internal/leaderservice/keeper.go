@@ -41,6 +41,7 @@ type Config struct {
 	Namespace string         // of the Service and of the pod; required
 	Service   string         // its name; required
 	Endpoint  Endpoint
+	Labels    map[string]string // set on the slice; its other labels are kept
 	// Trust is for how long a renewal of the lock is trusted: the RenewDeadline. Required.
 	Trust time.Duration
 	// Again is how often a leader looks whether the slice is still its own, and the most that it
@@ -241,7 +242,7 @@ func (t *tenure) once(ctx context.Context) error {
 	if tokenOf(old) > t.token && !t.later.isInvented(tokenOf(old)) {
 		return errLater
 	}
-	slice, err := t.Endpoint.wanted(service, old, t.token)
+	slice, err := t.Endpoint.wanted(service, old, t.Labels, t.token)
 	switch {
 	case err != nil:
 		return err

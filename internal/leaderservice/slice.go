@@ -66,7 +66,7 @@ func checkService(name string) error {
 func sliceName(service string) string { return service + "-zonelect" }
 
 // wanted is the slice that points a Service to an endpoint, in place of another that may be nil.
-func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice, token uint64) (*discoveryv1.EndpointSlice, error) {
+func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice, labels map[string]string, token uint64) (*discoveryv1.EndpointSlice, error) {
 	ports, err := portsOf(service)
 	if err = errors.Join(err, e.checkFamily(service)); err != nil {
 		return nil, err
@@ -75,6 +75,7 @@ func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice
 	if old != nil {
 		s = old.DeepCopy()
 	}
+	record.SetLabels(s, labels)
 	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelServiceName, service.Name)
 	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelManagedBy, managedBy)
 	noteToken(s, token)

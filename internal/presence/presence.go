@@ -58,14 +58,14 @@ const attempts = 3
 
 // Ensure makes the presence say what o says, and returns it with its name and UID. It creates
 // the presence, updates it where it differs, or writes nothing if it is as it should be.
-// Additions by others are kept.
+// Additions by others are kept. labels are set on it too, but not in the place of its own.
 //
 // A Lease of that name that does not belong to this very pod, by UID, is left alone: that is
 // an error. client must be one for coordination.k8s.io/v1.
 //
 // Before it creates the presence it calls confirm, which says whether the API server knows the
 // pod, see [Pod.Confirm]. If confirm fails, Ensure creates nothing and returns that error.
-func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object, confirm func(context.Context) error) (Object, error) {
+func Ensure(ctx context.Context, client rest.Interface, namespace string, o Object, labels map[string]string, confirm func(context.Context) error) (Object, error) {
 	o.Name = nameOf(o.Lock, o.Pod)
 	name := apierror.Object{Resource: apierror.Leases, Namespace: namespace, Name: o.Name}
 	if err := errors.Join(rawapi.Check(client, name), o.check()); err != nil {
@@ -75,7 +75,7 @@ func Ensure(ctx context.Context, client rest.Interface, namespace string, o Obje
 	var lease *coordinationv1.Lease
 	err := locks.ErrConflict
 	for i := 0; i < attempts && errors.Is(err, locks.ErrConflict); i++ {
-		lease, err = ensure(ctx, object, o, confirm)
+		lease, err = ensure(ctx, object, o, labels, confirm)
 	}
 	if err != nil {
 		return Object{}, fmt.Errorf("presence of pod %s: %w", o.Pod.Name, err)
@@ -91,13 +91,15 @@ func (o Object) check() error {
 	return nil
 }
 
-func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease], o Object, confirm func(context.Context) error) (*coordinationv1.Lease, error) {
+func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease], o Object, labels map[string]string, confirm func(context.Context) error) (*coordinationv1.Lease, error) {
 	lease, err := object.Get(ctx)
 	if object.Name().Absent(err) {
 		if err := confirm(ctx); err != nil {
 			return nil, err
 		}
-		return object.Create(ctx, o.written(&coordinationv1.Lease{}))
+		lease = &coordinationv1.Lease{}
+		record.SetLabels(lease, labels)
+		return object.Create(ctx, o.written(lease))
 	}
 	if err != nil {
 		return nil, err
@@ -105,7 +107,9 @@ func ensure(ctx context.Context, object rawapi.Object[coordinationv1.Lease, *coo
 	if owner := podOf(lease); owner.UID != o.Pod.UID {
 		return nil, fmt.Errorf("%s stands in its place and belongs to %s, not to this pod (%s): remove it", object.Name(), owner.orNobody(), o.Pod.UID)
 	}
-	wanted := o.written(lease)
+	labeled := lease.DeepCopy()
+	record.SetLabels(labeled, labels)
+	wanted := o.written(labeled)
 	if equality.Semantic.DeepEqual(wanted, lease) {
 		return lease, nil
 	}

@@ -44,7 +44,7 @@ func objectOf(pod string) Object {
 
 func ensured(t *testing.T, client rest.Interface, o Object) Object {
 	t.Helper()
-	made, err := Ensure(t.Context(), client, "ns", o, confirmed)
+	made, err := Ensure(t.Context(), client, "ns", o, nil, confirmed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestWhatBelongsToAnotherIsLeftAlone(t *testing.T) {
 			lease := objectOf("a").written(&coordinationv1.Lease{})
 			lease.Name, lease.UID, lease.OwnerReferences = nameOf("lock", objectOf("a").Pod), "u", owners
 			server.Put(all+"/"+lease.Name, lease)
-			if _, err := Ensure(t.Context(), client, "ns", objectOf("a"), confirmed); err == nil || !strings.Contains(err.Error(), "remove it") {
+			if _, err := Ensure(t.Context(), client, "ns", objectOf("a"), nil, confirmed); err == nil || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("got %v", err)
 			}
 			if !slices.Equal(*sent, []string{"get"}) {
@@ -193,7 +193,7 @@ func TestARaceIsRunAgain(t *testing.T) {
 			}
 			changed := objectOf("a")
 			changed.Waiting = "nothing"
-			_, err := Ensure(t.Context(), client, "ns", changed, confirmed)
+			_, err := Ensure(t.Context(), client, "ns", changed, nil, confirmed)
 			if errors.Is(err, locks.ErrConflict) != tc.fails || !tc.fails && err != nil || races > attempts {
 				t.Errorf("after %d races: %v", races, err)
 			}
@@ -242,7 +242,7 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 			}
 			return 0, nil
 		}
-		_, err := Ensure(t.Context(), client, "ns", o, confirmed)
+		_, err := Ensure(t.Context(), client, "ns", o, nil, confirmed)
 		if want := fmt.Sprintf(`needs verb %q on leases.coordination.k8s.io in namespace "ns"`, verb); err == nil || !errors.Is(err, locks.ErrForbidden) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", verb, err)
 		}
@@ -257,7 +257,7 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 func TestAPresenceNeedsAPodByUID(t *testing.T) {
 	_, client, sent := newServer(t)
 	for _, o := range []Object{{}, {Lock: "lock", Pod: Pod{Name: "a"}}, {Lock: "lock", Pod: Pod{UID: "u"}}, {Pod: Pod{"a", "u"}}} {
-		if _, err := Ensure(t.Context(), client, "ns", o, confirmed); err == nil || len(*sent) > 0 {
+		if _, err := Ensure(t.Context(), client, "ns", o, nil, confirmed); err == nil || len(*sent) > 0 {
 			t.Errorf("%+v: %v, sent %v", o, err, *sent)
 		}
 	}

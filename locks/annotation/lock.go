@@ -42,6 +42,8 @@ type Config struct {
 	// CloseConnections, if set, closes every connection that Client uses. See
 	// [Lock.CloseConnections].
 	CloseConnections func()
+	// Labels are set on each object that is written. Its other labels are kept.
+	Labels map[string]string
 	// Logger gets warnings about records that are odd but valid. The zero Logger drops
 	// them.
 	Logger logr.Logger
@@ -107,7 +109,10 @@ func (l *Lock) Read(ctx context.Context) (locks.Snapshot, error) {
 // object. If the annotations cannot hold the record without loss, Write refuses it and
 // sends nothing. See [locks.Lock] for the other errors.
 func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	object, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error { return write(object, r) })
+	object, err := l.store.put(ctx, base.Opaque, func(object metav1.Object) error {
+		record.SetLabels(object, l.config.Labels)
+		return write(object, r)
+	})
 	if err != nil {
 		return locks.Snapshot{}, err
 	}

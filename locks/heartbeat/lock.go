@@ -213,14 +213,7 @@ func (l *Lock) wanted(was *state, r locks.Record, to attachment) *coordinationv1
 	if delete(lease.Annotations, record.AnnotationShared); l.Shared != "" && l.Shared != l.name {
 		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, record.AnnotationShared, l.Shared)
 	}
-	if len(l.Labels) > 0 {
-		labels := maps.Clone(lease.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		maps.Copy(labels, l.Labels)
-		lease.Labels = labels
-	}
+	record.SetLabels(lease, l.Labels)
 	if to != (attachment{}) {
 		return attach(lease, to)
 	}

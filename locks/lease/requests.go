@@ -6,7 +6,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -45,12 +44,7 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	if l.config.Annotate != nil {
 		lease.Annotations = l.config.Annotate(lease.Annotations)
 	}
-	if len(l.config.Labels) > 0 {
-		labels := make(map[string]string, len(lease.Labels)+len(l.config.Labels))
-		maps.Copy(labels, lease.Labels)
-		maps.Copy(labels, l.config.Labels)
-		lease.Labels = labels
-	}
+	record.SetLabels(lease, l.config.Labels)
 	if !base.Exists() && l.config.Owners != nil {
 		lease.OwnerReferences = l.config.Owners(ctx)
 	}

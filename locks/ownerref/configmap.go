@@ -26,6 +26,8 @@ type Config struct {
 	// Namespace and Name of the ConfigMap. Required. It need not exist; the
 	// namespace must.
 	Namespace, Name string
+	// Labels are set on each shield that is written. Its other labels are kept.
+	Labels map[string]string
 	// Logger gets a message about every change that was made. The zero value drops it.
 	Logger logr.Logger
 }
@@ -35,6 +37,7 @@ type Config struct {
 // each makes at most one request, without retries.
 type ConfigMap struct {
 	object rawapi.Object[corev1.ConfigMap, *corev1.ConfigMap]
+	labels map[string]string
 	log    logr.Logger
 }
 
@@ -45,7 +48,7 @@ func New(c Config) (*ConfigMap, error) {
 	if err := rawapi.Check(c.Core, name); err != nil {
 		return nil, fmt.Errorf("leader-for-life lock %q in namespace %q: %w", c.Name, c.Namespace, err)
 	}
-	return &ConfigMap{rawapi.New[corev1.ConfigMap](c.Core, name), c.Logger.WithValues("configMap", c.Namespace+"/"+c.Name)}, nil
+	return &ConfigMap{rawapi.New[corev1.ConfigMap](c.Core, name), c.Labels, c.Logger.WithValues("configMap", c.Namespace+"/"+c.Name)}, nil
 }
 
 // Name returns the ConfigMap's namespace and name, as "namespace/name".
@@ -91,12 +94,18 @@ func (m *ConfigMap) PutUp(ctx context.Context, s ShieldState) (Record, error) {
 	if err := s.checkNew(); err != nil {
 		return Record{}, m.object.Name().Explain(apierror.Create, err)
 	}
-	cm, err := m.object.Create(ctx, s.written(&corev1.ConfigMap{}))
+	cm, err := m.object.Create(ctx, m.labeled(s.written(&corev1.ConfigMap{})))
 	if err != nil {
 		return Record{}, err
 	}
 	m.log.Info("the shield is up: leader-for-life programs wait at it", "phase", s.Stage.Phase)
 	return Recognize(cm), nil
+}
+
+// labeled sets the labels of the configuration on cm, and returns it.
+func (m *ConfigMap) labeled(cm *corev1.ConfigMap) *corev1.ConfigMap {
+	record.SetLabels(cm, m.labels)
+	return cm
 }
 
 func (s ShieldState) checkNew() error {
@@ -116,7 +125,7 @@ func (m *ConfigMap) Change(ctx context.Context, base Record, s ShieldState) (Rec
 	if err := base.checkChange(s); err != nil {
 		return Record{}, m.object.Name().Explain(apierror.Update, err)
 	}
-	cm, err := m.object.Update(ctx, s.written(base.object))
+	cm, err := m.object.Update(ctx, m.labeled(s.written(base.object)))
 	if err != nil {
 		return Record{}, err
 	}

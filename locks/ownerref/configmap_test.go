@@ -402,3 +402,26 @@ func TestOwnersTakeThePermissionToDelete(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAShieldHasTheLabelsOfItsConfiguration when it is made and when it is changed, beside those
+// of others.
+func TestAShieldHasTheLabelsOfItsConfiguration(t *testing.T) {
+	server, m, _ := newMap(t)
+	m.labels = map[string]string{"team": "a"}
+	labels := func() any {
+		server.Mu.Lock()
+		defer server.Mu.Unlock()
+		return server.Objects[mapPath]["metadata"].(apitest.Object)["labels"]
+	}
+	r := up(t, m, "a")
+	if got := labels(); !reflect.DeepEqual(got, apitest.Object{"team": "a"}) {
+		t.Errorf("made with the labels %v", got)
+	}
+	r.object.Labels = map[string]string{"app": "op"}
+	if _, err := m.Change(t.Context(), r, r.Shield.With(presenceOf("b"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := labels(); !reflect.DeepEqual(got, apitest.Object{"team": "a", "app": "op"}) {
+		t.Errorf("changed to the labels %v", got)
+	}
+}

@@ -282,7 +282,7 @@ func (w *world) announce(lock, pod, zone, waiting string, changes ...func(*prese
 	for _, change := range changes {
 		change(&said)
 	}
-	o, err := presence.Ensure(w.t.Context(), apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion), "ns", said, func(context.Context) error { return nil })
+	o, err := presence.Ensure(w.t.Context(), apitest.Wire(w.t, w, coordinationv1.SchemeGroupVersion), "ns", said, nil, func(context.Context) error { return nil })
 	if err != nil {
 		w.t.Fatal(err)
 	}

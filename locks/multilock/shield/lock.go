@@ -78,7 +78,7 @@ func New(c Config) (*Lock, error) {
 	s := &Lock{config: c, tenures: make(chan *tenure)}
 	var errs [3]error
 	s.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: record.ConfigMaps, Name: c.LegacyName})
-	s.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Logger: c.Lease.Logger})
+	s.configMap, errs[1] = ownerref.New(ownerref.Config{Core: c.Core, Namespace: c.Lease.Namespace, Name: c.LegacyName, Labels: c.Lease.Labels, Logger: c.Lease.Logger})
 	s.pods, errs[2] = ownerref.NewLegacyPods(ownerref.LegacyPodsConfig{
 		Core: c.Core, Apps: c.Apps, Coordination: c.Lease.Client,
 		Namespace: c.Lease.Namespace, Lock: c.Lease.Name, Self: c.Pod,

@@ -117,7 +117,7 @@ func New(c Config) (*Lock, error) {
 	t.lease, errs[0] = candidate.NewPhasedLease(c.Lease, record.Legacy{Resource: string(c.Kind), Name: c.LegacyName, Elected: true})
 	t.record, errs[1] = annotation.New(annotation.Config{
 		Client: c.Core, Kind: c.Kind, Namespace: c.Lease.Namespace, Name: c.LegacyName,
-		CloseConnections: c.Lease.CloseConnections, Logger: c.Lease.Logger,
+		CloseConnections: c.Lease.CloseConnections, Labels: c.Lease.Labels, Logger: c.Lease.Logger,
 	})
 	if err := errors.Join(append([]error{candidate.CheckMode(c.Mode), c.Timing.Validate()}, errs[:]...)...); err != nil {
 		return nil, fmt.Errorf("twin of lease %s/%s and %s %s: %w", c.Lease.Namespace, c.Lease.Name, c.Kind, c.LegacyName, err)

@@ -122,7 +122,7 @@ func (f *flood) madeUp(n int) {
 		name := fmt.Sprintf("a-%05d", i)
 		_, err := presence.Ensure(f.ctx, f.client.CoordinationV1().RESTClient(), "default", presence.Object{
 			Lock: "lock", Pod: presence.Pod{Name: name, UID: types.UID("made-up-" + name)}, Identity: name, Zone: "za",
-		}, func(context.Context) error { return nil })
+		}, nil, func(context.Context) error { return nil })
 		return err
 	})
 }

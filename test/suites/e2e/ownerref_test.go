@@ -139,7 +139,7 @@ func (y *yard) pods(count int) []ownerref.Owner {
 // present makes a pod a candidate.
 func (y *yard) present(pod ownerref.Owner) (ownerref.Owner, error) {
 	o, err := presence.Ensure(y.ctx, y.user.CoordinationV1().RESTClient(), y.name,
-		presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}, Identity: pod.Name}, func(context.Context) error { return nil })
+		presence.Object{Lock: "lock", Pod: presence.Pod{Name: pod.Name, UID: pod.UID}, Identity: pod.Name}, nil, func(context.Context) error { return nil })
 	return ownerref.Owner{Kind: ownerref.Lease, Name: o.Name, UID: o.UID}, err
 }
 

@@ -1216,6 +1216,24 @@ func with(`,
 	{"evacuation", "who is in an evacuated zone goes as early as others",
 		"zone/order.go", `if p.evacuated && !queue[0].evacuated {`, `if false {`,
 		"zone/TestWhoIsWantedMoreGoesFirst"},
+	{"S13", "a patch that a policy or a webhook refuses conflicts with another writer",
+		"internal/apierror/apierror.go", `return refused, locks.ErrForbidden
+	}
+	if strings`, `return refused, locks.ErrConflict
+	}
+	if strings`,
+		"internal/apierror/TestARefusalIsNoOtherWriter"},
+	{"S13", "a refusal is known by its HTTP status alone",
+		"internal/apierror/apierror.go", `if denied.MatchString(status.Message) {
+		return refused`, `if false {
+		return refused`,
+		"internal/apierror/TestARefusalIsNoOtherWriter"},
+	{"S13", "a patch that is invalid conflicts with another writer",
+		"internal/apierror/apierror.go", ` && (status.Details == nil || len(status.Details.Causes) == 0) {`, ` {`,
+		"internal/apierror/TestARefusalIsNoOtherWriter"},
+	{"S13", "a quota that many requests change at a time is another writer",
+		"internal/apierror/apierror.go", `about.Kind != "" && about.Kind != o.Resource.Name {`, `false {`,
+		"internal/apierror/TestAConflictAboutAnotherObjectIsNoOtherWriter"},
 	{"S13", "nothing is amended, however slow the server is",
 		"election/amend.go", `return max(spacing(t), `, `return 0 * max(spacing(t), `,
 		"election/TestLeadershipHoldsWhileAnAnswerTakesMostOfARenewDeadline"},

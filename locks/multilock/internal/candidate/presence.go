@@ -216,7 +216,7 @@ func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.Exponential
 		return 0, nil
 	}
 	limited, done := k.limit.Of(ctx, 2)
-	o, err := presence.Ensure(limited, k.config.Lease.Client, k.config.Lease.Namespace, wanted, k.confirmPod)
+	o, err := presence.Ensure(limited, k.config.Lease.Client, k.config.Lease.Namespace, wanted, k.config.Lease.Labels, k.confirmPod)
 	done()
 	if errors.Is(err, ErrPodGone) {
 		return 0, err

@@ -271,7 +271,7 @@ func TestAPresenceBeyondTheRosterIsNotTakenForDeleted(t *testing.T) {
 			if _, err := presence.Ensure(s.T.Context(), client, "ns", presence.Object{
 				Lock: "lock", Pod: presence.Pod{Name: fmt.Sprintf("op-%03d", i), UID: types.UID(fmt.Sprint("uid-", i))},
 				Identity: fmt.Sprint(i), Mode: "lease", Waiting: waiting,
-			}, func(context.Context) error { return nil }); err != nil {
+			}, nil, func(context.Context) error { return nil }); err != nil {
 				s.T.Fatal(err)
 			}
 		}

@@ -1,0 +1,64 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apierror
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/zonelect/zonelect/locks"
+)
+
+// TestARefusalIsNoOtherWriter: testdata/answers.json has what a real API server answered to
+// TestARefusalIsNoOtherWriter of test/suites/e2e, which writes it with -record-answers.
+func TestARefusalIsNoOtherWriter(t *testing.T) {
+	text, err := os.ReadFile("testdata/answers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answers []struct {
+		What, Verb, Kind string
+		Status           metav1.Status
+	}
+	if err := json.Unmarshal(text, &answers); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, a := range answers {
+		kinds[a.Kind]++
+		got := Object{Leases, "ns", "lock"}.Explain(a.Verb, &apierrors.StatusError{ErrStatus: a.Status})
+		_, lacks := MissingIn(got)
+		says, forbidden := strings.Contains(got.Error(), "refused by an admission rule"), errors.Is(got, locks.ErrForbidden)
+		for kind, is := range map[string]bool{
+			"refused": says && forbidden && !lacks, "unanswered": says && !forbidden, "conflict": errors.Is(got, locks.ErrConflict), "missing": forbidden && lacks && !says,
+		} {
+			if is != (kind == a.Kind) {
+				t.Errorf("%s, %s: %d %q is %s: %v, want %s:\n%v", a.What, a.Verb, a.Status.Code, a.Status.Message, kind, is, a.Kind, got)
+			}
+		}
+	}
+	if kinds["refused"] < 40 || kinds["conflict"] < 7 || kinds["unanswered"] == 0 || kinds["missing"] == 0 || kinds["other"] == 0 {
+		t.Errorf("the answers are %v", kinds)
+	}
+}
+
+// TestAConflictAboutAnotherObjectIsNoOtherWriter, such as that of a quota that many requests
+// change at a time.
+func TestAConflictAboutAnotherObjectIsNoOtherWriter(t *testing.T) {
+	lock := Object{Leases, "ns", "lock"}
+	quota := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "few", errors.New("the object has been modified"))
+	if err := lock.Explain(Create, quota); errors.Is(err, locks.ErrConflict) {
+		t.Errorf("%v is a conflict", err)
+	}
+	if err := lock.Explain(Create, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "lock", errors.New("it has been modified"))); !errors.Is(err, locks.ErrConflict) {
+		t.Errorf("%v is no conflict", err)
+	}
+}

@@ -1,0 +1,83 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses: policies often demand a label.
+func TestWhateverIsCreatedPassesAPolicyThatTheLeasePasses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set     func(*Options)
+		creates []string // beginnings of the names of what is created, and labels of our own on it
+	}{
+		"a Lease": {func(*Options) {}, []string{"leases/op ", "leases/op.op-1.", "zonelect.dev/lock:op"}},
+		"a Lease and a Service": {func(o *Options) { o.LeaderService = "op" },
+			[]string{"leases/op ", "leases/op.op-1.", "endpointslices/op-zonelect ", "kubernetes.io/service-name:op"}},
+		"a heartbeat": {func(o *Options) { o.Heartbeat, o.Timing.Exclusive = true, true },
+			[]string{"leases/op ", "leases/op.op-1.", "leases/op.heartbeat-", "zonelect.dev/role:heartbeat"}},
+		"a ConfigMap, too": {func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
+			[]string{"leases/op ", "leases/op.op-1.", "configmaps/op "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, o := withService(t)
+			o.LeaderService = ""
+			o.Labels = map[string]string{"team": "a", "kubernetes.io/service-name": "mine"}
+			tc.set(&o)
+			seen := make(chan string, 100)
+			server.Stored = func(_ *http.Request, where string, _, after apitest.Object) {
+				labels, _ := after["metadata"].(apitest.Object)["labels"].(apitest.Object)
+				if labels["team"] != "a" {
+					t.Errorf("%s has the labels %v", where, labels)
+				}
+				text := path.Base(path.Dir(where)) + "/" + path.Base(where) + " "
+				for key, value := range labels {
+					text += key + ":" + value.(string) + " "
+				}
+				seen <- text
+			}
+			err := Run(t.Context(), "op", func(context.Context, election.Term) error {
+				for all := ""; ; all += <-seen {
+					missing := 0
+					for _, one := range tc.creates {
+						if !strings.Contains(all, one) {
+							missing++
+						}
+					}
+					if missing == 0 {
+						return nil
+					}
+				}
+			}, o)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestLabelsOfOursAreRefused: by them a lock would be taken for a candidate's presence or for a
+// heartbeat.
+func TestLabelsOfOursAreRefused(t *testing.T) {
+	for _, key := range []string{"zonelect.dev/lock", "zonelect.dev/role"} {
+		labels := map[string]string{"team": "a", key: "x"}
+		_, err := LeaseLock(&rest.Config{Host: "https://apiserver.test"}, election.Timing{}, "ns", "op", LockOptions{Labels: labels})
+		if err == nil || !strings.Contains(err.Error(), "labels "+key+": ") {
+			t.Errorf("the label %s: %v", key, err)
+		}
+		if _, err := New(t.Context(), "op", Options{Config: &rest.Config{Host: "https://apiserver.test"}, LockOptions: LockOptions{Labels: labels}}); err == nil {
+			t.Errorf("New takes the label %s", key)
+		}
+	}
+}
