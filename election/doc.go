@@ -71,22 +71,24 @@ package election
 //
 // Run itself is the loop, which owns all state. These functions start the others; a test
 // compares the list with the code. Run waits for all of them except those that say
-// otherwise.
+// otherwise. For those that say "a while" it waits until a StopTimeout after its end began,
+// because they may not obey their context.
 //
-//	guardian.go      run.startGuardian         the guardian; until it returns; the end of Run cancels its context
-//	peers.go         run.watchPeers            Config.Peers; until it returns; the end of Run cancels its context
+//	guardian.go      run.startGuardian         the guardian; until it returns; the end of Run cancels its context, and Run waits a while
+//	peers.go         run.watchPeers            Config.Peers; until it returns; the end of Run cancels its context, and Run waits a while
 //	health.go        run.watchHealth           calls the health check at its interval; until the end of Run
 //	health.go        Health.watch              one call of Health.Check; until it returns, and Run does not wait for that
-//	deathprobe.go    run.probeDeath            Config.Dead for one holder; until it returns; another holder or the end of the candidacy cancels its context
-//	watcher.go       watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context
-//	requester.go     requester.send            one request of the lock; until its answer, or its limit
+//	deathprobe.go    run.probeDeath            Config.Dead for one holder; until it returns; another holder or the end of the candidacy cancels its context, and Run waits a while
+//	watcher.go       watcher.start             one watch of the lock; until it returns; the next watch or the end of Run cancels its context, and Run waits a while
+//	requester.go     requester.send            one request of the lock; until its answer, or its limit, and Run waits a while
+//	strays.go        run.await                 waits for one kind of these at the end of Run; until they have returned, and Run waits a while
 //	term.go          newTrust                  ends the work's context when trust runs out; a timer, which the end of the term stops
-//	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context
+//	adopting.go      leadership.startAdoption  the guardian's part in a term; until it returns; the end of the work cancels its context, and Run waits a while
 //	leading.go       leadership.startWork      the work; until it returns, which the loop waits for
 //	workwatchdog.go  workWatchdog.watch        sets the timer below when the work is to stop; none before that, and Run does not wait for it
 //	workwatchdog.go  workWatchdog.watch        the same when the trust is over
 //	workwatchdog.go  workWatchdog.within       Config.OnOverrun if the work has not stopped in time; a timer, which the return of the work stops
-//	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns
+//	stopping.go      leadership.reportOverrun  Config.OnOverrun; until it returns, and Run waits a while
 //	feed.go          NewFeed                   hands transitions to the reader of one feed; until the feed's context ends, and Run does not wait for that
 //	guard.go         guard.RoundTrip           cuts a write off when the term's trust ends; none before that, and Run does not wait for it
 
@@ -143,6 +145,7 @@ package election
 //	requester.go  requester.waitAgain       whether a write that has not landed is repeated
 //	claim.go      following.perform             acquisitions and reads of a follower
 //	claim.go      following.overtake        a follower's read overtakes a slow request
+//	strays.go     run.settle                what of them may land after the term, so that nothing is released
 //	amend.go      requester.amendEvery      when a write amends the one before instead of waiting for its answer
 //	renewing.go   leadership.amend          a renewal as an amendment
 //	claim.go      following.amendClaim      an acquisition as an amendment

@@ -190,7 +190,7 @@ func (r *run) publishHolder() {
 // kept after a lost term, unless the lease has run out by now.
 func (f *following) withdraw() {
 	defer f.endDeathProbe()
-	writes, settled := f.requester.drain(f.patience(true))
+	writes, settled := f.settle()
 	won, unknown := false, false
 	if n := len(f.writes); n > 0 && f.unsure { // no read has shown whether the last one landed
 		unknown = time.Since(f.writes[n-1].sent.awake) < f.config.Timing.LeaseDuration
@@ -204,9 +204,10 @@ func (f *following) withdraw() {
 		}
 	}
 	switch kept := f.keptTerm; {
+	case !settled: // a write may still land
 	case won, unknown:
 		_ = f.release(0, "", locks.Handover{}, !won) // release has reported its problems itself
-	case kept != nil && settled && time.Since(kept.sent.awake) < f.config.Timing.LeaseDuration:
+	case kept != nil && time.Since(kept.sent.awake) < f.config.Timing.LeaseDuration:
 		_ = f.release(kept.term.Token, kept.trace, locks.Handover{}, true)
 	}
 }

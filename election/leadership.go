@@ -59,9 +59,10 @@ type leadership struct {
 	remakes sleep.Again  // of the record, when it was deleted
 }
 
-// over reports whether a term has ended, and everything that it started too.
+// over reports whether a term has ended, and everything that it started too. A guardian that does
+// not return in time is given up if Run is to return.
 func (l *leadership) over() bool {
-	return l.cause != nil && !l.working() && l.adoption.done == nil
+	return l.cause != nil && !l.working() && (l.adoption.done == nil || l.overrun && l.ctx.Err() != nil)
 }
 
 // working reports whether the work has begun and not returned.

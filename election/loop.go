@@ -53,6 +53,8 @@ type run struct {
 	deathProbe deathProbe        // whether the holder that is followed is dead
 	adoption   adoption          // the guardian's part in the term
 	workDone   chan error        // gets what the work returned; nil while there is no work
+	endBegan   time.Time         // when the end of Run began; zero before
+	toldStray  time.Duration     // for how long a request had not come back when that was last told
 }
 
 func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) error) *run {
@@ -88,14 +90,13 @@ func newRun(ctx context.Context, e *Elector, lead func(context.Context, Term) er
 	return r
 }
 
-// close ends what Run started, and waits for it.
+// close ends what Run started, and waits for it, see await.
 func (r *run) close() {
 	r.loopWatchdog.expectLoop(time.Now())
 	r.unwatch() // the guardian, the peers and the deathProbe, too
-	r.watcher.stop()
+	r.watcher.cancel()
 	r.requester.cancel()
-	r.requester.wait.Wait()
-	r.background.Wait()
+	r.await()
 	r.loopWatchdog.expectLoop(time.Time{})
 	r.loopWatchdog.expectAnswer("", time.Time{})
 	r.board.publish(status.ChangeEnded, nil, func(s *Status) { s.State, s.Unhealthy = status.StateIdle, nil })
@@ -127,7 +128,7 @@ func (r *run) loop() error {
 	for r.follow(); r.state != nil; {
 		r.loopWatchdog.expectLoop(time.Now())
 		if until := r.state.proceed(); !until.IsZero() {
-			e := r.wait(until)
+			e := r.wait(r.tellStrays(until))
 			r.state.handle(e)
 		}
 	}
@@ -166,7 +167,7 @@ func (r *run) wait(until time.Time) event {
 	case <-alarm:
 		return timeUp{}
 	case <-r.stop:
-		r.stop = nil
+		r.stop, r.endBegan = nil, time.Now()
 		return stopWanted{}
 	case a := <-r.requester.answers:
 		return r.received(a)

@@ -108,7 +108,6 @@ func TestAnElectorThatIsWedgedIsFound(t *testing.T) {
 	close(closed)
 	for name, test := range map[string]struct {
 		change func(*election.Config, chan struct{})
-		stop   bool // Run is to end
 	}{
 		"a lock that does not return from reads": {change: func(c *election.Config, let chan struct{}) {
 			c.Lock = stuck{c.Lock, closed, nil, let}
@@ -119,18 +118,12 @@ func TestAnElectorThatIsWedgedIsFound(t *testing.T) {
 		"a head start that does not return": {change: func(c *election.Config, let chan struct{}) {
 			c.HeadStart = func(election.Takeover) time.Duration { <-let; return 0 }
 		}},
-		"peers that outlive Run": {change: func(c *election.Config, let chan struct{}) {
-			c.Peers = func(context.Context, func([]locks.Peer)) { <-let }
-		}, stop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scenario(t, func(s *stage) {
 				let := make(chan struct{})
 				s.T.Cleanup(func() { close(let) })
 				a := s.start("a", func(c *election.Config) { test.change(c, let) })
-				if test.stop {
-					a.Stop()
-				}
 				if took := dies(t, a.Elector); took > soon {
 					t.Errorf("it was found after %v, want %v at most", took, soon)
 				}

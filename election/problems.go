@@ -31,8 +31,11 @@ func (r *run) report(op operation, err error) {
 }
 
 // wording is an error's text without the local address of a connection, which
-// another connection does not share.
+// another connection does not share, and without how long a request that was given up took.
 func wording(err error) string {
+	if locks.Unsettled(err) != nil {
+		return "not back" // how long it has taken says nothing new
+	}
 	var network *net.OpError
 	if errors.As(err, &network) && network.Source != nil {
 		return strings.ReplaceAll(err.Error(), network.Source.String(), "")

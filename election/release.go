@@ -16,7 +16,7 @@ import (
 // somebody else has the lock. A candidate that lost the term but not the lock, and
 // campaigns again, keeps its name on the record, because that lets it come back.
 func (l *leadership) giveUp(again bool) {
-	writes, settled := l.requester.drain(l.patience(true))
+	writes, settled := l.settle()
 	for _, a := range writes {
 		l.observeAnswer(a)
 	}
@@ -68,8 +68,8 @@ func (r *run) release(token uint64, trace string, handover locks.Handover, unsur
 			ask.op, ask.base, ask.record = opRelease, base.Version, rules.Release(base.Record, token, trace, handover, time.Now())
 		}
 		a, answered := r.requester.call(r.requests, ask, r.observeAnswer)
-		if !answered {
-			return false // a lock that does not obey its context
+		if !answered || r.requester.strays.mayLand() {
+			return false // something does not obey its context
 		}
 		r.observeAnswer(a)
 		if a.op == opRelease && a.err == nil {

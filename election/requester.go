@@ -174,6 +174,7 @@ type requester struct {
 	amendmentsFlow bool          // the last write that was answered is an amendment, so its connection lives
 	// failures is how many chains of amendments have broken in a row.
 	failures int
+	strays   strays
 	wait     sync.WaitGroup
 }
 
@@ -269,7 +270,7 @@ func (c *requester) received(a *answer) answer {
 	if a.newest = a.flight == c.newest; a.newest {
 		c.newest = nil
 	}
-	if a.flight.gaveUp && errors.Is(a.err, context.Canceled) {
+	if !c.strays.note(a) && a.flight.gaveUp && errors.Is(a.err, context.Canceled) {
 		a.err = fmt.Errorf("no answer within %v: %w", a.end.Sub(a.sent.awake).Round(time.Millisecond), context.DeadlineExceeded)
 	}
 	a.op = a.flight.op

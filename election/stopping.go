@@ -30,7 +30,10 @@ func (l *leadership) awaitStop(now time.Time) time.Time {
 	if !l.overrun && !now.Before(l.stopBy) {
 		l.reportOverrun()
 	}
-	if l.overrun {
+	switch {
+	case l.over():
+		return now
+	case l.overrun:
 		return now.Add(time.Hour)
 	}
 	return l.stopBy

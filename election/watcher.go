@@ -123,12 +123,6 @@ func (w *watcher) end(err error, now time.Time, turn time.Duration) {
 	}
 }
 
-// stop ends the watch and waits until its goroutine is gone.
-func (w *watcher) stop() {
-	w.cancel()
-	w.wait.Wait()
-}
-
 // watchEnded notes that the watch is over.
 func (r *run) watchEnded(err error) {
 	r.watcher.end(err, time.Now(), r.currentStagger())

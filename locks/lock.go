@@ -18,7 +18,8 @@ type Lock interface {
 	// Write replaces the record at version base, or creates the record if base
 	// does not exist, and returns the new snapshot. It fails with ErrConflict,
 	// having written nothing, if the record is no longer at base. After any other
-	// error the write may have landed, or may still land until the context ends.
+	// error the write may have landed, or may still land until the context ends, or
+	// for longer if the error says so, see Unsettled.
 	Write(ctx context.Context, base Version, record Record) (Snapshot, error)
 
 	// Watch sends every change of the record after version from, in order, and

@@ -59,5 +59,7 @@ package operator
 //	bridge.go                       Bridge.Run              ends the context of the work when the Bridge cannot go on; at once
 //	bridge.go                       Bridge.Run              ends the elector when the work is to stop and nobody leads; at once
 //	../internal/transport/conns.go  conns.dialer            ends a dial when all connections are closed; none before that
+//	../internal/transport/obey.go   obeying.RoundTrip       one request; until its answer, or soon after the end of its context, unless foreign code does not obey that
+//	../internal/transport/obey.go   obeying.giveUp          takes the answer to a request that was given up; until that comes
 //	../internal/transport/line.go   line.start              one dial; until it connects, or fails, or its limit
 //	../internal/transport/line.go   line.keep               closes a connection that no request came for; a timer of AttemptTimeout

@@ -36,7 +36,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 // Transport of an http.Client without a Timeout, which would cut watches; the
 // context of each request bounds it. Safe for concurrent use.
 type Transport struct {
-	wrapped http.RoundTripper // pool, with authentication around it
+	wrapped http.RoundTripper // pool, with authentication around it, and what gives that up
 	pool    *pool
 }
 
@@ -86,7 +86,7 @@ func New(cfg *rest.Config, o Options) (*Transport, error) {
 	if err != nil {
 		return nil, fmt.Errorf("transport: preparing authentication: %w", err)
 	}
-	return &Transport{wrapped: wrapped, pool: p}, nil
+	return &Transport{wrapped: obey(wrapped, o.AttemptTimeout/2), pool: p}, nil
 }
 
 // authentication returns client-go's view of cfg. Our dialer goes in first, so that an exec
@@ -109,7 +109,9 @@ func authentication(cfg *rest.Config, open *conns) (*transport.Config, error) {
 	return auth, nil
 }
 
-// RoundTrip sends one request, as http.RoundTripper says.
+// RoundTrip sends one request, as http.RoundTripper says. It returns soon after the request's
+// context has ended. If a credential plugin or a WrapTransport does not, the request goes on, and
+// the error says so, see [locks.Unsettled].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.wrapped.RoundTrip(req)
 }

@@ -404,7 +404,7 @@ var mutants = []mutant{
 		"election/requester.go", `patience<<min(c.repetitions(), 4)`, `patience`,
 		"election/TestSlowWritesAreRepeatedLessAndLess"},
 	{"S6", "a release does not wait for the renewal on its way",
-		"election/release.go", `writes, settled := l.requester.drain(l.patience(true))
+		"election/release.go", `writes, settled := l.settle()
 	for _, a := range writes {
 		l.observeAnswer(a)`, `writes, settled := []answer(nil), true
 	for _, a := range writes {
@@ -506,6 +506,26 @@ var mutants = []mutant{
 		"election/renewing.go", `l.unsure, l.unsureAt, l.renewAt, l.denied, l.unanswered = true, now, now, &a.base, time.Time{}`, `l.renewAt = now.Add(l.config.Timing.RenewInterval)`,
 		"election/TestARenewalGoesOnAtOnceAfterAConflictThatTheWatchExplained"},
 
+	{"S6", "a write that was given up may still land, and the lock is released nevertheless",
+		"election/strays.go", `if settled && !r.requester.strays.mayLand() {`, `if settled {`,
+		"election/TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased"},
+	{"S6", "a release that was given up is repeated while it may still land",
+		"election/release.go", `if !answered || r.requester.strays.mayLand() {`, `if !answered {`,
+		"election/TestS6AReleaseThatWasGivenUpIsNotRepeated"},
+	{"S6", "a write that came back late is never settled",
+		"election/strays.go", `		case <-one.over:
+			return true
+		default:`, `		default:`,
+		"election/TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased"},
+	{"S6", "a request that goes on when it is given up counts as settled",
+		"internal/transport/obey.go", `return nil, &unsettledError{ctx.Err(), time.Since(sent), t.over}`, `_ = sent
+		return nil, ctx.Err()`,
+		"internal/transport/TestARequestIsGivenUpIfWhatIsBelowDoesNotObeyItsContext"},
+	{"S12", "the connections of a write that was given up stay open after its term",
+		"election/strays.go", `		lock.CloseConnections()
+`, `		_ = lock
+`,
+		"election/TestS6WhatWasGivenUpKeepsTheLockFromBeingReleased"},
 	{"S7", "another holder does not end the term",
 		"election/leadership.go", `case holder != l.term.Holder:
 		l.lose`, `case false:
@@ -1112,7 +1132,7 @@ func with(`,
 }`, `}`,
 		"election/TestATermThatTheGuardianLosesEndsAtOnce"},
 	{"guardian", "the lock is released before the guardian has finished",
-		"election/leadership.go", `l.cause != nil && !l.working() && l.adoption.done == nil`, `l.cause != nil && !l.working()`,
+		"election/leadership.go", `l.cause != nil && !l.working() && (l.adoption.done == nil || l.overrun && l.ctx.Err() != nil)`, `l.cause != nil && !l.working()`,
 		"election/TestTheLockIsReleasedOnlyAfterTheGuardianHasFinished"},
 
 	{"outage", "after an outage a lease that ran out is taken at once",
