@@ -43,7 +43,12 @@ func run(ctx context.Context, address string, o operator.Options) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(e), ReadHeaderTimeout: time.Second}
+	// Without these, clients that do nothing keep connections for ever. Each costs a file descriptor, and
+	// without a free one a leader whose connection breaks cannot renew.
+	server := &http.Server{
+		Handler: handler(e), ReadHeaderTimeout: time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 16 << 10,
+	}
 	go func() { _ = server.Serve(listener) }() // it ends by Close
 	defer server.Close()
 	return e.Run(ctx, work)

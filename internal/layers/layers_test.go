@@ -33,6 +33,7 @@ const (
 	apierror   = internal + "/apierror"
 	apitest    = internal + "/apitest"
 	doctest    = internal + "/doctest"
+	httpserver = internal + "/httpserver"
 	inspect    = internal + "/inspect"
 	leasewatch = internal + "/leasewatch"
 	metrics    = internal + "/metrics"
@@ -116,11 +117,12 @@ var house = map[string]row{
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
 	"cmd/zonelect-sidecar":                  {allowed: []string{module + "/cmd/zonelect-sidecar/internal/sidecar"}},
-	"cmd/zonelect-sidecar/internal/sidecar": {allowed: []string{election, operator, plain, logr, pflag}},
+	"cmd/zonelect-sidecar/internal/sidecar": {allowed: []string{election, operator, httpserver, plain, logr, pflag}},
 	"operator": {
 		allowed: []string{election, locks, memory, lease, heartbeat, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,
 	},
+	"internal/httpserver":    {},
 	"internal/inspect":       {allowed: []string{election + "/status", locks, heartbeat, ownerref, multilock, kubernetes, apierror, rawapi, record, presence, sleep}, denied: behindMultilock},
 	"internal/leasewatch":    {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},
 	"internal/leaderservice": {allowed: []string{locks, kubernetes, apierror, rawapi, record, sleep, logr, backoff}},

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,11 +17,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/operator"
 )
-
-// headerTimeout is how long a client may take to ask.
-const headerTimeout = 10 * time.Second
 
 // ErrMeterProvider says that the options have a MeterProvider already, which Run would
 // replace.
@@ -56,7 +53,8 @@ type Endpoint struct {
 }
 
 // Serve listens at an address such as ":8080", and answers requests for /metrics there, to
-// anybody and without encryption, until Close. The metrics of the Go runtime and of the
+// anybody and without encryption, until Close. It keeps 100 connections at most, so that nobody
+// takes the file descriptors that the election needs. The metrics of the Go runtime and of the
 // process are there too. Clients that ask for OpenMetrics get exemplars.
 func Serve(ctx context.Context, address string) (*Endpoint, error) {
 	registry := prometheus.NewRegistry()
@@ -74,7 +72,7 @@ func Serve(ctx context.Context, address string) (*Endpoint, error) {
 	e := &Endpoint{
 		MeterProvider: provider,
 		address:       listener.Addr(),
-		server:        &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout},
+		server:        httpserver.New(mux),
 		shutdown:      provider.Shutdown,
 	}
 	e.serving.Go(func() {

@@ -9,12 +9,15 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	promclient "github.com/prometheus/client_golang/prometheus"
@@ -98,6 +101,47 @@ func TestAnElectionIsShownWhileItRuns(t *testing.T) {
 	}
 	if err := endpoint.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhoeverHoldsConnectionsTakesNoDescriptors: the process may lead, and needs some for that.
+func TestWhoeverHoldsConnectionsTakesNoDescriptors(t *testing.T) {
+	endpoint := serve(t)
+	defer endpoint.Close()
+	address := endpoint.Address().String()
+	kept := http.Client{Transport: &http.Transport{}} // as Prometheus does
+	defer kept.CloseIdleConnections()
+	var held []net.Conn
+	for range 300 {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1<<10)); err != nil { // it is answered, and kept
+			t.Fatal(err)
+		}
+		held = append(held, c)
+		resp, err := kept.Get("http://" + address + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status, err)
+		}
+		_ = resp.Body.Close()
+	}
+	for _, c := range held[:200] {
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second)) // in case it is not closed
+		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatal(err)
+		}
+	}
+	if len(scrape(t, address, "text/plain")) == 0 {
+		t.Error("there are no metrics")
 	}
 }
 

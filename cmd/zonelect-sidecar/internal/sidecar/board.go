@@ -9,12 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/httpserver"
 )
 
 // What the answers say besides the token.
@@ -140,7 +143,28 @@ func (b *board) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /leader", b.serveLeader)
 	mux.HandleFunc("POST /stopped", b.serveStopped)
-	return mux
+	return local(mux)
+}
+
+// local refuses what no program beside this one asks: a page in a browser says that it is one, or
+// reaches the loopback interface by a name of its own. Nothing of it counts.
+func local(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil { // it has no port
+			host = strings.Trim(r.Host, "[]")
+		}
+		_, origin := r.Header["Origin"]
+		_, page := r.Header["Sec-Fetch-Site"]
+		switch {
+		case !isLoopback(host):
+			http.Error(w, "this answers loopback addresses and localhost alone: ask for http://"+defaultAddress, http.StatusMisdirectedRequest)
+		case origin, page:
+			http.Error(w, "this answers programs, not pages in a browser: ask without the headers Origin and Sec-Fetch-Site", http.StatusForbidden)
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
 }
 
 func (b *board) serveLeader(w http.ResponseWriter, _ *http.Request) {
@@ -170,6 +194,8 @@ func (b *board) serveStopped(w http.ResponseWriter, r *http.Request) {
 	}
 	if unwanted {
 		err = b.resign(context.WithoutCancel(r.Context())) // a program that ends does not wait for the answer
+		// That may take longer than an answer usually does.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(httpserver.AnswerWithin))
 	}
 	if err != nil && !errors.Is(err, election.ErrNotLeading) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

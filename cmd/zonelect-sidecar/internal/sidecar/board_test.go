@@ -6,8 +6,12 @@
 package sidecar
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,6 +20,7 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/memory"
 )
@@ -83,8 +88,15 @@ func inBubble(t *testing.T, do func(p *polled)) {
 }
 
 func (p *polled) ask(method, path string) (int, string) {
-	w := httptest.NewRecorder()
-	p.b.handler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return p.askAs(defaultAddress, nil, method, path)
+}
+
+// askAs asks for a host, with more headers.
+func (p *polled) askAs(host string, header http.Header, method, path string) (int, string) {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, nil)
+	r.Host = host
+	maps.Copy(r.Header, header)
+	p.b.handler().ServeHTTP(w, r)
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
@@ -162,6 +174,94 @@ func TestAProgramThatStopsByItselfLeavesTheLockToOthers(t *testing.T) {
 		}
 		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
 			t.Errorf("then: %d", code)
+		}
+	})
+}
+
+// TestAPageInABrowserIsToldNothingAndEndsNothing: nor does what it asks count as the program's.
+func TestAPageInABrowserIsToldNothingAndEndsNothing(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		token := fmt.Sprint(p.e.Term().Token)
+		for _, page := range []struct {
+			host   string
+			header http.Header
+			want   int
+		}{
+			{"evil.example", nil, http.StatusMisdirectedRequest}, {"evil.example:4040", nil, http.StatusMisdirectedRequest},
+			{"localhost.evil.example:4040", nil, http.StatusMisdirectedRequest}, {"127.0.0.1.evil.example", nil, http.StatusMisdirectedRequest},
+			{"10.0.0.1:4040", nil, http.StatusMisdirectedRequest}, {"0.0.0.0:4040", nil, http.StatusMisdirectedRequest}, {"[::]:4040", nil, http.StatusMisdirectedRequest},
+			{"", nil, http.StatusMisdirectedRequest}, {":4040", nil, http.StatusMisdirectedRequest}, {"127.0.0.1:4040:4040", nil, http.StatusMisdirectedRequest},
+			{defaultAddress, http.Header{"Origin": {"http://evil.example"}}, http.StatusForbidden}, {defaultAddress, http.Header{"Origin": {"null"}}, http.StatusForbidden},
+			{defaultAddress, http.Header{"Origin": {""}}, http.StatusForbidden}, {defaultAddress, http.Header{"Origin": {"http://" + defaultAddress}}, http.StatusForbidden},
+			{defaultAddress, http.Header{"Sec-Fetch-Site": {"cross-site"}}, http.StatusForbidden}, // an image has no Origin
+		} {
+			for _, ask := range []string{"GET /leader", "HEAD /leader", "POST /stopped?token=" + token} {
+				method, path, _ := strings.Cut(ask, " ")
+				if code, body := p.askAs(page.host, page.header, method, path); code != page.want || body == token {
+					t.Errorf("%+v is answered %s with %d %q, want %d", page, ask, code, body, page.want)
+				}
+			}
+		}
+		if p.b.now.any || p.b.now.over {
+			t.Error("a page counts as the program")
+		}
+		p.stop()
+		if took := p.released(); took > time.Millisecond {
+			t.Errorf("released after %v: it waits for a page", took)
+		}
+	})
+}
+
+// TestAProgramMayAskForAnyLoopbackAddress: also behind a port forwarding.
+func TestAProgramMayAskForAnyLoopbackAddress(t *testing.T) {
+	inBubble(t, func(p *polled) {
+		for _, host := range []string{defaultAddress, "127.0.0.1", "127.1.2.3:4040", "localhost:4040", "LOCALHOST", "[::1]:4040", "[::1]", "localhost:9"} {
+			if code, body := p.askAs(host, nil, "GET", "/leader"); code != http.StatusOK {
+				t.Errorf("%s: %d %s", host, code, body)
+			}
+		}
+	})
+}
+
+// once is a listener with one connection, in memory.
+type once struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (o once) Accept() (net.Conn, error) {
+	select {
+	case c := <-o.conns:
+		return c, nil
+	case <-o.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (o once) Close() error   { close(o.closed); return nil }
+func (o once) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+
+// TestAnAnswerThatComesWhenTheLockIsReleasedComes: however long that takes.
+func TestAnAnswerThatComesWhenTheLockIsReleasedComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(election.Timing{})
+		b.resign = func(context.Context) error { time.Sleep(time.Hour); return nil }
+		b.begin(t.Context(), election.Term{})
+		here, there := net.Pipe()
+		l := once{make(chan net.Conn, 1), make(chan struct{})}
+		l.conns <- there
+		s := httpserver.New(b.handler())
+		go func() { _ = s.Serve(l) }() // it ends by Close
+		defer s.Close()
+		if _, err := io.WriteString(here, "POST /stopped?token=0 HTTP/1.1\r\nHost: "+defaultAddress+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(here), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("the answer is %s", resp.Status)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -138,8 +139,14 @@ func checkAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("--address: %w: use an address such as %s", err, defaultAddress)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !isLoopback(host) {
 		return fmt.Errorf("--address %s is not on the loopback interface: use an address such as %s, which all containers of the pod reach", address, defaultAddress)
 	}
 	return nil
+}
+
+// isLoopback reports whether a host is on the loopback interface, whatever a DNS server says.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

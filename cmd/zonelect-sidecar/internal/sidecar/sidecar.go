@@ -11,15 +11,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
+	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/operator"
 )
@@ -100,7 +99,7 @@ func serve(ctx context.Context, address string, b *board, log logr.Logger) (end 
 		return nil, fmt.Errorf("serving /leader: %w: let --address name a free port", err)
 	}
 	log.Info("serving /leader: a program that polls must have stopped this long after it sent the last request that was answered with 200", "address", listener.Addr().String(), "within", b.grace.String())
-	server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: time.Second}
+	server := httpserver.New(b.handler())
 	go func() { _ = server.Serve(listener) }() // it ends by Close
 	return func() { _ = server.Close() }, nil
 }
