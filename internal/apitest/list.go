@@ -126,7 +126,7 @@ func Forbidden(verb, path string) (int, Object) {
 }
 
 // Put creates or replaces an object behind the client's back, exactly as given except for its
-// resourceVersion.
+// resourceVersion, and its name and namespace, which are those of its path.
 func (a *Server) Put(path string, o any) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -134,7 +134,17 @@ func (a *Server) Put(path string, o any) {
 	if _, exists := a.Objects[path]; exists {
 		kind = "MODIFIED"
 	}
-	a.put(nil, kind, path, Clone(o))
+	object := Clone(o)
+	meta, _ := object["metadata"].(Object)
+	if meta == nil {
+		meta = Object{}
+		object["metadata"] = meta
+	}
+	meta["name"] = path[strings.LastIndexByte(path, '/')+1:]
+	if _, rest, ok := strings.Cut(path, "/namespaces/"); ok && strings.Contains(rest, "/") {
+		meta["namespace"], _, _ = strings.Cut(rest, "/")
+	}
+	a.put(nil, kind, path, object)
 }
 
 // Backup copies all objects, and returns a function that restores them as from a backup of

@@ -40,13 +40,19 @@ var leaseName = apierror.Object{Resource: apierror.Leases, Namespace: "ns", Name
 
 func leaseFrom(t *testing.T, a answers) rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease] {
 	t.Helper()
+	return rawapi.New[coordinationv1.Lease](clientThat(t, a), leaseName)
+}
+
+// clientThat returns a client of Leases whose requests all get that answer.
+func clientThat(t *testing.T, a answers) *rest.RESTClient {
+	t.Helper()
 	cfg := &rest.Config{Host: "http://apiserver.test", APIPath: "/apis"}
 	cfg.GroupVersion, cfg.NegotiatedSerializer = &coordinationv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
 	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: a})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rawapi.New[coordinationv1.Lease](client, leaseName)
+	return client
 }
 
 // FuzzGet reads any answer: nothing else is ever taken for a Lease, or for its absence, which
@@ -65,8 +71,8 @@ func FuzzGet(f *testing.F) {
 		}
 		lease, err := leaseFrom(t, answers{code, body}).Get(t.Context())
 		if err == nil {
-			if n, bad := strconv.ParseUint(lease.ResourceVersion, 10, 64); bad != nil || n == 0 || code > 299 {
-				t.Errorf("%d %q is read as a Lease at %q", code, body, lease.ResourceVersion)
+			if n, bad := strconv.ParseUint(lease.ResourceVersion, 10, 64); bad != nil || n == 0 || code > 299 || lease.Name != "lock" || lease.Namespace != "ns" {
+				t.Errorf("%d %q is read as the Lease %s/%s at %q", code, body, lease.Namespace, lease.Name, lease.ResourceVersion)
 			}
 			return
 		}
@@ -87,7 +93,7 @@ func FuzzGet(f *testing.F) {
 // FuzzWatch reads any stream: an event is passed on only as the server sent it, about the
 // watched object and at a version.
 func FuzzWatch(f *testing.F) {
-	const object = `{"metadata":{"name":"lock","uid":"u","resourceVersion":"7"}}`
+	const object = `{"metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`
 	f.Add(`{"type":"ADDED","object":` + object + `}` + "\n" + `{"type":"DELETED","object":` + object + `}`)
 	f.Add(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}`)
 	f.Add(`{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}`)
@@ -98,7 +104,7 @@ func FuzzWatch(f *testing.F) {
 		deleted := 0
 		err := leaseFrom(t, answers{http.StatusOK, stream}).Watch(t.Context(), 0, func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
 			n, bad := strconv.ParseUint(e.Object.ResourceVersion, 10, 64)
-			if !known[e.Type] || bad != nil || n == 0 || e.Type != watch.Bookmark && e.Object.Name != "lock" {
+			if !known[e.Type] || bad != nil || n == 0 || e.Type != watch.Bookmark && (e.Object.Name != "lock" || e.Object.Namespace != "ns") {
 				t.Errorf("%q is read as %s of %q at %q", stream, e.Type, e.Object.Name, e.Object.ResourceVersion)
 			}
 			if e.Type == watch.Deleted {

@@ -122,7 +122,11 @@ func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 	if err := o.checkBase(object); err != nil {
 		return nil, o.name.Explain(apierror.Update, err)
 	}
-	return o.send(ctx, apierror.Update, o.request(http.MethodPut).Name(o.name.Name).Body(object))
+	stored, err := o.send(ctx, apierror.Update, o.request(http.MethodPut).Name(o.name.Name).Body(object))
+	if err == nil && stored.GetUID() != object.GetUID() {
+		return nil, o.name.Explain(apierror.Update, fmt.Errorf("the answer is another %s: its UID is %q, not %q", o.name.Kind, stored.GetUID(), object.GetUID()))
+	}
+	return stored, err
 }
 
 // Patch changes the object by a JSON patch and returns the stored object. If one of the
@@ -168,10 +172,21 @@ func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) 
 	if err == nil {
 		err = o.checkAnswer(object)
 	}
+	if err == nil && !o.isOf(object) {
+		err = fmt.Errorf("the answer is another object, %q: is a proxy or a cache in front of the Kubernetes API server?", object.GetNamespace()+"/"+object.GetName())
+	}
 	if err != nil {
 		return nil, o.name.Explain(verb, err)
 	}
 	return object, nil
+}
+
+// isOf reports whether an object is the one of this name, or one of them if there is no name.
+func (o Object[T, P]) isOf(object P) bool {
+	kind := object.GetObjectKind().GroupVersionKind().Kind
+	return (o.name.Name == "" || object.GetName() == o.name.Name) &&
+		(o.name.Namespace == "" || object.GetNamespace() == o.name.Namespace) &&
+		(kind == "" || kind == o.name.Kind)
 }
 
 // checkAnswer refuses an object whose version is not a number: no real API server sends one.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // request is a request that a server got.
@@ -34,7 +35,7 @@ func clientOf(t *testing.T, code int, answer string) (*rest.RESTClient, <-chan r
 	sent := make(chan request, 10)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := request{method: r.Method, path: r.URL.Path}
-		if raw, _ := io.ReadAll(r.Body); len(raw) > 0 {
+		if raw, _ := io.ReadAll(r.Body); len(raw) > 0 && raw[0] != '[' {
 			if err := json.Unmarshal(raw, &got.body); err != nil {
 				t.Errorf("sent %q: %v", raw, err)
 			}
@@ -138,6 +139,70 @@ func TestCreateSetsTheName(t *testing.T) {
 	}
 }
 
+// TestAnAnswerAboutAnotherObjectIsAnError: a proxy or a cache on the way may mix answers up, and
+// what is judged must be what was asked for.
+func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
+	base := &corev1.ConfigMap{}
+	base.Namespace, base.Name, base.UID, base.ResourceVersion = "ns", "lock", "u", "7"
+	for what, tc := range map[string]struct {
+		answer string
+		well   string // the requests that may be answered so
+	}{
+		"this object":                 {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "get create update patch"},
+		"this object of another UID":  {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"v","resourceVersion":"7"}}`, "get create patch"},
+		"another name":                {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"other","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
+		"another namespace":           {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"other","uid":"u","resourceVersion":"7"}}`, ""},
+		"another kind":                {`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
+		"no name":                     {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
+		"no version":                  {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u"}}`, ""},
+		"a version that is no number": {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"x7"}}`, ""},
+	} {
+		client, sent := clientOf(t, http.StatusOK, tc.answer)
+		o := rawapi.New[corev1.ConfigMap](client, name)
+		for verb, ask := range map[string]func() (*corev1.ConfigMap, error){
+			"get":    func() (*corev1.ConfigMap, error) { return o.Get(t.Context()) },
+			"create": func() (*corev1.ConfigMap, error) { return o.Create(t.Context(), &corev1.ConfigMap{}) },
+			"update": func() (*corev1.ConfigMap, error) { return o.Update(t.Context(), base) },
+			"patch":  func() (*corev1.ConfigMap, error) { return o.Patch(t.Context(), []record.Operation{}) },
+		} {
+			answer, err := ask()
+			<-sent
+			if well := strings.Contains(tc.well, verb); (err == nil) != well || (answer == nil) == well {
+				t.Errorf("%s is answered with %s: %v, %v", verb, what, answer, err)
+			}
+		}
+	}
+}
+
+// TestAWatchPassesOnWhatIsWatchedAlone.
+func TestAWatchPassesOnWhatIsWatchedAlone(t *testing.T) {
+	event := func(kind, namespace, name string) string {
+		return `{"type":"MODIFIED","object":{"kind":"` + kind + `","metadata":{"name":"` + name + `","namespace":"` + namespace + `","resourceVersion":"7"}}}`
+	}
+	stream := event("Lease", "ns", "other") + event("Lease", "other", "lock") + event("Secret", "ns", "lock") + event("Lease", "ns", "lock")
+	one := leaseFrom(t, answers{http.StatusOK, stream})
+	for what, tc := range map[string]struct {
+		watch func(func(context.Context, rawapi.Event[*coordinationv1.Lease]) error) error
+		want  string
+	}{
+		"one": {func(each func(context.Context, rawapi.Event[*coordinationv1.Lease]) error) error {
+			return one.Watch(t.Context(), 0, each)
+		}, "ns/lock "},
+		"all of a namespace": {func(each func(context.Context, rawapi.Event[*coordinationv1.Lease]) error) error {
+			return rawapi.WatchAll(t.Context(), clientThat(t, answers{http.StatusOK, stream}), apierror.Leases, "ns", "", 7, each)
+		}, "ns/other ns/lock "},
+	} {
+		heard := ""
+		err := tc.watch(func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
+			heard += e.Object.Namespace + "/" + e.Object.Name + " "
+			return nil
+		})
+		if err != nil || heard != tc.want {
+			t.Errorf("%s: %q was heard, want %q, %v", what, heard, tc.want, err)
+		}
+	}
+}
+
 // warnings counts the warnings of a server.
 type warnings struct{ count int }
 
@@ -165,7 +230,7 @@ func TestThatEndpointsAreDeprecatedIsNotSaidWithEachRenewal(t *testing.T) {
 // TestAnEventIsBoundedAndAWatchIsNot: an event without an end ends the watch.
 func TestAnEventIsBoundedAndAWatchIsNot(t *testing.T) {
 	event := func(n int) string {
-		return `{"type":"MODIFIED","object":{"metadata":{"name":"lock","resourceVersion":"7","annotations":{"a":"` + strings.Repeat("x", n) + `"}}}}`
+		return `{"type":"MODIFIED","object":{"metadata":{"name":"lock","namespace":"ns","resourceVersion":"7","annotations":{"a":"` + strings.Repeat("x", n) + `"}}}}`
 	}
 	const mib = 1 << 20
 	heard := 0

@@ -160,7 +160,7 @@ func (o Object[T, P]) event(raw []byte, whole bool, id identity) (event Event[P]
 	event = Event[P]{Type: watch.EventType(said.Type), Object: object, Cut: !whole, Size: len(raw)}
 	switch event.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
-		return event, o.name.Name == "" || object.GetName() == o.name.Name, nil
+		return event, o.isOf(object), nil
 	case watch.Bookmark:
 		return event, true, nil
 	default:

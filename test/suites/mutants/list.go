@@ -387,8 +387,8 @@ var mutants = []mutant{
 		"election/release.go", `unsure, doubt = a.op == opRelease || a.err != nil, time.Time{}`, `unsure, doubt = a.op == opRelease, time.Time{}`,
 		"election/TestAStopGivesTheLockBackThoughTheFirstReadFails"},
 	{"S5", "a write does not carry the version that it replaces",
-		"internal/rawapi/rawapi.go", `return o.send(ctx, apierror.Update, `, `object.SetResourceVersion("")
-	return o.send(ctx, apierror.Update, `,
+		"internal/rawapi/rawapi.go", `stored, err := o.send(ctx, apierror.Update, `, `object.SetResourceVersion("")
+	stored, err := o.send(ctx, apierror.Update, `,
 		"locks/lease/TestAWriteCarriesUIDAndVersion"},
 	{"S5", "a write by bare name is sent",
 		"internal/rawapi/rawapi.go", `if object.GetUID() == "" || object.GetResourceVersion() == "" {`, `if false {`,
@@ -488,6 +488,12 @@ var mutants = []mutant{
 	{"servers", "a page ends a term",
 		"cmd/zonelect-sidecar/internal/sidecar/board.go", `case origin, page:`, `case origin && page:`,
 		"cmd/zonelect-sidecar/internal/sidecar/TestAPageInABrowserIsToldNothingAndEndsNothing"},
+	{"answers", "an answer about another object is taken for the one that was asked for",
+		"internal/rawapi/rawapi.go", `if err == nil && !o.isOf(object) {`, `if err == nil && false {`,
+		"internal/rawapi/TestAnAnswerAboutAnotherObjectIsAnError"},
+	{"answers", "a watch passes on events of other objects",
+		"internal/rawapi/watch.go", `return event, o.isOf(object), nil`, `return event, true, nil`,
+		"internal/rawapi/TestAWatchPassesOnWhatIsWatchedAlone"},
 	{"answers", "a redirect is an answer, so that it is followed",
 		"internal/transport/answer.go", `case resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusMultipleChoices:`, `case false:`,
 		"internal/transport/TestARedirectIsNotFollowed"},
