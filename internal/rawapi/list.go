@@ -159,6 +159,9 @@ func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Eve
 			return all.array(func() error {
 				got.items++
 				object, whole, size, err := o.part(all)
+				if err == nil && !o.isOf(object) {
+					err = o.stranger(object)
+				}
 				if err == nil {
 					each(Event[P]{Type: watch.Added, Object: object, Cut: !whole, Size: size})
 				}

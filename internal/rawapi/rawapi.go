@@ -173,7 +173,7 @@ func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) 
 		err = o.checkAnswer(object)
 	}
 	if err == nil && !o.isOf(object) {
-		err = fmt.Errorf("the answer is another object, %q: is a proxy or a cache in front of the Kubernetes API server?", object.GetNamespace()+"/"+object.GetName())
+		err = o.stranger(object)
 	}
 	if err != nil {
 		return nil, o.name.Explain(verb, err)
@@ -187,6 +187,11 @@ func (o Object[T, P]) isOf(object P) bool {
 	return (o.name.Name == "" || object.GetName() == o.name.Name) &&
 		(o.name.Namespace == "" || object.GetNamespace() == o.name.Namespace) &&
 		(kind == "" || kind == o.name.Kind)
+}
+
+// stranger says that an answer is, or has, an object that was not asked for.
+func (o Object[T, P]) stranger(object P) error {
+	return fmt.Errorf("the answer has another object, %q: is a proxy or a cache in front of the Kubernetes API server?", object.GetNamespace()+"/"+object.GetName())
 }
 
 // checkAnswer refuses an object whose version is not a number: no real API server sends one.

@@ -174,6 +174,24 @@ func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
 	}
 }
 
+// TestAListWithAnObjectOfAnotherNamespaceIsAnError: without that object it would read as complete.
+func TestAListWithAnObjectOfAnotherNamespaceIsAnError(t *testing.T) {
+	const lease = `{"metadata":{"name":"lock","namespace":"ns","resourceVersion":"7"}}`
+	for items, well := range map[string]bool{
+		"": true, lease: true, lease + "," + lease: true,
+		lease + "," + strings.ReplaceAll(lease, `"ns"`, `"other"`): false, strings.ReplaceAll(lease, `"namespace":"ns",`, ""): false,
+	} {
+		client := clientThat(t, answers{http.StatusOK, `{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[` + items + `]}`})
+		list, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
+		if (err == nil) != well {
+			t.Errorf("[%s] is %v, %v", items, list.Items, err)
+		}
+		if _, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "", ""); err != nil {
+			t.Errorf("of all namespaces [%s] is an error: %v", items, err)
+		}
+	}
+}
+
 // TestAWatchPassesOnWhatIsWatchedAlone.
 func TestAWatchPassesOnWhatIsWatchedAlone(t *testing.T) {
 	event := func(kind, namespace, name string) string {
@@ -189,7 +207,7 @@ func TestAWatchPassesOnWhatIsWatchedAlone(t *testing.T) {
 			return one.Watch(t.Context(), 0, each)
 		}, "ns/lock "},
 		"all of a namespace": {func(each func(context.Context, rawapi.Event[*coordinationv1.Lease]) error) error {
-			return rawapi.WatchAll(t.Context(), clientThat(t, answers{http.StatusOK, stream}), apierror.Leases, "ns", "", 7, each)
+			return rawapi.WatchAll(t.Context(), clientThat(t, answers{http.StatusOK, stream}), rawapi.Query{Resource: apierror.Leases, Namespace: "ns"}, 7, each)
 		}, "ns/other ns/lock "},
 	} {
 		heard := ""
