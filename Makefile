@@ -171,13 +171,13 @@ sim-long: ## Simulated elections, MINUTES=60 of each population, from a seed of 
 sim-order: ## A seed of the simulation gives the same run (2 min, most of it builds)
 	cd test && go run ./suites/sim/ordered -count=1 -run TestASeedGives
 
-FUZZTIME := 30s
+FUZZTIME := 60s
 
 .PHONY: fuzz
-fuzz: ## Each fuzz target for FUZZTIME=30s (a quarter of an hour)
+fuzz: ## Each fuzz target for FUZZTIME=60s (half an hour)
 	@set -e; for m in . cmd/kubectl-zonelect; do cd $(CURDIR)/$$m; for p in $$(go list ./...); do \
 		for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-			echo "$$p: $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; \
+			echo "$$p: $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p; \
 		done; done; done
 
 .PHONY: bench
