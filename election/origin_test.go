@@ -307,6 +307,25 @@ func TestS4AShorterLeaseThatCameLaterShortensNoWait(t *testing.T) {
 	})
 }
 
+// TestS4ALongerLeaseOfWhoHadTheLockInBetweenIsWaitedFor, once the watch has told of it.
+func TestS4ALongerLeaseOfWhoHadTheLockInBetweenIsWaitedFor(t *testing.T) {
+	scenario(t, func(s *stage) {
+		c := deletedTwice(s, lockstest.Fault{Mute: true})
+		s.write(func(r *locks.Record) {
+			*r = locks.Record{Holder: "x", LeaseDuration: 4 * lease, RenewTime: time.Now()}
+		})
+		s.lock.Delete()
+		time.Sleep(5 * time.Second)
+		if r := s.record(); r.Holder != "c" {
+			t.Fatalf("the holder is %q: this tests nothing", r.Holder)
+		}
+		c.link.Set(lockstest.Fault{})
+		if _, took := c.Leads(); took < 4*lease-5*time.Second {
+			t.Errorf("c leads after %v", took)
+		}
+	})
+}
+
 // TestS6NothingIsReleasedWhileAWriteHasNoAnswer, even if the lock does not obey its
 // context.
 func TestS6NothingIsReleasedWhileAWriteHasNoAnswer(t *testing.T) {

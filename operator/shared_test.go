@@ -13,10 +13,12 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/internal/record"
 )
 
 // runAll runs n elections of s, and returns once all lead, and how to end them.
@@ -69,6 +71,33 @@ func TestASharedReleasesAllItsLocksAndItsHeartbeat(t *testing.T) {
 				t.Errorf("%d leases, want 20", leases)
 			}
 		})
+	}
+}
+
+// TestM12NoSharedTakesALockAtAVersionThatForbidsIt, because of the phase of a migration.
+func TestM12NoSharedTakesALockAtAVersionThatForbidsIt(t *testing.T) {
+	server, o := inPod(t)
+	s, err := NewShared(t.Context(), "my-operator", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := s.lock("op")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runAll(t, s, 1)() // so that the Leases are followed
+	for step, phase := range []record.Phase{record.PhaseDual, record.PhaseLegacy, record.PhaseSealed} {
+		server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: "op", Namespace: "ns", UID: "1", Annotations: record.WriteStage(nil, record.Stage{Phase: phase, Step: uint64(step + 1)}),
+		}})
+		now, err := lock.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		now.Record.Holder, now.Record.LeaseDuration = "b", 15*time.Second
+		if _, err := lock.Write(t.Context(), now.Version, now.Record); (err == nil) != (phase == record.PhaseSealed) {
+			t.Errorf("in phase %s it writes, with %v", phase, err)
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 	order := zone.Order{Preferred: []string{"za", "zb", "zc", "zd"}}
 	first := election.Takeover{
 		Cause: status.CauseDied, Previous: "x", PreviousZone: "zd", PreviousPod: locks.Pod{Name: "op", UID: "1"},
-		Candidate: peers("d@zd")[0].Candidate, Peers: peers("a@zd", "b@zd", "c@zd", "d@zd"),
+		Candidate: peers("d@zd")[0].Candidate, Peers: peers("a@zd", "b@zd", "c@zd", "d@zd", "f@za"),
 	}
 	first.Peers[0].Pod = locks.Pod{Name: "op", UID: "1"}
 	for i := range 16 { // so that some lock has another order
@@ -83,7 +83,7 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 			"Previous":     func(o *election.Takeover) { o.Previous = "a" },
 			"PreviousZone": func(o *election.Takeover) { o.Cause, o.PreviousZone = status.CauseExpired, "zd" },
 			"PreviousPod":  func(o *election.Takeover) { o.PreviousPod = locks.Pod{Name: "op", UID: "2"} },
-			"Peers":        func(o *election.Takeover) { o.Peers = peers("a@zd", "b@zd", "c@zd", "e@zd") },
+			"Peers":        func(o *election.Takeover) { o.Peers = peers("a@zd", "b@zd", "c@zd", "e@zd", "f@za") },
 			"Evacuated":    func(o *election.Takeover) { o.Evacuated = []string{"zd"} },
 		} {
 			other := first

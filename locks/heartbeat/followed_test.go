@@ -4,6 +4,7 @@
 package heartbeat
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
 
 func TestL2ACandidateThatSharesNothingFollowsHeartbeats(t *testing.T) {
@@ -63,6 +65,30 @@ func TestS4ACandidateThatSharesNothingHearsOfEachAcquisition(t *testing.T) {
 		})
 		if len(seen) != 2 || seen[0].Record.Holder != "a" || seen[1].Record.Holder != "" {
 			w.Errorf("it hears of %+v", seen)
+		}
+	})
+}
+
+// TestL2ACandidateThatSharesNothingTakesNoLockWhoseHeartbeatItCouldNotWithdraw: there was another
+// heartbeat since, of which it has not heard. The lock's own Lease has not changed.
+func TestL2ACandidateThatSharesNothingTakesNoLockWhoseHeartbeatItCouldNotWithdraw(t *testing.T) {
+	scenario(t, func(w *world) {
+		a, b := w.process("a", true), w.process("b", false)
+		a.campaign(1)
+		elapse(20 * time.Second)
+		lock := w.followed(b.common.Client, "lock-0")
+		seen, err := lock.Read(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		elapse(2 * w.Timing.RenewInterval)
+		take := seen.Record
+		take.Holder, take.Details = "b", locks.Details{Holder: "b"}
+		if _, err := lock.Write(w.Context(), seen.Version, take); !errors.Is(err, locks.ErrConflict) {
+			w.Errorf("b writes, with %v", err)
+		}
+		if holder := w.holder("lock-0"); holder != "a" || a.leads() != 1 {
+			w.Errorf("the holder is %s", holder)
 		}
 	})
 }
