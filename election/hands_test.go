@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
 	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/lockstest"
@@ -192,8 +193,10 @@ func TestS3AReleaseThatIsFollowedByAnotherTermFreesNothing(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a := s.start("a")
 		a.Leads()
-		a.link.Set(lockstest.Fault{Mute: true}) // its watch reports nothing now
-		b := s.start("b")
+		a.link.Set(lockstest.Fault{Mute: true})      // its watch reports nothing now
+		b := s.start("b", func(c *election.Config) { // after a has read its own release
+			c.HeadStart = func(election.Takeover) time.Duration { return interval / 10 }
+		})
 		if err := a.Resign(s.T.Context()); err != nil {
 			t.Fatal(err)
 		}
