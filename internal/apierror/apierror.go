@@ -145,7 +145,8 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 	case http.StatusNotFound:
 		return o.judgeNotFound(status)
 	case http.StatusConflict:
-		if about := status.Details; about != nil && about.Kind != "" && about.Kind != o.Resource.Name {
+		// The details of a deletion's precondition name the kind, those of all others the resource.
+		if about := status.Details; about != nil && !slices.Contains([]string{"", o.Resource.Name, o.Resource.Kind}, about.Kind) {
 			return "", nil // such as that of a quota, which many requests use at a time
 		}
 		return "", locks.ErrConflict

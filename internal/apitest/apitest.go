@@ -254,8 +254,12 @@ func gone() (int, any) {
 
 // check compares what a PUT or a DELETE was made for with what is there.
 func check(method, path string, old, o Object) (code int, answer Object) {
+	about := resourceOf(path)
+	if kind, is := old["kind"].(string); is && method == http.MethodDelete {
+		about = kind // as the real server has it in the details of this conflict only
+	}
 	conflict := func(message string) (int, Object) {
-		return http.StatusConflict, Status(http.StatusConflict, "Conflict", message, resourceOf(path), last(path))
+		return http.StatusConflict, Status(http.StatusConflict, "Conflict", message, about, last(path))
 	}
 	switch {
 	case method == http.MethodPut && old == nil:

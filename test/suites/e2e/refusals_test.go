@@ -255,6 +255,9 @@ func TestARefusalIsNoOtherWriter(t *testing.T) {
 			r.try("a test fails", apierror.Patch, conflict, r.patch(`[{"op":"test","path":"/spec/holderIdentity","value":"x"},{"op":"replace","path":"/spec/holderIdentity","value":"a"}]`))
 			r.try("a test of what is not there fails", apierror.Patch, conflict, r.patch(`[{"op":"test","path":"/metadata/annotations/absent","value":"x"}]`))
 			r.try("what is to be removed is not there", apierror.Patch, conflict, r.patch(`[{"op":"remove","path":"/metadata/annotations/absent"}]`))
+			for what, condition := range map[string]metav1.Preconditions{"another version": {ResourceVersion: new("1")}, "another UID": {UID: new(types.UID("another"))}} {
+				r.try(what, apierror.Delete, conflict, r.client.CoordinationV1().Leases(r.namespace).Delete(r.Context(), "lock", metav1.DeleteOptions{Preconditions: &condition}))
+			}
 			r.try("another version", apierror.Patch, conflict, r.patch(`[{"op":"add","path":"/metadata/resourceVersion","value":"1"}]`))
 		},
 		"no-sense": func(r *refusals) {
