@@ -51,7 +51,7 @@ func (w *ward) await(s *trial.Seat, event string, since time.Time) events.Event 
 }
 
 func TestAnUnhealthyLeaderMakesRoomForAnother(t *testing.T) {
-	b := trial.Bed(t, plain)
+	b := trial.Bed(t, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, WithoutControllers: true})
 	atOnce(t, map[string]func(*ward){
 		"for a well one, and stays back": staysBack,
 		"if nobody is well for a while":  nobodyWell,
@@ -117,7 +117,9 @@ func nobodyWell(w *ward) {
 
 func nobodyElseWell(w *ward) {
 	inPod := func(name string) *trial.Seat {
-		return w.admit(name, "--pod-name", w.lock+"-"+name, "--pod-uid", "uid-of-"+name)
+		pod, err := w.bed.Cluster.AddPod(w.ctx, "za", w.lock+"-"+name, "default", nil)
+		must(w.t, err)
+		return w.admit(name, "--pod-name", pod.Name, "--pod-uid", string(pod.UID))
 	}
 	a := inPod("a")
 	w.await(a, "leading", time.Time{})
