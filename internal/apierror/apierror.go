@@ -146,7 +146,7 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 		return o.judgeNotFound(status)
 	case http.StatusConflict:
 		// The details of a deletion's precondition name the kind, those of all others the resource.
-		if about := status.Details; about != nil && !slices.Contains([]string{"", o.Resource.Name, o.Resource.Kind}, about.Kind) {
+		if about := status.Details; about != nil && !slices.Contains([]string{"", o.Resource.Name, o.Kind}, about.Kind) {
 			return "", nil // such as that of a quota, which many requests use at a time
 		}
 		return "", locks.ErrConflict
