@@ -32,7 +32,7 @@ func (c *requester) amendEvery(t Timing, now time.Time) time.Duration {
 	switch {
 	case c.amender == nil, c.chainBroken, last == nil, last.op == opRead, last.record.Details.Waits != "":
 		return 0
-	case 2*c.slowest+t.RenewInterval <= t.RenewDeadline:
+	case 2*c.slowest+t.RenewInterval/4 <= t.RenewDeadline: // a renewal that is due is sent with the answer to the last
 		return 0
 	case now.Sub(rules.Latest(c.heard, c.flights[0].sent.awake)) > c.slowest*3/2, c.amendments() >= mostAmendments:
 		return 0

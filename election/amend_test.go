@@ -128,7 +128,7 @@ func TestWhoMayNotAmendGoesOnWithout(t *testing.T) {
 			})
 			a.Leads()
 			news := a.Subscribe(s.T.Context())
-			a.link.Set(lockstest.Fault{Delay: (deadline/2 - interval/4) / 2})
+			a.link.Set(lockstest.Fault{Delay: (deadline/2 - interval/20) / 2})
 			a.wins(time.Minute)
 			time.Sleep(10 * time.Minute)
 			a.Stays()
