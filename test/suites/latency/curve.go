@@ -79,10 +79,14 @@ type delays struct {
 	reads, admission, landing slow.Delay
 }
 
+// odd makes no delay a multiple of a timeout. In virtual time, an answer and a timeout would come
+// at one instant else, which real ones do not.
+const odd = 7 * time.Millisecond
+
 // from returns the delays for candidates that start at start.
 func (w weather) from(start time.Time) delays {
 	d := delays{way: slow.Way{Lost: w.lost}}
-	is := w.of(w.delay, start)
+	is := w.of(w.delay+odd, start)
 	switch w.place {
 	case answers:
 		d.way.Answers = is
@@ -91,7 +95,7 @@ func (w weather) from(start time.Time) delays {
 	case writes:
 		d.landing = is
 	case webhooks:
-		d.admission, d.landing = w.of(w.delay/2, start), w.of(w.delay/2, start)
+		d.admission, d.landing = w.of((w.delay+odd)/2, start), w.of((w.delay+odd)/2, start)
 	case storage:
 		d.reads, d.landing = is, is
 	}

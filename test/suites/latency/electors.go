@@ -167,7 +167,7 @@ func (r row) worse(others []row) (what []string) {
 	// A candidate that knows nobody leaves a free lock to others for up to two RenewIntervals, by
 	// its hash.
 	best = slices.MinFunc(others, func(a, b row) int { return int(a.First - b.First) })
-	if r.First > best.First+2*r.Timing.RenewInterval {
+	if r.First > best.First+2*r.Timing.RenewInterval+10*odd {
 		what = append(what, fmt.Sprintf("a first term after %.1f s, and after %.1f s", r.First.Seconds(), best.First.Seconds()))
 	}
 	return what

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,18 +163,15 @@ func TestLeadershipIsKeptBehindASlowServer(t *testing.T) {
 				continue
 			case len(worse) > 0:
 				what = "a leader " + strings.Join(worse, "; ") + " with client-go"
-			case w.shape == constant && w.lost == 0 && (ours.Losses > 0 || ours.Connections > 1):
+			case w.shape == constant && w.lost == 0 && (ours.Losses > 0 || ours.Connections > 1.2):
 				what = fmt.Sprintf("%d terms lost, %.1f connections a minute", ours.Losses, ours.Connections)
 			}
-			switch known := slices.Contains(below, name); {
-			case what != "" && w.shape == jitter: // another run has other delays
+			switch {
+			case what == "":
+			case w.shape == jitter || w.lost > 0: // another run has other delays and losses
 				t.Logf("%s, by chance: %s", name, what)
-			case what != "" && known:
-				t.Logf("%s, known: %s", name, what)
-			case what != "":
+			default:
 				t.Errorf("%s: %s", name, what)
-			case known:
-				t.Logf("%s, known, but not in this run", name)
 			}
 		}
 	}
