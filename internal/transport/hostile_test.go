@@ -177,6 +177,7 @@ func TestARequestEndsWithItsContextThoughItsAnswerDoesNot(t *testing.T) {
 			w.(http.Flusher).Flush()
 			cancel()
 			<-r.Context().Done()
+			panic(http.ErrAbortHandler) // else the answer ends well, and the client may still see that
 		})
 		client, err := rest.RESTClientForConfigAndClient(&rest.Config{
 			Host: s.URL, ContentConfig: rest.ContentConfig{GroupVersion: &coordinationv1.SchemeGroupVersion, NegotiatedSerializer: scheme.Codecs.WithoutConversion()},
