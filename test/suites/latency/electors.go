@@ -64,7 +64,8 @@ func clientGo(part time.Duration) elect {
 					LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 				},
 				LeaseDuration: timing.LeaseDuration, RenewDeadline: timing.RenewDeadline, RetryPeriod: timing.RenewInterval,
-				Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: lead, OnStoppedLeading: func() {}},
+				ReleaseOnCancel: true,
+				Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: lead, OnStoppedLeading: func() {}},
 			})
 			if err != nil {
 				return err

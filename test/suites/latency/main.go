@@ -39,14 +39,15 @@ var timings = []election.Timing{
 func main() {
 	span := flag.Duration("for", 4*time.Minute, "how long to measure in each place")
 	match := flag.String("run", "", "measure only the weathers that match, such as 'writes land late, (constant|steps), 4s'")
+	rounds := flag.Int("handovers", 0, "measure this many handovers among 3 and 10 candidates that know nobody, in place of weathers")
 	flag.Parse()
-	if err := run(*match, *span); err != nil {
+	if err := run(*match, *span, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "latency:", err)
 		os.Exit(1)
 	}
 }
 
-func run(match string, span time.Duration) error {
+func run(match string, span time.Duration, rounds int) error {
 	wanted, err := regexp.Compile(match)
 	if err != nil {
 		return fmt.Errorf("--run: %w", err)
@@ -62,6 +63,9 @@ func run(match string, span time.Duration) error {
 	cfg.Dial, cfg.QPS = (&net.Dialer{}).DialContext, -1
 	s := &site{Testbed: b, config: cfg, hooks: startHooks(), span: span}
 	defer s.hooks.Close()
+	if rounds > 0 {
+		return s.handovers(ctx, rounds)
+	}
 	var rows []row
 	for _, batch := range batches(wanted) {
 		fmt.Fprintf(os.Stderr, "%d weathers, such as: %v\n", len(batch), batch[0])
