@@ -44,7 +44,7 @@ func leaseFrom(t *testing.T, a answers) rawapi.Object[coordinationv1.Lease, *coo
 }
 
 // clientThat returns a client of Leases whose requests all get that answer.
-func clientThat(t *testing.T, a answers) *rest.RESTClient {
+func clientThat(t *testing.T, a http.RoundTripper) *rest.RESTClient {
 	t.Helper()
 	cfg := &rest.Config{Host: "http://apiserver.test", APIPath: "/apis"}
 	cfg.GroupVersion, cfg.NegotiatedSerializer = &coordinationv1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,13 @@ const (
 	pageBytes = 8 << 20
 )
 
+// How long a page and a list may take. An API server gives a request a minute, and forgets the state
+// of a list after five to ten.
+const (
+	pageMost = 70 * time.Second
+	listMost = 10 * time.Minute
+)
+
 // listAgain is how often a list begins again because the server does not know any more how the
 // objects were when it began.
 const listAgain = 3
@@ -81,7 +89,7 @@ func Collect[T any, P Type[T]](ctx context.Context, client rest.Interface, q Que
 // ListEach lists objects, and passes on each when it is read, so that no more of them is in
 // memory than the caller keeps. It calls begin first, and again if the list has to begin again:
 // what was passed on before then counts for nothing. It returns the version of the list. After an
-// error, nothing counts.
+// error, nothing counts. A page that goes on for more than a minute is an error.
 func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Query, begin func(), each func(Event[P])) (version uint64, err error) {
 	o := Object[T, P]{client: client, name: apierror.Object{Resource: q.Resource, Namespace: q.Namespace}, selector: q.Selector, long: q.Long}
 	for tries := 1; ; tries++ {
@@ -95,6 +103,8 @@ func ListEach[T any, P Type[T]](ctx context.Context, client rest.Interface, q Qu
 
 // list reads all pages of a list.
 func (o Object[T, P]) list(ctx context.Context, q Query, each func(Event[P])) (version uint64, err error) {
+	ctx, cancel := within(ctx, listMost)
+	defer cancel()
 	for limit, token := mostPage, ""; ; {
 		req := o.request(http.MethodGet).SetHeader("Accept", "application/json")
 		if q.Selector != "" {
@@ -140,9 +150,11 @@ type page struct {
 // page reads one page, item by item.
 func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Event[P])) (page, error) {
 	var got page
+	ctx, cancel := within(ctx, pageMost)
+	defer cancel()
 	stream, err := req.Stream(ctx)
 	if err != nil {
-		return got, err
+		return got, ended(ctx, err)
 	}
 	defer stream.Close()
 	all := newParts(stream)
@@ -159,6 +171,9 @@ func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Eve
 			return all.array(func() error {
 				got.items++
 				object, whole, size, err := o.part(all)
+				if err == nil {
+					err = o.checkAnswer(object)
+				}
 				if err == nil && !o.isOf(object) {
 					err = o.stranger(object)
 				}
@@ -177,10 +192,20 @@ func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Eve
 		// An answer that is no list would read as an empty one.
 		err = fmt.Errorf("the answer is no list of %s: its resourceVersion is %q, not a number above zero: is this a Kubernetes API server?", o.name.Resource.Name, meta.ResourceVersion)
 	}
-	if ctx.Err() != nil && err != nil {
-		err = context.Cause(ctx)
+	return got, ended(ctx, err)
+}
+
+// ended returns the error of a request, or why its context ended it.
+func ended(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return got, err
+	return err
+}
+
+// within bounds how long a part of a list may take.
+func within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, most, fmt.Errorf("the list goes on after %v: is this a Kubernetes API server? %w", most, context.DeadlineExceeded))
 }
 
 // part reads the next object of a list.

@@ -7,13 +7,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -181,11 +185,145 @@ func FuzzList(f *testing.F) {
 		}
 		want.ResourceVersion = "7"
 		for i := range want.Items {
-			want.Items[i].Kind = "" // an object of another kind is an error
+			want.Items[i].Kind, want.Items[i].ResourceVersion = "", "1" // another kind, or no version, is an error
 		}
 		got, err := read(apitest.Marshal(&want))
 		if err != nil || !equality.Semantic.DeepEqual(got.Items, want.Items) || got.ResourceVersion != "7" {
 			t.Fatalf("%+v is read as %+v, %v", want, got, err)
 		}
 	})
+}
+
+// endless is an answer that has a beginning and then goes on for ever, or says nothing more.
+type endless struct{ begins, goesOn string }
+
+func (e endless) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: io.NopCloser(io.MultiReader(strings.NewReader(e.begins), &again{ctx: r.Context(), text: strings.Repeat(e.goesOn, 10000)})),
+	}, nil
+}
+
+// again is a text again and again, until a context ends.
+type again struct {
+	ctx  context.Context
+	text string
+	at   int
+}
+
+func (r *again) Read(p []byte) (n int, err error) {
+	if r.text == "" {
+		<-r.ctx.Done()
+	}
+	if r.ctx.Err() == nil {
+		n = copy(p, r.text[r.at:])
+		r.at = (r.at + n) % len(r.text)
+	}
+	return n, r.ctx.Err()
+}
+
+// enough counts the bytes that pass, measures the memory, and ends a context after 24 MiB.
+type enough struct {
+	http.RoundTripper
+	end func()
+
+	read, measured, most uint64
+	body                 io.ReadCloser
+}
+
+func (e *enough) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := e.RoundTripper.RoundTrip(r)
+	if err == nil {
+		e.body, resp.Body = resp.Body, e
+	}
+	return resp, err
+}
+
+func (e *enough) Close() error { return e.body.Close() }
+
+func (e *enough) Read(p []byte) (int, error) {
+	n, err := e.body.Read(p)
+	if e.read += uint64(n); e.read>>23 > e.measured {
+		e.measured, e.most = e.read>>23, max(e.most, held())
+	}
+	if e.read > 24<<20 {
+		e.end()
+	}
+	return n, err
+}
+
+// held is how much memory is in use.
+func held() uint64 {
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
+// TestWhatHasNoEndTakesNoMemory: a list or a watch, which has no bound as a whole, ends with an error or
+// with its context. What is compressed to nearly nothing is such an answer too.
+func TestWhatHasNoEndTakesNoMemory(t *testing.T) {
+	const list, item = `{"metadata":{"resourceVersion":"9"},"items":[`, `{"metadata":{"name":"lock","namespace":"ns","resourceVersion":"7"}}`
+	for _, a := range []endless{
+		{list, item + ","}, {list, " "}, {list + `{"spec":{"holderIdentity":"`, "x"}, {list + `{"metadata":{"annotations":{`, `"a":"x",`},
+		{`{"metadata":`, "[1,["}, {`{"other":"`, `\\`}, {`{"`, "x"}, {"", "7"}, {`{"type":"BOOKMARK","x":"`, "y"}, {"", `{"type":"MODIFIED","object":` + item + "}"},
+	} {
+		for what, ask := range map[string]func(ctx context.Context, client rest.Interface) error{
+			"list": func(ctx context.Context, client rest.Interface) error {
+				_, err := rawapi.ListEach(ctx, client, of(nil), func() {}, func(rawapi.Event[*coordinationv1.Lease]) {})
+				return err
+			},
+			"watch": func(ctx context.Context, client rest.Interface) error {
+				return rawapi.WatchAll(ctx, client, of(nil), 7, func(context.Context, rawapi.Event[*coordinationv1.Lease]) error { return nil })
+			},
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			e := &enough{RoundTripper: a, end: cancel}
+			before, err := held(), ask(ctx, clientThat(t, e))
+			if err == nil || e.most > before+12<<20 {
+				t.Errorf("a %s that is %.40q and then %q: %v, with %d MiB after %d MiB", what, a.begins, a.goesOn, err, (e.most-before)>>20, e.read>>20)
+			}
+			cancel()
+		}
+	}
+}
+
+// TestAListThatDoesNotEndIsGivenUp: a candidate would wait for it for ever.
+func TestAListThatDoesNotEndIsGivenUp(t *testing.T) {
+	for what, tc := range map[string]struct {
+		answer http.RoundTripper
+		most   time.Duration
+	}{
+		"silence":                 {endless{`{"metadata":{"resourceVersion":"9"},"items":[`, ""}, 70 * time.Second},
+		"pages without an end":    {slowly{answers{http.StatusOK, `{"metadata":{"resourceVersion":"9","continue":"more"},"items":[]}`}}, 10 * time.Minute},
+		"not even a first header": {never{}, 70 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			_, err := rawapi.List[coordinationv1.Lease](t.Context(), clientThat(t, tc.answer), apierror.Leases, "ns", "")
+			if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "goes on after") || !errors.Is(err, context.DeadlineExceeded) || took > tc.most {
+				t.Errorf("%s: after %v %v, want %v at most", what, took, err, tc.most)
+			}
+		})
+	}
+}
+
+// slowly answers after a second.
+type slowly struct{ http.RoundTripper }
+
+func (s slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-time.After(time.Second):
+		return s.RoundTripper.RoundTrip(r)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// never does not answer.
+type never struct{}
+
+func (never) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }

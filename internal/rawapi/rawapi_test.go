@@ -192,6 +192,34 @@ func TestAListWithAnObjectOfAnotherNamespaceIsAnError(t *testing.T) {
 	}
 }
 
+// TestAnObjectWithoutAVersionIsAnError, wherever it comes from: nobody can say which of two is later.
+func TestAnObjectWithoutAVersionIsAnError(t *testing.T) {
+	for version, well := range map[string]bool{`"7"`: true, `"18446744073709551615"`: true, `"18446744073709551616"`: false, `"0"`: false, `""`: false, `null`: false, `"x7"`: false, `"-7"`: false, `"7.0"`: false, `" 7"`: false} {
+		lease := `{"metadata":{"name":"lock","namespace":"ns","resourceVersion":` + version + `}}`
+		for what, ask := range map[string]func() error{
+			"get": func() error { _, err := leaseFrom(t, answers{http.StatusOK, lease}).Get(t.Context()); return err },
+			"list": func() error {
+				client := clientThat(t, answers{http.StatusOK, `{"metadata":{"resourceVersion":"9"},"items":[` + lease + `]}`})
+				_, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
+				return err
+			},
+			"a list's own": func() error {
+				client := clientThat(t, answers{http.StatusOK, `{"metadata":{"resourceVersion":` + version + `},"items":[]}`})
+				_, err := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
+				return err
+			},
+			"watch": func() error {
+				each := func(context.Context, rawapi.Event[*coordinationv1.Lease]) error { return nil }
+				return leaseFrom(t, answers{http.StatusOK, `{"type":"MODIFIED","object":` + lease + `}`}).Watch(t.Context(), 0, each)
+			},
+		} {
+			if err := ask(); (err == nil) != well {
+				t.Errorf("%s, %s: %v", what, version, err)
+			}
+		}
+	}
+}
+
 // TestAWatchPassesOnWhatIsWatchedAlone.
 func TestAWatchPassesOnWhatIsWatchedAlone(t *testing.T) {
 	event := func(kind, namespace, name string) string {
