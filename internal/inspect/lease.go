@@ -76,9 +76,10 @@ func LeaderOf(r locks.Record) *Leader {
 	}
 }
 
-// stamp is a time as a Lease has it.
+// stamp is a time as a Lease has it; nil for none, and for one that nobody could read there: a year
+// has four digits.
 func stamp(t time.Time) *metav1.MicroTime {
-	if t.IsZero() {
+	if year := t.UTC().Year(); t.IsZero() || year < 1 || year > 9999 {
 		return nil
 	}
 	return &metav1.MicroTime{Time: t}

@@ -1,0 +1,134 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/zonelect/zonelect/internal/inspect"
+	"github.com/zonelect/zonelect/locks"
+)
+
+// FuzzElections reads any three Leases of a namespace as locks. What is said of each fits together,
+// can be written and read as JSON, does not depend on the order of the Leases, and is the same when
+// only that lock was asked for and when what nobody looks at was removed.
+func FuzzElections(f *testing.F) {
+	const (
+		lock = `{"metadata":{"name":"op","resourceVersion":"7","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/token":"6","zonelect.dev/zone":"za","zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/op",` +
+			`"zonelect.dev/history":"1999-12-31T23:00:00Z b_1 zb 5 absent -\n1999-12-31T23:59:00.5Z a_1 za 6 expired 15020","zonelect.dev/evacuated-zones":"za=2000-01-01T01:00:00Z,zb","zonelect.dev/shared":"all"}},` +
+			`"spec":{"holderIdentity":"a_1","leaseDurationSeconds":15,"acquireTime":"1999-12-31T23:59:00.000000Z","renewTime":"1999-12-31T23:59:59.000000Z","leaseTransitions":3}}`
+		kept     = `{"metadata":{"name":"op","resourceVersion":"7","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/heartbeat":"h u n.0 15"}},"spec":{"holderIdentity":"a_1","leaseDurationSeconds":31536000,"renewTime":"1999-12-31T23:59:00.000000Z"}}`
+		heart    = `{"metadata":{"name":"h","uid":"u","resourceVersion":"9","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/nonce":"n"}},"spec":{"holderIdentity":"a_1","acquireTime":"1970-01-01T00:00:00.000000Z","renewTime":"1999-12-31T23:59:58.000000Z"}}`
+		presence = `{"metadata":{"name":"op.a.0f8680128e","labels":{"zonelect.dev/lock":"op"},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"1"}],"annotations":{"zonelect.dev/zone":"za","zonelect.dev/mode":"auto"}},"spec":{"holderIdentity":"a_1"}}`
+		released = `{"metadata":{"name":"op","annotations":{"zonelect.dev/holder":"a_1","zonelect.dev/token":"6","zonelect.dev/released":"6"}},"spec":{"holderIdentity":"","leaseDurationSeconds":1,"renewTime":"1999-12-31T23:59:59.000000Z"}}`
+	)
+	f.Add([]byte(lock), []byte(presence), []byte(heart), int64(0), int64(0), false)
+	f.Add([]byte(kept), []byte(heart), []byte(presence), int64(time.Second), int64(0), true)
+	f.Add([]byte(kept), []byte(presence), []byte(`{"metadata":{"name":"h","uid":"u","resourceVersion":"9","annotations":{"zonelect.dev/withdrawn-epoch":"n.0 8 946684801000000"}}}`), int64(time.Hour), int64(16*time.Second), false)
+	f.Add([]byte(released), []byte(presence), []byte(`{}`), int64(20*time.Second), int64(0), false)
+	f.Add([]byte(strings.ReplaceAll(lock, "15", "-15")), []byte(`{}`), []byte(heart), int64(-1)<<62, int64(time.Second), true)
+	for _, year := range []string{"0000-01-01T00:00:00.000000+14:00", "9999-12-31T23:59:59.000000-14:00"} { // by UTC their years have no four digits
+		f.Add([]byte(strings.NewReplacer("1999-12-31T23:00:00Z", year, "1999-12-31T23:59:00.000000Z", year, "1999-12-31T23:59:59.000000Z", year, "2000-01-01T01:00:00Z", year).Replace(lock)), []byte(presence), []byte(`{}`), int64(0), int64(0), false)
+	}
+	f.Fuzz(func(t *testing.T, a, b, c []byte, after, watched int64, renewed bool) {
+		all := make([]coordinationv1.Lease, 3)
+		names := map[string]bool{}
+		for i, text := range [][]byte{a, b, c} {
+			if json.Unmarshal(text, &all[i]) != nil || names[all[i].Name] {
+				t.Skip("no Leases, or two of one name")
+			}
+			all[i].Namespace, names[all[i].Name] = key.Namespace, true
+		}
+		at := now.Add(time.Duration(after))
+		look := func(e inspect.Election) string {
+			if watched > 0 {
+				e.Watched = inspect.Watched{For: time.Duration(watched), Renewed: renewed, Ago: time.Duration(watched / 2)}
+			}
+			fits(t, e, at)
+			return written(t, e.Status(at)) + written(t, e.History(at))
+		}
+		said := map[string]string{}
+		for _, e := range inspect.Among(all) {
+			said[e.Name] = look(e)
+			if alone := look(inspect.Named(all, e.NamespacedName)); alone != said[e.Name] {
+				t.Errorf("alone it is\n%s\namong others\n%s", alone, said[e.Name])
+			}
+		}
+		look(inspect.Named(all, types.NamespacedName{Namespace: key.Namespace, Name: "absent"}))
+		slices.Reverse(all)
+		long := false
+		for i := range all {
+			for _, text := range all[i].Annotations {
+				long = long || len(text) > locks.MaxHistory // it is said how long it is
+			}
+			inspect.Trim(&all[i])
+		}
+		found := inspect.Among(all)
+		for _, e := range found {
+			if now := look(e); !long && now != said[e.Name] {
+				t.Errorf("trimmed, and in another order, it is\n%s\nbefore\n%s", now, said[e.Name])
+			}
+		}
+		if len(found) != len(said) {
+			t.Errorf("%d locks are found, and %d before", len(found), len(said))
+		}
+	})
+}
+
+// fits says what does not fit together in what is said of a lock whose legacy lock nobody looked at.
+func fits(t *testing.T, e inspect.Election, at time.Time) {
+	t.Helper()
+	s := e.Status(at)
+	r := e.Snapshot().Record
+	leads := s.State == inspect.Held || s.State == inspect.Waiting
+	named := leads || s.State == inspect.Stale || s.State == inspect.Expired
+	if named != (s.Leader != nil) || named != (r.Holder != "") || (s.State == inspect.Absent) != (e.Lease == nil) {
+		t.Errorf("%s has the leader %+v, by %+v", s.State, s.Leader, r)
+	}
+	if v := s.Vacancy; leads != (v == nil) || v != nil && !v.Uncertain && s.State != inspect.Expired && s.State != inspect.Released && s.State != inspect.Free {
+		t.Errorf("%s has the vacancy %+v", s.State, v)
+	}
+	if e.Watched.Renewed && r.Holder != "" && !leads || s.State == inspect.Expired && (e.Watched.For < r.LeaseDuration || r.LeaseDuration <= 0) {
+		t.Errorf("%s after %+v, by %+v", s.State, e.Watched, r)
+	}
+	if l := s.Leader; l != nil && l.LeaseLeftMilliseconds != nil && (*l.LeaseLeftMilliseconds < 0 || *l.LeaseLeftMilliseconds > r.LeaseDuration.Milliseconds()) {
+		t.Errorf("%d ms of a lease of %v are left", *l.LeaseLeftMilliseconds, r.LeaseDuration)
+	}
+	present := map[string]bool{}
+	for _, c := range e.Candidates {
+		if c.Part == nil || c.UID == "" || present[c.Presence] {
+			t.Errorf("%+v is a candidate, %v", c, c.Part)
+		}
+		present[c.Presence] = true
+	}
+	h := e.History(at)
+	if n := len(h.Terms); n > locks.MostTerms || r.Holder != "" && n == 0 {
+		t.Errorf("%q has %d terms", r.Holder, n)
+	}
+	for _, term := range h.Terms {
+		if d := term.LedForMilliseconds; term.Holder == "" || d != nil && *d < 0 {
+			t.Errorf("%+v is a term", term)
+		}
+	}
+}
+
+// written is a value as JSON, which must be readable.
+func written[T any](t *testing.T, v T) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", text, err)
+	}
+	return string(text)
+}
