@@ -297,7 +297,7 @@ func checkRights(l Lock) []Finding {
 			}
 		}
 		if len(missing) > 0 {
-			all = append(all, say(Problem, "service account %s may not %s", account, strings.Join(missing, ", ")).do("apply %s for it, in namespace %s", l.configs(), l.Namespace))
+			all = append(all, say(Problem, "service account %s may not %s", account, strings.Join(missing, ", ")).do("apply %s for it, in namespace %s", l.configs(), named(l.Namespace, "NAMESPACE")))
 		}
 	}
 	if len(all) == 0 {

@@ -4,7 +4,6 @@
 package doctor
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -215,31 +214,6 @@ func TestInAMigrationTheLegacyLockNeedsRightsToo(t *testing.T) {
 			t.Errorf("%s needs %q, want %q among them", legacy, needs, want)
 		}
 	}
-}
-
-// FuzzCheck: whatever anybody wrote, each finding has a result and a text.
-func FuzzCheck(f *testing.F) {
-	seed, _ := json.Marshal(lockOf(func(*coordinationv1.Lease) {}).Lease) // it has a JSON form
-	f.Add(seed, seed, "pod/old", int64(0))
-	f.Add([]byte(`{"metadata":{"annotations":{"zonelect.dev/phase":"dual","zonelect.dev/legacy-lock":"annotation/endpoints/","zonelect.dev/heartbeat":"x y z","zonelect.dev/history":"- - - -"}},"spec":{"holderIdentity":"a","leaseDurationSeconds":-1}}`), []byte(`{}`), "", int64(-1))
-	f.Add([]byte(`{"spec":{"leaseDurationSeconds":2147483647,"holderIdentity":"a"}}`), []byte(`{"spec":null}`), "x", int64(1)<<62)
-	f.Fuzz(func(t *testing.T, one, other []byte, text string, n int64) {
-		var lease, heart coordinationv1.Lease
-		if json.Unmarshal(one, &lease) != nil || json.Unmarshal(other, &heart) != nil {
-			t.Skip("no Leases")
-		}
-		l := Lock{Now: midnight, RoundTrip: time.Duration(n), LegacyPod: Fact[string]{Value: text}, Offset: ptr.To(time.Duration(n))}
-		l.Election = inspect.Election{Lease: &lease, Heart: &heart, Watched: inspect.Watched{For: time.Duration(n)}}
-		l.Candidates = []inspect.Candidate{{Identity: text, Zone: text}, {Pod: text, PodState: text, Part: &inspect.Part{ServiceAccount: text}}}
-		l.Legacy = &inspect.Legacy{Kind: "legacy", Holder: text}
-		l.Rights.Value = l.Needs()
-		c := Cluster{Offset: l.Offset, Gets: []time.Duration{l.RoundTrip}}
-		for _, found := range slices.Concat(l.Check(), c.Check()) {
-			if found.Result == "" || found.Text == "" || found.Check == "" {
-				t.Errorf("%+v", found)
-			}
-		}
-	})
 }
 
 // TestALeaseWithoutADurationIsAProblem: nobody takes it over.
