@@ -124,7 +124,7 @@ func drawn(e inspect.Election, history inspect.History, now time.Time) timeline.
 		if gap := known[i].NobodyLedMilliseconds; gap != nil {
 			h.Failovers = append(h.Failovers, timeline.Failover{
 				Lane: known[i].Holder, Previous: known[i-1].Holder, Cause: known[i].Cause, Token: known[i].Token,
-				Phases: []timeline.Phase{{Name: phaseOf(known[i].Cause), From: h.Terms[i].From.Add(-inMilliseconds(gap)), To: h.Terms[i].From}},
+				Phases: []timeline.Phase{{Name: phaseOf(known[i].Cause), From: h.Terms[i-1].To, To: h.Terms[i].From}},
 			})
 		}
 	}
@@ -135,15 +135,23 @@ func drawn(e inspect.Election, history inspect.History, now time.Time) timeline.
 }
 
 // bars are terms by the clock of the last holder: each is over when nobody led before the next.
-// The last one goes on if the lock is held.
+// The last one goes on if the lock is held. No time without a leader, of which anybody may have noted
+// any, begins before the first of the terms.
 func bars(terms []inspect.Term, held bool) []timeline.Term {
 	all := make([]timeline.Term, len(terms))
+	if len(terms) == 0 {
+		return all
+	}
+	first := slices.MinFunc(terms, func(a, b inspect.Term) int { return a.Since.Compare(b.Since.Time) }).Since.Time
 	for i := len(terms) - 1; i >= 0; i-- {
 		t, bar := terms[i], &all[i]
 		*bar = timeline.Term{Lane: t.Holder, From: t.Since.Time, Token: t.Token, Cause: t.Cause}
 		if i < len(terms)-1 {
 			next := terms[i+1]
 			bar.To, bar.Ended = all[i+1].From.Add(-inMilliseconds(next.NobodyLedMilliseconds)), next.Cause
+			if bar.To.Before(first) {
+				bar.To = first
+			}
 		} else if !held {
 			bar.To = bar.From.Add(inMilliseconds(t.LedForMilliseconds))
 		}
