@@ -222,7 +222,7 @@ func (o Object[T, P]) part(all *parts) (object P, whole bool, size int, err erro
 	if !whole {
 		return object, false, len(raw), o.cut(object, id)
 	}
-	if err := json.Unmarshal(raw, object); err != nil {
+	if err := decode(raw, object); err != nil {
 		return nil, false, 0, fmt.Errorf("reading an object of the list: %w", err)
 	}
 	return object, true, len(raw), nil

@@ -9,13 +9,17 @@
 package rawapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -168,7 +172,13 @@ func (o Object[T, P]) Delete(ctx context.Context, uid types.UID, resourceVersion
 // send makes a request whose answer is the object.
 func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) (P, error) {
 	object := P(new(T))
-	err := req.Do(ctx).Into(object)
+	answer := req.Do(ctx)
+	err := answer.Into(object)
+	if unreadable(err) {
+		object = P(new(T))
+		raw, _ := answer.Raw() // it has been read
+		err = decode(raw, object)
+	}
 	if err == nil {
 		err = o.checkAnswer(object)
 	}
@@ -179,6 +189,32 @@ func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) 
 		return nil, o.name.Explain(verb, err)
 	}
 	return object, nil
+}
+
+// somebodysTime is a time that is in an object as somebody wrote it.
+var somebodysTime = regexp.MustCompile(`"(renewTime|acquireTime|time)": ?"[^"\\]*"`)
+
+// unreadable reports whether an object has a time that cannot be read.
+func unreadable(err error) bool {
+	var bad *time.ParseError
+	return errors.As(err, &bad)
+}
+
+// decode reads an object from JSON. A time that nobody can read counts as none: an API server takes
+// 9999-12-31T23:59:59-14:00, tells it with a year of five digits, and one such object would spoil each
+// list and each watch that it is in.
+func decode(raw []byte, object any) error {
+	err := json.Unmarshal(raw, object)
+	if !unreadable(err) {
+		return err
+	}
+	return json.Unmarshal(somebodysTime.ReplaceAllFunc(raw, func(field []byte) []byte {
+		name, text, _ := bytes.Cut(field, []byte(":"))
+		if _, err := time.Parse(time.RFC3339, strings.Trim(string(text), ` "`)); err == nil {
+			return field
+		}
+		return append(slices.Clip(name), ":null"...)
+	}), object)
 }
 
 // isOf reports whether an object is the one of this name, or one of them if there is no name.

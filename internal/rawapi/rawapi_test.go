@@ -6,6 +6,8 @@ package rawapi_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -216,6 +219,40 @@ func TestAnObjectWithoutAVersionIsAnError(t *testing.T) {
 			if err := ask(); (err == nil) != well {
 				t.Errorf("%s, %s: %v", what, version, err)
 			}
+		}
+	}
+}
+
+// TestATimeThatNobodyCanReadIsNone: whoever may create a Lease can have the API server store one, by the
+// clock of another time zone, and tell it so. All else of the object is read, and it spoils no list.
+func TestATimeThatNobodyCanReadIsNone(t *testing.T) {
+	const good = "2000-01-01T00:00:00.000000Z"
+	for _, bad := range []string{"10000-01-01T13:59:59.000000Z", "-0001-12-31T10:00:00.000000Z", "10000-01-01T13:59:59Z"} {
+		lease := fmt.Sprintf(`{"metadata":{"name":"lock","namespace":"ns","resourceVersion":"7","annotations":{"a":"renewTime\":\"%[1]s"},"managedFields":[{"manager":"m","time":%[1]q}]},`+
+			`"spec":{"holderIdentity":%[1]q,"acquireTime":%[2]q,"renewTime":%[1]q,"leaseDurationSeconds":15}}`, bad, good)
+		var got []*coordinationv1.Lease
+		each := func(_ context.Context, e rawapi.Event[*coordinationv1.Lease]) error {
+			got = append(got, e.Object)
+			return nil
+		}
+		one := leaseFrom(t, answers{http.StatusOK, lease})
+		read, err := one.Get(t.Context())
+		written, failed := one.Create(t.Context(), &coordinationv1.Lease{})
+		client := clientThat(t, answers{http.StatusOK, `{"metadata":{"resourceVersion":"9"},"items":[` + lease + `]}`})
+		list, unlisted := rawapi.List[coordinationv1.Lease](t.Context(), client, apierror.Leases, "ns", "")
+		unwatched := leaseFrom(t, answers{http.StatusOK, `{"type":"MODIFIED","object":` + lease + `}`}).Watch(t.Context(), 0, each)
+		if err := errors.Join(err, failed, unlisted, unwatched); err != nil {
+			t.Errorf("%s: %v", bad, err)
+			continue
+		}
+		for _, l := range append(got, read, written, &list.Items[0]) {
+			s := l.Spec
+			if s.RenewTime != nil || *s.HolderIdentity != bad || s.AcquireTime.UTC().Format(metav1.RFC3339Micro) != good || *s.LeaseDurationSeconds != 15 || l.Annotations["a"] != `renewTime":"`+bad || l.ManagedFields[0].Manager != "m" {
+				t.Errorf("%s: it is read as %+v", bad, l)
+			}
+		}
+		if len(got) != 1 {
+			t.Errorf("%s: the watch showed %v", bad, got)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (o Object[T, P]) event(raw []byte, whole bool, id identity) (event Event[P]
 		if said.Type == string(watch.Error) {
 			return event, false, statusOf(said.Object.Raw)
 		}
-		if err = json.Unmarshal(said.Object.Raw, object); err != nil {
+		if err = decode(said.Object.Raw, object); err != nil {
 			err = fmt.Errorf("reading an event %q: %w", said.Type, err)
 		}
 	}

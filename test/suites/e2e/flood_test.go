@@ -127,6 +127,13 @@ func (f *flood) madeUp(n int) {
 	})
 }
 
+// unreadable makes a presence with a time that the server tells as the year 10000.
+func (f *flood) unreadable() {
+	f.t.Helper()
+	must(f.t, f.client.CoordinationV1().RESTClient().Post().Namespace("default").Resource("leases").SetHeader("Content-Type", "application/json").
+		Body([]byte(`{"metadata":{"name":"late","labels":{"zonelect.dev/lock":"lock"}},"spec":{"renewTime":"9999-12-31T23:59:59.000000-14:00"}}`)).Do(f.ctx).Error())
+}
+
 // timed runs a command of the plugin, which must not take longer than that.
 func (f *flood) timed(p plugin, most time.Duration, code int, line string, words ...string) {
 	f.t.Helper()
@@ -146,6 +153,7 @@ func TestAFloodOfLeasesStopsNothing(t *testing.T) {
 
 	f.longLeases(50)
 	f.madeUp(fromEnv(t, "ZONELECT_MADE_UP", 5000))
+	f.unreadable()
 	t.Log("the namespace is full")
 	f.rss(second)
 	f.rss(third)
