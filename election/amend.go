@@ -24,20 +24,26 @@ const mostAmendments = 12
 // are sent. Something then changes what is written, or reorders it.
 const mostFailures = 3
 
+// fitsTwice is how long an answer may take so that two of them fit into a RenewDeadline. A renewal that
+// is due goes out with the answer to the last.
+func fitsTwice(t Timing) time.Duration { return (t.RenewDeadline - t.AttemptTimeout/2) / 2 }
+
 // amendEvery is how long after a write the next one amends it, if the answer has not come.
 // It is zero if no amendment should be sent, because two answers fit into a RenewDeadline,
 // the server is silent rather than slow, or an amendment has failed.
 func (c *requester) amendEvery(t Timing, now time.Time) time.Duration {
 	last := c.newest
-	switch {
-	case c.amender == nil, c.chainBroken, last == nil, last.op == opRead, last.record.Details.Waits != "":
+	if c.amender == nil || c.chainBroken || last == nil || last.op == opRead || last.record.Details.Waits != "" {
 		return 0
-	case 2*c.slowest+t.RenewInterval/4 <= t.RenewDeadline: // a renewal that is due is sent with the answer to the last
+	}
+	slowest := max(c.slowest, now.Sub(last.sent.awake)) // this answer may take longer than any before
+	switch {
+	case slowest < fitsTwice(t):
 		return 0
 	case now.Sub(rules.Latest(c.heard, c.flights[0].sent.awake)) > c.slowest*3/2, c.amendments() >= mostAmendments:
 		return 0
 	}
-	return max(spacing(t), min(t.RenewInterval, (t.RenewDeadline-c.slowest)*2/3))
+	return max(spacing(t), min(t.RenewInterval, (t.RenewDeadline-slowest)*2/3))
 }
 
 // amendments is how many of those under way are amendments.

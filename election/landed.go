@@ -143,5 +143,5 @@ func (r *run) askWhen(now time.Time) time.Time {
 		from = r.shown.sent.awake
 		least = from.Add(t.AttemptTimeout / 2)
 	}
-	return rules.Latest(least, sent.Add((t.RenewDeadline-t.AttemptTimeout/2+from.Sub(sent))/2))
+	return rules.Latest(least, sent.Add(fitsTwice(t)+from.Sub(sent)/2))
 }

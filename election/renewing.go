@@ -67,15 +67,20 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 	if !l.requester.busy() {
 		return l.renewAt
 	}
+	newest := l.requester.newest
 	if every := l.amendEvery(now); every > 0 {
-		return l.requester.newest.sent.awake.Add(every)
+		return newest.sent.awake.Add(every)
 	}
-	due := l.requester.newest.overdueAt(l.patience(l.requester.newest.writes()), now)
-	if l.requester.newest.writes() {
+	due := newest.overdueAt(l.patience(newest.writes()), now)
+	if newest.replaces() {
 		due = rules.Earliest(due, l.askWhen(now))
 	}
-	if over := now.Add(left); over.Sub(due) <= max(l.requester.readTook, l.config.Timing.AttemptTimeout/8) {
-		return over
+	over := now.Add(left)
+	if over.Sub(due) <= max(l.requester.readTook, l.config.Timing.AttemptTimeout/8) {
+		due = over
+	}
+	if late := newest.sent.awake.Add(fitsTwice(l.config.Timing)); late.After(now) && l.amendEvery(late) > 0 {
+		return rules.Earliest(due, late)
 	}
 	return due
 }
