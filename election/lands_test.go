@@ -26,7 +26,7 @@ type landing struct {
 	admits, lands, answers time.Duration // how long each takes
 	landed                 time.Time     // when the last write landed
 	acks                   time.Duration // how much longer the answer to a write takes than that to a read
-	writes                 int           // that were sent
+	writes, reads          int           // that were sent
 }
 
 // set changes how long everything takes from now on.
@@ -91,7 +91,17 @@ func (l *landing) late(ctx context.Context, do func(context.Context) (locks.Snap
 	}
 }
 
+// asked is how many reads were sent.
+func (l *landing) asked() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reads
+}
+
 func (l *landing) Read(ctx context.Context) (locks.Snapshot, error) {
+	l.mu.Lock()
+	l.reads++
+	l.mu.Unlock()
 	return l.late(ctx, l.Amender.Read)
 }
 
@@ -239,6 +249,89 @@ func TestS1AReadThatShowsWhatAWriteReplacesDatesItsLanding(t *testing.T) {
 		time.Sleep(time.Second + late + time.Millisecond) // the renewal has been acknowledged
 		if left := term.TrustedFor(); left <= deadline-late || left > deadline {
 			t.Errorf("trusted for another %v after a renewal that took %v", left, late)
+		}
+		a.Stays()
+	})
+}
+
+// TestS1AReadThatFindsNothingDatesNoLanding: somebody deleted the record after the write had landed.
+func TestS1AReadThatFindsNothingDatesNoLanding(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, lock := s.onLanding("a", election.Timing{})
+		a.Start()
+		term, _ := a.Leads()
+		time.Sleep(interval - time.Second)
+		lock.set(0, 3*time.Second, 0)
+		lock.acknowledge(4 * time.Second)
+		time.Sleep(4100 * time.Millisecond) // the renewal has landed, after a read has shown that it had not
+		lock.set(0, time.Minute, 0)         // so that the record is not made anew
+		s.lock.Delete()
+		for range 50 {
+			time.Sleep(time.Second / 10)
+			if left, most := term.TrustedFor(), deadline-lock.age(); left > most {
+				t.Fatalf("trusted for another %v, %v after the last write landed", left, lock.age())
+			}
+		}
+		if left := term.TrustedFor(); left <= 0 {
+			t.Errorf("the renewal is not acknowledged: this tests nothing")
+		}
+	})
+}
+
+// TestS1NoReadDatesALandingOnALockThatMayHaveTwoRecords: one of them may have been written.
+func TestS1NoReadDatesALandingOnALockThatMayHaveTwoRecords(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var lock *landing
+		a := s.start("a", func(c *election.Config) {
+			lock = &landing{Amender: c.Lock.(locks.Amender)}
+			c.Lock = coarse{lock, time.Millisecond}
+		})
+		s.T.Cleanup(lock.settle)
+		term, _ := a.Leads()
+		const late = 3 * time.Second
+		time.Sleep(interval - time.Second)
+		lock.set(0, late, 0)
+		time.Sleep(time.Second + late + time.Millisecond)
+		if left := term.TrustedFor(); left <= 0 || left > deadline-late {
+			t.Errorf("trusted for another %v after a renewal that took %v", left, late)
+		}
+	})
+}
+
+// TestAnAcquisitionThatIsLateIsAskedAfterAFewTimes: the server is slow enough.
+func TestAnAcquisitionThatIsLateIsAskedAfterAFewTimes(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b, lock := s.onLanding("b", election.Timing{})
+		b.Start()
+		time.Sleep(interval)
+		lock.set(0, time.Minute, 10*time.Millisecond)
+		before := lock.asked()
+		a.Stop()
+		time.Sleep(deadline + interval)
+		if n := lock.asked() - before; n > 10 {
+			t.Errorf("%d reads within a RenewDeadline", n)
+		}
+		b.Stop()
+		time.Sleep(2 * time.Minute) // until nothing is under way
+	})
+}
+
+// TestS6ARenewalThatAHandHasOvertakenIsNotWaitedFor: it can only conflict, and its answer may never come.
+func TestS6ARenewalThatAHandHasOvertakenIsNotWaitedFor(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a, lock := s.onLanding("a", election.Timing{})
+		a.Start()
+		a.Leads()
+		time.Sleep(interval - time.Second)
+		lock.set(0, time.Minute, 0)
+		time.Sleep(3500 * time.Millisecond) // the renewal is under way
+		lock.set(0, 0, 0)
+		s.write(func(r *locks.Record) { r.Details.Zone = "edited" })
+		time.Sleep(interval) // a read has shown that
+		if r := s.record(); r.Details.Zone == "edited" {
+			t.Errorf("the last write landed %v ago", lock.age())
 		}
 		a.Stays()
 	})
