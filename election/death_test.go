@@ -212,6 +212,9 @@ func TestARecordThatCameBackEndsByTimeAlone(t *testing.T) {
 	for name, comeBack := range map[string]func(*stage, locks.Record){
 		"in a restored backup": func(s *stage, r locks.Record) { s.lock.Restore(r); s.Restored = true },
 		"in its own place":     func(s *stage, old locks.Record) { s.write(func(r *locks.Record) { *r = old }) },
+		"in its own place, as if it were the next term": func(s *stage, old locks.Record) {
+			s.write(func(r *locks.Record) { old.Transitions = r.Transitions; *r = old })
+		},
 		"made anew": func(s *stage, old locks.Record) {
 			s.lock.Delete()
 			s.write(func(r *locks.Record) { *r = old })

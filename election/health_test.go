@@ -77,6 +77,20 @@ func TestAnUnhealthyLeaderGivesUpAndStaysBack(t *testing.T) {
 	})
 }
 
+// TestAnUnhealthyLeaderGivesUpThoughItsProblemChanges: it is unhealthy all the while.
+func TestAnUnhealthyLeaderGivesUpThoughItsProblemChanges(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.admit("a", nil)
+		a.Leads()
+		time.Sleep(interval / 2)
+		a.set(errSick)
+		time.Sleep(lease / 2)
+		a.set(errors.New("the disk is gone"))
+		took, _ := a.Loses()
+		s.want("a gives up", took, interval/2+lease-lease/2)
+	})
+}
+
 func TestAnUnhealthyLeaderNamesAWellSuccessor(t *testing.T) {
 	scenario(t, func(s *stage) {
 		all := newCrowd("a", "b", "c")
