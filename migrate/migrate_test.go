@@ -145,6 +145,16 @@ func TestTwoWhoTakeAStepTogetherTakeOne(t *testing.T) {
 			s.t.Errorf("step %d", r.Step)
 		}
 	})
+	scenario(t, func(s *stage) {
+		s.joins("a")
+		s.before = func() { s.before = nil; s.phase("dual", "3") } // there and back
+		if _, err := s.Advance(s.t.Context(), migrate.Options{}); !errors.Is(err, locks.ErrConflict) || !strings.Contains(err.Error(), "dual (step 3)") {
+			s.t.Errorf("got %v", err)
+		}
+		if r := s.report(); r.Step != 3 {
+			s.t.Errorf("step %d", r.Step)
+		}
+	})
 }
 
 // TestWhatChangesMeanwhileIsJudgedAnew: a legacy pod starts at the last moment.
@@ -225,6 +235,20 @@ func TestWhatIsBeingDeletedCountsAsWhatGoes(t *testing.T) {
 		}
 		s.server.Delete(mapPath)
 		s.follows(migrate.Dual)
+	})
+	scenario(t, func(s *stage) {
+		a := s.joins("a")
+		s.goes(s.Advance, migrate.Sealed)
+		s.leaves(a)
+		s.server.Change(mapPath, func(o apitest.Object) {
+			meta := o["metadata"].(apitest.Object)
+			meta["finalizers"], meta["deletionTimestamp"] = []any{"example.com/hold"}, "2026-01-02T03:04:05Z"
+		})
+		ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := s.Await(ctx, nil); err == nil || !strings.Contains(err.Error(), "not yet sealed") {
+			s.t.Errorf("a sealed shield that goes: got %v", err)
+		}
 	})
 }
 

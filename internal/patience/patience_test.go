@@ -66,6 +66,24 @@ func TestTheFirstAnswerCountsHoweverSlow(t *testing.T) {
 	}
 }
 
+// TestWhatOvertakesAReadNeedsAConnectionThatHasLivedSince: also the second one that does.
+func TestWhatOvertakesAReadNeedsAConnectionThatHasLivedSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		since := make(chan time.Time, 4)
+		_, _ = patience.Ask(t.Context(), 2*time.Second, 20*time.Second, func(ctx context.Context) (time.Duration, error) {
+			alive, _ := locks.WantsLiveConnection(ctx)
+			since <- alive
+			return after(ctx, time.Hour, nil)
+		})
+		for i, want := range []time.Time{{}, began, began.Add(2 * time.Second), began.Add(6 * time.Second)} {
+			if got := <-since; !got.Equal(want) {
+				t.Errorf("read %d needs a connection that was alive %v after the first, want %v", i, got.Sub(began), want.Sub(began))
+			}
+		}
+	})
+}
+
 func TestALimitFollowsTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := patience.NewLimit(2*time.Second, 10*time.Second)

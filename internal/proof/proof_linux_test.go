@@ -135,6 +135,20 @@ func TestWhoGetsTheProcessLockOfTheHolderHasProof(t *testing.T) {
 	})
 }
 
+// TestAProcessLockInAnotherPlaceIsNoProof: the thread that took it may be in another network
+// namespace than the thread that asked which one to take.
+func TestAProcessLockInAnotherPlaceIsNoProof(t *testing.T) {
+	heard(t, func(b *bench) {
+		w := b.witness("op", rand.Text())
+		taken := w.ProcessID()
+		for noted, want := range map[string]error{taken.ProcessLock: nil, "1" + taken.ProcessLock: errUnknown} {
+			if err := w.awaitLock(b.t.Context(), suspect("op/u", locks.ProcessID{ProcessLock: noted})); !errors.Is(err, want) {
+				b.t.Errorf("it has %s, and says of a holder that had %s: %v", taken.ProcessLock, noted, err)
+			}
+		}
+	})
+}
+
 func TestWhoSeesTheReportOfTheHoldersEndHasProof(t *testing.T) {
 	heard(t, func(b *bench) {
 		b.report("u", "c2", running(9))

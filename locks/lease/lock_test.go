@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
 )
 
@@ -92,6 +93,27 @@ func TestTheClientsRateLimitDoesNotApply(t *testing.T) {
 	if _, err := l.Read(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAWriteOfTheRecordEndsItsHeartbeat: else others would take the heartbeat's renewals for those
+// of whoever wrote last.
+func TestAWriteOfTheRecordEndsItsHeartbeat(t *testing.T) {
+	a, client := newAPIServer(t)
+	l := mustNew(t, client)
+	mustWrite(t, l, locks.Version{}, recordOf("a", 1))
+	a.Change(path, func(o object) {
+		o["metadata"].(object)["annotations"].(object)[record.AnnotationHeartbeat] = "heart uid epoch 15"
+	})
+	kept, err := l.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, l, kept.Version, recordOf("b", 2))
+	a.Change(path, func(o object) {
+		if left, is := o["metadata"].(object)["annotations"].(object)[record.AnnotationHeartbeat]; is {
+			t.Errorf("the new holder's Lease still names the heartbeat %v", left)
+		}
+	})
 }
 
 func TestReadOfNoLeaseIsNoError(t *testing.T) {

@@ -89,6 +89,21 @@ func TestM8AWatchThatExpiredHasMissedEvents(t *testing.T) {
 	}
 }
 
+// TestM5ACountOfAnEarlierTermCountsForNone: its answer comes late, and legacy pods may have come
+// since.
+func TestM5ACountOfAnEarlierTermCountsForNone(t *testing.T) {
+	k := keeperOn(t, http.NotFoundHandler())
+	k.state.me = me
+	k.startTerm(&tenure{ctx: t.Context(), done: make(chan error, 1)})
+	_ = k.state.observeRead(shield(10, true, me), 0, start, start)
+	for _, sent := range []time.Time{k.state.since.Add(-1), k.state.since.Add(1)} {
+		k.handleResult(result{do: count, sent: sent, of: k.state.record})
+		if counts := k.state.pods.at.Equal(sent); counts == sent.Before(k.state.since) {
+			t.Errorf("a count that was sent %v after the term began counts: %v", sent.Sub(k.state.since), counts)
+		}
+	}
+}
+
 // TestM10WhoIsNotTrustedAnyMoreLeavesTheShield: another candidate may hold the Lease.
 func TestM10WhoIsNotTrustedAnyMoreLeavesTheShield(t *testing.T) {
 	k := keeperOn(t, http.NotFoundHandler())
