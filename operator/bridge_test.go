@@ -335,6 +335,16 @@ func TestNoTermIsWonWhileTheWorkOfALostOneStops(t *testing.T) {
 	})
 }
 
+// TestATermThatComesAfterTheEndOfTheWorkIsNotUsed: a lost term was won back too late.
+func TestATermThatComesAfterTheEndOfTheWorkIsNotUsed(t *testing.T) {
+	b := NewBridge(nil)
+	b.close()
+	b.set(true)
+	if b.use() {
+		t.Error("a LeaderElector leads again while its work stops")
+	}
+}
+
 func TestATermThatIsLostBeforeTheClientGoElectorHadItIsCampaignedForAgain(t *testing.T) {
 	bridged(t, func(t *testing.T, lock *memory.Lock) {
 		link := lockstest.NewFaulty(lock)

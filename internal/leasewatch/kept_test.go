@@ -125,6 +125,29 @@ func TestWhatIsAskedForIsShown(t *testing.T) {
 	})
 }
 
+// TestWhatIsAskedForWhileAListIsReadIsShownByTheNext: that list has left it out already.
+func TestWhatIsAskedForWhileAListIsReadIsShownByTheNext(t *testing.T) {
+	run(t, func(s *stage) {
+		s.flood(50, 1_450_000)
+		synctest.Wait()
+		list, err := s.view.linearizable(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.view.mu.Lock()
+		s.view.lacks = true
+		s.view.mu.Unlock()
+		s.view.Get("junk-0007")
+		s.view.replace(list, true)
+		time.Sleep(patience)
+		s.view.mu.Lock()
+		defer s.view.mu.Unlock()
+		if is := s.view.state("junk-0007"); is.Lease == nil {
+			t.Errorf("it is %+v", is)
+		}
+	})
+}
+
 // TestWhatIsTooLongIsAskedForOnce: no list can show it.
 func TestWhatIsTooLongIsAskedForOnce(t *testing.T) {
 	run(t, func(s *stage) {

@@ -5,6 +5,7 @@ package heartbeat
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -277,6 +278,27 @@ func TestL5TheTermsOfAWithdrawnEpochEndAtOnce(t *testing.T) {
 		}
 		a.heal()
 	})
+}
+
+// TestL5WhoJoinedAHeartbeatIsToldOfTheEndOfItsEpoch at once, like who waits for the next heartbeat.
+func TestL5WhoJoinedAHeartbeatIsToldOfTheEndOfItsEpoch(t *testing.T) {
+	of := func(e epoch) *renewal { return &renewal{epoch: e, landed: make(chan landed, 1)} }
+	waits, joined, goesOn := of("was"), of("was"), of("is")
+	h := &Heart{waiting: []*renewal{waits}, beats: []*beat{{renewals: []*renewal{joined, goesOn}}}}
+	h.failOthers("is")
+	for what, one := range map[string]*renewal{"who waits": waits, "who joined": joined} {
+		select {
+		case l := <-one.landed:
+			if !errors.Is(l.err, locks.ErrConflict) {
+				t.Errorf("%s hears %v", what, l.err)
+			}
+		default:
+			t.Errorf("%s hears nothing", what)
+		}
+	}
+	if len(h.waiting) != 0 || len(h.beats[0].renewals) != 1 {
+		t.Errorf("%d wait, and %d have joined", len(h.waiting), len(h.beats[0].renewals))
+	}
 }
 
 func TestL6ALockThatNoElectorRenewsRunsOut(t *testing.T) {

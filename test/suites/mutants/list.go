@@ -12,6 +12,12 @@ var mutants = []mutant{
 	{"S1", "a read that shows what the write has made dates its landing",
 		"election/landed.go", `r.shown.number == a.base.Number && `, ``,
 		"election/TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded"},
+	{"S1", "a read that finds no record dates a landing by what an earlier one has shown",
+		"election/landed.go", `*s = shown{sent: read.sent}`, `s.sent = read.sent`,
+		"election/TestS1AReadThatFindsNothingDatesNoLanding"},
+	{"S1", "a read dates a landing on a lock that may have two records",
+		"election/landed.go", `a.base.Exists() && r.observer.Exact() && r.shown`, `a.base.Exists() && r.shown`,
+		"election/TestS1NoReadDatesALandingOnALockThatMayHaveTwoRecords"},
 	{"S1", "a read dates a landing by when it was answered",
 		"election/landed.go", `*s = shown{sent: read.sent}`, `*s = shown{sent: moment{read.end, read.sent.asleep}}`,
 		"election/TestS1NoTrustOutlivesADeadlineAfterTheLastWriteLanded"},
@@ -403,6 +409,9 @@ var mutants = []mutant{
 	{"S6", "a renewal waits for a write that is lost",
 		"election/requester.go", `f.lost || f.replaces() && !f.base.Exists() && newest.Version.Exists()`, `false`,
 		"election/TestARenewalWaitsForNoRepetitionOfWhatHasLanded"},
+	{"S6", "a renewal that a hand has overtaken is waited for",
+		"election/requester.go", ` && (!f.base.Exists() || f.base.Number == shown.Version.Number)`, ``,
+		"election/TestS6ARenewalThatAHandHasOvertakenIsNotWaitedFor"},
 	{"S6", "slow writes are repeated as often as ever",
 		"election/requester.go", `patience<<min(c.repetitions(), 4)`, `patience`,
 		"election/TestSlowWritesAreRepeatedLessAndLess"},
@@ -686,6 +695,9 @@ var mutants = []mutant{
 		return nil`,
 		"operator/TestS12AGuardedConnectionIsReset"},
 
+	{"bridge", "a term that is won back too late is used",
+		"operator/bridge.go", `leading && !b.closed, false`, `leading, false`,
+		"operator/TestATermThatComesAfterTheEndOfTheWorkIsNotUsed"},
 	{"bridge", "client-go's elector may see a loss when others lead already",
 		"operator/bridge.go", `|| sightOfLoss(lease+time.Second) <= grace`, `|| lease <= grace`,
 		"operator/TestALeaseDurationFitsABridgeIfALossIsSeenWithinTheStopGrace"},
@@ -822,6 +834,15 @@ func with(`,
 		"locks/ownerref/legacypods.go", `delete(candidates, o.UID)`, `_ = o.UID`,
 		"locks/ownerref/TestLegacyOwnersMustBeGoneByUID"},
 
+	{"M5", "a count that was sent in an earlier term counts",
+		"locks/multilock/shield/keeper.go", `if r.sent.Before(k.state.since) {`, `if false {`,
+		"locks/multilock/shield/TestM5ACountOfAnEarlierTermCountsForNone"},
+	{"M10", "a sealed shield that is being deleted counts as followed",
+		"migrate/await.go", `cm.Kind == ownerref.Sealed && cm.Armed && stays,`, `cm.Kind == ownerref.Sealed && cm.Armed,`,
+		"migrate/TestWhatIsBeingDeletedCountsAsWhatGoes"},
+	{"M10", "a step is taken from a phase that somebody has left and entered again",
+		"migrate/step.go", `if r.stage() != from {`, `if r.Phase != from.Phase {`,
+		"migrate/TestTwoWhoTakeAStepTogetherTakeOne"},
 	{"M5", "the shield is armed without a count",
 		"locks/multilock/shield/rules.go", `case !fresh:
 		return step{do: count}`, `case !fresh:
@@ -1208,6 +1229,18 @@ func with(`,
 	{"proof", "a record that came back is of a dead holder",
 		"election/internal/rules/death.go", `|| o.discontinuous ||`, `||`,
 		"election/TestARecordThatCameBackEndsByTimeAlone"},
+	{"proof", "a record that came back as if it were the next term is of a dead holder",
+		"election/internal/rules/death.go", `s.Record.Transitions <= o.renewal.Transitions`, `s.Record.Transitions < o.renewal.Transitions`,
+		"election/TestARecordThatCameBackEndsByTimeAlone"},
+	{"proof", "the process lock in another network namespace is proof",
+		"internal/proof/proof.go", `		case "":
+		default: // taken by a thread in another place
+			return errUnknown
+		}`, `		case "":
+		default:
+			return nil
+		}`,
+		"internal/proof/TestAProcessLockInAnotherPlaceIsNoProof"},
 	{"proof", "a pod that was deleted by force is proof",
 		"internal/proof/proof.go", `case e.Type == watch.Deleted:
 					return errGone`, `case e.Type == watch.Deleted:
@@ -1449,6 +1482,12 @@ func with(`,
 	{"L4", "a heartbeat's Lease that is deleted again and again keeps its owner",
 		"locks/heartbeat/heart.go", `return h.madeAnew > 0`, `return false`,
 		"locks/heartbeat/TestAHeartbeatThatIsDeletedAgainAndAgainLosesItsOwner"},
+	{"L5", "who joined a heartbeat waits on though its epoch has ended",
+		"locks/heartbeat/heart.go", `	for _, b := range h.beats {
+		b.renewals = fail(b.renewals)
+	}
+`, ``,
+		"locks/heartbeat/TestL5WhoJoinedAHeartbeatIsToldOfTheEndOfItsEpoch"},
 	{"L5", "an epoch that has ended is resumed",
 		"locks/heartbeat/heart.go", `if h.resumes(base, r) {`, `if h.resumes(base, r) && false {`,
 		"locks/heartbeat/TestL5AnEpochThatHasEndedNeverComesBack"},
