@@ -148,6 +148,21 @@ func TestWhatIsAskedForWhileAListIsReadIsShownByTheNext(t *testing.T) {
 	})
 }
 
+// TestAViewThatWentBackShowsNothingSinceAVersion until it has caught up: what it has is of before.
+func TestAViewThatWentBackShowsNothingSinceAVersion(t *testing.T) {
+	run(t, func(s *stage) {
+		synctest.Wait()
+		for _, stale := range []bool{false, true} {
+			s.view.mu.Lock()
+			s.view.stale = stale
+			s.view.mu.Unlock()
+			if _, known := s.view.GetSince("a", 0); known == stale {
+				t.Errorf("stale is %v, and known %v", stale, known)
+			}
+		}
+	})
+}
+
 // TestWhatIsTooLongIsAskedForOnce: no list can show it.
 func TestWhatIsTooLongIsAskedForOnce(t *testing.T) {
 	run(t, func(s *stage) {
