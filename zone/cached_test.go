@@ -75,10 +75,11 @@ func TestACachedOrderRanksAnewForAnotherTakeover(t *testing.T) {
 	}
 	first.Peers[0].Pod = locks.Pod{Name: "op", UID: "1"}
 	for i := range 16 { // so that some lock has another order
+		first.Lock.Name = fmt.Sprint(i)
 		cached := order.Cached()
 		cached(first)
 		for name, change := range map[string]func(*election.Takeover){
-			"Lock":         func(o *election.Takeover) { o.Lock.Name = fmt.Sprint(i) },
+			"Lock":         func(o *election.Takeover) { o.Lock.Name = fmt.Sprint("another ", i) },
 			"Cause":        func(o *election.Takeover) { o.Cause = status.CauseReleased },
 			"Previous":     func(o *election.Takeover) { o.Previous = "a" },
 			"PreviousZone": func(o *election.Takeover) { o.Cause, o.PreviousZone = status.CauseExpired, "zd" },
