@@ -250,6 +250,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 	f.report(opRead, nil)
 	f.measure(a)
 	f.retries.reset()
+	before := f.observer.Seen()
 	news := f.observeRead(a, f.blind, now)
 	if news || !a.sent.awake.Before(f.unsureAt) {
 		f.unsure = false
@@ -266,9 +267,11 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		f.requester.waitAgain(a.snapshot, f.impatience(true), now)
 	}
 	if news {
+		f.publishHolder()
+	}
+	if news && f.tells(a.snapshot, before) {
 		f.gaps = [2]time.Duration{} // the watch did not report it
 		f.news(now)
-		f.publishHolder()
 	} else if a.fresh() {
 		// One read does both: it answers the silence, and prepares for an expiry that is
 		// near.

@@ -159,14 +159,22 @@ func (f *following) win() {
 
 // hear handles an event of the watch.
 func (f *following) hear(e locks.Event) {
-	now := time.Now()
+	now, before := time.Now(), f.observer.Seen()
 	if !f.observeEvent(e, now) {
 		return // a watch that lives is no sign of the lock's holder or of the API behind it
 	}
 	f.outage.Answered(now)
-	f.gaps = [2]time.Duration{f.gaps[1], now.Sub(f.heard)}
-	f.news(now)
+	if f.tells(e.Snapshot, before) {
+		f.gaps = [2]time.Duration{f.gaps[1], now.Sub(f.heard)}
+		f.news(now)
+	}
 	f.publishHolder()
+}
+
+// tells reports whether a version of the record says anything about its holder: it is gone,
+// or it is another renewal than the one that was seen before.
+func (f *following) tells(s locks.Snapshot, before time.Time) bool {
+	return !s.Version.Exists() || !f.observer.Seen().Equal(before)
 }
 
 // publishHolder publishes who holds the lock, if that has changed. It leaves out this

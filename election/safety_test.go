@@ -953,3 +953,23 @@ func TestAHistoryThatWentBackIsBelievedAfterAFullWait(t *testing.T) {
 		s.Restored = true // and with it the promise about tokens
 	})
 }
+
+// TestS3AnotherVersionOfTheSameRenewalIsNoNews: the candidate asks after the leader's silence, once,
+// however often somebody else writes.
+func TestS3AnotherVersionOfTheSameRenewalIsNoNews(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.start("a")
+		a.Leads()
+		b := s.start("b")
+		time.Sleep(2*interval + interval/4)
+		a.link.Set(cut)
+		before := b.link.Calls("read")
+		for i := range 8 {
+			time.Sleep(interval / 2)
+			s.write(func(r *locks.Record) { r.Evacuated = locks.Evacuations(fmt.Sprint("z", i)) })
+		}
+		if got := b.link.Calls("read") - before; got != 1 {
+			t.Errorf("%d reads in a silence", got)
+		}
+	})
+}

@@ -58,10 +58,8 @@ func (o *Observer) Free() (Freeing, bool) {
 }
 
 // reclaimable returns when this candidate may take back its own record. That is at once,
-// with three exceptions: it is not known who had the lock before the record was created (S4);
-// the history went back to it, and somebody who had the lock since may still lead; or the
-// record is what is left of one that another candidate had just before, which does not know
-// that the rest is gone.
+// with two exceptions: it is not known who had the lock before the record was created (S4);
+// or the history went back to it, and somebody who had the lock since may still lead.
 func (o *Observer) reclaimable() time.Time {
 	if o.origin.number != 0 {
 		return Latest(o.seen, o.origin.until)
@@ -69,10 +67,7 @@ func (o *Observer) reclaimable() time.Time {
 	if o.restored {
 		return o.seen.Add(o.LongerLease())
 	}
-	if !o.newest.Partial || o.prior.Holder == "" || o.prior.Holder == o.self.Identity {
-		return o.seen
-	}
-	return Latest(o.seen, o.priorSeen.Add(o.durationOf(o.prior)))
+	return o.seen
 }
 
 func (o *Observer) freeAbsent() Freeing {

@@ -33,14 +33,13 @@ type Observer struct {
 	self Self
 	term Tenure // the candidate's last term
 
-	known     bool           // something was seen
-	newest    locks.Snapshot // the newest version seen, possibly of no record
-	renewal   locks.Record   // the last record seen to exist
-	exists    bool           // renewal is set
-	uid       string         // of renewal's object
-	prior     locks.Record   // the record that was seen right before renewal, if any
-	priorSeen time.Time      // first sight of prior
-	gaveUp    bool           // renewal is empty because its holder gave the lock up, or it never had one
+	known   bool           // something was seen
+	newest  locks.Snapshot // the newest version seen, possibly of no record
+	renewal locks.Record   // the last record seen to exist
+	exists  bool           // renewal is set
+	uid     string         // of renewal's object
+	prior   locks.Record   // the record that was seen right before renewal, if any
+	gaveUp  bool           // renewal is empty because its holder gave the lock up, or it never had one
 
 	seen          time.Time // first sight of renewal, or of there being nothing
 	lifeSeen      time.Time // first sight of the last renewal by a holder
@@ -157,14 +156,20 @@ func (o *Observer) accept(s locks.Snapshot, now time.Time) {
 	switch still := o.stillEmpty(s); {
 	case !still:
 		o.gaveUp = o.givenUp(s.Record)
-		o.prior, o.priorSeen = o.renewal, o.seen
+		o.prior = o.renewal
 	case o.gaveUp && !sameRelease(o.renewal, s.Record): // another candidate may have had the lock unseen
 		o.gaveUp = o.givenUp(s.Record)
 	case !o.gaveUp: // the last holder may go on for as long as its own record asked for
 		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
 	}
+	if o.gap && s.Partial && s.Record.Holder == o.self.Identity {
+		lostPart = true // the watch shows this candidate's half of a takeover after the loss
+	}
+	if lostPart { // whoever had the part may go on for as long as the record asked for
+		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
+	}
 	o.renewal, o.exists, o.uid, o.startOver = s.Record, true, s.Version.UID, false
-	o.seen, o.gap = now, false
+	o.seen, o.gap = now, lostPart
 	if s.Record.Holder != "" {
 		o.lifeSeen, o.lifeSeenLate = now, o.seenLate
 	}
@@ -177,10 +182,16 @@ func stopsWaiting(was, is locks.Record) bool {
 }
 
 // lostPart reports whether part of the record has gone since it was last seen, on a lock
-// whose watches may have left out why.
+// whose watches may have left out why. What is on another object has lost the object that it
+// was on. A free record of which somebody takes one part after the other has lost nothing.
 func (o *Observer) lostPart(s locks.Snapshot) bool {
-	return !o.exact && s.Partial && o.newest.Version.Exists() && !o.newest.Partial
+	taken := o.renewal.Holder == "" && s.Record.Holder != ""
+	return !o.exact && s.Partial && o.exists && (o.uid != s.Version.UID || !o.newest.Partial && !taken)
 }
+
+// Seen returns when the last renewal was first seen. Another version of the record may have
+// come since, which says nothing about its holder.
+func (o *Observer) Seen() time.Time { return o.seen }
 
 // stillEmpty reports whether a snapshot's record has no holder, like the one before.
 func (o *Observer) stillEmpty(s locks.Snapshot) bool {

@@ -132,6 +132,11 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 			return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
 		}
 	}
+	if from.isTorn() && from.governing.Record.Holder != r.Holder {
+		if err := b.confirm(ctx, from.governing.Version); err != nil {
+			return locks.Snapshot{}, err
+		}
+	}
 	legacy, err := b.legacy.Write(ctx, at, r)
 	if err != nil {
 		return locks.Snapshot{}, fmt.Errorf("the legacy lock: %w", err)
@@ -141,6 +146,16 @@ func (b *both) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, &halfError{b.legacy.Describe(), err}
 	}
 	return b.wrote(b.state(governing, legacy))
+}
+
+// confirm returns nil if the governing lock is still at a version. A watch of it that lags, or
+// is silent, makes the renewals of a holder look like halves.
+func (b *both) confirm(ctx context.Context, at locks.Version) error {
+	now, err := b.readGoverning(ctx)
+	if v := now.Version; err == nil && (v.Exists() != at.Exists() || v.Exists() && v.Number != at.Number) {
+		err = fmt.Errorf("the governing lock: %w: its watch has not shown it yet", locks.ErrConflict)
+	}
+	return err
 }
 
 // bare returns the version of the legacy object if there is no lock on it: the object may

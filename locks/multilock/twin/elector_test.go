@@ -610,6 +610,62 @@ func TestWhatIsLeftOfAnOwnTermIsNotReclaimedWhereALegacyElectorMayHaveCome(t *te
 	}
 }
 
+// halfBlind has a candidate lead, and another follow whose view of one record stands still from
+// now on, as a server's cache may. Its watch of the other shows each renewal.
+func halfBlind(t *testing.T, blind func(*twinSeat), f func(s *twinStage, a, b *twinSeat)) {
+	t.Helper()
+	twinScenario(t, func(s *twinStage) {
+		a := s.start("a")
+		s.leads(a)
+		b := s.start("b")
+		time.Sleep(twinLease)
+		blind(b)
+		late := lockstest.Fault{Delay: twinInterval / 8, Mute: true} // renewals land after b's lease is over, not at that instant
+		a.fail(late, late)
+		f(s, a, b)
+	})
+}
+
+func TestS3WhoSeesRenewalsOnOneOfBothRecordsTakesNeither(t *testing.T) {
+	mute, blind := lockstest.Fault{Mute: true}, lockstest.Fault{Mute: true, LoseReads: true}
+	for name, fault := range map[string]func(*twinSeat){
+		"the Lease's watch is silent":                         func(b *twinSeat) { b.governing.Set(mute) },
+		"the legacy object's watch is silent":                 func(b *twinSeat) { b.legacy.Set(mute) },
+		"the Lease's watch is silent, nor are reads":          func(b *twinSeat) { b.governing.Set(blind) },
+		"the legacy object's watch is silent, nor is it read": func(b *twinSeat) { b.legacy.Set(blind) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			halfBlind(t, fault, func(s *twinStage, a, _ *twinSeat) {
+				time.Sleep(10 * twinLease)
+				s.leadsOn(a)
+				if got := s.holders(); got != "a, a" {
+					t.Errorf("the holders are %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestS4WhatIsLeftOfAHalfTakeoverIsNoTermWhenTheOtherRecordIsDeleted: between the
+// halves of the takeover the leader's last renewal has landed on the Lease.
+func TestS4WhatIsLeftOfAHalfTakeoverIsNoTermWhenTheOtherRecordIsDeleted(t *testing.T) {
+	twinScenario(t, func(s *twinStage) {
+		s.put(s.legacy, ours("a", 0))
+		s.put(s.governing, ours("a", 0))
+		b := s.start("b")
+		b.readOnly.Store(true)
+		for start := time.Now(); s.read(s.legacy).Record.Holder != "b" && time.Since(start) < time.Minute; {
+			time.Sleep(time.Millisecond)
+		}
+		s.put(s.governing, ours("a", 2))
+		s.governing.Delete()
+		b.readOnly.Store(false)
+		if _, took := s.leads(b); took < twinLease {
+			t.Errorf("b leads after %v", took)
+		}
+	})
+}
+
 var twinFaults = []lockstest.Fault{
 	{}, {}, {}, {}, {Hang: true}, {Mute: true}, {LoseAnswers: true},
 	{Delay: 300 * time.Millisecond}, {Delay: 900 * time.Millisecond}, {Err: errors.New("503")},

@@ -48,7 +48,8 @@ type Config struct {
 //     somebody emptied the one by hand, for the longer lease of both. The snapshot is
 //     partial, so that the holder repairs it at once.
 //   - the same holder: as the Lease says. A candidate's renewal on the legacy object
-//     alone does not count.
+//     alone does not count. The watch of the Lease may have missed the other half, so
+//     another candidate reads the Lease before it takes the lock then.
 //   - the legacy object is absent and the Lease is free: no holder is known, but a lease
 //     must pass, because a deletion is not a release.
 //   - there is no Lease, and the legacy object has no record: there is no lock.

@@ -253,6 +253,56 @@ func TestAnObjectWithoutARecordIsNoLock(t *testing.T) {
 	}
 }
 
+// TestS3HalfARenewalIsTakenOnlyIfAReadConfirmsTheOtherHalf: a watch of the Lease may be silent.
+func TestS3HalfARenewalIsTakenOnlyIfAReadConfirmsTheOtherHalf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		since func(*pair)
+		want  error
+	}{
+		"nothing has happened":      {func(*pair) {}, nil},
+		"the Lease is renewed":      {func(p *pair) { p.put(p.governing, ours("a", 4)) }, locks.ErrConflict},
+		"the Lease is gone":         {func(p *pair) { p.governing.Delete() }, locks.ErrConflict},
+		"the Lease is another":      {func(p *pair) { p.governing.Delete(); p.put(p.governing, ours("a", 4)) }, locks.ErrConflict},
+		"the Lease is not readable": {nil, lockstest.ErrInjected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t)
+			p.put(p.governing, ours("a", 2))
+			p.put(p.legacy, ours("a", 4))
+			twin, governing, _ := p.twin()
+			half := p.read(twin)
+			if tc.since == nil {
+				governing.Set(lockstest.Fault{Err: errors.New("503")})
+			} else {
+				tc.since(p)
+			}
+			_, err := twin.Write(t.Context(), half.Version, ours("b", 20))
+			if !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
+			}
+			if holder := p.read(p.legacy).Record.Holder; (holder == "a") != (tc.want != nil) {
+				t.Errorf("the legacy record is of %q", holder)
+			}
+		})
+	}
+}
+
+// TestTheLeaseThatIsGoneIsConfirmedToBeGone, although a read does not say since which version.
+func TestTheLeaseThatIsGoneIsConfirmedToBeGone(t *testing.T) {
+	p := newPair(t)
+	p.put(p.governing, ours("a", 2))
+	p.put(p.legacy, ours("a", 4))
+	twin, _, _ := p.twin()
+	events, ctx := make(chan locks.Event), t.Context()
+	from := p.read(twin)
+	go func() { _ = twin.Watch(ctx, from.Version, events) }()
+	p.governing.Delete()
+	gone := <-events
+	if _, err := twin.Write(ctx, gone.Snapshot.Version, ours("b", 20)); err != nil {
+		t.Error(err)
+	}
+}
+
 func of(r locks.Record) *locks.Record { return &r }
 
 // TestOfTwoHoldersEveryRenewalIsSeen, on either side, whichever clock is ahead.
