@@ -86,7 +86,7 @@ func (f *following) perform(do action) {
 		f.refresh = false
 		// A read that only prepares for the expiry keeps its connection for the takeover.
 		// Any other fresh read means that the watch may be dead, too.
-		f.rewatch = read.fresh() && (!f.asked || !f.unanswered.IsZero())
+		f.rewatch = read.fresh() && (!f.askNext().After(time.Now()) || !f.unanswered.IsZero())
 		f.requester.send(f.requests, read)
 		return
 	}
@@ -276,7 +276,7 @@ func (f *following) answeredRead(a answer, now time.Time) {
 		// One read does both: it answers the silence, and prepares for an expiry that is
 		// near.
 		free, known := f.free()
-		f.asked, f.prepared = true, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.headStart)))
+		f.asked, f.prepared = now, known && !free.At.After(now.Add(f.ahead+f.prepareEarly(free.headStart)))
 	}
 	if a.snapshot.Version.Exists() { // else the watch goes on from the known version, and leaves nothing out
 		f.watcher.resume = a.snapshot.Version

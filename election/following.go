@@ -29,7 +29,7 @@ type following struct {
 	claimAt       time.Time        // no write before this: the last may have landed
 	heard         time.Time        // when there was news of the lock, from any source
 	gaps          [2]time.Duration // between the last events of the watch, the newest last
-	asked         bool             // this candidate has read after a silence
+	asked         time.Time        // when this candidate has last read after a silence; zero if there was news since
 	prepared      bool             // the connection was checked for this expiry
 	unanswered    time.Time        // when the last request was sent, if it got no answer: its connection may be dead
 	overtakeAfter time.Duration    // how long a request may go without an answer before another overtakes it

@@ -23,7 +23,7 @@ const (
 
 // news notes that the lock changed: all waiting starts again.
 func (f *following) news(now time.Time) {
-	f.heard, f.asked, f.prepared = now, false, false
+	f.heard, f.asked, f.prepared = now, time.Time{}, false
 	f.refusals.reset()
 }
 
@@ -37,6 +37,17 @@ func (f *following) readFirst(now time.Time) { f.unsure, f.unsureAt, f.retryAt =
 func (f *following) silence() time.Duration {
 	gap := min(f.gaps[0], f.gaps[1], f.config.Timing.LeaseDuration/3)
 	return max(f.config.Timing.Silence(), gap*3/2)
+}
+
+// askNext is when this candidate reads by itself unless it hears something: after a silence, and
+// then seldom. A record that keeps it waiting for longer, perhaps forever, may have changed since,
+// and its watch may be silent.
+func (f *following) askNext() time.Time {
+	if f.asked.IsZero() {
+		return f.heard.Add(f.silence() + f.delay)
+	}
+	pause := max(time.Minute, 2*f.config.Timing.LeaseDuration)
+	return f.asked.Add(pause + time.Duration(f.share*float64(pause)))
 }
 
 // next decides what to do now, or until when to wait. free is when the lock may be taken,
@@ -73,11 +84,10 @@ func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (act
 	if !known {
 		return wait, later
 	}
-	quiet := f.heard.Add(f.silence() + f.delay)
-	if !f.prepared && at(rules.Latest(free.Add(-f.ahead-f.early), quiet, f.retryAt)) {
+	if !f.prepared && at(rules.Latest(free.Add(-f.ahead-f.early), f.heard.Add(f.silence()+f.delay), f.retryAt)) {
 		return readFresh, now
 	}
-	if !f.asked && at(rules.Latest(quiet, f.retryAt)) {
+	if (f.asked.IsZero() || free.After(now)) && at(rules.Latest(f.askNext(), f.retryAt)) {
 		return readFresh, now
 	}
 	return wait, later
