@@ -143,7 +143,7 @@ func (a *api) hurt(path string, s step) {
 // setPhase sets a phase, as the kubectl plugin does.
 func (a *api) setPhase(to string) {
 	a.step++
-	a.world.judge.log("the phase is %s, step %d", to, a.step)
+	a.world.judge.inPhase(to, a.step)
 	a.change(leasePath, a.phase(to))
 }
 
@@ -151,6 +151,7 @@ func (a *api) setPhase(to string) {
 // legacy nobody else does.
 func (a *api) insist(to string) {
 	a.step++
+	a.world.judge.inPhase(to, a.step)
 	if a.change(leasePath, a.phase(to)) {
 		return
 	}

@@ -27,6 +27,7 @@ type judge struct {
 	lease  held              // the record that decides among candidates
 	legacy held              // that of legacy electors, if there are any
 	tidies bool              // candidates remove what they wrote for legacy electors
+	clean  bool              // the phase is clean: the Lease alone counts
 	made   func(by *process) // called when a record is created
 	gone   time.Time         // when it was deleted last
 
@@ -83,6 +84,14 @@ func (h held) left(by *process, now time.Time) time.Duration {
 
 func newJudge(log func(string, ...any)) *judge {
 	return &judge{start: time.Now(), log: log, robbed: map[*process]bool{}, beyond: map[[2]*process]time.Time{}, overlaps: map[string]int{}, made: func(*process) {}}
+}
+
+// inPhase notes a phase that somebody sets.
+func (j *judge) inPhase(phase string, step int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.log("the phase is %s, step %d", phase, step)
+	j.clean = phase == "clean"
 }
 
 // unlawful notes a broken rule. The caller holds mu.
@@ -264,14 +273,14 @@ func (h half) first(whole *locks.Record, now time.Time) time.Time {
 // stated is the lease that a newcomer finds on record. It is that of a legacy
 // elector which took its record later, or nothing once that one has released it, or
 // that of a candidate which got no further than half of its takeover. It took that
-// half after the lease before.
+// half after the lease before. In phase clean that half says nothing.
 func (j *judge) stated(by *process, h *held) time.Duration {
 	legacy := &j.legacy
 	if legacy.holder == by.name && legacy.replaced != nil { // half of the takeover, which is judged by its other half
 		legacy = legacy.replaced
 	}
 	switch {
-	case h != &j.lease, !legacy.theirs && legacy.holder == h.holder, !legacy.since.After(h.renewed):
+	case h != &j.lease, j.clean, !legacy.theirs && legacy.holder == h.holder, !legacy.since.After(h.renewed):
 		return h.lasts
 	case legacy.given:
 		return 0
