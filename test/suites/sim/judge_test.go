@@ -55,6 +55,7 @@ type held struct {
 	given   bool // the holder gave it up itself
 	exists  bool
 	blank   bool      // somebody recreated it by hand, without a holder
+	emptied bool      // its holder has gone from it by hand since the last renewal
 	by      *process  // the holder
 	owed    time.Time // its holder may not work until then: it created the record where another's had been deleted
 	owedTo  *process  // whose lease that is
@@ -172,6 +173,7 @@ func (j *judge) changed(h *held, by *process, after *locks.Record) {
 		// What is left of another program's term is not known to be theirs.
 		h.given = h.given || after != nil && after.Holder == "" && h.theirs
 		h.blank = after != nil && after.Holder == "" && (h.blank || !h.exists)
+		h.emptied = after != nil && after.Holder == ""
 	case after.Holder == "":
 		j.emptied(h, by)
 	case after.Holder != by.name:
@@ -235,9 +237,10 @@ func (j *judge) took(h *held, by *process, after *locks.Record) {
 			j.unlawful("%v took the lock of %s %v after its start", by, h.holder, waited)
 		}
 	}
-	if by.name == h.holder && h.exists && !h.given && sameRenewal(*after, h.record) {
+	if by.name == h.holder && h.exists && !h.given && !h.emptied && sameRenewal(*after, h.record) {
 		// Nobody can tell it from the one before. client-go writes such a
-		// renewal after one whose answer was lost.
+		// renewal after one whose answer was lost. A holder whose record was emptied
+		// at the moment of its renewal may write that again.
 		if by.ours {
 			j.unlawful("%v wrote the same renewal twice", by)
 		}
