@@ -22,7 +22,7 @@ var networkFaults = []fault{
 	},
 	{
 		name: "leader-zone-deaf", about: "leader's zone hears nothing of the rest, and is heard",
-		lasts: aTakeover, asks: true, inject: oneWay(false), early: true, ends: mend, promise: takeover, costs: ofRequests | ofMember | ofCandidate,
+		lasts: aTakeover, asks: true, inject: oneWay(false), early: true, ends: mend, promise: heard, costs: ofRequests | ofMember | ofCandidate,
 	},
 	{
 		name: "network-bad", about: "leader's zone 50 to 100 ms away, 5 % of packets lost", namespaces: true,
@@ -46,6 +46,13 @@ var badWeather = testbed.Weather{Delay: 50 * time.Millisecond, Jitter: 50 * time
 func badNetwork(t election.Timing, lasted time.Duration) promise {
 	p := takeover(t, lasted)
 	p.changes += int(lasted / t.LeaseDuration)
+	return p
+}
+
+// heard: the leader's next renewal still lands, and nobody answers it.
+func heard(t election.Timing, lasted time.Duration) promise {
+	p := takeover(t, lasted)
+	p.gap += t.WithDefaults().RenewInterval
 	return p
 }
 
