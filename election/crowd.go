@@ -39,7 +39,7 @@ func (o Takeover) Spread(t Timing) time.Duration {
 		others = float64(len(o.Peers) - 1)
 	}
 	least := t.RenewInterval / 50 // the time in which their number grows e-fold
-	growth := max(least, min(7*o.RoundTrip, least*7/4), 3*o.RoundTrip)
+	growth := max(least, min(7*o.RoundTrip, least*13/8), 3*o.RoundTrip)
 	growth = min(growth, t.RenewInterval*2/7)
 	return time.Duration(float64(growth) * math.Log1p(rules.Share(o.Lock, o.Candidate.Identity)*others))
 }
