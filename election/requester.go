@@ -275,17 +275,17 @@ func (c *requester) received(a *answer) answer {
 	}
 	a.op = a.flight.op
 	if !a.failed() && !a.conflict() { // the server may have tried a write again before it answered a conflict
-		took, trip := a.end.Sub(a.departed.awake), a.trip()
-		if c.heard.IsZero() {
-			trip = took / 3 // nothing had a connection before
-		}
+		took, dialed := a.end.Sub(a.departed.awake), a.fresh() || c.heard.IsZero()
 		c.heard = a.end
 		if a.writes() {
 			c.readTook, c.writeTook = min(took, c.readTook), took
 		} else {
 			c.readTook, c.writeTook = took, max(took, c.writeTook)
 		}
-		c.slowest = max(trip, c.slowest-c.slowest/128)
+		c.slowest -= c.slowest / 128
+		if !dialed { // else it says little of how long an answer takes
+			c.slowest = max(took, c.slowest)
+		}
 	}
 	a.breaksChain = c.checkChain(*a)
 	c.watchdog.expectLoop(time.Now())
