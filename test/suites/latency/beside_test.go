@@ -39,7 +39,7 @@ func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 	for _, p := range places {
 		for _, timing := range timings {
 			t.Run(fmt.Sprint(p, " ", seconds3(timing)), func(t *testing.T) {
-				w := weather{place: p, shape: constant, delay: 4 * time.Second}
+				w := weather{place: p, shape: constant, delay: 3 * time.Second}
 				behind(t, w, func(api *apitest.Server, cfg *rest.Config) {
 					api.Put("/api/v1/nodes/node", apitest.Object{"kind": "Node", "apiVersion": "v1", "metadata": apitest.Object{
 						"name": "node", "labels": apitest.Object{"topology.kubernetes.io/zone": "z"},
@@ -68,7 +68,7 @@ func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 					api.Mu.Lock()
 					defer api.Mu.Unlock()
 					slice := api.Objects["/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/leader-zonelect"]
-					roomy := timing.RenewDeadline > 4*w.delay // for a dial, a read and a write when the leader leaves
+					roomy := timing.RenewDeadline > 6*w.delay // for two dials, a read and a write when the leader leaves
 					if slice == nil || roomy && slice["endpoints"] != nil {
 						t.Errorf("the Service points to %v", slice["endpoints"])
 					}

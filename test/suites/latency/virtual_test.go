@@ -147,6 +147,9 @@ func TestLeadershipIsKeptBehindASlowServer(t *testing.T) {
 	var rows []row
 	for _, timing := range timings {
 		for _, w := range list {
+			if !*whole && !(row{weather: w, Timing: timing}).promised() {
+				continue
+			}
 			ours := in(t, "zonelect", w, timing)
 			theirs := []row{in(t, "client-go", w, timing), in(t, "client-go, no timeout", w, timing)}
 			rows = append(append(rows, ours), theirs...)
