@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,12 +78,13 @@ type weighed struct {
 	locks.Lock
 	load *load
 	trip time.Duration
+	open *atomic.Bool // there is a connection
 	cuts func() (<-chan struct{}, func() error)
 }
 
 func (w weighed) Read(ctx context.Context) (locks.Snapshot, error) {
 	w.load.count("read")
-	if _, wants := locks.WantsLiveConnection(ctx); wants {
+	if _, wants := locks.WantsLiveConnection(ctx); wants || !w.open.Swap(true) {
 		w.load.count("dial")
 		time.Sleep(2 * w.trip)
 	}
@@ -159,7 +161,7 @@ func newMultitude(s *electiontest.Stage, e moment, followers int, known bool, ne
 		}
 		link := lockstest.NewFaulty(m.lock)
 		m.links = append(m.links, link)
-		c.Lock = far{weighed{link, &m.load, net.trip, m.cuts}, net.watch}
+		c.Lock = far{weighed{link, &m.load, net.trip, new(atomic.Bool), m.cuts}, net.watch}
 		link.Set(lockstest.Fault{Delay: net.trip / 2})
 		seat := s.Seat(c)
 		if i == 0 {
