@@ -275,17 +275,18 @@ func (c *requester) received(a *answer) answer {
 	}
 	a.op = a.flight.op
 	if !a.failed() && !a.conflict() { // the server may have tried a write again before it answered a conflict
-		took, dialed := a.end.Sub(a.departed.awake), a.fresh() || c.heard.IsZero()
+		took := a.end.Sub(a.departed.awake)
+		slow := took
+		if a.fresh() || c.heard.IsZero() {
+			slow = took / 4 // most of it may have been a dial, and a wait for that
+		}
 		c.heard = a.end
 		if a.writes() {
 			c.readTook, c.writeTook = min(took, c.readTook), took
 		} else {
 			c.readTook, c.writeTook = took, max(took, c.writeTook)
 		}
-		c.slowest -= c.slowest / 128
-		if !dialed { // else it says little of how long an answer takes
-			c.slowest = max(took, c.slowest)
-		}
+		c.slowest = max(slow, c.slowest-c.slowest/128)
 	}
 	a.breaksChain = c.checkChain(*a)
 	c.watchdog.expectLoop(time.Now())
