@@ -201,10 +201,8 @@ var mutants = []mutant{
 		return true`,
 		"election/TestS3AFirstRecordThatAHandEmptiedIsNoRelease"},
 	{"S3", "an emptied record that is forged again has the shorter lease",
-		"election/internal/rules/observer.go", `s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))
-	}
-	o.renewal, o.exists`, `}
-	o.renewal, o.exists`,
+		"election/internal/rules/observer.go", `its own record asked for
+		s.Record.LeaseDuration = max(o.durationOf(o.renewal), o.durationOf(s.Record))`, `its own record asked for`,
 		"election/TestS3AnEmptiedRecordThatIsForgedAgainShortensNoWait"},
 	{"S3", "the second change of an emptied record makes it a release",
 		"election/internal/rules/observer.go", `still := o.stillEmpty(s); {`, `still := false; {`,
@@ -242,7 +240,7 @@ var mutants = []mutant{
 		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
 	{"S3", "an emptied record is reclaimed though the watch began after this candidate's own",
 		"election/internal/rules/trail.go", `t.after <= t.own &&`, `true &&`,
-		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
+		"election/internal/rules/TestS3WhatAWatchLeftOutAfterTheOwnRecordReclaimsNothing"},
 	{"S3", "an emptied record is reclaimed before the watch has shown what came before it",
 		"election/internal/rules/trail.go", `t.end == o.newest.Version.Number &&`, `true &&`,
 		"election/TestS3WhoDoesNotKnowWhatCameBeforeAnEmptyRecordDoesNotReclaimIt"},
