@@ -89,12 +89,12 @@ func (r *run) prepareEarly(start time.Duration) time.Duration {
 // while etcd elects a leader. The shorter of the last two counts, because a dial may have been
 // lost, and the last one that waited for that election was not overtaken.
 func (r *run) measure(a answer) {
-	took := a.trip()
-	switch first := r.roundTrips[1] == 0; {
+	took, first := a.end.Sub(a.departed.awake), r.roundTrips[1] == 0
+	if first || a.fresh() { // nothing had a connection before the first
+		took /= 3
+	}
+	switch {
 	case first:
-		if !a.fresh() {
-			took /= 3 // nothing had a connection before
-		}
 		r.roundTrips = [2]time.Duration{took, took}
 	case a.newest:
 		r.roundTrips = [2]time.Duration{r.roundTrips[1], took}

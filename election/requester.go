@@ -78,15 +78,6 @@ type answer struct {
 	breaksChain bool // it is the first amendment that failed
 }
 
-// trip is how long the answer took without the dial that may have come first.
-func (a answer) trip() time.Duration {
-	took := a.end.Sub(a.departed.awake)
-	if a.fresh() {
-		return took / 3
-	}
-	return took
-}
-
 // conflict reports whether the write did not land because of another write. A read never
 // conflicts, whatever a server says.
 func (a answer) conflict() bool { return a.writes() && errors.Is(a.err, locks.ErrConflict) }

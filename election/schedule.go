@@ -39,12 +39,15 @@ func (f *following) silence() time.Duration {
 	return max(f.config.Timing.Silence(), gap*3/2)
 }
 
+// silentAt is when this candidate has heard nothing for so long that it reads by itself.
+func (f *following) silentAt() time.Time { return f.heard.Add(f.silence() + f.delay) }
+
 // askNext is when this candidate reads by itself unless it hears something: after a silence, and
 // then seldom. A record that keeps it waiting for longer, perhaps forever, may have changed since,
 // and its watch may be silent.
 func (f *following) askNext() time.Time {
 	if f.asked.IsZero() {
-		return f.heard.Add(f.silence() + f.delay)
+		return f.silentAt()
 	}
 	pause := max(time.Minute, 2*f.config.Timing.LeaseDuration)
 	return f.asked.Add(pause + time.Duration(f.share*float64(pause)))
@@ -84,7 +87,7 @@ func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (act
 	if !known {
 		return wait, later
 	}
-	if !f.prepared && at(rules.Latest(free.Add(-f.ahead-f.early), f.heard.Add(f.silence()+f.delay), f.retryAt)) {
+	if !f.prepared && at(rules.Latest(free.Add(-f.ahead-f.early), f.silentAt(), f.retryAt)) {
 		return readFresh, now
 	}
 	if (f.asked.IsZero() || free.After(now)) && at(rules.Latest(f.askNext(), f.retryAt)) {
