@@ -296,8 +296,8 @@ func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
 	case http.MethodPost:
 		meta := o["metadata"].(Object)
 		meta["uid"] = fmt.Sprintf("uid-%d", a.number)
-		if _, rest, ok := strings.Cut(path, "/namespaces/"); ok {
-			meta["namespace"], _, _ = strings.Cut(rest, "/")
+		if namespace := namespaceOf(path); namespace != "" {
+			meta["namespace"] = namespace
 		}
 		return http.StatusCreated, a.put(r, "ADDED", path, o)
 	default:
@@ -397,6 +397,16 @@ func NotFound(path string) Object {
 func resourceOf(path string) string {
 	parts := strings.Split(path, "/")
 	return parts[len(parts)-2]
+}
+
+// namespaceOf is the namespace of an object or of a list; empty if they have none.
+func namespaceOf(path string) string {
+	_, rest, _ := strings.Cut(path, "/namespaces/")
+	namespace, _, in := strings.Cut(rest, "/")
+	if !in {
+		return "" // rest may be the name of a namespace
+	}
+	return namespace
 }
 
 func last(path string) string { return path[strings.LastIndex(path, "/")+1:] }

@@ -140,9 +140,9 @@ func (a *Server) Put(path string, o any) {
 		meta = Object{}
 		object["metadata"] = meta
 	}
-	meta["name"] = path[strings.LastIndexByte(path, '/')+1:]
-	if _, rest, ok := strings.Cut(path, "/namespaces/"); ok && strings.Contains(rest, "/") {
-		meta["namespace"], _, _ = strings.Cut(rest, "/")
+	meta["name"] = last(path)
+	if namespace := namespaceOf(path); namespace != "" {
+		meta["namespace"] = namespace
 	}
 	a.put(nil, kind, path, object)
 }
