@@ -172,10 +172,7 @@ func (o Object[T, P]) page(ctx context.Context, req *rest.Request, each func(Eve
 				got.items++
 				object, whole, size, err := o.part(all)
 				if err == nil {
-					err = o.checkAnswer(object)
-				}
-				if err == nil && !o.isOf(object) {
-					err = o.stranger(object)
+					err = o.checkAsked(object)
 				}
 				if err == nil {
 					each(Event[P]{Type: watch.Added, Object: object, Cut: !whole, Size: size})

@@ -180,10 +180,7 @@ func (o Object[T, P]) send(ctx context.Context, verb string, req *rest.Request) 
 		err = decode(raw, object)
 	}
 	if err == nil {
-		err = o.checkAnswer(object)
-	}
-	if err == nil && !o.isOf(object) {
-		err = o.stranger(object)
+		err = o.checkAsked(object)
 	}
 	if err != nil {
 		return nil, o.name.Explain(verb, err)
@@ -225,9 +222,15 @@ func (o Object[T, P]) isOf(object P) bool {
 		(kind == "" || kind == o.name.Kind)
 }
 
-// stranger says that an answer is, or has, an object that was not asked for.
-func (o Object[T, P]) stranger(object P) error {
-	return fmt.Errorf("the answer has another object, %q: is a proxy or a cache in front of the Kubernetes API server?", object.GetNamespace()+"/"+object.GetName())
+// checkAsked refuses an object that checkAnswer refuses, or that was not asked for.
+func (o Object[T, P]) checkAsked(object P) error {
+	if err := o.checkAnswer(object); err != nil {
+		return err
+	}
+	if !o.isOf(object) {
+		return fmt.Errorf("the answer has another object, %q: is a proxy or a cache in front of the Kubernetes API server?", object.GetNamespace()+"/"+object.GetName())
+	}
+	return nil
 }
 
 // checkAnswer refuses an object whose version is not a number: no real API server sends one.
