@@ -73,6 +73,7 @@ type pod struct {
 	name    string
 	seat    int
 	ours    bool
+	placed  chan struct{} // closed when the server knows the pod
 	deleted chan struct{} // closed when the pod is being deleted
 	gone    bool          // deleted is closed
 	process *process      // the newest in it
@@ -110,7 +111,7 @@ func (m *migration) join(p *process) {
 	at := m.seats[p.seat]
 	created := at == nil || at.gone
 	if created {
-		at = &pod{name: "p-" + strings.ReplaceAll(p.name, ".", "-"), seat: p.seat, ours: m.upgraded[p.seat], deleted: make(chan struct{})}
+		at = &pod{name: "p-" + strings.ReplaceAll(p.name, ".", "-"), seat: p.seat, ours: m.upgraded[p.seat], deleted: make(chan struct{}), placed: make(chan struct{})}
 		m.seats[p.seat], m.pods[at.name] = at, at
 	}
 	at.process = p
@@ -122,6 +123,7 @@ func (m *migration) join(p *process) {
 			Spec:       corev1.PodSpec{NodeName: "n-" + at.name},
 			Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 		})
+		close(at.placed)
 		m.wait.Go(func() { m.kubelet(at) })
 	}
 	wire := m.wire(p)
@@ -237,6 +239,7 @@ func (m *migration) replace(seat int) {
 	again := at.gone
 	m.mu.Unlock()
 	if !again {
+		<-at.placed
 		m.server.Change(podsPath+at.name, func(o apitest.Object) {
 			o["metadata"].(apitest.Object)["deletionTimestamp"] = time.Now().UTC().Format(time.RFC3339)
 		})
