@@ -16,8 +16,8 @@ resource-name resource-namespace lease-duration renew-deadline retry-period atte
 {{- if kindIs "slice" $value }}
 {{- $value = join "," $value }}
 {{- end }}
-{{- if and (eq . "resource-name") $.Values.sidecar.enabled (not $value) }}
-{{- $value = include "zonelect.fullname" $ }}
+{{- if eq . "resource-name" }}
+{{- $value = include "zonelect.lockName" $ }}
 {{- end }}
 {{- if and (not (kindIs "invalid" $value)) (ne (toString $value) "") }}
 - {flag: leader-elect-{{ . }}, value: {{ toString $value | quote }}}
@@ -64,6 +64,16 @@ the options unless they are arguments.
 {{/* poll, command, or empty for a program that elects by itself. */}}
 {{- define "zonelect.form" -}}
 {{- if .Values.sidecar.enabled }}{{ .Values.sidecar.form }}{{ end }}
+{{- end }}
+
+{{/* The name of the Lease, or empty if only the program knows it. */}}
+{{- define "zonelect.lockName" -}}
+{{- .Values.election.resourceName | default (ternary (include "zonelect.fullname" .) "" .Values.sidecar.enabled) }}
+{{- end }}
+
+{{/* The name of the legacy lock's object, or empty if only the program knows it. */}}
+{{- define "zonelect.legacyName" -}}
+{{- .Values.election.legacyName | default (include "zonelect.lockName" .) }}
 {{- end }}
 
 {{/* The namespace of the Lease. */}}

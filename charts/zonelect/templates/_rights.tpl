@@ -32,6 +32,13 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
+{{/* Limits a rule to an object's name, if that is known here and not to the program alone. */}}
+{{- define "zonelect.only" }}
+{{- with . }}
+  resourceNames: [{{ . | quote }}]
+{{- end }}
+{{- end }}
+
 {{- define "zonelect.rules.lease" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
@@ -41,6 +48,7 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
   verbs: [get]
 - apiGroups: [""]
   resources: [configmaps]
+  {{- include "zonelect.only" (include "zonelect.lockName" .) }}
   verbs: [get]
 {{- end }}
 
@@ -85,12 +93,20 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
 {{- define "zonelect.rules.leader-for-life" -}}
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, update, delete, watch]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [configmaps]
+  {{- include "zonelect.only" (include "zonelect.legacyName" .) }}
+  verbs: [get, update, delete, watch]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list]
 - apiGroups: [apps]
-  resources: [replicasets, deployments]
+  resources: [replicasets]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [deployments]
+  {{- include "zonelect.only" (ternary (include "zonelect.fullname" .) "" .Values.deployment.create) }}
   verbs: [get]
 {{- end }}
 
@@ -101,7 +117,12 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
 {{- end }}
 
 {{- define "zonelect.rules.annotation" -}}
+{{- $object := ternary "endpoints" "configmaps" (eq (include "zonelect.legacyKind" .) "endpoints") -}}
 - apiGroups: [""]
-  resources: [{{ ternary "endpoints" "configmaps" (eq (include "zonelect.legacyKind" .) "endpoints") }}]
-  verbs: [get, create, update, watch]
+  resources: [{{ $object }}]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [{{ $object }}]
+  {{- include "zonelect.only" (include "zonelect.legacyName" .) }}
+  verbs: [get, update, watch]
 {{- end }}

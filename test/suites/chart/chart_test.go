@@ -184,8 +184,7 @@ func TestTheDefaultsLeaveEverythingToTheProgram(t *testing.T) {
 	}
 }
 
-// TestTheDeploymentIsThatOfConfig, and the disruption budget too, except that the chart's pods pass
-// the Pod Security Standard "restricted".
+// TestTheDeploymentIsThatOfConfig, and the disruption budget too.
 func TestTheDeploymentIsThatOfConfig(t *testing.T) {
 	want := manifests.Kustomize(t, filepath.Join(config, "operator"))
 	got := render(t, chart, values(image, "election.passAs=arguments")...)
@@ -207,6 +206,8 @@ func TestTheDeploymentIsThatOfConfig(t *testing.T) {
 		"service account": {a.ServiceAccountName, b.ServiceAccountName},
 		"replicas":        {ours.Spec.Replicas, theirs.Spec.Replicas},
 		"environment":     {a.Containers[0].Env, b.Containers[0].Env},
+		"pod's security":  {a.SecurityContext, b.SecurityContext},
+		"security":        {a.Containers[0].SecurityContext, b.Containers[0].SecurityContext},
 		"resources":       {a.Containers[0].Resources, b.Containers[0].Resources},
 		"image":           {a.Containers[0].Image, b.Containers[0].Image},
 		"options":         {parsed(t, a.Containers[0].Args...), parsed(t, b.Containers[0].Args...)},

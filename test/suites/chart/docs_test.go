@@ -83,6 +83,7 @@ func withoutRepeated(all []rbacv1.PolicyRule) (rest []rbacv1.PolicyRule) {
 	for _, r := range all {
 		if !slices.ContainsFunc(all, func(o rbacv1.PolicyRule) bool {
 			return len(o.Verbs) > len(r.Verbs) && slices.Equal(o.APIGroups, r.APIGroups) && slices.Equal(o.Resources, r.Resources) &&
+				(len(o.ResourceNames) == 0 || slices.Equal(o.ResourceNames, r.ResourceNames)) &&
 				!slices.ContainsFunc(r.Verbs, func(verb string) bool { return !slices.Contains(o.Verbs, verb) })
 		}) {
 			rest = append(rest, r)

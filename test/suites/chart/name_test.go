@@ -28,7 +28,7 @@ func renamed(t *testing.T, name, namespace string, bases ...string) manifests.Ob
 	overlay += `
 configMapGenerator:
 - name: operator
-  literals: ["name=` + name + `"]
+  literals: ["name=` + name + `", "lock=` + name + `-lock"]
   options: {annotations: {config.kubernetes.io/local-config: "true"}}
 images:
 - {name: example.com/my-operator, newName: example.com/image, newTag: v7}
@@ -39,8 +39,8 @@ images:
 	return manifests.Kustomize(t, dir)
 }
 
-// allBases are those that can be applied together.
-var allBases = []string{"migration", "annotation", "leader-service"}
+// allBases are those that can be applied together, which is all that have names of an operator.
+var allBases = []string{"migration", "annotation", "heartbeat", "leader-service"}
 
 // TestANameReplacesMyOperatorEverywhere: as one parameter, in each base.
 func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
@@ -64,7 +64,7 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 	}
 	bindingsAreOf(t, all, "billing-v2", "invoices")
 	before := manifests.Kustomize(t, filepath.Join(config, "migration"))
-	if want := len(before) + 5; len(all) != want { // a Role and a binding of each of two bases, and a Service
+	if want := len(before) + 7; len(all) != want { // a Role and a binding of each of three bases, and a Service
 		t.Errorf("there are %d objects, want %d", len(all), want)
 	}
 	d := one[appsv1.Deployment](t, all, "Deployment")
@@ -73,6 +73,17 @@ func TestANameReplacesMyOperatorEverywhere(t *testing.T) {
 	}
 	service := one[corev1.Service](t, all, "Service").Name
 	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
+		named := map[string][]string{}
+		for _, r := range role.Rules {
+			if len(r.ResourceNames) > 0 {
+				named[r.Resources[0]] = r.ResourceNames
+			}
+		}
+		for resource, want := range map[string]string{"configmaps": "billing-v2-lock", "deployments": "billing-v2"} {
+			if names, is := named[resource]; is && (len(names) != 1 || names[0] != want) {
+				t.Errorf("%s is for the %s %q, want %q", role.Name, resource, names, want)
+			}
+		}
 		if !strings.HasPrefix(role.Name, "zonelect-leader-service") {
 			continue
 		}
@@ -92,6 +103,29 @@ func TestOperatorsOfOtherNamesShareNoObject(t *testing.T) {
 				t.Errorf("%v shares %s", of, id)
 			}
 			seen[id] = true
+		}
+	}
+}
+
+// TestEveryBaseIsRenamed: a new one must come to config/name, and to these tests.
+func TestEveryBaseIsRenamed(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(config, "*", "kustomization.yaml"))
+	must(t, err)
+	have := map[string]bool{}
+	for _, base := range allBases {
+		for _, o := range manifests.Kustomize(t, filepath.Join(config, base)) {
+			have[o.GetKind()+" "+o.GetName()] = true
+		}
+	}
+	for _, file := range files {
+		base := filepath.Base(filepath.Dir(file))
+		if base == "name" || base == "flowcontrol" { // the FlowSchema is for all operators
+			continue
+		}
+		for _, o := range manifests.Kustomize(t, filepath.Dir(file)) {
+			if id := o.GetKind() + " " + o.GetName(); !have[id] {
+				t.Errorf("config/%s has %s, which none of %q has", base, id, allBases)
+			}
 		}
 	}
 }

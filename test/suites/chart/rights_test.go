@@ -4,6 +4,7 @@
 package chart_test
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,12 +100,37 @@ func TestTheChartGrantsWhatConfigGrants(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		all := render(t, chart, values(image, set)...)
+		all := render(t, chart, values(image, "election.resourceName=my-operator", set)...)
 		if got := grants(t, all); !slices.Equal(got, want) {
 			t.Errorf("%s: the chart grants\n%s\nand config\n%s", set, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		if want != nil {
 			bindingsAreOf(t, all, "my-operator", "my-operator")
+		}
+	}
+}
+
+// TestTheChartNamesWhatItKnows: a rule is limited to the objects that the values name.
+func TestTheChartNamesWhatItKnows(t *testing.T) {
+	for set, want := range map[string]map[string]string{
+		"election.mode=auto":                                                      {"deployments": "my-operator"},
+		"election.mode=auto,deployment.create=false":                              {},
+		"election.mode=auto,election.resourceName=a":                              {"configmaps": "a", "deployments": "my-operator"},
+		"election.mode=auto,election.legacyName=b,fullnameOverride=c":             {"configmaps": "b", "deployments": "c"},
+		"election.mode=dual,election.legacyKind=endpoints,election.legacyName=b":  {"endpoints": "b"},
+		"sidecar.enabled=true,sidecar.form=command,args={x}":                      {"configmaps": "my-operator"},
+		"sidecar.enabled=true,sidecar.form=command,args={x},fullnameOverride=job": {"configmaps": "job"},
+	} {
+		got := map[string]string{}
+		for _, role := range manifests.Pick[rbacv1.Role](t, render(t, chart, values(image, set)...), "Role") {
+			for _, r := range role.Rules {
+				if len(r.ResourceNames) > 0 {
+					got[r.Resources[0]] = strings.Join(r.ResourceNames, ",")
+				}
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: the rules name %v, want %v", set, got, want)
 		}
 	}
 }
