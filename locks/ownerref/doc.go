@@ -18,6 +18,8 @@
 //	resources: [configmaps]
 //	verbs: [get, create, update, delete, watch]
 //
+// resourceNames can limit all verbs except create to the ConfigMap's name.
+//
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]   # the presences, besides what the lock itself needs
 //	verbs: [list]

@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,7 @@ import (
 const (
 	appliedNamespace = "my-operator"
 	appliedAccount   = "my-operator"
+	appliedLock      = "my-operator"
 )
 
 // kustomizations builds each one under config/, as kubectl kustomize does. config/name is none of
@@ -124,6 +126,7 @@ func whatThereIsToApply(t *testing.T, b *testbed.Testbed) {
 		}
 	})
 	t.Run("the pods are admitted", func(t *testing.T) { podsAreAdmitted(t, client, all["migration"]) })
+	t.Run("the pods of all bases are restricted", func(t *testing.T) { podsAreRestricted(t, client) })
 	t.Run("renewals have a level of their own", func(t *testing.T) { leasesFlow(t, b, client, before) })
 	t.Run("an operator of another name has its own rights", func(t *testing.T) {
 		other := manifests.Kustomize(t, "../../../examples/another-name")
@@ -221,6 +224,42 @@ func podsAreAdmitted(t *testing.T, client kubernetes.Interface, all manifests.Ob
 	want := operator.Self{PodName: pod.Name, PodUID: "f7bb2a9e-uid", Namespace: pod.Namespace, Node: "node-1", Container: "manager", Zone: "za"}
 	if self != want || said != "" {
 		t.Errorf("by the downward API it knows %+v, want %+v; it said %q", self, want, said)
+	}
+}
+
+// podsAreRestricted creates a pod of each Deployment of config/ and examples/ as a dry run, where the Pod
+// Security Standard "restricted" is enforced.
+func podsAreRestricted(t *testing.T, client kubernetes.Interface) {
+	meta := metav1.ObjectMeta{Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}
+	_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+	must(t, err)
+	admit := func(name string, spec corev1.PodSpec) error {
+		spec.ServiceAccountName = ""
+		_, err := client.CoreV1().Pods(meta.Name).Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec},
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	if err := admit("plain", corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
+		t.Fatalf("the standard is not enforced: %v", err)
+	}
+	found := 0
+	for _, pattern := range []string{"config/*", "examples/*", "examples/*/*"} {
+		dirs, err := filepath.Glob("../../../" + pattern + "/kustomization.yaml")
+		must(t, err)
+		for _, dir := range dirs {
+			if dir = filepath.Dir(dir); dir == "../../../config/name" {
+				continue
+			}
+			for _, d := range manifests.Pick[appsv1.Deployment](t, manifests.Kustomize(t, dir), "Deployment") {
+				found++
+				if err := admit(d.Name, d.Spec.Template.Spec); err != nil {
+					t.Errorf("%s: %v", dir, err)
+				}
+			}
+		}
+	}
+	if found < 7 { // operator, probes, migration, and the examples
+		t.Errorf("only %d Deployments were found", found)
 	}
 }
 

@@ -42,8 +42,9 @@ import (
 
 // TestConfigIsWhatAnOperatorNeedsAndNoMore applies config/, and then runs each
 // feature through package operator as the service account of config/. With all
-// rights the feature works. For each right that is taken away, the operator
-// reports by name that it is missing.
+// rights the feature works. For each right that is taken away, or limited to another
+// name, the operator reports by name that it is missing. The same goes for each right on
+// all objects that is limited to the lock's name: so it cannot be limited.
 func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
 	// Without controllers nothing is collected: the candidate must remove what
 	// has to go.
@@ -55,12 +56,19 @@ func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
 	all := kustomizations(t)
 	rows := map[string]attempt{}
 	for name, f := range features {
-		rows[name] = attempt{f, right{}}
+		rows[name] = attempt{feature: f}
 		for _, p := range granted(t, f, all[f.config]) {
 			if p.verb == "patch" {
 				continue // needed only behind a slow API server: TestLeadershipIsKeptBehindASlowServer
 			}
-			rows[name+" without "+p.String()] = attempt{f, p}
+			if p.name != "" {
+				rows[name+" misnamed "+p.String()] = attempt{f, p, "another"}
+				continue
+			}
+			rows[name+" without "+p.String()] = attempt{f, p, ""}
+			if p.verb != "create" { // which has no name
+				rows[name+" limited "+p.String()] = attempt{f, p, appliedLock}
+			}
 		}
 	}
 	atOnce(t, rows, func(t *testing.T, a attempt) { a.try(t, b, admin, all) })
@@ -140,6 +148,7 @@ var features = map[string]feature{
 type attempt struct {
 	feature
 	missing right
+	only    string // the name for which it has the right nevertheless
 }
 
 // tenant is an operator in a namespace of its own.
@@ -195,6 +204,8 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 		t.Errorf("with all of its rights: %v; it said:\n%s", err, o.text())
 	case a.missing == right{} && o.complains():
 		t.Errorf("with all of its rights it complains:\n%s", o.text())
+	case a.missing != right{} && !noticed && err == nil && a.only == appliedLock:
+		t.Errorf("nobody misses %s: limit it to the lock's name", a.missing)
 	case a.missing != right{} && !noticed && err == nil:
 		t.Errorf("nobody misses %s: it is one too many", a.missing)
 	case a.missing != right{} && !noticed:
@@ -205,12 +216,16 @@ func (a attempt) try(t *testing.T, b *testbed.Testbed, admin kubernetes.Interfac
 // rightsTiming leaves some slack for a machine that all attempts share.
 var rightsTiming = election.Timing{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RenewInterval: time.Second, Exclusive: true}
 
-// grant gives the service account these rights, except the missing one.
+// grant gives the service account these rights, except the missing one, which it has for
+// a name at most.
 func (o *tenant) grant(name string, all []right) {
 	o.t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, p := range all {
-		if p != o.missing {
+		if p == o.missing {
+			p.name = o.only
+		}
+		if p != o.missing || p.name != "" {
 			rule := rbacv1.PolicyRule{APIGroups: []string{p.group}, Resources: []string{p.resource}, Verbs: []string{p.verb}}
 			if p.name != "" {
 				rule.ResourceNames = []string{p.name}
@@ -241,7 +256,10 @@ func (o *tenant) grant(name string, all []right) {
 	}
 	for _, p := range all { // the authorizer learns of it after a while
 		if p == o.missing {
-			continue
+			if o.only == "" {
+				continue
+			}
+			p.name = o.only
 		}
 		if p.namespace == appliedNamespace {
 			p.namespace = o.name
@@ -288,7 +306,7 @@ func (o *tenant) misses() bool {
 // happened, or the missing right is reported, or time is up.
 func (o *tenant) run(missed context.CancelCauseFunc) error {
 	var err error
-	if o.elector, err = operator.New(o.ctx, "op", o.options); err != nil {
+	if o.elector, err = operator.New(o.ctx, appliedLock, o.options); err != nil {
 		return err
 	}
 	watching, unwatch := context.WithCancel(context.WithoutCancel(o.ctx))
@@ -353,7 +371,7 @@ func (o *tenant) leads() step {
 }
 
 func (o *tenant) lease() *coordinationv1.Lease {
-	lease, err := o.admin.CoordinationV1().Leases(o.name).Get(o.t.Context(), "op", metav1.GetOptions{})
+	lease, err := o.admin.CoordinationV1().Leases(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
 	if err != nil {
 		return &coordinationv1.Lease{}
 	}
@@ -372,7 +390,7 @@ func (o *tenant) renews() step {
 
 func leadsByALease(o *tenant) []step {
 	return []step{o.leads(), o.renews(), o.until("its presence stands", func() bool {
-		list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=op"})
+		list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + appliedLock})
 		must(o.t, err)
 		return len(list.Items) == 1 && holder(&list.Items[0]) == "me"
 	})}
@@ -495,7 +513,7 @@ func beside(zone string) func(*tenant) {
 			_, err := o.admin.CoreV1().Pods(o.name).UpdateStatus(o.ctx, o.other, metav1.UpdateOptions{})
 			must(o.t, err)
 		}
-		lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "op", OwnerReferences: []metav1.OwnerReference{
+		lock := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: appliedLock, OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "v1", Kind: "Pod", Name: o.other.Name, UID: o.other.UID},
 		}}}
 		_, err := o.admin.CoreV1().ConfigMaps(o.name).Create(o.ctx, lock, metav1.CreateOptions{})
@@ -508,10 +526,11 @@ func (o *tenant) deploy() *corev1.Pod {
 	o.t.Helper()
 	labels := map[string]string{"app": "op"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec}
-	meta, selector := metav1.ObjectMeta{Name: "op"}, &metav1.LabelSelector{MatchLabels: labels}
+	meta, selector := metav1.ObjectMeta{Name: appliedAccount}, &metav1.LabelSelector{MatchLabels: labels}
 	apps := o.admin.AppsV1()
 	deployment, err := apps.Deployments(o.name).Create(o.ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, metav1.CreateOptions{})
 	must(o.t, err)
+	meta.Name += "-1"
 	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 	set, err := apps.ReplicaSets(o.name).Create(o.ctx, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, metav1.CreateOptions{})
 	must(o.t, err)
@@ -547,7 +566,7 @@ func followsALegacyPod(o *tenant) []step {
 func followsAPodThatIsPresumedGone(o *tenant) []step { return []step{o.leads(), o.isShielded()} }
 
 func (o *tenant) isShielded() step {
-	m, err := ownerref.New(ownerref.Config{Core: o.admin.CoreV1().RESTClient(), Namespace: o.name, Name: "op"})
+	m, err := ownerref.New(ownerref.Config{Core: o.admin.CoreV1().RESTClient(), Namespace: o.name, Name: appliedLock})
 	must(o.t, err)
 	return o.until("the shield is armed", func() bool {
 		r, err := m.Read(o.t.Context())
@@ -582,9 +601,9 @@ func leadsByAnAnnotation(o *tenant) []step {
 		var object metav1.Object
 		var err error
 		if o.legacy == "endpoints" {
-			object, err = core.Endpoints(o.name).Get(o.t.Context(), "op", metav1.GetOptions{}) //nolint:staticcheck // what the old lock stands on
+			object, err = core.Endpoints(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{}) //nolint:staticcheck // what the old lock stands on
 		} else {
-			object, err = core.ConfigMaps(o.name).Get(o.t.Context(), "op", metav1.GetOptions{})
+			object, err = core.ConfigMaps(o.name).Get(o.t.Context(), appliedLock, metav1.GetOptions{})
 		}
 		return err == nil && strings.Contains(object.GetAnnotations()[resourcelock.LeaderElectionRecordAnnotationKey], `"holderIdentity":"me"`)
 	})}
@@ -608,7 +627,7 @@ func TestConfigGrantsWhatThePackagesAskFor(t *testing.T) {
 		}
 		for _, name := range row.configs {
 			for _, p := range granted(t, feature{}, all[name]) {
-				p.namespace = ""
+				p.namespace, p.name = "", "" // the packages do not know the names
 				given[p] = true
 				if !documented[p] {
 					t.Errorf("config/%s grants %s, of which %v say nothing", name, p, row.dirs)
