@@ -185,7 +185,7 @@ bench: ## What handovers, killed leaders and idling cost, beside client-go, with
 	cd test && go test -v -count=1 -timeout 25m ./suites/bench/
 
 .PHONY: bench-scale
-bench-scale: ## What many locks in a process cost, beside client-go (10 min); ARGS='--locks 1,10,100,1000 --crashes 1000': all (an hour); ARGS=--update: a new baseline
+bench-scale: ## What many locks in a process cost, beside client-go (10 min); ARGS='--locks 1,10,100,1000 --own-most 100 --crashes 100,1000 --candidates 30,300': all (26 min); ARGS=--update: a new baseline
 	cd test && go run ./suites/scale $(ARGS)
 	cd test && go test -run '^$$' -bench ARenewal ./suites/scale
 	cd test/suites/scale/plots && GOWORK=off go run . -from $(CURDIR)/build/scale/scale.json -into $(CURDIR)/build/scale
@@ -214,11 +214,11 @@ compat-v%:
 	cd test && ZONELECT_KUBERNETES=v$* go test -v -count=1 -timeout 25m -run '$(COMPAT)' ./suites/e2e/
 
 .PHONY: model
-model: ## Check the protocols of migrations and heartbeats with Spin (spin and gcc on PATH)
+model: ## Check the protocols of migrations and heartbeats with Spin (spin and gcc on PATH; 5 min)
 	go run ./test/suites/model
 
 .PHONY: model-long
-model-long: ## The same with larger populations (a quarter of an hour)
+model-long: ## The same with larger populations (20 min)
 	go run ./test/suites/model -long -memory 6000
 
 .PHONY: mutants

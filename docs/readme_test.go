@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,25 +18,38 @@ import (
 const nowhere = `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: k, cluster: {server: "http://127.0.0.1:1"}}],
 users: [{name: u}], contexts: [{name: c, context: {cluster: k, user: u, namespace: default}}]}`
 
-func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	readme, err := os.ReadFile("../README.md")
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(dir, "program")
-	if out, err := exec.Command("go", "build", "-o", binary, write("main.go", doctest.ReadmesProgram(t, readme))).CombinedOutput(); err != nil {
+	return text
+}
+
+func write(t *testing.T, dir, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// program builds the README's program.
+func program(t *testing.T) (binary string) {
+	t.Helper()
+	dir := t.TempDir()
+	binary = filepath.Join(dir, "program")
+	if out, err := exec.Command("go", "build", "-o", binary, write(t, dir, "main.go", doctest.ReadmesProgram(t, read(t, "../README.md")))).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	program := exec.Command(binary)
-	program.Env = append(os.Environ(), "POD_NAME=", "POD_NAMESPACE=", "KUBERNETES_SERVICE_HOST=", "KUBECONFIG="+write("config", nowhere))
+	return binary
+}
+
+func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T) {
+	program := exec.Command(program(t))
+	program.Env = append(os.Environ(), "POD_NAME=", "POD_NAMESPACE=", "KUBERNETES_SERVICE_HOST=", "KUBECONFIG="+write(t, t.TempDir(), "config", nowhere))
 	stderr, err := program.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +69,88 @@ func TestTheReadmesProgramSaysWhatIsWrongAndEndsInGoodOrderOnCtrlC(t *testing.T)
 	}
 	if err := program.Wait(); err != nil || !told {
 		t.Errorf("it ended with %v, and said:\n%s", err, said)
+	}
+}
+
+// TestTheReadmesProgramHasTheFlagsAndTheVariables, which config/ and the chart set.
+func TestTheReadmesProgramHasTheFlagsAndTheVariables(t *testing.T) {
+	binary, kubeconfig := program(t), write(t, t.TempDir(), "config", nowhere)
+	for _, row := range []struct{ flag, variable, want string }{
+		{"--leader-elect-lease-duration=soon", "LEADER_ELECT=true", "invalid value \"soon\" for flag -leader-elect-lease-duration"},
+		{"--leader-elect", "LEADER_ELECT_LEASE_DURATION=soon", "environment variable LEADER_ELECT_LEASE_DURATION"},
+		{"--leader-elect-lease-duration=5s", "LEADER_ELECT_LEASE_DURATION=20s", "LeaseDuration 5s"}, // the flag wins
+	} {
+		program := exec.Command(binary, row.flag)
+		program.Env = append(os.Environ(), row.variable, "KUBECONFIG="+kubeconfig)
+		if said, err := program.CombinedOutput(); err == nil || !strings.Contains(string(said), row.want) {
+			t.Errorf("%s %s: %v, and it said:\n%s", row.variable, row.flag, err, said)
+		}
+	}
+}
+
+// TestTheReadmesWayToInstallResolves runs the commands that the README has for as long as nothing is
+// released, in a module of its own that imports what the README names.
+func TestTheReadmesWayToInstallResolves(t *testing.T) {
+	readme := read(t, "../README.md")
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/operator\n\ngo 1.25.0\n")
+	write(t, dir, "main.go", doctest.ReadmesProgram(t, readme))
+	write(t, dir, "more.go", `package main
+
+import (
+	_ "github.com/zonelect/zonelect/operator/ctrlruntime"
+	_ "github.com/zonelect/zonelect/operator/prometheus"
+)
+`)
+	steps := regexp.MustCompile(`(?m)^ {4}go work .*$`).FindAllString(string(readme), -1)
+	if len(steps) == 0 {
+		t.Skip("zonelect is released")
+	}
+	for _, step := range append(steps, "go list -deps .") {
+		args := strings.Fields(strings.ReplaceAll(step, "../zonelect", root))
+		command := exec.Command(args[0], args[1:]...)
+		command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=", "GOFLAGS=")
+		if said, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", step, err, said)
+		}
+	}
+}
+
+// TestTheReasonsHaveTheFiguresOfTheReadme: docs/why.md shows some of its measurements.
+func TestTheReasonsHaveTheFiguresOfTheReadme(t *testing.T) {
+	tight := strings.NewReplacer(" ", "")
+	readme := tight.Replace(string(read(t, "../README.md")))
+	rows := regexp.MustCompile("(?m)^\\| .* \\| (.*) \\| (.*) \\| `.*` \\|$").FindAllStringSubmatch(string(read(t, "why.md")), -1)
+	if len(rows) < 5 {
+		t.Fatalf("docs/why.md has the rows %q", rows)
+	}
+	for _, row := range rows {
+		for _, figure := range row[1:] {
+			if !strings.Contains(readme, tight.Replace(figure)) {
+				t.Errorf("docs/why.md says %q, and the README does not: %s", figure, row[0])
+			}
+		}
+	}
+}
+
+// TestADocumentThatNamesAReleaseSaysThatThereIsNone, until the change log has one.
+func TestADocumentThatNamesAReleaseSaysThatThereIsNone(t *testing.T) {
+	const said = "Nothing is released yet"
+	released := regexp.MustCompile(`(?m)^## \[\d`).Match(read(t, "../CHANGELOG.md"))
+	documents, _ := filepath.Glob("*.md") // the pattern is well-formed
+	for _, name := range append(documents, "../README.md") {
+		text := string(read(t, name))
+		names := regexp.MustCompile(`releases/download|zonelect/[\w/-]+@latest|git checkout v\d`).MatchString(text)
+		switch says := strings.Contains(text, said); {
+		case released && says:
+			t.Errorf("%s still says %q", name, said)
+		case !released && names && !says:
+			t.Errorf("%s sends people to a release, and does not say %q", name, said)
+		}
 	}
 }
 

@@ -3,22 +3,38 @@
 
 package pictures_test
 
-import "fmt"
-
-// The numbers are those of the README's run of "make demo", in seconds after the power
-// loss.
-const (
-	zonelectLeads = 14.892
-	zonelectLate  = 0.005 // behind the lease's end
-	clientGoLeads = 59.233
-	clientGoLate  = 44.473
-	http2GivesUp  = 45 // 30 s of silence and a ping of 15 s, see docs/why.md
-	freshRead     = 3  // 1.5 RenewIntervals
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
 )
+
+// In seconds after the power loss.
+const (
+	http2GivesUp = 45 // 30 s of silence and a ping of 15 s, see docs/why.md
+	freshRead    = 3  // 1.5 RenewIntervals
+)
+
+// readmesRun returns when an elector led again in the README's run of "make demo", and how long after
+// the lease's end. Zero if the README does not say so: then no picture is right.
+func readmesRun(elector string) (leads, late float64) {
+	readme, _ := os.ReadFile("../../README.md")
+	row := regexp.MustCompile(`(?m)^ {4}` + elector + ` +power loss of the leader's zone +([0-9.]+)s +([0-9.]+)s$`).FindSubmatch(readme)
+	if row == nil {
+		return 0, 0
+	}
+	leads, _ = strconv.ParseFloat(string(row[1]), 64)
+	late, _ = strconv.ParseFloat(string(row[2]), 64)
+	return leads, late
+}
 
 // zoneLoss is the timeline of a zone's power loss.
 func zoneLoss() *picture {
-	p := &picture{name: "zone-loss", title: "The leader's zone loses power: zonelect leads again after 15 s, client-go after 59 s", width: 960, height: 372}
+	zonelectLeads, zonelectLate := readmesRun("zonelect")
+	clientGoLeads, clientGoLate := readmesRun("client-go")
+	title := fmt.Sprintf("The leader's zone loses power: zonelect leads again after %.0f s, client-go after %.0f s", zonelectLeads, clientGoLeads)
+	p := &picture{name: "zone-loss", title: title, width: 960, height: 372}
 	const left, perSecond, last = 120, 12.6, 65
 	at := func(second float64) float64 { return left + second*perSecond }
 

@@ -5,7 +5,7 @@ package timing
 
 import "time"
 
-// Seconds returns the timing for a failover within four seconds: a LeaseDuration of 3 s, a
+// Seconds returns the timing for a failover in four to five seconds: a LeaseDuration of 3 s, a
 // RenewDeadline of 2.5 s and a RenewInterval of 500 ms. The default takes about five times as
 // long. All candidates for the lock must use it.
 //

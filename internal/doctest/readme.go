@@ -22,6 +22,7 @@ func ReadmesProgram(t testing.TB, readme []byte) string {
 
 import (
 	"context"
+	"flag"
 	"log"
 	"os"
 	"os/signal"

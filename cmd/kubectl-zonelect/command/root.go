@@ -50,8 +50,8 @@ election.
 
 Exit codes:
   0  success
-  1  an error, such as no answer from the API server or a missing permission; or a problem that
-     doctor found
+  1  an error, such as no answer from the API server or a missing permission; a problem that
+     doctor found; or a leader that stayed in an evacuated zone
   2  the command line is wrong
   3  refused: the step is not safe now, or you did not confirm it; nothing was changed`
 
