@@ -102,11 +102,7 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
   resources: [pods]
   verbs: [get, list]
 - apiGroups: [apps]
-  resources: [replicasets]
-  verbs: [get]
-- apiGroups: [apps]
-  resources: [deployments]
-  {{- include "zonelect.only" (ternary (include "zonelect.fullname" .) "" .Values.deployment.create) }}
+  resources: [replicasets, deployments]
   verbs: [get]
 {{- end }}
 

@@ -113,10 +113,9 @@ func TestTheChartGrantsWhatConfigGrants(t *testing.T) {
 // TestTheChartNamesWhatItKnows: a rule is limited to the objects that the values name.
 func TestTheChartNamesWhatItKnows(t *testing.T) {
 	for set, want := range map[string]map[string]string{
-		"election.mode=auto":                                                      {"deployments": "my-operator"},
-		"election.mode=auto,deployment.create=false":                              {},
-		"election.mode=auto,election.resourceName=a":                              {"configmaps": "a", "deployments": "my-operator"},
-		"election.mode=auto,election.legacyName=b,fullnameOverride=c":             {"configmaps": "b", "deployments": "c"},
+		"election.mode=auto":                                                      {},
+		"election.mode=auto,election.resourceName=a":                              {"configmaps": "a"},
+		"election.mode=auto,election.legacyName=b":                                {"configmaps": "b"},
 		"election.mode=dual,election.legacyKind=endpoints,election.legacyName=b":  {"endpoints": "b"},
 		"sidecar.enabled=true,sidecar.form=command,args={x}":                      {"configmaps": "my-operator"},
 		"sidecar.enabled=true,sidecar.form=command,args={x},fullnameOverride=job": {"configmaps": "job"},

@@ -526,11 +526,10 @@ func (o *tenant) deploy() *corev1.Pod {
 	o.t.Helper()
 	labels := map[string]string{"app": "op"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testbed.PodManifest("za", "", "", labels).Spec}
-	meta, selector := metav1.ObjectMeta{Name: appliedAccount}, &metav1.LabelSelector{MatchLabels: labels}
+	meta, selector := metav1.ObjectMeta{Name: "op"}, &metav1.LabelSelector{MatchLabels: labels}
 	apps := o.admin.AppsV1()
 	deployment, err := apps.Deployments(o.name).Create(o.ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, metav1.CreateOptions{})
 	must(o.t, err)
-	meta.Name += "-1"
 	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))}
 	set, err := apps.ReplicaSets(o.name).Create(o.ctx, &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, metav1.CreateOptions{})
 	must(o.t, err)
