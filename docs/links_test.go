@@ -112,3 +112,32 @@ func TestTheGlossaryHasEveryAnnotationAndRule(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryModuleIsInBothLists: in the README's, and in that of those who change it.
+func TestEveryModuleIsInBothLists(t *testing.T) {
+	found := 0
+	for _, name := range []string{"../README.md", "../CONTRIBUTING.md"} {
+		text := string(read(t, name))
+		err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+			module := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../")
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "build" || d.Name() == "testdata" || d.Name() == ".git"):
+				return fs.SkipDir
+			case d.Name() == "go.mod" && module != "..":
+				found++
+				if !strings.Contains(text, "`"+module+"`") && !strings.Contains(text, "["+module+"]") {
+					t.Errorf("%s does not name the module %s", name, module)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d modules were found", found)
+	}
+}
