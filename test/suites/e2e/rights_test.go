@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,7 +133,7 @@ type feature struct {
 }
 
 var features = map[string]feature{
-	"lease":           {config: "lease", besides: []string{"proof"}, begin: func(o *tenant) { o.in(o.deploy()) }, goes: leadsByALease},
+	"lease":           {config: "lease", besides: []string{"proof"}, begin: withHealth, goes: leadsByALease},
 	"events":          {config: "events", besides: []string{"lease"}, begin: withEvents, goes: postsEvents},
 	"zone":            {config: "zone", besides: []string{"lease"}, begin: withANode, goes: knowsItsZone},
 	"leader-for-life": {config: "leader-for-life", besides: []string{"lease"}, begin: beside("za"), goes: followsALegacyPod},
@@ -164,6 +165,8 @@ type tenant struct {
 	terms   chan election.Term
 	stop    context.CancelFunc // ends the election
 	over    chan error         // gets what its Run returned
+
+	ill atomic.Bool // what its health check says
 
 	mu   sync.Mutex
 	said []string
@@ -388,12 +391,26 @@ func (o *tenant) renews() step {
 	})
 }
 
+func withHealth(o *tenant) {
+	o.in(o.deploy())
+	o.options.Health.Check = func(context.Context) error {
+		if o.ill.Load() {
+			return errors.New("ill")
+		}
+		return nil
+	}
+}
+
+// leadsByALease has the presence made, and written anew.
 func leadsByALease(o *tenant) []step {
-	return []step{o.leads(), o.renews(), o.until("its presence stands", func() bool {
-		list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + appliedLock})
-		must(o.t, err)
-		return len(list.Items) == 1 && holder(&list.Items[0]) == "me"
-	})}
+	stands := func(health string) step {
+		return o.until("its presence stands, and says of its health: "+health, func() bool {
+			list, err := o.admin.CoordinationV1().Leases(o.name).List(o.t.Context(), metav1.ListOptions{LabelSelector: "zonelect.dev/lock=" + appliedLock})
+			must(o.t, err)
+			return len(list.Items) == 1 && holder(&list.Items[0]) == "me" && list.Items[0].Annotations["zonelect.dev/health"] == health
+		})
+	}
+	return []step{o.leads(), o.renews(), stands(""), func() error { o.ill.Store(true); return nil }, stands("ill")}
 }
 
 func withAHeartbeat(o *tenant) { o.options.Heartbeat = true }
