@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +54,7 @@ func dialing(d transport.Options, cfg *rest.Config, timing election.Timing, o Lo
 	if err := timing.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = rest.CopyConfig(cfg)
+	cfg = warning(cfg, o.Logger)
 	if len(o.Servers) > 0 {
 		cfg.Host = o.Servers[0]
 	}
@@ -122,4 +124,37 @@ func named(cfg *rest.Config) *rest.Config {
 		cfg.Password, _ = user.Password()
 	}
 	return cfg
+}
+
+// warnings logs each warning of the API server once: client-go would log it with each request, and
+// to its own logger.
+type warnings struct {
+	log  logr.Logger
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// mostWarnings is how many warnings are logged. Others may write what they say.
+const mostWarnings = 20
+
+// warning returns a copy of cfg with such a handler, unless it has a handler of its own.
+func warning(cfg *rest.Config, log logr.Logger) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.WarningHandler == nil && cfg.WarningHandlerWithContext == nil && log.GetSink() != nil {
+		cfg.WarningHandler = &warnings{log: log, seen: map[string]bool{}}
+	}
+	return cfg
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(code int, _, text string) {
+	w.mu.Lock()
+	news := code == 299 && text != "" && !w.seen[text] && len(w.seen) < mostWarnings
+	if news {
+		w.seen[text] = true
+	}
+	w.mu.Unlock()
+	if news {
+		w.log.Info("the API server warns", "of", text)
+	}
 }

@@ -266,6 +266,7 @@ func (e *Election) locate(ctx context.Context) (namespace string, err error) {
 			return "", err
 		}
 	}
+	e.config = warning(e.config, e.log)
 	e.self, err = WhoAmI(ctx, e.config, e.log, e.options.Self)
 	namespace = cmp.Or(e.options.Namespace, e.self.Namespace)
 	if err == nil && namespace == "" {
@@ -329,7 +330,7 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it runs program code
 	}
 	if !e.options.NoEvents && e.config != nil && e.shared == nil {
-		if err := e.postEvents(telling, e.Subscribe(telling), &tellers); err != nil {
+		if err := e.postEvents(e.Subscribe(telling), &tellers); err != nil {
 			return err
 		}
 	}
@@ -383,21 +384,24 @@ func (e *Election) exitOnOverrun(term election.Term, cause error) {
 	e.exit(1)
 }
 
-// postEvents posts Kubernetes Events on the Leases of elections, with a client of its own.
-func (e *Election) postEvents(ctx context.Context, transitions <-chan election.Transition, tellers *sync.WaitGroup) error {
+// postEvents posts Kubernetes Events on the Leases of elections, with a client of its own, until
+// transitions is closed. What client-go logs goes to the election's logger.
+func (e *Election) postEvents(transitions <-chan election.Transition, tellers *sync.WaitGroup) error {
 	cfg := named(e.config)
 	cfg.Wrap(transport.Bounded)
 	client, err := typedcorev1.NewForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("preparing to post Events: %w", err)
 	}
-	if e.log.GetSink() != nil {
-		ctx = logr.NewContext(ctx, e.log) // Events that cannot be posted are logged there
-	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"})
+	log := e.log.WithSink(&eventLog{LogSink: e.log.GetSink()})
+	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), log))
+	// The context of the broadcaster never ends: its end would be that of the broadcaster, before
+	// that of the transitions.
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))
+	broadcaster.StartRecordingToSink(eventSink{ctx, client.Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "zonelect"}).WithLogger(log)
 	tellers.Go(func() {
+		defer cancel()
 		RecordEvents(recorder, transitions)
 		broadcaster.Shutdown()
 	})

@@ -4,10 +4,14 @@
 package operator
 
 import (
+	"context"
 	"errors"
+	"sync"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/zonelect/zonelect/election"
@@ -76,4 +80,47 @@ func gravity(cause error) string {
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal
+}
+
+// eventSink posts Events with a context of its own, which has the logger.
+type eventSink struct {
+	ctx    context.Context
+	events typedcorev1.EventExpansion
+}
+
+func (s eventSink) Create(e *corev1.Event) (*corev1.Event, error) {
+	return s.events.CreateWithEventNamespaceWithContext(s.ctx, e)
+}
+
+func (s eventSink) Update(e *corev1.Event) (*corev1.Event, error) {
+	return s.events.UpdateWithEventNamespaceWithContext(s.ctx, e)
+}
+
+func (s eventSink) Patch(old *corev1.Event, data []byte) (*corev1.Event, error) {
+	return s.events.PatchWithEventNamespaceWithContext(s.ctx, old, data)
+}
+
+// eventLog gets what client-go logs of Events that it does not post. Events are best effort: that
+// is no error, it is told once for each reason, and without the whole Event.
+type eventLog struct {
+	logr.LogSink
+	mu   sync.Mutex
+	last string
+}
+
+// Init does nothing: the other sink was used before.
+func (*eventLog) Init(logr.RuntimeInfo) {}
+
+func (l *eventLog) Error(err error, message string, _ ...any) {
+	why := message
+	if err != nil {
+		why += ": " + err.Error()
+	}
+	l.mu.Lock()
+	news := why != l.last
+	l.last = why
+	l.mu.Unlock()
+	if news {
+		l.Info(0, "an Event is not posted", "cause", why)
+	}
 }

@@ -268,7 +268,7 @@ func (s *Shared) start(ctx context.Context) (end func(), err error) {
 	var beating, others sync.WaitGroup
 	if !s.options.NoEvents {
 		s.events = election.NewFeed(rest)
-		if err := s.election.postEvents(rest, s.events.Transitions(), &others); err != nil {
+		if err := s.election.postEvents(s.events.Transitions(), &others); err != nil {
 			endRest()
 			return nil, err
 		}

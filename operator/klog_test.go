@@ -1,0 +1,98 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/client-go/rest"
+
+	"github.com/zonelect/zonelect/election"
+)
+
+// lines are the lines of a log.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) logger() logr.Logger {
+	return funcr.NewJSON(func(line string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all = append(l.all, line)
+	}, funcr.Options{})
+}
+
+// with returns the lines that contain a text.
+func (l *lines) with(text string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// TestNothingOfAnElectionGoesToClientGosLog: neither the API server's warnings nor what becomes of
+// Events, also of those that come at the end. The election's own log has them, once and as no error.
+func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
+	server, o := inPod(t)
+	var own lines
+	raw, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	defer func(was *os.File) { os.Stderr = was }(os.Stderr)
+	os.Stderr = raw // where client-go's log goes
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Warning", `299 - "this version is old"`)
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no Events"}`))
+			return
+		}
+		server.ServeHTTP(w, r)
+	}))
+	defer refusing.Close()
+	defer refusing.CloseClientConnections()
+	o.Config, o.NoEvents, o.Logger = &rest.Config{Host: refusing.URL}, false, own.logger()
+	const times = 20
+	for range times {
+		if err := Run(t.Context(), "op", func(context.Context, election.Term) error { return nil }, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(raw.Name()); err != nil || len(got) > 0 {
+		t.Errorf("client-go has logged, %v:\n%s", err, got)
+	}
+	if got := own.with("this version is old"); len(got) != times {
+		t.Errorf("%d elections log the same warning %d times, want once each", times, len(got))
+	}
+	refused := own.with("no Events")
+	if len(refused) > times {
+		t.Errorf("%d elections say %d times that Events are refused, want once each at most", times, len(refused))
+	}
+	for _, line := range refused {
+		if strings.Contains(line, `"error"`) || strings.Contains(line, "metadata") {
+			t.Errorf("an Event that is not posted is no error, and not worth all of it: %s", line)
+		}
+	}
+	if got := own.with(`"error"`); len(got) > 0 {
+		t.Errorf("elections that end in good order log errors:\n%s", strings.Join(got, "\n"))
+	}
+}
