@@ -232,7 +232,7 @@ var zonePatience, zoneOvertakes = patienceOf(election.Timing{}), timing.DefaultR
 // zoneOf returns the zone of a node, or "" after it has logged why.
 func zoneOf(ctx context.Context, cfg *rest.Config, log logr.Logger, node string) string {
 	z, err := lookup(ctx, cfg, node)
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // who is told to end goes nowhere
 		log.Info("going on without a zone: leadership will not be placed by zone; set NODE_ZONE or the zone in the configuration, or let it be looked up", "reason", err.Error())
 	}
 	return z

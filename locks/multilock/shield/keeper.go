@@ -428,7 +428,7 @@ func (k *keeper) handleFailure(r result) {
 		k.raced = true
 	} else {
 		k.retryAt = time.Now().Add(k.retries.NextBackOff())
-		if k.trouble != r.err.Error() {
+		if k.trouble != r.err.Error() && !errors.Is(r.err, context.Canceled) { // an end is no trouble
 			k.shield.log().Error(r.err, "cannot keep the shield", "action", r.do.String())
 		}
 		k.failing, k.trouble = r.do, r.err.Error()

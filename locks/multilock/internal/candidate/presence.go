@@ -218,8 +218,11 @@ func (k *PresenceKeeper) ensure(ctx context.Context, delays *backoff.Exponential
 	limited, done := k.limit.Of(ctx, 2)
 	o, err := presence.Ensure(limited, k.config.Lease.Client, k.config.Lease.Namespace, wanted, k.config.Lease.Labels, k.confirmPod)
 	done()
-	if errors.Is(err, ErrPodGone) {
+	switch {
+	case errors.Is(err, ErrPodGone):
 		return 0, err
+	case err != nil && ctx.Err() != nil:
+		return 0, nil // it is no problem that it ends
 	}
 	if k.setProblem(err); err != nil {
 		return k.retryAfter(err, delays), nil

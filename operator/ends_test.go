@@ -1,0 +1,81 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/internal/apitest"
+)
+
+// TestAnEndAtAnyMomentIsNoError: a process may be told to end before the first answer, while it
+// waits for something, while it follows and while it leads. Here that is when its n-th request
+// arrives, for each n.
+func TestAnEndAtAnyMomentIsNoError(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"lease":     func(*Options) {},
+		"auto":      func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "app=op" },
+		"twin":      func(o *Options) { o.Mode, o.LegacyKind = ModeDual, LegacyConfigMap },
+		"heartbeat": func(o *Options) { o.Heartbeat, o.Timing.Exclusive = true, true },
+		"service":   func(o *Options) { o.LeaderService = "op" },
+		"events":    func(o *Options) { o.NoEvents = false },
+		"zone":      func(o *Options) { o.Self.Node = "node-1" },
+	} {
+		for _, follows := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s follows=%v", name, follows), func(t *testing.T) {
+				for n := int64(1); n < 100; n++ {
+					if !endAtRequest(t, n, follows, change) || t.Failed() {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// endAtRequest runs an election that is told to end when its n-th request arrives, and reports
+// whether there was one within a moment.
+func endAtRequest(t *testing.T, n int64, follows bool, change func(*Options)) (arrived bool) {
+	server, o := withService(t)
+	o.LeaderService = ""
+	if change(&o); o.Self.Node != "" {
+		t.Setenv("NODE_ZONE", "")
+	}
+	var log lines
+	o.Logger = log.logger()
+	if follows {
+		now := metav1.NowMicro()
+		server.Put(leasePath, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "op", Namespace: "ns"}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("another"), LeaseDurationSeconds: ptr.To(int32(60)), AcquireTime: &now, RenewTime: &now,
+		}})
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	idle := time.AfterFunc(300*time.Millisecond, end)
+	defer idle.Stop()
+	var requests atomic.Int64
+	server.Before = func(string, string) (int, apitest.Object) {
+		if idle.Reset(300 * time.Millisecond); requests.Add(1) == n {
+			end()
+		}
+		return 0, nil
+	}
+	if err := Run(ctx, "op", func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil }, o); err != nil {
+		t.Errorf("told to end at request %d: Run: %v", n, err)
+	}
+	if got := log.with(`"error"`); len(got) > 0 {
+		t.Errorf("told to end at request %d:\n%s", n, strings.Join(got, "\n"))
+	}
+	return requests.Load() >= n
+}
