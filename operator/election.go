@@ -67,8 +67,9 @@ func Run(ctx context.Context, name string, lead func(context.Context, election.T
 // once.
 //
 // Without done the lock is not released: after StopTimeout it is no longer renewed, and
-// expires. When ctx ends, leading ends too, in good order. There is no second term: a process
-// that has lost its leadership normally ends.
+// expires. When ctx ends, leading ends too, in good order. If ctx ends before this process leads,
+// the error wraps election.ErrStopped: that is the normal end of a follower. There is no second
+// term: a process that has lost its leadership normally ends.
 //
 // Options come from the environment, see Options.FromEnvironment. Become replaces
 // operator-lib's leader.Become.
@@ -107,7 +108,10 @@ func (o Options) Become(ctx context.Context, name string) (leading context.Conte
 		}), nil
 	case err := <-over:
 		end()
-		return nil, nil, cmp.Or(err, context.Cause(ctx))
+		if err == nil {
+			err = fmt.Errorf("%w before this process led: %w", election.ErrStopped, context.Cause(ctx))
+		}
+		return nil, nil, err
 	}
 }
 

@@ -38,6 +38,9 @@ func main() {
 	// Become the leader before everything else.
 	leading, done, err := operator.Become(ctx, "my-operator-lock")
 	if err != nil {
+		if ctx.Err() != nil {
+			return // told to end before it led
+		}
 		log.Error(err, "cannot become the leader")
 		os.Exit(1)
 	}
