@@ -37,6 +37,7 @@ const (
 // is released when the work given to Run has returned nil.
 type Bridge struct {
 	elector Leader
+	timed   bool          // the LeaderElector is known to have the timing above
 	asked   chan struct{} // closed when a LeaderElector first asks for leadership
 	ask     func()
 	over    context.Context // ends with the reason why the Bridge cannot go on
@@ -45,6 +46,7 @@ type Bridge struct {
 	mu      sync.Mutex
 	leading bool   // a term is in progress, and its work may begin or continue
 	used    bool   // the LeaderElector has led in this term
+	led     bool   // the LeaderElector has led
 	closed  bool   // the work stops or has returned: no term begins
 	stopped bool   // the LeaderElector has stopped leading
 	lost    error  // why the leadership was lost while the LeaderElector had it
@@ -60,7 +62,18 @@ type Leader interface {
 
 var _ resourcelock.Interface = (*Bridge)(nil)
 
-// NewBridge returns a lock that follows elector. Only the Bridge's Run may run that elector.
+// NewTimedBridge is [NewBridge] for a LeaderElector that has the timing above. It need not ask the
+// LeaderElector for that, so that a follower has no error in its log.
+func NewTimedBridge(elector Leader) *Bridge {
+	b := NewBridge(elector)
+	b.timed = true
+	return b
+}
+
+// NewBridge returns a lock that follows elector. Only the Bridge's Run may run that elector. It
+// checks the timing of the LeaderElector before it campaigns. Only Create tells it, and if another
+// candidate leads, client-go logs the answer as an error: "error initially creating ...". See
+// [NewTimedBridge].
 func NewBridge(elector Leader) *Bridge {
 	b := &Bridge{elector: elector, asked: make(chan struct{})}
 	b.ask = sync.OnceFunc(func() { close(b.asked) })
@@ -152,9 +165,17 @@ func (b *Bridge) use() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.leading {
-		b.used, b.stopped, b.holder = true, false, ""
+		b.used, b.led, b.stopped, b.holder = true, true, false, ""
 	}
 	return b.leading
+}
+
+// Led reports whether the LeaderElector has led. If it has, it has called OnStartedLeading, or is
+// about to, and that must return before the work of Run does.
+func (b *Bridge) Led() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.led
 }
 
 // lose ends a term that was lost, and reports whether the LeaderElector led in it.
@@ -209,28 +230,55 @@ func (b *Bridge) leads() bool {
 // ErrBridgeSpent says that leadership was lost, and that this Bridge will not lead again.
 var ErrBridgeSpent = errors.New("a Bridge leads once, and its leadership was lost: end the process, or make a new Election and a new Bridge when the work has stopped")
 
+// nobody is who holds the record that a LeaderElector gets whose context ended before anybody was
+// known to lead. Any error would be logged as one.
+const nobody = "(nobody is known)"
+
 // Get answers from memory, without asking a server, with the identity that leads or led last.
-// If none is known it finds no record, so that a LeaderElector calls Create, which passes its
-// LeaseDuration and waits.
-func (b *Bridge) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+// If none is known, a Bridge of NewTimedBridge campaigns, and waits until one is. Another finds no
+// record, so that a LeaderElector calls Create, which passes its LeaseDuration and waits.
+func (b *Bridge) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if b.spent() {
 		b.end(ErrBridgeSpent)
 		return nil, nil, ErrBridgeSpent
 	}
-	status := b.elector.Status()
-	now := metav1.NewTime(time.Now()) // a record that changes is not expired
-	r := &resourcelock.LeaderElectionRecord{HolderIdentity: b.follow(), LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
-	if b.leads() {
-		r.HolderIdentity, r.AcquireTime = status.Identity, metav1.NewTime(status.Term.Began)
+	holder, own := b.sight()
+	if b.timed {
+		b.ask()
+		poll := time.NewTicker(BridgeRetryPeriod)
+		defer poll.Stop()
+		for ; holder == "" && ctx.Err() == nil; holder, own = b.sight() {
+			select {
+			case <-poll.C:
+			case <-ctx.Done():
+			}
+		}
+		if holder == "" && !b.Led() {
+			holder = nobody
+		}
 	}
-	if r.HolderIdentity == "" {
+	status := b.elector.Status()
+	if holder == "" {
 		return nil, nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), status.Lock.Name)
+	}
+	now := metav1.NewTime(time.Now()) // a record that changes is not expired
+	r := &resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
+	if own {
+		r.AcquireTime = metav1.NewTime(status.Term.Began)
 	}
 	raw, err := json.Marshal(struct {
 		*resourcelock.LeaderElectionRecord
 		Nanoseconds int64
 	}{r, now.UnixNano()})
 	return r, raw, err
+}
+
+// sight returns the identity that leads or led last, and whether this process leads.
+func (b *Bridge) sight() (holder string, own bool) {
+	if b.leads() {
+		return b.Identity(), true
+	}
+	return b.follow(), false
 }
 
 // Create campaigns. It returns nil when the LeaderElector leads, an error when another

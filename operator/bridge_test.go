@@ -33,6 +33,7 @@ type replica struct {
 	over    chan error     // gets the result of Run
 	slow    time.Duration  // how long its work takes to stop
 	timing  [3]time.Duration
+	cutOff  bool        // none of its requests is answered
 	again   bool        // it runs the LeaderElector until its context ends
 	heard   chan string // gets each identity passed to OnNewLeader
 	result  error       // of its work
@@ -48,11 +49,16 @@ func startReplica(t *testing.T, lock locks.Lock, identity string, change ...func
 	for _, f := range change {
 		f(r)
 	}
+	if r.cutOff {
+		r.link.Set(lockstest.Fault{Hang: true})
+	}
 	e, err := election.New(election.Config{Lock: r.link, Candidate: locks.Candidate{Identity: identity}, HeadStart: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Bridge = NewBridge(e)
+	if r.Bridge = NewBridge(e); r.timing[0] == BridgeLeaseDuration {
+		r.Bridge = NewTimedBridge(e)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cancel = cancel
 	go func() { r.over <- r.Run(ctx, r.work) }()
@@ -395,6 +401,34 @@ func TestOnNewLeaderIsToldOfCandidatesOnly(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAClientGoElectorOnABridgeLogsNoErrorUnlessLeadershipIsLost: not where it follows, not where it
+// ends before anybody is known to lead, and not where it ends after it has led.
+func TestAClientGoElectorOnABridgeLogsNoErrorUnlessLeadershipIsLost(t *testing.T) {
+	logged := klogged(t)
+	bridged(t, func(t *testing.T, lock *memory.Lock) {
+		a := startReplica(t, lock, "a")
+		<-a.started
+		b := startReplica(t, lock, "b")
+		cut := startReplica(t, lock, "cut", func(r *replica) { r.cutOff = true })
+		time.Sleep(time.Minute)
+		cut.end(t)
+		if b.Led() || cut.Led() || !a.Led() {
+			t.Errorf("has the elector led: a %v, b %v, cut %v", a.Led(), b.Led(), cut.Led())
+		}
+		a.end(t)
+		<-b.started
+		c := startReplica(t, lock, "c")
+		time.Sleep(time.Minute)
+		c.end(t)
+		b.end(t)
+	})
+	for line := range strings.Lines(logged()) {
+		if strings.HasPrefix(line, "E") {
+			t.Error(line)
+		}
+	}
 }
 
 func TestABridgePollsMemoryOnly(t *testing.T) {

@@ -184,7 +184,7 @@ func ExampleBridge() {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	bridge := operator.NewBridge(e)
+	bridge := operator.NewTimedBridge(e)
 	stopped := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          bridge,
@@ -206,7 +206,9 @@ func ExampleBridge() {
 	}
 	err = bridge.Run(ctx, func(ctx context.Context) error {
 		elector.Run(ctx)
-		<-stopped // the lease is kept until this returns
+		if bridge.Led() {
+			<-stopped // the lease is kept until this returns
+		}
 		return nil
 	})
 	fmt.Println("released:", err)

@@ -46,18 +46,34 @@ func (l *lines) with(text string) (found []string) {
 	return found
 }
 
+// klogged returns a function that returns what client-go has logged since.
+func klogged(t *testing.T) func() string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := os.Stderr
+	os.Stderr = f
+	t.Cleanup(func() {
+		os.Stderr = was
+		_ = f.Close() // nothing is written any more
+	})
+	return func() string {
+		all, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(all)
+	}
+}
+
 // TestNothingOfAnElectionGoesToClientGosLog: neither the API server's warnings nor what becomes of
 // Events, also of those that come at the end. The election's own log has them, once and as no error.
 func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
 	server, o := inPod(t)
 	var own lines
-	raw, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer raw.Close()
-	defer func(was *os.File) { os.Stderr = was }(os.Stderr)
-	os.Stderr = raw // where client-go's log goes
+	raw := klogged(t)
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Warning", `299 - "this version is old"`)
 		if strings.HasSuffix(r.URL.Path, "/events") {
@@ -77,8 +93,8 @@ func TestNothingOfAnElectionGoesToClientGosLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := os.ReadFile(raw.Name()); err != nil || len(got) > 0 {
-		t.Errorf("client-go has logged, %v:\n%s", err, got)
+	if got := raw(); got != "" {
+		t.Errorf("client-go has logged:\n%s", got)
 	}
 	if got := own.with("this version is old"); len(got) != times {
 		t.Errorf("%d elections log the same warning %d times, want once each", times, len(got))

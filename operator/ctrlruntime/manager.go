@@ -97,7 +97,7 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 	if m.Election, err = operator.New(logr.NewContext(context.Background(), o.Logger), options.LeaderElectionID, o); err != nil {
 		return fmt.Errorf("the manager's election: %w", err)
 	}
-	m.bridge = operator.NewBridge(m.Election)
+	m.bridge = operator.NewTimedBridge(m.Election)
 	options.LeaderElectionResourceLockInterface = m.bridge
 	options.LeaseDuration = ptr.To(operator.BridgeLeaseDuration)
 	options.RenewDeadline = ptr.To(operator.BridgeRenewDeadline)
