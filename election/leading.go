@@ -41,7 +41,7 @@ func (l *leadership) startWork() {
 			if broken := recover(); broken != nil {
 				panic(broken) // which ends the process: the elector must not take it for a return
 			}
-			l.watchdog.workReturned()
+			l.watchdog.workReturned(err)
 			done <- err
 		}()
 		l.failover.working(time.Now())

@@ -63,18 +63,23 @@ func (l *leadership) endTerm(cause error, patience time.Duration) {
 	l.log.Info("stopping", "token", l.term.Token, "cause", cause.Error())
 }
 
-// reportOverrun reports that the work did not stop in time. From now on the elector renews
-// nothing, and will release nothing (S5). So it answers at once those that asked for the
-// end.
+// reportOverrun reports that the work did not stop in time, or says that part of it may go on. From
+// now on the elector renews nothing, and will release nothing (S5). So it answers at once those that
+// asked for the end.
 func (l *leadership) reportOverrun() {
 	l.overrun = true
 	l.observer.Forfeit()
 	l.forfeited.Store(true)
 	l.background.Go(l.watchdog.tell) // it may have been told already
-	l.meters.overran(l.requests)
-	l.board.publish(status.ChangeOverrun, l.cause, func(s *Status) { s.Overrun = true })
+	cause, what := l.watchdog.cause(l.cause), "the work has not stopped in time"
+	if errors.Is(cause, ErrUnfinished) {
+		what = "the work says that part of it may go on"
+	} else {
+		l.meters.overran(l.requests)
+	}
+	l.board.publish(status.ChangeOverrun, cause, func(s *Status) { s.Overrun = true })
 	l.answerStepDowns()
-	l.log.Error(l.cause, "the work has not stopped in time: the lease is left to run out", "token", l.term.Token)
+	l.log.Error(cause, what+": the lease is left to run out", "token", l.term.Token)
 }
 
 // conclude ends a term once its work and its guardian have returned: it gives the lock

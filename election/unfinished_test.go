@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -50,6 +51,45 @@ func (s *stage) runs(c *seat, work func(context.Context, election.Term) error) (
 	})
 	synctest.Wait()
 	return wait
+}
+
+// TestOnlyLateWorkIsCalledLate: work that has returned and says that part of it goes on, as that of a
+// controller-runtime manager does after a loss, is another case for who looks for the reason.
+func TestOnlyLateWorkIsCalledLate(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes time.Duration
+		err   error
+		says  string
+	}{
+		"it is unfinished":          {0, election.ErrUnfinished, "the work says that part of it may go on: the lease is left to run out"},
+		"it is late":                {time.Hour, nil, "the work has not stopped in time: the lease is left to run out"},
+		"it is late and unfinished": {time.Hour, election.ErrUnfinished, "the work has not stopped in time: the lease is left to run out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				var start time.Time
+				overruns := make(chan overran, 10)
+				var told []string
+				a := s.candidate("a", watched(overruns, &start), func(c *election.Config) {
+					c.Logger = funcr.New(func(_, line string) { told = append(told, line) }, funcr.Options{})
+				})
+				_ = s.runs(a, func(ctx context.Context, _ election.Term) error {
+					<-ctx.Done()
+					time.Sleep(test.takes)
+					return test.err
+				})
+				a.link.Set(cut)
+				time.Sleep(time.Minute)
+				if all := strings.Join(told, "\n"); strings.Count(all, "left to run out") != 1 || !strings.Contains(all, test.says) {
+					t.Errorf("want %q, got:\n%s", test.says, all)
+				}
+				o := <-overruns
+				if errors.Is(o.cause, election.ErrUnfinished) != (test.takes == 0) || !errors.Is(o.cause, election.ErrLost) {
+					t.Errorf("OnOverrun is told: %v", o.cause)
+				}
+			})
+		})
+	}
 }
 
 // TestS5AnOverrunTermIsNotReclaimed: more than the late work may still go on. Its own

@@ -6,6 +6,7 @@ package election
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ type workWatchdog struct {
 
 	mu       sync.Mutex // no outside code runs under it
 	returned bool       // the work has returned
+	err      error      // what it returned
 	by       time.Time  // when the time of the work is over; zero while it may go on
 	limit    *time.Timer
 }
@@ -32,9 +34,19 @@ type workWatchdog struct {
 func newWorkWatchdog(work context.Context, c Config, term Term) *workWatchdog {
 	w := &workWatchdog{timing: c.Timing, term: term, work: work, late: make(chan struct{}), tell: func() {}}
 	if c.OnOverrun != nil {
-		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, context.Cause(work)) })
+		w.tell = sync.OnceFunc(func() { c.OnOverrun(term, w.cause(context.Cause(work))) })
 	}
 	return w
+}
+
+// cause is why the term ended, with the work's own word if it says that part of it goes on.
+func (w *workWatchdog) cause(ended error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !errors.Is(w.err, ErrUnfinished) || closed(w.late) {
+		return ended
+	}
+	return fmt.Errorf("%w: %w", ended, w.err)
 }
 
 // watch is called before the work begins.
@@ -81,11 +93,11 @@ func (w *workWatchdog) noteLate() bool {
 }
 
 // workReturned is called when the work has returned.
-func (w *workWatchdog) workReturned() {
+func (w *workWatchdog) workReturned(err error) {
 	w.unwatch()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.returned = true; w.limit != nil {
+	if w.returned, w.err = true, err; w.limit != nil {
 		w.limit.Stop()
 	}
 }

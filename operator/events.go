@@ -68,6 +68,9 @@ func wording(t election.Transition) (kind, reason, text string) {
 			return corev1.EventTypeWarning, "LeaderStays", "goes on leading: " + t.Status.Staying
 		}
 	case status.ChangeOverrun:
+		if errors.Is(t.Cause, election.ErrUnfinished) {
+			return corev1.EventTypeWarning, "LeaderOverrun", "has stopped, and part of its work may go on: the lease runs out"
+		}
 		return corev1.EventTypeWarning, "LeaderOverrun", "has not stopped in time: the lease runs out"
 	}
 	return "", "", ""

@@ -33,8 +33,9 @@ const (
 	ChangeStopping  Change = "stopping"  // the term ends: the work's context ended
 	ChangeStopped   Change = "stopped"   // the work returned
 	ChangeReleased  Change = "released"  // the lock was released
-	// ChangeOverrun: the work did not stop in time. The elector lets the lease run out
-	// and does not release the lock for this term.
+	// ChangeOverrun: the work did not stop in time, or has returned election.ErrUnfinished, which
+	// the cause then wraps. The elector lets the lease run out and does not release the lock for
+	// this term.
 	ChangeOverrun  Change = "overrun"
 	ChangeHealth   Change = "health"   // Status.Unhealthy changed
 	ChangeRefused  Change = "refused"  // a handover that the record asked for was refused
