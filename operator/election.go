@@ -134,9 +134,12 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 	}
 	o, err := o.resolved()
 	if err != nil {
-		return nil, fmt.Errorf("election %q: %w", name, err)
+		return nil, fmt.Errorf("election %q: %w: %w", name, ErrOptions, err)
 	}
 	o.Logger, o.goesFirst = logger(ctx, o), o.advertisedStart()
+	if in == nil {
+		o.tellUnread()
+	}
 	e := &Election{options: o, log: o.Logger, exit: os.Exit, close: func() {}, shared: in}
 	c := election.Config{
 		Timing: o.Timing, HeadStart: o.headStart(), Health: o.Health,
@@ -147,7 +150,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		c.OnOverrun = e.exitOnOverrun
 	}
 	change(&c)
-	if err = o.validate(name); err == nil {
+	if err = o.validate(name); err != nil {
+		err = fmt.Errorf("%w: %w", ErrOptions, err)
+	} else {
 		c.Lock, c.Candidate, err = e.place(ctx, name)
 	}
 	if lock, closes := c.Lock.(interface{ CloseConnections() }); closes {
@@ -165,7 +170,9 @@ func newElection(ctx context.Context, name string, o Options, change func(*elect
 		c.ProcessID, c.Dead = e.shared.witness.ProcessID, e.shared.deaths.dead
 	}
 	if err == nil && o.LeaderService != "" {
-		err = e.prepareService(c.Lock.Describe().Namespace)
+		if err = e.prepareService(c.Lock.Describe().Namespace); err != nil {
+			err = fmt.Errorf("%w: %w", ErrOptions, err)
+		}
 	}
 	if err == nil {
 		e.Elector, err = election.New(c)
@@ -256,7 +263,9 @@ func (e *Election) place(ctx context.Context, name string) (locks.Lock, locks.Ca
 	}
 	self := e.self
 	lock, err := e.lock(self, namespace, name)
-	if err == nil {
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrOptions, err) // making a lock asks nobody
+	} else {
 		err = e.prepareProof(self, namespace, name)
 	}
 	return lock, self.Candidate(), err
@@ -374,10 +383,14 @@ const leastToLog = 10 * time.Millisecond
 // exitOnOverrun ends the process. It waits for the log only while no other candidate may
 // lead, or for a moment: a log that blocks may be why the work is late.
 func (e *Election) exitOnOverrun(term election.Term, cause error) {
+	what := "the work has not stopped in time"
+	if errors.Is(cause, election.ErrUnfinished) {
+		what = "the work says that part of it may go on"
+	}
 	logged := make(chan struct{})
 	go func() { // the process ends before the log line if the log hangs
 		defer close(logged)
-		e.log.Error(cause, "the work has not stopped in time: this process ends now, so that the next leader is alone")
+		e.log.Error(cause, what+": this process ends now, so that the next leader is alone")
 	}()
 	patience := time.NewTimer(max(leastToLog, min(term.TrustedFor(), time.Second)))
 	defer patience.Stop()

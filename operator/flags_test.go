@@ -5,6 +5,7 @@ package operator
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"slices"
 	"strings"
@@ -150,5 +151,68 @@ func TestAResourceLockOfClientGosIsAModeAndAKind(t *testing.T) {
 		case err != nil || got.Mode != tc.mode || got.LegacyKind != tc.kind:
 			t.Errorf("%q is mode %q of kind %q, %v", tc.lock, got.Mode, got.LegacyKind, err)
 		}
+	}
+}
+
+// TestAVariableThatNothingReadsIsNamed: a lease duration that is not the one that was meant may cost
+// safety. What Kubernetes sets for Services, such as one called leader-elect, is no mistake.
+func TestAVariableThatNothingReadsIsNamed(t *testing.T) {
+	for name, want := range map[string]string{
+		"LEADER_ELECT_LEASE_DURATON":            "LEADER_ELECT_LEASE_DURATION",
+		"LEADER_ELECT_LEASE_DURATIONS":          "LEADER_ELECT_LEASE_DURATION",
+		"LEADER_ELECT_RENEW_DEADLIEN":           "LEADER_ELECT_RENEW_DEADLINE",
+		"LEADER_ELECT_NAME":                     "log",
+		"LEADER_ELECT_LEASE":                    "log",
+		"LEADER_ELECT_MODE_SERVICE_HOST":        "",
+		"LEADER_ELECT_SERVICE_HOST":             "",
+		"LEADER_ELECT_SERVICE_PORT":             "",
+		"LEADER_ELECT_SERVICE_PORT_HTTPS":       "",
+		"LEADER_ELECT_PORT":                     "",
+		"LEADER_ELECT_PORT_443_TCP":             "",
+		"LEADER_ELECT_PORT_443_TCP_ADDR":        "",
+		"LEADER_ELECT_WEBHOOK_PORT_53_UDP_PORT": "",
+		"LEADER_ELECTED":                        "",
+		"LEADER_ELECTION_LEASE_DURATION":        "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "20s")
+			var log lines
+			o := Options{Disabled: true, LockOptions: LockOptions{Logger: log.logger()}}
+			err := o.FromEnvironment()
+			if named := want != "" && want != "log"; named != (err != nil) || named && !strings.Contains(err.Error(), name+": nothing reads it: did you mean "+want+"?") {
+				t.Errorf("FromEnvironment: %v", err)
+			}
+			if _, err := New(t.Context(), "op", o); err != nil {
+				t.Fatal(err)
+			}
+			if got := log.with(name); len(got) > 1 || (len(got) == 1) != (want == "log") {
+				t.Errorf("logged %q", got)
+			}
+		})
+	}
+}
+
+func TestWhatIsWrongWithOptionsIsKnownAsThat(t *testing.T) {
+	_, o := inPod(t)
+	for name, change := range map[string]func(*Options){
+		"mode":           func(o *Options) { o.Mode = "atuo" },
+		"zones":          func(o *Options) { o.PreferredZones = []string{"zone a"} },
+		"resource lock":  func(o *Options) { o.ResourceLock = "leasen" },
+		"selector":       func(o *Options) { o.Mode, o.PodSelector = ModeAuto, "," },
+		"grace":          func(o *Options) { o.Mode, o.LegacyGrace = ModeAuto, time.Second },
+		"heartbeat":      func(o *Options) { o.Heartbeat = true },
+		"service's name": func(o *Options) { o.LeaderService = "Op_" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := o
+			change(&o)
+			if _, err := New(t.Context(), "op", o); !errors.Is(err, ErrOptions) {
+				t.Errorf("New: %v", err)
+			}
+		})
+	}
+	o.Self.Kubeconfig, o.Config = "no-such-file", nil
+	if _, err := New(t.Context(), "op", o); err == nil || errors.Is(err, ErrOptions) {
+		t.Errorf("the way to the API server is no option: %v", err)
 	}
 }

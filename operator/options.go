@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -99,7 +100,12 @@ type Options struct {
 
 	// byFlag: a flag or a variable says whether there is an election.
 	byFlag bool
+	// unread are variables that FromEnvironment left alone, though they have the prefix.
+	unread []string
 }
+
+// ErrOptions is wrapped by errors about Options, and about the variables that stand for them.
+var ErrOptions = errors.New("the options cannot be used")
 
 // flags adds a flag to fs for each field that has one. Fields whose zero value means a
 // default stay zero unless the flag is given, so that other sources of them count.
@@ -133,12 +139,18 @@ func (o *Options) flags(fs *pflag.FlagSet) {
 // of the flag's name is set: LEADER_ELECT_LEASE_DURATION for --leader-elect-lease-duration.
 // It is for operators whose flags are written by others, such as OLM. Call it before
 // AddFlags: then flags win.
+//
+// A variable whose name differs from one of these by two letters at most is an error. Others with
+// the prefix LEADER_ELECT_ are logged when the election is made, but not those that Kubernetes sets
+// for Services.
 func (o *Options) FromEnvironment() error {
 	fs := pflag.NewFlagSet("environment", pflag.ContinueOnError)
 	o.flags(fs)
 	var errs []error
+	var names []string
 	fs.VisitAll(func(f *pflag.Flag) {
 		name := strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		names = append(names, name)
 		if value, set := os.LookupEnv(name); set {
 			o.byFlag = o.byFlag || f.Name == electFlag
 			if err := fs.Set(f.Name, value); err != nil {
@@ -146,7 +158,45 @@ func (o *Options) FromEnvironment() error {
 			}
 		}
 	})
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(names, name) || ofService.MatchString(name) {
+			continue
+		}
+		if i := slices.IndexFunc(names, func(known string) bool { return similar(name, known, 2) }); i >= 0 {
+			errs = append(errs, fmt.Errorf("environment variable %s: nothing reads it: did you mean %s? Correct it, or remove it", name, names[i]))
+			continue
+		}
+		o.unread = append(o.unread, name)
+	}
 	return errors.Join(errs...)
+}
+
+// envPrefix is the prefix of all variables of flags but that of --leader-elect.
+const envPrefix = "LEADER_ELECT_"
+
+// ofService matches the variables that Kubernetes sets in each container for each Service.
+var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`)
+
+// similar reports whether so many letters at most must be added, left out or replaced to make b of a.
+func similar(a, b string, most int) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	switch {
+	case a == "" || b == "":
+		return len(a)+len(b) <= most
+	case most == 0:
+		return false
+	}
+	return similar(a[1:], b, most-1) || similar(a, b[1:], most-1) || similar(a[1:], b[1:], most-1)
+}
+
+// tellUnread logs the variables that nothing reads.
+func (o Options) tellUnread() {
+	if len(o.unread) > 0 {
+		o.Logger.Info("these variables are no options of the election: nothing reads them here; are they misspelled?", "variables", o.unread)
+	}
 }
 
 // validate returns all that is wrong with o, except its timing.

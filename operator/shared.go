@@ -96,13 +96,11 @@ func newShared(ctx context.Context, name string, o Options) (*Shared, error) {
 
 func prepareShared(ctx context.Context, name string, o Options) (*Shared, error) {
 	o, err := o.resolved()
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(o.validate(name), o.checkShared()); err != nil {
-		return nil, err
+	if err := errors.Join(err, o.validate(name), o.checkShared()); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	o.Logger, o.goesFirst = logger(ctx, o), o.advertisedStart()
+	o.tellUnread()
 	s := &Shared{name: name, options: o, election: &Election{options: o, log: o.Logger}}
 	namespace, err := s.election.locate(ctx)
 	if err != nil {

@@ -120,3 +120,16 @@ func TestHelpDescribesEveryFlag(t *testing.T) {
 		t.Errorf("flags without a word about them: %q", bare)
 	}
 }
+
+func TestABadVariableIsExitCode2(t *testing.T) {
+	for name, value := range map[string]string{
+		"LEADER_ELECT_MODE": "atuo", "LEADER_ELECT_PREFERRED_ZONES": "zone a", "LEADER_ELECT_LEASE_DURATION": "soon", "LEADER_ELECT_LEASE_DURATON": "20s",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			if code := Run(t.Context(), []string{named, "--", "true"}); code != codeUsage {
+				t.Errorf("%s=%s gives exit code %d", name, value, code)
+			}
+		})
+	}
+}

@@ -57,6 +57,9 @@ func exitCode(err error) int {
 		return int(code)
 	}
 	_, _ = fmt.Fprintln(os.Stderr, "zonelect-sidecar:", err)
+	if errors.Is(err, operator.ErrOptions) {
+		return codeUsage
+	}
 	return codeFailed
 }
 
