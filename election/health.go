@@ -50,6 +50,10 @@ type Health struct {
 	Required bool
 }
 
+// ErrUnwilling may be wrapped by what Health.Check returns: this candidate has nothing to lead for
+// now. It then does not campaign, even if nobody else does, and that is no error in its log.
+var ErrUnwilling = errors.New("unwilling to lead")
+
 // unhealthyPatience is how many times longer an unhealthy leader leads that took the lock
 // because no healthy candidate did.
 const unhealthyPatience = 10
@@ -152,9 +156,12 @@ func (r *run) publishHealth(problem error) {
 		return
 	}
 	r.board.publish(status.ChangeHealth, nil, func(s *Status) { s.Unhealthy = problem })
-	if problem == nil {
+	switch {
+	case problem == nil:
 		r.log.Info("healthy again")
-	} else {
+	case errors.Is(problem, ErrUnwilling):
+		r.log.Info("not campaigning", "cause", problem.Error())
+	default:
 		r.log.Error(problem, "unhealthy")
 	}
 }
@@ -172,7 +179,8 @@ func (r *run) othersWell() (well, known bool) {
 
 // unfit reports whether this candidate must not campaign at all.
 func (r *run) unfit() bool {
-	return !r.fitness.known || r.fitness.problem != nil && r.config.Health.Required
+	f := r.fitness
+	return !f.known || f.problem != nil && (r.config.Health.Required || errors.Is(f.problem, ErrUnwilling))
 }
 
 // healthyFirst returns when this candidate may take a lock that is free at a time. It

@@ -6,12 +6,15 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/election/status"
@@ -228,6 +231,34 @@ func TestWhereHealthIsRequiredRatherNobodyLeads(t *testing.T) {
 		b.set(nil)
 		if _, took := b.Leads(); took > interval {
 			t.Errorf("b leads %v after it was well", took)
+		}
+	})
+}
+
+func TestAnUnwillingCandidateDoesNotCampaignAndThatIsNoError(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var unwilling atomic.Bool
+		unwilling.Store(true)
+		var told []string
+		a := s.start("a", func(c *election.Config) {
+			c.Logger = funcr.New(func(_, line string) { told = append(told, line) }, funcr.Options{})
+			c.Health.Check = func(context.Context) error {
+				if unwilling.Load() {
+					return fmt.Errorf("%w: nothing to do", election.ErrUnwilling)
+				}
+				return nil
+			}
+		})
+		time.Sleep(time.Hour)
+		if a.Status().Term.Token != 0 {
+			t.Error("it has led")
+		}
+		unwilling.Store(false)
+		if _, took := a.Leads(); took > interval {
+			t.Errorf("it leads %v after it became willing", took)
+		}
+		if all := strings.Join(told, "\n"); strings.Contains(all, `"error"`) || strings.Count(all, "nothing to do") != 1 {
+			t.Errorf("it logged:\n%s", all)
 		}
 	})
 }

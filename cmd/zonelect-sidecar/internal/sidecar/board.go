@@ -31,22 +31,30 @@ const (
 // ends.
 type board struct {
 	grace  time.Duration                   // how long a program may work after the end of a term
+	pause  time.Duration                   // how long a program that has stopped may take to ask again
 	resign func(ctx context.Context) error // ends the term
 
 	mu    sync.Mutex
 	now   *told     // nil before the first term
 	asked time.Time // when a program asked last, or else when the board was made
+	quiet time.Time // since when no program wants to lead; zero if one does
 }
 
-// newBoard returns a board that does not resign.
-func newBoard(t election.Timing) *board { return &board{grace: most(t.StopGrace), asked: time.Now()} }
+// newBoard returns a board that does not resign. A candidate that has given the lock up leaves it to
+// others for a RenewInterval: until then, the board knows whether the program asks again.
+func newBoard(t election.Timing) *board {
+	return &board{grace: most(t.StopGrace), pause: t.RenewInterval / 2, asked: time.Now()}
+}
 
 // check returns a function for election.Health: a candidate whose program does not ask should
-// not lead.
+// not lead, and does not campaign if the program has said that it stopped.
 func (b *board) check(patience time.Duration) func(context.Context) error {
 	return func(context.Context) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if !b.quiet.IsZero() && !time.Now().Before(b.quiet) {
+			return fmt.Errorf("%w: the program has stopped, and none has asked since", election.ErrUnwilling)
+		}
 		if time.Since(b.asked) > patience {
 			return fmt.Errorf("no program has asked for %v whether this replica leads", patience)
 		}
@@ -112,7 +120,7 @@ func (b *board) during(work func(context.Context, election.Term) error) func(con
 func (b *board) leading() (election.Term, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asked = time.Now()
+	b.asked, b.quiet = time.Now(), time.Time{}
 	t := b.now
 	if t == nil || t.over || t.ctx.Err() != nil {
 		return election.Term{}, 0
@@ -134,7 +142,7 @@ func (b *board) stopped(token uint64) (unwanted bool, err error) {
 		return false, errOtherTerm
 	}
 	unwanted = !t.over && t.ctx.Err() == nil
-	t.over = true
+	t.over, b.quiet = true, time.Now().Add(b.pause)
 	t.settle()
 	return unwanted, nil
 }

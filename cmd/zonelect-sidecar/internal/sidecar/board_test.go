@@ -61,10 +61,12 @@ func inBubble(t *testing.T, do func(p *polled)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &polled{t: t, lock: &cutLock{Lock: memory.New("l")}, over: make(chan error, 1)}
 		var err error
-		if p.e, err = election.New(election.Config{Lock: p.lock, Candidate: locks.Candidate{Identity: "me"}}); err != nil {
+		timing := election.Timing{}.WithDefaults()
+		p.b = newBoard(timing)
+		health := election.Health{Check: p.b.check(timing.LeaseDuration), Interval: p.b.pause / 2}
+		if p.e, err = election.New(election.Config{Lock: p.lock, Candidate: locks.Candidate{Identity: "me"}, Health: health}); err != nil {
 			t.Fatal(err)
 		}
-		p.b = newBoard(p.e.Timing())
 		p.b.resign = p.e.Resign
 		if code, _ := p.ask("GET", "/leader"); code != http.StatusServiceUnavailable {
 			t.Errorf("before it leads: %d", code)
@@ -337,4 +339,47 @@ func TestAReplicaWhoseProgramDoesNotAskIsUnhealthy(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAfterStoppedNobodyCampaignsUntilAProgramAsks, whether the program ended the term or answered its
+// end. A program that asks on is back in the race before anything is taken from it.
+func TestAfterStoppedNobodyCampaignsUntilAProgramAsks(t *testing.T) {
+	for name, end := range map[string]func(*polled){
+		"the program ends the term": func(*polled) {},
+		"the term ends first": func(p *polled) {
+			go func() { _ = p.e.Resign(context.Background()) }()
+			synctest.Wait()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(p *polled) {
+				p.ask("GET", "/leader")
+				end(p)
+				stopped := fmt.Sprint("/stopped?token=", p.e.Term().Token)
+				if code, body := p.ask("POST", stopped); code != http.StatusOK {
+					t.Errorf("%d %s", code, body)
+				}
+				for range 100_000 {
+					if time.Sleep(10 * time.Millisecond); p.holder() != "" {
+						t.Fatal("it leads again, and nobody has asked")
+					}
+				}
+				p.ask("GET", "/leader")
+				time.Sleep(time.Second)
+				synctest.Wait()
+				code, token := p.ask("GET", "/leader")
+				if code != http.StatusOK {
+					t.Errorf("a second after a program has asked: %d %s", code, token)
+				}
+				p.ask("POST", "/stopped?token="+token)
+				for range 10 {
+					time.Sleep(time.Second)
+					p.ask("GET", "/leader")
+				}
+				if code, _ := p.ask("GET", "/leader"); code != http.StatusOK {
+					t.Errorf("a program that has asked on: %d", code)
+				}
+			})
+		})
+	}
 }

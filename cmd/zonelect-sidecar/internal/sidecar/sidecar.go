@@ -68,7 +68,7 @@ func (o options) run(ctx context.Context, signals <-chan os.Signal) error {
 	timing := o.Timing.WithDefaults()
 	b, work := newBoard(timing), lead
 	if len(o.command) == 0 {
-		o.Health.Check = b.check(timing.LeaseDuration)
+		o.Health.Check, o.Health.Interval = b.check(timing.LeaseDuration), b.pause/2
 	}
 	e, err := operator.New(ctx, o.Name, o.Options)
 	if err != nil {
