@@ -36,9 +36,11 @@ package operator
 //	election.go                     Election.Run            tells the other candidates of its own health; until the end of Run
 //	election.go                     Election.Run            Options.OnNewLeader; until it returns, and Run does not wait for that
 //	election.go                     Election.Run            finds out its own container's ID; until that is settled, or the end of Run
+//	election.go                     Election.Run            says now and then that it cannot go on; until the end of Run
 //	election.go                     Election.postEvents     posts Events; until the end of Run
 //	election.go                     Election.peers          logs preferred zones without candidates; a timer, which the next change or the end of Run stops
 //	election.go                     Election.exitOnOverrun  logs that the process ends; until then
+//	shared.go                       Shared.start            says now and then that an election cannot go on; until the last election ends
 //	shared.go                       Shared.start            follows the Leases of the namespace; until the last election ends
 //	shared.go                       Shared.start            keeps the presence object; the same
 //	shared.go                       Shared.start            passes on which candidates there are; the same

@@ -342,6 +342,10 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, election.
 	if e.options.OnNewLeader != nil {
 		go tellNewLeaders(e.Subscribe(telling), e.options.OnNewLeader) // not waited for: it runs program code
 	}
+	if e.shared == nil {
+		transitions := e.Subscribe(telling)
+		tellers.Go(func() { remind(e.log, transitions) })
+	}
 	if !e.options.NoEvents && e.config != nil && e.shared == nil {
 		if err := e.postEvents(e.Subscribe(telling), &tellers); err != nil {
 			return err

@@ -57,6 +57,7 @@ type Shared struct {
 	users  int
 	end    func()
 	events *election.Feed // of all elections, for Kubernetes Events; nil if none are posted
+	feed   *election.Feed // of all elections, for reminders
 }
 
 // mostWrites is how many writes of a Shared's locks are under way at a time. etcd writes as many
@@ -247,6 +248,7 @@ func (s *Shared) enter(ctx context.Context, e *Election) (leave func(), err erro
 		}
 	}
 	s.users++
+	e.SubscribeTo(s.feed)
 	if s.events != nil {
 		e.SubscribeTo(s.events)
 	}
@@ -271,6 +273,9 @@ func (s *Shared) start(ctx context.Context) (end func(), err error) {
 			return nil, err
 		}
 	}
+	s.feed = election.NewFeed(rest)
+	transitions := s.feed.Transitions()
+	others.Go(func() { remind(s.options.Logger, transitions) })
 	others.Go(func() { s.locks.View.Run(rest) })
 	others.Go(func() { _ = s.group.Attend(rest, func(locks.Permission) {}) }) // it ends with rest, and the presence decides nothing
 	others.Go(func() { s.group.Peers(rest, s.peers.set) })
