@@ -98,6 +98,9 @@ type Standing struct {
 	Verdict Verdict
 	// Heard says that the node was seen to beat since it was first observed.
 	Heard bool
+	// Kin says that the pod is of the own revision. It counts as any other, because older pods of
+	// that revision may run older code, but it is probably one that will have a presence soon.
+	Kin bool
 }
 
 // NewLegacyPods returns the counter that c describes, or an error that lists what is
@@ -152,7 +155,8 @@ func (c *LegacyPods) Count(ctx context.Context, owner Owner, seen []Owner) (Coun
 }
 
 func (c *LegacyPods) count(ctx context.Context, owner Owner, seen []Owner) (Count, error) {
-	pods, err := c.legacy(ctx, append([]Owner{owner}, seen...))
+	owners := append([]Owner{owner}, seen...)
+	pods, self, err := c.legacy(ctx, owners)
 	if err != nil {
 		return Count{}, err
 	}
@@ -163,6 +167,7 @@ func (c *LegacyPods) count(ctx context.Context, owner Owner, seen []Owner) (Coun
 			return Count{}, err
 		}
 		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
+		p.Kin = revisionOf(pod) != "" && revisionOf(pod) == revisionOf(self) && !has(owners, Owner{UID: pod.UID})
 		switch p.Verdict = Judge(p.Pod, pod, observation); {
 		case p.Verdict.MayLead:
 			count.Standing = append(count.Standing, p)
@@ -187,19 +192,19 @@ func (c *LegacyPods) warn(p Standing) {
 		"pod", p.Pod.Name, "uid", p.Pod.UID, "node", p.Node, "state", p.Verdict.State, "because", p.Verdict.Why)
 }
 
-// legacy returns the legacy pods, including those among owners.
-func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod, error) {
+// legacy returns the legacy pods, including those among owners, and this program's pod.
+func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) (legacy []*corev1.Pod, self *corev1.Pod, err error) {
 	selector, err := c.findSelector(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pods, err := rawapi.List[corev1.Pod](ctx, c.config.Core, apierror.Pods, c.config.Namespace, selector)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	presences, err := presence.List(ctx, c.config.Coordination, c.config.Namespace, c.config.Lock)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	candidates := map[types.UID]bool{c.config.Self.UID: true}
 	for _, p := range presences {
@@ -208,10 +213,9 @@ func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod,
 	for _, o := range owners {
 		delete(candidates, o.UID)
 	}
-	var legacy []*corev1.Pod
 	listed := map[types.UID]bool{"": true}
 	met := func(pod *corev1.Pod) bool { return has(owners, Owner{UID: pod.UID}) }
-	self := &corev1.Pod{}
+	self = &corev1.Pod{}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.UID == c.config.Self.UID && !met(pod) {
 			self = pod
@@ -226,10 +230,10 @@ func (c *LegacyPods) legacy(ctx context.Context, owners []Owner) ([]*corev1.Pod,
 	}
 	for _, o := range owners {
 		if err := c.makeSureGone(ctx, o, listed, selector); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return legacy, nil
+	return legacy, self, nil
 }
 
 // willBeCandidate reports whether a pod has no presence only because it never started: it

@@ -105,8 +105,12 @@ func TestAPodThatNeverStartedIsNotLegacyIfItIsOfTheOwnRevision(t *testing.T) {
 		w.node("n1", corev1.ConditionTrue)
 		w.pod("self", "n1", append([]func(*corev1.Pod){func(p *corev1.Pod) { p.UID = podOf("self").UID }}, c.own)...)
 		w.pod("p", "n1", append([]func(*corev1.Pod){c.pod}, c.state...)...)
-		if got := len(w.take(w.legacyPods(0)).Standing); got != map[bool]int{true: 1}[c.legacy] {
+		standing := w.take(w.legacyPods(0)).Standing
+		if got := len(standing); got != map[bool]int{true: 1}[c.legacy] {
 			t.Errorf("%s: %d pods stand", name, got)
+		}
+		if len(standing) == 1 && standing[0].Kin != strings.HasPrefix(name, "the same") {
+			t.Errorf("%s: of the own revision: %v", name, standing[0].Kin)
 		}
 	}
 }

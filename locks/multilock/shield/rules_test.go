@@ -66,6 +66,24 @@ func (s *state) tallies(standing ...ownerref.Owner) {
 	}
 }
 
+// TestAPodOfTheOwnRevisionIsNotCalledLegacy: it counts as such (M4), and has probably just started.
+func TestAPodOfTheOwnRevisionIsNotCalledLegacy(t *testing.T) {
+	pod := func(name string, kin bool) ownerref.Standing {
+		return ownerref.Standing{Pod: ownerref.Owner{Name: name}, Kin: kin, Verdict: ownerref.Verdict{State: ownerref.Alive, MayLead: true}}
+	}
+	for want, c := range map[string]podCount{
+		"legacy pods that may still lead: old (alive)":                                 {standing: []ownerref.Standing{pod("old", false)}},
+		"pods of the own revision that have not announced themselves yet: new (alive)": {standing: []ownerref.Standing{pod("new", true)}},
+		"legacy pods that may still lead: a (alive), b (alive), c (alive), 1 more; pods of the own revision that have not announced themselves yet: new (alive); why": {
+			standing: []ownerref.Standing{pod("a", false), pod("b", false), pod("new", true), pod("c", false), pod("d", false)}, note: "why",
+		},
+	} {
+		if got := c.waitingFor(); got != want {
+			t.Errorf("it waits for %q, want %q", got, want)
+		}
+	}
+}
+
 func (s *state) wants(t *testing.T, law string, want action) step {
 	t.Helper()
 	got := s.rules().next(start)

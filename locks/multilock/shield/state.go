@@ -128,21 +128,36 @@ func (s *state) isCounted() (bool, time.Time) {
 }
 
 // waitingFor names the legacy pods that may still lead, and says why M11 could not be
-// applied.
+// applied. Those of the own revision have probably just started.
 func (c podCount) waitingFor() string {
 	const most = 3
-	standing, names := c.standing, []string(nil)
-	for _, p := range standing[:min(most, len(standing))] {
-		names = append(names, fmt.Sprintf("%s (%s)", p.Pod.Name, p.Verdict.State))
+	var parts []string
+	for _, group := range []struct {
+		what string
+		kin  bool
+	}{{"legacy pods that may still lead: ", false}, {"pods of the own revision that have not announced themselves yet: ", true}} {
+		var names []string
+		more := 0
+		for _, p := range c.standing {
+			switch {
+			case p.Kin != group.kin:
+			case len(names) == most:
+				more++
+			default:
+				names = append(names, fmt.Sprintf("%s (%s)", p.Pod.Name, p.Verdict.State))
+			}
+		}
+		if more > 0 {
+			names = append(names, fmt.Sprintf("%d more", more))
+		}
+		if len(names) > 0 {
+			parts = append(parts, group.what+strings.Join(names, ", "))
+		}
 	}
-	if more := len(standing) - most; more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	text := "legacy pods that may still lead: " + strings.Join(names, ", ")
 	if c.note != "" {
-		text += "; " + c.note
+		parts = append(parts, c.note)
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // observeCount records a count. It returns the error that ends the term if a legacy pod
