@@ -414,8 +414,9 @@ func (e *Election) postEvents(transitions <-chan election.Transition, tellers *s
 	if err != nil {
 		return fmt.Errorf("preparing to post Events: %w", err)
 	}
-	log := e.log.WithSink(&eventLog{LogSink: e.log.GetSink()})
-	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), log))
+	end, cancel := context.WithCancel(context.Background())
+	log := e.log.WithSink(&eventLog{LogSink: e.log.GetSink(), end: end})
+	ctx := logr.NewContext(end, log)
 	// The context of the broadcaster never ends: its end would be that of the broadcaster, before
 	// that of the transitions.
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)))

@@ -104,9 +104,10 @@ func (s eventSink) Patch(old *corev1.Event, data []byte) (*corev1.Event, error) 
 }
 
 // eventLog gets what client-go logs of Events that it does not post. Events are best effort: that
-// is no error, it is told once for each reason, and without the whole Event.
+// is no error, it is told once for each reason, without the whole Event, and not after the end.
 type eventLog struct {
 	logr.LogSink
+	end  context.Context
 	mu   sync.Mutex
 	last string
 }
@@ -123,7 +124,7 @@ func (l *eventLog) Error(err error, message string, _ ...any) {
 	news := why != l.last
 	l.last = why
 	l.mu.Unlock()
-	if news {
+	if news && l.end.Err() == nil {
 		l.Info(0, "an Event is not posted", "cause", why)
 	}
 }
