@@ -179,6 +179,9 @@ func (r *Report) elected(resource string, annotations map[string]string) {
 // count counts the legacy pods. M11 is off: only a candidate, which has watched them for
 // longer, may presume that one is gone.
 func (o *observer) count(ctx context.Context, r *Report) error {
+	if r.alone() {
+		return nil // there is no workload to start from, and there are no legacy pods
+	}
 	if o.legacyPods == nil {
 		if err := o.newLegacyPods(r); err != nil {
 			return err

@@ -115,6 +115,10 @@ func (m *Migration) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	if r.alone() {
+		r.Warnings = append(r.Warnings, nothingToMigrate)
+		return Plan{Report: r}, nil
+	}
 	forward := func(s Step) bool { return s.From == r.Phase && s.By != ByRollback }
 	p := Plan{Report: r, Next: r.course().find(forward), Back: r.course().stepBy(r.Phase, ByRollback)}
 	if p.Next != nil && p.Next.By != "" {

@@ -156,7 +156,7 @@ func order(r Report, to Phase) Check {
 	switch {
 	case c.OK:
 	case r.Phase == "":
-		c.Detail, c.ToDo = "no phase is on record", r.course().stepBy("", "").Does
+		c.Detail, c.ToDo = "no phase is on record", r.begin()
 	case r.Phase == to:
 		c.Detail = fmt.Sprintf("the phase is %s already", to)
 		c.ToDo = "nothing"

@@ -134,6 +134,23 @@ func (r *Report) mayLead() []Candidate {
 	})
 }
 
+// alone reports whether the lock is a Lease that nobody moves: no phase is on record, nothing stands
+// in a legacy lock's place, and no candidate takes part in a migration.
+func (r *Report) alone() bool {
+	return r.Lease.Exists && r.Lease.Phase == "" && r.legacy == (record.Legacy{}) && r.ConfigMap.Kind == ownerref.Absent &&
+		len(r.ConfigMap.Elected) == 0 && len(r.running()) == 0
+}
+
+const nothingToMigrate = "the lock is a Lease alone, and there is no legacy lock of its name: nothing is to be migrated, unless the legacy lock has another name"
+
+// begin says how a migration of the lock begins.
+func (r *Report) begin() string {
+	if r.alone() {
+		return nothingToMigrate
+	}
+	return r.course().stepBy("", "").Does
+}
+
 // leaseAlone reports whether the phase lets candidates in mode lease lead (M12).
 func (r *Report) leaseAlone() bool {
 	return r.Phase == "" || r.Phase == Clean || r.Phase == Sealed && !r.legacy.Elected

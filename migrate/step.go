@@ -109,7 +109,7 @@ func noSuchStep(r Report, by string, step *Step, to Phase) Check {
 	case step != nil:
 		c.Detail, c.ToDo = fmt.Sprintf("%s does not lead from phase %s to %s", by, r.Phase, to), "go to "+string(step.To)
 	case r.Phase == "":
-		c.ToDo = r.course().stepBy("", "").Does
+		c.ToDo = r.begin()
 	case r.legacy.Elected && by == ByAdvance && r.Phase == Dual:
 		c.ToDo = "an election record ends by time and cannot be sealed: finish the rollout, and then clean"
 	}

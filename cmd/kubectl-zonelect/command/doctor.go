@@ -193,8 +193,10 @@ func (d *doctorCommand) named(ctx context.Context, name string) (doctor.Lock, er
 		if err != nil {
 			return doctor.Lock{}, err
 		}
-		if unknown != "" {
-			found.Notes = append(found.Notes, unknown)
+		for _, note := range []string{unknown, d.cluster.meant(ctx, name)} {
+			if note != "" {
+				found.Notes = append(found.Notes, note)
+			}
 		}
 	}
 	return d.locksOf(ctx, []inspect.Election{found})[0], nil

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
 
@@ -131,7 +132,7 @@ func (m *migration) command(use, short, example string, do func(context.Context)
 		RunE: func(c *cobra.Command, args []string) error {
 			err := m.complete(args[0])
 			if err == nil {
-				_, err = m.cluster.checkNamespace(c.Context(), "")
+				err = m.exists(c.Context())
 			}
 			if err == nil {
 				err = do(c.Context())
@@ -172,6 +173,17 @@ func (m *migration) complete(name string) error {
 		User: "kubectl-zonelect",
 	})
 	return err
+}
+
+// exists returns an error if nobody knows the lock: there is no Lease, no candidate and nothing in the
+// legacy lock's place. What this user may not read, the step says.
+func (m *migration) exists(ctx context.Context) error {
+	m.cluster.LegacyName = m.legacyName
+	found, err := m.cluster.Election(ctx, m.cluster.lock(m.name))
+	if err != nil || found.Lease != nil || len(found.Candidates) > 0 || found.Legacy == nil || found.Legacy.Kind != ownerref.Absent {
+		return nil
+	}
+	return m.cluster.absent(ctx, m.name)
 }
 
 // MigrationPlan is a migrate.Plan as it is printed.
@@ -226,13 +238,13 @@ func (m *migration) plan(ctx context.Context) error {
 
 // step checks, asks, takes the step, and waits.
 func (m *migration) step(ctx context.Context) error {
-	if !m.dryRun && !m.yes && !m.env.terminal() {
-		return refused("there is no terminal to confirm the step on: use --yes, or --dry-run to change nothing")
-	}
 	if m.dryRun || !m.yes {
 		out, err := m.try(ctx, true)
-		if err != nil || m.dryRun {
+		switch {
+		case err != nil || m.dryRun:
 			return m.report(out, err)
+		case !m.env.terminal():
+			return refused("there is no terminal to confirm the step on: use --yes, or --dry-run to change nothing")
 		}
 		if err := m.ask(out); err != nil {
 			return err
