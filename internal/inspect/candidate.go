@@ -58,7 +58,8 @@ type Part struct {
 	// ServiceAccount is the pod's; empty if the pod was not read.
 	ServiceAccount string `json:"-"`
 
-	created int64 // when the presence was made, in seconds since 1970
+	workload string // of the pod, as WorkloadOf names it
+	created  int64  // when the presence was made, in seconds since 1970
 }
 
 // The states of pods and nodes, besides the phases of pods.
@@ -89,6 +90,7 @@ func (c *Candidate) runsIn(pod *corev1.Pod) {
 	}
 	c.PodState, c.Exists, c.Ready = podState(pod), true, isReady(pod)
 	c.ServiceAccount = cmp.Or(pod.Spec.ServiceAccountName, "default")
+	c.workload = WorkloadOf(pod)
 	if ref := metav1.GetControllerOf(pod); ref != nil {
 		c.Controller = ref.UID
 	}

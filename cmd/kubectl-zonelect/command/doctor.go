@@ -178,7 +178,8 @@ func (d *doctorCommand) locks(ctx context.Context, args []string) ([]doctor.Lock
 		all = all[:mostLocks]
 		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", many(n, "lock")), Hint: "name one of them"})
 	}
-	return d.locksOf(ctx, all), beyond, nil
+	locks := d.locksOf(ctx, all)
+	return locks, append(beyond, doctor.Split(locks)...), nil
 }
 
 // named reads one lock. That its Lease cannot be read is a finding, unless there is no

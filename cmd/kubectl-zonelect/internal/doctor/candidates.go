@@ -38,6 +38,7 @@ func checkCandidates(l Lock) []Finding {
 	all = append(all, spread(present)...)
 	all = append(all, l.evacuated(present)...)
 	all = append(all, versions(present)...)
+	all = append(all, l.workloads(present)...)
 	if len(all) == 0 {
 		all = append(all, allWell(present))
 	}
