@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +27,20 @@ import (
 type Pod struct {
 	Name string
 	UID  types.UID
+}
+
+// deploymentPod is the name of a Deployment's pod. A name as long as maxPodName may be cut.
+var deploymentPod = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+
+const maxPodName = 63
+
+// Deployment is the name of the Deployment that the pod looks like one of, by its name alone; empty
+// if it looks like none.
+func (p Pod) Deployment() string {
+	if found := deploymentPod.FindStringSubmatch(p.Name); found != nil && len(p.Name) < maxPodName {
+		return found[1]
+	}
+	return ""
 }
 
 // ErrPodGone says that the API server knows no pod by that name and UID.

@@ -29,6 +29,7 @@ type PresenceKeeper struct {
 	config       Config
 	mode         Mode
 	shielded     bool          // the shield of a leader-for-life lock depends on the presence
+	toldOthers   bool          // the log says that another workload campaigns; for followPeers alone
 	failed       chan struct{} // signaled when the presence cannot be kept
 	again        chan struct{} // the presence needs attention
 	reworded     chan struct{} // the same, but it can wait
@@ -314,6 +315,7 @@ func (k *PresenceKeeper) followPeers(ctx context.Context) {
 // setPresences records the list of all presences at the lock, and has Peers report the
 // candidates if they have changed.
 func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
+	k.tellOthers(all)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if own := k.own; own.UID != "" && own.Number <= asOf {
@@ -329,6 +331,16 @@ func (k *PresenceKeeper) setPresences(all []presence.Object, asOf uint64) {
 	if peers := presence.Peers(all, k.own.Name); !k.peersKnown || !slices.Equal(peers, k.peers) {
 		k.peers, k.peersKnown = peers, true
 		Signal(k.peersChanged)
+	}
+}
+
+// tellOthers says once that pods of another Deployment campaign for the lock.
+func (k *PresenceKeeper) tellOthers(all []presence.Object) {
+	own := k.pod().Deployment()
+	other := func(o presence.Object) bool { d := o.Pod.Deployment(); return d != "" && d != own }
+	if i := slices.IndexFunc(all, other); i >= 0 && own != "" && !k.toldOthers {
+		k.toldOthers = true
+		k.config.Lease.Logger.Info("pods of another Deployment campaign for this lock too: if that is another program, give it a lock name of its own", "lock", k.config.Lease.Name, "own", own, "other", all[i].Pod.Deployment(), "pod", all[i].Pod.Name)
 	}
 }
 

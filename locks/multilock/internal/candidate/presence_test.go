@@ -52,6 +52,34 @@ func TestACandidateInModeLeaseIsSeenByItsPresence(t *testing.T) {
 	})
 }
 
+// TestACandidateSaysOnceThatAnotherDeploymentUsesItsLock, and the pods of a rollout have one.
+func TestACandidateSaysOnceThatAnotherDeploymentUsesItsLock(t *testing.T) {
+	const own = "registry-a-6c5f8d9b7-xk2vq"
+	for name, tc := range map[string]struct {
+		own    string
+		others []string
+		want   int
+	}{
+		"another program":        {own, []string{"registry-b-6c5f8d9b7-4mzl8", "registry-b-6c5f8d9b7-7rfmd", "registry-c-6c5f8d9b7-4mzl8"}, 1},
+		"a rollout":              {own, []string{"registry-a-7d4b9cf5c-4mzl8", "registry-a-6c5f8d9b7-7rfmd"}, 0},
+		"what looks like no pod": {own, []string{"registry-b-0", "registry-worker-node1"}, 0},
+		"one that is none":       {"registry-0", []string{"registry-b-6c5f8d9b7-4mzl8"}, 0},
+		"names that were cut":    {own, []string{strings.Repeat("a", 51) + "-6c5f8d-4mzl8"}, 0},
+	} {
+		multilocktest.Scenario(t, func(s *multilocktest.Stage) {
+			var said func() string
+			s.PeersOf(s.Plain(tc.own, func(c *leaseonly.Config) { said = logs(c) }))
+			for _, pod := range tc.others {
+				s.PeersOf(s.Plain(pod))
+			}
+			time.Sleep(time.Minute)
+			if log := said(); strings.Count(log, "pods of another Deployment") != tc.want {
+				t.Errorf("%s: it says %s", name, log)
+			}
+		})
+	}
+}
+
 func TestAPresenceTellsOfHealthOnChangeOnly(t *testing.T) {
 	multilocktest.Scenario(t, func(s *multilocktest.Stage) {
 		lock := s.Plain("a")
