@@ -96,6 +96,8 @@ type Standing struct {
 	Pod     Owner
 	Node    string
 	Verdict Verdict
+	// Running says that the API server takes it for a pod that runs.
+	Running bool
 	// Heard says that the node was seen to beat since it was first observed.
 	Heard bool
 	// Kin says that the pod is of the own revision. It counts as any other, because older pods of
@@ -166,7 +168,7 @@ func (c *LegacyPods) count(ctx context.Context, owner Owner, seen []Owner) (Coun
 		if err != nil {
 			return Count{}, err
 		}
-		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName, Heard: observation.HeartKnown && observation.Beats}
+		p := Standing{Pod: Owner{Pod, pod.Name, pod.UID}, Node: pod.Spec.NodeName, Running: pod.Status.Phase == corev1.PodRunning, Heard: observation.HeartKnown && observation.Beats}
 		p.Kin = revisionOf(pod) != "" && revisionOf(pod) == revisionOf(self) && !has(owners, Owner{UID: pod.UID})
 		switch p.Verdict = Judge(p.Pod, pod, observation); {
 		case p.Verdict.MayLead:

@@ -107,6 +107,10 @@ func Recognize(cm *corev1.ConfigMap) Record {
 	return r
 }
 
+// Led reports whether legacy pods led by a ConfigMap of this name: it is their lock, or a shield whose
+// makers saw it.
+func (r Record) Led() bool { return r.Kind == Legacy || len(r.Shield.Seen) > 0 }
+
 // Lingering says that a Condemned ConfigMap was deleted, and what keeps it; empty for others.
 func (r Record) Lingering() string {
 	if !r.Condemned {

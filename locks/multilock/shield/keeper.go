@@ -37,6 +37,8 @@ type keeper struct {
 	permit func(locks.Permission)
 	said   locks.Permission
 
+	toldName bool // that the name of the ConfigMap may be wrong
+
 	term     *tenure
 	finished <-chan struct{} // closed when the term ends; nil once that has been handled
 	waiting  string
@@ -172,6 +174,10 @@ func (k *keeper) proceed(ctx context.Context) time.Time {
 	}
 	if now.Before(k.retryAt) {
 		return k.retryAt
+	}
+	if k.state.mayBeMisnamed(now) && !k.toldName {
+		k.toldName = true
+		k.shield.log().Info("legacy pods run, or ran until now, and none of them made the ConfigMap: the name of the legacy lock may be wrong, and after a rollback legacy pods would lead beside the candidates: compare it with the ConfigMap that the old version uses, and set the lock's name or the legacy name", "configMap", k.shield.config.LegacyName)
 	}
 	s := k.state.rules().next(now)
 	if k.state.known && !k.watch.running() && !now.Before(k.watchAt) {

@@ -223,7 +223,11 @@ func (r rules) withoutShield(now time.Time) step {
 	case !left:
 		return step{do: count}
 	case len(r.pods.standing) > 0:
-		return r.countAgain(now, due.Add(r.poll))
+		s := r.countAgain(now, due.Add(r.poll))
+		if r.mayBeMisnamed(now) {
+			s.why += "; none of them has made the ConfigMap: the name of the legacy lock may be wrong"
+		}
+		return s
 	case r.record.Condemned:
 		return step{why: r.record.Lingering()}
 	case r.record.Kind == ownerref.Legacy, r.record.Bare:

@@ -46,6 +46,8 @@ type state struct {
 	neverWatched bool               // the server has never accepted a watch
 	watchRefusal string             // why a watch is not permitted; empty if it may be permitted
 	pods         podCount
+	led          bool          // a legacy lock of this name was seen, by this candidate or by who wrote a shield
+	unled        time.Time     // since when legacy pods run without one; zero if none do, or one was seen
 	poll         time.Duration // how often a holder that waits counts
 	recheck      time.Duration // how often a leader under an unarmed shield counts
 }
@@ -93,7 +95,7 @@ func (c podCount) presumes() []ownerref.Owner {
 
 // beginTerm begins a term: the record must be read again, and the pods counted again.
 func (s *state) beginTerm(now time.Time) {
-	s.duty, s.since, s.pods = adopting, now, podCount{}
+	s.duty, s.since, s.pods, s.unled = adopting, now, podCount{}, time.Time{}
 }
 
 // startLeading marks the moment from which the work may run.
@@ -164,6 +166,10 @@ func (c podCount) waitingFor() string {
 // that was presumed gone is not.
 func (s *state) observeCount(c podCount) error {
 	s.pods = c
+	runs := func(p ownerref.Standing) bool { return p.Running && p.Verdict.State == ownerref.Alive }
+	if s.unled.IsZero() && !s.led && s.record.Kind == ownerref.Absent && slices.ContainsFunc(c.standing, runs) {
+		s.unled = c.at
+	}
 	if p := c.returned(s.record.Shield.Presumed); p != nil && s.duty == leading {
 		return fmt.Errorf("%w: the node of legacy pod %s, which was presumed gone, is heard of again", ErrLegacy, p.Pod)
 	}
@@ -247,12 +253,25 @@ func (s *state) setRecord(r ownerref.Record, now time.Time) {
 	}
 	s.record, s.known, s.met = r, true, true
 	s.stage = s.stage.Later(r.Shield.Stage)
+	if s.led = s.led || r.Led(); s.led || r.Kind != ownerref.Absent {
+		s.unled = time.Time{}
+	}
 	if r.Kind == ownerref.Shield {
 		s.presumed = r.Shield.Presumed
 	}
 	if r.Kind == ownerref.Legacy {
 		s.owners = s.owners.Remember(r.Owner)
 	}
+}
+
+// electsWithin is how soon a program with leader-for-life tries to lead when nobody does: it tries
+// again after 19.2 s at most.
+const electsWithin = 20 * time.Second
+
+// mayBeMisnamed reports whether legacy pods have run for that long, or until they ended, and none of
+// them made a legacy lock of this name.
+func (s *state) mayBeMisnamed(now time.Time) bool {
+	return !s.unled.IsZero() && (len(s.pods.standing) == 0 || now.Sub(s.unled) >= electsWithin)
 }
 
 // seen returns the legacy owners that must be gone too (M4).
