@@ -30,6 +30,8 @@ type Legacy struct {
 	Armed  bool          `json:"armed,omitempty"`
 	// Lingering says that the object was deleted, and what keeps it.
 	Lingering string `json:"lingering,omitempty"`
+
+	led bool // legacy pods led by it, see ownerref.Record.Led
 }
 
 // Elected is an election record of client-go outside of a Lease.
@@ -87,13 +89,14 @@ func (e Election) legacyLock(name string) record.Legacy {
 type legacyObject struct {
 	Legacy
 	stage record.Stage
-	why   string // what is odd about it
+	owner ownerref.Owner // of a leader-for-life lock
+	why   string         // what is odd about it
 }
 
 // recognized identifies a ConfigMap in the place of a leader-for-life lock.
 func recognized(cm *corev1.ConfigMap) legacyObject {
 	r := ownerref.Recognize(cm)
-	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Shield.Armed, Lingering: r.Lingering()}, stage: r.Shield.Stage, why: r.Why}
+	o := legacyObject{Legacy: Legacy{Kind: r.Kind, Armed: r.Shield.Armed, Lingering: r.Lingering(), led: r.Led()}, stage: r.Shield.Stage, owner: r.Owner, why: r.Why}
 	if r.Kind == ownerref.Legacy {
 		o.Holder = "pod/" + r.Owner.Name
 	}

@@ -60,6 +60,7 @@ func (e Election) Status(now time.Time) Status {
 	}
 	s.checkCandidates(e.ZonesWithNodes)
 	s.checkWorkloads(e.Candidates)
+	s.checkName(e)
 	s.checkEvacuations(r.Evacuated, now)
 	var note string
 	if s.State, note = e.State(now); note != "" {

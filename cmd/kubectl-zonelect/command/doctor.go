@@ -217,6 +217,7 @@ func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []d
 	locks := make([]doctor.Lock, 0, len(all))
 	for _, e := range all {
 		e.Notes = append(e.Notes, problems...)
+		d.cluster.Meant(ctx, &e)
 		l := doctor.Lock{Election: e, Now: now, LegacyPod: d.cluster.legacyPod(ctx, e)}
 		if l.Accounts() {
 			l.Rights = d.cluster.rightsOf(ctx, l.Needs())

@@ -301,9 +301,9 @@ func byPod(name string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID("uid-" + name)}
 }
 
-// shield puts up a shield that belongs to presences.
+// shield puts up a shield that belongs to presences, and took the place of a legacy pod's lock.
 func (w *world) shield(name string, armed bool, step uint64, owners ...presence.Object) {
-	annotations := record.WriteStage(nil, record.Stage{Phase: record.PhaseDual, Step: step})
+	annotations := record.WriteStage(map[string]string{ownerref.AnnotationSeen: "old-0/uid-old-0"}, record.Stage{Phase: record.PhaseDual, Step: step})
 	if armed {
 		annotations[ownerref.AnnotationArmed] = "uid-map-" + name
 	}

@@ -219,6 +219,7 @@ func (s *statusCommand) one(ctx context.Context, name string) error {
 	if err := s.cluster.Surroundings(ctx, &found); err != nil {
 		return err
 	}
+	s.cluster.Meant(ctx, &found)
 	list := []inspect.Election{found}
 	if err := s.cluster.Observe(ctx, list, s.env.now, s.observe); err != nil {
 		return err

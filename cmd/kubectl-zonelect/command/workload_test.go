@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
 // controls makes a pod, as kind/name, that of a controller. A ReplicaSet ends in its hash.
@@ -104,6 +106,67 @@ func TestOneWorkloadOnTwoLocksIsNamed(t *testing.T) {
 				w.hosts("x", "za", controls("ReplicaSet/x-6c5f8"))
 				if r := w.run("doctor"); !strings.Contains(r.out, tc.want) || strings.Contains(r.out, split) != (tc.want != "") {
 					t.Errorf("it says\n%s%s", r.out, r.errors)
+				}
+			})
+		})
+	}
+}
+
+// TestALegacyLockOfAnotherNameIsNamed where that of the migration was never led by: before a rollback
+// gives two leaders.
+func TestALegacyLockOfAnotherNameIsNamed(t *testing.T) {
+	const (
+		likely = "configmap/op-lock belongs to pod/old-0, which is of a candidate's workload, and no legacy pod is known to have led by configmap/op: the name of the legacy lock may be wrong"
+		maybe  = "configmap/op names no legacy pod that led by it: if an older version ran, the name may be wrong"
+	)
+	for name, tc := range map[string]struct {
+		phase  record.Phase
+		shield string // who was seen to lead before it; - for no shield
+		old    string // the controller of the pod that leads by op-lock
+		denied bool
+		want   string
+	}{
+		"a lock that is not there":      {record.PhaseDual, "-", "ReplicaSet/op-7d4b9c", false, "warning: op: " + likely},
+		"a shield":                      {record.PhaseDual, "", "ReplicaSet/op-7d4b9c", false, "warning: op: " + likely},
+		"of another workload":           {record.PhaseDual, "", "ReplicaSet/other-7d4b9c", false, "note: op: " + maybe},
+		"who may not look":              {record.PhaseDual, "", "ReplicaSet/op-7d4b9c", true, "note: op: " + maybe},
+		"none, and nobody was seen":     {record.PhaseDual, "", "", false, "note: op: " + maybe},
+		"none, and nothing is there":    {record.PhaseDual, "-", "", false, ""},
+		"the right name, and a second":  {record.PhaseDual, "old-1/u", "ReplicaSet/op-7d4b9c", false, ""},
+		"when the migration is over":    {record.PhaseClean, "-", "ReplicaSet/op-7d4b9c", false, ""},
+		"when no migration is going on": {"", "-", "ReplicaSet/op-7d4b9c", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				a := w.announce("op", "op-a", "za", "")
+				w.hosts("op-a", "za", controls("ReplicaSet/op-6c5f8"))
+				lease := newLease("op", "op-a_1", "za")
+				if tc.phase != "" {
+					phased(tc.phase, 1)(lease)
+				}
+				w.putLease(lease)
+				if tc.shield != "-" {
+					w.shield("op", true, 1, a)
+					w.server.Change(mapsPath+"op", func(o apitest.Object) {
+						o["metadata"].(apitest.Object)["annotations"].(apitest.Object)[ownerref.AnnotationSeen] = tc.shield
+					})
+				}
+				if tc.old != "" {
+					w.putConfigMap("op-lock", nil, byPod("old-0"))
+					w.hosts("old-0", "za", controls(tc.old))
+				}
+				w.server.Before = func(verb, path string) (int, apitest.Object) {
+					if tc.denied && verb == "list" && strings.HasSuffix(path, "/configmaps") {
+						return apitest.Forbidden(verb, path)
+					}
+					return 0, nil
+				}
+				status, doctor := w.run("status", "op"), w.run("doctor", "op")
+				if _, text, _ := strings.Cut(tc.want, ": op: "); !strings.Contains(status.errors, tc.want) || !strings.Contains(doctor.out, text) {
+					t.Errorf("status says\n%s\ndoctor says\n%s\nwant %s", status.errors, doctor.out, tc.want)
+				}
+				if strings.Contains(status.errors+doctor.out, "may be wrong") != (tc.want != "") {
+					t.Errorf("status says\n%s\ndoctor says\n%s", status.errors, doctor.out)
 				}
 			})
 		})

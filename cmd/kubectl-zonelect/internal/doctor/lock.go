@@ -51,6 +51,7 @@ func (l Lock) Check() []Finding {
 		{"timing", checkTiming},
 		{"rights", checkRights},
 		{"legacy", checkLegacy},
+		{"legacy", checkName},
 	}...))
 }
 

@@ -24,6 +24,20 @@ func (l Lock) workloads(present []inspect.Candidate) []Finding {
 	return []Finding{say(result, "%s", text).do("only one of them leads at a time: give each program a lock name of its own, unless they are one program by intent, or one replaces the other")}
 }
 
+// checkName says whether the name of the legacy lock may be wrong.
+func checkName(l Lock) []Finding {
+	text, likely := l.Misnamed()
+	if text == "" {
+		return nil
+	}
+	result := Note
+	if likely {
+		result = Warning
+	}
+	return []Finding{say(result, "%s", text).
+		do("'kubectl get configmaps -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[*].name' shows by which name old pods lead, while they run; the candidates' is that of the Lease, or --leader-elect-legacy-name")}
+}
+
 // Split says which workloads have pods that campaign for different locks: nothing keeps the leaders
 // of those apart. Pods that have a lock in common may have others besides.
 func Split(locks []Lock) []Finding {
