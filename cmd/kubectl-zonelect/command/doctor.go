@@ -34,12 +34,12 @@ the symptom.
 The checks of a lock:
   lock         who leads, since when; or the state of a lock that nobody leads
   history      for how long nobody led at the last change, and whether the lock flaps
-  candidates   how many there are, where, and whether they are ready and healthy
+  candidates   how many there are, where, whether they are ready and healthy, and of one workload
   environment  what the candidates do not know about themselves: their pod, node or zone
   clocks       times on the Lease that are in the future
   timing       a lease that is too short for the API server, or that does not end
   rights       whether the candidates' service accounts may write the lock
-  legacy       who has the legacy lock, and whether a migration stands still
+  legacy       who has the legacy lock, whether its name fits, and whether a migration stands still
 
 The checks of the cluster and the namespace:
   latency      how long requests for Leases take from here
