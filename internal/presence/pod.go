@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -29,18 +28,19 @@ type Pod struct {
 	UID  types.UID
 }
 
-// deploymentPod is the name of a Deployment's pod. A name as long as maxPodName may be cut.
-var deploymentPod = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
-
-const maxPodName = 63
-
 // Deployment is the name of the Deployment that the pod looks like one of, by its name alone; empty
-// if it looks like none.
+// if it looks like none. A name that long may have been cut.
 func (p Pod) Deployment() string {
-	if found := deploymentPod.FindStringSubmatch(p.Name); found != nil && len(p.Name) < maxPodName {
-		return found[1]
+	const longest, letters = 63, "bcdfghjklmnpqrstvwxz2456789" // of those that Kubernetes makes up
+	end := strings.LastIndexByte(p.Name, '-')
+	hash := strings.LastIndexByte(p.Name[:max(end, 0)], '-')
+	madeUp := func(s string, least, most int) bool {
+		return len(s) >= least && len(s) <= most && strings.Trim(s, letters) == ""
 	}
-	return ""
+	if hash <= 0 || len(p.Name) >= longest || !madeUp(p.Name[hash+1:end], 6, 10) || !madeUp(p.Name[end+1:], 5, 5) {
+		return ""
+	}
+	return p.Name[:hash]
 }
 
 // ErrPodGone says that the API server knows no pod by that name and UID.
