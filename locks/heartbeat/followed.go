@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/zonelect/zonelect/internal/leasewatch"
@@ -28,7 +29,9 @@ var _ locks.Amender = (*Followed)(nil)
 // NewFollowed returns the lock on the Lease that c describes, or an error that lists
 // everything that is wrong with c. v says how its View waits. It does no I/O.
 func NewFollowed(c lease.Config, v leasewatch.Config) (*Followed, error) {
-	own, err := lease.New(c)
+	alone := c
+	alone.Logger = logr.Logger{} // a heartbeat may give what it would warn of another meaning
+	own, err := lease.New(alone)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +54,21 @@ func attached(v locks.Version) bool {
 	return is
 }
 
+// alone returns the snapshot of the Lease while no heartbeat keeps it.
+func (f *Followed) alone(s locks.Snapshot) locks.Snapshot {
+	s = unkept(s)
+	f.shared.long.See(f.shared.Logger, f.Describe(), s.Record)
+	return s
+}
+
 // Read reads the Lease, and all Leases of the namespace if a heartbeat keeps it.
 func (f *Followed) Read(ctx context.Context) (locks.Snapshot, error) {
 	s, err := f.Lock.Read(ctx)
-	if err != nil || !attached(s.Version) {
-		return unkept(s), err
+	if err != nil {
+		return s, err
+	}
+	if !attached(s.Version) {
+		return f.alone(s), nil
 	}
 	return f.shared.Read(ctx)
 }
@@ -102,7 +115,7 @@ func (f *Followed) watchOwn(ctx context.Context, from locks.Version, events chan
 			return ctx.Err()
 		}
 		seen = max(seen, e.Snapshot.Version.Number)
-		e.Snapshot = unkept(e.Snapshot)
+		e.Snapshot = f.alone(e.Snapshot)
 		select {
 		case events <- e:
 			return nil

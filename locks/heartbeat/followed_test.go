@@ -5,14 +5,19 @@ package heartbeat
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/leasewatch"
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lease"
 )
 
 func TestL2ACandidateThatSharesNothingFollowsHeartbeats(t *testing.T) {
@@ -122,4 +127,29 @@ func TestL4ACandidateThatSharesNothingWaitsNoYear(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAFollowerDoesNotWarnOfTheLongLeaseThatAHeartbeatKeeps: what the Lease alone says is not how long
+// its holder is waited for.
+func TestAFollowerDoesNotWarnOfTheLongLeaseThatAHeartbeatKeeps(t *testing.T) {
+	scenario(t, func(w *world) {
+		w.process("a", true).campaign(1)
+		elapse(20 * time.Second)
+		var said []string
+		client := apitest.Wire(w.T, w.Server, coordinationv1.SchemeGroupVersion)
+		f, err := NewFollowed(lease.Config{Client: client, Namespace: "ns", Name: "lock-0", Logger: funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{})},
+			leasewatch.Config{Patience: w.Timing.AttemptTimeout, Limit: w.Timing.RenewDeadline})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := f.Read(w.Context())
+		if err != nil || s.Record.LeaseDuration != w.Timing.LeaseDuration {
+			t.Fatalf("it reads %+v, %v", s.Record, err)
+		}
+		for _, line := range said {
+			if strings.Contains(line, "unusually long") {
+				t.Errorf("the lease lasts %v, and it says %s", s.Record.LeaseDuration, line)
+			}
+		}
+	})
 }
