@@ -75,7 +75,7 @@ func (o *observer) readLease(ctx context.Context, r *Report) error {
 		Since: said.AcquireTime, Renewed: said.RenewTime, Transitions: said.Transitions,
 		DurationSeconds: int64(said.LeaseDuration / time.Second),
 		Heartbeat:       r.heartbeat(),
-		Expired:         said.Holder != "" && said.LeaseDuration > 0 && time.Since(said.RenewTime) > said.LeaseDuration,
+		Expired:         lock.Lasts() > 0 && lock.Silent(time.Now()),
 	}
 	r.legacy = record.ReadLegacy(lock.Lease.Annotations)
 	return nil

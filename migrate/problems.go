@@ -109,5 +109,5 @@ func (r *Report) checkCandidates(f *inspect.Findings) {
 		f.Problem("no candidate with a presence in mode auto or dual runs: nobody follows the phase")
 		return
 	}
-	f.CheckSpread(r.mayLead())
+	f.CheckSpread(r.mayLead(), nil)
 }

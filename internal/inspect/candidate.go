@@ -159,12 +159,25 @@ func ByZone(all []Candidate) []Candidate {
 	})
 }
 
-// zonesOf returns the zones of candidates, sorted; "" stands for an unknown zone.
-func zonesOf(all []Candidate) []string {
-	var zones []string
+// Zones returns the zones of candidates, sorted, and of how many the zone is not known: each of those
+// may be in any zone.
+func Zones(all []Candidate) (zones []string, unknown int) {
 	for _, c := range all {
+		if c.Zone == "" {
+			unknown++
+			continue
+		}
 		zones = append(zones, c.Zone)
 	}
 	slices.Sort(zones)
-	return slices.Compact(zones)
+	return slices.Compact(zones), unknown
+}
+
+// OneZone returns the zone in which all candidates are; empty if they are in several, or if that is
+// not known.
+func OneZone(all []Candidate) string {
+	if zones, unknown := Zones(all); len(zones) == 1 && unknown == 0 {
+		return zones[0]
+	}
+	return ""
 }

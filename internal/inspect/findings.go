@@ -3,7 +3,10 @@
 
 package inspect
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Findings are remarks about an election, in words.
 type Findings struct {
@@ -30,6 +33,14 @@ func (f *Findings) Note(format string, args ...any) {
 	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
 }
 
+// Many is a number of things.
+func Many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // CheckPod says what is wrong with a candidate's pod.
 func (f *Findings) CheckPod(c Candidate) {
 	switch c.PodState {
@@ -42,14 +53,17 @@ func (f *Findings) CheckPod(c Candidate) {
 }
 
 // CheckSpread says whether candidates are too few, or too close together, for one
-// to take over from another.
-func (f *Findings) CheckSpread(all []Candidate) {
-	switch zones := zonesOf(all); {
+// to take over from another. nil zones with nodes are not known.
+func (f *Findings) CheckSpread(all []Candidate, zonesWithNodes []string) {
+	one := OneZone(all)
+	switch _, unknown := Zones(all); {
 	case len(all) == 1:
 		f.Warn("only one candidate has announced itself: nobody takes over from %s", all[0].Identity)
-	case len(zones) == 1 && zones[0] != "":
-		f.Warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(all), zones[0])
-	case len(zones) > 0 && zones[0] == "":
+	case one != "" && slices.Equal(zonesWithNodes, []string{one}):
+		f.Note("all %d candidates are in zone %s, as all nodes are: nobody takes over when that zone dies", len(all), one)
+	case one != "":
+		f.Warn("all %d candidates are in zone %s: nobody takes over when that zone dies", len(all), one)
+	case unknown > 0:
 		f.Note("the zone of some candidates is not known")
 	}
 }

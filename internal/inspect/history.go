@@ -38,6 +38,30 @@ type History struct {
 	Findings
 }
 
+// The limit of what is called flapping: more terms than that which began within that time. The alert
+// ZonelectFlapping has the same.
+const (
+	Flapping       = 5
+	FlappingWithin = 30 * time.Minute
+)
+
+// Flaps reports whether leadership changes too often, and returns for each cause how many terms began
+// of late.
+func (h History) Flaps(now time.Time) (of map[string]int, flaps bool) {
+	of = map[string]int{}
+	n := 0
+	for _, t := range h.Terms {
+		if t.Since == nil {
+			continue
+		}
+		if ago := now.Sub(t.Since.Time); ago >= 0 && ago < FlappingWithin {
+			n++
+			of[t.Cause]++
+		}
+	}
+	return of, n > Flapping
+}
+
 // History interprets what was read. now is the wall clock.
 func (e Election) History(now time.Time) History {
 	h := History{Terms: []Term{}}

@@ -7,6 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -153,18 +156,21 @@ func TestCandidatesThatCannotTakeOverAreToldInOneWay(t *testing.T) {
 		return all
 	}
 	for name, tc := range map[string]struct {
-		all  []inspect.Candidate
-		want string
+		all   []inspect.Candidate
+		nodes []string // the zones that have some
+		want  string
 	}{
-		"nobody":                {nil, ""},
-		"one":                   {in(""), "only one candidate has announced itself: nobody takes over from a"},
-		"one zone":              {in("za", "za"), "all 2 candidates are in zone za: nobody takes over when that zone dies"},
-		"a zone is not known":   {in("za", ""), "the zone of some candidates is not known"},
-		"none of them is known": {in("", ""), "the zone of some candidates is not known"},
-		"two zones":             {in("za", "zb"), ""},
+		"nobody":                {nil, nil, ""},
+		"one":                   {in(""), nil, "only one candidate has announced itself: nobody takes over from a"},
+		"one zone":              {in("za", "za"), nil, "all 2 candidates are in zone za: nobody takes over when that zone dies"},
+		"a zone is not known":   {in("za", ""), nil, "the zone of some candidates is not known"},
+		"none of them is known": {in("", ""), nil, "the zone of some candidates is not known"},
+		"two zones":             {in("za", "zb"), nil, ""},
+		"the only zone":         {in("za", "za"), []string{"za"}, "all 2 candidates are in zone za, as all nodes are: nobody takes over when that zone dies"},
+		"one zone of two":       {in("za", "za"), []string{"za", "zb"}, "all 2 candidates are in zone za: nobody takes over when that zone dies"},
 	} {
 		var f inspect.Findings
-		f.CheckSpread(tc.all)
+		f.CheckSpread(tc.all, tc.nodes)
 		if got := strings.Join(slices.Concat(f.Problems, f.Warnings, f.Notes), "; "); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
@@ -239,5 +245,98 @@ func TestARecordOfAnotherLibraryIsForeign(t *testing.T) {
 	})
 	if !found || e.Holder != "" || !strings.Contains(e.Error, `"leaseDuration"`) {
 		t.Errorf("read %+v, %v", e, found)
+	}
+}
+
+// TestALeaseThatNobodyWroteDownIsNotKnown: a release, and client-go's way to empty a record, leave a
+// second, which is not how long the others wait.
+func TestALeaseThatNobodyWroteDownIsNotKnown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		holder  string
+		seconds int32
+		want    time.Duration
+	}{
+		"held":                      {"a", 15, 15 * time.Second},
+		"held for a second":         {"a", 1, time.Second},
+		"held, for nobody knows":    {"a", 0, 0},
+		"released":                  {"", 1, 0},
+		"emptied, and otherwise as": {"", 15, 15 * time.Second},
+	} {
+		lease := heldBy("a")
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &tc.holder, &tc.seconds
+		if got := (inspect.Election{Lease: lease}).Lasts(); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// TestTheToolsAndTheAlertCallTheSameFlapping.
+func TestTheToolsAndTheAlertCallTheSameFlapping(t *testing.T) {
+	rules, err := os.ReadFile("../../config/prometheus/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, alert, _ := strings.Cut(string(rules), "alert: ZonelectFlapping\n")
+	alert, _, _ = strings.Cut(alert, "alert:")
+	for _, want := range []string{
+		fmt.Sprintf("increase(election_transitions_total[%.0fm])", inspect.FlappingWithin.Minutes()), fmt.Sprintf(") > %d\n", inspect.Flapping),
+	} {
+		if !strings.Contains(alert, want) {
+			t.Errorf("the alert has no %q:\n%s", want, alert)
+		}
+	}
+	var h inspect.History
+	for i := range inspect.Flapping + 2 {
+		if _, flaps := h.Flaps(now); flaps != (i > inspect.Flapping) {
+			t.Errorf("%d terms flap: %v", i, flaps)
+		}
+		h.Terms = append(h.Terms, inspect.Term{Since: &metav1.MicroTime{Time: now.Add(-inspect.FlappingWithin + time.Second)}},
+			inspect.Term{Since: &metav1.MicroTime{Time: now.Add(-inspect.FlappingWithin)}})
+	}
+}
+
+// TestAZoneThatNobodyKnowsIsNone: neither counted nor taken for another.
+func TestAZoneThatNobodyKnowsIsNone(t *testing.T) {
+	in := func(zones ...string) (all []inspect.Candidate) {
+		for _, zone := range zones {
+			all = append(all, inspect.Candidate{Zone: zone})
+		}
+		return all
+	}
+	for name, tc := range map[string]struct {
+		all     []inspect.Candidate
+		zones   []string
+		unknown int
+		one     string
+	}{
+		"nobody":           {},
+		"all are known":    {in("zb", "za", "zb"), []string{"za", "zb"}, 0, ""},
+		"one zone":         {in("za", "za"), []string{"za"}, 0, "za"},
+		"one is not known": {in("za", ""), []string{"za"}, 1, ""},
+		"none is known":    {in("", ""), nil, 2, ""},
+	} {
+		zones, unknown := inspect.Zones(tc.all)
+		if one := inspect.OneZone(tc.all); !slices.Equal(zones, tc.zones) || unknown != tc.unknown || one != tc.one {
+			t.Errorf("%s: %q, %d unknown, all in %q", name, zones, unknown, one)
+		}
+	}
+	s := inspect.Status{Candidates: in("za", ""), Evacuated: []inspect.Evacuation{{Zone: "za"}}}
+	if trapped := s.Trapped(); trapped != nil {
+		t.Errorf("one candidate may be elsewhere, and %q are called all zones", trapped)
+	}
+	s.Candidates = in("za")
+	if trapped := s.Trapped(); !slices.Equal(trapped, []string{"za"}) {
+		t.Errorf("%q are called all zones", trapped)
+	}
+}
+
+// TestADurationIsToldAsPeopleReadIt, whatever time somebody wrote.
+func TestADurationIsToldAsPeopleReadIt(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		5400 * time.Millisecond: "5s", 90 * time.Minute: "1h30m0s", 100 * time.Hour: "4d4h", math.MaxInt64: "292y",
+	} {
+		if got := inspect.Rounded(d); got != want {
+			t.Errorf("%d is %s, want %s", d, got, want)
+		}
 	}
 }

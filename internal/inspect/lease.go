@@ -5,11 +5,11 @@ package inspect
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/zonelect/zonelect/internal/record"
 	"github.com/zonelect/zonelect/locks"
@@ -122,15 +122,32 @@ func (e Election) lastRenewal() time.Time {
 	return s.Record.RenewTime
 }
 
-// doubtful reports whether the wall clock or the end of its heartbeat says that the holder of
-// the Lease does not renew it, and no renewal was seen.
+// Lasts is how long the others wait for the next renewal; zero if that is not on record. Whoever
+// releases a lock, or empties it as client-go does, leaves the shortest duration that there is, which
+// says nothing of the lease.
+func (e Election) Lasts() time.Duration {
+	r := e.Snapshot().Record
+	if r.Holder == "" && r.LeaseDuration <= time.Second {
+		return 0
+	}
+	return r.LeaseDuration
+}
+
+// Silent reports whether the wall clock or the end of its heartbeat says that the holder of the
+// Lease no longer renews it.
+func (e Election) Silent(now time.Time) bool {
+	s := e.Snapshot()
+	return s.Record.Holder != "" && (s.Void != "" || now.Sub(s.Record.RenewTime) > e.Lasts())
+}
+
+// doubtful reports whether that, or a time in the future, says that the holder does not renew the
+// Lease, and no renewal was seen.
 func (e Election) doubtful(now time.Time) bool {
 	if e.Lease == nil || e.Watched.Renewed {
 		return false
 	}
-	s := e.Snapshot()
-	r, age := s.Record, now.Sub(s.Record.RenewTime)
-	return r.Holder != "" && (s.Void != "" || age > r.LeaseDuration || age < -r.LeaseDuration)
+	r := e.Snapshot().Record
+	return e.Silent(now) || r.Holder != "" && now.Sub(r.RenewTime) < -e.Lasts()
 }
 
 // State says whether the Lease is held. If that is not certain, a note says how it is known.
@@ -147,7 +164,7 @@ func (e Election) State(now time.Time) (state State, note string) {
 	age, lasts := now.Sub(r.RenewTime), r.LeaseDuration
 	seen := ""
 	if watched.For > 0 {
-		seen = fmt.Sprintf("no renewal was seen in %s of watching", rounded(watched.For))
+		seen = fmt.Sprintf("no renewal was seen in %s of watching", Rounded(watched.For))
 	}
 	switch {
 	case watched.Renewed:
@@ -163,9 +180,9 @@ func (e Election) State(now time.Time) (state State, note string) {
 	case r.RenewTime.IsZero():
 		return Stale, joined(seen, "the Lease does not say when it was renewed")
 	case age < 0:
-		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", rounded(r.RenewTime.Sub(now))))
+		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now))))
 	default:
-		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s old by the clock of this machine, which may differ from the holder's", rounded(age)))
+		return Stale, joined(seen, fmt.Sprintf("the last renewal is %s old by the clock of this machine, which may differ from the holder's", Rounded(age)))
 	}
 }
 
@@ -182,7 +199,11 @@ func stateOfEmpty(token, released uint64) (state State, note string) {
 
 func joined(a, b string) string { return strings.TrimPrefix(a+"; "+b, "; ") }
 
-// rounded is a duration in seconds. Beyond 292 years there is none.
-func rounded(d time.Duration) time.Duration {
-	return min(d, math.MaxInt64-time.Second).Round(time.Second)
+// Rounded is a duration in seconds or, if it makes no sense to count those, in days or years: somebody
+// may have written any time.
+func Rounded(d time.Duration) string {
+	if d.Abs() > 24*time.Hour {
+		return duration.HumanDuration(d)
+	}
+	return d.Round(time.Second).String()
 }

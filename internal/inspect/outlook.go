@@ -58,7 +58,7 @@ func (s *Status) look(e Election, r locks.Record, now time.Time) {
 	s.leaseLeft(e, r, now)
 	s.checkVacancy()
 	if age := now.Sub(r.RenewTime); s.State == Held && !e.Watched.Renewed && ahead(age) {
-		s.Note("the last renewal is %s in the future by the clock of this machine: the clocks differ", rounded(r.RenewTime.Sub(now)))
+		s.Note("the last renewal is %s in the future by the clock of this machine: the clocks differ", Rounded(r.RenewTime.Sub(now)))
 	}
 }
 

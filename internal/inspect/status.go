@@ -99,18 +99,18 @@ func (s *Status) checkCandidates(zonesWithNodes []string) {
 	if len(present) == 0 && len(s.Candidates) > 0 {
 		s.Warn("the pods of all candidates that have announced themselves are gone")
 	}
-	s.CheckSpread(present)
+	s.CheckSpread(present, zonesWithNodes)
 	if zonesWithNodes == nil {
 		return
 	}
-	zones := zonesOf(present)
+	zones, unknown := Zones(present)
 	for _, zone := range zones {
-		if zone != "" && !slices.Contains(zonesWithNodes, zone) {
+		if !slices.Contains(zonesWithNodes, zone) {
 			s.Warn("zone %s has candidates and no nodes", zone)
 		}
 	}
 	for _, zone := range zonesWithNodes {
-		if len(present) > 0 && !slices.Contains(zones, zone) && !slices.Contains(zones, "") {
+		if len(present) > 0 && !slices.Contains(zones, zone) && unknown == 0 {
 			s.Note("zone %s has nodes and no candidate: leadership cannot go there", zone)
 		}
 	}
@@ -161,7 +161,6 @@ func (s *Status) checkEvacuations(listed locks.Evacuations, now time.Time) {
 	if err != nil {
 		s.Warn("the annotation zonelect.dev/evacuated-zones cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	var going []string
 	for _, e := range all {
 		stated := Evacuation{Zone: e.Zone}
 		until := "until it is restored"
@@ -175,14 +174,25 @@ func (s *Status) checkEvacuations(listed locks.Evacuations, now time.Time) {
 			s.Note("the evacuation of zone %s ended at %s", e.Zone, e.Until.UTC().Format(time.RFC3339))
 			continue
 		}
-		going = append(going, e.Zone)
 		s.Note("zone %s is evacuated %s", e.Zone, until)
 		if l := s.Leader; l != nil && l.Zone == e.Zone {
 			s.Warn("%s leads in zone %s, which is evacuated", l.Identity, e.Zone)
 		}
 	}
-	elsewhere := func(c Candidate) bool { return !slices.Contains(going, c.Zone) }
-	if left := Present(s.Candidates); len(going) > 0 && len(left) > 0 && !slices.ContainsFunc(left, elsewhere) {
+	if len(s.Trapped()) > 0 {
 		s.Warn("every zone with candidates is evacuated: leadership cannot leave them")
 	}
+}
+
+// Trapped returns the zones with candidates if people have asked leadership out of each of them, and
+// none otherwise.
+func (s *Status) Trapped() []string {
+	zones, unknown := Zones(Present(s.Candidates))
+	leaves := func(zone string) bool {
+		return !slices.ContainsFunc(s.Evacuated, func(e Evacuation) bool { return e.Zone == zone && !e.Over })
+	}
+	if unknown > 0 || slices.ContainsFunc(zones, leaves) {
+		return nil
+	}
+	return zones
 }

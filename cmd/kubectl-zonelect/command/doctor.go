@@ -132,7 +132,7 @@ func (d *doctorCommand) run(ctx context.Context, args []string) error {
 	if err := d.print(diagnosis); err != nil || diagnosis.Problems == 0 {
 		return err
 	}
-	return fmt.Errorf("doctor found %s", many(diagnosis.Problems, "problem"))
+	return fmt.Errorf("doctor found %s", inspect.Many(diagnosis.Problems, "problem"))
 }
 
 // mostLocks is how many locks are checked without LOCK: each takes some requests.
@@ -176,7 +176,7 @@ func (d *doctorCommand) locks(ctx context.Context, args []string) ([]doctor.Lock
 		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Warning, Text: "no locks were found in " + d.cluster.scope() + unknown, Hint: "name a lock that no zonelect program uses yet, or look elsewhere: 'kubectl zonelect status -A'"})
 	case n > 0:
 		all = all[:mostLocks]
-		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", many(n, "lock")), Hint: "name one of them"})
+		beyond = append(beyond, doctor.Finding{Check: "lock", Result: doctor.Note, Text: fmt.Sprintf("%s more are not checked", inspect.Many(n, "lock")), Hint: "name one of them"})
 	}
 	locks := d.locksOf(ctx, all)
 	return locks, append(beyond, doctor.Split(locks)...), nil
@@ -263,7 +263,7 @@ func (d *doctorCommand) print(all Diagnosis) error {
 			return err
 		}
 	}
-	return say(d.env.streams.Out, "%s, %s\n", many(all.Problems, "problem"), many(all.Warnings, "warning"))
+	return say(d.env.streams.Out, "%s, %s\n", inspect.Many(all.Problems, "problem"), inspect.Many(all.Warnings, "warning"))
 }
 
 func (d *doctorCommand) heading(lock string) string {
@@ -279,12 +279,4 @@ func printFinding(out io.Writer, f doctor.Finding) error {
 		return err
 	}
 	return say(out, line, "", "", "-> "+f.Hint)
-}
-
-// many is a number of things.
-func many(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

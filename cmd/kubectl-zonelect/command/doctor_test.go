@@ -5,6 +5,7 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -183,12 +184,32 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		"flaps": {func(w *world) {
 			var all []locks.TermNote
 			for i := range 6 {
-				all = append(all, locks.TermNote{Acquired: time.Now().Add(time.Duration(i-6) * 5 * time.Minute), Holder: "op-a_1", Cause: "expired", NobodyLed: ptr.To(90 * time.Second)})
+				all = append(all, locks.TermNote{Acquired: time.Now().Add(time.Duration(i-5)*4*time.Minute - 5*time.Minute), Holder: "op-a_1", Cause: "expired", NobodyLed: ptr.To(90 * time.Second)})
 			}
 			w.putLease(led(func(l *coordinationv1.Lease) {
 				l.Annotations[record.AnnotationHistory] = string(locks.FormatHistory(all))
 			}))
-		}, "warning history the lock flaps: 6 terms began within the last hour (6 expired)", exitOK},
+		}, "warning history the lock flaps: 6 terms began within the last 30m (6 expired)", exitOK},
+		"legacy-leads": {func(w *world) {
+			for path := range maps.Clone(w.server.Objects) {
+				if strings.HasPrefix(path, leasesPath) { // the lock, and those who have announced themselves
+					w.server.Delete(path)
+				}
+			}
+			w.hosts("old-0", "za")
+			w.putConfigMap("op", nil, byPod("old-0"))
+		}, "note candidates no candidate has announced itself, as before a migration", exitOK},
+		"wrong-mode": {func(w *world) {
+			const why = "the phase on the Lease is dual, and this candidate knows the Lease alone: run it in mode auto"
+			w.putLease(led(releasedBy(time.Hour), phased(record.PhaseDual, 1)))
+			for _, pod := range []string{"op-a", "op-b", "op-c"} {
+				w.announce("op", pod, "z"+pod[3:], why, inModeLease)
+			}
+		}, "problem lock nobody leads: the lock is released and has been for 60m, and no candidate took it: all candidates wait: the phase on the Lease is dual, and this candidate knows the Lease alone: run it in mode auto", exitError},
+		"nobody-may-write": {func(w *world) {
+			w.lacks = map[string]bool{"update leases": true}
+			w.putLease(led(releasedBy(time.Hour), phased(record.PhaseDual, 1)))
+		}, "problem lock nobody leads: the lock is released and has been for 60m, and no candidate took it: service account default may not update leases.coordination.k8s.io/op", exitError},
 		"legacy-pod-gone": {func(w *world) {
 			w.putLease(led(phased(record.PhaseDual, 1)))
 			w.putConfigMap("op", nil, byPod("old-0"))

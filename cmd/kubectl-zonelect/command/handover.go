@@ -156,13 +156,14 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 // leader returns the holder of the lock, if it can hand the lock over.
 func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
 	s := f.Status(h.env.now())
+	_, ours := inspect.DetailsOf(f.Snapshot().Record)
 	switch {
 	case f.Lease == nil || s.Leader == nil:
 		return inspect.Leader{}, refused("nobody holds lock %s (%s): the first candidate that comes takes it", f.Name, s.State)
-	case f.Lease.Annotations[record.AnnotationHolder] != s.Leader.Identity:
+	case !ours:
 		return inspect.Leader{}, refused("%s, which holds lock %s, is not a zonelect candidate: it ignores requests", s.Leader.Identity, f.Name)
 	case s.State != inspect.Held && s.State != inspect.Waiting:
-		return inspect.Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %d seconds has run out", s.Leader, f.Name, s.Leader.LeaseDurationSeconds)
+		return inspect.Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %s has run out", s.Leader, f.Name, f.Lasts())
 	}
 	return *s.Leader, nil
 }

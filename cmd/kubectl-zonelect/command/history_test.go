@@ -33,6 +33,7 @@ func releasedBy(ago time.Duration) func(*coordinationv1.Lease) {
 	return func(l *coordinationv1.Lease) {
 		at := &metav1.MicroTime{Time: time.Now().Add(-ago)}
 		l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.RenewTime = ptr.To(""), at, at
+		l.Spec.LeaseDurationSeconds = ptr.To(int32(1))
 		l.Annotations[record.AnnotationReleased] = l.Annotations[record.AnnotationToken]
 	}
 }

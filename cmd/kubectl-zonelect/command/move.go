@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/inspect"
@@ -28,15 +27,16 @@ type move struct {
 // over reports whether nothing is left to wait for.
 func (m *move) over() bool { return m.to != nil || m.refused != "" }
 
-// see updates the move from a version of the Lease.
-func (m *move) see(lease *coordinationv1.Lease) {
-	version := record.Number(lease.ResourceVersion)
-	if version < m.asked {
+// see updates the move from a version of the lock, which has a Lease. That a heartbeat's Lease notes
+// a release leaves the version of the lock's own Lease as it was.
+func (m *move) see(lock inspect.Election) {
+	r := lock.Snapshot().Record
+	leader := inspect.LeaderOf(r)
+	version := record.Number(lock.Lease.ResourceVersion)
+	if version < m.asked && (leader != nil || version+1 < m.asked) {
 		return
 	}
 	m.asked = version + 1
-	r := record.Read(lease)
-	leader := inspect.LeaderOf(r)
 	switch {
 	case leader == nil:
 		m.waits = m.from.Identity + " gave the lock up, and nobody has taken it"
@@ -65,8 +65,8 @@ func (c cluster) await(ctx context.Context, moves []*move, tell func(*move)) err
 			return err
 		}
 		pending = slices.DeleteFunc(pending, func(m *move) bool {
-			if lease := all[m.lock]; lease != nil {
-				m.see(lease)
+			if lock := inspect.At(m.lock, all.find); lock.Lease != nil {
+				m.see(lock)
 			}
 			if m.over() {
 				tell(m)

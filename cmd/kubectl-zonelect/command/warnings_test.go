@@ -43,7 +43,13 @@ func TestStatusWarnsOfWhatMayBecomeTrouble(t *testing.T) {
 			}
 			w.server.Delete("/api/v1/nodes/node-zb")
 			w.server.Delete("/api/v1/nodes/node-zc")
-		}, []string{"warning: op: all 3 candidates are in zone za: nobody takes over when that zone dies"}},
+		}, []string{"note: op: all 3 candidates are in zone za, as all nodes are: nobody takes over when that zone dies"}},
+		"all in one zone of two": {func(w *world) {
+			for _, pod := range []string{"op-b", "op-c"} {
+				w.announce("op", pod, "za", "", inModeLease)
+			}
+			w.server.Delete("/api/v1/nodes/node-zb")
+		}, []string{"warning: op: all 3 candidates are in zone za: nobody takes over when that zone dies", "zone zc has nodes and no candidate"}},
 		"one candidate only": {func(w *world) {
 			w.deletePod("op-b")
 			w.deletePod("op-c")

@@ -173,7 +173,7 @@ func (f *follower) elections(all leases) []inspect.Election {
 	}
 	for i := range found {
 		if k := f.of(found[i].NamespacedName); k.lock.Lease != nil {
-			lasts := k.lock.Snapshot().Record.LeaseDuration
+			lasts := k.lock.Lasts()
 			watched := time.Since(k.since)
 			found[i].Watched = inspect.Watched{For: watched, Renewed: k.changed && watched < max(lasts, reportInterval), Ago: watched}
 		}

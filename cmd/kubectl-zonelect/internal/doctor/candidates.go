@@ -33,10 +33,10 @@ func checkCandidates(l Lock) []Finding {
 		all = append(all, found...)
 	}
 	if fit == 0 && l.nobodyLeads() {
-		all = append(all, say(Problem, "no candidate is ready, healthy and on a ready node").do("mend one of them: see above"))
+		all = append(all, say(Problem, unfit).do("mend one of them: see above"))
 	}
-	all = append(all, spread(present)...)
-	all = append(all, l.evacuated(present)...)
+	all = append(all, l.spread(present)...)
+	all = append(all, l.evacuated()...)
 	all = append(all, versions(present)...)
 	all = append(all, l.workloads(present)...)
 	if len(all) == 0 {
@@ -47,7 +47,15 @@ func checkCandidates(l Lock) []Finding {
 
 // allWell says that nothing is wrong with the candidates, as far as could be read.
 func allWell(present []inspect.Candidate) Finding {
-	text := fmt.Sprintf("%d candidates in %d zones", len(present), len(zones(present)))
+	text := inspect.Many(len(present), "candidate")
+	switch zones, unknown := inspect.Zones(present); {
+	case len(zones) == 0:
+		text += ", whose zones are not known"
+	case unknown > 0:
+		text += fmt.Sprintf(" in %s, and in an unknown one (%d)", inspect.Many(len(zones), "zone"), unknown)
+	default:
+		text += " in " + inspect.Many(len(zones), "zone")
+	}
 	if slices.ContainsFunc(present, func(c inspect.Candidate) bool { return c.PodState == "" || c.Node != "" && c.NodeState == "" }) {
 		return say(Note, "%s, none unhealthy by its own word; whether all their pods and nodes are ready is not known", text)
 	}
@@ -62,6 +70,9 @@ func (l Lock) noCandidate() Finding {
 	}
 	if len(l.Candidates) > 0 {
 		return say(result, "the pods of all %d candidates that announced themselves are gone", len(l.Candidates)).do("does the Deployment have replicas, and can its pods be scheduled? 'kubectl get deployments,pods'")
+	}
+	if result == Note && l.Lease == nil {
+		return say(Note, "no candidate has announced itself, as before a migration")
 	}
 	return say(result, "no candidate has announced itself").
 		do("does the program run? Candidates of client-go, and those without POD_UID or the right to list and create leases, cannot be seen")
@@ -83,27 +94,28 @@ func candidate(c inspect.Candidate) []Finding {
 }
 
 // spread says whether candidates are too few or too close together.
-func spread(present []inspect.Candidate) []Finding {
-	switch in := zones(present); {
+func (l Lock) spread(present []inspect.Candidate) []Finding {
+	var f inspect.Findings
+	f.CheckSpread(present, l.ZonesWithNodes)
+	switch one := inspect.OneZone(present); {
 	case len(present) == 1:
-		return []Finding{say(Warning, "only one candidate has announced itself: nobody takes over from %s", present[0].Identity).do("run at least two replicas, in different zones")}
-	case len(in) == 1 && in[0] != "":
-		return []Finding{say(Warning, "all %d candidates are in zone %s: nobody takes over when that zone dies", len(present), in[0]).
-			do("use topologySpreadConstraints on topology.kubernetes.io/zone, see config/operator")}
+		return []Finding{say(Warning, "%s", f.Warnings[0]).do("run at least two replicas, in different zones")}
+	case one != "" && len(f.Notes) > 0:
+		return []Finding{say(Note, "%s", f.Notes[0]).do("only nodes in other zones can change that")}
+	case one != "":
+		return []Finding{say(Warning, "%s", f.Warnings[0]).do("use topologySpreadConstraints on topology.kubernetes.io/zone, see config/operator")}
 	}
 	return nil
 }
 
 // evacuated says whether people have asked leadership out of every zone that has candidates.
-func (l Lock) evacuated(present []inspect.Candidate) []Finding {
-	out := map[string]bool{}
-	for _, e := range l.Status(l.Now).Evacuated {
-		out[e.Zone] = out[e.Zone] || !e.Over
-	}
-	if slices.ContainsFunc(zones(present), func(zone string) bool { return !out[zone] }) {
+func (l Lock) evacuated() []Finding {
+	s := l.Status(l.Now)
+	zones := s.Trapped()
+	if len(zones) == 0 {
 		return nil
 	}
-	return []Finding{say(Warning, "every zone with candidates is evacuated: %s", list(zones(present))).do("'kubectl zonelect restore ZONE' ends an evacuation")}
+	return []Finding{say(Warning, "every zone with candidates is evacuated: %s", list(zones)).do("'kubectl zonelect restore ZONE' ends an evacuation")}
 }
 
 // versions says whether candidates are of different versions or modes.
@@ -130,15 +142,6 @@ func versions(present []inspect.Candidate) []Finding {
 		all = append(all, say(Note, "the candidates have different %s: %s", t.what, list(counted)).do("that is normal during a rollout; if it lasts, finish the rollout"))
 	}
 	return all
-}
-
-// zones returns the candidates' zones, sorted; "" stands for an unknown one.
-func zones(all []inspect.Candidate) []string {
-	in := map[string]bool{}
-	for _, c := range all {
-		in[c.Zone] = true
-	}
-	return slices.Sorted(maps.Keys(in))
 }
 
 // checkEnvironment says what candidates do not know about themselves.
@@ -286,23 +289,33 @@ func checkRights(l Lock) []Finding {
 		return []Finding{say(Note, "whether the candidates may write the lock is not known: %s", l.Rights.Unknown).do("ask as somebody who may impersonate: %s", needs[1].command())}
 	}
 	var all []Finding
-	for _, account := range l.accounts() {
-		var missing []string
-		for _, r := range l.Rights.Value {
-			switch {
-			case r.Account != account || r.Allowed:
-			case r.Without == "":
-				missing = append(missing, r.String())
-			default:
-				all = append(all, say(Warning, "service account %s may not %s: %s", account, r, r.Without).do("apply config/lease for it"))
-			}
+	for _, r := range l.Rights.Value {
+		if !r.Allowed && r.Without != "" {
+			all = append(all, say(Warning, "service account %s may not %s: %s", r.Account, r, r.Without).do("apply config/lease for it"))
 		}
-		if len(missing) > 0 {
-			all = append(all, say(Problem, "service account %s may not %s", account, strings.Join(missing, ", ")).do("apply %s for it, in namespace %s", l.configs(), named(l.Namespace, "NAMESPACE")))
-		}
+	}
+	for _, missing := range l.missing() {
+		all = append(all, say(Problem, "%s", missing).do("apply %s for it, in namespace %s", l.configs(), named(l.Namespace, "NAMESPACE")))
 	}
 	if len(all) == 0 {
 		all = append(all, say(OK, "service account %s may do all that the lock needs", list(l.accounts())))
+	}
+	return all
+}
+
+// missing says, for each service account that can lead nothing, what it may not do.
+func (l Lock) missing() []string {
+	var all []string
+	for _, account := range l.accounts() {
+		var verbs []string
+		for _, r := range l.Rights.Value {
+			if r.Account == account && !r.Allowed && r.Without == "" {
+				verbs = append(verbs, r.String())
+			}
+		}
+		if len(verbs) > 0 {
+			all = append(all, fmt.Sprintf("service account %s may not %s", account, strings.Join(verbs, ", ")))
+		}
 	}
 	return all
 }

@@ -135,8 +135,13 @@ func TestHowLongNobodyLedIsJudgedByTheLease(t *testing.T) {
 		"a cause to come later": {time.Second, "whim", OK},
 	} {
 		l := lockOf(func(l *coordinationv1.Lease) {})
-		if f := l.lastChange(inspect.Term{Holder: "a", Cause: tc.cause, NobodyLedMilliseconds: ptr.To(tc.gap.Milliseconds())}); f.Result != tc.want {
-			t.Errorf("%s: %+v, want %s", name, f, tc.want)
+		released := lockOf(func(l *coordinationv1.Lease) { // what client-go leaves, and zonelect
+			l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = ptr.To(""), ptr.To(int32(1))
+		})
+		for _, l := range []Lock{l, released} {
+			if f := l.lastChange(inspect.Term{Holder: "a", Cause: tc.cause, NobodyLedMilliseconds: ptr.To(tc.gap.Milliseconds())}); f.Result != tc.want {
+				t.Errorf("%s: %+v, want %s", name, f, tc.want)
+			}
 		}
 	}
 }
@@ -195,6 +200,24 @@ func TestCandidatesAreCalledReadyOnlyIfTheirPodsAndNodesWereRead(t *testing.T) {
 		}
 		if all := checkCandidates(l); all[0].Result != tc.want || tc.want == Note && strings.Contains(all[0].Text, "all ready and") {
 			t.Errorf("%s: %+v, want %s", name, all, tc.want)
+		}
+	}
+}
+
+// TestAnUnknownZoneIsNotCounted.
+func TestAnUnknownZoneIsNotCounted(t *testing.T) {
+	for want, zones := range map[string][]string{
+		"3 candidates in 2 zones, all":                            {"za", "zb", "za"},
+		"1 candidate in 1 zone, all":                              {"za"},
+		"3 candidates in 2 zones, and in an unknown one (1), all": {"za", "zb", ""},
+		"2 candidates, whose zones are not known, all":            {"", ""},
+	} {
+		var all []inspect.Candidate
+		for _, zone := range zones {
+			all = append(all, inspect.Candidate{Zone: zone, PodState: inspect.Ready})
+		}
+		if f := allWell(all); !strings.HasPrefix(f.Text, want) {
+			t.Errorf("%q: %s, want %s", zones, f.Text, want)
 		}
 	}
 }

@@ -133,6 +133,8 @@ func (l Lock) next() Finding {
 	switch {
 	case l.Phase() == record.PhaseSealed:
 		return say(OK, "the migration is in phase sealed: only the Lease counts").do("%s", plan)
+	case l.nobodyLeads() || len(l.missing()) > 0:
+		return say(Note, "the migration is in phase %s, and cannot go on while nobody leads or may lead", l.Phase()).do("see the checks lock and rights first; %s", plan)
 	case old:
 		return say(Note, "the migration is in phase %s, and some candidates take no part in it", l.Phase()).do("it stands still until all run with mode auto or dual; %s", plan)
 	}

@@ -4,6 +4,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,10 +56,11 @@ func (l Lock) Check() []Finding {
 	}...))
 }
 
-// nobodyLeads reports whether nobody is known to lead.
+// nobodyLeads reports whether nobody is known to lead: neither by the Lease nor by a legacy lock
+// whose pod, as far as is known, exists.
 func (l Lock) nobodyLeads() bool {
-	state, _ := l.State(l.Now)
-	return state != inspect.Held
+	s := l.Status(l.Now)
+	return s.Vacancy != nil || s.Leader == nil && l.LegacyPod.Value == inspect.Gone
 }
 
 // checkState says whether somebody leads, who, and since when.
@@ -103,31 +105,74 @@ func (l Lock) stateFinding() Finding {
 		}
 		return f.do("others take the lock when they have not seen a renewal for %s: if nobody does, see the checks candidates, rights, webhooks and quotas; %s", l.lasts(), watch)
 	case inspect.Expired:
-		return say(Problem, "%s held the lock last, and nobody took it: %s", *s.Leader, note).
-			do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
+		return l.untaken("%s held the lock last, and nobody took it: %s", *s.Leader, note)
 	case inspect.Absent:
 		return l.absent()
 	case inspect.Cleared:
-		return say(Problem, "nobody leads: %s", note).do("candidates wait until the lease of %s has run out; %s; do not remove holders by hand, use 'kubectl zonelect handover'", l.lasts(), watch)
+		return say(Problem, "nobody leads: %s", note).do("candidates wait until %s has run out; %s; do not remove holders by hand, use 'kubectl zonelect handover'", l.lease(), watch)
 	}
 	if !r.RenewTime.IsZero() && ago >= 0 && ago <= justNow {
-		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
+		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, inspect.Rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
 	}
 	since := ""
 	if !r.RenewTime.IsZero() && ago >= 0 {
 		since = " and has been for " + duration.HumanDuration(ago)
 	}
-	return say(Problem, "nobody leads: the lock is %s%s, and no candidate took it", s.State, since).
-		do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
+	return l.untaken("nobody leads: the lock is %s%s, and no candidate took it", s.State, since)
 }
+
+// untaken is the problem that nobody takes a lock, with the reason if one is known.
+func (l Lock) untaken(format string, args ...any) Finding {
+	f := say(Problem, format, args...)
+	why, check := l.why()
+	if why == "" {
+		return f.do("no candidate runs, or none may write the Lease: see the checks candidates, rights, webhooks and quotas")
+	}
+	f.Text += ": " + why
+	return f.do("see check %s", check)
+}
+
+// why says what keeps every candidate from leading, and which check has more of it; nothing if that
+// is not known.
+func (l Lock) why() (why, check string) {
+	present := inspect.Present(l.Candidates)
+	var waits []string
+	fit := 0
+	for _, c := range present {
+		if c.Waiting != "" {
+			waits = append(waits, c.Waiting)
+		}
+		if len(candidate(c)) == 0 {
+			fit++
+		}
+	}
+	missing := l.missing()
+	switch {
+	case len(present) == 0:
+	case len(waits) == len(present):
+		slices.Sort(waits)
+		return "all candidates wait: " + list(slices.Compact(waits)), "legacy"
+	case fit == 0:
+		return unfit, "candidates"
+	case len(missing) == len(l.accounts()):
+		return list(missing), "rights"
+	}
+	return "", ""
+}
+
+// unfit says that no candidate should lead.
+const unfit = "no candidate is ready, healthy and on a ready node"
 
 // lasts is how long the others wait for a renewal: if the Lease does not say, that is their own
 // timing, which is taken to be the default.
-func (l Lock) lasts() time.Duration {
-	if d := l.Snapshot().Record.LeaseDuration; d > 0 {
-		return d
+func (l Lock) lasts() time.Duration { return cmp.Or(l.Lasts(), defaults.LeaseDuration) }
+
+// lease names that time, and whether it is known.
+func (l Lock) lease() string {
+	if l.Lasts() == 0 {
+		return fmt.Sprintf("the default lease of %s", l.lasts())
 	}
-	return defaults.LeaseDuration
+	return fmt.Sprintf("the lease of %s", l.lasts())
 }
 
 // absent is the finding of a lock without a Lease.
@@ -167,12 +212,6 @@ func waitsFor(s inspect.Status) string {
 	return s.Legacy.Holder + " has the legacy lock" // the only other reason for this state
 }
 
-// The limits of what is called flapping: so many terms in so long.
-const (
-	flapping       = 4
-	flappingWithin = time.Hour
-)
-
 // checkHistory says for how long nobody led at the last change, and whether the lock flaps.
 func checkHistory(l Lock) []Finding {
 	if l.Lease == nil {
@@ -186,7 +225,7 @@ func checkHistory(l Lock) []Finding {
 	for _, warning := range h.Warnings {
 		all = append(all, say(Warning, "%s", warning))
 	}
-	if f, found := l.flaps(h.Terms); found {
+	if f, found := l.flaps(h); found {
 		all = append(all, f)
 	}
 	if len(all) == 0 {
@@ -208,7 +247,7 @@ func (l Lock) lastChange(t inspect.Term) Finding {
 	text := fmt.Sprintf("nobody led for %s before %s took the lock%s", gap, t.Holder, because(t.Cause))
 	switch {
 	case gap > lasts+tolerated:
-		return say(Warning, "%s: longer than the lease of %s lasts", text, lasts).
+		return say(Warning, "%s: longer than %s lasts", text, l.lease()).
 			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with docs/failures.md")
 	case t.Cause == string(status.CauseExpired) && gap > lasts/2:
 		return say(Note, "%s: the leader before fell silent, and the others waited for its lease", text).
@@ -227,29 +266,22 @@ func because(cause string) string {
 }
 
 // flaps says whether leadership changes too often.
-func (l Lock) flaps(terms []inspect.Term) (Finding, bool) {
-	causes, n := map[string]int{}, 0
-	for _, t := range terms {
-		if t.Since == nil {
-			continue
-		}
-		if ago := l.Now.Sub(t.Since.Time); ago >= 0 && ago < flappingWithin {
-			n++
-			causes[t.Cause]++
-		}
-	}
-	if n < flapping {
+func (l Lock) flaps(h inspect.History) (Finding, bool) {
+	causes, flaps := h.Flaps(l.Now)
+	if !flaps {
 		return Finding{}, false
 	}
+	n := 0
 	var counted []string
 	for _, cause := range slices.Sorted(maps.Keys(causes)) {
 		name := cause
 		if name == "" {
 			name = "unknown"
 		}
+		n += causes[cause]
 		counted = append(counted, fmt.Sprintf("%d %s", causes[cause], name))
 	}
-	return say(Warning, "the lock flaps: %d terms began within the last hour (%s)", n, strings.Join(counted, ", ")).do("%s", whyFlapping(causes)), true
+	return say(Warning, "the lock flaps: %d terms began within the last %s (%s)", n, duration.HumanDuration(inspect.FlappingWithin), strings.Join(counted, ", ")).do("%s", whyFlapping(causes)), true
 }
 
 // whyFlapping is what to look at, by the most frequent cause.
@@ -287,11 +319,11 @@ func checkClocks(l Lock) []Finding {
 		at   time.Time
 	}{{"renewTime", r.RenewTime}, {"acquireTime", r.AcquireTime}} {
 		if ahead := t.at.Sub(now); !t.at.IsZero() && ahead > clockTolerance {
-			all = append(all, say(Warning, "the Lease's %s is %s in the future by %s: the holder's clock is wrong", t.name, rounded(ahead), by).do("%s", ntp))
+			all = append(all, say(Warning, "the Lease's %s is %s in the future by %s: the holder's clock is wrong", t.name, inspect.Rounded(ahead), by).do("%s", ntp))
 		}
 	}
-	if behind := now.Sub(r.RenewTime); l.Watched.Renewed && behind > clockTolerance+r.LeaseDuration {
-		all = append(all, say(Warning, "the holder renews, and says that it did so %s ago by %s: its clock is behind", rounded(behind), by).do("%s", ntp))
+	if behind := now.Sub(r.RenewTime); l.Watched.Renewed && behind > clockTolerance+l.lasts() {
+		all = append(all, say(Warning, "the holder renews, and says that it did so %s ago by %s: its clock is behind", inspect.Rounded(behind), by).do("%s", ntp))
 	}
 	if len(all) == 0 && !r.RenewTime.IsZero() {
 		all = append(all, say(OK, "the times on the Lease fit %s", by))
@@ -319,8 +351,8 @@ func checkTiming(l Lock) []Finding {
 	kept := heartbeat.HeartOf(l.Lease)
 	long := time.Duration(stored) * time.Second
 	switch lasts := l.Snapshot().Record.LeaseDuration; {
-	case kept != "" && l.Heart == nil:
-		return []Finding{say(Problem, "heartbeat %s keeps the lock, and its Lease does not exist: nothing renews the lock", kept).do("another candidate takes it when its lease has run out")}
+	case l.Snapshot().Void != "":
+		return []Finding{say(Problem, "heartbeat %s kept the lock, and was withdrawn or is gone: nothing renews the lock", kept).do("another candidate takes it when its lease has run out")}
 	case kept == "" && long > record.MaxDuration:
 		return []Finding{say(Problem, "the Lease says that it lasts %s and no heartbeat keeps it: after a crash client-go's candidates would wait as long", duration.HumanDuration(long)).
 			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over ('kubectl zonelect handover %s'), or restart the holder", record.AnnotationHeartbeat, named(l.Name, "LOCK"))}
@@ -351,5 +383,3 @@ func (l Lock) fits(lasts time.Duration) []Finding {
 }
 
 var defaults = election.Timing{}.WithDefaults()
-
-func rounded(d time.Duration) time.Duration { return d.Round(time.Second) }
