@@ -282,8 +282,11 @@ func versionOf(o Object) any {
 	return o["metadata"].(Object)["resourceVersion"]
 }
 
-// store stores what write has found to be valid.
+// store stores what write has found to be valid, unless it is a trial.
 func (a *Server) store(r *http.Request, path string, o Object) (int, any) {
+	if r.URL.Query().Get("dryRun") == "All" {
+		return http.StatusOK, o
+	}
 	switch r.Method {
 	case http.MethodDelete:
 		if a.Lingers != nil && a.Lingers(path) {

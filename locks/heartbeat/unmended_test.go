@@ -14,7 +14,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
-
 )
 
 // The tests of this file show known faults. Each is skipped until its fault is mended.

@@ -20,7 +20,7 @@ import (
 
 const doctorLong = `Looks for the reason why nobody leads, or why it took so long: in the lock and its history, its
 candidates, their service accounts, the clocks, the API server and what stands before it. It reads,
-and changes nothing.
+and changes nothing: a write that it tries is a dry run.
 
 Each check gives a line:
   ok       all is well
@@ -42,7 +42,7 @@ The checks of a lock:
   legacy       who has the legacy lock, whether its name fits, and whether a migration stands still
 
 The checks of the cluster and the namespace:
-  latency      how long requests for Leases take from here
+  latency      how long requests for Leases take from here, and a trial write with its webhooks
   clock        this machine's clock beside the API server's
   servers      how many API servers there are
   webhooks     admission webhooks that are asked before a lock is written
@@ -51,8 +51,8 @@ The checks of the cluster and the namespace:
   flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
 
 Without LOCK, the locks of the namespace are checked, 50 at most. ClusterRole zonelect-doctor
-(config/doctor/role.yaml) grants what the command needs. With fewer rights, a note says what is
-not known.`
+(config/doctor/role.yaml) grants what the command needs to read, and zonelect-doctor-trial there
+the trial write. With fewer rights, a note says what is not known.`
 
 const doctorExample = `  # Why does nobody lead?
   kubectl zonelect doctor my-operator

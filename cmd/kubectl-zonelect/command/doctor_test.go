@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -385,4 +386,54 @@ func TestDoctorSaysWhatMayNotBeReadAndGoesOn(t *testing.T) {
 		w.absent = fmt.Errorf("no route to host")
 		golden(t, "doctor-no-server", w.run("doctor", "op"))
 	})
+}
+
+// TestDoctorTriesAWriteAndChangesNothing: it is slow where webhooks are, which a read does not show.
+func TestDoctorTriesAWriteAndChangesNothing(t *testing.T) {
+	message := func(code int, reason, text string) func(string, string) (int, apitest.Object) {
+		return func(string, string) (int, apitest.Object) {
+			return code, apitest.Status(code, reason, text, "leases", "op")
+		}
+	}
+	for name, tc := range map[string]struct {
+		waits   time.Duration                                 // how long the admission takes
+		answers func(verb, path string) (int, apitest.Object) // nil if the server admits it
+		want    string
+		code    int
+	}{
+		"fast":              {0, nil, "ok latency coordination.k8s.io/v1 is served; requests took get: 0s, 0s, 0s; list: 0s, 0s, 0s; trial write: 0s, 0s, 0s", exitOK},
+		"slow":              {5 * time.Second, nil, "warning timing a lease of 15s is short for requests of 5s: beyond 4s a leader loses its terms", exitOK},
+		"may only read":     {0, apitest.Forbidden, "note latency how long a write takes is not known: lease ns/op: update: needs verb \"update\"", exitOK},
+		"side effects":      {0, message(http.StatusBadRequest, "BadRequest", `admission webhook "x.test" does not support dry run`), `note latency how long a write takes is not known: lease ns/op: update: admission webhook "x.test" does not support dry run`, exitOK},
+		"refused":           {0, message(http.StatusForbidden, "Forbidden", `admission webhook "x.test" denied the request: no`), "warning latency a trial write of a Lease, which changes nothing, was refused", exitOK},
+		"no answer":         {0, message(http.StatusInternalServerError, "InternalError", `Internal error occurred: failed calling webhook "x.test"`), "warning latency a trial write of a Lease, which changes nothing, was refused", exitOK},
+		"written meanwhile": {0, message(http.StatusConflict, "Conflict", "the object has been modified"), "ok latency coordination.k8s.io/v1 is served; requests took get: 0s, 0s, 0s; list: 0s, 0s, 0s", exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.well()
+				w.server.Admitting = func(r *http.Request) bool {
+					if r.URL.Query().Get("dryRun") != metav1.DryRunAll || r.URL.Path != leasesPath+"op" || r.Method != http.MethodPut {
+						t.Errorf("doctor writes: %s %s", r.Method, r.URL)
+					}
+					time.Sleep(tc.waits)
+					return true
+				}
+				if tc.answers != nil {
+					w.answers("update "+leasesPath, tc.answers)
+				}
+				before := maps.Clone(w.server.Objects)
+				r := w.run("doctor", "op")
+				if r.code != tc.code || !saysLine(r.out, tc.want) || !maps.EqualFunc(before, w.server.Objects, func(a, b apitest.Object) bool { return reflect.DeepEqual(a, b) }) {
+					t.Errorf("exit code %d, want %d and %q, and nothing changed:\n%s%s", r.code, tc.code, tc.want, r.out, r.errors)
+				}
+				if tc.waits > 0 && strings.Count(r.out, "5s, 5s") > 0 {
+					t.Errorf("a slow write was tried again:\n%s", r.out)
+				}
+				if name == "may only read" && !strings.Contains(r.out, "; ClusterRole zonelect-doctor-trial grants that") {
+					t.Errorf("it does not say who may:\n%s", r.out)
+				}
+			})
+		})
+	}
 }

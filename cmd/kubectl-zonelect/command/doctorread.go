@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -24,6 +26,7 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/rawapi"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 	"github.com/zonelect/zonelect/locks/ownerref"
 )
 
@@ -47,6 +50,9 @@ func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doct
 			name = l.Name
 		}
 		on.Creates = on.Creates || l.Lease == nil && l.Unread == ""
+		if d := l.RenewDeadline(); on.RenewDeadline == 0 || d < on.RenewDeadline {
+			on.RenewDeadline = d
+		}
 		on.Legacy = on.Legacy || l.Phase() != "" && l.Phase() != record.PhaseClean
 	}
 	for range samples {
@@ -54,6 +60,9 @@ func (c cluster) examine(ctx context.Context, now func() time.Time, locks []doct
 			c.measure(ctx, &on, &on.Gets, func(ctx context.Context) error { _, err := c.Lease(ctx, c.lock(name)); return err })
 		}
 		c.measure(ctx, &on, &on.Lists, c.listOne)
+		if name != "" && on.Untried == "" && on.Refused == "" && slices.Max(append(on.Writes, 0)) < time.Second {
+			c.tryWrite(ctx, &on, name)
+		}
 	}
 	c.readAdmission(ctx, &on)
 	on.Slices = read(c, func() ([]discoveryv1.EndpointSlice, error) {
@@ -130,6 +139,44 @@ func (c cluster) measure(ctx context.Context, on *doctor.Cluster, times *[]time.
 	default:
 		on.Failed = append(on.Failed, c.role.explained(err))
 		on.Shed = on.Shed || apierrors.IsTooManyRequests(err)
+	}
+}
+
+// longestWrite is how long the longest webhook may hold up a write.
+const longestWrite = 30 * time.Second
+
+// tryWrite measures a write of the Lease that changes nothing: it is a trial (dryRun), and has what is
+// there. Somebody may write the Lease between the read and the write.
+func (c cluster) tryWrite(ctx context.Context, on *doctor.Cluster, name string) {
+	id := apierror.Object{Resource: apierror.Leases, Namespace: c.namespace, Name: name}
+	ctx, cancel := context.WithTimeout(ctx, longestWrite)
+	defer cancel()
+	for range conflicts {
+		lease, err := rawapi.New[coordinationv1.Lease](c.Coordination, id).Get(ctx)
+		if err != nil {
+			return // the reads are measured, too
+		}
+		began := time.Now()
+		err = rawapi.Request(c.Coordination, http.MethodPut, id.Resource, id.Namespace).Name(name).Param("dryRun", metav1.DryRunAll).Body(lease).Do(ctx).Error()
+		took := time.Since(began)
+		err = id.Explain(apierror.Update, err)
+		_, lacking := apierror.MissingIn(err)
+		switch {
+		case err == nil:
+			on.Writes = append(on.Writes, took)
+		case lacking:
+			on.Untried = roleTrial.explained(err)
+		case apierrors.IsBadRequest(err): // a webhook that has side effects even in a trial
+			on.Untried = c.role.explained(err)
+		case errors.Is(err, locks.ErrForbidden), strings.Contains(err.Error(), `failed calling webhook "`):
+			on.Refused = c.role.explained(err)
+		case errors.Is(err, locks.ErrConflict):
+			continue
+		default:
+			on.Failed = append(on.Failed, c.role.explained(err))
+			on.Shed = on.Shed || apierrors.IsTooManyRequests(err)
+		}
+		return
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	roleDoctor  role = "doctor"
 	roleShift   role = "shift"
 	roleMigrate role = "migrate"
+
+	// roleTrial is in config/doctor: there is no right to trial writes alone.
+	roleTrial role = "doctor-trial"
 )
 
 // roleKey marks commands with their role.

@@ -55,16 +55,18 @@ func grant(t *testing.T, ctx context.Context, client kubernetes.Interface, name,
 	t.Helper()
 	raw, err := os.ReadFile("../../../config/" + name + "/role.yaml")
 	must(t, err)
-	var role rbacv1.ClusterRole
-	must(t, yaml.UnmarshalStrict(raw, &role))
-	_, err = client.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
-	must(t, err)
-	_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+	for text := range strings.SplitSeq(string(raw), "\n---\n") {
+		var role rbacv1.ClusterRole
+		must(t, yaml.UnmarshalStrict([]byte(text), &role))
+		_, err = client.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
+		must(t, err)
+		_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}, metav1.CreateOptions{})
+		must(t, err)
+	}
 }
 
 // start runs a candidate in a new pod.

@@ -21,13 +21,19 @@ type Cluster struct {
 	Address   string // at which the API is asked
 	// Offset is how far the API server's clock is ahead of this machine's; nil if unknown.
 	Offset *time.Duration
-	// Gets and Lists are how long requests took, and Failed why others of them failed. Denied
-	// is what this user may not do; empty if it may. Shed says that the API server refused a
-	// request because of its load.
-	Gets, Lists []time.Duration
-	Failed      []string
-	Denied      string
-	Shed        bool
+	// Gets, Lists and Writes are how long requests took, and Failed why others of them failed.
+	// Writes were trials (dryRun), with all that stands before a write. Denied and Untried are what
+	// this user may not do, and why no write was tried; empty if it may, and if one was. Refused is
+	// what an admission rule said to the trial. Shed says that the API server refused a request
+	// because of its load.
+	Gets, Lists, Writes []time.Duration
+	Failed              []string
+	Denied, Untried     string
+	Refused             string
+	Shed                bool
+
+	// RenewDeadline is the shortest of the locks that were looked at.
+	RenewDeadline time.Duration
 
 	Slices     Fact[[]discoveryv1.EndpointSlice] // of the Service kubernetes
 	Webhooks   Fact[[]Webhook]
@@ -58,34 +64,43 @@ const slow = 500 * time.Millisecond
 
 // RoundTrip is the longest that a request took; zero if none was answered.
 func (c Cluster) RoundTrip() time.Duration {
-	return slices.Max(append(slices.Concat(c.Gets, c.Lists), 0))
+	return slices.Max(append(slices.Concat(c.Gets, c.Lists, c.Writes), 0))
 }
 
 func checkLatency(c Cluster) []Finding {
 	var all []Finding
 	if len(c.Failed) > 0 {
-		all = append(all, say(Problem, "%d of %d requests for Leases failed: %s", len(c.Failed), len(c.Failed)+len(c.Gets)+len(c.Lists), list(slices.Compact(slices.Sorted(slices.Values(c.Failed))))).do("candidates see the same if they ask that API server: look at its log, and at etcd's"))
+		all = append(all, say(Problem, "%d of %d requests for Leases failed: %s", len(c.Failed), len(c.Failed)+len(c.Gets)+len(c.Lists)+len(c.Writes), list(slices.Compact(slices.Sorted(slices.Values(c.Failed))))).do("candidates see the same if they ask that API server: look at its log, and at etcd's"))
 	}
 	if c.Denied != "" {
 		all = append(all, unread("how long some requests take", c.Denied)...)
 	}
-	if len(c.Gets)+len(c.Lists) == 0 {
+	if c.Untried != "" {
+		all = append(all, unread("how long a write takes", c.Untried)...)
+	}
+	if c.Refused != "" {
+		all = append(all, say(Warning, "a trial write of a Lease, which changes nothing, was refused: %s", c.Refused).do("candidates may be refused, too: see the checks webhooks and policies, and the candidates' logs"))
+	}
+	if len(c.Gets)+len(c.Lists)+len(c.Writes) == 0 {
 		return all
 	}
 	result, hint := OK, ""
 	if c.RoundTrip() > slow {
 		result, hint = Warning, "candidates may be nearer to the API server than this machine; if they are not: is etcd's disk slow, or the API server busy? See check timing"
+		if slices.Max(append(slices.Concat(c.Gets, c.Lists), 0)) <= slow {
+			hint = "only writes are slow: see the checks webhooks and timing; else etcd's disk is"
+		}
 	}
-	return append(all, say(result, "coordination.k8s.io/v1 is served; requests took %s", took(c.Gets, c.Lists)).do("%s", hint))
+	return append(all, say(result, "coordination.k8s.io/v1 is served; requests took %s", c.took()).do("%s", hint))
 }
 
 // took lists how long requests took.
-func took(gets, lists []time.Duration) string {
+func (c Cluster) took() string {
 	var parts []string
 	for _, kind := range []struct {
 		name string
 		all  []time.Duration
-	}{{"get", gets}, {"list", lists}} {
+	}{{"get", c.Gets}, {"list", c.Lists}, {"trial write", c.Writes}} {
 		var times []string
 		for _, d := range kind.all {
 			times = append(times, d.Round(time.Millisecond).String())

@@ -86,10 +86,56 @@ func TestAWebhookIsAProblemOnlyIfItSurelyKeepsTheLockFromBeingWritten(t *testing
 		"there, must answer":                  {Webhook{Service: service, Fails: true, Backends: Fact[int]{Value: 2}}, Warning},
 		"unknown, must answer":                {Webhook{Service: service, Fails: true, Backends: Fact[int]{Unknown: "forbidden"}}, Warning},
 		"elsewhere, must answer":              {Webhook{URL: "https://x", Fails: true}, Warning},
-		"there, and its answer is not needed": {Webhook{Service: service, Backends: Fact[int]{Value: 2}}, Note},
+		"there, and its answer is not needed": {Webhook{Service: service, Backends: Fact[int]{Value: 2}, Timeout: 4}, Note},
+		"there, and may take too long":        {Webhook{Service: service, Backends: Fact[int]{Value: 2}, Timeout: 5}, Warning},
 	} {
-		if f := tc.webhook.finding(); f.Result != tc.want || f.Hint == "" {
+		if f := tc.webhook.finding(4 * time.Second); f.Result != tc.want || f.Hint == "" {
 			t.Errorf("%s: %+v, want %s", name, f, tc.want)
+		}
+	}
+}
+
+// TestAWebhookMayNotHoldUpAWriteForLongerThanATermLasts, alone or with others.
+func TestAWebhookMayNotHoldUpAWriteForLongerThanATermLasts(t *testing.T) {
+	hook := func(mutates bool, seconds int32) Webhook {
+		return Webhook{Of: []string{"leases"}, Mutates: mutates, Timeout: seconds, URL: "https://x"}
+	}
+	for name, tc := range map[string]struct {
+		deadline time.Duration
+		all      []Webhook
+		warnings int
+		hint     string // in the last one
+	}{
+		"short":                    {0, []Webhook{hook(false, 4)}, 0, ""},
+		"long":                     {0, []Webhook{hook(false, 5)}, 1, "set its timeoutSeconds to 4 or less"},
+		"too long for any":         {0, []Webhook{hook(false, 10)}, 1, "no usual timing holds"},
+		"long, and another timing": {20 * time.Second, []Webhook{hook(false, 8)}, 0, ""},
+		"one after the other":      {0, []Webhook{hook(true, 3), hook(false, 3)}, 1, "use 30/20/5"},
+		"at once":                  {0, []Webhook{hook(false, 3), hook(false, 3)}, 0, ""},
+		"both too long":            {0, []Webhook{hook(true, 5), hook(true, 5)}, 2, "use 30/20/5"},
+		"of other objects":         {0, []Webhook{{Of: []string{"configmaps"}, Timeout: 30}}, 0, ""},
+	} {
+		var found []Finding
+		for _, f := range checkWebhooks(Cluster{RenewDeadline: tc.deadline, Webhooks: Fact[[]Webhook]{Value: tc.all}}) {
+			if f.Result == Warning {
+				found = append(found, f)
+			}
+		}
+		if len(found) != tc.warnings || tc.warnings > 0 && !strings.Contains(found[len(found)-1].Hint, tc.hint) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
+
+// TestATimingIsAdvisedThatHoldsBehindTheSlowServer: docs/timing.md.
+func TestATimingIsAdvisedThatHoldsBehindTheSlowServer(t *testing.T) {
+	for trip, want := range map[time.Duration]string{
+		4 * time.Second: "finds a timing that fits", 5 * time.Second: "use 30/20/5", 9 * time.Second: "no usual timing",
+	} {
+		l := lockOf(func(*coordinationv1.Lease) {})
+		l.RoundTrip = trip
+		if all := l.fits(15 * time.Second); all[0].Result != Warning || !strings.Contains(all[0].Hint, want) {
+			t.Errorf("%s: %+v, want %s", trip, all, want)
 		}
 	}
 }

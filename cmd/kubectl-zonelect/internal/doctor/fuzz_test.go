@@ -121,7 +121,7 @@ func FuzzCluster(f *testing.F) {
 			if len(w.Of) == 0 || !slices.ContainsFunc(unknown.Webhooks.Value, func(u Webhook) bool { return reflect.DeepEqual(u, w) }) {
 				t.Errorf("%+v is told of, and without labels %+v", w, unknown.Webhooks.Value)
 			}
-			if f := w.finding(); f.Result == Problem && (!w.Fails || w.Service == nil || w.Conditional) {
+			if f := w.finding(time.Second); f.Result == Problem && (!w.Fails || w.Service == nil || w.Conditional) {
 				t.Errorf("%+v is %+v", w, f)
 			}
 		}

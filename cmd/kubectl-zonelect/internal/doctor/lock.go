@@ -363,14 +363,39 @@ func checkTiming(l Lock) []Finding {
 	}
 }
 
-// fits compares a lease with round trips. A Lease does not say the other two durations: they
-// are taken to be in proportion to the default.
-func (l Lock) fits(lasts time.Duration) []Finding {
+// timing is that of a lease. A Lease does not say the other two durations: they are taken to be in
+// proportion to the default.
+func timing(lasts time.Duration) election.Timing {
 	part := func(d time.Duration) time.Duration {
 		return time.Duration(float64(lasts) * float64(d) / float64(defaults.LeaseDuration))
 	}
-	t := election.Timing{LeaseDuration: lasts, RenewDeadline: part(defaults.RenewDeadline), RenewInterval: part(defaults.RenewInterval), Exclusive: true}
+	return election.Timing{LeaseDuration: lasts, RenewDeadline: part(defaults.RenewDeadline), RenewInterval: part(defaults.RenewInterval), Exclusive: true}
+}
+
+// RenewDeadline is that of the lock's lease, as far as it is known.
+func (l Lock) RenewDeadline() time.Duration { return timing(l.lasts()).RenewDeadline }
+
+// holds is how long each answer may take without the end of a term: docs/timing.md, A slow API server.
+func holds(renewDeadline time.Duration) time.Duration { return renewDeadline * 2 / 5 }
+
+// longer says which timing holds if each answer takes that long.
+func longer(answers time.Duration) string {
+	for _, t := range []election.Timing{defaults, {LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second}} {
+		if answers <= holds(t.RenewDeadline) {
+			return fmt.Sprintf("use %.0f/%.0f/%.0f (LeaseDuration/RenewDeadline/RenewInterval in seconds), which holds while answers take up to %s",
+				t.LeaseDuration.Seconds(), t.RenewDeadline.Seconds(), t.RenewInterval.Seconds(), holds(t.RenewDeadline))
+		}
+	}
+	return "no usual timing holds then: mend what is slow"
+}
+
+// fits compares a lease with round trips.
+func (l Lock) fits(lasts time.Duration) []Finding {
+	t := timing(lasts)
 	trip := max(l.RoundTrip, zone.RoundTripDefault)
+	if most := holds(t.RenewDeadline); trip > most {
+		return []Finding{say(Warning, "a lease of %s is short for requests of %s: beyond %s a leader loses its terms", lasts, trip.Round(time.Millisecond), most).do("%s; see the checks latency and webhooks", longer(trip))}
+	}
 	var all []Finding
 	for _, warning := range zone.Warnings(t, zone.Wish{RoundTrip: trip}) {
 		all = append(all, say(Warning, "a lease of %s is short for requests of %s: %s", lasts, trip.Round(time.Millisecond), warning).

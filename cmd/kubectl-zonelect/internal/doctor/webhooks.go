@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ type Webhook struct {
 	Configuration string // such as "ValidatingWebhookConfiguration policy"
 	Name          string
 	Of            []string // leases, configmaps
+	Mutates       bool     // it may change what is written
 	Fails         bool     // a write fails if the webhook does not answer
 	Conditional   bool     // it has matchConditions or an objectSelector, which are not evaluated
 	Timeout       int32    // in seconds
@@ -48,7 +50,10 @@ func Mutating(all []admissionv1.MutatingWebhookConfiguration, namespace map[stri
 	var found []Webhook
 	for _, c := range all {
 		for _, w := range c.Webhooks {
-			found = append(found, concerned("MutatingWebhookConfiguration "+c.Name, w, namespace)...)
+			for _, one := range concerned("MutatingWebhookConfiguration "+c.Name, w, namespace) {
+				one.Mutates = true
+				found = append(found, one)
+			}
 		}
 	}
 	return found
@@ -133,10 +138,22 @@ func checkWebhooks(c Cluster) []Finding {
 		return unread("whether webhooks stand before Leases", c.Webhooks.Unknown)
 	}
 	var all []Finding
+	most := holds(cmp.Or(c.RenewDeadline, defaults.RenewDeadline))
+	var mutating, validating, longest time.Duration
 	for _, w := range c.Webhooks.Value {
-		if slices.Contains(w.Of, "leases") || c.Legacy {
-			all = append(all, w.finding())
+		if !slices.Contains(w.Of, "leases") && !c.Legacy {
+			continue
 		}
+		all = append(all, w.finding(most))
+		longest = max(longest, w.waits())
+		if w.Mutates { // these are asked one by one, the others at once
+			mutating += w.waits()
+		} else {
+			validating = max(validating, w.waits())
+		}
+	}
+	if together := mutating + validating; longest <= most && together > most {
+		all = append(all, say(Warning, "together these webhooks can hold up a write for %s, and beyond %s a leader loses its terms", together, most).do("lower their timeoutSeconds; or %s", longer(together)))
 	}
 	if len(all) == 0 {
 		all = append(all, say(OK, "no webhook stands before the writes of a lock"))
@@ -144,8 +161,16 @@ func checkWebhooks(c Cluster) []Finding {
 	return all
 }
 
-// finding says what a webhook means for a lock.
-func (w Webhook) finding() Finding {
+// waits is for how long a write that does not need its answer waits for a webhook.
+func (w Webhook) waits() time.Duration {
+	if w.Fails {
+		return 0
+	}
+	return time.Duration(w.Timeout) * time.Second
+}
+
+// finding says what a webhook means for a lock that is lost if answers take longer than most.
+func (w Webhook) finding(most time.Duration) Finding {
 	text := fmt.Sprintf("webhook %s of %s (%s) is asked before %s are written", w.Name, w.Configuration, w.where(), strings.Join(w.Of, " and "))
 	if w.Conditional {
 		text += ", under conditions"
@@ -161,6 +186,9 @@ func (w Webhook) finding() Finding {
 		return say(Warning, "%s, and must answer (failurePolicy Fail, within %ds)", text, w.Timeout).do("no candidate can renew while it is away: %s", except)
 	case dead:
 		return say(Warning, "%s, and its service has no endpoint that is ready: each write may wait for up to %ds", text, w.Timeout).do("start its pods, or %s", except)
+	case w.waits() > most:
+		return say(Warning, "%s; if it does not answer each write waits for up to %ds, and beyond %s a leader loses its terms", text, w.Timeout, most).
+			do("set its timeoutSeconds to %.0f or less, or %s; or %s", max(1, most.Truncate(time.Second).Seconds()), except, longer(w.waits()))
 	}
 	return say(Note, "%s; if it does not answer each write waits for up to %ds", text, w.Timeout).do("%s", except)
 }
