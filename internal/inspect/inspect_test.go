@@ -270,6 +270,30 @@ func TestALeaseThatNobodyWroteDownIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestAHolderWhoseHeartbeatIsGoneIsSilent, whatever the times on the Lease say. One that says a time in
+// the future is not.
+func TestAHolderWhoseHeartbeatIsGoneIsSilent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ago       time.Duration
+		heartbeat string
+		want      bool
+	}{
+		"renewed":            {time.Second, "", false},
+		"a lease ago":        {16 * time.Second, "", true},
+		"in the future":      {-time.Hour, "", false},
+		"heartbeat that was": {time.Second, "heart uid epoch 15", true},
+	} {
+		lease := heldBy("a")
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-tc.ago)}
+		if tc.heartbeat != "" {
+			lease.Annotations[record.AnnotationHeartbeat] = tc.heartbeat
+		}
+		if got := (inspect.Election{Lease: lease}).Silent(now); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestTheToolsAndTheAlertCallTheSameFlapping.
 func TestTheToolsAndTheAlertCallTheSameFlapping(t *testing.T) {
 	rules, err := os.ReadFile("../../config/prometheus/rules.yaml")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/internal/apitest"
@@ -303,4 +304,27 @@ func goldenShared(t *testing.T, name string, r result) {
 	t.Helper()
 	r.out, r.errors = tokens.ReplaceAllString(r.out, "1nn"), tokens.ReplaceAllString(r.errors, "1nn")
 	golden(t, name, r)
+}
+
+// TestAMoveSeesTheReleaseThatAHeartbeatNotes: the lock's own Lease still names its holder.
+func TestAMoveSeesTheReleaseThatAHeartbeatNotes(t *testing.T) {
+	lock := newLease("op", "op-a_1", "za")
+	lock.ResourceVersion, lock.Annotations[record.AnnotationHeartbeat] = "7", "heart uid epoch 15"
+	m := &move{lock: inspect.KeyOf(lock), from: inspect.Leader{Identity: "op-a_1"}, asked: 7}
+	for released, want := range map[bool]string{false: "op-a_1 still leads: its work may take long to stop", true: "op-a_1 gave the lock up, and nobody has taken it"} {
+		heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart", UID: "uid", ResourceVersion: "9", Annotations: map[string]string{}}}
+		if released {
+			heart.Annotations[heartbeat.AnnotationReleasedLocks] = "epoch op@7@946684800000000"
+		}
+		m.asked = 7
+		m.see(inspect.Election{NamespacedName: m.lock, Lease: lock, Heart: heart})
+		if m.waits != want {
+			t.Errorf("released: %v, it waits for %q, want %q", released, m.waits, want)
+		}
+	}
+	m.asked, m.waits = 8, "" // that version was seen, before its release
+	heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart", UID: "uid", ResourceVersion: "9", Annotations: map[string]string{heartbeat.AnnotationReleasedLocks: "epoch op@7@946684800000000"}}}
+	if m.see(inspect.Election{NamespacedName: m.lock, Lease: lock, Heart: heart}); m.waits == "" {
+		t.Error("it does not see the release")
+	}
 }

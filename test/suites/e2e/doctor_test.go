@@ -6,10 +6,12 @@
 package e2e_test
 
 import (
+	"net"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -55,20 +57,37 @@ func TestDoctorNamesWhatIsWrongOnARealControlPlane(t *testing.T) {
 	must(t, quotas.Delete(s.ctx, "few", metav1.DeleteOptions{}))
 
 	webhooks := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	_, err = webhooks.Create(s.ctx, &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "blocks"},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "blocks.example.com", FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "default", Name: "absent"}},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule:       admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"leases"}},
+	before := func(name string, policy admissionv1.FailurePolicyType, at admissionv1.WebhookClientConfig) {
+		t.Helper()
+		_, err = webhooks.Create(s.ctx, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Webhooks: []admissionv1.ValidatingWebhook{{
+				Name: name + ".example.com", FailurePolicy: &policy, SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				ClientConfig: at, TimeoutSeconds: new(int32(5)),
+				Rules: []admissionv1.RuleWithOperations{{
+					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+					Rule:       admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"leases"}},
+				}},
 			}},
-		}},
-	}, metav1.CreateOptions{})
-	must(t, err)
+		}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	before("blocks", admissionv1.Fail, admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "default", Name: "absent"}})
 	d.run(t, s.ctx, exitError, "doctor op", "problem", "webhooks", "blocks")
 	must(t, webhooks.Delete(s.ctx, "blocks", metav1.DeleteOptions{}))
+
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and answers nothing
+	must(t, err)
+	defer func() { must(t, silent.Close()) }()
+	before("late", admissionv1.Ignore, admissionv1.WebhookClientConfig{URL: new("https://" + silent.Addr().String())})
+	s.until(t, "the webhook is asked", func() bool {
+		began := time.Now()
+		_, err := s.client.CoordinationV1().Leases("default").Create(s.ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "trial"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		must(t, err)
+		return time.Since(began) > 4*time.Second
+	})
+	d.run(t, s.ctx, exitOK, "doctor op", "trial write: 5.", "use 30/20/5", "set its timeoutSeconds to 4 or less")
+	must(t, webhooks.Delete(s.ctx, "late", metav1.DeleteOptions{}))
 
 	for _, seat := range s.seats {
 		must(t, seat.Kill())
