@@ -163,7 +163,7 @@ func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
 	case !ours:
 		return inspect.Leader{}, refused("%s, which holds lock %s, is not a zonelect candidate: it ignores requests", s.Leader.Identity, f.Name)
 	case s.State != inspect.Held && s.State != inspect.Waiting:
-		return inspect.Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %s has run out", s.Leader, f.Name, f.Lasts())
+		return inspect.Leader{}, refused("%s, which holds lock %s, does not renew it: another takes over when its lease of %d seconds has run out", s.Leader, f.Name, s.Leader.LeaseDurationSeconds)
 	}
 	return *s.Leader, nil
 }
