@@ -88,7 +88,7 @@ func checkLatency(c Cluster) []Finding {
 	if c.RoundTrip() > slow {
 		result, hint = Warning, "candidates may be nearer to the API server than this machine; if they are not: is etcd's disk slow, or the API server busy? See check timing"
 		if slices.Max(append(slices.Concat(c.Gets, c.Lists), 0)) <= slow {
-			hint = "only writes are slow: see the checks webhooks and timing; else etcd's disk is"
+			hint = "only writes are slow: is a webhook, or etcd's disk? See the checks webhooks and timing"
 		}
 	}
 	return append(all, say(result, "coordination.k8s.io/v1 is served; requests took %s", c.took()).do("%s", hint))
