@@ -22,8 +22,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/operator/prometheus"
 )
 
 // Manager is a manager whose Start also takes part in the election.
@@ -48,6 +50,10 @@ type Manager struct {
 // Mode. LeaderElectionLabels are set on the Lease with those of o.
 // LeaderElectionReleaseOnCancel has no meaning: the lease is always released when all work
 // has stopped.
+//
+// The election's metrics are in controller-runtime's registry, so the manager's own endpoint shows
+// them, unless o has a MeterProvider. With that of go.opentelemetry.io/otel/metric/noop there are
+// none.
 //
 // It refuses options that it cannot honor: a LeaderElectionResourceLockInterface, a resource
 // lock without a Lease, and a GracefulShutdownTimeout of zero, with which a manager does not
@@ -90,10 +96,15 @@ func (m *Manager) elect(config *rest.Config, options *ctrl.Options, o operator.O
 		}
 		o.Logger = o.Logger.WithName("leaderelection")
 	}
+	var err error
+	if o.MeterProvider == nil {
+		if o.MeterProvider, err = prometheus.NewProvider(metrics.Registry); err != nil {
+			return err
+		}
+	}
 	use(&o.Timing.LeaseDuration, options.LeaseDuration)
 	use(&o.Timing.RenewDeadline, options.RenewDeadline)
 	use(&o.Timing.RenewInterval, options.RetryPeriod)
-	var err error
 	if m.Election, err = operator.New(logr.NewContext(context.Background(), o.Logger), options.LeaderElectionID, o); err != nil {
 		return fmt.Errorf("the manager's election: %w", err)
 	}

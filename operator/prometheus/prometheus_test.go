@@ -281,3 +281,23 @@ func TestClientGosMetricKeepsItsName(t *testing.T) {
 		t.Errorf("the registry has %v", families)
 	}
 }
+
+// TestARegistryHasOneProvider: two would have the same metrics, and every scrape would fail.
+func TestARegistryHasOneProvider(t *testing.T) {
+	registry := promclient.NewRegistry()
+	for _, lock := range []string{"a", "b"} {
+		provider, err := NewProvider(registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i, err := metrics.New(provider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.MasterStatus.Record(t.Context(), 1, metric.WithAttributes(metrics.KeyMasterName.String(lock)))
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 2 {
+		t.Errorf("the registry has %v, %v", families, err)
+	}
+}

@@ -4,7 +4,9 @@
 package prometheus
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/otlptranslator"
@@ -14,8 +16,9 @@ import (
 )
 
 // NewProvider returns a provider for Options.MeterProvider, whose metrics are in registry
-// from then on. Make one for each registry: two would have the same metrics. Its Shutdown
-// takes them out of use.
+// from then on. It returns the same one whenever it is called for that registry, because a
+// scrape fails if two collectors have the same metrics. Its Shutdown takes them out of use for
+// good.
 //
 // If the registry has client-go's leader_election_master_status already, as that of
 // controller-runtime has, the metric of that name is left out.
@@ -24,6 +27,34 @@ import (
 // The SDK's limit on the number of series is off, because the library bounds them by the
 // number of locks.
 func NewProvider(registry prometheus.Registerer) (*sdkmetric.MeterProvider, error) {
+	m := mark{provider: sync.OnceValues(func() (*sdkmetric.MeterProvider, error) { return newProvider(registry) })}
+	var known prometheus.AlreadyRegisteredError
+	err := registry.Register(m)
+	if errors.As(err, &known) {
+		if other, ok := known.ExistingCollector.(mark); ok {
+			m, err = other, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("showing metrics to Prometheus: %w", err)
+	}
+	return m.provider()
+}
+
+// mark is in a registry that has a provider, and shows nothing there.
+type mark struct {
+	provider func() (*sdkmetric.MeterProvider, error)
+}
+
+// Describe sends what no other collector has.
+func (mark) Describe(all chan<- *prometheus.Desc) {
+	all <- prometheus.NewDesc("election_provider", "Not shown.", nil, nil)
+}
+
+// Collect sends nothing.
+func (mark) Collect(chan<- prometheus.Metric) {}
+
+func newProvider(registry prometheus.Registerer) (*sdkmetric.MeterProvider, error) {
 	reader, err := exporter.New(
 		exporter.WithRegisterer(registry),
 		exporter.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
