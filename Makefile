@@ -25,7 +25,7 @@ TYPESCRIPT_VERSION := 5.9.3
 ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
-MODULES := . cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus examples test
+MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus examples test
 OUTSIDE := test/programs/controlplane test/programs/collector test/programs/helm test/programs/kubectl test/suites/scale/plots
 
 # The modules that a release tags.
@@ -75,7 +75,7 @@ candidate: ## Build the program that tests and demos elect, as build/bin/candida
 
 .PHONY: check
 check: vet lint ## gofmt, go vet, lint and the unit tests that matter: before each push (3 min)
-	$(call each,. cmd/kubectl-zonelect operator/ctrlruntime operator/prometheus,go test ./...)
+	$(call each,. cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus,go test ./...)
 
 .PHONY: test
 test: vet unit race e2e ## Unit tests, race detector, a real control plane (15 min)
@@ -92,7 +92,7 @@ unit: ## Unit tests, all modules
 .PHONY: race
 race: ## The race detector on the library and the examples, without the long simulations; SHORT=: with them
 	go test -race $(SHORT) ./...
-	$(call each,operator/ctrlruntime operator/prometheus examples,go test -race $(SHORT) ./...)
+	$(call each,cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus examples,go test -race $(SHORT) ./...)
 	cd test && go test -race $(SHORT) ./suites/telemetry/...
 
 .PHONY: churn
@@ -253,7 +253,7 @@ SYSTEMS := darwin windows
 
 .PHONY: cross
 cross: ## All that people run elsewhere is built for macOS and Windows too (minutes the first time); SYSTEMS=windows: one of them
-	for os in $(SYSTEMS); do GOOS=$$os go build ./... && (cd cmd/kubectl-zonelect && GOOS=$$os go build -o /dev/null .) || exit; done
+	for os in $(SYSTEMS); do GOOS=$$os go build ./... && (cd cmd/zonelect-sidecar && GOOS=$$os go build ./...) && (cd cmd/kubectl-zonelect && GOOS=$$os go build -o /dev/null .) || exit; done
 
 .PHONY: lint
 lint: $(LINT) ## golangci-lint, all modules of the workspace (minutes the first time)

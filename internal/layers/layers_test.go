@@ -116,8 +116,6 @@ var house = map[string]row{
 		allowed: []string{election, locks},
 		inFile:  map[string][]string{"lookup.go": {kubernetes}},
 	},
-	"cmd/zonelect-sidecar":                  {allowed: []string{module + "/cmd/zonelect-sidecar/internal/sidecar"}},
-	"cmd/zonelect-sidecar/internal/sidecar": {allowed: []string{election, operator, httpserver, plain, logr, pflag}},
 	"operator": {
 		allowed: []string{election, locks, memory, lease, heartbeat, annotation, ownerref, multilock, zone, migrate, internal, kubernetes, pflag, otel, backoff, logr},
 		denied:  behindMultilock,

@@ -46,6 +46,7 @@ func Run(ctx context.Context, address, name string, lead func(context.Context, e
 type Endpoint struct {
 	metric.MeterProvider
 	address  net.Addr
+	mux      *http.ServeMux
 	server   *http.Server
 	shutdown func(context.Context) error
 	serving  sync.WaitGroup
@@ -72,6 +73,7 @@ func Serve(ctx context.Context, address string) (*Endpoint, error) {
 	e := &Endpoint{
 		MeterProvider: provider,
 		address:       listener.Addr(),
+		mux:           mux,
 		server:        httpserver.New(mux),
 		shutdown:      provider.Shutdown,
 	}
@@ -85,6 +87,10 @@ func Serve(ctx context.Context, address string) (*Endpoint, error) {
 
 // Address returns where the endpoint listens.
 func (e *Endpoint) Address() net.Addr { return e.address }
+
+// Handle has h answer requests for a pattern of http.ServeMux too, such as "GET /healthz" for
+// Election.LivenessHandler. It panics if the endpoint answers that pattern already.
+func (e *Endpoint) Handle(pattern string, h http.Handler) { e.mux.Handle(pattern, h) }
 
 // Close ends the endpoint and its connections, and returns what went wrong since Serve.
 func (e *Endpoint) Close() error {

@@ -104,6 +104,23 @@ the options unless they are arguments.
 {{- with .Values.sidecar.address }}
 - {{ printf "--address=%s" . | quote }}
 {{- end }}
+{{- with .Values.sidecar.metricsPort }}
+- {{ printf "--metrics-bind-address=:%v" . | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "zonelect.sidecarPorts" -}}
+{{- with .Values.sidecar.metricsPort }}
+- {name: zonelect-metrics, containerPort: {{ . }}}
+{{- end }}
+{{- end }}
+
+{{- define "zonelect.sidecarProbe" -}}
+{{- with .Values.sidecar.metricsPort }}
+httpGet: {path: /healthz, port: {{ . }}}
+periodSeconds: 10
+failureThreshold: 3
+{{- end }}
 {{- end }}
 
 {{/* A duration in whole seconds, as Go reads it. Templates cannot parse one, but can add it to a day. */}}

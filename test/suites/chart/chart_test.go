@@ -266,7 +266,10 @@ func TestASidecarThatIsPolledHasTheElectionAndNoProofOfDeath(t *testing.T) {
 	if got, want := fromEnvironment(t, c), parsed(t, "--leader-elect", "--leader-elect-resource-name=my-operator", "--leader-elect-lease-duration=20s"); !reflect.DeepEqual(got, want) {
 		t.Errorf("the sidecar's environment makes\n%+v, want\n%+v", got, want)
 	}
-	if !slices.Equal(c.Args, []string{"--stop-grace=2s"}) || len(manager(t, all).Env) > 0 || len(manager(t, all).Args) > 0 {
+	if probe := c.LivenessProbe; len(c.Ports) != 1 || probe == nil || probe.HTTPGet.Path != "/healthz" || probe.HTTPGet.Port.IntValue() != int(c.Ports[0].ContainerPort) {
+		t.Errorf("the sidecar's ports are %s and its probe %s", text(c.Ports), text(probe))
+	}
+	if !slices.Equal(c.Args, []string{"--stop-grace=2s", "--metrics-bind-address=:4041"}) || len(manager(t, all).Env) > 0 || len(manager(t, all).Args) > 0 {
 		t.Errorf("the sidecar's arguments are %q, and the program has %s", c.Args, text(manager(t, all)))
 	}
 	for _, role := range manifests.Pick[rbacv1.Role](t, all, "Role") {
@@ -279,13 +282,16 @@ func TestASidecarThatIsPolledHasTheElectionAndNoProofOfDeath(t *testing.T) {
 func TestASidecarRunsTheCommandThatFollowsItsOwnFlags(t *testing.T) {
 	set := image + ",sidecar.enabled=true,sidecar.form=command,sidecar.stopGrace=2s,command={sh,-c},args={work}"
 	for how, want := range map[string][]string{
-		"environment": {"--stop-grace=2s", "--", "sh", "-c", "work"},
-		"arguments":   {"--leader-elect=true", "--leader-elect-resource-name=my-operator", "--stop-grace=2s", "--", "sh", "-c", "work"},
+		"environment": {"--stop-grace=2s", "--metrics-bind-address=:4041", "--", "sh", "-c", "work"},
+		"arguments":   {"--leader-elect=true", "--leader-elect-resource-name=my-operator", "--stop-grace=2s", "--metrics-bind-address=:4041", "--", "sh", "-c", "work"},
 	} {
 		all := render(t, chart, values(set, "election.passAs="+how)...)
 		c := manager(t, all)
 		if !slices.Equal(c.Command, []string{"zonelect-sidecar"}) || !slices.Equal(c.Args, want) {
 			t.Errorf("%s: it runs %q %q, want %q", how, c.Command, c.Args, want)
+		}
+		if len(c.Ports) != 1 || c.LivenessProbe == nil {
+			t.Errorf("%s: its ports are %s and its probe %s", how, text(c.Ports), text(c.LivenessProbe))
 		}
 		share := one[appsv1.Deployment](t, all, "Deployment").Spec.Template.Spec.ShareProcessNamespace
 		if share == nil || *share {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -250,6 +251,36 @@ func TestACommandKnowsItsTerm(t *testing.T) {
 	b.server.Mu.Unlock()
 	if r.token == 0 || r.lock != "ns/op" || r.identity != holder {
 		t.Errorf("it got %+v, and %v holds the Lease", r, holder)
+	}
+}
+
+// TestASidecarShowsMetricsAndHealth on an address of their own, where nothing else is served.
+func TestASidecarShowsMetricsAndHealth(t *testing.T) {
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, roleObey)
+	b.options.metrics = address
+	b.lead()
+	for path, want := range map[string]string{
+		"/healthz": "ok",
+		"/metrics": `election_leader{election_lock_kind="Lease",election_lock_name="op",k8s_namespace_name="ns"} 1`,
+		"/leader":  "404 page not found",
+	} {
+		resp, err := http.Get("http://" + address + path) //nolint:noctx // it is there as long as the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no line is %s: %v, %s", path, want, err, text)
+		}
 	}
 }
 

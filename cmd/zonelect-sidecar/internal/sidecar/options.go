@@ -34,6 +34,7 @@ const leastGrace = 250 * time.Millisecond
 type options struct {
 	operator.Options
 	address string   // empty means that nothing is served
+	metrics string   // where metrics and health are served; empty means nowhere
 	command []string // empty means that a program polls
 	out     *os.File // of the command
 }
@@ -69,6 +70,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	fs.SortFlags = false
 	fs.Usage = func() { _, _ = fmt.Fprint(help, usage, fs.FlagUsages()) }
 	fs.StringVar(&o.address, "address", "", "Loopback address to serve /leader on. Without a command the default is "+defaultAddress+", with one it is not to serve.")
+	fs.StringVar(&o.metrics, "metrics-bind-address", "", "Address to serve /metrics and /healthz on, for Prometheus and the kubelet, such as :8080. Without it they are not served.")
 	fs.DurationVar(&o.Timing.StopGrace, "stop-grace", 0, "How long the command, or the program that polls, may go on once leadership is lost: four fifths of it, then the command is killed. 0 is as long as the lease allows.")
 	o.AddFlags(fs)
 	shows := fs.Bool("version", false, "Show the version of this program and of Go.")
@@ -112,6 +114,9 @@ func (o options) check() error {
 		errs = append(errs, errors.New("--leader-elect-resource-name is missing: name the Lease, the same for all replicas"))
 	}
 	errs = append(errs, checkTiming(o.Timing.WithDefaults()), checkAddress(o.address))
+	if _, _, err := net.SplitHostPort(o.metrics); o.metrics != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--metrics-bind-address: %w: use an address such as :8080", err))
+	}
 	if len(o.command) > 0 {
 		if _, err := exec.LookPath(o.command[0]); err != nil {
 			errs = append(errs, fmt.Errorf("%w: %w: install it in this image, or correct what follows --", errNoCommand, err))

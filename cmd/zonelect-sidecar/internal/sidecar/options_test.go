@@ -27,6 +27,7 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 		"is not on the loopback interface: use an address such as":     named + " --address :4040",
 		"--address 10.0.0.1:4040 is not on the loopback":               named + " --address 10.0.0.1:4040",
 		"--address: address 4040: missing port":                        named + " --address 4040",
+		"--metrics-bind-address: address 8080: missing port":           named + " --metrics-bind-address 8080",
 		"lower --leader-elect-renew-deadline, or raise":                named + " --stop-grace 100ms",
 		"use a LeaseDuration of at least 41s":                          named + " --stop-grace 30s",
 		"the record holds whole seconds only: use 3s":                  named + " --leader-elect-lease-duration 2500ms --leader-elect-renew-deadline 2s --leader-elect-retry-period 1s",

@@ -21,6 +21,7 @@ import (
 	"github.com/zonelect/zonelect/internal/httpserver"
 	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/operator"
+	"github.com/zonelect/zonelect/operator/prometheus"
 )
 
 // passed are the signals that the command gets. SIGINT and SIGTERM end the sidecar.
@@ -70,9 +71,21 @@ func (o options) run(ctx context.Context, signals <-chan os.Signal) error {
 	if len(o.command) == 0 {
 		o.Health.Check, o.Health.Interval = b.check(timing.LeaseDuration), b.pause/2
 	}
+	var endpoint *prometheus.Endpoint
+	if o.metrics != "" {
+		var err error
+		if endpoint, err = prometheus.Serve(ctx, o.metrics); err != nil {
+			return fmt.Errorf("%w: let --metrics-bind-address name a free port", err)
+		}
+		defer func() { _ = endpoint.Close() }() // the election is over
+		o.MeterProvider = endpoint
+	}
 	e, err := operator.New(ctx, o.Name, o.Options)
 	if err != nil {
 		return err
+	}
+	if endpoint != nil {
+		endpoint.Handle("GET /healthz", e.LivenessHandler())
 	}
 	b.resign = e.Resign
 	log := logr.FromSlogHandler(slog.Default().Handler())
