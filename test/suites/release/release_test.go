@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -71,6 +72,12 @@ func TestANewcomerCanUseWhatAReleaseTags(t *testing.T) {
 			if !strings.HasSuffix(module, " "+version+" ") {
 				t.Error(module)
 			}
+		}
+	})
+	t.Run("the sidecar", func(t *testing.T) {
+		u.must("go", "install", library+"/cmd/zonelect-sidecar@"+version)
+		if says := u.must(u.bin("zonelect-sidecar"), "--version"); !strings.HasPrefix(says, "zonelect-sidecar "+version+" ") {
+			t.Errorf("it says %s", says)
 		}
 	})
 	t.Run("the plugin", func(t *testing.T) {
@@ -161,8 +168,9 @@ func TestIfATagCannotBeMadeNoneIs(t *testing.T) {
 	}
 }
 
-// TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram, for an image that has nothing else. It runs
-// the recipe's commands; the image itself wants a container engine.
+// TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram, for an image that has nothing else but the
+// list of its modules. It knows its version. The test runs the recipe's commands; the image itself
+// wants a container engine.
 func TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram(t *testing.T) {
 	c := clone(t)
 	recipe, err := os.ReadFile(filepath.Join(c.dir, "cmd/zonelect-sidecar/Containerfile"))
@@ -170,14 +178,33 @@ func TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	settings := regexp.MustCompile(`(?m)^ENV (.+)$`).FindStringSubmatch(string(recipe))
-	build := regexp.MustCompile(`(?m)^RUN (go build .* )-o /zonelect-sidecar (\S+)$`).FindStringSubmatch(string(recipe))
-	if settings == nil || build == nil || !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).Match(recipe) {
+	steps := regexp.MustCompile(`(?m)^RUN (.+)$`).FindAllStringSubmatch(string(recipe), -1)
+	if settings == nil || steps == nil || !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).Match(recipe) {
 		t.Fatalf("the recipe sets nothing, builds nothing, or names no user:\n%s", recipe)
 	}
-	program := filepath.Join(t.TempDir(), "zonelect-sidecar")
-	c.env = append(c.env, strings.Fields(settings[1])...)
-	c.env = append(c.env, "GOOS=linux")
-	c.must("sh", "-c", build[1]+"-o "+program+" "+build[2])
+	image := t.TempDir() // stands in for the image's root
+	root := strings.NewReplacer("=/", "="+image+"/", " /", " "+image+"/", ">/", ">"+image+"/")
+	c.env = append(c.env, strings.Fields(root.Replace(settings[1]))...)
+	c.env = append(c.env, "VERSION=v9.8.7", "GOTOOLCHAIN=local") // its compiler would be another download and build
+	for _, step := range steps {
+		c.must("sh", "-c", root.Replace(step[1]))
+	}
+	program := filepath.Join(image, "zonelect-sidecar")
+	if runtime.GOOS == "linux" {
+		if said := c.must(program, "--version"); !strings.HasPrefix(said, "zonelect-sidecar v9.8.7 (go1.") {
+			t.Errorf("it says %q", said)
+		}
+	}
+	list, err := os.ReadFile(program + ".cdx.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"CycloneDX"`, `"k8s.io/client-go"`, `"name": "` + library + `/cmd/zonelect-sidecar",
+      "version": "v9.8.7"`} {
+		if !strings.Contains(string(list), want) || strings.Contains(string(list), "(devel)") {
+			t.Errorf("the list of its modules has no %s, or does not know a version", want)
+		}
+	}
 	file, err := elf.Open(program)
 	if err != nil {
 		t.Fatal(err)
@@ -187,6 +214,54 @@ func TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram(t *testing.T) {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
 			t.Errorf("it needs a %v, which the image does not have", p.Type)
 		}
+	}
+}
+
+// TestWhatRunsForUsIsPinned: a tag of an action or of an image may be moved, a commit and a digest
+// may not.
+func TestWhatRunsForUsIsPinned(t *testing.T) {
+	c := clone(t)
+	action := regexp.MustCompile(`uses: (\S+)(.*)`)
+	image := regexp.MustCompile(`(?m)(?:image: "?|^FROM )([^\s"]+)`)
+	found := 0
+	for _, file := range strings.Fields(c.must("git", "ls-files", ".github/workflows", "*Containerfile", "*Dockerfile")) {
+		text, err := os.ReadFile(filepath.Join(c.dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, use := range action.FindAllStringSubmatch(string(text), -1) {
+			if found++; !regexp.MustCompile(`@[0-9a-f]{40}$`).MatchString(use[1]) || !strings.HasPrefix(use[2], " # v") {
+				t.Errorf("%s: %s is not the commit of a version that is noted", file, use[0])
+			}
+		}
+		for _, from := range image.FindAllStringSubmatch(string(text), -1) {
+			if found++; from[1] != "scratch" && !regexp.MustCompile(`@sha256:[0-9a-f]{64}$`).MatchString(from[1]) {
+				t.Errorf("%s: %s has no digest", file, from[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d actions and images were found", found)
+	}
+}
+
+// TestOneGoCompilesARelease: the one that make vuln asks about.
+func TestOneGoCompilesARelease(t *testing.T) {
+	c := clone(t)
+	var all []string
+	for _, file := range []string{"Makefile", "cmd/kubectl-zonelect/dist/build.go", "cmd/zonelect-sidecar/Containerfile"} {
+		text, err := os.ReadFile(filepath.Join(c.dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`(?:RELEASE_GO := |GOTOOLCHAIN=)(go1\S+?)["\s]`).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s names no Go", file)
+		}
+		all = append(all, string(found[1]))
+	}
+	if all[0] != all[1] || all[0] != all[2] {
+		t.Errorf("a release is compiled with %q", all)
 	}
 }
 

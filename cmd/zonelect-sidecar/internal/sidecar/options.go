@@ -90,11 +90,15 @@ func parse(args []string, help io.Writer) (options, error) {
 	return o, o.check()
 }
 
+// release is the version of an image, which the compiler does not know: the Containerfile sets it
+// with the linker's -X.
+var release string
+
 // versions says which program this is: a version of the module, or "(devel)" if the compiler saw
 // none.
 func versions() string {
-	version := ""
-	if info, ok := debug.ReadBuildInfo(); ok {
+	version := release
+	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
 		version = info.Main.Version
 	}
 	return fmt.Sprintf("zonelect-sidecar %s (%s)", cmp.Or(version, "(devel)"), runtime.Version())
