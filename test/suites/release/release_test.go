@@ -187,7 +187,7 @@ func TestTheRecipeOfTheSidecarsImageBuildsAStaticProgram(t *testing.T) {
 	c.env = append(c.env, strings.Fields(root.Replace(settings[1]))...)
 	c.env = append(c.env, "VERSION=v9.8.7", "GOTOOLCHAIN=local") // its compiler would be another download and build
 	for _, step := range steps {
-		c.must("sh", "-c", root.Replace(step[1]))
+		c.must("sh", "-c", root.Replace(" "+step[1]))
 	}
 	program := filepath.Join(image, "zonelect-sidecar")
 	if runtime.GOOS == "linux" {
