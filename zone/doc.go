@@ -7,6 +7,6 @@
 //
 // A zone is only a name: two candidates are in the same zone if and only if their zone names
 // are equal. The empty name stands for an unknown zone, which equals no other, not even
-// another empty one. Knowing the zone makes an election faster or better placed, never
+// another empty one. It may be any zone, so it is not outside evacuated ones. Knowing the zone makes an election faster or better placed, never
 // correct: any user of the zone must work without it.
 package zone

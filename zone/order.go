@@ -41,7 +41,8 @@ type Order struct {
 //
 //  1. A healthy candidate goes before an unhealthy one.
 //  2. A candidate in an evacuated zone waits for about LeaseDuration, so that it
-//     leads only if no candidate outside does.
+//     leads only if no candidate outside does. One whose zone is unknown may be in
+//     there: while any zone is evacuated, it comes after those that are outside.
 //  3. The zone of a holder that fell silent comes after the others, because it
 //     may have failed. The zone of one that gave the lock up or is proven dead does not.
 //  4. Preferred zones come in their order, before others and unknown ones.
@@ -133,7 +134,8 @@ func (o Order) place(p locks.Peer, t election.Takeover) place {
 	if t.Cause == status.CauseDied && p.Pod != (locks.Pod{}) && p.Pod == t.PreviousPod {
 		at.hash = 0
 	}
-	for _, last := range []bool{p.Identity == t.Previous, p.Unhealthy != "", at.evacuated} {
+	unsure := p.Zone == "" && len(t.Evacuated) > 0
+	for _, last := range []bool{p.Identity == t.Previous, p.Unhealthy != "", at.evacuated, unsure} {
 		at.group *= 2
 		if last {
 			at.group++

@@ -134,6 +134,10 @@ func TestWhoIsWantedMoreGoesFirst(t *testing.T) {
 			takeover: election.Takeover{Evacuated: []string{"za"}, Peers: peers("a@za", "b@zb", "c@za")},
 			want:     "b 0s, a 14.8s, c 15s",
 		},
+		"nobody knows whether an unknown zone is evacuated": {
+			takeover: election.Takeover{Evacuated: []string{"za"}, Peers: peers("a@za", "b@zb", "c@")},
+			want:     "b 0s, c 2s, a 15s",
+		},
 		"but not where nobody else is there": {
 			order:    zone.Order{Preferred: []string{"zb"}},
 			takeover: election.Takeover{Evacuated: []string{"za", "zb"}, Peers: peers("a@za", "b@zb")},
