@@ -28,6 +28,7 @@ func (m *Migration) Inspect(ctx context.Context) (Report, error) {
 // observer looks several times. Its count of legacy pods remembers what it saw of the nodes.
 type observer struct {
 	*Migration
+	zones      inspect.Zones
 	legacyPods *ownerref.LegacyPods
 }
 
@@ -97,6 +98,14 @@ func (o *observer) readCandidates(ctx context.Context, r *Report) error {
 	}
 	if err := o.reader.Pods(ctx, r.Namespace, all); err != nil {
 		return err
+	}
+	r.lock.Candidates = all
+	o.zones.Reader = o.reader
+	list := []inspect.Election{r.lock}
+	o.zones.Find(ctx, list)
+	r.lock = list[0]
+	if l := r.lock.Leader(); l != nil {
+		r.Lease.Zone = l.Zone
 	}
 	for _, c := range all {
 		c.Holds = c.Identity != "" && c.Identity == r.Lease.Holder

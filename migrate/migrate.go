@@ -66,7 +66,7 @@ func New(c Config) (*Migration, error) {
 	}
 	m := &Migration{
 		config: c, lock: types.NamespacedName{Namespace: c.Namespace, Name: c.Lock},
-		reader: inspect.Reader{Core: c.Core, Coordination: c.Coordination},
+		reader: inspect.Reader{Core: c.Core, Coordination: c.Coordination, Explain: error.Error},
 	}
 	name := m.object(apierror.Leases, c.Lock)
 	errs := []error{

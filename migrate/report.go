@@ -52,7 +52,7 @@ type LeaseReport struct {
 	Phase  Phase  `json:"phase,omitempty"`
 	Step   uint64 `json:"step,omitempty"`
 	// Holder is empty if nobody holds the Lease. Zone, Node, Pod ("name/uid") and Token are
-	// the holder's, if it has noted them.
+	// the holder's, if it has noted them. Otherwise Zone is the label of its node, if that is known.
 	Holder string `json:"holder,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	Node   string `json:"node,omitempty"`

@@ -22,9 +22,11 @@ type Candidate struct {
 	Identity string `json:"identity"`
 	Pod      string `json:"pod,omitempty"`
 	Zone     string `json:"zone,omitempty"`
-	Node     string `json:"node,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Mode     string `json:"mode,omitempty"`
+	// ZoneByNode says that the candidate does not know its zone: Zone is the label of its node.
+	ZoneByNode bool   `json:"zoneByNode,omitempty"`
+	Node       string `json:"node,omitempty"`
+	Version    string `json:"version,omitempty"`
+	Mode       string `json:"mode,omitempty"`
 	// Waiting is what it waits for before it may lead, in words.
 	Waiting string `json:"waiting,omitempty"`
 	// Unhealthy is why the candidate says that it should not lead.
@@ -147,6 +149,14 @@ func (c Candidate) TakesPart() bool {
 	return c.Mode == string(multilock.Auto) || c.Mode == string(multilock.Dual)
 }
 
+// SaidZone is the zone that the candidate knows, and others know from it; empty if it knows none.
+func (c Candidate) SaidZone() string {
+	if c.ZoneByNode {
+		return ""
+	}
+	return c.Zone
+}
+
 // Present returns the candidates whose pods are not known to be gone.
 func Present(all []Candidate) []Candidate {
 	return slices.DeleteFunc(slices.Clone(all), func(c Candidate) bool { return c.PodState == Gone })
@@ -159,9 +169,9 @@ func ByZone(all []Candidate) []Candidate {
 	})
 }
 
-// Zones returns the zones of candidates, sorted, and of how many the zone is not known: each of those
+// ZonesOf returns the zones of candidates, sorted, and of how many the zone is not known: each of those
 // may be in any zone.
-func Zones(all []Candidate) (zones []string, unknown int) {
+func ZonesOf(all []Candidate) (zones []string, unknown int) {
 	for _, c := range all {
 		if c.Zone == "" {
 			unknown++
@@ -176,7 +186,7 @@ func Zones(all []Candidate) (zones []string, unknown int) {
 // OneZone returns the zone in which all candidates are; empty if they are in several, or if that is
 // not known.
 func OneZone(all []Candidate) string {
-	if zones, unknown := Zones(all); len(zones) == 1 && unknown == 0 {
+	if zones, unknown := ZonesOf(all); len(zones) == 1 && unknown == 0 {
 		return zones[0]
 	}
 	return ""

@@ -37,6 +37,8 @@ type Election struct {
 	Candidates []Candidate
 	// ZonesWithNodes are sorted; nil means unknown.
 	ZonesWithNodes []string
+	// labels are the zones of nodes that [Zones] has read.
+	labels map[string]label
 	LegacyLock
 }
 
@@ -173,6 +175,7 @@ func (e Election) Leader() *Leader {
 	l := LeaderOf(e.Snapshot().Record)
 	if l != nil {
 		l.Heartbeat = e.heartName()
+		e.locate(l)
 	}
 	return l
 }

@@ -56,7 +56,7 @@ func (f *Findings) CheckPod(c Candidate) {
 // to take over from another. nil zones with nodes are not known.
 func (f *Findings) CheckSpread(all []Candidate, zonesWithNodes []string) {
 	one := OneZone(all)
-	switch _, unknown := Zones(all); {
+	switch _, unknown := ZonesOf(all); {
 	case len(all) == 1:
 		f.Warn("only one candidate has announced itself: nobody takes over from %s", all[0].Identity)
 	case one != "" && slices.Equal(zonesWithNodes, []string{one}):

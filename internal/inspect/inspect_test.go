@@ -339,18 +339,10 @@ func TestAZoneThatNobodyKnowsIsNone(t *testing.T) {
 		"one is not known": {in("za", ""), []string{"za"}, 1, ""},
 		"none is known":    {in("", ""), nil, 2, ""},
 	} {
-		zones, unknown := inspect.Zones(tc.all)
+		zones, unknown := inspect.ZonesOf(tc.all)
 		if one := inspect.OneZone(tc.all); !slices.Equal(zones, tc.zones) || unknown != tc.unknown || one != tc.one {
 			t.Errorf("%s: %q, %d unknown, all in %q", name, zones, unknown, one)
 		}
-	}
-	s := inspect.Status{Candidates: in("za", ""), Evacuated: []inspect.Evacuation{{Zone: "za"}}}
-	if trapped := s.Trapped(); trapped != nil {
-		t.Errorf("one candidate may be elsewhere, and %q are called all zones", trapped)
-	}
-	s.Candidates = in("za")
-	if trapped := s.Trapped(); !slices.Equal(trapped, []string{"za"}) {
-		t.Errorf("%q are called all zones", trapped)
 	}
 }
 

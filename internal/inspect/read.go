@@ -267,23 +267,35 @@ func (r Reader) allPods(ctx context.Context, namespace string, pods map[string]*
 
 // eachPod fills in the pods that exist, one by one.
 func (r Reader) eachPod(ctx context.Context, namespace string, pods map[string]*corev1.Pod) error {
+	var mu sync.Mutex
+	return each(ctx, slices.Sorted(maps.Keys(pods)), func(ctx context.Context, name string) error {
+		pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
+		mu.Lock()
+		defer mu.Unlock()
+		pods[name] = pod
+		return err
+	})
+}
+
+// each reads by names, several at a time if they are many, until one fails.
+func each(ctx context.Context, names []string, read func(context.Context, string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex
 	var failed error
 	var reading sync.WaitGroup
-	places := make(chan struct{}, min(readers, 1+len(pods)/readers))
-	for _, name := range slices.Sorted(maps.Keys(pods)) {
+	places := make(chan struct{}, min(readers, 1+len(names)/readers))
+	for _, name := range names {
 		places <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		reading.Go(func() {
 			defer func() { <-places }()
-			pod, err := get[corev1.Pod](ctx, r.Core, apierror.Object{Resource: apierror.Pods, Namespace: namespace, Name: name})
+			err := read(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()
-			if pods[name] = pod; err != nil && failed == nil {
+			if err != nil && failed == nil {
 				failed = err
 				cancel()
 			}

@@ -103,7 +103,7 @@ func (s *Status) checkCandidates(zonesWithNodes []string) {
 	if zonesWithNodes == nil {
 		return
 	}
-	zones, unknown := Zones(present)
+	zones, unknown := ZonesOf(present)
 	for _, zone := range zones {
 		if !slices.Contains(zonesWithNodes, zone) {
 			s.Warn("zone %s has candidates and no nodes", zone)
@@ -161,6 +161,7 @@ func (s *Status) checkEvacuations(listed locks.Evacuations, now time.Time) {
 	if err != nil {
 		s.Warn("the annotation zonelect.dev/evacuated-zones cannot be read in full: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
+	var going []string
 	for _, e := range all {
 		stated := Evacuation{Zone: e.Zone}
 		until := "until it is restored"
@@ -174,25 +175,23 @@ func (s *Status) checkEvacuations(listed locks.Evacuations, now time.Time) {
 			s.Note("the evacuation of zone %s ended at %s", e.Zone, e.Until.UTC().Format(time.RFC3339))
 			continue
 		}
+		going = append(going, e.Zone)
 		s.Note("zone %s is evacuated %s", e.Zone, until)
-		if l := s.Leader; l != nil && l.Zone == e.Zone {
+		switch l := s.Leader; {
+		case l == nil || l.Zone != e.Zone:
+		case l.ZoneByNode:
+			s.Warn("%s leads in zone %s, which is evacuated, and does not know that it is there: hand the lock over", l.Identity, e.Zone)
+		default:
 			s.Warn("%s leads in zone %s, which is evacuated", l.Identity, e.Zone)
 		}
 	}
-	if len(s.Trapped()) > 0 {
-		s.Warn("every zone with candidates is evacuated: leadership cannot leave them")
+	if len(going) == 0 {
+		return
 	}
-}
-
-// Trapped returns the zones with candidates if people have asked leadership out of each of them, and
-// none otherwise.
-func (s *Status) Trapped() []string {
-	zones, unknown := Zones(Present(s.Candidates))
-	leaves := func(zone string) bool {
-		return !slices.ContainsFunc(s.Evacuated, func(e Evacuation) bool { return e.Zone == zone && !e.Over })
+	if l := s.Leader; l != nil && l.Zone == "" {
+		s.Warn("whether %s leads in an evacuated zone is not known: its zone is not known", l.Identity)
 	}
-	if unknown > 0 || slices.ContainsFunc(zones, leaves) {
-		return nil
+	if why := NobodyOutside(going, Present(s.Candidates)); why != "" {
+		s.Warn("%s", why)
 	}
-	return zones
 }

@@ -36,7 +36,7 @@ func checkCandidates(l Lock) []Finding {
 		all = append(all, say(Problem, unfit).do("mend one of them: see above"))
 	}
 	all = append(all, l.spread(present)...)
-	all = append(all, l.evacuated()...)
+	all = append(all, l.evacuated(present)...)
 	all = append(all, versions(present)...)
 	all = append(all, l.workloads(present)...)
 	if len(all) == 0 {
@@ -48,7 +48,7 @@ func checkCandidates(l Lock) []Finding {
 // allWell says that nothing is wrong with the candidates, as far as could be read.
 func allWell(present []inspect.Candidate) Finding {
 	text := inspect.Many(len(present), "candidate")
-	switch zones, unknown := inspect.Zones(present); {
+	switch zones, unknown := inspect.ZonesOf(present); {
 	case len(zones) == 0:
 		text += ", whose zones are not known"
 	case unknown > 0:
@@ -109,13 +109,18 @@ func (l Lock) spread(present []inspect.Candidate) []Finding {
 }
 
 // evacuated says whether people have asked leadership out of every zone that has candidates.
-func (l Lock) evacuated() []Finding {
-	s := l.Status(l.Now)
-	zones := s.Trapped()
-	if len(zones) == 0 {
+func (l Lock) evacuated(present []inspect.Candidate) []Finding {
+	var out []string
+	for _, e := range l.Status(l.Now).Evacuated {
+		if !e.Over {
+			out = append(out, e.Zone)
+		}
+	}
+	why := inspect.NobodyOutside(out, present)
+	if len(out) == 0 || why == "" {
 		return nil
 	}
-	return []Finding{say(Warning, "every zone with candidates is evacuated: %s", list(zones)).do("'kubectl zonelect restore ZONE' ends an evacuation")}
+	return []Finding{say(Warning, "%s; evacuated are %s", why, list(out)).do("'kubectl zonelect restore ZONE' ends an evacuation")}
 }
 
 // versions says whether candidates are of different versions or modes.
@@ -151,7 +156,7 @@ func checkEnvironment(l Lock) []Finding {
 	present := inspect.Present(l.Candidates)
 	for _, c := range inspect.ByZone(present) {
 		switch {
-		case c.Zone != "":
+		case c.SaidZone() != "":
 		case c.Node == "":
 			noNode = append(noNode, c.Identity)
 		default:
