@@ -102,21 +102,25 @@ func (l *live) redraw(above []line) error {
 		}
 		lines = append(append(lines, line{}), more...)
 	}
-	return l.draw(above, append(append(lines, l.remarks()...), l.footer()), width, height)
+	return l.draw(above, lines, l.remarks(), l.footer(), width, height)
 }
 
-// remarks are the warnings and notes.
+// remarks are the warnings and notes, the warnings first: the last ones may be cut.
 func (l *live) remarks() []line {
-	var all []line
+	var all, later []line
 	for _, s := range l.rows {
 		for i, text := range notes(s) {
-			one := line{text: text}
-			if i < len(s.Status.Warnings) && l.printer.paint {
-				one.color = yellow
+			switch {
+			case i >= len(s.Status.Warnings):
+				later = append(later, line{text: text})
+			case l.printer.paint:
+				all = append(all, line{text, yellow})
+			default:
+				all = append(all, line{text: text})
 			}
-			all = append(all, one)
 		}
 	}
+	all = append(all, later...)
 	if note := l.vitals.note(); note != "" {
 		all = append(all, line{text: note})
 	}

@@ -143,6 +143,17 @@ func fold(lines []line, width int) []line {
 	return all
 }
 
+// cut leaves that many lines, the last of which says how many are missing.
+func cut(lines []line, most int) []line {
+	switch {
+	case len(lines) <= most:
+		return lines
+	case most <= 0:
+		return nil
+	}
+	return append(lines[:most-1:most-1], line{text: fmt.Sprintf("(%d lines more)", len(lines)-most+1)})
+}
+
 // widest is the width of the widest line.
 func widest(lines []line) int {
 	most := 0
@@ -160,12 +171,15 @@ type frame struct {
 }
 
 // draw replaces what was drawn before, and prints lines for good above it. It cuts what does
-// not fit into the terminal, because only what can be seen can be replaced.
-func (f *frame) draw(above, lines []line, width, height int) error {
-	lines = fold(lines, width)
-	if most := max(1, height-1); len(lines) > most {
-		lines = append(lines[:most-1:most-1], line{text: fmt.Sprintf("(%d lines more)", len(lines)-most+1)})
-	}
+// not fit into the terminal, because only what can be seen can be replaced. The last line stays, and
+// of the remarks before it as many as have a place in half of the terminal.
+func (f *frame) draw(above, lines, remarks []line, last line, width, height int) error {
+	end := cut(fold([]line{last}, width), max(1, height-1))
+	most := max(0, height-1-len(end))
+	lines, remarks = fold(lines, width), fold(remarks, width)
+	lines = cut(lines, max(most-len(remarks), (most+1)/2))
+	lines = append(lines, cut(remarks, most-len(lines))...)
+	lines = append(lines, end...)
 	if slices.Equal(lines, f.last) && len(above) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -137,6 +138,36 @@ func TestManyLocksFitIntoAScreen(t *testing.T) {
 			t.Errorf("it shows %d lines:\n%s", lines, shown)
 		}
 	})
+}
+
+// TestASmallTerminalCutsWarningsLast: what is wrong, and of when that is, can be seen beside the
+// locks.
+func TestASmallTerminalCutsWarningsLast(t *testing.T) {
+	for height := 1; height < 40; height++ {
+		var drawn bytes.Buffer
+		f := frame{out: &drawn}
+		var lines, remarks []line
+		for i := range 30 {
+			lines = append(lines, line{text: fmt.Sprintf("lock %d", i)})
+		}
+		for i := range 8 {
+			remarks = append(remarks, line{text: fmt.Sprintf("warning %d", i)})
+		}
+		if err := f.draw(nil, lines, remarks, line{text: "footer"}, 80, height); err != nil {
+			t.Fatal(err)
+		}
+		got := drawn.String()
+		switch n := strings.Count(got, "\n"); {
+		case n > max(1, height-1), n < min(max(1, height-1), 39):
+			t.Errorf("height %d: it has %d lines:\n%s", height, n, got)
+		case !strings.HasSuffix(got, "footer\n"):
+			t.Errorf("height %d: it has no footer:\n%s", height, got)
+		case height >= 6 && (!strings.Contains(got, "warning 0") || !strings.Contains(got, "lock 0")):
+			t.Errorf("height %d: the first warning or lock is missing:\n%s", height, got)
+		case height >= 20 && strings.Count(got, "warning") != 8:
+			t.Errorf("height %d: a warning is missing:\n%s", height, got)
+		}
+	}
 }
 
 var control = regexp.MustCompile(`\x1b\[(\d*)([A-Za-z])|\r|\n|[^\x1b\r\n]+`)
