@@ -9,6 +9,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's ways to log in
@@ -18,5 +19,15 @@ import (
 
 func main() {
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	os.Exit(command.Run(context.Background(), streams, os.Args[1:]))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends a command that does not
+	code := command.Run(ctx, streams, os.Args[1:])
+	if ctx.Err() != nil {
+		// A shell goes on with its script unless the signal ended this process. Windows has none.
+		stop()
+		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(os.Interrupt) == nil {
+			select {}
+		}
+	}
+	os.Exit(code)
 }

@@ -7,12 +7,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// one accepts exactly one argument, such as LOCK.
+// one accepts exactly one argument, such as LOCK. A LOCK may be written as kubectl writes a Lease.
 func one(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -30,9 +31,29 @@ func atMostOne(what string) cobra.PositionalArgs {
 			return usage("%s takes one %s, not %d: %s", nameOfCommand(c), what, len(args), c.UseLine())
 		case len(args) == 1 && args[0] == "":
 			return usage("%s: the %s is empty: %s", nameOfCommand(c), what, c.UseLine())
+		case len(args) == 1 && what == "LOCK":
+			name, err := lockName(args[0])
+			args[0] = name // cobra passes the same slice to the command
+			return err
 		}
 		return nil
 	}
+}
+
+// leaseKinds are kubectl's words for what a lock is. A legacy lock may have no Lease yet.
+var leaseKinds = regexp.MustCompile(`^(?i:leases?(\.v1)?(\.coordination\.k8s\.io)?|configmaps?|cm|endpoints|ep)$`)
+
+// lockName is the name in what 'status -o name' and 'kubectl get -o name' print.
+func lockName(text string) (string, error) {
+	kind, name, typed := strings.Cut(text, "/")
+	switch {
+	case !typed:
+		return text, nil
+	case strings.Contains(name, "/"):
+	case leaseKinds.MatchString(kind) && name != "":
+		return name, nil
+	}
+	return "", usage("%q is no LOCK: give its name, lease/NAME or lease.coordination.k8s.io/NAME", text)
 }
 
 // noArgument accepts none. An argument may be a misspelled command.

@@ -37,6 +37,9 @@ func (e *environment) cluster(r role, everywhere bool) (cluster, error) {
 	return cluster{all, inspect.Reader{Core: all.core, Coordination: all.coordination, Explain: r.explained}, r, namespace}, err
 }
 
+// zones finds the zones of candidates that do not know them.
+func (c cluster) zones() *inspect.Zones { return &inspect.Zones{Reader: c.Reader} }
+
 // lock names a lock in the namespace.
 func (c cluster) lock(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}

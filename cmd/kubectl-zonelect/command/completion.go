@@ -110,6 +110,26 @@ func completeCandidates(env *environment, says func(inspect.Candidate) string) c
 	}
 }
 
+// completeNamespaces completes a flag with the namespaces, for those who may list them.
+func completeNamespaces(env *environment) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), patience)
+		defer cancel()
+		on, err := env.cluster("", true)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var words []string
+		q := rawapi.Query{Resource: apierror.Namespaces}
+		_, err = rawapi.ListEach(ctx, on.Core, q, func() { words = nil }, func(e rawapi.Event[*corev1.Namespace]) { words = append(words, e.Object.Name) })
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		slices.Sort(words)
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // harmless are the words that no shell takes for more than a word. Scripts of kubectl up to 1.33
 // let the shell expand what they are given, and anybody who may create a Lease writes them.
 var harmless = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/-]*$`)

@@ -206,6 +206,7 @@ func (d *doctorCommand) named(ctx context.Context, name string) (doctor.Lock, er
 // locksOf reads what surrounds locks.
 func (d *doctorCommand) locksOf(ctx context.Context, all []inspect.Election) []doctor.Lock {
 	var problems []string
+	d.cluster.zones().Find(ctx, all)
 	if err := d.surroundings(ctx, all); err != nil {
 		problems = append(problems, "not all of the candidates' pods and nodes could be read: "+d.cluster.role.explained(err))
 	}

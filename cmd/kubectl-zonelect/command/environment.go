@@ -29,6 +29,9 @@ type environment struct {
 	terminal func() bool
 	// size is that of the terminal that shows the output; zero if there is none.
 	size func() (width, height int)
+	// changed is what people are told who interrupt a command: what it has changed, or that it
+	// has changed nothing. It is empty for commands that only read.
+	changed string
 	// variable is os.Getenv.
 	variable func(string) string
 }
@@ -59,6 +62,14 @@ func newEnvironment(streams genericiooptions.IOStreams) *environment {
 
 // tell prints something to standard error.
 func (e *environment) tell(format string, args ...any) { tell(e.streams.ErrOut, format, args...) }
+
+// waitNote is after how long people are told what a command waits for.
+const waitNote = time.Second
+
+// waiting says what a command waits for, if that takes long. Call done when it is over.
+func (e *environment) waiting(format string, args ...any) (done func() bool) {
+	return time.AfterFunc(waitNote, func() { e.tell(format, args...) }).Stop
+}
 
 // Requests come in bursts: one for each lock.
 const queriesPerSecond, queriesAtOnce = 50, 300

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/workqueue"
@@ -28,7 +29,9 @@ The command marks every lock in the namespace, or with -A in the cluster, with t
 Leaders in the zone hand over to the candidate that would come first elsewhere, and
 candidates in the zone lead only if nobody else is there. The command waits until all
 leaders have moved, and prints where to. A leader stays if there is no candidate
-elsewhere, and moves as soon as there is one: the exit code is then 1.
+elsewhere, and moves as soon as there is one: the exit code is then 1. So it is if
+nobody knows in which zone a leader is. A candidate that does not know its zone is in
+that of its node's label.
 
 Locks that are created later are not marked. To end the evacuation, use restore, or
 --until, which goes by the clocks of the candidates. Leaders do not move back by
@@ -36,8 +39,8 @@ themselves.
 
 The command refuses (exit code 3) if the zone has no candidates and no nodes, or if no
 zone would be left. Needs the verbs get, list, watch and update on leases; to know of
-zones without candidates, list on nodes. ClusterRole zonelect-shift
-(config/shift/role.yaml) grants all of it.`
+zones without candidates, and of candidates that do not know their zone, get and list on
+nodes. ClusterRole zonelect-shift (config/shift/role.yaml) grants all of it.`
 
 const evacuateExample = `  # The cloud says that zone-a is in trouble
   kubectl zonelect evacuate zone-a -A
@@ -51,7 +54,9 @@ const evacuateExample = `  # The cloud says that zone-a is in trouble
 // evacuation is one call of evacuate or restore.
 type evacuation struct {
 	env     *environment
+	printer printer
 	cluster cluster
+	zones   *inspect.Zones
 
 	zone               string
 	everywhere, dryRun bool
@@ -83,6 +88,7 @@ func (e *evacuation) command(use, short, long, example string, do func(context.C
 	}
 	c.Flags().BoolVarP(&e.everywhere, "all-namespaces", "A", false, "All locks of the cluster.")
 	addDryRun(c, &e.dryRun)
+	e.printer.addFlags(c)
 	return c
 }
 
@@ -94,6 +100,10 @@ func (e *evacuation) complete(zone string) error {
 	case e.timeout <= 0:
 		return usage("--timeout=%s must be above zero", e.timeout)
 	}
+	if err := e.printer.complete(); err != nil {
+		return err
+	}
+	e.env.changed = nothing
 	e.zone = zone
 	if e.until == "" {
 		return nil
@@ -124,6 +134,8 @@ func (e *evacuation) find(ctx context.Context, zone string) ([]inspect.Election,
 		return nil, err
 	}
 	found := inspect.Among(list.Items)
+	e.zones = e.cluster.zones()
+	e.zones.Find(ctx, found)
 	if len(found) > 0 {
 		return found, nil
 	}
@@ -141,6 +153,15 @@ type row struct {
 	failed error
 }
 
+// unsure reports whether nobody knows in which zone the lock is led now.
+func (r *row) unsure() bool {
+	if r.move != nil {
+		return r.move.to != nil && r.move.to.Zone == ""
+	}
+	l := r.Leader()
+	return l != nil && l.Zone == ""
+}
+
 func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) error {
 	if err := e.check(ctx, found); err != nil {
 		return err
@@ -149,17 +170,72 @@ func (e *evacuation) evacuate(ctx context.Context, found []inspect.Election) err
 	for i, f := range found {
 		rows[i] = &row{Election: f}
 		if l := f.Leader(); l != nil && l.Zone == e.zone {
-			rows[i].move = &move{lock: f.NamespacedName, from: *l, avoid: e.zone, waits: l.Identity + " has not answered"}
+			rows[i].move = e.leave(ctx, f, *l)
 		}
 	}
+	e.tellUnaware(found)
 	if e.dryRun {
 		return e.print(rows)
 	}
+	e.env.changed = "some locks may be marked already: 'kubectl zonelect restore " + e.zone + "' undoes that"
 	e.all(ctx, rows, e.mark)
-	if err := e.await(ctx, rows); err != nil {
+	if err := cmp.Or(e.await(ctx, rows), ctx.Err()); err != nil {
 		return err
 	}
-	return cmp.Or(e.print(rows), e.verdict(rows))
+	unsure := 0
+	for _, r := range rows {
+		if r.failed == nil && r.unsure() {
+			unsure++
+		}
+	}
+	return cmp.Or(e.print(rows), e.verdict(rows, unsure))
+}
+
+// leave is the move of a leader out of the zone. One that does not know that it is there does not
+// go by the mark: it is asked to hand over.
+func (e *evacuation) leave(ctx context.Context, f inspect.Election, l inspect.Leader) *move {
+	m := &move{lock: f.NamespacedName, from: l, avoid: e.zone, waits: l.Identity + " has not answered"}
+	m.locate = func(l *inspect.Leader) { e.zones.Locate(ctx, f, l) }
+	if !l.ZoneByNode {
+		return m
+	}
+	outside, _ := inspect.Outside(e.away(f), inspect.ByZone(f.Candidates))
+	outside = slices.DeleteFunc(outside, func(c inspect.Candidate) bool { return c.Identity == l.Identity || c.Unfit() != "" })
+	m.refused = l.Identity + " does not know its zone, and no healthy candidate is known outside " + listed(e.away(f))
+	for _, c := range outside {
+		if text := string(locks.HandoverRequest{Holder: l.Identity, Successor: locks.Successor{Identity: c.Identity}}.Request()); len(text) <= record.MaxText {
+			m.request, m.refused = text, ""
+			break
+		}
+	}
+	return m
+}
+
+// tellUnaware says that a mark does not keep those candidates out of the zone that do not know
+// where they are.
+func (e *evacuation) tellUnaware(found []inspect.Election) {
+	var inside, unknown int
+	for _, f := range found {
+		for _, c := range f.Candidates {
+			switch {
+			case c.Zone == "":
+				unknown++
+			case c.ZoneByNode && c.Zone == e.zone:
+				inside++
+			}
+		}
+	}
+	const advice = "give them config/zone or NODE_ZONE, and restart them"
+	if inside > 0 {
+		e.env.tell("note: candidates in zone %s that do not know their zone may lead there again (%d): %s\n", e.zone, inside, advice)
+	}
+	if unknown > 0 {
+		why := ""
+		if e.zones.Unread != "" {
+			why = ", because nodes could not be read: " + e.zones.Unread
+		}
+		e.env.tell("note: candidates whose zone is not known may lead in zone %s (%d)%s: %s\n", e.zone, unknown, why, advice)
+	}
 }
 
 // away returns the zones that the lock's leader must leave.
@@ -167,11 +243,12 @@ func (e *evacuation) away(f inspect.Election) []string {
 	return append(awayFrom(f.Lease, e.env.now()), e.zone)
 }
 
-// cornered reports whether no known candidate would be left outside those zones.
-func (e *evacuation) cornered(f inspect.Election) bool {
-	away := e.away(f)
-	elsewhere := func(c inspect.Candidate) bool { return !slices.Contains(away, c.Zone) }
-	return len(f.Candidates) > 0 && !slices.ContainsFunc(f.Candidates, elsewhere)
+// cornered reports whether it is known that no candidate would be left outside those zones, and
+// whether that may be so.
+func (e *evacuation) cornered(f inspect.Election) (surely, perhaps bool) {
+	outside, unknown := inspect.Outside(e.away(f), f.Candidates)
+	perhaps = len(f.Candidates) > 0 && len(outside) == 0
+	return perhaps && len(unknown) == 0, perhaps
 }
 
 // check refuses a zone that is unknown, and an evacuation that leaves no zone.
@@ -181,7 +258,8 @@ func (e *evacuation) check(ctx context.Context, found []inspect.Election) error 
 	for _, f := range found {
 		zones = append(zones, zonesIn(f)...)
 		candidates = candidates || len(f.Candidates) > 0
-		left = left || len(f.Candidates) > 0 && !e.cornered(f)
+		cornered, _ := e.cornered(f)
+		left = left || len(f.Candidates) > 0 && !cornered
 	}
 	if candidates && !left {
 		return refused("no lock in %s would have a candidate outside the evacuated zones: the candidates are in %s", e.cluster.scope(), listed(zones))
@@ -235,6 +313,9 @@ func (e *evacuation) mark(ctx context.Context, r *row) {
 		}
 		annotate(lease, record.AnnotationEvacuated, string(text))
 		annotate(lease, record.AnnotationRefused, "") // a leader that stays writes it again
+		if r.move != nil && r.move.request != "" {
+			annotate(lease, record.AnnotationRequest, r.move.request)
+		}
 		return nil
 	})
 	if r.failed = err; err == nil && r.move != nil {
@@ -246,12 +327,14 @@ func (e *evacuation) mark(ctx context.Context, r *row) {
 func (e *evacuation) await(ctx context.Context, rows []*row) error {
 	var moves []*move
 	for _, r := range rows {
-		if r.move != nil && r.failed == nil {
+		if r.move != nil && r.failed == nil && !r.move.over() {
 			moves = append(moves, r.move)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
+	e.env.changed = "the locks are marked, and leaders go on leaving zone " + e.zone + ": 'kubectl zonelect restore " + e.zone + "' ends that"
+	defer e.env.waiting("waiting up to %s for %s to leave zone %s\n", e.timeout, count(len(moves), "leader"), e.zone)()
 	done := 0
 	return e.cluster.await(ctx, moves, func(m *move) {
 		if done++; m.to != nil {
@@ -271,6 +354,9 @@ func (e *evacuation) nameOf(lock types.NamespacedName) string {
 
 // print prints a table of the result for each lock, or in a dry run the expected result.
 func (e *evacuation) print(rows []*row) error {
+	if e.printer.objects != nil {
+		return e.printObjects(rows, e.result)
+	}
 	var table [][]string
 	for _, r := range rows {
 		from, to := "", ""
@@ -280,34 +366,73 @@ func (e *evacuation) print(rows []*row) error {
 		if r.move != nil && r.move.to != nil {
 			to = r.move.to.String()
 		}
-		table = append(table, []string{e.nameOf(r.NamespacedName), from, to, e.result(r)})
+		word, why := e.result(r)
+		if why != "" {
+			word += ": " + why
+		}
+		table = append(table, []string{e.nameOf(r.NamespacedName), from, to, word})
 	}
 	return printTable(e.env.streams.Out, newTables(false), []string{"Lock", "From", "To", "Result"}, table)
 }
 
-// result says what happened to a lock, or in a dry run would happen.
-func (e *evacuation) result(r *row) string {
-	switch {
-	case r.failed != nil:
-		return "failed: " + r.failed.Error()
-	case e.dryRun && r.move != nil && e.cornered(r.Election):
-		return "would stay: no candidate is known outside " + listed(e.away(r.Election))
-	case e.dryRun && r.move != nil:
-		return "would move"
-	case e.dryRun:
-		return "would be marked"
-	case r.move == nil:
-		return "marked"
-	case r.move.to != nil:
-		return "moved"
-	case r.move.refused != "":
-		return "stays: " + r.move.refused
+// printObjects prints the same for a program.
+func (e *evacuation) printObjects(rows []*row, result func(*row) (word, why string)) error {
+	list := &LockMoveList{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockMoveList"}, Items: []LockMove{}}
+	for _, r := range rows {
+		one := newLockMove(r.NamespacedName)
+		one.From, one.DryRun = r.Leader(), e.dryRun
+		one.Result, one.Why = result(r)
+		if r.move != nil {
+			one.To = r.move.to
+		}
+		list.Items = append(list.Items, one)
 	}
-	return fmt.Sprintf("not moved after %s: %s", e.timeout, r.move.waits)
+	return printObject(e.env.streams.Out, e.printer.objects, list)
 }
 
-// verdict is the error of a command that did not complete its task.
-func (e *evacuation) verdict(rows []*row) error {
+// result says what happened to a lock, or in a dry run would happen, and why.
+func (e *evacuation) result(r *row) (word, why string) {
+	if e.dryRun {
+		return e.expected(r)
+	}
+	switch {
+	case r.failed != nil:
+		return "failed", r.failed.Error()
+	case r.move == nil && r.unsure():
+		return "stays", "its zone is not known"
+	case r.move == nil:
+		return "marked", ""
+	case r.unsure():
+		return "moved", "to a leader whose zone is not known"
+	case r.move.to != nil:
+		return "moved", ""
+	case r.move.refused != "":
+		return "stays", r.move.refused
+	}
+	return "not moved after " + e.timeout.String(), r.move.waits
+}
+
+// expected says what would happen to a lock, and why.
+func (e *evacuation) expected(r *row) (word, why string) {
+	surely, perhaps := e.cornered(r.Election)
+	switch {
+	case r.move == nil && r.unsure():
+		return "would stay", "its zone is not known"
+	case r.move == nil:
+		return "would be marked", ""
+	case surely:
+		return "would stay", "no candidate is known outside " + listed(e.away(r.Election))
+	case r.move.refused != "":
+		return "would stay", r.move.refused
+	case perhaps:
+		return "may move", "to a candidate whose zone is not known"
+	}
+	return "would move", ""
+}
+
+// verdict is the error of a command that did not complete its task. unsure is how many locks may be
+// led in the zone.
+func (e *evacuation) verdict(rows []*row, unsure int) error {
 	stay, wrong := 0, 0
 	var cause error
 	for _, r := range rows {
@@ -321,6 +446,9 @@ func (e *evacuation) verdict(rows []*row) error {
 	var parts []string
 	if stay > 0 {
 		parts = append(parts, fmt.Sprintf("%s did not leave zone %s: a leader leaves as soon as it can", count(stay, "lock"), e.zone))
+	}
+	if unsure > 0 {
+		parts = append(parts, fmt.Sprintf("whether %s is led in zone %s is not known: if so, hand it over, or delete its leader's pod", count(unsure, "lock"), e.zone))
 	}
 	if wrong > 0 {
 		parts = append(parts, fmt.Sprintf("%s could not be changed", count(wrong, "lock")))

@@ -8,12 +8,17 @@ import (
 	"fmt"
 )
 
+// nothing is what commands have changed until they say otherwise.
+const nothing = "nothing was changed"
+
 // The exit codes, as the help of the root command lists them.
 const (
 	exitOK      = 0
 	exitError   = 1
 	exitUsage   = 2
 	exitRefused = 3
+	// exitInterrupted is that of shells after Ctrl-C.
+	exitInterrupted = 130
 )
 
 // failure is an error with the exit code that it means.

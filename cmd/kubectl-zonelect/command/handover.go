@@ -4,7 +4,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +25,8 @@ would come first if the leader died.
 
 The command refuses (exit code 3) and changes nothing if nobody leads, or if the
 successor is unknown, unhealthy or dead. The leader may refuse too. If it has not
-answered within --timeout, the command takes the request back.
+answered within --timeout, the command takes the request back. So it does if you
+interrupt it. With --dry-run it checks everything and asks nothing.
 
 Needs the verbs get, list, watch and update on leases. With get on pods and nodes, it
 also refuses a successor whose pod or node is dead. ClusterRole zonelect-shift
@@ -40,8 +40,12 @@ const handoverExample = `  # Before work on a node
 // handover is one call of the command.
 type handover struct {
 	env     *environment
+	printer printer
 	cluster cluster
+	zones   *inspect.Zones
 	to      locks.Successor
+	asks    locks.Successor // what the leader is asked for
+	dryRun  bool
 	wait    bool
 	timeout time.Duration
 }
@@ -69,6 +73,8 @@ func newHandover(env *environment) *cobra.Command {
 	f.StringVar(&h.to.Zone, "to-zone", "", "The zone of the next leader.")
 	f.BoolVar(&h.wait, "wait", true, "Wait until another leads.")
 	f.DurationVar(&h.timeout, "timeout", time.Minute, "How long to wait.")
+	addDryRun(c, &h.dryRun)
+	h.printer.addFlags(c)
 	_ = c.RegisterFlagCompletionFunc("to", completeCandidates(env, func(c inspect.Candidate) string { return c.Identity })) // the flags exist
 	_ = c.RegisterFlagCompletionFunc("to-zone", completeCandidates(env, func(c inspect.Candidate) string { return c.Zone }))
 	return c
@@ -86,7 +92,8 @@ func (h *handover) complete(c *cobra.Command) error {
 	case h.timeout <= 0:
 		return usage("--timeout=%s must be above zero", h.timeout)
 	}
-	return nil
+	h.env.changed = nothing
+	return h.printer.complete()
 }
 
 // observeHolder is how long a holder that looks dead is watched.
@@ -115,7 +122,20 @@ func (h *handover) run(ctx context.Context, name string) error {
 	if err := h.cluster.Observe(ctx, list, h.env.now, observeHolder); err != nil {
 		return err
 	}
+	h.zones = h.cluster.zones()
+	h.zones.Find(ctx, list)
 	return h.ask(ctx, list[0])
+}
+
+// report prints the result: as a text for people, which is made of args, or else as an object.
+func (h *handover) report(m LockMove, text string, args ...any) error {
+	if h.printer.forPeople() {
+		return say(h.env.streams.Out, text, args...)
+	}
+	if m.DryRun = h.dryRun; h.asks != (locks.Successor{}) {
+		m.Successor = &h.asks
+	}
+	return printObject(h.env.streams.Out, h.printer.objects, &m)
 }
 
 // ask checks that a handover is possible, and asks for it.
@@ -124,17 +144,26 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	if err != nil {
 		return err
 	}
+	done := newLockMove(f.NamespacedName)
+	done.From = &leader
 	if leader.Identity == h.to.Identity || h.to.Zone != "" && leader.Zone == h.to.Zone {
-		return say(h.env.streams.Out, "lock %s is led by %s already\n", f.Name, leader)
+		done.Result, done.To = "unchanged", &leader
+		return h.report(done, "lock %s is led by %s already\n", f.Name, leader)
 	}
 	if err := h.choose(f, leader); err != nil {
 		return err
 	}
 	m := &move{lock: f.NamespacedName, from: leader, waits: leader.Identity + " has not answered"}
-	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.to}.Request()
+	m.locate = func(l *inspect.Leader) { h.zones.Locate(ctx, f, l) }
+	request := locks.HandoverRequest{Holder: leader.Identity, Successor: h.asks}.Request()
 	if len(request) > record.MaxText {
 		return refused("the identities do not fit into a request: they are too long")
 	}
+	if h.dryRun {
+		done.Result = "would be asked"
+		return h.report(done, "lock %s could go from %s to %s (dry run)\n", f.Name, leader, h.successor())
+	}
+	h.env.changed = "whether the leader was asked is not known: see 'kubectl zonelect status " + f.Name + "'"
 	lease, err := h.cluster.change(ctx, f.NamespacedName, func(lease *coordinationv1.Lease) error {
 		if now := inspect.LeaderOf(record.Read(lease)); now == nil || now.Identity != leader.Identity {
 			return refused("lock %s has changed hands meanwhile: try again", f.Name)
@@ -148,9 +177,10 @@ func (h *handover) ask(ctx context.Context, f inspect.Election) error {
 	}
 	m.asked = record.Number(lease.ResourceVersion)
 	if !h.wait {
-		return say(h.env.streams.Out, "%s, the leader of lock %s, is asked to hand over\n", leader, f.Name)
+		done.Result = "asked"
+		return h.report(done, "%s, the leader of lock %s, is asked to hand over\n", leader, f.Name)
 	}
-	return h.await(ctx, m, string(request))
+	return h.await(ctx, m, string(request), done)
 }
 
 // leader returns the holder of the lock, if it can hand the lock over.
@@ -168,8 +198,8 @@ func (h *handover) leader(f inspect.Election) (inspect.Leader, error) {
 	return *s.Leader, nil
 }
 
-// choose refuses a successor that does not exist or cannot lead. If some candidates of a zone
-// cannot lead, and the leader may not know that, it names another.
+// choose refuses a successor that does not exist or cannot lead. If some candidates cannot lead, or
+// are not where they have to be, and the leader may not know that, it names another.
 func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 	if len(f.Candidates) == 0 {
 		return refused("no candidate for lock %s has announced itself, so none can be named as the successor", f.Name)
@@ -178,10 +208,14 @@ func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 	if h.to.Zone != "" && slices.Contains(away, h.to.Zone) {
 		return refused("zone %s is evacuated for lock %s: restore it first, or name a candidate with --to", h.to.Zone, f.Name)
 	}
-	var fit, unfit []string
+	var fit, unfit, unsure []string
+	unaware := false // the leader does not know where some candidates are
 	for _, c := range f.Candidates {
 		why := c.Unfit()
+		unaware = unaware || c.SaidZone() == "" && (h.to.Zone != "" || len(away) > 0)
 		switch {
+		case c.Identity != leader.Identity && c.Zone == "" && h.to.Identity == "" && (h.to.Zone != "" || len(away) > 0):
+			unsure = append(unsure, c.Identity)
 		case c.Identity == leader.Identity, !h.wants(c.Identity, c.Zone), h.to.Identity == "" && slices.Contains(away, c.Zone):
 		case why != "":
 			unfit = append(unfit, c.Identity+": "+why)
@@ -189,11 +223,14 @@ func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 			fit = append(fit, c.Identity)
 		}
 	}
+	h.asks = h.to
 	switch {
-	case len(fit) > 0 && len(unfit) > 0:
-		h.to = locks.Successor{Identity: fit[0]}
+	case len(fit) > 0 && (len(unfit) > 0 || unaware):
+		h.asks = locks.Successor{Identity: fit[0]}
 	case len(fit) == 0 && len(unfit) > 0:
 		return refused("no successor for lock %s can lead: %s", f.Name, strings.Join(unfit, "; "))
+	case len(fit) == 0 && len(unsure) > 0:
+		return refused("no candidate for lock %s is known to be where it has to be: the zone of %s is not known; name one with --to", f.Name, strings.Join(unsure, ", "))
 	case len(fit) == 0:
 		return refused("no candidate for lock %s %s: there are %s", f.Name, h.where(len(away) > 0), identities(f.Candidates))
 	}
@@ -203,6 +240,17 @@ func (h *handover) choose(f inspect.Election, leader inspect.Leader) error {
 // wants reports whether the flags allow this candidate as the next leader.
 func (h *handover) wants(identity, zone string) bool {
 	return (h.to.Identity == "" || identity == h.to.Identity) && (h.to.Zone == "" || zone == h.to.Zone)
+}
+
+// successor names who is asked for, for people.
+func (h *handover) successor() string {
+	switch {
+	case h.asks.Identity != "":
+		return h.asks.Identity
+	case h.asks.Zone != "":
+		return "a candidate in zone " + h.asks.Zone
+	}
+	return "the candidate that comes first"
 }
 
 // where describes the successor that the flags ask for.
@@ -228,22 +276,39 @@ func identities(all []inspect.Candidate) string {
 }
 
 // await waits until another candidate leads, and names it.
-func (h *handover) await(ctx context.Context, m *move, request string) error {
+func (h *handover) await(ctx context.Context, m *move, request string, done LockMove) error {
 	waiting, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	if err := h.cluster.await(waiting, []*move{m}, func(*move) {}); err != nil {
+	said := h.env.waiting("waiting up to %s for %s to hand lock %s over\n", h.timeout, m.from.Identity, m.lock.Name)
+	err := h.cluster.await(waiting, []*move{m}, func(*move) {})
+	said()
+	if err != nil {
 		return err
 	}
 	switch {
+	case ctx.Err() != nil && !m.over():
+		h.env.changed = "the leader was asked, and may hand over yet; the request was taken back"
+		soon, stop := context.WithTimeout(context.WithoutCancel(ctx), takeBackTimeout)
+		defer stop()
+		if err := h.takeBack(soon, m, request); err != nil {
+			h.env.changed = "the leader was asked, and may hand over yet: " + err.Error()
+		}
+		return ctx.Err()
 	case m.refused != "":
 		return refused("%s refuses to hand lock %s over: %s", m.from, m.lock.Name, m.refused)
 	case m.to == nil:
 		return errors.Join(fmt.Errorf("lock %s was not handed over within %s: %s", m.lock.Name, h.timeout, m.waits), h.takeBack(ctx, m, request))
-	case !h.wants(m.to.Identity, m.to.Zone):
-		return fmt.Errorf("lock %s went from %s to %s: %s did not take it", m.lock.Name, m.from, m.to, cmp.Or(h.to.Identity, "a candidate in zone "+h.to.Zone))
+	case h.to.Zone != "" && m.to.Zone == "":
+		return fmt.Errorf("lock %s went from %s to %s: whether that one is in zone %s is not known", m.lock.Name, m.from, m.to, h.to.Zone)
+	case h.asks.Identity != "" && h.asks.Identity != m.to.Identity, !h.wants(m.to.Identity, m.to.Zone):
+		return fmt.Errorf("lock %s went from %s to %s: %s did not take it", m.lock.Name, m.from, m.to, h.successor())
 	}
-	return say(h.env.streams.Out, "lock %s went from %s to %s\n", m.lock.Name, m.from, m.to)
+	done.Result, done.To = "moved", m.to
+	return h.report(done, "lock %s went from %s to %s\n", m.lock.Name, m.from, m.to)
 }
+
+// takeBackTimeout bounds how long an interrupted command goes on.
+const takeBackTimeout = 5 * time.Second
 
 // takeBack removes a request that was not answered.
 func (h *handover) takeBack(ctx context.Context, m *move, request string) error {

@@ -57,6 +57,7 @@ type world struct {
 	denied bool                     // nothing is permitted
 	absent error                    // why there is no cluster; nil if there is one
 	sick   map[string]string        // why candidates are unhealthy, by identity
+	lost   map[string]bool          // which candidates do not know their zone, by identity
 	skew   time.Duration            // by how much the API server's clock is ahead
 	slow   map[string]time.Duration // how long requests take, by the ends of their paths
 	lacks  map[string]bool          // what service accounts may not do, as in "update leases"

@@ -163,6 +163,9 @@ func (m *migration) complete(name string) error {
 		return err
 	}
 	m.name = name
+	if m.by != "" {
+		m.env.changed = nothing
+	}
 	var err error
 	if m.cluster, err = m.env.cluster(roleMigrate, false); err != nil {
 		return err
@@ -209,14 +212,9 @@ type MigrationStep struct {
 // DeepCopyObject makes it a runtime.Object; see LockStatus.
 func (s *MigrationStep) DeepCopyObject() runtime.Object { c := *s; return &c }
 
-// waitNote is after how long people are told what a preflight waits for.
-const waitNote = 3 * time.Second
-
 // waits says what a preflight waits for if that takes long. Call done when it is over.
 func (m *migration) waits() (done func() bool) {
-	return time.AfterFunc(waitNote, func() {
-		m.env.tell("waiting up to half a minute for a renewal of the Lease by its holder, and up to 12s for heartbeats of kubelets\n")
-	}).Stop
+	return m.env.waiting("waiting up to half a minute for a renewal of the Lease by its holder, and up to 12s for heartbeats of kubelets\n")
 }
 
 func (m *migration) plan(ctx context.Context) error {
@@ -246,12 +244,18 @@ func (m *migration) step(ctx context.Context) error {
 		case !m.env.terminal():
 			return refused("there is no terminal to confirm the step on: use --yes, or --dry-run to change nothing")
 		}
-		if err := m.ask(out); err != nil {
+		if err := m.ask(ctx, out); err != nil {
 			return err
 		}
 		m.to = string(out.To) // the step that was asked for, and no other
 	}
 	out, err := m.try(ctx, false)
+	switch {
+	case err == nil:
+		m.env.changed = "phase " + string(out.To) + " is on record, and the candidates follow it: see 'kubectl zonelect migrate plan " + m.name + "'"
+	case out.Step > 0:
+		m.env.changed = "whether phase " + string(out.To) + " is on record is not known: see 'kubectl zonelect migrate plan " + m.name + "'"
+	}
 	if err := m.report(out, err); err != nil || !m.wait {
 		return err
 	}
@@ -301,14 +305,28 @@ func (m *migration) report(out migrate.Outcome, err error) error {
 
 // ask returns an error unless the answer is yes. It keeps standard output free for the
 // result.
-func (m *migration) ask(out migrate.Outcome) error {
+func (m *migration) ask(ctx context.Context, out migrate.Outcome) error {
 	if err := printChecks(m.env.streams.ErrOut, out.Checks, m.acknowledge); err != nil {
 		return err
 	}
 	m.env.tell("Take lock %s from phase %s to %s? [y/N] ", m.name, phaseText(out.From), out.To)
-	answer, err := bufio.NewReader(m.env.streams.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
+	answers := make(chan string, 1)
+	var failed error
+	go func() { // it ends with the process if nobody answers
+		answer, err := bufio.NewReader(m.env.streams.In).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			failed = fmt.Errorf("read the answer: %w", err)
+		}
+		answers <- answer
+	}()
+	var answer string
+	select {
+	case answer = <-answers:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if failed != nil {
+		return failed
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

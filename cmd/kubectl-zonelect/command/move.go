@@ -7,21 +7,62 @@ import (
 	"context"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
 )
+
+// LockMove is what happened to the leader of one lock, or in a dry run would happen. It is
+// printed, and never stored.
+type LockMove struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	From *inspect.Leader `json:"from,omitempty"`
+	To   *inspect.Leader `json:"to,omitempty"`
+	// Successor is who was asked for; nil for whoever comes first.
+	Successor *locks.Successor `json:"successor,omitempty"`
+	Result    string           `json:"result"`
+	Why       string           `json:"why,omitempty"`
+	DryRun    bool             `json:"dryRun,omitempty"`
+}
+
+// DeepCopyObject makes it a runtime.Object; see LockStatus.
+func (m *LockMove) DeepCopyObject() runtime.Object { c := *m; return &c }
+
+// LockMoveList holds several.
+type LockMoveList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []LockMove `json:"items"`
+}
+
+// DeepCopyObject does the same for a list.
+func (l *LockMoveList) DeepCopyObject() runtime.Object { c := *l; return &c }
+
+func newLockMove(lock types.NamespacedName) LockMove {
+	return LockMove{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: "LockMove"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: lock.Namespace, Name: lock.Name},
+	}
+}
 
 // move is a lock that shall get another leader.
 type move struct {
 	lock    types.NamespacedName
 	from    inspect.Leader
-	avoid   string          // the zone to leave; empty: any other leader will do
-	asked   uint64          // the version of the Lease that asks for it, or the first that was not seen
-	to      *inspect.Leader // the new leader; nil until there is one
-	refused string          // why the leader stays
-	waits   string          // what the move waits for
+	locate  func(*inspect.Leader) // adds the zone to a leader that does not say it
+	request string                // what the leader is asked besides; empty if nothing
+	avoid   string                // the zone to leave; empty: any other leader will do
+	asked   uint64                // the version of the Lease that asks for it, or the first that was not seen
+	to      *inspect.Leader       // the new leader; nil until there is one
+	refused string                // why the leader stays
+	waits   string                // what the move waits for
 }
 
 // over reports whether nothing is left to wait for.
@@ -37,6 +78,9 @@ func (m *move) see(lock inspect.Election) {
 		return
 	}
 	m.asked = version + 1
+	if leader != nil {
+		m.locate(leader)
+	}
 	switch {
 	case leader == nil:
 		m.waits = m.from.Identity + " gave the lock up, and nobody has taken it"

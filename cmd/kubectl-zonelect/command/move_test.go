@@ -40,7 +40,11 @@ func (w *world) campaign(lock, pod, zone string) (kill func()) {
 // competes does the same for a candidate with a head start, of which its presence says that.
 func (w *world) competes(lock, pod, zone, said string, headStart func(election.Takeover) time.Duration) (kill func()) {
 	w.t.Helper()
-	w.announce(lock, pod, zone, "", func(o *presence.Object) { o.HeadStart, o.Unhealthy = said, w.sick[o.Identity] })
+	w.announce(lock, pod, zone, "", func(o *presence.Object) {
+		if o.HeadStart, o.Unhealthy = said, w.sick[o.Identity]; w.lost[o.Identity] {
+			o.Zone = ""
+		}
+	})
 	broken := make(chan struct{})
 	way := http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
 		select {
@@ -55,8 +59,12 @@ func (w *world) competes(lock, pod, zone, said string, headStart func(election.T
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	me := locks.Candidate{Identity: pod + "_1", Zone: zone, Node: "node-" + zone}
+	if w.lost[me.Identity] {
+		me.Zone = ""
+	}
 	e, err := election.New(election.Config{
-		Lock: l, Candidate: locks.Candidate{Identity: pod + "_1", Zone: zone},
+		Lock: l, Candidate: me,
 		HeadStart: headStart,
 		Peers:     w.follows(client, lock),
 	})

@@ -49,7 +49,7 @@ func inLine(e inspect.Election, s inspect.Status) (ranked []inspect.Candidate, k
 			}
 			ways[w] = zone.Order{Preferred: preferred}.Cached()
 		}
-		t.Lock, t.Candidate = w.lock, locks.Candidate{Identity: c.Identity, Zone: c.Zone}
+		t.Lock, t.Candidate = w.lock, locks.Candidate{Identity: c.Identity, Zone: c.SaidZone()}
 		delays[c.Identity] = ways[w](t)
 		ranked = append(ranked, c)
 	}
@@ -77,7 +77,7 @@ func takeover(e inspect.Election, s inspect.Status) election.Takeover {
 	t := election.Takeover{Cause: status.CauseExpired}
 	switch {
 	case s.Leader != nil:
-		t.Previous, t.PreviousZone = s.Leader.Identity, s.Leader.Zone
+		t.Previous, t.PreviousZone = s.Leader.Identity, s.Leader.SaidZone()
 	case s.Vacancy != nil:
 		t.Previous, t.PreviousZone = s.Vacancy.Last, s.Vacancy.LastZone
 	}
@@ -89,7 +89,7 @@ func takeover(e inspect.Election, s inspect.Status) election.Takeover {
 	default: // it is held, or it is free once it has expired
 	}
 	for _, c := range e.Candidates {
-		t.Peers = append(t.Peers, locks.Peer{Candidate: locks.Candidate{Identity: c.Identity, Zone: c.Zone}, Unhealthy: c.Unhealthy})
+		t.Peers = append(t.Peers, locks.Peer{Candidate: locks.Candidate{Identity: c.Identity, Zone: c.SaidZone()}, Unhealthy: c.Unhealthy})
 	}
 	for _, evacuation := range s.Evacuated {
 		if !evacuation.Over {

@@ -4,8 +4,10 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,6 +43,7 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 		return refused("zone %s is unknown: it has no candidates, and no lock in %s is kept out of it; the evacuated zones are %s", e.zone, e.cluster.scope(), listed(away))
 	}
 	if !e.dryRun {
+		e.env.changed = "some locks may be restored already: run the command again"
 		e.all(ctx, rows, func(ctx context.Context, r *row) {
 			_, r.failed = e.cluster.change(ctx, r.NamespacedName, func(lease *coordinationv1.Lease) error {
 				all, _ := locks.Evacuations(lease.Annotations[record.AnnotationEvacuated]).Parse()
@@ -55,12 +58,21 @@ func (e *evacuation) restore(ctx context.Context, found []inspect.Election) erro
 			e.env.tell("lock %s: %v\n", e.nameOf(r.NamespacedName), r.failed)
 		}
 	}
-	if err := e.verdict(rows); err != nil {
-		return err
-	}
 	verb := "is restored"
 	if e.dryRun {
 		verb = "would be restored"
+	}
+	if e.printer.objects != nil {
+		err := e.printObjects(rows, func(r *row) (word, why string) {
+			if r.failed != nil {
+				return "failed", r.failed.Error()
+			}
+			return strings.TrimPrefix(verb, "is "), ""
+		})
+		return cmp.Or(err, e.verdict(rows, 0))
+	}
+	if err := e.verdict(rows, 0); err != nil {
+		return err
 	}
 	return say(e.env.streams.Out, "zone %s %s for %s\n", e.zone, verb, count(len(rows), "lock"))
 }

@@ -18,7 +18,7 @@ func Root() *cobra.Command {
 	return newRoot(newEnvironment(genericiooptions.NewTestIOStreamsDiscard()))
 }
 
-// Run runs the command in args and returns the exit code.
+// Run runs the command in args and returns the exit code. The end of ctx interrupts the command.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	return run(ctx, newEnvironment(streams), args)
 }
@@ -28,8 +28,14 @@ func run(ctx context.Context, env *environment, args []string) int {
 	root := newRoot(env)
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitOK
+	case errors.Is(ctx.Err(), context.Canceled):
+		if env.changed != "" {
+			env.tell("interrupted: %s\n", env.changed)
+		}
+		return exitInterrupted
 	}
 	env.tell("error: %v\n", err)
 	if advice := roleOf(c).advice(err); advice != "" {
@@ -53,7 +59,9 @@ Exit codes:
   1  an error, such as no answer from the API server or a missing permission; a problem that
      doctor found; or a leader that stayed in an evacuated zone
   2  the command line is wrong
-  3  refused: the step is not safe now, or you did not confirm it; nothing was changed`
+  3  refused: the step is not safe now, or you did not confirm it; nothing was changed
+
+A LOCK may be written as kubectl writes a Lease: lease/NAME, or lease.coordination.k8s.io/NAME.`
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
@@ -88,6 +96,7 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
+	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)) // the flag exists
 	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newDoctor(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
 	addCompletion(root)
 	return root

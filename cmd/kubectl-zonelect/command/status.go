@@ -142,6 +142,7 @@ type statusCommand struct {
 	legacyName        string
 	color             string
 	vitals            vitals
+	zones             *inspect.Zones
 }
 
 func newStatus(env *environment) *cobra.Command {
@@ -177,7 +178,7 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	s.cluster.LegacyName = s.legacyName
-	s.vitals = vitals{reader: s.cluster.Reader}
+	s.vitals, s.zones = vitals{reader: s.cluster.Reader}, s.cluster.zones()
 	name := ""
 	if len(args) > 0 {
 		name = args[0]
@@ -221,6 +222,7 @@ func (s *statusCommand) one(ctx context.Context, name string) error {
 	}
 	s.cluster.Meant(ctx, &found)
 	list := []inspect.Election{found}
+	s.zones.Find(ctx, list)
 	if err := s.cluster.Observe(ctx, list, s.env.now, s.observe); err != nil {
 		return err
 	}
@@ -239,6 +241,7 @@ func (s *statusCommand) all(ctx context.Context) error {
 	if err := s.cluster.Observe(ctx, found, s.env.now, s.observe); err != nil {
 		return err
 	}
+	s.zones.Find(ctx, found)
 	list := make([]LockStatus, 0, len(found))
 	for _, f := range found {
 		status, err := s.describe(ctx, f)

@@ -73,6 +73,9 @@ func (t *timelineCommand) run(ctx context.Context, name string) error {
 	if found.Lease == nil {
 		return t.cluster.withoutLease(ctx, name)
 	}
+	list := []inspect.Election{found}
+	t.cluster.zones().Find(ctx, list)
+	found = list[0]
 	now := t.env.now()
 	history := found.History(now)
 	var page bytes.Buffer

@@ -91,7 +91,9 @@ func (f *follower) reportSoon(ctx context.Context, all leases) error {
 func (f *follower) report(ctx context.Context, all leases) error {
 	f.replace(all)
 	now := map[types.NamespacedName]inspect.Election{}
-	for _, e := range f.elections(all) {
+	found := f.elections(all)
+	f.zones.Find(ctx, found)
+	for _, e := range found {
 		now[e.NamespacedName] = e
 	}
 	for key, k := range f.known {
@@ -220,7 +222,9 @@ func (f *follower) look(ctx context.Context, e inspect.Election) (LockStatus, er
 		}
 		k.legacy, k.read = read.LegacyLock, now
 	}
+	notes := e.Notes
 	e.LegacyLock = k.legacy
+	e.Notes = slices.Concat(e.Notes, notes)
 	if k.shows == nil && e.Nothing() && f.name != "" {
 		return LockStatus{}, f.cluster.absent(ctx, f.name)
 	}
