@@ -101,6 +101,9 @@ func (s *Status) vacancy(r locks.Record, terms []locks.TermNote, renewed, now ti
 	return v
 }
 
+// NobodyLeads begins the warning that it is certain that nobody leads.
+const NobodyLeads = "nobody leads"
+
 // checkVacancy warns if it is certain that nobody leads, and tells since when.
 func (s *Status) checkVacancy() {
 	v := s.Vacancy
@@ -114,13 +117,13 @@ func (s *Status) checkVacancy() {
 	last := Leader{Identity: v.Last, Zone: v.LastZone}
 	switch {
 	case s.State == Expired && then == "":
-		s.Warn("nobody leads: the lease of %s has run out, and it is not known when it renewed the lock for the last time", last)
+		s.Warn(NobodyLeads+": the lease of %s has run out, and it is not known when it renewed the lock for the last time", last)
 	case s.State == Expired:
-		s.Warn("nobody leads%s: %s renewed the lock for the last time then, and its lease has run out", since, last)
+		s.Warn(NobodyLeads+"%s: %s renewed the lock for the last time then, and its lease has run out", since, last)
 	case s.State == Released && v.Last != "":
-		s.Warn("nobody leads%s: %s released the lock%s, and nobody has taken it", since, last, then)
+		s.Warn(NobodyLeads+"%s: %s released the lock%s, and nobody has taken it", since, last, then)
 	default:
-		s.Warn("nobody leads%s", since)
+		s.Warn(NobodyLeads+"%s", since)
 	}
 }
 

@@ -43,6 +43,16 @@ func atMostOne(what string) cobra.PositionalArgs {
 // leaseKinds are kubectl's words for what a lock is. A legacy lock may have no Lease yet.
 var leaseKinds = regexp.MustCompile(`^(?i:leases?(\.v1)?(\.coordination\.k8s\.io)?|configmaps?|cm|endpoints|ep)$`)
 
+// anyLocks accepts any number of LOCKs.
+func anyLocks(c *cobra.Command, args []string) error {
+	for i := range args {
+		if err := atMostOne("LOCK")(c, args[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lockName is the name in what 'status -o name' and 'kubectl get -o name' print.
 func lockName(text string) (string, error) {
 	kind, name, typed := strings.Cut(text, "/")

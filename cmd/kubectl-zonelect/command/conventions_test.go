@@ -50,6 +50,40 @@ func TestALockIsNamedAsKubectlNamesIt(t *testing.T) {
 	})
 }
 
+// TestSeveralLocksAreAListInTheirOrder, which does not repeat below the table what a row says.
+func TestSeveralLocksAreAListInTheirOrder(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fill()
+		if r := w.run("status", "plain", "lease/given-up", "-o", "name"); r.out != "lease.coordination.k8s.io/plain\nlease.coordination.k8s.io/given-up\n" {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+		if r := w.run("status", "plain", "given-up"); r.code != exitOK || !strings.Contains(r.out, "given-up") || strings.Contains(r.errors, "nobody leads") {
+			t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
+		}
+		if r := w.run("status", "given-up"); !strings.Contains(r.errors, "warning: given-up: nobody leads") {
+			t.Errorf("of one lock it says %s", r.errors)
+		}
+		for line, code := range map[string]int{"status plain none": exitError, "status plain op -w": exitUsage, "status plain op -A": exitUsage, "status plain op --legacy-name x": exitUsage} {
+			if r := w.run(strings.Fields(line)...); r.code != code {
+				t.Errorf("%s: exit code %d: %s", line, r.code, r.errors)
+			}
+		}
+		if r := w.run("__complete", "status", "plain", ""); strings.Contains(r.out, "plain") || !strings.Contains(r.out, "given-up\n") {
+			t.Errorf("after plain it completes to %q", r.out)
+		}
+	})
+}
+
+// TestVIsTheLevelOfTheLog, as with kubectl.
+func TestVIsTheLevelOfTheLog(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world) {
+		w.fill()
+		if r := w.run("status", "op", "-v=0"); r.code != exitOK {
+			t.Errorf("exit code %d: %s", r.code, r.errors)
+		}
+	})
+}
+
 func TestNamespacesAreCompleted(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world) {
 		w.server.Put("/api/v1/namespaces/other", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})

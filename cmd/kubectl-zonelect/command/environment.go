@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/zonelect/zonelect/internal/plain"
 	"github.com/zonelect/zonelect/internal/transport"
@@ -81,6 +82,8 @@ func (e *environment) dial() (clients, error) {
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
 	config.Wrap(transport.Bounded)
+	klog.LogToStderr(false)
+	klog.SetOutput(e.streams.ErrOut) // what -v shows may have texts of others, too
 	// client-go would log them as they are, past the streams.
 	config.WarningHandler = rest.NewWarningWriter(e.streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	set, err := kubernetes.NewForConfig(config)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zonelect/zonelect/internal/inspect"
 	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks/ownerref"
 	"github.com/zonelect/zonelect/migrate"
 )
 
@@ -33,7 +34,11 @@ func printPlan(out io.Writer, plan migrate.Plan) error {
 // standing says how far a migration has come.
 func standing(w io.Writer, r migrate.Report) {
 	tell(w, "Lock:        %s/%s\n", r.Namespace, r.Lock)
-	tell(w, "Phase:       %s\n", phaseText(r.Phase))
+	phase := r.Phase
+	if phase == "" && r.ConfigMap.Kind == ownerref.Legacy {
+		phase = migrate.Legacy // as in status: the migration has not begun
+	}
+	tell(w, "Phase:       %s\n", phaseText(phase))
 	tell(w, "Lease:       %s\n", leaseText(r.Lease))
 	if lock := record.ParseLegacy(r.Legacy); lock.Elected {
 		tell(w, "Record:      %s: %s\n", inspect.ObjectOf(lock), heldBy(r.Record().Holder))

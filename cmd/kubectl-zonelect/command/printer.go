@@ -105,7 +105,11 @@ func (p *printer) list(streams genericiooptions.IOStreams, all []LockStatus, now
 			return err
 		}
 		for _, s := range all {
-			tellAll(streams.ErrOut, notes(s))
+			said := s.Status.Findings
+			said.Warnings = slices.DeleteFunc(slices.Clone(said.Warnings), func(text string) bool {
+				return strings.HasPrefix(text, inspect.NobodyLeads) // the row says that
+			})
+			tellAll(streams.ErrOut, remarks(s.Name, said))
 		}
 		return nil
 	case p.objects != nil:

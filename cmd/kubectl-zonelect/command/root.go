@@ -8,9 +8,11 @@ package command
 import (
 	"context"
 	"errors"
+	"flag"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 )
 
 // Root returns the commands, for their documents.
@@ -96,6 +98,9 @@ func newRoot(env *environment) *cobra.Command {
 	root.SetOut(env.streams.Out)
 	root.SetErr(env.streams.ErrOut)
 	env.config.AddFlags(root.PersistentFlags())
+	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(verbosity)
+	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
 	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)) // the flag exists
 	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newDoctor(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
 	addCompletion(root)

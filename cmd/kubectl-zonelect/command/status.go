@@ -16,7 +16,7 @@ import (
 	"github.com/zonelect/zonelect/internal/inspect"
 )
 
-const statusLong = `Shows the locks of a namespace, or one of them with its candidates.
+const statusLong = `Shows the locks of a namespace, some of them, or one with its candidates.
 
 The states of a lock:
   held      its holder renews it
@@ -84,6 +84,9 @@ const statusExample = `  # All locks of the namespace
   # One lock, with its candidates
   kubectl zonelect status my-operator
 
+  # Some locks
+  kubectl zonelect status $(kubectl get leases -l app=my-operator -o name)
+
   # Every lock of the cluster, with pods, nodes and what the leaders wait for
   kubectl zonelect status -A -o wide
 
@@ -148,16 +151,19 @@ type statusCommand struct {
 func newStatus(env *environment) *cobra.Command {
 	s := &statusCommand{env: env}
 	c := &cobra.Command{
-		Use:     "status [LOCK]",
+		Use:     "status [LOCK...]",
 		Short:   "Show who leads, in which zone, since when",
 		Long:    statusLong,
 		Example: statusExample,
-		Args:    atMostOne("LOCK"),
+		Args:    anyLocks,
 		RunE:    func(c *cobra.Command, args []string) error { return failed(s.run(c.Context(), args)) },
 
 		Annotations: roleStatus.marks(),
 	}
-	c.ValidArgsFunction = completeLocks(env)
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		words, directive := completeLocks(env)(c, nil, to)
+		return slices.DeleteFunc(words, func(word string) bool { return slices.Contains(args, word) }), directive
+	}
 	f := c.Flags()
 	f.BoolVarP(&s.everywhere, "all-namespaces", "A", false, "Show the locks of all namespaces.")
 	f.BoolVarP(&s.watch, "watch", "w", false, "Keep watching. A terminal shows the present state below what has changed; any other output gets a line with the time whenever something changes. Changes of a legacy object alone show within 5 seconds.")
@@ -183,20 +189,22 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		name = args[0]
 	}
-	if s.watch {
+	switch {
+	case s.watch:
 		return s.follow(ctx, name)
-	}
-	if name != "" {
+	case len(args) == 1:
 		return s.one(ctx, name)
 	}
-	return s.all(ctx)
+	return s.all(ctx, args)
 }
 
 func (s *statusCommand) complete(args []string) error {
 	switch {
+	case s.watch && len(args) > 1:
+		return usage("--watch shows one LOCK, or all: name one, or none")
 	case s.everywhere && len(args) > 0:
 		return usage("name a lock or use --all-namespaces, not both: -n chooses the lock's namespace")
-	case s.legacyName != "" && len(args) == 0:
+	case s.legacyName != "" && len(args) != 1:
 		return usage("--legacy-name is for one lock: name it")
 	case s.observe < 0:
 		return usage("--observe=%s must not be negative", s.observe)
@@ -233,8 +241,13 @@ func (s *statusCommand) one(ctx context.Context, name string) error {
 	return s.printer.one(s.env.streams, status, s.env.now())
 }
 
-func (s *statusCommand) all(ctx context.Context) error {
-	found, err := s.cluster.Elections(ctx, s.cluster.namespace)
+// all prints several locks: those with names, or if there are none, those of the namespace.
+func (s *statusCommand) all(ctx context.Context, names []string) error {
+	read := func() ([]inspect.Election, error) { return s.cluster.Elections(ctx, s.cluster.namespace) }
+	if len(names) > 0 {
+		read = func() ([]inspect.Election, error) { return s.named(ctx, names) }
+	}
+	found, err := read()
 	if err != nil {
 		return err
 	}
@@ -262,6 +275,22 @@ func (s *statusCommand) all(ctx context.Context) error {
 		s.env.tell("%s\n", note)
 	}
 	return nil
+}
+
+// named reads locks by their names.
+func (s *statusCommand) named(ctx context.Context, names []string) ([]inspect.Election, error) {
+	var all []inspect.Election
+	for _, name := range names {
+		found, err := s.cluster.Election(ctx, s.cluster.lock(name))
+		if err == nil && found.Nothing() {
+			err = s.cluster.absent(ctx, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found)
+	}
+	return all, nil
 }
 
 // describe interprets an election, and adds who is next.
