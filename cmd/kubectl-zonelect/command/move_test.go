@@ -59,9 +59,9 @@ func (w *world) competes(lock, pod, zone, said string, headStart func(election.T
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	me := locks.Candidate{Identity: pod + "_1", Zone: zone, Node: "node-" + zone}
+	me := locks.Candidate{Identity: pod + "_1", Zone: zone}
 	if w.lost[me.Identity] {
-		me.Zone = ""
+		me.Zone, me.Node = "", "node-"+zone
 	}
 	e, err := election.New(election.Config{
 		Lock: l, Candidate: me,
