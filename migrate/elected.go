@@ -34,7 +34,7 @@ func (r *Report) checkRecord(f *inspect.Findings) {
 	case e.Error != "":
 		f.Problem("%s %s: %s", r.legacy.Resource, r.ConfigMap.Name, e.Error)
 	case r.Phase == Clean && r.electorLeads():
-		f.Problem("%s, though the phase is clean: it and a candidate may both lead: end it, or roll back", r.recordText())
+		f.Problem("%s, though the phase is clean: it and a candidate may both lead: end it; if more may start, roll back to phase dual then", r.recordText())
 	case r.Phase == Sealed:
 		f.Warn(inspect.NeverSealed)
 	case r.Phase == Dual && r.electorLeads():

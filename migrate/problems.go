@@ -43,7 +43,7 @@ func (r *Report) checkLocks(f *inspect.Findings) {
 	case cm.Kind == ownerref.Foreign:
 		f.Problem("the ConfigMap %s is not a leader-for-life lock: %s", cm.Name, cm.Why)
 	case cm.Kind == ownerref.Legacy && beyond:
-		f.Problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod, or roll back", cm.Owner, r.Phase)
+		f.Problem("legacy pod %s holds the ConfigMap, though the phase is %s: it and a candidate may both lead: remove that pod; if more may start, roll back to phase dual once the ConfigMap has gone with it", cm.Owner, r.Phase)
 	case cm.Kind == ownerref.Absent && r.Phase == Sealed:
 		f.Problem("the sealed ConfigMap is gone: a legacy pod that starts now leads beside the candidates, until one of these puts it up again")
 	case cm.Kind == ownerref.Shield && r.Phase == Legacy:

@@ -233,7 +233,7 @@ var zonePatience, zoneOvertakes = patienceOf(election.Timing{}), timing.DefaultR
 func zoneOf(ctx context.Context, cfg *rest.Config, log logr.Logger, node string) string {
 	z, err := lookup(ctx, cfg, node)
 	if err != nil && ctx.Err() == nil { // who is told to end goes nowhere
-		log.Info("going on without a zone: leadership will not be placed by zone; set NODE_ZONE or the zone in the configuration, or let it be looked up", "reason", err.Error())
+		log.Info("going on without a zone: leadership will not be placed by zone; mend the reason or set NODE_ZONE, and then start this process again: it looks once", "reason", err.Error())
 	}
 	return z
 }

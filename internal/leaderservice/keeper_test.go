@@ -265,9 +265,9 @@ func TestWhatIsWrongWithAServiceIsSaidAndMendedLater(t *testing.T) {
 		return func(o apitest.Object) { change(o["spec"].(apitest.Object)) }
 	}
 	for want, change := range map[string]func(apitest.Object){
-		"remove spec.selector": spec(func(s apitest.Object) { s["selector"] = apitest.Object{"app": "op"} }),
-		"use ClusterIP":        spec(func(s apitest.Object) { s["type"] = "ExternalName" }),
-		"write the number":     spec(func(s apitest.Object) { s["ports"].([]any)[0].(apitest.Object)["targetPort"] = "http" }),
+		"make another Service without one": spec(func(s apitest.Object) { s["selector"] = apitest.Object{"app": "op"} }),
+		"use ClusterIP":                    spec(func(s apitest.Object) { s["type"] = "ExternalName" }),
+		"write the number":                 spec(func(s apitest.Object) { s["ports"].([]any)[0].(apitest.Object)["targetPort"] = "http" }),
 	} {
 		inABubble(t, func(w *world) {
 			w.Mu.Lock()

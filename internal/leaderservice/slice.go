@@ -23,9 +23,9 @@ import (
 	"github.com/zonelect/zonelect/internal/record"
 )
 
-// managedBy is the slice's label of that name. The controllers of Kubernetes leave slices of
+// ManagedBy is the slice's label of that name. The controllers of Kubernetes leave slices of
 // others alone.
-const managedBy = "zonelect.dev"
+const ManagedBy = "zonelect.dev"
 
 // Endpoint is the pod that a Service is to point to.
 type Endpoint struct {
@@ -77,7 +77,7 @@ func (e Endpoint) wanted(service *corev1.Service, old *discoveryv1.EndpointSlice
 	}
 	record.SetLabels(s, labels)
 	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelServiceName, service.Name)
-	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelManagedBy, managedBy)
+	metav1.SetMetaDataLabel(&s.ObjectMeta, discoveryv1.LabelManagedBy, ManagedBy)
 	noteToken(s, token)
 	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}}
 	s.AddressType, s.Ports, s.Endpoints = e.addressType, ports, []discoveryv1.Endpoint{e.endpoint()}
@@ -105,7 +105,7 @@ func (e Endpoint) endpoint() discoveryv1.Endpoint {
 func portsOf(service *corev1.Service) (all []discoveryv1.EndpointPort, err error) {
 	switch {
 	case len(service.Spec.Selector) > 0:
-		return nil, fmt.Errorf("service %s has a selector, so Kubernetes points it to all pods that match: remove spec.selector", service.Name)
+		return nil, fmt.Errorf("service %s has a selector, so Kubernetes points it to all pods that match: make another Service without one, because a Service that loses its selector keeps the endpoints that it has", service.Name)
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		return nil, fmt.Errorf("service %s is of type ExternalName, which has no endpoints: use ClusterIP", service.Name)
 	}
