@@ -28,8 +28,8 @@ Each check gives a line:
   warning  it may become a problem, or made one worse
   problem  it keeps the lock from being led
 
-"->" is what to do. The exit code is 1 if there is a problem. docs/troubleshooting.md goes on from
-the symptom.
+"->" is what to do. The exit code is 1 if there is a problem. Go on from the symptom with
+https://github.com/zonelect/zonelect/blob/main/docs/troubleshooting.md.
 
 The checks of a lock:
   lock         who leads, since when; or the state of a lock that nobody leads
@@ -49,10 +49,11 @@ The checks of the cluster and the namespace:
   policies     admission policies that may refuse it
   quotas       quotas that are used up
   flowcontrol  whether renewals have a queue of their own, and whether the API server sheds load
+  services     whether a Service for a leader points to others, too
 
 Without LOCK, the locks of the namespace are checked, 50 at most. ClusterRole zonelect-doctor
-(config/doctor/role.yaml) grants what the command needs to read, and zonelect-doctor-trial there
-the trial write. With fewer rights, a note says what is not known.`
+('kubectl zonelect rights doctor' prints it) grants what the command needs to read, and
+zonelect-doctor-trial there the trial write. With fewer rights, a note says what is not known.`
 
 const doctorExample = `  # Why does nobody lead?
   kubectl zonelect doctor my-operator

@@ -75,6 +75,28 @@ func (w *world) guards(changes ...func(*admissionv1.ValidatingWebhook)) {
 	})
 }
 
+// waits is the timeout of a webhook that need not answer.
+func waits(seconds int32) func(*admissionv1.ValidatingWebhook) {
+	return func(hook *admissionv1.ValidatingWebhook) {
+		hook.FailurePolicy, hook.TimeoutSeconds = ptr.To(admissionv1.Ignore), &seconds
+	}
+}
+
+// mutates puts another webhook before them, which may change them and need not answer.
+func (w *world) mutates(seconds int32) {
+	w.server.Put("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/defaults", &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "defaults"},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: "leases.defaults.test", FailurePolicy: ptr.To(admissionv1.Ignore), TimeoutSeconds: &seconds,
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "policy", Name: "webhook"}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+				Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+			}},
+		}},
+	})
+}
+
 // limits puts up a quota of Leases that is used up.
 func (w *world) limits(name corev1.ResourceName) {
 	four := corev1.ResourceList{name: resource.MustParse("4")}

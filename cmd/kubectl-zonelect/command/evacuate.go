@@ -40,7 +40,7 @@ themselves.
 The command refuses (exit code 3) if the zone has no candidates and no nodes, or if no
 zone would be left. Needs the verbs get, list, watch and update on leases; to know of
 zones without candidates, and of candidates that do not know their zone, get and list on
-nodes. ClusterRole zonelect-shift (config/shift/role.yaml) grants all of it.`
+nodes. ClusterRole zonelect-shift ('kubectl zonelect rights shift' prints it) grants all of it.`
 
 const evacuateExample = `  # The cloud says that zone-a is in trouble
   kubectl zonelect evacuate zone-a -A
@@ -225,7 +225,7 @@ func (e *evacuation) tellUnaware(found []inspect.Election) {
 			}
 		}
 	}
-	const advice = "give them config/zone or NODE_ZONE, and restart them"
+	const advice = "give them the right to read nodes ('kubectl zonelect rights zone --service-account NAME' prints it) or NODE_ZONE, and restart them"
 	if inside > 0 {
 		e.env.tell("note: candidates in zone %s that do not know their zone may lead there again (%d): %s\n", e.zone, inside, advice)
 	}

@@ -30,7 +30,7 @@ interrupt it. With --dry-run it checks everything and asks nothing.
 
 Needs the verbs get, list, watch and update on leases. With get on pods and nodes, it
 also refuses a successor whose pod or node is dead. ClusterRole zonelect-shift
-(config/shift/role.yaml) grants all of it.`
+('kubectl zonelect rights shift' prints it) grants all of it.`
 
 const handoverExample = `  # Before work on a node
   kubectl zonelect handover my-operator

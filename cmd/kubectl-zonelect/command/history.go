@@ -39,7 +39,7 @@ NOBODY LED is the time from the new holder's first sight of that last renewal or
 own clock, until it sent its acquisition. The old leader may have worked for a part of it: up to
 RenewDeadline and StopGrace after its last renewal. It is <none> if the new holder did not see it.
 
-ClusterRole zonelect-status (config/status/role.yaml) grants what the command needs.`
+ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants what the command needs.`
 
 const historyExample = `  # The last terms of a lock
   kubectl zonelect history my-operator

@@ -36,7 +36,7 @@ follow it without a redeploy. The command refuses a step that is not safe now (e
 3), and says what is in its way and what to do about it. You may interrupt the command
 at any time: it holds nothing.
 
-ClusterRole zonelect-migrate (config/migrate/role.yaml) grants what is needed.`
+ClusterRole zonelect-migrate ('kubectl zonelect rights migrate' prints it) grants what is needed.`
 
 // migration is one call of a migrate command.
 type migration struct {
@@ -345,7 +345,7 @@ func (m *migration) await(ctx context.Context, out migrate.Outcome) error {
 	}
 	_, err := m.Await(ctx, func(why []string) { m.env.tell("waiting: %s\n", strings.Join(why, "; ")) })
 	if err != nil {
-		return fmt.Errorf("%w; phase %s stays on record, and they may still follow: see 'kubectl zonelect migrate plan %s'", err, out.To, m.name)
+		return fmt.Errorf("%w; phase %s stays on record, and they may still follow: see 'kubectl zonelect migrate plan %s -n %s'", err, out.To, m.name, m.cluster.namespace)
 	}
 	m.env.tell("the candidates have followed\n")
 	return nil

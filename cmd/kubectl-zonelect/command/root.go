@@ -102,7 +102,7 @@ func newRoot(env *environment) *cobra.Command {
 	klog.InitFlags(verbosity)
 	root.PersistentFlags().AddGoFlag(verbosity.Lookup("v"))
 	_ = root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)) // the flag exists
-	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newDoctor(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newVersion(env))
+	root.AddCommand(newStatus(env), newHistory(env), newTimeline(env), newDoctor(env), newHandover(env), newEvacuate(env), newRestore(env), newMigrate(env), newTiming(env), newRights(env), newVersion(env))
 	addCompletion(root)
 	return root
 }

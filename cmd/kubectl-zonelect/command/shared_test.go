@@ -310,7 +310,7 @@ func goldenShared(t *testing.T, name string, r result) {
 func TestAMoveSeesTheReleaseThatAHeartbeatNotes(t *testing.T) {
 	lock := newLease("op", "op-a_1", "za")
 	lock.ResourceVersion, lock.Annotations[record.AnnotationHeartbeat] = "7", "heart uid epoch 15"
-	m := &move{lock: inspect.KeyOf(lock), from: inspect.Leader{Identity: "op-a_1"}, asked: 7}
+	m := &move{lock: inspect.KeyOf(lock), from: inspect.Leader{Identity: "op-a_1"}, locate: func(*inspect.Leader) {}, asked: 7}
 	for released, want := range map[bool]string{false: "op-a_1 still leads: its work may take long to stop", true: "op-a_1 gave the lock up, and nobody has taken it"} {
 		heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart", UID: "uid", ResourceVersion: "9", Annotations: map[string]string{}}}
 		if released {

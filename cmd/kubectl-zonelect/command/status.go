@@ -75,7 +75,7 @@ needs attention has a color. NO_COLOR and --color are respected. With --watch, a
 shows the present state below what has changed. Any other output gets a line for each change.
 
 Without LOCK, the command lists the Leases that have zonelect's annotations or
-candidates. ClusterRole zonelect-status (config/status/role.yaml) grants what it needs.
+candidates. ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants what it needs.
 With fewer rights, a note says what is not known.`
 
 const statusExample = `  # All locks of the namespace

@@ -26,7 +26,7 @@ It shows what 'kubectl zonelect history' prints, and the candidates that wait. E
 its holder's clock. Where the clocks differ so much that terms would overlap, the earlier one is
 cut short, because one holder follows another in the Lease's history.
 
-ClusterRole zonelect-status (config/status/role.yaml) grants what the command needs.`
+ClusterRole zonelect-status ('kubectl zonelect rights status' prints it) grants what the command needs.`
 
 const timelineExample = `  # Draw my-operator-timeline.html
   kubectl zonelect timeline my-operator

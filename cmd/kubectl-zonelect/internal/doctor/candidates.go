@@ -26,7 +26,7 @@ func checkCandidates(l Lock) []Finding {
 	var all []Finding
 	fit := 0
 	for _, c := range inspect.ByZone(present) {
-		found := candidate(c)
+		found := l.candidate(c)
 		if len(found) == 0 {
 			fit++
 		}
@@ -69,7 +69,7 @@ func (l Lock) noCandidate() Finding {
 		result = Problem
 	}
 	if len(l.Candidates) > 0 {
-		return say(result, "the pods of all %d candidates that announced themselves are gone", len(l.Candidates)).do("does the Deployment have replicas, and can its pods be scheduled? 'kubectl get deployments,pods'")
+		return say(result, "the pods of all %d candidates that announced themselves are gone", len(l.Candidates)).do("does the Deployment have replicas, and can its pods be scheduled? %s", l.kubectl("get deployments,pods"))
 	}
 	if result == Note && l.Lease == nil {
 		return say(Note, "no candidate has announced itself, as before a migration")
@@ -79,10 +79,10 @@ func (l Lock) noCandidate() Finding {
 }
 
 // candidate says what is wrong with one.
-func candidate(c inspect.Candidate) []Finding {
+func (l Lock) candidate(c inspect.Candidate) []Finding {
 	var all []Finding
 	if c.PodState != "" && c.PodState != inspect.Ready {
-		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("'kubectl describe pod %s'", named(c.Pod, "POD")))
+		all = append(all, say(Warning, "the pod of %s is %s", c.Identity, c.PodState).do("%s", l.kubectl("describe pod %s", named(c.Pod, "POD"))))
 	}
 	if c.NodeState != "" && c.NodeState != inspect.Ready {
 		all = append(all, say(Warning, "the node of %s, %s, is %s", c.Identity, c.Node, c.NodeState).do("it cannot take over: 'kubectl describe node %s'", named(c.Node, "NODE")))
@@ -103,7 +103,7 @@ func (l Lock) spread(present []inspect.Candidate) []Finding {
 	case one != "" && len(f.Notes) > 0:
 		return []Finding{say(Note, "%s", f.Notes[0]).do("only nodes in other zones can change that")}
 	case one != "":
-		return []Finding{say(Warning, "%s", f.Warnings[0]).do("use topologySpreadConstraints on topology.kubernetes.io/zone, see config/operator")}
+		return []Finding{say(Warning, "%s", f.Warnings[0]).do("use topologySpreadConstraints on topology.kubernetes.io/zone, see %s", page("install.md"))}
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (l Lock) evacuated(present []inspect.Candidate) []Finding {
 	if len(out) == 0 || why == "" {
 		return nil
 	}
-	return []Finding{say(Warning, "%s; evacuated are %s", why, list(out)).do("'kubectl zonelect restore ZONE' ends an evacuation")}
+	return []Finding{say(Warning, "%s; evacuated are %s", why, list(out)).do("%s ends an evacuation", l.kubectl("zonelect restore ZONE"))}
 }
 
 // versions says whether candidates are of different versions or modes.
@@ -165,11 +165,11 @@ func checkEnvironment(l Lock) []Finding {
 	}
 	if len(noNode) > 0 {
 		all = append(all, say(Warning, "these candidates know neither their node nor their zone: %s", list(noNode)).
-			do("set NODE_NAME by the downward API (fieldRef spec.nodeName), as config/operator does, and apply config/zone"))
+			do("set NODE_NAME by the downward API (fieldRef spec.nodeName), and grant the right to read nodes: %s", l.grant("zone")))
 	}
 	if len(noZone) > 0 {
 		all = append(all, say(Warning, "these candidates do not know their zone: %s", list(noZone)).
-			do("apply config/zone, so that they may get their node, and label the nodes with topology.kubernetes.io/zone; or set NODE_ZONE"))
+			do("they look it up once, when they start: grant the right to read nodes (%s), label the nodes with topology.kubernetes.io/zone, or set NODE_ZONE; then restart the candidates (%s)", l.grant("zone"), l.kubectl("rollout restart deployment DEPLOYMENT")))
 	}
 	if f, found := l.holderEnvironment(); found {
 		all = append(all, f)
@@ -187,12 +187,10 @@ func (l Lock) holderEnvironment() (Finding, bool) {
 	switch {
 	case r.Holder == "":
 	case !ours:
-		return say(Note, "%s holds the lock and is no candidate of zonelect: it has no fencing token, and does not say where it is", r.Holder).do("is it client-go's elector? See docs/adopt.md"), true
+		return say(Note, "%s holds the lock and is no candidate of zonelect: it has no fencing token, and does not say where it is", r.Holder).do("is it client-go's elector? See %s", page("adopt.md")), true
 	case d.Pod == locks.Pod{}:
 		return say(Warning, "%s does not say its pod: nobody can prove it dead, and it cannot announce itself", r.Holder).
-			do("set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API, as config/operator does"), true
-	case d.Pod.UID == "":
-		return say(Warning, "%s does not know the UID of its pod: nobody can prove it dead", r.Holder).do("set POD_UID by the downward API (fieldRef metadata.uid), as config/operator does"), true
+			do("set POD_NAME (fieldRef metadata.name) and POD_UID (fieldRef metadata.uid) by the downward API"), true
 	}
 	return Finding{}, false
 }
@@ -296,12 +294,10 @@ func checkRights(l Lock) []Finding {
 	var all []Finding
 	for _, r := range l.Rights.Value {
 		if !r.Allowed && r.Without != "" {
-			all = append(all, say(Warning, "service account %s may not %s: %s", r.Account, r, r.Without).do("apply config/lease for it"))
+			all = append(all, say(Warning, "service account %s may not %s: %s", r.Account, r, r.Without).do("%s", l.grantTo(named(r.Account, "SERVICE_ACCOUNT"), "lease")))
 		}
 	}
-	for _, missing := range l.missing() {
-		all = append(all, say(Problem, "%s", missing).do("apply %s for it, in namespace %s", l.configs(), named(l.Namespace, "NAMESPACE")))
-	}
+	all = append(all, l.missing()...)
 	if len(all) == 0 {
 		all = append(all, say(OK, "service account %s may do all that the lock needs", list(l.accounts())))
 	}
@@ -309,8 +305,8 @@ func checkRights(l Lock) []Finding {
 }
 
 // missing says, for each service account that can lead nothing, what it may not do.
-func (l Lock) missing() []string {
-	var all []string
+func (l Lock) missing() []Finding {
+	var all []Finding
 	for _, account := range l.accounts() {
 		var verbs []string
 		for _, r := range l.Rights.Value {
@@ -319,7 +315,8 @@ func (l Lock) missing() []string {
 			}
 		}
 		if len(verbs) > 0 {
-			all = append(all, fmt.Sprintf("service account %s may not %s", account, strings.Join(verbs, ", ")))
+			all = append(all, say(Problem, "service account %s may not %s", account, strings.Join(verbs, ", ")).
+				do("%s", l.grantTo(named(account, "SERVICE_ACCOUNT"), l.configs())))
 		}
 	}
 	return all

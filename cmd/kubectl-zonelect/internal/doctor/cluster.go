@@ -5,6 +5,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/zonelect/zonelect/internal/leaderservice"
 )
 
 // Cluster is what was read about the API server and the namespace.
@@ -39,7 +42,8 @@ type Cluster struct {
 	Webhooks   Fact[[]Webhook]
 	Policies   Fact[[]Policy]
 	Quotas     Fact[[]corev1.ResourceQuota]
-	FlowSchema Fact[*flowcontrolv1.FlowSchema] // nil if it does not exist
+	FlowSchema Fact[*flowcontrolv1.FlowSchema]   // nil if it does not exist
+	Pointed    Fact[[]discoveryv1.EndpointSlice] // those of the namespace
 
 	// Creates says that a Lease has yet to be created, and Legacy that ConfigMaps matter.
 	Creates, Legacy bool
@@ -55,6 +59,7 @@ func (c Cluster) Check() []Finding {
 		{"policies", checkPolicies},
 		{"quotas", checkQuotas},
 		{"flowcontrol", checkFlowControl},
+		{"services", checkServices},
 	})
 }
 
@@ -159,6 +164,35 @@ func Ready(all []discoveryv1.EndpointSlice) []string {
 	return slices.Compact(addresses)
 }
 
+// checkServices says whether a Service that points to a leader points elsewhere, too.
+func checkServices(c Cluster) []Finding {
+	if c.Pointed.Unknown != "" {
+		return unread("whether a Service for a leader points elsewhere, too", c.Pointed.Unknown)
+	}
+	ours, others := map[string]bool{}, map[string][]string{}
+	for _, s := range c.Pointed.Value {
+		service := s.Labels[discoveryv1.LabelServiceName]
+		switch {
+		case s.Labels[discoveryv1.LabelManagedBy] == leaderservice.ManagedBy:
+			ours[service] = true
+		case len(s.Endpoints) > 0:
+			others[service] = append(others[service], s.Name)
+		}
+	}
+	var all []Finding
+	for _, service := range slices.Sorted(maps.Keys(ours)) {
+		if len(others[service]) == 0 {
+			all = append(all, say(OK, "Service %s points to a leader alone", service))
+			continue
+		}
+		slices.Sort(others[service])
+		all = append(all, say(Warning, "Service %s points to more than a leader, by the EndpointSlices %s: it had a selector, or somebody wrote its endpoints", service, list(others[service])).
+			do("make another Service without a selector, or delete what this one has kept: %s, and then each of these EndpointSlices that is left: %s",
+				kubectl(c.Namespace, "delete endpoints %s", named(service, "SERVICE")), kubectl(c.Namespace, "delete endpointslice %s", named(others[service][0], "NAME"))))
+	}
+	return all
+}
+
 // counted are the names by which quotas count Leases and ConfigMaps.
 var counted = map[corev1.ResourceName]string{
 	"count/leases.coordination.k8s.io": "Leases",
@@ -194,27 +228,30 @@ func (c Cluster) usedUp(quota, kind string, hard resource.Quantity) Finding {
 		result, effect = Warning, "new candidates cannot announce themselves, and a deleted lock cannot be created again"
 	}
 	return say(result, "quota %s allows %s %s, and all are used: %s", quota, hard.String(), kind, effect).
-		do("raise it: 'kubectl edit resourcequota %s -n %s'; each lock and each candidate needs a Lease", named(quota, "QUOTA"), named(c.Namespace, "NAMESPACE"))
+		do("raise it: %s; each lock and each candidate needs a Lease", kubectl(c.Namespace, "edit resourcequota %s", named(quota, "QUOTA")))
 }
 
-// FlowSchema is the one that config/flowcontrol makes.
-const FlowSchema = "operator-leases"
+// FlowSchema is the one that config/flowcontrol makes, and flowcontrol the command that does.
+const (
+	FlowSchema  = "operator-leases"
+	flowcontrol = "'kubectl zonelect rights flowcontrol | kubectl apply -f -'"
+)
 
 func checkFlowControl(c Cluster) []Finding {
 	var all []Finding
 	if c.Shed {
-		all = append(all, say(Problem, "the API server sheds load: it answered 429 to a request for Leases").do("apply config/flowcontrol, and find the busy client: 'kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels'"))
+		all = append(all, say(Problem, "the API server sheds load: it answered 429 to a request for Leases").do("find the busy client, and see below whether renewals have a queue of their own: 'kubectl get --raw /debug/api_priority_and_fairness/dump_priority_levels'"))
 	}
 	schema := c.FlowSchema.Value
 	switch {
 	case c.FlowSchema.Unknown != "":
 		return append(all, unread("whether requests for Leases have a FlowSchema of their own", c.FlowSchema.Unknown)...)
 	case schema == nil:
-		return append(all, say(Note, "there is no FlowSchema %s: renewals share a queue with all service accounts", FlowSchema).do("a busy client can delay them until a term is lost: 'kubectl apply -k config/flowcontrol'"))
+		return append(all, say(Note, "there is no FlowSchema %s: renewals share a queue with all service accounts", FlowSchema).do("a busy client can delay them until a term is lost: %s", flowcontrol))
 	}
 	for _, condition := range schema.Status.Conditions {
 		if condition.Type == flowcontrolv1.FlowSchemaConditionDangling && condition.Status == flowcontrolv1.ConditionTrue {
-			return append(all, say(Warning, "FlowSchema %s has no effect: its priority level %s does not exist", FlowSchema, schema.Spec.PriorityLevelConfiguration.Name).do("'kubectl apply -k config/flowcontrol'"))
+			return append(all, say(Warning, "FlowSchema %s has no effect: its priority level %s does not exist", FlowSchema, schema.Spec.PriorityLevelConfiguration.Name).do(flowcontrol))
 		}
 	}
 	return append(all, say(OK, "FlowSchema %s gives renewals a queue of their own", FlowSchema))

@@ -95,6 +95,18 @@ func named(name, word string) string {
 	return name
 }
 
+// kubectl is a command for people to copy, about what is in a namespace.
+func kubectl(namespace, format string, args ...any) string {
+	command, then, piped := strings.Cut(fmt.Sprintf(format, args...), " | ")
+	if piped {
+		then = " | " + then
+	}
+	return "'kubectl " + command + " -n " + named(namespace, "NAMESPACE") + then + "'"
+}
+
+// page is where a document can be read: who installed the plugin alone has none.
+func page(of string) string { return "https://github.com/zonelect/zonelect/blob/main/docs/" + of }
+
 // most is how many names a finding lists.
 const most = 5
 

@@ -200,7 +200,7 @@ func TestWhatIsSaidOfAFlappingLockFollowsFromItsCauses(t *testing.T) {
 		"absent": "somebody deletes", "deleted": "somebody deletes", "cleared": "somebody deletes",
 		"": "does not say why", "whim": "does not say why",
 	} {
-		if said := whyFlapping(map[string]int{cause: 4}); !strings.Contains(said, want) {
+		if said := (Lock{}).whyFlapping(map[string]int{cause: 4}); !strings.Contains(said, want) {
 			t.Errorf("%q: %q, want %q", cause, said, want)
 		}
 	}

@@ -48,15 +48,15 @@ func (l Lock) legacyVerbs() []string {
 	return []string{"get", "create", "update", "delete", "watch"}
 }
 
-// configs names the Roles that grant what candidates need.
+// configs names what 'kubectl zonelect rights' prints to grant what candidates need.
 func (l Lock) configs() string {
 	switch _, _, elected := l.object(); {
 	case !l.migrating():
-		return "config/lease"
+		return "lease"
 	case elected:
-		return "config/lease and config/annotation"
+		return "lease annotation"
 	}
-	return "config/lease and config/leader-for-life"
+	return "lease leader-for-life"
 }
 
 // checkLegacy says whether a legacy lock is in the way, and whether a migration stands still.
@@ -72,7 +72,7 @@ func checkLegacy(l Lock) []Finding {
 		}
 	}
 	if len(waiting) > 0 {
-		all = append(all, say(Warning, "candidates wait: %s", list(waiting)).do("'kubectl zonelect migrate plan %s' says what has to end first", named(l.Name, "LOCK")))
+		all = append(all, say(Warning, "candidates wait: %s", list(waiting)).do("%s says what has to end first", l.plan()))
 	}
 	if !l.migrating() {
 		return all
@@ -92,7 +92,7 @@ func (l Lock) legacyHolder() (Finding, bool) {
 	switch {
 	case l.Legacy.Lingering != "" && (l.migrating() || l.Legacy.Kind == ownerref.Legacy):
 		return say(Warning, "%s: %s", object, l.Legacy.Lingering).
-			do("no candidate begins to lead under it: have the finalizers removed, by whoever put them there or by hand ('kubectl edit %s')", object), true
+			do("no candidate begins to lead under it: have the finalizers removed, by whoever put them there or by hand (%s)", l.kubectl("edit %s", object)), true
 	case l.Legacy.Kind == ownerref.Foreign && l.migrating():
 		return say(Warning, "%s is neither a legacy lock nor zonelect's shield", object).do("candidates leave it alone and may wait for it, unless it is empty and has no owner: who made it?"), true
 	case l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Unknown != "":
@@ -102,11 +102,14 @@ func (l Lock) legacyHolder() (Finding, bool) {
 			do("the garbage collector deletes it within a minute or so; if not, it is blocked: is an APIService unavailable ('kubectl get apiservices')?"), true
 	case l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value != inspect.Ready:
 		return say(Warning, "%s belongs to %s, which is %s", object, l.Legacy.Holder, orUnknown(l.LegacyPod.Value)).
-			do("a leader-for-life lock is free only when its pod is deleted: 'kubectl delete pod %s', if it is dead for certain; see docs/migration.md", named(podOf(l.Legacy.Holder), "POD")), true
+			do("a leader-for-life lock is free only when its pod is deleted: %s, if it is dead for certain (with --force if its node is, too); see %s", l.kubectl("delete pod %s", named(podOf(l.Legacy.Holder), "POD")), page("migration.md")), true
+	case l.Legacy.Kind == ownerref.Legacy && (l.Phase() == record.PhaseSealed || l.Phase() == record.PhaseClean):
+		return say(Problem, "%s leads by %s, though the migration is in phase %s: it and a candidate may both lead", l.Legacy.Holder, object, l.Phase()).
+			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", l.kubectl("delete pod %s", named(podOf(l.Legacy.Holder), "POD")), l.kubectl("zonelect migrate rollback %s", named(l.Name, "LOCK"))), true
 	case l.Legacy.Kind == ownerref.Legacy && l.Lease != nil:
 		return say(Note, "%s leads by %s", l.Legacy.Holder, object).do("candidates of zonelect take over when that pod is gone: finish the rollout"), true
 	case l.Legacy.Kind == inspect.ElectionRecord && !l.of(l.Legacy.Holder):
-		return say(Note, "%s names %s, which does not hold the Lease", object, l.Legacy.Holder).do("does a program still use the old lock? 'kubectl zonelect migrate plan %s'", named(l.Name, "LOCK")), true
+		return say(Note, "%s names %s, which does not hold the Lease", object, l.Legacy.Holder).do("does a program still use the old lock? %s", l.plan()), true
 	}
 	return Finding{}, false
 }
@@ -127,7 +130,7 @@ func orUnknown(s string) string {
 
 // next says how a migration that nothing holds back goes on.
 func (l Lock) next() Finding {
-	plan := "'kubectl zonelect migrate plan " + named(l.Name, "LOCK") + "' says what the next step needs"
+	plan := l.plan() + " says what the next step needs"
 	present := inspect.Present(l.Candidates)
 	old := slices.ContainsFunc(present, func(c inspect.Candidate) bool { return !c.TakesPart() })
 	switch {

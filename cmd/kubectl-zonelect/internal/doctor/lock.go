@@ -88,13 +88,13 @@ func (l Lock) stateFinding() Finding {
 	_, note := l.State(l.Now)
 	r := l.Snapshot().Record
 	ago := l.Now.Sub(r.RenewTime)
-	watch := fmt.Sprintf("'kubectl zonelect status %s -w' shows when somebody takes it", named(l.Name, "LOCK"))
+	watch := l.kubectl("zonelect status %s -w", named(l.Name, "LOCK")) + " shows when somebody takes it"
 	switch s.State {
 	case inspect.Held:
 		return say(OK, "%s %s%s", *s.Leader, l.haveSince(r, "leads", "has led"), token(s.Leader.Token))
 	case inspect.Waiting:
 		return say(Problem, "%s %s, and its work has not begun: %s", *s.Leader, l.haveSince(r, "has the lock", "has had the lock"), waitsFor(s)).
-			do("the work begins when that is over: see check legacy, or 'kubectl zonelect migrate plan %s'", named(l.Name, "LOCK"))
+			do("the work begins when that is over: see check legacy, or %s", l.plan())
 	case inspect.Stale:
 		if ago < 0 {
 			return say(Warning, "%s holds the lock, and it is not known whether it leads: %s", *s.Leader, note).do("see check clocks; run this again with a longer --observe")
@@ -109,7 +109,7 @@ func (l Lock) stateFinding() Finding {
 	case inspect.Absent:
 		return l.absent()
 	case inspect.Cleared:
-		return say(Problem, "nobody leads: %s", note).do("candidates wait until %s has run out; %s; do not remove holders by hand, use 'kubectl zonelect handover'", l.lease(), watch)
+		return say(Problem, "nobody leads: %s", note).do("candidates wait until %s has run out; %s; do not remove holders by hand, use %s", l.lease(), watch, l.handover())
 	}
 	if !r.RenewTime.IsZero() && ago >= 0 && ago <= justNow {
 		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, inspect.Rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
@@ -142,7 +142,7 @@ func (l Lock) why() (why, check string) {
 		if c.Waiting != "" {
 			waits = append(waits, c.Waiting)
 		}
-		if len(candidate(c)) == 0 {
+		if len(l.candidate(c)) == 0 {
 			fit++
 		}
 	}
@@ -155,13 +155,48 @@ func (l Lock) why() (why, check string) {
 	case fit == 0:
 		return unfit, "candidates"
 	case len(missing) == len(l.accounts()):
-		return list(missing), "rights"
+		var texts []string
+		for _, m := range missing {
+			texts = append(texts, m.Text)
+		}
+		return list(texts), "rights"
 	}
 	return "", ""
 }
 
 // unfit says that no candidate should lead.
 const unfit = "no candidate is ready, healthy and on a ready node"
+
+func (l Lock) kubectl(format string, args ...any) string {
+	return kubectl(l.Namespace, format, args...)
+}
+
+func (l Lock) plan() string { return l.kubectl("zonelect migrate plan %s", named(l.Name, "LOCK")) }
+
+func (l Lock) handover() string { return l.kubectl("zonelect handover %s", named(l.Name, "LOCK")) }
+
+// grant is the command that gives the candidates' service account the rights of some config/NAME.
+func (l Lock) grant(names string) string {
+	account := "SERVICE_ACCOUNT"
+	if all := l.accounts(); len(all) == 1 {
+		account = named(all[0], account)
+	}
+	return l.grantTo(account, names)
+}
+
+func (l Lock) grantTo(account, names string) string {
+	args := fmt.Sprintf("zonelect rights %s --service-account %s", names, account)
+	if strings.HasPrefix(names, "lease") { // limited to the lock
+		args += " --lock " + named(l.Name, "LOCK")
+	}
+	if strings.Contains(names, " ") && l.legacyName() != l.Name {
+		args += " --legacy-name " + named(l.legacyName(), "NAME")
+	}
+	if strings.HasSuffix(names, "annotation") && l.legacyResource() == record.Endpoints {
+		args += " --legacy-kind endpoints"
+	}
+	return l.kubectl("%s | kubectl apply -f -", args)
+}
 
 // lasts is how long the others wait for a renewal: if the Lease does not say, that is their own
 // timing, which is taken to be the default.
@@ -178,7 +213,7 @@ func (l Lock) lease() string {
 // absent is the finding of a lock without a Lease.
 func (l Lock) absent() Finding {
 	if !l.Nothing() {
-		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see docs/migration.md")
+		return say(Note, "there is no Lease: the lock is %s, which zonelect has not begun to move", l.Legacy.Object).do("see %s", page("migration.md"))
 	}
 	if len(inspect.Present(l.Candidates)) > 0 {
 		return say(Problem, "there is no Lease, although candidates have announced themselves").
@@ -248,12 +283,12 @@ func (l Lock) lastChange(t inspect.Term) Finding {
 	switch {
 	case gap > lasts+tolerated:
 		return say(Warning, "%s: longer than %s lasts", text, l.lease()).
-			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with docs/failures.md")
+			do("the API was away, or no candidate was ready: compare with the candidates' logs and Events, and with %s", page("failures.md"))
 	case t.Cause == string(status.CauseExpired) && gap > lasts/2:
 		return say(Note, "%s: the leader before fell silent, and the others waited for its lease", text).
-			do("that is as long as it takes without proof of death: apply config/proof, or use a shorter lease ('kubectl zonelect timing')")
+			do("that is as long as it takes without proof of death, which needs the right to watch pods (%s) and a kubelet that reports the end; or use a shorter lease ('kubectl zonelect timing')", l.grant("proof"))
 	case gap > lasts/2:
-		return say(Note, "%s", text).do("'kubectl zonelect history %s' shows earlier terms", named(l.Name, "LOCK"))
+		return say(Note, "%s", text).do("%s shows earlier terms", l.kubectl("zonelect history %s", named(l.Name, "LOCK")))
 	}
 	return say(OK, "%s", text)
 }
@@ -281,11 +316,11 @@ func (l Lock) flaps(h inspect.History) (Finding, bool) {
 		n += causes[cause]
 		counted = append(counted, fmt.Sprintf("%d %s", causes[cause], name))
 	}
-	return say(Warning, "the lock flaps: %d terms began within the last %s (%s)", n, duration.HumanDuration(inspect.FlappingWithin), strings.Join(counted, ", ")).do("%s", whyFlapping(causes)), true
+	return say(Warning, "the lock flaps: %d terms began within the last %s (%s)", n, duration.HumanDuration(inspect.FlappingWithin), strings.Join(counted, ", ")).do("%s", l.whyFlapping(causes)), true
 }
 
 // whyFlapping is what to look at, by the most frequent cause.
-func whyFlapping(causes map[string]int) string {
+func (l Lock) whyFlapping(causes map[string]int) string {
 	worst := slices.MaxFunc(slices.Sorted(maps.Keys(causes)), func(a, b string) int { return causes[a] - causes[b] })
 	switch worst {
 	case string(status.CauseExpired), string(status.CauseReclaimed):
@@ -293,7 +328,7 @@ func whyFlapping(causes map[string]int) string {
 	case string(status.CauseReleased):
 		return "leaders give up: a rollout, a health check that fails, or work that returns; see the leaders' logs"
 	case string(status.CauseDied):
-		return "leaders die: see 'kubectl describe pod' for restarts and memory"
+		return "leaders die: see " + l.kubectl("describe pod %s", "POD") + " for restarts and memory"
 	case locks.CauseOtherProgram:
 		return "client-go's elector and zonelect share the lock: does a second program use its name?"
 	case string(status.CauseAbsent), string(status.CauseDeleted), string(status.CauseCleared):
@@ -355,7 +390,7 @@ func checkTiming(l Lock) []Finding {
 		return []Finding{say(Problem, "heartbeat %s kept the lock, and was withdrawn or is gone: nothing renews the lock", kept).do("another candidate takes it when its lease has run out")}
 	case kept == "" && long > record.MaxDuration:
 		return []Finding{say(Problem, "the Lease says that it lasts %s and no heartbeat keeps it: after a crash client-go's candidates would wait as long", duration.HumanDuration(long)).
-			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over ('kubectl zonelect handover %s'), or restart the holder", record.AnnotationHeartbeat, named(l.Name, "LOCK"))}
+			do("somebody removed or spoiled the annotation %s, or set a senseless duration: hand the lock over (%s), or restart the holder", record.AnnotationHeartbeat, l.handover())}
 	case lasts <= 0:
 		return []Finding{say(Problem, "the Lease does not say how long it lasts: no candidate takes it from its holder").do("a zonelect holder writes it again at once: does another program use this Lease? If no holder is alive, set leaseDurationSeconds to 1 and renewTime to the present time by hand")}
 	default:

@@ -188,7 +188,7 @@ func (w Webhook) finding(most time.Duration) Finding {
 		return say(Warning, "%s, and its service has no endpoint that is ready: each write may wait for up to %ds", text, w.Timeout).do("start its pods, or %s", except)
 	case w.waits() > most:
 		return say(Warning, "%s; if it does not answer each write waits for up to %ds, and beyond %s a leader loses its terms", text, w.Timeout, most).
-			do("set its timeoutSeconds to %.0f or less, or %s; or %s", max(1, most.Truncate(time.Second).Seconds()), except, longer(w.waits()))
+			do("set its timeoutSeconds to %d or less, or %s; or %s", max(1, most/time.Second), except, longer(w.waits()))
 	}
 	return say(Note, "%s; if it does not answer each write waits for up to %ds", text, w.Timeout).do("%s", except)
 }

@@ -35,7 +35,8 @@ func checkName(l Lock) []Finding {
 		result = Warning
 	}
 	return []Finding{say(result, "%s", text).
-		do("'kubectl get configmaps -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[*].name' shows by which name old pods lead, while they run; the candidates' is that of the Lease, or --leader-elect-legacy-name")}
+		do("%s shows by which name old pods lead, while they run; the candidates' is that of the Lease, or --leader-elect-legacy-name",
+			l.kubectl("get configmaps -o custom-columns=NAME:.metadata.name,OWNER:.metadata.ownerReferences[*].name"))}
 }
 
 // Split says which workloads have pods that campaign for different locks: nothing keeps the leaders

@@ -1,0 +1,376 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/zonelect/zonelect/internal/apitest"
+	"github.com/zonelect/zonelect/internal/record"
+	"github.com/zonelect/zonelect/locks"
+)
+
+const repository = "../../.."
+
+var (
+	// quoted is a command in a text, and displayed one in a document or at the end of an error.
+	quoted    = regexp.MustCompile(`'(kubectl [^'\n]+)'`)
+	displayed = regexp.MustCompile("(?m)`(kubectl zonelect [^`]*)`|^    +(kubectl zonelect .*)$|grants that: (kubectl zonelect [^&\n]*)")
+	// clone is a path that only a clone of the repository has, and page the address of a document.
+	clone = regexp.MustCompile(`(?:^|[^\w/-])(?:config|docs)/[\w-]+`)
+	page  = regexp.MustCompile(`https://github\.com/zonelect/zonelect/blob/main/([\w/.-]+\w)`)
+	// asItIs tells people to apply what binds another account than theirs.
+	asItIs = regexp.MustCompile(`(?i)apply \W*config/(lease|events|zone|proof|heartbeat|annotation|leader-for-life|dead-nodes|migration)`)
+	// everywhere are the commands about what belongs to no namespace, or to all.
+	everywhere = regexp.MustCompile(`^kubectl (get apiservices|get --raw|describe node |zonelect (status -A|timing|rights (flowcontrol|status|doctor|shift|migrate)))`)
+)
+
+// fault says why a command of a text cannot be run as it is; empty if it can.
+func fault(t *testing.T, text string) string {
+	t.Helper()
+	text, _, _ = strings.Cut(text, "  ")
+	text = regexp.MustCompile(` [|>#].*`).ReplaceAllString(text, "")
+	text = strings.NewReplacer("%s", "1s", "%v", "1s", "%d", "1", "...", "x", "[", "", "]", "", `"`, "", "\\", "").Replace(text)
+	args := strings.Fields(strings.TrimPrefix(text, "kubectl zonelect"))
+	root := Root()
+	c, rest, err := root.Find(args)
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil && c != root && len(c.Flags().Args()) > 0 {
+		err = c.ValidateArgs(c.Flags().Args())
+	}
+	if err != nil && !strings.HasPrefix(err.Error(), "flag needs an argument") { // a document may name the flag alone
+		return err.Error()
+	}
+	if names := c.Flags().Args(); c.Name() == "rights" && len(names) > 0 && names[0] != "NAME" && names[0] != "1s" {
+		var out, said bytes.Buffer
+		for i, a := range args {
+			args[i] = strings.ReplaceAll(strings.ToLower(a), "_", "-") // a word for a name
+		}
+		if run(t.Context(), newEnvironment(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &said}), args) != exitOK {
+			return said.String()
+		}
+	}
+	return ""
+}
+
+// hintsOf returns what the golden files say that people should do.
+func hintsOf(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			for _, mark := range []string{" -> ", ": to do: ", " grants that: "} {
+				if _, hint, is := strings.Cut(line, mark); is {
+					all = append(all, strings.TrimSuffix(hint, "\n"))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// literals are the texts in an expression. Those of calls are fit for fmt.
+func literals(of ast.Node) (all []string) {
+	ast.Inspect(of, func(n ast.Node) bool {
+		if l, is := n.(*ast.BasicLit); is && l.Kind == token.STRING {
+			if text, err := strconv.Unquote(l.Value); err == nil {
+				all = append(all, text)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// sources parses the Go files below a directory that are no tests.
+func sources(t *testing.T, dir string, do func(name string, file *ast.File)) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != dir && (entry.Name() == "test" || entry.Name() == "build" || strings.HasPrefix(entry.Name(), ".")):
+			return filepath.SkipDir
+		case entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err == nil {
+			do(name, file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDoctorsRarerHints: each scene has several. TestDoctorFindsWhatIsWrong has the others.
+func TestDoctorsRarerHints(t *testing.T) {
+	phase := func(p record.Phase) func(*coordinationv1.Lease) { return phased(p, 2) }
+	for name, breaks := range map[string]func(*world){
+		"lonely": func(w *world) {
+			w.deletePod("op-b")
+			w.deletePod("op-c")
+			w.serves("default", "kubernetes", "10.0.0.1")
+			w.putLease(led(func(l *coordinationv1.Lease) {
+				l.Annotations[record.AnnotationHistory], l.Annotations[record.AnnotationPod] = nobodyLedFor(9*time.Second), ""
+				l.DeletionTimestamp, l.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/hold"}
+			}))
+		},
+		"evacuated": func(w *world) {
+			for _, pod := range []string{"op-b", "op-c"} {
+				w.announce("op", pod, "za", "", inModeLease)
+			}
+			w.server.Delete("/api/v1/nodes/node-zb")
+			w.server.Delete("/api/v1/nodes/node-zc")
+			w.denied = true
+			w.putLease(newLease("op", "op-a_1", "za", func(l *coordinationv1.Lease) {
+				l.Annotations[record.AnnotationEvacuated] = string(locks.FormatEvacuations([]locks.Evacuation{{Zone: "za"}}))
+			}))
+		},
+		"new": func(w *world) {
+			w.putLease(newLease("op", "", "za", func(l *coordinationv1.Lease) { l.Annotations, l.Spec.AcquireTime = nil, nil }))
+		},
+		"services": func(w *world) {
+			for name, by := range map[string]string{"op-zonelect": "zonelect.dev", "op-x1": "endpointslice-controller.k8s.io", "op-x2": "endpointslicemirroring-controller.k8s.io"} {
+				w.server.Put("/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices/"+name, &discoveryv1.EndpointSlice{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: "op", discoveryv1.LabelManagedBy: by}},
+					Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.7"}}},
+				})
+			}
+		},
+		"future": func(w *world) {
+			w.putLease(led(renewed(-time.Hour)))
+		},
+		"heartbeat-gone": func(w *world) {
+			w.putLease(led(func(l *coordinationv1.Lease) {
+				l.Annotations[record.AnnotationHeartbeat] = "op.heartbeat-a uid epoch 15"
+			}))
+		},
+		"condemned": func(w *world) {
+			w.putLease(led(phase(record.PhaseDual)))
+			w.putConfigMap("op", nil)
+			w.server.Change(mapsPath+"op", func(o apitest.Object) {
+				meta := o["metadata"].(apitest.Object)
+				meta["deletionTimestamp"], meta["finalizers"] = time.Now().UTC().Format(time.RFC3339), []any{"example.com/hold"}
+			})
+		},
+		"foreign": func(w *world) {
+			w.putLease(led(phase(record.PhaseDual)))
+			w.putConfigMap("op", nil, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u"})
+		},
+		"beside": func(w *world) {
+			w.putLease(led(phase(record.PhaseClean)))
+			w.hosts("old-0", "za")
+			w.putConfigMap("op", nil, byPod("old-0"))
+		},
+		"before": func(w *world) {
+			w.putLease(led(phase(record.PhaseDual)))
+			w.hosts("old-0", "za")
+			w.putConfigMap("op", nil, byPod("old-0"))
+		},
+		"record": func(w *world) {
+			w.putLease(led(phase(record.PhaseDual), func(l *coordinationv1.Lease) { l.Annotations["zonelect.dev/legacy-lock"] = "annotation/endpoints/op" }))
+			w.elects("old")
+		},
+		"mixed": func(w *world) {
+			w.putLease(led(phase(record.PhaseDual)))
+			w.announce("op", "op-a", "za", "")
+		},
+		"workloads": func(w *world) {
+			w.hosts("op-a", "za", controls("ReplicaSet/op-6c5f8"))
+			w.hosts("op-b", "zb", controls("ReplicaSet/other-5f6d8"))
+			w.hosts("op-c", "zc", controls("ReplicaSet/op-6c5f8"))
+		},
+		"wrong-name": func(w *world) {
+			w.putLease(led(phase(record.PhaseDual)))
+			for pod, zone := range map[string]string{"op-a": "za", "op-b": "zb", "op-c": "zc"} {
+				w.announce("op", pod, zone, "")
+				w.hosts(pod, zone, controls("ReplicaSet/op-6c5f8"))
+			}
+			w.hosts("old-0", "za", controls("ReplicaSet/op-7d4b9c"))
+			w.putConfigMap("op-lock", nil, byPod("old-0"))
+		},
+		"slow": func(w *world) {
+			w.server.Admitting = func(*http.Request) bool { time.Sleep(3 * time.Second); return true }
+		},
+		"refused": func(w *world) {
+			w.answers("update "+leasesPath, func(string, string) (int, apitest.Object) {
+				return http.StatusForbidden, apitest.Status(http.StatusForbidden, "Forbidden", `admission webhook "x.test" denied the request: no`, "leases", "op")
+			})
+		},
+		"webhook-that-hangs": func(w *world) {
+			w.serves("policy", "webhook", "10.1.0.1")
+			w.guards(waits(6))
+		},
+		"webhooks-that-hang": func(w *world) {
+			w.serves("policy", "webhook", "10.1.0.1")
+			w.guards(waits(3))
+			w.mutates(3)
+		},
+		"next": func(w *world) {
+			w.putLease(led(phase(record.PhaseDual)))
+			for pod, zone := range map[string]string{"op-a": "za", "op-b": "zb", "op-c": "zc"} {
+				w.announce("op", pod, zone, "")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world) {
+				w.well()
+				breaks(w)
+				golden(t, "hint-"+name, w.run("doctor", "op"))
+			})
+		})
+	}
+	inABubble(t, func(t *testing.T, w *world) {
+		for pod, lock := range map[string]string{"op-a": "op", "op-b": "op", "op-c": "po"} {
+			w.announce(lock, pod, "za", "", inModeLease)
+			w.hosts(pod, "za", controls("ReplicaSet/op-6c5f8"))
+		}
+		w.putLease(newLease("op", "op-a_1", "za"))
+		w.putLease(newLease("po", "op-c_1", "za"))
+		golden(t, "hint-split", w.run("doctor"))
+	})
+}
+
+// TestEveryHintOfDoctorIsInAScene: each text by which doctor tells people what to do is in a golden
+// file, so that TestEveryHintCanBeFollowed has seen it.
+func TestEveryHintOfDoctorIsInAScene(t *testing.T) {
+	hints := strings.Join(hintsOf(t), "\n")
+	verb, word := regexp.MustCompile(`%[a-z]`), regexp.MustCompile(`^[A-Z_]+$`)
+	n := 0
+	sources(t, "../internal/doctor", func(name string, file *ast.File) {
+		ast.Inspect(file, func(node ast.Node) bool {
+			call, is := node.(*ast.CallExpr)
+			if !is {
+				return true
+			}
+			if s, is := call.Fun.(*ast.SelectorExpr); !is || s.Sel.Name != "do" {
+				return true
+			}
+			for _, arg := range call.Args {
+				for _, text := range literals(arg) {
+					if word.MatchString(text) {
+						continue
+					}
+					parts := verb.Split(text, -1)
+					for i := range parts {
+						parts[i] = regexp.QuoteMeta(parts[i])
+					}
+					n++
+					if !regexp.MustCompile(strings.Join(parts, ".*")).MatchString(hints) {
+						t.Errorf("%s: no golden file has the hint %q", name, text)
+					}
+				}
+			}
+			return true
+		})
+	})
+	if n < 50 {
+		t.Errorf("only %d hints were found", n)
+	}
+}
+
+// TestEveryHintCanBeFollowed by somebody who has the plugin alone, in whatever namespace he is: its
+// commands are there, with the namespace that they are about, and it names no file of a clone.
+func TestEveryHintCanBeFollowed(t *testing.T) {
+	hints := hintsOf(t)
+	for _, hint := range hints {
+		for _, command := range quoted.FindAllStringSubmatch(hint, -1) {
+			if !everywhere.MatchString(command[1]) && !strings.Contains(command[1], " -n ") {
+				t.Errorf("%q names no namespace", command[1])
+			}
+			if strings.HasPrefix(command[1], "kubectl zonelect") {
+				if fault := fault(t, command[1]); fault != "" {
+					t.Errorf("%s: %s", command[1], fault)
+				}
+			}
+		}
+		for _, link := range page.FindAllStringSubmatch(hint, -1) {
+			if _, err := os.Stat(filepath.Join(repository, link[1])); err != nil {
+				t.Error(err)
+			}
+		}
+		if path := clone.FindString(hint); path != "" {
+			t.Errorf("%q names %q", hint, path)
+		}
+	}
+	if len(hints) < 50 {
+		t.Errorf("only %d hints were found", len(hints))
+	}
+}
+
+// TestEveryTextNamesCommandsThatThereAre: in the code, its help, and the documents.
+func TestEveryTextNamesCommandsThatThereAre(t *testing.T) {
+	n := 0
+	check := func(name, command string) {
+		if n++; strings.HasPrefix(command, "kubectl zonelect") {
+			if fault := fault(t, command); fault != "" {
+				t.Errorf("%s: %s: %s", name, command, fault)
+			}
+		}
+	}
+	inText := func(name, text string) {
+		for _, all := range [][][]string{quoted.FindAllStringSubmatch(text, -1), displayed.FindAllStringSubmatch(text, -1)} {
+			for _, found := range all {
+				check(name, strings.Join(found[1:], ""))
+			}
+		}
+	}
+	sources(t, repository, func(name string, file *ast.File) {
+		for _, text := range literals(file) {
+			inText(name, text)
+			tool := strings.Contains(name, "/dist/") || strings.Contains(name, "pictures") || strings.Contains(name, "examples/")
+			if path := clone.FindString(page.ReplaceAllString(text, "")); path != "" && !tool && strings.Contains(text, " ") {
+				t.Errorf("%s: %q names %q, which only a clone has", name, text, path)
+			}
+		}
+	})
+	documents, err := filepath.Glob(repository + "/docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(documents, repository+"/README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inText(name, string(text))
+		if applied := asItIs.FindString(string(text)); applied != "" {
+			t.Errorf("%s: %q is for the service account my-operator alone", name, applied)
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d commands were found", n)
+	}
+}
