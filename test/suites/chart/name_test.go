@@ -4,8 +4,12 @@
 package chart_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +18,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/zonelect/zonelect/test/kit/manifests"
+	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
 // renamed builds bases of config under another name, in another namespace.
@@ -29,7 +36,7 @@ func renamed(t *testing.T, name, namespace string, bases ...string) manifests.Ob
 	overlay += `
 configMapGenerator:
 - name: operator
-  literals: ["name=` + name + `", "lock=` + name + `"]
+  literals: ["name=` + name + `", "lock=` + name + `-lock"]
   options: {annotations: {config.kubernetes.io/local-config: "true"}}
 images:
 - {name: example.com/my-operator, newName: example.com/image, newTag: v7}
@@ -40,7 +47,7 @@ images:
 	return manifests.Kustomize(t, dir)
 }
 
-// allBases are those that can be applied together.
+// allBases are those that can be applied together, which is all that have names of an operator.
 var allBases = []string{"migration", "annotation", "heartbeat", "leader-service"}
 
 // TestANameReplacesMyOperatorEverywhere: as one parameter, in each base.
@@ -140,5 +147,64 @@ func TestTheExamplesOverlayIsConfigUnderItsName(t *testing.T) {
 				t.Errorf("%s names %q, and the lock is billing-lock", role.Name, names)
 			}
 		}
+	}
+}
+
+// TestThePluginPrintsWhatConfigNameMakes: the same objects for an account, whichever way they come.
+// None of them is for the sample's account.
+func TestThePluginPrintsWhatConfigNameMakes(t *testing.T) {
+	bases := []string{"lease", "events", "zone", "proof", "heartbeat", "leader-for-life", "annotation", "dead-nodes", "leader-service"}
+	plugin, err := testbed.BuildProgram(t.Context(), "./cmd/kubectl-zonelect")
+	must(t, err)
+	args := slices.Concat([]string{"rights"}, bases, []string{"-n", "invoices", "--service-account", "billing-v2", "--lock", "billing-v2-lock"})
+	out, err := exec.CommandContext(t.Context(), plugin, args...).Output()
+	must(t, err)
+	if strings.Contains(string(out), "my-operator") {
+		t.Errorf("my-operator is left:\n%s", out)
+	}
+	want := map[string]*unstructured.Unstructured{}
+	for _, o := range renamed(t, "billing-v2", "invoices", bases...) {
+		want[o.GetKind()+" "+o.GetName()] = o
+	}
+	n := 0
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(out), 1<<10); ; n++ {
+		var got unstructured.Unstructured
+		if err := decoder.Decode(&got.Object); errors.Is(err, io.EOF) {
+			break
+		} else {
+			must(t, err)
+		}
+		if o := want[got.GetKind()+" "+got.GetName()]; o == nil || text(o.Object) != text(got.Object) {
+			t.Errorf("the plugin prints %s\nconfig/name makes %s", text(got.Object), text(o))
+		}
+	}
+	if want := 2*len(bases) + 1; n != want { // and a Service
+		t.Errorf("there are %d objects, want %d", n, want)
+	}
+}
+
+// TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone: the example has the rights of config/migration,
+// and no Deployment that a cluster would refuse or run beside the own one. Its patch has what
+// config/migration adds to a pod.
+func TestAnOwnDeploymentNeedsRightsAndAnEnvironmentAlone(t *testing.T) {
+	all := manifests.Kustomize(t, "../../../examples/own-deployment")
+	for _, o := range all {
+		if raw, err := o.MarshalJSON(); err != nil || strings.Contains(string(raw), "my-operator") || !strings.HasPrefix(o.GetAPIVersion(), "rbac.") {
+			t.Errorf("%v: %s", err, raw)
+		}
+	}
+	bindingsAreOf(t, all, "memcached-operator-controller-manager", "memcached-operator-system")
+	whole := manifests.Kustomize(t, filepath.Join(config, "migration"))
+	if want := len(whole) - 4; len(all) != want { // a Namespace, a ServiceAccount, a Deployment and its PodDisruptionBudget
+		t.Errorf("there are %d objects, want %d", len(all), want)
+	}
+	raw, err := os.ReadFile("../../../examples/own-deployment/deployment-patch.yaml")
+	must(t, err)
+	var patch appsv1.Deployment
+	must(t, yaml.Unmarshal(raw, &patch))
+	of := one[appsv1.Deployment](t, whole, "Deployment").Spec.Template.Spec
+	got, want := patch.Spec.Template.Spec, append(of.Containers[0].Env, corev1.EnvVar{Name: "LEADER_ELECT_MODE", Value: "auto"})
+	if text(got.Containers[0].Env) != text(want) || *got.TerminationGracePeriodSeconds != *of.TerminationGracePeriodSeconds {
+		t.Errorf("the patch is %s, want %s", text(got), text(want))
 	}
 }
