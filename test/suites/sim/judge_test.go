@@ -390,8 +390,9 @@ func (j *judge) hand(by bool) {
 }
 
 // endure judges that two processes that work at the same time because of a manual
-// edit do so for no longer than a term that is not renewed.
-func (j *judge) endure(most time.Duration) {
+// edit do so for no longer than a term that is not renewed. A cache that is behind until stale
+// may show it no sooner.
+func (j *judge) endure(most time.Duration, stale time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for pair, since := range j.beyond {
@@ -399,7 +400,7 @@ func (j *judge) endure(most time.Duration) {
 			delete(j.beyond, pair)
 			continue
 		}
-		if time.Since(since) > most {
+		if time.Since(since) > most && time.Since(stale) > most {
 			j.unlawful("%v still works beside %v after %v", pair[1], pair[0], time.Since(since))
 		}
 	}

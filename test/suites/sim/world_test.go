@@ -199,6 +199,7 @@ func (w *world) play() {
 	for seat := range w.seats {
 		w.enter(seat)
 	}
+	var stale time.Time // until then a cache may be behind
 	for _, s := range w.steps {
 		time.Sleep(time.Until(w.start.Add(s.at)))
 		if len(w.verdict()) > 0 {
@@ -207,8 +208,11 @@ func (w *world) play() {
 		for _, j := range w.judges {
 			j.trusts(w.candidates(j))
 		}
-		w.judge.endure(w.mix.lease() + 2*w.mix.interval())
+		w.judge.endure(w.mix.lease()+2*w.mix.interval(), stale)
 		w.suffer(s)
+		if until := time.Now().Add(s.lasts); slices.Contains(onCaches, s.fault) && until.After(stale) {
+			stale = until
+		}
 	}
 	w.mend()
 	w.live()
