@@ -98,7 +98,7 @@ func TestS6AReadThatWasSentBeforeTheLastWriteSettlesNothing(t *testing.T) {
 		if n, r := lock.writes.Load(), lock.reads.Load(); n != 2 || r != 3 {
 			t.Errorf("%d writes and %d reads", n, r)
 		}
-		time.Sleep(interval / 8) // the third read shows the second write, and the next is due
+		time.Sleep(interval/8 + interval/50) // the third read shows the second write, and the next is due
 		synctest.Wait()
 		if n := lock.writes.Load(); n != 3 {
 			t.Errorf("%d writes", n)

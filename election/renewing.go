@@ -261,6 +261,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if a.departed != a.sent { // it was held back, as the next will be: in time for that
 		l.renewAt = l.renewAt.Add(-timing.RenewInterval / 8)
 	}
+	l.renewAt = rules.Latest(l.renewAt, now.Add(afterWrite(timing)))
 	switch { // the deletion or refusal came after this renewal was sent
 	case !l.observer.Newest().Version.Exists():
 		l.renewAt = rules.Latest(now, l.remakes.Due())
@@ -271,6 +272,10 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	}
 	l.mend()
 }
+
+// afterWrite is how long an answered write precedes the next one. An API server whose cache does
+// not have the one yet conflicts with itself over the other, and asks its webhooks again.
+func afterWrite(t Timing) time.Duration { return t.RenewInterval / 50 }
 
 // mend makes a renewal due if the record is not what was written last. The first time it is
 // due at once, because others go by the record, or a second after the last such renewal. As
