@@ -76,7 +76,7 @@ func (r *run) begin(won acquisition) {
 		sent:    last.departed,
 		wrote:   won.newest().record,
 		writes:  won.pending,
-		renewAt: rules.Latest(last.departed.awake.Add(timing.RenewInterval), time.Now().Add(afterWrite(timing))),
+		renewAt: rules.Latest(last.departed.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
 		retries: retries(spacing(timing), timing.RenewInterval),
 		remakes: sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval},
 		term: Term{

@@ -261,7 +261,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if a.departed != a.sent { // it was held back, as the next will be: in time for that
 		l.renewAt = l.renewAt.Add(-timing.RenewInterval / 8)
 	}
-	l.renewAt = rules.Latest(l.renewAt, now.Add(afterWrite(timing)))
+	l.renewAt = rules.Latest(l.renewAt, now.Add(l.afterWrite()))
 	switch { // the deletion or refusal came after this renewal was sent
 	case !l.observer.Newest().Version.Exists():
 		l.renewAt = rules.Latest(now, l.remakes.Due())
@@ -273,9 +273,12 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	l.mend()
 }
 
-// afterWrite is how long an answered write precedes the next one. An API server whose cache does
-// not have the one yet conflicts with itself over the other, and asks its webhooks again.
-func afterWrite(t Timing) time.Duration { return t.RenewInterval / 50 }
+// afterWrite is how long the answer to a write precedes the next one. An API server whose cache does
+// not have the one yet conflicts with itself over the other, and asks its webhooks again. The way
+// there and back, which a read takes as well, gives the cache as much time.
+func (r *run) afterWrite() time.Duration {
+	return max(0, r.config.Timing.RenewInterval/50-r.requester.readTook)
+}
 
 // mend makes a renewal due if the record is not what was written last. The first time it is
 // due at once, because others go by the record, or a second after the last such renewal. As
