@@ -69,9 +69,9 @@ func TestOnlyLateWorkIsCalledLate(t *testing.T) {
 			scenario(t, func(s *stage) {
 				var start time.Time
 				overruns := make(chan overran, 10)
-				var told []string
+				told := make(chan string, 100)
 				a := s.candidate("a", watched(overruns, &start), func(c *election.Config) {
-					c.Logger = funcr.New(func(_, line string) { told = append(told, line) }, funcr.Options{})
+					c.Logger = funcr.New(func(_, line string) { told <- line }, funcr.Options{})
 				})
 				_ = s.runs(a, func(ctx context.Context, _ election.Term) error {
 					<-ctx.Done()
@@ -80,7 +80,11 @@ func TestOnlyLateWorkIsCalledLate(t *testing.T) {
 				})
 				a.link.Set(cut)
 				time.Sleep(time.Minute)
-				if all := strings.Join(told, "\n"); strings.Count(all, "left to run out") != 1 || !strings.Contains(all, test.says) {
+				all := ""
+				for len(told) > 0 {
+					all += <-told + "\n"
+				}
+				if strings.Count(all, "left to run out") != 1 || !strings.Contains(all, test.says) {
 					t.Errorf("want %q, got:\n%s", test.says, all)
 				}
 				o := <-overruns
