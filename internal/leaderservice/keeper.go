@@ -175,14 +175,15 @@ func (t *tenure) point(ctx context.Context) {
 	}
 }
 
-// leave takes the address out. It gives up when ctx ends, or when the API server says no.
+// leave takes the address out. It gives up when ctx ends, or when the API server says no. The end is
+// near, so its pauses stay short.
 func (t *tenure) leave(ctx context.Context) error {
 	for pause := t.pauses(); ; {
 		err := t.attempt(ctx, t.clear)
 		if err == nil || !conflict(err) && !unserved(err) {
 			return err
 		}
-		if sleep.For(ctx, pause(err)) != nil {
+		if sleep.For(ctx, min(pause(err), t.Trust/10)) != nil {
 			return err
 		}
 	}
