@@ -166,7 +166,7 @@ func TestLeadershipIsKeptBehindASlowServer(t *testing.T) {
 				continue
 			case len(worse) > 0:
 				what = "a leader " + strings.Join(worse, "; ") + " with client-go"
-			case w.shape == constant && w.lost == 0 && (ours.Losses > 0 || ours.Connections > 1.2):
+			case w.shape == constant && w.lost == 0 && (ours.Losses > 0 || ours.Connections > 2):
 				what = fmt.Sprintf("%d terms lost, %.1f connections a minute", ours.Losses, ours.Connections)
 			}
 			switch {

@@ -82,7 +82,9 @@ func parse(args []string, help io.Writer) (options, error) {
 		_, _ = fmt.Fprintln(help, versions())
 		return o, errShown
 	}
-	o.command = fs.Args()
+	if o.command = fs.Args(); len(o.command) == 0 && fs.ArgsLenAtDash() == 0 {
+		return o, errors.New("there is no command after --: name one, or leave -- out")
+	}
 	if o.address == "" && len(o.command) == 0 {
 		o.address = defaultAddress
 	}

@@ -26,6 +26,7 @@ func TestBadInputIsRefusedWithWhatToDo(t *testing.T) {
 		"install it in this image, or correct what follows --":         named + " -- no-such-program",
 		"is not on the loopback interface: use an address such as":     named + " --address :4040",
 		"--address 10.0.0.1:4040 is not on the loopback":               named + " --address 10.0.0.1:4040",
+		"there is no command after --: name one, or leave -- out":      named + " --",
 		"--address: address 4040: missing port":                        named + " --address 4040",
 		"--metrics-bind-address: address 8080: missing port":           named + " --metrics-bind-address 8080",
 		"lower --leader-elect-renew-deadline, or raise":                named + " --stop-grace 100ms",
