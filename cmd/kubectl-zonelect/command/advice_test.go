@@ -193,6 +193,11 @@ func TestDoctorsRarerHints(t *testing.T) {
 			w.hosts("old-0", "za")
 			w.putConfigMap("op", nil, byPod("old-0"))
 		},
+		"rolled-back": func(w *world) {
+			w.putLease(newLease("op", "", "za", phase(record.PhaseLegacy), releasedBy(time.Minute)))
+			w.hosts("old-0", "za")
+			w.putConfigMap("op", nil, byPod("old-0"))
+		},
 		"before": func(w *world) {
 			w.putLease(led(phase(record.PhaseDual)))
 			w.hosts("old-0", "za")

@@ -106,6 +106,9 @@ func (l Lock) legacyHolder() (Finding, bool) {
 	case l.Legacy.Kind == ownerref.Legacy && (l.Phase() == record.PhaseSealed || l.Phase() == record.PhaseClean):
 		return say(Problem, "%s leads by %s, though the migration is in phase %s: it and a candidate may both lead", l.Legacy.Holder, object, l.Phase()).
 			do("remove that pod (%s) and whatever starts it; if more may start, roll back once the ConfigMap has gone with it: %s", l.kubectl("delete pod %s", named(podOf(l.Legacy.Holder), "POD")), l.kubectl("zonelect migrate rollback %s", named(l.Name, "LOCK"))), true
+	case l.legacyLeads():
+		return say(Note, "%s leads by %s, as phase legacy says: candidates stay back", l.Legacy.Holder, object).
+			do("candidates lead again after %s, once no such pod is left", l.kubectl("zonelect migrate advance %s", named(l.Name, "LOCK"))), true
 	case l.Legacy.Kind == ownerref.Legacy && l.Lease != nil:
 		return say(Note, "%s leads by %s", l.Legacy.Holder, object).do("candidates of zonelect take over when that pod is gone: finish the rollout"), true
 	case l.Legacy.Kind == inspect.ElectionRecord && !l.of(l.Legacy.Holder):
@@ -142,4 +145,9 @@ func (l Lock) next() Finding {
 		return say(Note, "the migration is in phase %s, and some candidates take no part in it", l.Phase()).do("it stands still until all run with mode auto or dual; %s", plan)
 	}
 	return say(Note, "the migration is in phase %s, and no candidate waits for anything", l.Phase()).do("it goes on when somebody takes the next step: %s", plan)
+}
+
+// legacyLeads reports whether a pod leads by the legacy lock, and the migration says that it should.
+func (l Lock) legacyLeads() bool {
+	return l.Phase() == record.PhaseLegacy && l.Legacy != nil && l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value == inspect.Ready
 }

@@ -111,6 +111,9 @@ func (l Lock) stateFinding() Finding {
 	case inspect.Cleared:
 		return say(Problem, "nobody leads: %s", note).do("candidates wait until %s has run out; %s; do not remove holders by hand, use %s", l.lease(), watch, l.handover())
 	}
+	if l.legacyLeads() {
+		return say(Note, "no candidate leads, as phase legacy says: %s does", l.Legacy.Holder)
+	}
 	if !r.RenewTime.IsZero() && ago >= 0 && ago <= justNow {
 		return say(Warning, "nobody leads: the lock became %s %s ago", s.State, inspect.Rounded(ago)).do("this takes milliseconds if a candidate is there; %s", watch)
 	}
