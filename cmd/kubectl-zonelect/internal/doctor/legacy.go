@@ -149,5 +149,5 @@ func (l Lock) next() Finding {
 
 // legacyLeads reports whether a pod leads by the legacy lock, and the migration says that it should.
 func (l Lock) legacyLeads() bool {
-	return l.Phase() == record.PhaseLegacy && l.Legacy != nil && l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value == inspect.Ready
+	return l.Lease != nil && l.Phase() == record.PhaseLegacy && l.Legacy != nil && l.Legacy.Kind == ownerref.Legacy && l.LegacyPod.Value == inspect.Ready
 }
