@@ -5,6 +5,7 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,11 @@ type NotFollowedError struct {
 }
 
 func (e *NotFollowedError) Error() string {
-	return fmt.Sprintf("the candidates have not followed to phase %q: %s: %v", e.Phase, strings.Join(e.Why, "; "), e.Err)
+	why := strings.Join(e.Why, "; ")
+	if errors.Is(e.Err, context.DeadlineExceeded) {
+		return fmt.Sprintf("the candidates have not followed to phase %q in time: %s", e.Phase, why)
+	}
+	return fmt.Sprintf("the candidates have not followed to phase %q: %s: %v", e.Phase, why, e.Err)
 }
 
 // Unwrap returns why the wait ended.

@@ -5,7 +5,9 @@ package migrate
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // Plan says how far a migration has come, and where it may go from there.
@@ -136,6 +138,17 @@ func (c course) stepBy(from Phase, by string) *Step {
 // stepTo returns the step to a phase; nil if there is none, or only one by hand.
 func (c course) stepTo(from, to Phase) *Step {
 	return c.find(func(s Step) bool { return s.From == from && s.To == to && s.By != "" })
+}
+
+// from names the steps that a command takes from a phase.
+func (c course) from(p Phase) string {
+	var all []string
+	for _, s := range c {
+		if s.From == p && s.By != "" {
+			all = append(all, fmt.Sprintf("%s to %s", s.By, s.To))
+		}
+	}
+	return strings.Join(all, ", or ")
 }
 
 // find returns the first step that meets a condition; nil if none does.

@@ -161,7 +161,7 @@ func order(r Report, to Phase) Check {
 		c.Detail = fmt.Sprintf("the phase is %s already", to)
 		c.ToDo = "nothing"
 	default:
-		c.ToDo = "take one step at a time: see the plan"
+		c.ToDo = "take one step at a time, from here: " + r.course().from(r.Phase)
 	}
 	return c
 }

@@ -102,7 +102,7 @@ func (m *Migration) move(ctx context.Context, by string, o Options) (Outcome, er
 
 // noSuchStep is the check that fails if that step does not begin in this phase.
 func noSuchStep(r Report, by string, step *Step, to Phase) Check {
-	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("there is no %s from phase %q", by, r.Phase), ToDo: "see the plan"}
+	c := Check{Name: CheckOrder, Detail: fmt.Sprintf("there is no %s from phase %q", by, r.Phase), ToDo: "from here: " + r.course().from(r.Phase)}
 	switch {
 	case to == r.Phase && to != "":
 		c.Detail, c.ToDo = fmt.Sprintf("the phase is %s already", to), "nothing"
