@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,9 +61,18 @@ func newCompletionOfKubectl(root *cobra.Command) *cobra.Command {
 }
 
 // completeLocks completes the first argument with the names of locks: those that have a
-// Lease, and leader-for-life locks that have none yet.
+// Lease, and leader-for-life locks that have none yet. What begins with lease/ goes on with it.
 func completeLocks(env *environment) cobra.CompletionFunc {
-	return completeFirst(env, new(bool), func(f inspect.Election) []string { return []string{f.Name} }, legacyLocks)
+	names := completeFirst(env, new(bool), func(f inspect.Election) []string { return []string{f.Name} }, legacyLocks)
+	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		words, directive := names(c, args, begun)
+		if kind, _, written := strings.Cut(begun, "/"); written {
+			for i, name := range words {
+				words[i] = kind + "/" + name
+			}
+		}
+		return words, directive
+	}
 }
 
 // completeFirst completes the first argument with words of the locks, and more.

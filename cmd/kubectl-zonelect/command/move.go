@@ -91,6 +91,8 @@ func (m *move) see(lock inspect.Election) {
 		m.waits = leader.Identity + " took over, in zone " + leader.Zone + " too"
 	case r.Details.Request != "":
 		m.waits = leader.Identity + " has not answered"
+	case leader.Transitions != m.from.Transitions:
+		m.waits = leader.Identity + " handed the lock over, nobody else took it, and it leads again"
 	default:
 		m.refused = r.Details.Refused
 		m.waits = leader.Identity + " still leads: its work may take long to stop"

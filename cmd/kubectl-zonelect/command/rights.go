@@ -72,6 +72,9 @@ func newRights(env *environment) *cobra.Command {
 	c.Flags().StringVar(&r.lock, "lock", "", "The name of the lock, for rules that are limited to it.")
 	c.Flags().StringVar(&r.legacyName, "legacy-name", "", "The name of the legacy lock. Defaults to the lock's.")
 	c.Flags().StringVar(&r.legacyKind, "legacy-kind", "configmap", "What has the election record of annotation: configmap or endpoints.")
+	for _, flag := range []string{"service-account", "lock", "legacy-name"} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // the flag exists
+	}
 	_ = c.RegisterFlagCompletionFunc("legacy-kind", cobra.FixedCompletions(legacyKinds, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	return c
 }

@@ -306,11 +306,26 @@ func goldenShared(t *testing.T, name string, r result) {
 	golden(t, name, r)
 }
 
+// TestAMoveSeesThatTheSameCandidateLeadsAgain, in another term: it did hand the lock over.
+func TestAMoveSeesThatTheSameCandidateLeadsAgain(t *testing.T) {
+	lock := newLease("op", "op-a_1", "za")
+	lock.ResourceVersion = "9"
+	from := *inspect.LeaderOf(record.Read(lock))
+	m := &move{lock: inspect.KeyOf(lock), from: from, locate: func(*inspect.Leader) {}, asked: 7}
+	m.see(inspect.Election{NamespacedName: m.lock, Lease: lock})
+	before := m.waits
+	lock.ResourceVersion, *lock.Spec.LeaseTransitions = "11", *lock.Spec.LeaseTransitions+2
+	m.see(inspect.Election{NamespacedName: m.lock, Lease: lock})
+	if want := "op-a_1 handed the lock over, nobody else took it, and it leads again"; before == want || m.waits != want || m.over() {
+		t.Errorf("it waits for %q, then for %q", before, m.waits)
+	}
+}
+
 // TestAMoveSeesTheReleaseThatAHeartbeatNotes: the lock's own Lease still names its holder.
 func TestAMoveSeesTheReleaseThatAHeartbeatNotes(t *testing.T) {
 	lock := newLease("op", "op-a_1", "za")
 	lock.ResourceVersion, lock.Annotations[record.AnnotationHeartbeat] = "7", "heart uid epoch 15"
-	m := &move{lock: inspect.KeyOf(lock), from: inspect.Leader{Identity: "op-a_1"}, locate: func(*inspect.Leader) {}, asked: 7}
+	m := &move{lock: inspect.KeyOf(lock), from: inspect.Leader{Identity: "op-a_1", Transitions: 4}, locate: func(*inspect.Leader) {}, asked: 7}
 	for released, want := range map[bool]string{false: "op-a_1 still leads: its work may take long to stop", true: "op-a_1 gave the lock up, and nobody has taken it"} {
 		heart := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "heart", UID: "uid", ResourceVersion: "9", Annotations: map[string]string{}}}
 		if released {

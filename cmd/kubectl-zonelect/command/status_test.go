@@ -302,6 +302,7 @@ func TestLocksAreCompleted(t *testing.T) {
 		w.putConfigMap("not-moved", nil, byPod("old"))
 		golden(t, "complete", w.run("__complete", "status", ""))
 		golden(t, "complete-second", w.run("__complete", "status", "op", ""))
+		golden(t, "complete-as-kubectl-writes-it", w.run("__complete", "doctor", "lease/"))
 		w.server.Before = func(string, string) (int, apitest.Object) {
 			return http.StatusInternalServerError, apitest.Status(500, "InternalError", "broken", "", "")
 		}
