@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -495,7 +496,15 @@ func TestASidecarThatIsToldToEndEndsItsCommandInGoodOrder(t *testing.T) {
 }
 
 func TestBadInputEndsTheProgramAsAShellWould(t *testing.T) {
-	for args, want := range map[string]int{"": codeUsage, named + " -- no-such-program": codeNoSuch} {
+	cases := map[string]int{"": codeUsage, named + " -- no-such-program": codeNoSuch}
+	if runtime.GOOS != "windows" {
+		plain := filepath.Join(t.TempDir(), "plain")
+		if err := os.WriteFile(plain, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cases[named+" -- "+plain] = codeNoStart
+	}
+	for args, want := range cases {
 		if got := Run(t.Context(), strings.Fields(args)); got != want {
 			t.Errorf("%q: exit code %d, want %d", args, got, want)
 		}

@@ -35,7 +35,10 @@ func Run(ctx context.Context, args []string) int {
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "zonelect-sidecar:", plain.Error(err))
-		if errors.Is(err, errNoCommand) {
+		switch {
+		case errors.Is(err, errNoCommand) && errors.Is(err, os.ErrPermission):
+			return codeNoStart
+		case errors.Is(err, errNoCommand):
 			return codeNoSuch
 		}
 		return codeUsage
