@@ -36,7 +36,7 @@ func RESTConfig(kubeconfigPath string) (cfg *rest.Config, namespace string, err 
 		if inCluster != nil && !errors.Is(inCluster, rest.ErrNotInCluster) {
 			err = errors.Join(err, fmt.Errorf("as a pod: %w", inCluster))
 		}
-		return nil, "", fmt.Errorf("finding the way to the API server (%s): %w: set KUBECONFIG, or run without an election by --leader-elect=false (Options.Disabled)", tried(kubeconfigPath), err)
+		return nil, "", fmt.Errorf("finding the way to the API server (%s): %w: set KUBECONFIG to a file that exists, or run without an election by --leader-elect=false (Options.Disabled)", tried(kubeconfigPath), err)
 	}
 	if namespace, _, err = loader.Namespace(); err != nil {
 		return nil, "", fmt.Errorf("reading the namespace (%s): %w", tried(kubeconfigPath), err)
