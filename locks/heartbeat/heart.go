@@ -305,8 +305,8 @@ func (h *Heart) wentBack() {
 }
 
 // learn notes the Lease as an answer showed it. If that is the record of a heartbeat, the
-// heartbeat has landed, and so those that had joined it or one before it are renewed: each
-// was sent later than they count from.
+// heartbeat has landed, and so those that had joined it or one before it are renewed: they count
+// from when it was sent.
 func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	now, _ := s.Version.Opaque.(*coordinationv1.Lease)
 	h.mu.Lock()
@@ -331,6 +331,11 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	}
 	for _, b := range h.beats[:i+1] {
 		h.beaten = b.sent
+		for _, one := range b.renewals {
+			if at, known := h.beats[i].left[one.name]; known { // b may not have landed, but this one has
+				one.dispatch.SentAt(at)
+			}
+		}
 		renewed = append(renewed, b.renewals...)
 	}
 	if i >= 0 {
