@@ -305,8 +305,7 @@ func (h *Heart) wentBack() {
 }
 
 // learn notes the Lease as an answer showed it. If that is the record of a heartbeat, the
-// heartbeat has landed, and so those that had joined it or one before it are renewed: they count
-// from when it was sent.
+// heartbeat has landed, and so those that had joined it or one before it are renewed.
 func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	now, _ := s.Version.Opaque.(*coordinationv1.Lease)
 	h.mu.Lock()
@@ -329,17 +328,12 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 		h.config.View.WentBack()
 		clear(h.left)
 	}
-	for _, b := range h.beats[:i+1] {
-		h.beaten = b.sent
-		for _, one := range b.renewals {
-			if at, known := h.beats[i].left[one.name]; known { // b may not have landed, but this one has
-				one.dispatch.SentAt(at)
-			}
-		}
-		renewed = append(renewed, b.renewals...)
-	}
 	if i >= 0 {
-		renewed = append(renewed, h.early(h.beats[i], h.beats[i+1:])...)
+		h.beaten = h.beats[i].sent
+		renewed = h.renewedBy(h.beats[i])
+	}
+	for _, b := range h.beats[:i+1] {
+		renewed = append(renewed, b.renewals...)
 	}
 	h.beats = h.beats[i+1:]
 	is := h.epochIn(now)
@@ -356,10 +350,11 @@ func (h *Heart) learn(ctx context.Context, s locks.Snapshot) {
 	}
 }
 
-// early returns, and forgets, the renewals that were asked for after a heartbeat was sent that
-// has landed now. It renews those locks too, for as long as it renews any: behind a slow server
-// a later heartbeat would land too late. The caller holds mu.
-func (h *Heart) early(b *beat, later []*beat) (renewed []*renewal) {
+// renewedBy returns, and forgets, the renewals of all locks that a heartbeat renewed which has
+// landed now. They count from when it was sent, whether they had joined it, had joined an earlier
+// one that may not have landed, or were asked for later. Behind a slow server a later heartbeat
+// would land too late for those. The caller holds mu.
+func (h *Heart) renewedBy(b *beat) (renewed []*renewal) {
 	serve := func(all []*renewal) []*renewal {
 		return slices.DeleteFunc(all, func(one *renewal) bool {
 			at, known := b.left[one.name]
@@ -371,7 +366,7 @@ func (h *Heart) early(b *beat, later []*beat) (renewed []*renewal) {
 		})
 	}
 	h.waiting = serve(h.waiting)
-	for _, one := range later {
+	for _, one := range h.beats {
 		one.renewals = serve(one.renewals)
 	}
 	return renewed
