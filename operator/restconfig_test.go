@@ -58,7 +58,7 @@ func TestNoWayToTheAPISaysWhereWasLooked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, map[string]string{"KUBECONFIG": tc.env, envInCluster: tc.inCluster})
 			home(t, "/absent/home")
-			if _, _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "set KUBECONFIG, or") {
+			if _, _, err := RESTConfig(tc.path); err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "set KUBECONFIG to a file that exists, or") {
 				t.Errorf("%v: want an error that says %q", err, tc.says)
 			}
 		})
