@@ -4,6 +4,7 @@
 package heartbeat
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -262,4 +263,27 @@ func TestAConfigurationIsRefusedWithAllThatIsWrong(t *testing.T) {
 	if _, err := (Config{Namespace: "ns"}).New("lock"); err == nil || !strings.Contains(err.Error(), "it needs a View and Writes") {
 		t.Errorf("a lock without a View: %v", err)
 	}
+}
+
+// Its answer, a conflict, may come after that of the note.
+func TestL8AHeartbeatThatMeetsANoteMeetsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeats(t)
+		free := func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			return b.beatsLand(ctx)
+		}
+		if b.landedNote(record.Write(nil, b.first)); !free() {
+			t.Error("a note waits though no heartbeat was under way when the one before it landed")
+		}
+		b.send(nil)
+		time.Sleep(time.Second)
+		if b.landedNote(record.Write(nil, b.first)); free() {
+			t.Error("another note is sent before it is known that the heartbeat met a conflict")
+		}
+		if b.land(t, b.send(nil)); !free() {
+			t.Error("a note waits though a heartbeat has landed")
+		}
+	})
 }

@@ -65,7 +65,7 @@ type Heart struct {
 	background sync.WaitGroup   // what writes either
 	noteAgain  time.Time        // no note before that; only the goroutine that writes notes uses it
 	took       time.Duration    // how long the last heartbeat's answer took
-	refused    bool             // a heartbeat has met a conflict, and none has landed since
+	refused    bool             // a heartbeat has met a conflict, or will, and none has landed since
 	madeAnew   int              // how often the Lease was another than before, because somebody deleted it
 	uid        types.UID        // of the Lease that was seen last
 }
@@ -424,7 +424,7 @@ func (h *Heart) shown(ctx context.Context, lease *coordinationv1.Lease) landed {
 }
 
 // renew waits for a heartbeat of the epoch that lands after the call, and returns it. It may have
-// been sent before the call, see early.
+// been sent before the call, see renewedBy.
 func (h *Heart) renew(ctx context.Context, name string, a attachment) (landed, error) {
 	one := &renewal{name: name, dispatch: locks.DispatchOf(ctx), epoch: a.epoch, landed: make(chan landed, 1)}
 	one.dispatch.Held()

@@ -113,10 +113,12 @@ func (h *Heart) noteTogether(all []*leaving) {
 	}
 }
 
-// landedNote notes which releases a heartbeat's Lease tells of.
+// landedNote notes which releases a heartbeat's Lease tells of. A heartbeat that is under way meets
+// a conflict with the note. That answer may come when the next note has been sent.
 func (h *Heart) landedNote(heart *coordinationv1.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.refused = h.refused || len(h.beats) > 0
 	for _, l := range h.left {
 		l.landed = l.landed || l.in(heart)
 	}
