@@ -6,9 +6,13 @@ package election_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
@@ -28,6 +32,7 @@ type landing struct {
 	acks                   time.Duration // how much longer the answer to a write takes than that to a read
 	stale                  time.Duration // how long after a write the next one is admitted twice
 	writes, reads          int           // that were sent
+	refused                int           // amendments that were
 }
 
 // set changes how long everything takes from now on.
@@ -75,6 +80,12 @@ func (l *landing) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.writes
+}
+
+func (l *landing) refusals() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
 }
 
 // late does what a request wants, and returns its answer unless the caller has given up.
@@ -138,6 +149,9 @@ func (l *landing) Write(ctx context.Context, base locks.Version, r locks.Record)
 func (l *landing) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
 	return l.late(ctx, func(ctx context.Context) (locks.Snapshot, error) {
 		if now, err := l.Amender.Read(ctx); err != nil || !now.Record.SameRenewal(before) {
+			l.mu.Lock()
+			l.refused++
+			l.mu.Unlock()
 			return locks.Snapshot{}, fmt.Errorf("tested: %w", locks.ErrConflict)
 		}
 		admits, lands, _ := l.takes()
@@ -353,11 +367,36 @@ func TestARenewalDoesNotFollowAnotherAtOnce(t *testing.T) {
 	scenario(t, func(s *stage) {
 		a, lock := s.onLanding("a", election.Timing{})
 		lock.stale = interval / 100
-		lock.set(deadline/5, deadline/5, 0)
+		lock.set(2150*time.Millisecond, 2150*time.Millisecond, 0)
 		a.Start()
 		a.Leads()
 		time.Sleep(10 * time.Minute)
 		a.Stays()
+	})
+}
+
+// TestARefusedAmendmentIsNoChangeOfTheRecord: what it was to amend is what the term wrote last.
+func TestARefusedAmendmentIsNoChangeOfTheRecord(t *testing.T) {
+	scenario(t, func(s *stage) {
+		var told atomic.Int64
+		var lock *landing
+		a := s.start("a", func(c *election.Config) {
+			lock = &landing{Amender: c.Lock.(locks.Amender)}
+			c.Lock = lock
+			c.Logger = funcr.New(func(_, line string) {
+				if strings.Contains(line, "changed the record") {
+					told.Add(1)
+				}
+			}, funcr.Options{})
+		})
+		s.T.Cleanup(lock.settle)
+		a.Leads()
+		lock.set(deadline/4, deadline/4, 0)
+		time.Sleep(time.Minute)
+		if lock.refusals() == 0 || told.Load() > 0 {
+			t.Errorf("%d amendments were refused, and %d changes were mended", lock.refusals(), told.Load())
+		}
+		a.Stop()
 	})
 }
 

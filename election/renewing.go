@@ -246,6 +246,7 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if len(l.writes) == 0 { // no request under way can tell more
 		l.requester.stopWaiting()
 		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
+		l.wrote = a.record // a later amendment may have been refused
 	}
 	if !l.unverified {
 		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock
