@@ -100,17 +100,21 @@ func TestL1AHeartbeatThatDidNotLandRenewsNothing(t *testing.T) {
 func TestL1TrustCountsFromTheSendingOfTheHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeats(t)
-		earlier, joined, later := b.renewal("x"), b.renewal("x"), b.renewal("x")
+		earlier, joined, next, later := b.renewal("x"), b.renewal("x"), b.renewal("x"), b.renewal("x")
 		b.keep("x").clock = &caller{}
 		b.send(earlier)
 		time.Sleep(3 * time.Second)
 		sent := time.Now()
 		r := b.send(joined)
-		time.Sleep(3 * time.Second)
-		b.waiting = append(b.waiting, later) // after the heartbeat was sent
-		time.Sleep(3 * time.Second)
+		time.Sleep(2 * time.Second)
+		b.send(next)
+		time.Sleep(2 * time.Second)
+		b.waiting = append(b.waiting, later) // after the heartbeats were sent
+		time.Sleep(2 * time.Second)
 		b.land(t, r)
-		for what, one := range map[string]*renewal{"joined one that did not land": earlier, "joined it": joined, "was asked for later": later} {
+		for what, one := range map[string]*renewal{
+			"joined one that did not land": earlier, "joined it": joined, "joined one that may still land": next, "was asked for later": later,
+		} {
 			landed := renewed(one)
 			if since := one.dispatch.(*caller).since; !landed || !since.Equal(sent) {
 				t.Errorf("the renewal that %s counts from %v after the heartbeat was sent", what, since.Sub(sent))
