@@ -131,8 +131,12 @@ func (r *release) tendOnce() {
 }
 
 // place starts a pod's program, and then binds the pod to the node of that zone, whose kubelet reports
-// a container that has just begun. An older one would not be that of the program.
+// a container that has just begun. An older one would not be that of the program. The first pod leads
+// before others start: candidates that begin together know nobody, and any of them may be first.
 func (r *release) place(pod *corev1.Pod, all []corev1.Pod) {
+	if len(r.pods) > 0 && r.pods[pod.UID] == nil && r.lease().Spec.HolderIdentity == nil {
+		return
+	}
 	if r.pods[pod.UID] == nil {
 		r.start(pod, r.emptiest(pod, all))
 	}
