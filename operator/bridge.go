@@ -235,8 +235,9 @@ var ErrBridgeSpent = errors.New("a Bridge leads once, and its leadership was los
 const nobody = "(nobody is known)"
 
 // Get answers from memory, without asking a server, with the identity that leads or led last.
-// If none is known, a Bridge of NewTimedBridge campaigns, and waits until one is. Another finds no
-// record, so that a LeaderElector calls Create, which passes its LeaseDuration and waits.
+// If none is known, a Bridge of NewTimedBridge campaigns, and waits until one is, unless it has led:
+// then the LeaderElector is to end. Another finds no record, so that a LeaderElector calls Create, which
+// passes its LeaseDuration and waits.
 func (b *Bridge) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if b.spent() {
 		b.end(ErrBridgeSpent)
@@ -247,7 +248,7 @@ func (b *Bridge) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, [
 		b.ask()
 		poll := time.NewTicker(BridgeRetryPeriod)
 		defer poll.Stop()
-		for ; holder == "" && ctx.Err() == nil; holder, own = b.sight() {
+		for ; holder == "" && !b.Led() && ctx.Err() == nil; holder, own = b.sight() {
 			select {
 			case <-poll.C:
 			case <-ctx.Done():

@@ -100,8 +100,7 @@ func TestAManagerHandsItsWorkOverSooner(t *testing.T) {
 	}
 }
 
-// TestAManagerThatLosesItsLeadershipStopsAtOnce: a busy machine may take a second or two for it.
-func TestAManagerThatLosesItsLeadershipStopsAtOnce(t *testing.T) {
+func TestAManagerThatLosesItsLeadershipStopsWithinASecond(t *testing.T) {
 	const lease = 3 * time.Second
 	m := &managers{Testbed: trial.Bed(t, plain), ctx: patience(t, 2*time.Minute), lock: "lost",
 		args: []string{"--lease-duration", lease.String(), "--renew-deadline", "1600ms", "--renew-interval", "800ms", "--stop-delay", "20s"}}
@@ -121,8 +120,8 @@ func TestAManagerThatLosesItsLeadershipStopsAtOnce(t *testing.T) {
 	}
 	took := time.Since(resumed)
 	t.Logf("the manager ended %v after its process ran again", took)
-	if took > 5*time.Second {
-		t.Errorf("it ended %v after its process ran again, want 5s at most, though its work would take 20s to stop", took)
+	if took > time.Second {
+		t.Errorf("it ended %v after its process ran again, want 1s at most, though its work would take 20s to stop", took)
 	}
 	told, err := old.Await(m.ctx, "error", resumed)
 	must(t, err)

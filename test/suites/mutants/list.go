@@ -696,6 +696,9 @@ var mutants = []mutant{
 		return nil`,
 		"operator/TestS12AGuardedConnectionIsReset"},
 
+	{"bridge", "a LeaderElector that has lost waits for somebody to lead before it ends",
+		"operator/bridge.go", `holder == "" && !b.Led() && ctx.Err() == nil;`, `holder == "" && ctx.Err() == nil;`,
+		"operator/TestALossIsSeenByTheClientGoElectorWithinItsRenewDeadline"},
 	{"bridge", "a term that is won back too late is used",
 		"operator/bridge.go", `leading && !b.closed, false`, `leading, false`,
 		"operator/TestATermThatComesAfterTheEndOfTheWorkIsNotUsed"},
