@@ -21,20 +21,11 @@ const mostAttempts = 100
 // acquisition is a takeover, from the first write on until one wins the lock.
 type acquisition struct {
 	rules.Freeing
-	attempts []answer   // writes and the reads between them; the last one won
-	pending  sentWrites // amendments of the one that won
+	attempts []answer // writes and the reads between them; the last one won
 }
 
 // won is the write that won.
 func (v acquisition) won() answer { return v.attempts[len(v.attempts)-1] }
-
-// newest is the write that was sent last: the one that won, or its last amendment.
-func (v acquisition) newest() request {
-	if n := len(v.pending); n > 0 {
-		return v.pending[n-1]
-	}
-	return v.won().request
-}
 
 // inOrder returns the attempts in the order in which they were sent. A read that overtook
 // the winning write was answered before it.
@@ -115,14 +106,6 @@ func (r *run) sendWrite(writes *sentWrites, write request) {
 	r.requester.send(r.requests, write)
 }
 
-// amendClaim renews an acquisition whose answer is still to come.
-func (f *following) amendClaim() {
-	last, now := f.requester.newest.record, f.clock.now()
-	record := rules.Renewal(last, last.Details, last.LeaseDuration, now.awake)
-	write := request{op: opAcquire, before: &last, record: record, sent: now, limit: dialAndAnswer(f.config.Timing)}
-	f.sendWrite(&f.writes, write)
-}
-
 // overtake notes that the request under way is slow or lost. A write may have landed, so
 // this candidate writes nothing more before a read has shown whether it did.
 func (f *following) overtake() {
@@ -155,10 +138,6 @@ func (f *following) answered(a answer) bool {
 	now := time.Now()
 	if a.op == opRead && !a.newest && errors.Is(a.err, context.Canceled) {
 		return false
-	}
-	if a.refused() && !a.breaksChain {
-		f.writes.drop(a.flight)
-		return false // an earlier amendment was refused before it
 	}
 	// The last term ended without waiting for the answer to this write: it begins no
 	// term.
@@ -199,11 +178,6 @@ func (f *following) noteAnswer(a answer, now time.Time) {
 
 // answeredClaim handles the answer to an acquisition and reports whether it won.
 func (f *following) answeredClaim(a answer, now time.Time) bool {
-	if a.refused() {
-		f.writes.drop(a.flight)
-		f.readFirst(now)
-		return false
-	}
 	f.reportWrite(a)
 	if a.err == nil {
 		f.observe(a.snapshot, now)

@@ -94,7 +94,7 @@ package election
 
 // Where to look
 //
-// A test checks that each function is in its file. The rules, S1 to S13, are in
+// A test checks that each function is in its file. The rules, S1 to S12, are in
 // docs/design.md.
 //
 // Why a follower may take the lock, and when:
@@ -105,7 +105,7 @@ package election
 //	internal/rules/death.go     Observer.died             early: Config.Dead proved that the holder has ended
 //	internal/rules/observer.go  Observer.MayReclaim       early: the record is this candidate's own
 //	claim.go                    run.free                  what delays it: head start, precedence, an outage, health
-//	schedule.go                 following.next            what a follower does next: wait, read, claim or amend
+//	schedule.go                 following.next            what a follower does next: wait, read or claim
 //
 // How a term is kept:
 //
@@ -146,9 +146,6 @@ package election
 //	claim.go      following.perform             acquisitions and reads of a follower
 //	claim.go      following.overtake        a follower's read overtakes a slow request
 //	strays.go     run.settle                what of them may land after the term, so that nothing is released
-//	amend.go      requester.amendEvery      when a write amends the one before instead of waiting for its answer
-//	renewing.go   leadership.amend          a renewal as an amendment
-//	claim.go      following.amendClaim      an acquisition as an amendment
 //
 // What others see:
 //

@@ -34,7 +34,6 @@ type following struct {
 	unanswered    time.Time        // when the last request was sent, if it got no answer: its connection may be dead
 	overtakeAfter time.Duration    // how long a request may go without an answer before another overtakes it
 	askAt         time.Time        // when a read should show whether a claim has landed
-	amendEvery    time.Duration    // how long a claim may go without an answer before it is amended; zero if it is not
 	overtaken     int              // how many requests were overtaken since the last answer
 	ahead         time.Duration    // how long before an expiry the connection is checked
 	writes        sentWrites
@@ -84,14 +83,10 @@ func (f *following) proceed() time.Time {
 	f.barred = !f.permission.Granted || f.unfit()
 	f.delay, f.early = f.stagger(free.headStart), f.prepareEarly(free.headStart)
 	f.overtakeAfter, f.askAt = f.impatience(f.requester.busy() && f.requester.newest.writes()), f.askWhen(now)
-	f.amendEvery = f.requester.amendEvery(f.config.Timing, now)
 	f.ahead = max(prepareLead, min(2*f.requester.readTook, f.config.Timing.LeaseDuration/4))
 	do, until := f.next(now, free.At, known, f.requester.newest)
 	switch {
 	case do == wait:
-	case do == amend:
-		f.amendClaim()
-		until = now
 	case f.requester.room():
 		f.perform(do)
 		until = now
@@ -153,7 +148,6 @@ func (f *following) win() {
 		f.finish()
 		return
 	}
-	f.acquisition.pending = f.writes.amending(f.acquisition.won())
 	f.begin(f.acquisition)
 }
 

@@ -17,7 +17,7 @@ import (
 type sentWrites []request
 
 // mostWrites is how many writes are kept. The oldest is worth the least.
-const mostWrites = 8 + mostAmendments
+const mostWrites = 8
 
 // add notes a write that is sent now.
 func (w *sentWrites) add(write request) {
@@ -76,20 +76,7 @@ func (w sentWrites) after(then moment) sentWrites {
 
 // open returns the writes that may still land.
 func (w sentWrites) open(newest locks.Snapshot) sentWrites {
-	return slices.DeleteFunc(slices.Clone(w), func(write request) bool { return write.replaces() && write.isSuperseded(newest) })
-}
-
-// amending returns the writes that amend the winning write, as renewals of its term. It
-// returns none if a later write may replace the winning one.
-func (w sentWrites) amending(won answer) (rest sentWrites) {
-	for _, write := range w.after(won.sent).open(won.snapshot) {
-		if !write.amends() {
-			return nil
-		}
-		write.op = opRenew
-		rest = append(rest, write)
-	}
-	return rest
+	return slices.DeleteFunc(slices.Clone(w), func(write request) bool { return write.isSuperseded(newest) })
 }
 
 // landed is the answer that the lock would have given to a write which was seen to have
@@ -118,18 +105,22 @@ func (s *shown) note(read answer) {
 // read was sent that still showed the version that the write then replaced. Reads are
 // linearizable, so the write landed after that, and nobody saw it before.
 func (r *run) trustedFrom(a answer) moment {
-	if a.replaces() && a.base.Exists() && r.observer.Exact() && r.shown.number == a.base.Number && r.shown.sent.since(a.departed) > 0 {
+	if a.base.Exists() && r.observer.Exact() && r.shown.number == a.base.Number && r.shown.sent.since(a.departed) > 0 {
 		return r.shown.sent
 	}
 	return a.departed
 }
+
+// fitsTwice is how long an answer may take so that two of them fit into a RenewDeadline. A renewal that
+// is due goes out with the answer to the last.
+func fitsTwice(t Timing) time.Duration { return (t.RenewDeadline - t.AttemptTimeout/2) / 2 }
 
 // askWhen is when a read should show whether the writes under way have landed, so that once the
 // first of them is acknowledged, its trust covers another one that takes as long. If two answers
 // fit into a RenewDeadline, no read is needed.
 func (r *run) askWhen(now time.Time) time.Time {
 	t, never := r.config.Timing, now.Add(rules.Longest)
-	i := slices.IndexFunc(r.requester.flights, func(f *flight) bool { return f.replaces() && !f.lost && f.base.Exists() })
+	i := slices.IndexFunc(r.requester.flights, func(f *flight) bool { return f.writes() && !f.lost && f.base.Exists() })
 	if i < 0 || !r.observer.Exact() || r.observer.Newest().Kept {
 		return never
 	}

@@ -6,13 +6,9 @@ package election_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/go-logr/logr/funcr"
 
 	"github.com/zonelect/zonelect/election"
 	"github.com/zonelect/zonelect/locks"
@@ -20,11 +16,10 @@ import (
 
 // landing is a lock whose writes land late, as behind admission webhooks or a slow disk. The
 // server compares the version in between, and again when the write lands; if that fails, it
-// admits the write once more before it answers. It reads what an amendment amends at once, and
-// again when that lands. Reads are answered late as well, if that is wanted. What is under way
-// lands though its caller gives up.
+// admits the write once more before it answers. Reads are answered late as well, if that is wanted.
+// What is under way lands though its caller gives up.
 type landing struct {
-	locks.Amender
+	locks.Lock
 
 	mu                     sync.Mutex
 	admits, lands, answers time.Duration // how long each takes
@@ -32,7 +27,6 @@ type landing struct {
 	acks                   time.Duration // how much longer the answer to a write takes than that to a read
 	stale                  time.Duration // how long after a write the next one is admitted twice
 	writes, reads          int           // that were sent
-	refused                int           // amendments that were
 }
 
 // set changes how long everything takes from now on.
@@ -82,12 +76,6 @@ func (l *landing) count() int {
 	return l.writes
 }
 
-func (l *landing) refusals() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refused
-}
-
 // late does what a request wants, and returns its answer unless the caller has given up.
 func (l *landing) late(ctx context.Context, do func(context.Context) (locks.Snapshot, error)) (locks.Snapshot, error) {
 	type answer struct {
@@ -120,7 +108,7 @@ func (l *landing) Read(ctx context.Context) (locks.Snapshot, error) {
 	l.mu.Lock()
 	l.reads++
 	l.mu.Unlock()
-	return l.late(ctx, l.Amender.Read)
+	return l.late(ctx, l.Lock.Read)
 }
 
 func (l *landing) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
@@ -133,30 +121,16 @@ func (l *landing) Write(ctx context.Context, base locks.Version, r locks.Record)
 			time.Sleep(admits)
 		}
 		time.Sleep(admits)
-		if now, err := l.Amender.Read(ctx); err != nil || now.Version.Exists() != base.Exists() || base.Exists() && now.Version.Number != base.Number {
+		if now, err := l.Lock.Read(ctx); err != nil || now.Version.Exists() != base.Exists() || base.Exists() && now.Version.Number != base.Number {
 			return locks.Snapshot{}, fmt.Errorf("admitted: %w", locks.ErrConflict)
 		}
 		time.Sleep(lands)
-		s, err := l.land(l.Amender.Write(ctx, base, r))
+		s, err := l.land(l.Lock.Write(ctx, base, r))
 		if err != nil {
 			time.Sleep(admits)
 		}
 		l.unanswered()
 		return s, err
-	})
-}
-
-func (l *landing) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	return l.late(ctx, func(ctx context.Context) (locks.Snapshot, error) {
-		if now, err := l.Amender.Read(ctx); err != nil || !now.Record.SameRenewal(before) {
-			l.mu.Lock()
-			l.refused++
-			l.mu.Unlock()
-			return locks.Snapshot{}, fmt.Errorf("tested: %w", locks.ErrConflict)
-		}
-		admits, lands, _ := l.takes()
-		time.Sleep(admits + lands)
-		return l.land(l.Amender.Amend(ctx, before, r))
 	})
 }
 
@@ -173,7 +147,7 @@ func (l *landing) land(s locks.Snapshot, err error) (locks.Snapshot, error) {
 func (s *stage) onLanding(identity string, timing election.Timing) (*seat, *landing) {
 	var lock *landing
 	c := s.candidate(identity, func(c *election.Config) {
-		lock = &landing{Amender: c.Lock.(locks.Amender)}
+		lock = &landing{Lock: c.Lock}
 		c.Lock, c.Timing = lock, timing
 	})
 	s.T.Cleanup(lock.settle)
@@ -307,7 +281,7 @@ func TestS1NoReadDatesALandingOnALockThatMayHaveTwoRecords(t *testing.T) {
 	scenario(t, func(s *stage) {
 		var lock *landing
 		a := s.start("a", func(c *election.Config) {
-			lock = &landing{Amender: c.Lock.(locks.Amender)}
+			lock = &landing{Lock: c.Lock}
 			c.Lock = coarse{lock, time.Millisecond}
 		})
 		s.T.Cleanup(lock.settle)
@@ -372,31 +346,6 @@ func TestARenewalDoesNotFollowAnotherAtOnce(t *testing.T) {
 		a.Leads()
 		time.Sleep(10 * time.Minute)
 		a.Stays()
-	})
-}
-
-// TestARefusedAmendmentIsNoChangeOfTheRecord: what it was to amend is what the term wrote last.
-func TestARefusedAmendmentIsNoChangeOfTheRecord(t *testing.T) {
-	scenario(t, func(s *stage) {
-		var told atomic.Int64
-		var lock *landing
-		a := s.start("a", func(c *election.Config) {
-			lock = &landing{Amender: c.Lock.(locks.Amender)}
-			c.Lock = lock
-			c.Logger = funcr.New(func(_, line string) {
-				if strings.Contains(line, "changed the record") {
-					told.Add(1)
-				}
-			}, funcr.Options{})
-		})
-		s.T.Cleanup(lock.settle)
-		a.Leads()
-		lock.set(deadline/4, deadline/4, 0)
-		time.Sleep(time.Minute)
-		if lock.refusals() == 0 || told.Load() > 0 {
-			t.Errorf("%d amendments were refused, and %d changes were mended", lock.refusals(), told.Load())
-		}
-		a.Stop()
 	})
 }
 

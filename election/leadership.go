@@ -74,8 +74,7 @@ func (r *run) begin(won acquisition) {
 	l := &leadership{
 		run:     r,
 		sent:    last.departed,
-		wrote:   won.newest().record,
-		writes:  won.pending,
+		wrote:   last.record,
 		renewAt: rules.Latest(last.departed.awake.Add(timing.RenewInterval), time.Now().Add(r.afterWrite())),
 		retries: retries(spacing(timing), timing.RenewInterval),
 		remakes: sleep.Again{First: timing.RenewInterval / 10, Most: timing.RenewInterval},

@@ -62,7 +62,7 @@ func (l *leadership) lose(cause error) {
 	l.trust.end()
 	l.endWork(cause) // before anything that may block
 	l.adoption.end(cause)
-	l.requester.cancelIf(func(*flight) bool { return true })
+	l.requester.cancel()
 	l.meters.leading(l.requests, nil)
 	l.endTerm(cause, l.config.Timing.StopGrace)
 }

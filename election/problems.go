@@ -62,9 +62,6 @@ func (r *run) problem() error {
 // reportWrite records the result of a write. A conflict is no problem, because candidates
 // learn of each other that way.
 func (r *run) reportWrite(a answer) {
-	if a.refused() {
-		return // an elector that goes on without amendments has no problem
-	}
 	if a.op == opRenew {
 		r.meters.renewed(r.requests, a.end.Sub(a.departed.awake), a.err)
 	}

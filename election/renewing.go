@@ -19,46 +19,11 @@ func (l *leadership) keepLock(now time.Time, left time.Duration) time.Time {
 	if due := l.nextRequest(now, left); now.Before(due) {
 		return rules.Earliest(until, due)
 	}
-	switch {
-	case l.amendEvery(now) > 0, l.goesOnAmending():
-		l.amend()
-	case l.requester.room():
-		l.send(left)
-	default:
+	if !l.requester.room() {
 		return until
 	}
+	l.send(left)
 	return rules.Earliest(until, l.nextRequest(now, left))
-}
-
-// mayAmend reports whether no known fact would make an amendment fail, or require a whole
-// renewal to mend the record.
-func (l *leadership) mayAmend() bool {
-	newest := l.observer.Newest()
-	return !l.unverified && !l.unsure && !newest.Partial && newest.Version.Exists()
-}
-
-// amendEvery is [requester.amendEvery] for a term.
-func (l *leadership) amendEvery(now time.Time) time.Duration {
-	if !l.mayAmend() {
-		return 0
-	}
-	return l.requester.amendEvery(l.config.Timing, now)
-}
-
-// goesOnAmending reports whether the next renewal amends the last one although that has
-// been answered. The connection of the amendments may be the only one that is still open,
-// and opening another takes as long as two answers.
-func (l *leadership) goesOnAmending() bool {
-	c := l.requester
-	return c.amendmentsFlow && !c.busy() && c.amender != nil && l.mayAmend() && l.unanswered.IsZero() && !l.changed(l.observer.Newest())
-}
-
-// amend renews the record of the last write, whose answer may still be to come.
-func (l *leadership) amend() {
-	before := l.wrote
-	write := l.nextRenewal(before, dialAndAnswer(l.config.Timing))
-	write.before = &before
-	l.write(write)
 }
 
 // nextRequest is when the next request is due: a renewal, or a read that overtakes the
@@ -68,19 +33,13 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 		return l.renewAt
 	}
 	newest := l.requester.newest
-	if every := l.amendEvery(now); every > 0 {
-		return newest.sent.awake.Add(every)
-	}
 	due := newest.overdueAt(l.patience(newest.writes()), now)
-	if newest.replaces() {
+	if newest.writes() {
 		due = rules.Earliest(due, l.askWhen(now))
 	}
 	over := now.Add(left)
 	if over.Sub(due) <= max(l.requester.readTook, l.config.Timing.AttemptTimeout/8) {
-		due = over
-	}
-	if late := newest.sent.awake.Add(fitsTwice(l.config.Timing)); late.After(now) && l.amendEvery(late) > 0 {
-		return rules.Earliest(due, late)
+		return over
 	}
 	return due
 }
@@ -94,7 +53,7 @@ func (l *leadership) nextRequest(now time.Time, left time.Duration) time.Time {
 func (l *leadership) send(left time.Duration) {
 	base := l.observer.Newest()
 	if overtaken := l.requester.newest; overtaken != nil {
-		l.unanswered, l.requester.amendmentsFlow = overtaken.sent.awake, false
+		l.unanswered = overtaken.sent.awake
 		l.doubt(time.Now())
 	}
 	if l.unsure {
@@ -122,19 +81,6 @@ func (l *leadership) doubt(now time.Time) {
 // renew replaces the newest version with this term's next renewal. It keeps everything in
 // before that is not about the holder or its term.
 func (l *leadership) renew(before locks.Record, limit time.Duration) {
-	write := l.nextRenewal(before, limit)
-	write.base, write.since = l.observer.Newest().Version, l.unanswered
-	l.write(write)
-}
-
-// write sends a renewal.
-func (l *leadership) write(write request) {
-	l.wrote = write.record
-	l.sendWrite(&l.writes, write)
-}
-
-// nextRenewal is this term's next renewal, see [leadership.renew].
-func (l *leadership) nextRenewal(before locks.Record, limit time.Duration) request {
 	before.AcquireTime, before.Transitions = l.wrote.AcquireTime, l.wrote.Transitions
 	details := rules.DetailsOf(l.config.Candidate)
 	details.Token, details.Trace, details.Refused = l.term.Token, l.trace, before.Details.Refused
@@ -147,7 +93,8 @@ func (l *leadership) nextRenewal(before locks.Record, limit time.Duration) reque
 	}
 	details.ProcessID, details.Nonce = l.config.ProcessID(), l.nonce
 	now := l.clock.now()
-	return request{op: opRenew, record: rules.Renewal(before, details, lease, now.awake), sent: now, limit: limit}
+	l.wrote = rules.Renewal(before, details, lease, now.awake)
+	l.sendWrite(&l.writes, request{op: opRenew, base: l.observer.Newest().Version, since: l.unanswered, record: l.wrote, sent: now, limit: limit})
 }
 
 // answered handles the answer to a renewal or a read.
@@ -158,13 +105,6 @@ func (l *leadership) answered(a answer) {
 		l.report(opRead, a.err)
 	case !l.writes.pending(a):
 		return // it is known which write won
-	case a.refused():
-		if l.writes.drop(a.flight); a.breaksChain {
-			if l.renewAt, l.unanswered = now, (time.Time{}); l.requester.replacing() {
-				l.doubt(now)
-			}
-		}
-		return
 	default:
 		l.reportWrite(a)
 	}
@@ -246,7 +186,6 @@ func (l *leadership) renewed(a answer, now time.Time) {
 	if len(l.writes) == 0 { // no request under way can tell more
 		l.requester.stopWaiting()
 		l.unsure, l.denied, l.unanswered = false, nil, time.Time{}
-		l.wrote = a.record // a later amendment may have been refused
 	}
 	if !l.unverified {
 		l.observer.Renewed() // while this term is trusted, nobody else could have had the lock

@@ -43,7 +43,6 @@ type request struct {
 	since  time.Time     // only on a connection that was alive after this; zero if any will do
 	asOf   locks.Version // reads: the newest version when it was sent
 	base   locks.Version // writes: what record replaces
-	before *locks.Record // amendments: what record replaces, instead of base
 	record locks.Record
 	sent   moment        // read before the call is made; writes that extend a term: when record was made
 	limit  time.Duration // how long it may take
@@ -53,17 +52,11 @@ type request struct {
 // answer comes on that, the API is away.
 func (r request) fresh() bool { return !r.since.IsZero() }
 
-// amends reports whether the request is an amendment.
-func (r request) amends() bool { return r.before != nil }
-
 // writes reports whether the request is a write.
 func (r request) writes() bool { return r.op != opRead }
 
-// acquires reports whether the request is an acquisition or an amendment of one.
+// acquires reports whether the request is an acquisition.
 func (r request) acquires() bool { return r.op == opAcquire }
-
-// replaces reports whether the request is a write that replaces a version.
-func (r request) replaces() bool { return r.writes() && !r.amends() }
 
 // answer is the outcome of a request.
 type answer struct {
@@ -72,10 +65,9 @@ type answer struct {
 	err      error
 	end      time.Time
 
-	departed    moment // when it left this process: later than sent if the lock held it back
-	flight      *flight
-	newest      bool // no request was sent after it
-	breaksChain bool // it is the first amendment that failed
+	departed moment // when it left this process: later than sent if the lock held it back
+	flight   *flight
+	newest   bool // no request was sent after it
 }
 
 // conflict reports whether the write did not land because of another write. A read never
@@ -149,29 +141,20 @@ func (f *flight) overdueAt(patience time.Duration, now time.Time) time.Time {
 // the network. A slow request goes on while another one overtakes it on another connection.
 // The loop owns all fields.
 type requester struct {
-	lock           locks.Lock
-	clock          clock
-	watchdog       *loopWatchdog
-	answers        chan *answer
-	flights        []*flight     // oldest first
-	newest         *flight       // the last request, while the loop waits for its answer
-	readTook       time.Duration // how long a read takes, by the last answers: no longer than a write
-	writeTook      time.Duration // how long a write takes
-	slowest        time.Duration // how long the slowest of about the last hundred answers took
-	heard          time.Time     // when the last answer came
-	amender        locks.Amender // the lock, if it accepts amendments
-	chainStart     time.Time     // when the last write was sent that replaced a version
-	chainBroken    bool          // it, or an amendment after it, has not landed
-	amendmentsFlow bool          // the last write that was answered is an amendment, so its connection lives
-	// failures is how many chains of amendments have broken in a row.
-	failures int
-	strays   strays
-	wait     sync.WaitGroup
+	lock      locks.Lock
+	clock     clock
+	watchdog  *loopWatchdog
+	answers   chan *answer
+	flights   []*flight     // oldest first
+	newest    *flight       // the last request, while the loop waits for its answer
+	readTook  time.Duration // how long a read takes, by the last answers: no longer than a write
+	writeTook time.Duration // how long a write takes
+	strays    strays
+	wait      sync.WaitGroup
 }
 
 func newRequester(lock locks.Lock, c clock, p *loopWatchdog) *requester {
-	amender, _ := lock.(locks.Amender)
-	return &requester{lock: lock, clock: c, watchdog: p, amender: amender, answers: make(chan *answer, mostFlights+mostAmendments)}
+	return &requester{lock: lock, clock: c, watchdog: p, answers: make(chan *answer, mostFlights)}
 }
 
 // busy reports whether the loop waits for the answer to the last request.
@@ -180,20 +163,16 @@ func (c *requester) busy() bool { return c.newest != nil }
 // writing reports whether the outcome of a write is still to come.
 func (c *requester) writing() bool { return slices.ContainsFunc(c.flights, (*flight).writes) }
 
-// replacing reports whether the outcome of a write that replaces a version is still
-// to come.
-func (c *requester) replacing() bool { return slices.ContainsFunc(c.flights, (*flight).replaces) }
-
 // acquiring reports whether an acquisition is under way.
 func (c *requester) acquiring() bool { return slices.ContainsFunc(c.flights, (*flight).acquires) }
 
-// room reports whether another request that is not an amendment may be sent. If not, it
-// cancels a lost one, or else the oldest.
+// room reports whether another request may be sent. If not, it cancels a lost one, or else the
+// oldest.
 func (c *requester) room() bool {
-	if len(c.flights)-c.amendments() < mostFlights {
+	if len(c.flights) < mostFlights {
 		return true
 	}
-	worst := c.flights[slices.IndexFunc(c.flights, func(f *flight) bool { return !f.amends() })]
+	worst := c.flights[0]
 	if i := slices.IndexFunc(c.flights, func(f *flight) bool { return f.lost }); i >= 0 {
 		worst = c.flights[i]
 	}
@@ -215,18 +194,12 @@ func (c *requester) send(ctx context.Context, r request) {
 	ctx = locks.WithDispatch(ctx, f)
 	c.flights, c.newest = append(c.flights, f), f
 	c.expectNext()
-	if r.replaces() {
-		c.chainStart, c.chainBroken = r.sent.awake, false
-	}
-	lock, amender, a := c.lock, c.amender, &answer{request: r, flight: f}
+	lock, a := c.lock, &answer{request: r, flight: f}
 	c.wait.Go(func() {
 		defer cancel()
-		switch {
-		case a.op == opRead:
+		if a.op == opRead {
 			a.read(ctx, lock)
-		case a.amends():
-			a.amend(ctx, amender)
-		default:
+		} else {
 			a.write(ctx, lock)
 		}
 		a.end, a.departed = time.Now(), a.sent
@@ -238,16 +211,11 @@ func (c *requester) send(ctx context.Context, r request) {
 }
 
 // A renewal may wait for a heartbeat. These are functions of their own so that no stack holds
-// the temporary values of all three meanwhile.
+// the temporary values of both meanwhile.
 
 //go:noinline
 func (a *answer) read(ctx context.Context, lock locks.Lock) {
 	a.snapshot, a.err = lock.Read(ctx)
-}
-
-//go:noinline
-func (a *answer) amend(ctx context.Context, lock locks.Amender) {
-	a.snapshot, a.err = lock.Amend(locks.WithOneConnection(ctx), *a.before, a.record)
 }
 
 //go:noinline
@@ -267,28 +235,19 @@ func (c *requester) received(a *answer) answer {
 	a.op = a.flight.op
 	if !a.failed() && !a.conflict() { // the server may have tried a write again before it answered a conflict
 		took := a.end.Sub(a.departed.awake)
-		slow := took
-		if a.fresh() || c.heard.IsZero() {
-			slow = took / 4 // most of it may have been a dial, and a wait for that
-		}
-		c.heard = a.end
 		if a.writes() {
 			c.readTook, c.writeTook = min(took, c.readTook), took
 		} else {
 			c.readTook, c.writeTook = took, max(took, c.writeTook)
 		}
-		c.slowest = max(slow, c.slowest-c.slowest/128)
 	}
-	a.breaksChain = c.checkChain(*a)
 	c.watchdog.expectLoop(time.Now())
 	c.expectNext()
 	return *a
 }
 
 // renewals turns the acquisitions under way into renewals of the term that one of them won.
-// If one of them may still replace the record, nothing amends the record.
 func (c *requester) renewals() {
-	c.chainBroken = c.chainBroken || c.replacing()
 	for _, f := range c.flights {
 		if f.acquires() {
 			f.op = opRenew
@@ -304,11 +263,11 @@ func (c *requester) stopWaiting() { c.newest = nil }
 // record first, so only a release waits for that. If a heartbeat keeps the record, its version says nothing about that of the lock.
 func (c *requester) supersede(newest locks.Snapshot) {
 	for _, f := range c.flights {
-		if f.replaces() && f.isSuperseded(newest) {
+		if f.writes() && f.isSuperseded(newest) {
 			f.lost = true
 		}
 	}
-	if f := c.newest; f != nil && (f.lost || f.replaces() && !f.base.Exists() && newest.Version.Exists()) {
+	if f := c.newest; f != nil && (f.lost || f.writes() && !f.base.Exists() && newest.Version.Exists()) {
 		c.newest = nil
 	}
 }
@@ -324,7 +283,7 @@ func (r request) isSuperseded(newest locks.Snapshot) bool {
 // long. The server is slow to write then, and repetitions make it slower.
 func (c *requester) waitAgain(shown locks.Snapshot, patience time.Duration, now time.Time) {
 	for _, f := range slices.Backward(c.flights) {
-		if !f.replaces() || f.lost {
+		if !f.writes() || f.lost {
 			continue
 		}
 		same := f.base.Exists() == shown.Version.Exists() && (!f.base.Exists() || f.base.Number == shown.Version.Number)
@@ -338,7 +297,7 @@ func (c *requester) waitAgain(shown locks.Snapshot, patience time.Duration, now 
 // repetitions is how many writes that may still land repeat another one.
 func (c *requester) repetitions() (n int) {
 	for _, f := range c.flights {
-		if f.replaces() && !f.lost {
+		if f.writes() && !f.lost {
 			n++
 		}
 	}
@@ -388,46 +347,38 @@ func (c *requester) cancel() {
 	}
 }
 
-// cancelIf ends the requests for which do returns true, except amendments. Ending an
-// amendment would cost a connection to a slow server, and nothing waits for its answer.
-func (c *requester) cancelIf(do func(*flight) bool) {
+// drain waits until no write is under way that may land, and returns the answers to the
+// writes. It does not wait for reads, nor for writes that are lost or that the lock holds back.
+// It cancels writes that take longer than patience: whether they landed is then unknown. It gives
+// up on a lock that does not obey its context, and reports whether all is settled.
+func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
 	for _, f := range c.flights {
-		if !f.amends() && do(f) {
+		if !f.writes() || f.lost || f.held() {
 			f.cancel()
 		}
 	}
-}
-
-// drain waits until no write is under way that may land, and returns the answers to the
-// writes. It does not wait for reads, nor for writes that are lost or that the lock holds back,
-// nor for amendments of a broken chain, which will not land. It cancels writes that take longer than
-// patience: whether they landed is then unknown. It does not cancel amendments. It gives up
-// on a lock that does not obey its context, and reports whether all is settled.
-func (c *requester) drain(patience time.Duration) (writes []answer, settled bool) {
-	c.cancelIf(func(f *flight) bool { return !f.writes() || f.lost || f.held() })
 	c.watchdog.expectLoop(time.Now().Add(2 * patience))
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for late := false; len(c.flights) > c.amendments() || len(c.flights) > 0 && !c.chainBroken; {
+	for late := false; len(c.flights) > 0; {
 		select {
 		case a := <-c.answers:
 			if a := c.received(a); a.writes() {
 				writes = append(writes, a)
 			}
 		case <-timer.C:
-			if settled = len(c.flights) == c.amendments(); settled || late {
-				return writes, settled
+			if late {
+				return writes, false
 			}
 			late = true
-			c.cancelIf(func(*flight) bool { return true })
+			c.cancel()
 			timer.Reset(patience)
 		}
 	}
 	return writes, true
 }
 
-// call makes the request and waits for its answer. Answers to amendments that come before
-// go to other.
+// call makes the request and waits for its answer. Other answers that come before go to other.
 func (c *requester) call(ctx context.Context, r request, other func(answer)) (answer, bool) {
 	c.send(ctx, r)
 	own := c.newest

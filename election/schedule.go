@@ -17,7 +17,6 @@ const (
 	readOnce
 	readFresh
 	overtake // read on another connection: the request under way is slow, or lost
-	amend    // write once more before the answer to the last write comes
 	claim
 )
 
@@ -55,8 +54,7 @@ func (f *following) askNext() time.Time {
 
 // next decides what to do now, or until when to wait. free is when the lock may be taken,
 // head start included; known says whether that is known. While this candidate waits for an
-// answer, next decides only whether to claim, to amend the claim, to overtake the request
-// or to go on waiting.
+// answer, next decides only whether to claim, to overtake the request or to go on waiting.
 func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (action, time.Time) {
 	later := now.Add(time.Hour)
 	at := func(t time.Time) bool {
@@ -70,12 +68,6 @@ func (f *following) next(now, free time.Time, known bool, waitsFor *flight) (act
 		return claim, now
 	}
 	if waitsFor != nil {
-		if f.amendEvery > 0 && claiming && known && !f.barred && !f.unsure {
-			if at(rules.Latest(free, waitsFor.sent.awake.Add(f.amendEvery))) {
-				return amend, now
-			}
-			return wait, later
-		}
 		if at(waitsFor.overdueAt(f.overtakeAfter, now)) || claiming && at(f.askAt) {
 			return overtake, now
 		}

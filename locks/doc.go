@@ -9,6 +9,6 @@
 // and writes the leader-for-life ConfigMap, which is not a Lock by itself. Package
 // lockstest has the tests that every Lock must pass.
 //
-// A type that implements [Lock] may also be an [Amender], which keeps a term behind a
-// slow API server, or a [Guardian], whose holder needs permission before it leads.
+// A type that implements [Lock] may also be a [Guardian], whose holder needs permission
+// before it leads.
 package locks

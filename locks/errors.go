@@ -12,7 +12,7 @@ import "errors"
 // them differently. It treats ErrForbidden and ErrNoAPI like any other error, but tells
 // people and telemetry which one occurred.
 var (
-	// ErrConflict, from Write and Amend: the record is no longer the one that the write
+	// ErrConflict, from Write: the record is no longer the one that the write
 	// replaces, and nothing was written.
 	ErrConflict = errors.New("the record was changed meanwhile")
 	// ErrVersionExpired, from Watch: it can no longer start from that version; read

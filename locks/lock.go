@@ -57,20 +57,6 @@ type Feed interface {
 	Close()
 }
 
-// Amender is a Lock that can also replace a record by its content, before its version is
-// known. An elector behind a slow API server needs this, because it renews before it has
-// the answer to the previous write.
-type Amender interface {
-	Lock
-
-	// Amend replaces the record before, whatever its version. record must differ in
-	// RenewTime, and may differ in Details. Amend fails with ErrConflict, having written
-	// nothing, unless the current record equals before. It does not compare Evacuated,
-	// History, Details.Request and Details.Refused, and keeps what others wrote there.
-	// Otherwise it behaves like Write.
-	Amend(ctx context.Context, before, record Record) (Snapshot, error)
-}
-
 // Description names a lock for people, telemetry and error messages.
 type Description struct {
 	Kind      string // of the object that stores the record, such as "Lease"

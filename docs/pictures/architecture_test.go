@@ -28,7 +28,7 @@ func architecture() *picture {
 	p.rule(260, 225, 745, 225, "")
 	p.arrow(745, 225, 745, 242)
 
-	p.box("wait", 20, 338, 960, 50, "locks: the contract", "Lock, Record, Version, Event; Guardian and Amender if a lock is more")
+	p.box("wait", 20, 338, 960, 50, "locks: the contract", "Lock, Record, Version, Event; Guardian if a lock is more")
 	p.arrow(255, 304, 255, 338)
 	p.arrow(745, 304, 745, 338)
 

@@ -25,7 +25,6 @@ const (
 	List   = "list"
 	Create = "create"
 	Update = "update"
-	Patch  = "patch"
 	Delete = "delete"
 	Watch  = "watch"
 )
@@ -152,9 +151,6 @@ func (o Object) judge(verb string, status metav1.Status, err error) (hint string
 		return "", locks.ErrConflict
 	case http.StatusTooManyRequests:
 		return fmt.Sprintf("the server sheds load: a FlowSchema of its own keeps this %s out of that", o.Kind), nil
-	}
-	if verb == Patch && status.Code == http.StatusUnprocessableEntity && (status.Details == nil || len(status.Details.Causes) == 0) {
-		return "", locks.ErrConflict // a test of the patch failed; whatever else is wrong has a cause
 	}
 	if verb == Watch && (apierrors.IsGone(err) || apierrors.IsResourceExpired(err)) {
 		return "", locks.ErrVersionExpired

@@ -221,8 +221,7 @@ type refusal struct {
 func (a *Server) wanted(r *http.Request, body []byte) (path string, o Object, err *refusal) {
 	path = r.URL.Path
 	if r.Method == http.MethodPatch {
-		o, err = a.patched(r, body)
-		return path, o, err
+		return "", nil, &refusal{http.StatusUnsupportedMediaType, Status(http.StatusUnsupportedMediaType, "", http.ErrNotSupported.Error(), "", "")}
 	}
 	if err := json.Unmarshal(body, &o); err != nil {
 		return "", nil, &refusal{http.StatusBadRequest, Status(http.StatusBadRequest, "BadRequest", err.Error(), "", "")}

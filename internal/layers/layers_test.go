@@ -26,7 +26,6 @@ const (
 	otel       = "go.opentelemetry.io/otel"
 	kubernetes = "k8s.io"
 	pflag      = "github.com/spf13/pflag"
-	jsonpatch  = "gopkg.in/evanphx/json-patch.v4"
 	election   = module + "/election"
 	timing     = election + "/timing"
 	internal   = module + "/internal"
@@ -131,7 +130,7 @@ var house = map[string]row{
 	"internal/patience":      {allowed: []string{locks, kubernetes}}, // the errors of the API
 	"internal/plain":         {allowed: []string{logr}},
 	"internal/proof":         {allowed: []string{locks, kubernetes, apierror, patience, rawapi, logr, backoff}},
-	"internal/apitest":       {allowed: []string{kubernetes, jsonpatch}},
+	"internal/apitest":       {allowed: []string{kubernetes}},
 	"internal": {
 		allowed: []string{timing, locks, internal, kubernetes, otel, backoff, logr},
 		denied:  []string{operator, zone, migrate},

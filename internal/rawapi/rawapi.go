@@ -133,18 +133,6 @@ func (o Object[T, P]) Update(ctx context.Context, object P) (P, error) {
 	return stored, err
 }
 
-// Patch changes the object by a JSON patch and returns the stored object. If one of the
-// patch's tests fails the server changes nothing, which is a conflict. A missing object is a
-// conflict too.
-func (o Object[T, P]) Patch(ctx context.Context, patch []record.Operation) (P, error) {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, o.name.Explain(apierror.Patch, err)
-	}
-	req := o.request(http.MethodPatch).SetHeader("Content-Type", string(types.JSONPatchType)).Name(o.name.Name).Body(body)
-	return o.send(ctx, apierror.Patch, req)
-}
-
 func (o Object[T, P]) checkBase(object P) error {
 	if object == nil || object.GetNamespace() != o.name.Namespace || object.GetName() != o.name.Name {
 		return fmt.Errorf("the version to replace was not read from this %s", o.name.Kind)

@@ -22,7 +22,6 @@ import (
 
 	"github.com/zonelect/zonelect/internal/apierror"
 	"github.com/zonelect/zonelect/internal/rawapi"
-	"github.com/zonelect/zonelect/internal/record"
 )
 
 // request is a request that a server got.
@@ -151,8 +150,8 @@ func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
 		answer string
 		well   string // the requests that may be answered so
 	}{
-		"this object":                 {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "get create update patch"},
-		"this object of another UID":  {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"v","resourceVersion":"7"}}`, "get create patch"},
+		"this object":                 {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "get create update"},
+		"this object of another UID":  {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"v","resourceVersion":"7"}}`, "get create"},
 		"another name":                {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"other","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
 		"another namespace":           {`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"lock","namespace":"other","uid":"u","resourceVersion":"7"}}`, ""},
 		"another kind":                {`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"lock","namespace":"ns","uid":"u","resourceVersion":"7"}}`, ""},
@@ -166,7 +165,6 @@ func TestAnAnswerAboutAnotherObjectIsAnError(t *testing.T) {
 			"get":    func() (*corev1.ConfigMap, error) { return o.Get(t.Context()) },
 			"create": func() (*corev1.ConfigMap, error) { return o.Create(t.Context(), &corev1.ConfigMap{}) },
 			"update": func() (*corev1.ConfigMap, error) { return o.Update(t.Context(), base) },
-			"patch":  func() (*corev1.ConfigMap, error) { return o.Patch(t.Context(), []record.Operation{}) },
 		} {
 			answer, err := ask()
 			<-sent

@@ -278,17 +278,6 @@ func TestTheHistoryIsLeftAsItIsUnlessKnown(t *testing.T) {
 	}
 }
 
-// TestAnAmendmentSaysNothingOfTheHistory: it is a patch, and the stored one stays.
-func TestAnAmendmentSaysNothingOfTheHistory(t *testing.T) {
-	before, after := held(), held()
-	before.History, after.History = "- a", "- b"
-	for _, o := range Amend(before, after) {
-		if strings.Contains(o.Path, "history") {
-			t.Errorf("it has %+v", o)
-		}
-	}
-}
-
 // TestALongIdentityHoldsTheLockAndIsShort: it differs from all others, and only an empty
 // holder reads as nobody.
 func TestALongIdentityHoldsTheLockAndIsShort(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -70,47 +69,4 @@ func Check(r locks.Record) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Operation is one step of a JSON patch (RFC 6902).
-type Operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// Amend returns the JSON patch that changes before into after on a Lease, whatever its
-// resourceVersion, and that the server refuses unless the record is before. The patch keeps a
-// request to hand over that may have come since. before and after may differ in RenewTime and
-// Details.
-func Amend(before, after locks.Record) []Operation {
-	was := Write(&coordinationv1.Lease{}, before)
-	patch := []Operation{
-		{"test", "/spec/holderIdentity", *was.Spec.HolderIdentity},
-		{"test", "/spec/leaseDurationSeconds", *was.Spec.LeaseDurationSeconds},
-		{"test", "/spec/acquireTime", was.Spec.AcquireTime},
-		{"test", "/spec/renewTime", was.Spec.RenewTime},
-		{"test", "/spec/leaseTransitions", *was.Spec.LeaseTransitions},
-	}
-	patch = append(patch, amendDetails(before.Details, after.Details)...)
-	return append(patch, Operation{"replace", "/spec/renewTime", Write(nil, after).Spec.RenewTime})
-}
-
-func amendDetails(before, after locks.Details) (patch []Operation) {
-	now := fields(&after)
-	for i, f := range fields(&before) {
-		path := "/metadata/annotations/" + strings.ReplaceAll(f.key, "/", "~1")
-		was, is := f.encode(), now[i].encode()
-		if was != "" && f.key != AnnotationRequest && f.key != AnnotationRefused {
-			patch = append(patch, Operation{"test", path, was})
-		}
-		switch {
-		case was == is:
-		case is == "":
-			patch = append(patch, Operation{Op: "remove", Path: path})
-		default:
-			patch = append(patch, Operation{"add", path, is})
-		}
-	}
-	return patch
 }

@@ -128,7 +128,7 @@ func (c *conns) retire() {
 }
 
 // turnFrom lets a connection whose server refused a request serve no more of them, nor those to
-// the same address that have served: the next request would find them idle. Amendments keep theirs.
+// the same address that have served: the next request would find them idle.
 func (c *conns) turnFrom(refused *conn) {
 	for _, nc := range c.all() {
 		if nc == refused || nc.addr == refused.addr && nc.turns() {
@@ -235,7 +235,7 @@ func (c *conn) retire() (idle bool) {
 func (c *conn) turns() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.used && c.lane != amendLane
+	return c.used
 }
 
 func (c *conn) serve(s *service) {

@@ -32,7 +32,6 @@ type dialer struct {
 type lineKey struct {
 	network, addr string
 	secure        bool
-	shares        bool // requests share the connection, if the server speaks HTTP/2
 }
 
 // get waits for a connection for as long as its request does. A secure connection has had its
@@ -64,7 +63,7 @@ func (d *dialer) line(key lineKey) *line {
 		open := dialFunc{raw: func(ctx context.Context, to server) (net.Conn, error) { return d.raw(ctx, key.network, to.addr) }}
 		if key.secure {
 			open.secure = func(ctx context.Context, raw net.Conn, to server) (net.Conn, error) {
-				return d.handshake(ctx, raw, to, key.shares)
+				return d.handshake(ctx, raw, to)
 			}
 		}
 		l = newLine(d.options, d.ways(key.addr), open)
@@ -91,16 +90,13 @@ func (d *dialer) abort() {
 	}
 }
 
-func (d *dialer) handshake(ctx context.Context, raw net.Conn, to server, shares bool) (net.Conn, error) {
+func (d *dialer) handshake(ctx context.Context, raw net.Conn, to server) (net.Conn, error) {
 	config, err := d.tlsConfig()
 	if err != nil {
 		_ = raw.Close() // nothing was sent on it
 		return nil, err
 	}
 	config.ServerName = to.name
-	if shares {
-		config.NextProtos = []string{"h2", "http/1.1"}
-	}
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()

@@ -128,34 +128,26 @@ func (t *Transport) CloseConnections() {
 // pool is the round tripper below authentication. Its lanes have connections of their own.
 // Two serve requests: a request that overtakes a slow one uses the other lane, so that it
 // does not take the slow one's connection, when that turns out to be alive, from the next
-// request. Watches have a lane of their own, because each keeps its connection. The last lane
-// is for amendments, of which an elector has many under way when the server is slow: they
-// share one connection, by HTTP/2 where the server speaks it, which keeps them in order.
+// request. Watches have a lane of their own, because each keeps its connection.
 type pool struct {
 	open  *conns
 	dial  *dialer
 	proxy func(*http.Request) (*url.URL, error)
-	lanes [4]*http.Transport
+	lanes [3]*http.Transport
 	lane  atomic.Int32 // 0 or 1, for requests
 
 	refusals *refusals
 }
 
-const (
-	watchLane = 2
-	amendLane = 3
-)
+const watchLane = 2
 
 // RoundTrip sends one request on an idle connection or a new one.
 func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, lane := req.Context(), p.lane.Load()
 	watches := req.URL.Query().Get("watch") == "true"
 	since, wants := locks.WantsLiveConnection(ctx)
-	amends := locks.WantsOneConnection(ctx)
-	overtakes := wants && !watches && !amends && !p.open.lives(lane, since)
+	overtakes := wants && !watches && !p.open.lives(lane, since)
 	switch {
-	case amends:
-		lane = amendLane
 	case watches:
 		lane = watchLane
 	case overtakes:
@@ -168,9 +160,9 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, ctx), p.open.trace(served))
 	sent := time.Now()
 	resp, err := p.lanes[lane].RoundTrip(req.WithContext(ctx))
-	if err != nil && !amends && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		for lane := range int32(amendLane) {
-			p.leave(lane, sent) // an idle connection may be as dead as the one that gave no answer
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		for lane := range p.lanes {
+			p.leave(int32(lane), sent) // an idle connection may be as dead as the one that gave no answer
 		}
 	}
 	if overtakes && err == nil && !p.open.lives(1-lane, since) && p.lane.CompareAndSwap(1-lane, lane) {
@@ -182,7 +174,7 @@ func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.open.retire()
 		p.closeIdle()
 	}
-	if err == nil && !amends && served.by != nil && refuses(resp.StatusCode) && p.refusals.costs(time.Now()) {
+	if err == nil && served.by != nil && refuses(resp.StatusCode) && p.refusals.costs(time.Now()) {
 		p.turnFrom(served.by)
 	}
 	return resp, err
@@ -211,13 +203,12 @@ func (p *pool) closeIdle() {
 func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(lane == amendLane)
 	dial := func(secure bool) rawDial {
 		return func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return p.dial.get(ctx, lineKey{network, addr, secure, lane == amendLane}, lane)
+			return p.dial.get(ctx, lineKey{network, addr, secure}, lane)
 		}
 	}
-	t := &http.Transport{
+	return &http.Transport{
 		Proxy:                  p.proxy,
 		DialContext:            dial(false),
 		DialTLSContext:         dial(true),
@@ -228,13 +219,8 @@ func (p *pool) roundTripper(lane int32, proxied *tls.Config) *http.Transport {
 		MaxResponseHeaderBytes: mostHeaders,
 		Protocols:              protocols,
 		DisableCompression:     p.dial.auth.DisableCompression,
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
-	if lane != amendLane {
-		t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
-	} else { // a request that ends without an answer leaves the connection open
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: p.dial.options.Patience, PingTimeout: p.dial.options.Patience}
-	}
-	return t
 }
 
 // proxyAllows refuses several servers behind a proxy, which would get the first one's name in

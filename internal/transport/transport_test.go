@@ -101,27 +101,6 @@ func TestAFreshConnectionIsOpenedOnDemand(t *testing.T) {
 	}
 }
 
-// TestOnlyAmendmentsShareAConnection: it takes long to find that connection dead, and the
-// leader's work sends patches too.
-func TestOnlyAmendmentsShareAConnection(t *testing.T) {
-	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
-	tr := mustNew(t, s.config(), calm())
-	for _, test := range []struct {
-		method string
-		ctx    context.Context
-		want   string
-	}{
-		{http.MethodPatch, t.Context(), "HTTP/1.1"},
-		{http.MethodPatch, locks.WithOneConnection(t.Context()), "HTTP/2.0"},
-		{http.MethodPatch, locks.WithLiveConnection(t.Context(), time.Now()), "HTTP/1.1"},
-		{http.MethodPut, t.Context(), "HTTP/1.1"},
-	} {
-		if got, err := send(test.ctx, tr, test.method, s.URL); err != nil || got != test.want {
-			t.Errorf("%s: by %s (%v), want %s", test.method, got, err, test.want)
-		}
-	}
-}
-
 func TestARefusedCredentialMakesTheNextRequestDial(t *testing.T) {
 	s := serve(t, true, 0, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

@@ -21,7 +21,7 @@
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]
-//	verbs: [get, list, watch, create, update, patch]
+//	verbs: [get, list, watch, create, update]
 //
 // With the following, a process that ends in good order deletes the Lease of its heartbeat
 // ([Heart.Remove]). Otherwise that stays until its owner is gone, or for good if it has none:

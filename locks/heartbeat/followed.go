@@ -24,7 +24,7 @@ type Followed struct {
 	shared *Lock
 }
 
-var _ locks.Amender = (*Followed)(nil)
+var _ locks.Lock = (*Followed)(nil)
 
 // NewFollowed returns the lock on the Lease that c describes, or an error that lists
 // everything that is wrong with c. v says how its View waits. It does no I/O.

@@ -114,7 +114,7 @@ type beat struct {
 	left     map[string]any // when it was sent, by the clock of each lock that it renews
 }
 
-var _ locks.Amender = (*Heart)(nil)
+var _ locks.Lock = (*Heart)(nil)
 
 // NewHeart returns the Heart that c describes, or an error that lists everything that is
 // wrong with c. It does no I/O.
@@ -190,19 +190,9 @@ func (h *Heart) Write(ctx context.Context, base locks.Version, r locks.Record) (
 	if h.resumes(base, r) {
 		return locks.Snapshot{}, fmt.Errorf("%v: this epoch of the heartbeat has ended: %w", h.Describe(), locks.ErrConflict)
 	}
-	return h.send(ctx, r, func() (locks.Snapshot, error) { return h.lock.Write(ctx, base, r) })
-}
-
-// Amend sends a heartbeat before the answer to the last one is known.
-func (h *Heart) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	return h.send(ctx, r, func() (locks.Snapshot, error) { return h.lock.Amend(ctx, before, r) })
-}
-
-// send sends a record, and learns from the answer.
-func (h *Heart) send(ctx context.Context, r locks.Record, write func() (locks.Snapshot, error)) (locks.Snapshot, error) {
 	h.depart(r)
 	began := time.Now()
-	s, err := write()
+	s, err := h.lock.Write(ctx, base, r)
 	h.answered(began, err)
 	if err == nil {
 		h.learn(ctx, s)

@@ -114,7 +114,7 @@ func TestRenewalsLeaveTurnsForAcquisitions(t *testing.T) {
 }
 
 func TestLocksAreKeptWhileAnswersAreSlow(t *testing.T) {
-	for _, by := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second, 5 * time.Second, 6 * time.Second, 7 * time.Second} {
+	for _, by := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second} {
 		t.Run(by.String(), func(t *testing.T) {
 			scenario(t, func(w *world) {
 				a := w.process("a", true)

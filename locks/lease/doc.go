@@ -13,11 +13,9 @@
 //
 //	apiGroups: [coordination.k8s.io]
 //	resources: [leases]
-//	verbs: [get, create, update, patch, watch]
+//	verbs: [get, create, update, watch]
 //
-// Without patch, a leader loses its term while the API server takes longer than half a
-// RenewDeadline for each answer, and nothing else changes. resourceNames can limit all
-// verbs except create to the Lease's name.
+// resourceNames can limit all verbs except create to the Lease's name.
 //
 // # Errors
 //

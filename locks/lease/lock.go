@@ -43,15 +43,15 @@ type Config struct {
 	Logger logr.Logger
 }
 
-// Lock is a [locks.Lock] and a [locks.Amender] on one Lease. It keeps no copy of what it
-// read. All methods are safe for concurrent use.
+// Lock is a [locks.Lock] on one Lease. It keeps no copy of what it read. All methods are safe for
+// concurrent use.
 type Lock struct {
 	config Config
 	object rawapi.Object[coordinationv1.Lease, *coordinationv1.Lease]
 	long   record.LongWarning
 }
 
-var _ locks.Amender = (*Lock)(nil)
+var _ locks.Lock = (*Lock)(nil)
 
 // New returns the Lock that c describes, or an error that lists everything that is
 // wrong with c. It does no I/O.

@@ -55,19 +55,6 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	return l.snapshot(lease), nil
 }
 
-// Amend replaces before by r with a JSON patch, which needs the permission to patch the
-// Lease. See [locks.Amender].
-func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	if err := record.Check(r); err != nil {
-		return locks.Snapshot{}, l.object.Name().Explain(apierror.Patch, err)
-	}
-	lease, err := l.object.Patch(ctx, record.Amend(before, r))
-	if err != nil {
-		return locks.Snapshot{}, err
-	}
-	return l.snapshot(lease), nil
-}
-
 // written returns the object to write.
 func written(base locks.Version, r locks.Record) (*coordinationv1.Lease, error) {
 	if err := record.Check(r); err != nil {

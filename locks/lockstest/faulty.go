@@ -158,34 +158,20 @@ func (f *Faulty) Read(ctx context.Context) (locks.Snapshot, error) {
 
 // Write implements locks.Lock.
 func (f *Faulty) Write(ctx context.Context, base locks.Version, record locks.Record) (locks.Snapshot, error) {
-	return f.write(ctx, func(ctx context.Context) (locks.Snapshot, error) { return f.lock.Write(ctx, base, record) })
-}
-
-func (f *Faulty) write(ctx context.Context, do func(context.Context) (locks.Snapshot, error)) (locks.Snapshot, error) {
 	if fault, change := f.now(); fault.Late {
 		go func() {
 			<-change
-			_, _ = do(context.WithoutCancel(ctx)) // nobody waits for the result
+			_, _ = f.lock.Write(context.WithoutCancel(ctx), base, record) // nobody waits for the result
 		}()
 	}
 	if err := f.enter(ctx, "write"); err != nil {
 		return locks.Snapshot{}, err
 	}
-	s, err := do(ctx)
+	s, err := f.lock.Write(ctx, base, record)
 	if lost := f.leave(ctx, "write"); lost != nil {
 		return locks.Snapshot{}, lost
 	}
 	return s, err
-}
-
-// Amend implements locks.Amender, as a write. It returns ErrNoAPI if the inner lock is no
-// Amender.
-func (f *Faulty) Amend(ctx context.Context, before, record locks.Record) (locks.Snapshot, error) {
-	amender, ok := f.lock.(locks.Amender)
-	if !ok {
-		return locks.Snapshot{}, fmt.Errorf("amending %s: %w", f.lock.Describe(), locks.ErrNoAPI)
-	}
-	return f.write(ctx, func(ctx context.Context) (locks.Snapshot, error) { return amender.Amend(ctx, before, record) })
 }
 
 // Watch implements locks.Lock.

@@ -46,13 +46,6 @@ func RunSuite(t *testing.T, s Suite) {
 		laws["NumbersGrowAcrossDeletion"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.deletion(t, ctx, l) }
 		laws["WriteToADeletedRecordIsAConflict"] = func(t *testing.T, ctx context.Context, l locks.Lock) { s.writeToDeleted(t, ctx, l) }
 	}
-	if _, amends := s.New(t).(locks.Amender); amends {
-		laws["AnAmendmentReplacesWhatItSaysAtAnyVersion"] = amended
-		laws["AnAmendmentOfAnotherRecordIsAConflict"] = amendedOther
-		laws["AnAmendmentLandsOnce"] = amendedOnce
-		laws["AnAmendmentOfNoRecordIsAConflict"] = amendedNothing
-		laws["OfConcurrentAmendmentsExactlyOneLands"] = oneAmends
-	}
 	for name, law := range laws {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), suitePatience)

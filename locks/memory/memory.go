@@ -16,7 +16,7 @@ import (
 	"github.com/zonelect/zonelect/locks"
 )
 
-// Lock is a [locks.Amender] in memory, with versions, deletion and watches like those of
+// Lock is a [locks.Lock] in memory, with versions, deletion and watches like those of
 // an API server. Make one with [New]. It is safe for concurrent use. It reads no clock,
 // so it works under testing/synctest.
 type Lock struct {
@@ -78,27 +78,6 @@ func (m *Lock) Write(ctx context.Context, base locks.Version, record locks.Recor
 		uid = "uid-" + strconv.Itoa(m.uids)
 	}
 	m.put(locks.Snapshot{Version: locks.Version{UID: uid, Opaque: m}, Record: record})
-	return m.now, nil
-}
-
-// Amend implements locks.Amender.
-func (m *Lock) Amend(ctx context.Context, before, record locks.Record) (locks.Snapshot, error) {
-	if err := ctx.Err(); err != nil {
-		return locks.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, err)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now.Record
-	if now.AcquireTime.Equal(before.AcquireTime) && now.RenewTime.Equal(before.RenewTime) {
-		before.AcquireTime, before.RenewTime = now.AcquireTime, now.RenewTime
-	}
-	before.Evacuated, before.Details.Request, before.Details.Refused = now.Evacuated, now.Details.Request, now.Details.Refused
-	before.History = now.History
-	if !m.now.Version.Exists() || now != before {
-		return locks.Snapshot{}, fmt.Errorf("amending %s: %w", m.name, locks.ErrConflict)
-	}
-	record.Evacuated, record.History, record.Details.Request = now.Evacuated, now.History, now.Details.Request
-	m.put(locks.Snapshot{Version: locks.Version{UID: m.now.Version.UID, Opaque: m}, Record: record})
 	return m.now, nil
 }
 

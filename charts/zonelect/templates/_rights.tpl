@@ -42,7 +42,7 @@ subjects: {{- include "zonelect.subjects" .root | nindent 0 }}
 {{- define "zonelect.rules.lease" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, create, update, patch, watch]
+  verbs: [get, list, create, update, watch]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get]

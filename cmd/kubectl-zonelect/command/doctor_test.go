@@ -168,7 +168,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			w.putLease(led(renewed(-5 * time.Second)))
 		}, "warning clocks the Lease's renewTime is 5s in the future by the API server's clock", exitOK},
 		"rights": {func(w *world) {
-			w.lacks = map[string]bool{"update leases": true, "patch leases": true}
+			w.lacks = map[string]bool{"update leases": true, "list leases": true}
 		}, "problem rights service account default may not update leases.coordination.k8s.io/op", exitError},
 		"slow": {func(w *world) {
 			w.slow = map[string]time.Duration{"/leases": 1200 * time.Millisecond}

@@ -41,7 +41,6 @@ type Config = candidate.Config
 
 var (
 	_ locks.Guardian = (*Lock)(nil)
-	_ locks.Amender  = (*Lock)(nil)
 	_ locks.Phased   = (*Lock)(nil)
 )
 
@@ -152,12 +151,6 @@ func (l *Lock) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 		return locks.Snapshot{}, err
 	}
 	return l.lease.Write(ctx, base, r)
-}
-
-// Amend amends the Lease, as package lease does. It does not change the holder, so it checks no
-// phase.
-func (l *Lock) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	return l.lease.Amend(ctx, before, r)
 }
 
 // CheckTaking returns an error if r takes a lock from the version base of its Lease although a

@@ -103,13 +103,6 @@ func (r *refusals) update(change func(*coordinationv1.Lease)) error {
 	return err
 }
 
-func (r *refusals) patch(patch string) error {
-	_, err := r.client.CoordinationV1().Leases(r.namespace).Patch(r.Context(), "lock", types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-	return err
-}
-
-const renewing = `[{"op":"add","path":"/spec/holderIdentity","value":"a"}]`
-
 // all tries each kind of write, once an admission rule refuses them. A rule counts only a moment
 // after it was made.
 func (r *refusals) all(what, kind string) {
@@ -123,7 +116,6 @@ func (r *refusals) all(what, kind string) {
 	}
 	r.try(what, apierror.Create, kind, r.create("probe"))
 	r.try(what, apierror.Update, kind, r.update(name))
-	r.try(what, apierror.Patch, kind, r.patch(renewing))
 }
 
 func (r *refusals) inNamespace() *metav1.LabelSelector {
@@ -252,19 +244,12 @@ func TestARefusalIsNoOtherWriter(t *testing.T) {
 			r.try("it exists", apierror.Create, conflict, r.create("lock"))
 			r.try("another version", apierror.Update, conflict, r.update(func(l *coordinationv1.Lease) { l.ResourceVersion = "1" }))
 			r.try("another UID", apierror.Update, conflict, r.update(func(l *coordinationv1.Lease) { l.UID = "another" }))
-			r.try("a test fails", apierror.Patch, conflict, r.patch(`[{"op":"test","path":"/spec/holderIdentity","value":"x"},{"op":"replace","path":"/spec/holderIdentity","value":"a"}]`))
-			r.try("a test of what is not there fails", apierror.Patch, conflict, r.patch(`[{"op":"test","path":"/metadata/annotations/absent","value":"x"}]`))
-			r.try("what is to be removed is not there", apierror.Patch, conflict, r.patch(`[{"op":"remove","path":"/metadata/annotations/absent"}]`))
 			for what, condition := range map[string]metav1.Preconditions{"another version": {ResourceVersion: new("1")}, "another UID": {UID: new(types.UID("another"))}} {
 				r.try(what, apierror.Delete, conflict, r.client.CoordinationV1().Leases(r.namespace).Delete(r.Context(), "lock", metav1.DeleteOptions{Preconditions: &condition}))
 			}
-			r.try("another version", apierror.Patch, conflict, r.patch(`[{"op":"add","path":"/metadata/resourceVersion","value":"1"}]`))
 		},
 		"no-sense": func(r *refusals) {
 			r.try("a lease of no length", apierror.Update, other, r.update(func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = new(int32) }))
-			r.try("a lease of no length", apierror.Patch, other, r.patch(`[{"op":"add","path":"/spec/leaseDurationSeconds","value":0}]`))
-			r.try("a text for a number", apierror.Patch, other, r.patch(`[{"op":"add","path":"/spec/leaseDurationSeconds","value":"x"}]`))
-			r.try("no patch", apierror.Patch, other, r.patch(`{}`))
 		},
 		"no-permission": func(r *refusals) {
 			config := rest.CopyConfig(b.Cluster.RESTConfig("za"))
@@ -274,7 +259,6 @@ func TestARefusalIsNoOtherWriter(t *testing.T) {
 			nobody := *r
 			nobody.client = client
 			r.try("no permission", apierror.Create, missing, nobody.create("probe"))
-			r.try("no permission", apierror.Patch, missing, nobody.patch(renewing))
 		},
 	}, func(t *testing.T, run func(*refusals)) { run(newRefusals(t, client, &mu, &seen)) })
 	if *recordAnswers {

@@ -60,7 +60,7 @@ func TestConfigIsWhatAnOperatorNeedsAndNoMore(t *testing.T) {
 		rows[name] = attempt{feature: f}
 		for _, p := range granted(t, f, all[f.config]) {
 			if p.verb == "patch" {
-				continue // needed only behind a slow API server: TestLeadershipIsKeptBehindASlowServer
+				continue // only an Event that happens again needs it
 			}
 			if p.name != "" {
 				rows[name+" misnamed "+p.String()] = attempt{f, p, "another"}

@@ -103,17 +103,9 @@ type judged struct {
 }
 
 func (l *judged) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
-	return l.tell(func() (locks.Snapshot, error) { return l.Lock.Write(ctx, base, r) })
-}
-
-func (l *judged) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	return l.tell(func() (locks.Snapshot, error) { return l.Lock.Amend(ctx, before, r) })
-}
-
-func (l *judged) tell(write func() (locks.Snapshot, error)) (locks.Snapshot, error) {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
-	s, err := write()
+	s, err := l.Lock.Write(ctx, base, r)
 	if err == nil {
 		l.memory.world.judge.wrote(l.by, &s.Record)
 	}
@@ -136,16 +128,6 @@ func (g gated) Write(ctx context.Context, base locks.Version, r locks.Record) (l
 	g.gate.pass()
 	defer g.gate.pass()
 	return g.Lock.Write(ctx, base, r)
-}
-
-func (g gated) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	amender, ok := g.Lock.(locks.Amender)
-	if !ok {
-		return locks.Snapshot{}, locks.ErrNoAPI
-	}
-	g.gate.pass()
-	defer g.gate.pass()
-	return amender.Amend(ctx, before, r)
 }
 
 func (g gated) Watch(ctx context.Context, from locks.Version, events chan<- locks.Event) error {

@@ -234,7 +234,6 @@ var verbs = []struct{ verb, without string }{
 	{"get", ""}, {"update", ""}, {"watch", ""},
 	{"create", "a candidate cannot announce itself, or create the Lease if it is deleted"},
 	{"list", "candidates do not know of each other, so that none goes first"},
-	{"patch", "a leader loses its term while the API server is slow"},
 }
 
 // Needs returns the permissions that the candidates' service accounts need for the lock. If no

@@ -32,7 +32,7 @@ type PhasedLease struct {
 
 // leaseLock is a lock on a Lease.
 type leaseLock interface {
-	locks.Amender
+	locks.Lock
 	CloseConnections()
 }
 
@@ -67,12 +67,6 @@ func (p *PhasedLease) Read(ctx context.Context) (locks.Snapshot, error) {
 func (p *PhasedLease) Write(ctx context.Context, base locks.Version, r locks.Record) (locks.Snapshot, error) {
 	p.noteDoubt(ctx)
 	now, err := p.leaseLock.Write(ctx, base, r)
-	return p.observe(now), err
-}
-
-// Amend is [lease.Lock.Amend].
-func (p *PhasedLease) Amend(ctx context.Context, before, r locks.Record) (locks.Snapshot, error) {
-	now, err := p.leaseLock.Amend(ctx, before, r)
 	return p.observe(now), err
 }
 

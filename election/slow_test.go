@@ -1,0 +1,137 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package election_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/zonelect/zonelect/locks"
+	"github.com/zonelect/zonelect/locks/lockstest"
+)
+
+// fitting is how long answers take of which two just fit into a RenewDeadline.
+const fitting = 4500 * time.Millisecond
+
+// onSlow starts a candidate, makes its lock slow by delay per answer, and returns when the
+// lock has been slow for a while.
+func onSlow(s *stage, delay time.Duration) *seat {
+	a := s.start("a")
+	a.link.Set(lockstest.Fault{Delay: delay / 2})
+	a.wins(2 * time.Minute)
+	return a
+}
+
+// wins lets the seat win and lose terms for d.
+func (c *seat) wins(d time.Duration) {
+	for over := time.After(d); ; {
+		select {
+		case <-c.Leading:
+		case <-c.Ended:
+		case <-over:
+			return
+		}
+	}
+}
+
+func TestLeadershipHoldsWhileTwoAnswersFitIntoARenewDeadline(t *testing.T) {
+	for _, delay := range []time.Duration{interval / 20, interval, 3 * time.Second, 4 * time.Second, fitting} {
+		t.Run(fmt.Sprint(delay), func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				a := onSlow(s, delay)
+				time.Sleep(10 * time.Minute)
+				a.Stays()
+			})
+		})
+	}
+}
+
+// TestS1ASlowRenewalExtendsTrustFromWhenItWasSent, not from the answer.
+func TestS1ASlowRenewalExtendsTrustFromWhenItWasSent(t *testing.T) {
+	scenario(t, func(s *stage) {
+		term := onSlow(s, fitting).Term()
+		for range 100 {
+			time.Sleep(time.Second / 3)
+			if left := term.TrustedFor(); left > deadline-fitting {
+				t.Fatalf("trusted for another %v, though each answer is %v late", left, fitting)
+			}
+		}
+	})
+}
+
+// TestS3AHandsEditBehindASlowServerIsMended: a follower would believe the renewal of a record
+// with a shorter lease.
+func TestS3AHandsEditBehindASlowServerIsMended(t *testing.T) {
+	for what, edit := range map[string]func(*locks.Record){
+		"a shorter lease": func(r *locks.Record) { r.LeaseDuration = time.Second },
+		"a lost token":    func(r *locks.Record) { r.Details.Token = 0 },
+		"another nonce":   func(r *locks.Record) { r.Details.Nonce = "n" },
+		"an older time":   func(r *locks.Record) { r.RenewTime = r.RenewTime.Add(-time.Hour) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			scenario(t, func(s *stage) {
+				onSlow(s, fitting)
+				whole := s.record()
+				edited := s.write(edit)
+				for range 600 {
+					time.Sleep(100 * time.Millisecond)
+					r := s.record()
+					if r.RenewTime.Equal(edited.Record.RenewTime) {
+						continue
+					}
+					if same := r.AcquireTime.Equal(whole.AcquireTime); r.LeaseDuration != whole.LeaseDuration || same && r.Details != whole.Details {
+						t.Fatalf("renewed as it was edited: %+v", r)
+					}
+				}
+				if s.record().RenewTime.Equal(edited.Record.RenewTime) {
+					t.Error("not renewed for a minute")
+				}
+			})
+		})
+	}
+}
+
+// TestS5NothingRenewsAReleasedRecord: renewals are under way when the work ends.
+func TestS5NothingRenewsAReleasedRecord(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := onSlow(s, fitting)
+		term := a.Term()
+		a.Stop()
+		if err := a.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for range 300 {
+			if r := s.record(); r.Holder != "" || r.Details.Released != term.Token {
+				t.Fatalf("%+v", r)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// TestALeaderBehindASlowServerDoesWhatOthersAsk for.
+func TestALeaderBehindASlowServerDoesWhatOthersAsk(t *testing.T) {
+	scenario(t, func(s *stage) {
+		onSlow(s, fitting)
+		b := s.start("b")
+		time.Sleep(time.Second)
+		s.asks(`{"holder":"a","to":"b"}`)
+		b.Leads()
+	})
+}
+
+func TestATermThatBeganSlowlyHasItsTokenOnTheRecord(t *testing.T) {
+	scenario(t, func(s *stage) {
+		a := s.candidate("a")
+		a.link.Set(lockstest.Fault{Delay: fitting / 2})
+		a.Start()
+		a.Leads()
+		time.Sleep(3 * fitting)
+		a.Stays()
+		if r, token := s.record(), a.Term().Token; r.Details.Token != token {
+			t.Errorf("token %d on the record, %d in the term", r.Details.Token, token)
+		}
+	})
+}
