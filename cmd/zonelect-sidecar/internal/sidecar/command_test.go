@@ -496,15 +496,11 @@ func TestASidecarThatIsToldToEndEndsItsCommandInGoodOrder(t *testing.T) {
 }
 
 func TestBadInputEndsTheProgramAsAShellWould(t *testing.T) {
-	cases := map[string]int{"": codeUsage, named + " -- no-such-program": codeNoSuch}
-	if runtime.GOOS != "windows" {
-		plain := filepath.Join(t.TempDir(), "plain")
-		if err := os.WriteFile(plain, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cases[named+" -- "+plain] = codeNoStart
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	for args, want := range cases {
+	for args, want := range map[string]int{"": codeUsage, named + " -- no-such-program": codeNoSuch, named + " -- " + plain: codeNoStart} {
 		if got := Run(t.Context(), strings.Fields(args)); got != want {
 			t.Errorf("%q: exit code %d, want %d", args, got, want)
 		}
