@@ -142,8 +142,8 @@ HOURS := 8
 BEDS := 1
 
 .PHONY: soak
-soak: ## The same for HOURS=8, on BEDS=1 control planes at a time, appended to test/suites/chaos/ledger.jsonl, where the next one goes on
-	cd test && go run ./suites/chaos --minutes $$(($(HOURS) * 60)) --beds $(BEDS) --ledger suites/chaos/ledger.jsonl
+soak: ## The same for HOURS=8, on BEDS=1 control planes at a time, appended to build/chaos.jsonl, where the next one goes on
+	cd test && go run ./suites/chaos --minutes $$(($(HOURS) * 60)) --beds $(BEDS) --ledger build/chaos.jsonl
 
 LOCKS := 100
 
@@ -156,8 +156,8 @@ chaos-service: ## The same faults, with a Service that points to the leader in e
 	cd test && go run ./suites/chaos --service
 
 .PHONY: chaos-again
-chaos-again: ## The runs of test/suites/chaos/ledger.jsonl that failed and have not passed since
-	cd test && go run ./suites/chaos --rerun --minutes 0 --ledger suites/chaos/ledger.jsonl
+chaos-again: ## The runs of build/chaos.jsonl that failed and have not passed since
+	cd test && go run ./suites/chaos --rerun --minutes 0 --ledger build/chaos.jsonl
 
 .PHONY: chaos-unguarded
 chaos-unguarded: ## A zonelect without its guard: chaos must see it overlap (a minute)
@@ -172,9 +172,10 @@ soak-migrations: ## Migrations with random faults, SEEDS=1-10 of each variant (6
 MINUTES := 60
 
 .PHONY: sim-long
-sim-long: ## Simulated elections, MINUTES=60 of each population, from a seed of the clock's, noted in test/suites/sim/ledger.jsonl
+sim-long: ## Simulated elections, MINUTES=60 of each population, from a seed of the clock's, noted in build/sim.jsonl
+	mkdir -p build
 	cd test && go run ./suites/sim/ordered -v -count=1 -timeout 0 -minutes $(MINUTES) -first-seed $$(date +%s) \
-		-ledger ledger.jsonl -commit $$(git describe --always --dirty --abbrev=12 --exclude '*')
+		-ledger $(CURDIR)/build/sim.jsonl -commit $$(git describe --always --dirty --abbrev=12 --exclude '*')
 
 .PHONY: sim-order
 sim-order: ## A seed of the simulation gives the same run (2 min, most of it builds)

@@ -9,41 +9,56 @@ import (
 	"time"
 
 	"github.com/zonelect/zonelect/election"
+	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
 func TestARunIsDoneAgainAsItsLineTells(t *testing.T) {
-	all, err := ledger{"ledger.jsonl"}.read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"ledger-locks.jsonl", "ledger-service.jsonl"} {
-		more, err := ledger{path}.read()
+	for _, locks := range []int{0, 100} {
+		all, _, err := choose(nil, testbed.Namespaces, locks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, more...)
-	}
-	n := 0
-	for _, r := range all {
-		if r.Verdict == void && len(r.Groups) == 0 {
-			continue
+		for i := range all {
+			first := newPlan(7, i, all).with(locks)
+			for _, line := range linesOf(first) {
+				p, err := again(line.result)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, mixed := line.Groups[onMixed]; !p.Again || p.timing() != line.Timing || p.name() != line.Faults || p.Seed != line.Seed || p.Index != line.Run ||
+					(p.Peer != "") != mixed || p.Locks != line.Locks || p.Service != line.Service || (line.drawn && p.text() != first.text()) {
+					t.Errorf("run %d of seed %d, %s with %s, is done again as %s", line.Run, line.Seed, line.Faults, line.Timing, p.text())
+				}
+			}
 		}
-		n++
-		p, err := again(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, mixed := r.Groups[onMixed]
-		if !p.Again || p.timing() != r.Timing || p.name() != r.Faults || p.Seed != r.Seed || p.Index != r.Run || (p.Peer != "") != mixed || p.Locks != r.Locks || p.Service != r.Service {
-			t.Errorf("run %d of seed %d, %s with %s, is done again as %s", r.Run, r.Seed, r.Faults, r.Timing, p.text())
-		}
-	}
-	if n == 0 {
-		t.Error("the ledger has no runs")
 	}
 	if _, err := again(result{Faults: "leader-killed", Timing: "1s/1s/1s"}); err == nil {
 		t.Error("a timing that no run has was taken")
 	}
+}
+
+// written is a ledger's line. It was drawn if the plan of today says all that it says.
+type written struct {
+	result
+	drawn bool
+}
+
+// linesOf are lines about the run of a plan: as it is drawn today, and as if it had been
+// drawn with other timings, without a Service and without client-go.
+func linesOf(p plan) []written {
+	drawn := result{Seed: p.Seed, Run: p.Index, Faults: p.name(), Timing: p.timing(), Locks: p.Locks, Service: p.Service}
+	if p.Peer != "" {
+		drawn.Groups = map[string]record{onMixed: {}}
+	}
+	all := []written{{drawn, true}}
+	for _, timing := range []string{timingName(timings[0]), timingName(timings[0]) + "+" + timingName(twice)} {
+		if timing != p.timing() {
+			other := drawn
+			other.Timing, other.Service, other.Groups = timing, false, nil
+			all = append(all, written{other, false})
+		}
+	}
+	return all
 }
 
 // As before: drawing mixed timings changes nothing else.

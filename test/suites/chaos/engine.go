@@ -11,7 +11,6 @@ import (
 	"iter"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -238,19 +237,9 @@ func (e *engine) save(s *stage, r result, all map[string]evidence) error {
 
 // commit is the commit that is checked out, marked if there are changes.
 func commit(ctx context.Context) (string, error) {
-	hash, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output()
+	name, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude", "*").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the commit: %w", err)
 	}
-	changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no").Output()
-	if err != nil {
-		return "", fmt.Errorf("find what is not committed: %w", err)
-	}
-	name := strings.TrimSpace(string(hash))
-	for line := range strings.Lines(string(changed)) {
-		if file := path.Base(strings.TrimSpace(line)); !strings.HasPrefix(file, "ledger") || path.Ext(file) != ".jsonl" {
-			return name + "-dirty", nil
-		}
-	}
-	return name, nil
+	return strings.TrimSpace(string(name)), nil
 }

@@ -9,12 +9,12 @@
 //	go run ./suites/chaos                                  # ten minutes, another seed each time
 //	go run ./suites/chaos --faults leader-killed           # this fault alone
 //	go run ./suites/chaos --seed 7 --only-run 12           # a run again
-//	go run ./suites/chaos --ledger suites/chaos/ledger.jsonl      # append to a ledger, and go on where it ended
-//	go run ./suites/chaos --ledger suites/chaos/ledger.jsonl --rerun   # what failed in it, again
+//	go run ./suites/chaos --ledger build/chaos.jsonl       # append to a ledger, and go on where it ended
+//	go run ./suites/chaos --ledger build/chaos.jsonl --rerun   # what failed in it, again
 //	go run ./suites/chaos --unguarded                      # the judge sees a zonelect without its guard
 //	go run ./suites/chaos --locks 100                      # processes that keep 100 locks by one heartbeat
 //	go run ./suites/chaos --service                        # a Service points to the leader in every run
-//	go run ./suites/chaos --summary chaos/ledger.jsonl     # the table of a ledger
+//	go run ./suites/chaos --summary build/chaos.jsonl      # the table of a ledger
 //
 // See README.md beside it.
 package main
@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -62,7 +63,7 @@ func parse(args []string) (o options, err error) {
 	f.Uint64Var(&o.seed, "seed", 0, "where chance begins; 0 is that of the ledger, or one of the clock's")
 	f.StringSliceVar(&o.faults, "faults", nil, "faults to choose from, or pairs as a+b; all by default")
 	f.StringVar(&o.html, "html", "build/chaos.html", "file for the table as a page, in the repository")
-	f.StringVar(&o.ledger.path, "ledger", "", "file to append results to; runs go on where it ended")
+	f.StringVar(&o.ledger.path, "ledger", "", "file in the repository to append results to; runs go on where it ended")
 	f.BoolVar(&o.keep, "keep", false, "keep the logs of runs that passed, too")
 	f.BoolVar(&o.rerun, "rerun", false, "do the runs of the ledger again that failed and have not passed since")
 	f.BoolVar(&o.unguarded, "unguarded", false, "seat a zonelect without its guard: the judge must see it overlap")
@@ -83,6 +84,15 @@ func parse(args []string) (o options, err error) {
 	}
 	if o.rerun && o.ledger.path == "" {
 		return o, errors.New("--rerun needs --ledger: the file that tells what failed")
+	}
+	root, err := testbed.Root()
+	if err != nil {
+		return o, err
+	}
+	for _, file := range []*string{&o.html, &o.ledger.path} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(root, *file)
+		}
 	}
 	o.network, err = testbed.ParseNetwork(*network)
 	return o, err

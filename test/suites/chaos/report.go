@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
 //go:embed report.html
@@ -159,22 +157,14 @@ func conclude(o options, all []result) error {
 	if err := tellServices(os.Stdout, all); err != nil {
 		return fmt.Errorf("print how Services fared: %w", err)
 	}
-	root, err := testbed.Root()
-	if err != nil {
-		return err
-	}
-	path := o.html
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(root, path)
-	}
 	var text bytes.Buffer
 	if err := reportPage.Execute(&text, newPage(all)); err != nil {
 		return fmt.Errorf("make the page: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(o.html), 0o750); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(o.html, text.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	fmt.Printf("\nWritten to %s\n", o.html)
