@@ -25,8 +25,6 @@ RELEASE_GO := go1.27.3
 VERSIONS := $(basename $(notdir $(wildcard test/programs/controlplane/v*.mod)))
 
 PLAYWRIGHT_VERSION := 1.65.1
-GRAFANA_VERSION := 13.2.3
-TYPESCRIPT_VERSION := 5.9.3
 ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
@@ -67,12 +65,6 @@ timeline: ## Open pages of who led when in Chromium (Debian's chromium, nodejs a
 	mkdir -p build/timeline
 	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/timeline playwright-core@$(PLAYWRIGHT_VERSION); fi
 	cd test && go test -v -count=1 ./suites/timeline/
-
-.PHONY: dashboard
-dashboard: ## Check the dashboard of config against Grafana's schema (Debian's nodejs and npm; 1 min)
-	mkdir -p build/dashboard
-	if command -v npm; then npm install --silent --no-save --ignore-scripts --prefix build/dashboard @grafana/schema@$(GRAFANA_VERSION) typescript@$(TYPESCRIPT_VERSION); fi
-	cd test && go test -v -count=1 -timeout 30m ./suites/dashboard/
 
 .PHONY: chart
 chart: ## Lint the Helm chart, and hold what it and config/name render against config and the library (a minute; the first build of helm takes minutes)
@@ -234,13 +226,6 @@ model-long: ## The same with larger populations (20 min)
 .PHONY: mutants
 mutants: ## Break the safety rules one at a time: a test must find each (half an hour)
 	go run ./test/suites/mutants
-
-.PHONY: alerts
-alerts: ## Check and test the alerts and the dashboard of config (a minute; skipped without promtool, of Debian's prometheus)
-	@if ! command -v promtool >/dev/null; then echo "skipped: there is no promtool; apt-get install prometheus"; else set -ex; \
-		promtool check rules config/prometheus/rules.yaml; \
-		promtool test rules config/prometheus/*_test.yaml; \
-		go test -count=1 -run 'Alert|Rule|Dashboard' ./docs; fi
 
 .PHONY: cli-docs
 cli-docs: ## Write docs/cli anew, from the commands of kubectl-zonelect

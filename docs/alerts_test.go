@@ -6,6 +6,7 @@ package docs
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -172,5 +173,31 @@ func TestTheRulesFitAPrometheusRule(t *testing.T) {
 	}
 	if err := yaml.Unmarshal(out, &rule); err != nil || rule.Kind != "PrometheusRule" || rule.Spec["groups"] == nil {
 		t.Errorf("the command makes %+v: %v", rule, err)
+	}
+}
+
+// TestPrometheusTakesTheRules, and each alert fires and clears as its tests say.
+func TestPrometheusTakesTheRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its week takes seconds")
+	}
+	tests, err := filepath.Glob("../config/prometheus/*_test.yaml")
+	if err != nil || len(tests) == 0 {
+		t.Fatalf("there are the tests %v: %v", tests, err)
+	}
+	for _, args := range [][]string{{"check", "rules", "../config/prometheus/rules.yaml"}, append([]string{"test", "rules"}, tests...)} {
+		promtool(t, args...)
+	}
+}
+
+// promtool runs promtool, which must find no fault. It skips the test if there is none.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	program, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("there is no promtool; Debian's package prometheus has it")
+	}
+	if out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }

@@ -5,8 +5,8 @@ package docs
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -92,10 +92,6 @@ func TestPanelsOfTheDashboardDoNotOverlap(t *testing.T) {
 
 // TestEveryQueryOfTheDashboardParses as a recording rule, with a duration for Grafana's.
 func TestEveryQueryOfTheDashboardParses(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("there is no promtool; Debian's package prometheus has it")
-	}
 	type rule struct {
 		Record string `json:"record"`
 		Expr   string `json:"expr"`
@@ -115,7 +111,131 @@ func TestEveryQueryOfTheDashboardParses(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", file).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+	promtool(t, "check", "rules", file)
+}
+
+// Grafana ignores what it does not know, so a misspelt property has no effect and no error. schema
+// has the properties that the dashboard may use, from the types in Grafana's packages/grafana-schema,
+// with what their values look like in JSON. A new property gets its line here.
+var schema = func() map[string]*regexp.Regexp {
+	const text, number, truth, source = `".*"`, `\d+`, `true|false`, `"(prometheus|grafana|\$\{datasource\}|-- Grafana --)"`
+	all := map[string]*regexp.Regexp{}
+	for value, paths := range map[string]string{
+		text: `uid title description tags[] timezone weekStart time.from time.to
+			annotations.list[].iconColor annotations.list[].name
+			templating.list[].name templating.list[].label templating.list[].query templating.list[].regex templating.list[].allValue
+			templating.list[].query.query templating.list[].query.refId templating.list[].current.text[] templating.list[].current.value[]
+			panels[].title panels[].description panels[].targets[].refId panels[].targets[].expr panels[].targets[].legendFormat
+			panels[].fieldConfig.overrides[].matcher.options panels[].transformations[].options.renameByName.*
+			panels[].fieldConfig.defaults.mappings[].options.*.text panels[].fieldConfig.defaults.mappings[].options.*.color`,
+		number: `version schemaVersion fiscalYearStartMonth annotations.list[].builtIn panels[].id
+			panels[].gridPos.h panels[].gridPos.w panels[].gridPos.x panels[].gridPos.y panels[].fieldConfig.defaults.min
+			panels[].fieldConfig.defaults.max panels[].fieldConfig.defaults.decimals panels[].fieldConfig.defaults.mappings[].options.*.index`,
+		truth: `editable liveNow annotations.list[].enable annotations.list[].hide templating.list[].includeAll templating.list[].multi
+			templating.list[].skipUrlSync templating.list[].current.selected panels[].targets[].instant panels[].targets[].range
+			panels[].transformations[].options.excludeByName.* panels[].options.legend.showLegend panels[].options.mergeValues`,
+		source: `annotations.list[].datasource.type annotations.list[].datasource.uid templating.list[].datasource.type
+			templating.list[].datasource.uid panels[].datasource.type panels[].datasource.uid
+			panels[].targets[].datasource.type panels[].targets[].datasource.uid`,
+		`\[\]|\{\}`: `timepicker links templating.list[].options panels[].options panels[].fieldConfig.overrides
+			panels[].options.legend.calcs panels[].transformations[].options`,
+		`0|1|2`:       `graphTooltip templating.list[].refresh templating.list[].hide`,
+		`[0-8]`:       `templating.list[].sort`,
+		`[0-5]`:       `templating.list[].query.qryType`,
+		`"\d+[smh]"`:  `refresh`,
+		`"dashboard"`: `annotations.list[].type`,
+		`"(query|adhoc|constant|datasource|interval|textbox|custom|system|snapshot|switch)"`: `templating.list[].type`,
+		`"(table|timeseries|state-timeline)"`:                                                `panels[].type`,
+		`"(short|s|ops|percentunit)"`:                                                        `panels[].fieldConfig.defaults.unit`,
+		`"(value|range|regex|special)"`:                                                      `panels[].fieldConfig.defaults.mappings[].type`,
+		`"(byName|byRegexp|byType|byFrameRefID)"`:                                            `panels[].fieldConfig.overrides[].matcher.id`,
+		`"(unit|decimals)"`:                                                                  `panels[].fieldConfig.overrides[].properties[].id`,
+		`"short"|\d`:                                                                         `panels[].fieldConfig.overrides[].properties[].value`,
+		`"(list|table|hidden)"`:                                                              `panels[].options.legend.displayMode`,
+		`"(bottom|right)"`:                                                                   `panels[].options.legend.placement`,
+		`"(single|multi|none)"`:                                                              `panels[].options.tooltip.mode`,
+		`"(asc|desc|none)"`:                                                                  `panels[].options.tooltip.sort`,
+		`"(auto|never|always)"`:                                                              `panels[].options.showValue`,
+		`"(code|builder)"`:                                                                   `panels[].targets[].editorMode`,
+		`"(table|time_series|heatmap)"`:                                                      `panels[].targets[].format`,
+		`"(merge|organize)"`:                                                                 `panels[].transformations[].id`,
+	} {
+		for path := range strings.FieldsSeq(paths) {
+			all[path] = regexp.MustCompile("^(" + value + ")$")
+		}
+	}
+	return all
+}()
+
+// needed are the properties that an object must have.
+var needed = map[string]string{
+	"":                         "uid title schemaVersion panels templating time",
+	"templating.list[]":        "name type query",
+	"panels[]":                 "id type title datasource gridPos fieldConfig options targets",
+	"panels[].gridPos":         "h w x y",
+	"panels[].targets[]":       "refId datasource expr",
+	"panels[].options.legend":  "calcs displayMode placement showLegend",
+	"panels[].options.tooltip": "mode sort",
+}
+
+// misfits are what is not as the schema says, in a value at a path.
+func misfits(path string, value any) (all []string) {
+	below := func(path string, value any) { all = append(all, misfits(path, value)...) }
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range strings.FieldsSeq(needed[path]) {
+			if _, has := v[name]; !has {
+				all = append(all, path+" has no "+name)
+			}
+		}
+		if len(v) > 0 {
+			for name, value := range v {
+				if anyName.MatchString(path) {
+					name = "*"
+				}
+				below(strings.TrimPrefix(path+"."+name, "."), value)
+			}
+			return all
+		}
+	case []any:
+		if len(v) > 0 {
+			for _, value := range v {
+				below(path+"[]", value)
+			}
+			return all
+		}
+	}
+	text, err := json.Marshal(value)
+	if allowed := schema[path]; err != nil || allowed == nil || !allowed.Match(text) {
+		all = append(all, fmt.Sprintf("%s is %s", path, text))
+	}
+	return all
+}
+
+// anyName are the objects whose properties have any names.
+var anyName = regexp.MustCompile(`(renameByName|excludeByName|mappings\[\]\.options)$`)
+
+func TestTheDashboardFitsGrafanasSchema(t *testing.T) {
+	text := read(t, "../config/grafana/zonelect.json")
+	found := func(text string) []string {
+		var value any
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+		return misfits("", value)
+	}
+	for _, misfit := range found(text) {
+		t.Error(misfit)
+	}
+	for right, wrong := range map[string]string{
+		`"gridPos": {`:    `"gridpos": {`,
+		`"mode": "multi"`: `"mode": "mulit"`,
+		`"type": "query"`: `"type": "quest"`,
+		`"refresh": 2`:    `"refresh": 7`,
+		`"calcs": [],`:    ``,
+	} {
+		if with := strings.Replace(text, right, wrong, 1); with == text || len(found(with)) == 0 {
+			t.Errorf("the dashboard has no %s, or may have %q", right, wrong)
+		}
 	}
 }
