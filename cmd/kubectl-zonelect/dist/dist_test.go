@@ -107,7 +107,7 @@ func TestTheChecksumsAreThoseOfSha256sum(t *testing.T) {
 	}
 }
 
-// TestTheManifestOfKrewHasTheSumOfEachArchive; "make dist-check" asks krew itself.
+// TestTheManifestOfKrewHasTheSumOfEachArchive; "make packaging DIST=1" asks krew itself.
 func TestTheManifestOfKrewHasTheSumOfEachArchive(t *testing.T) {
 	r := release{dir: t.TempDir(), version: "v0.1.0", platforms: []platform{
 		{System: "linux", Arch: "arm64", Archive: "a_linux_arm64.tar.gz", SHA256: strings.Repeat("0a", 32), Program: "kubectl-zonelect"},

@@ -7,7 +7,7 @@
 //
 // The same commit gives the same files, whoever builds it and wherever: times are that of the
 // commit or SOURCE_DATE_EPOCH, and no paths, names of users or numbers of builds are in them.
-// "make dist-check" holds it to that.
+// "make packaging DIST=1" holds it to that.
 //
 // It takes the modules that go.work takes, as everything in the repository does.
 package main

@@ -55,7 +55,7 @@ func onEachNetwork(t *testing.T, test func(t *testing.T, kind NetworkKind)) {
 func newBench(t *testing.T, kind NetworkKind) *bench {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it takes real time: make e2e-long runs it")
+		t.Skip("it takes real time: make test-long runs it")
 	}
 	b := &bench{t: t, launcher: newLauncher(), dir: t.TempDir(), servers: map[string]*helper{}, state: newState()}
 	var err error

@@ -116,7 +116,7 @@ func TestTheNetworkPolicyOfTheDocsIsOneForTheDeployment(t *testing.T) {
 }
 
 // TestTheCommandsOfTheDocsInstallTheChart: each helm install in them renders. The archive of a
-// release is the chart ("make dist-check" compares them).
+// release is the chart ("make packaging DIST=1" compares them).
 func TestTheCommandsOfTheDocsInstallTheChart(t *testing.T) {
 	command := regexp.MustCompile(`(?m)^ {4}helm install (\S+) (charts/zonelect|https://\S+/zonelect-\S+\.tgz) ((?:.*\\\n)*.*)$`)
 	found := 0

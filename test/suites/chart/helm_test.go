@@ -4,7 +4,7 @@
 // Package chart_test lints and renders the chart with Helm itself, and holds what is rendered
 // against config/ and package operator. Package e2e installs the chart.
 //
-//	make chart
+//	make packaging
 package chart_test
 
 import (
@@ -52,7 +52,7 @@ var built = sync.OnceValues(func() (string, error) {
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("Helm takes minutes to build: make chart")
+		t.Skip("Helm takes minutes to build: make packaging")
 	}
 	program, err := built()
 	must(t, err)

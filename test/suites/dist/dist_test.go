@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dist_test makes the files of a release of kubectl-zonelect from the last commit, and
-// does with them what builders and users do. "make dist-check" runs it.
+// does with them what builders and users do. "make packaging DIST=1" runs it.
 package dist_test
 
 import (

@@ -5,5 +5,5 @@
 // with nothing but Go, an empty module cache and what the README says. A directory stands in for
 // the module proxy: Go itself fills it from the tags.
 //
-//	make release-check
+//	make packaging
 package release

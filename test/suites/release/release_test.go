@@ -346,7 +346,7 @@ func TestWhatIsNotReadyIsNotReleased(t *testing.T) {
 			there := c.must("git", "ls-remote", "origin")
 			said := c.must(".ci/release", tc.version)
 			branch := strings.TrimSpace(c.must("git", "branch", "--show-current"))
-			for _, want := range []string{"checked: check test chart release-check floor", "git push --atomic origin " + branch + " " + tc.version + " cmd/kubectl-zonelect/" + tc.version + " "} {
+			for _, want := range []string{"checked: check test packaging floor", "git push --atomic origin " + branch + " " + tc.version + " cmd/kubectl-zonelect/" + tc.version + " "} {
 				if !strings.Contains(said, want) {
 					t.Errorf("%q is not in what it said:\n%s", want, said)
 				}
@@ -432,7 +432,7 @@ func (p place) write(name, text string) {
 func clone(t *testing.T) place {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("make release-check runs it")
+		t.Skip("make packaging runs it")
 	}
 	root, err := testbed.Root()
 	if err != nil {

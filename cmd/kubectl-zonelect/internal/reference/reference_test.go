@@ -56,12 +56,12 @@ func TestDocsCliSaysWhatTheCommandsSay(t *testing.T) {
 	want, got := read(t, dir), read(t, pages)
 	for name, text := range want {
 		if got[name] != text {
-			t.Errorf("docs/cli/%s is not what the commands say: run make cli-docs", name)
+			t.Errorf("docs/cli/%s is not what the commands say: run this test with -update", name)
 		}
 	}
 	for name := range got {
 		if _, is := want[name]; !is {
-			t.Errorf("docs/cli/%s describes no command: run make cli-docs", name)
+			t.Errorf("docs/cli/%s describes no command: run this test with -update", name)
 		}
 	}
 }
