@@ -151,8 +151,7 @@ $(VULN):
 
 .PHONY: packaging
 packaging: ## Chart and release, as a newcomer gets them (10 min); DIST=1 or fresh: dist's files, too
-	cd test && go test -v -count=1 -p 1 -timeout 60m ./suites/chart/ ./suites/release/
-	$(if $(DIST),cd test && ZONELECT_FRESH=$(filter fresh,$(DIST)) go test -v -count=1 -timeout 3h ./suites/dist/)
+	cd test && ZONELECT_DIST=$(DIST) go test -v -count=1 -timeout $(if $(DIST),3h,60m) $(if $(RUN),-run '$(RUN)') ./suites/packaging/
 
 .PHONY: timeline
 timeline: ## Pages of who led when, in Chromium, with nodejs and npm (2 min): build/timeline

@@ -1,11 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart_test lints and renders the chart with Helm itself, and holds what is rendered
-// against config/ and package operator. Package e2e installs the chart.
-//
-//	make packaging
-package chart_test
+package packaging_test
 
 import (
 	"context"

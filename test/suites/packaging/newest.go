@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package release
+package packaging
 
 // The published modules demand the oldest versions that they support (docs/compatibility.md), and
 // test/go.mod the newest, so that the workspace is built and tested with those. These two are

@@ -1,18 +1,14 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dist_test makes the files of a release of kubectl-zonelect from the last commit, and
-// does with them what builders and users do. "make packaging DIST=1" runs it.
-package dist_test
+package packaging_test
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -22,12 +18,12 @@ import (
 	"github.com/zonelect/zonelect/test/kit/testbed"
 )
 
-// home is where the tests of this package build.
+// home is where releases are made.
 var home string
 
 func TestMain(m *testing.M) {
 	var err error
-	if home, err = os.MkdirTemp("", "zonelect-dist-check-"); err != nil {
+	if home, err = os.MkdirTemp("", "zonelect-packaging-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -36,69 +32,50 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs a command in a directory and returns its output.
-func run(dir string, env []string, name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-func must(t *testing.T, dir string, env []string, name string, args ...string) string {
-	t.Helper()
-	out, err := run(dir, env, name, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // makeIn makes a release from a clone of a repository's last commit below home, as a script
 // that sees that environment, and returns the directory of its files. ZONELECT_PLATFORMS makes
 // it for some platforms alone.
-func makeIn(repository, clone, script string, env ...string) (string, error) {
+func makeIn(t *testing.T, repository, clone, script string, env ...string) string {
+	t.Helper()
 	clone = filepath.Join(home, clone)
-	if _, err := run(home, nil, "git", "clone", "-q", repository, clone); err != nil {
-		return "", err
-	}
+	place{t: t, dir: home}.must("git", "clone", "-q", repository, clone)
 	script += "go run ./dist"
 	if p := os.Getenv("ZONELECT_PLATFORMS"); p != "" {
 		script += " -platforms " + p
 	}
-	_, err := run(filepath.Join(clone, "cmd", "kubectl-zonelect"), env, "sh", "-c", script)
-	return filepath.Join(clone, "build", "dist"), err
+	place{t, filepath.Join(clone, "cmd", "kubectl-zonelect"), env}.must("sh", "-c", script)
+	return filepath.Join(clone, "build", "dist")
 }
 
-var made = sync.OnceValues(func() (string, error) {
-	top, err := testbed.Root()
-	if err != nil {
-		return "", err
-	}
-	return makeIn(top, "a", "")
-})
+var first struct {
+	sync.Once
+	dir string
+}
 
-// release returns the directory of a release's files, and their checksums by name, each of which
-// is that of its file.
-func release(t *testing.T, of func() (string, error)) (dir string, sums map[string]string) {
+// made returns the directory of the files of a release, which all tests share. It skips the test
+// unless ZONELECT_DIST is set.
+func made(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it builds for each platform")
+	if os.Getenv("ZONELECT_DIST") == "" {
+		t.Skip("it builds for each platform: make packaging DIST=1")
 	}
-	dir, err := of()
-	if err != nil {
-		t.Fatal(err)
+	first.Do(func() {
+		top, err := testbed.Root()
+		must(t, err)
+		first.dir = makeIn(t, top, "a", "")
+	})
+	if first.dir == "" {
+		t.Fatal("no release was made")
 	}
-	listed, err := os.Open(filepath.Join(dir, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listed.Close() }()
-	sums = map[string]string{}
-	for lines := bufio.NewScanner(listed); lines.Scan(); {
-		sum, name, _ := strings.Cut(lines.Text(), "  ")
+	return first.dir
+}
+
+// sumsOf returns the checksums of a release's files by name, each of which is that of its file.
+func sumsOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	sums := map[string]string{}
+	for line := range strings.Lines(read(t, filepath.Join(dir, "SHA256SUMS"))) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if got := sha256.Sum256(data); err != nil || hex.EncodeToString(got[:]) != sum {
 			t.Fatalf("%s: %v, or its sum is not %s", name, err, sum)
@@ -109,22 +86,20 @@ func release(t *testing.T, of func() (string, error)) (dir string, sums map[stri
 	if err != nil || len(files) != len(sums)+1 || len(sums) < 3 {
 		t.Fatalf("%d files have %d sums: %v", len(files), len(sums), err)
 	}
-	return dir, sums
+	return sums
 }
 
 // TestTheSameCommitGivesTheSameFiles, in another folder, for another user, at another place of
-// the world. With ZONELECT_FRESH=1 the other does not have the first one's compiled packages.
+// the world. With ZONELECT_DIST=fresh the other does not have the first one's compiled packages.
 func TestTheSameCommitGivesTheSameFiles(t *testing.T) {
-	_, first := release(t, made)
-	goEnv := strings.Split(must(t, ".", nil, "go", "env", "GOMODCACHE", "GOCACHE"), "\n")
+	first := sumsOf(t, made(t))
+	goEnv := strings.Split(place{t: t, dir: "."}.must("go", "env", "GOMODCACHE", "GOCACHE"), "\n")
 	user := filepath.Join(home, "user")
 	env := []string{"TZ=Asia/Kathmandu", "LC_ALL=C", "USER=somebody", "LOGNAME=somebody", "HOME=" + user, "GOMODCACHE=" + goEnv[0], "GOCACHE=" + goEnv[1]}
-	if os.Getenv("ZONELECT_FRESH") != "" {
+	if os.Getenv("ZONELECT_DIST") == "fresh" {
 		env[len(env)-1] = "GOCACHE=" + filepath.Join(user, "cache")
 	}
-	_, second := release(t, func() (string, error) {
-		return makeIn(filepath.Join(home, "a"), "elsewhere/and/longer", "umask 077; ", env...)
-	})
+	second := sumsOf(t, makeIn(t, filepath.Join(home, "a"), "elsewhere/and/longer", "umask 077; ", env...))
 	for name, sum := range first {
 		if second[name] != sum {
 			t.Errorf("%s has the sum %s, and built again %q", name, sum, second[name])
@@ -139,12 +114,13 @@ func TestTheSameCommitGivesTheSameFiles(t *testing.T) {
 // TestKrewInstallsTheReleaseOnEachPlatform: krew's own check of manifests accepts it, and krew
 // finds in each archive what the manifest names.
 func TestKrewInstallsTheReleaseOnEachPlatform(t *testing.T) {
-	dir, sums := release(t, made)
+	dir := made(t)
+	sums := sumsOf(t, dir)
 	tools := filepath.Join(dir, "../../cmd/kubectl-zonelect/dist/tools")
 	const krew = "sigs.k8s.io/krew/cmd/"
-	must(t, tools, []string{"GOWORK=off"}, "go", "build", "-o", home, krew+"krew", krew+"validate-krew-manifest")
+	place{t, tools, []string{"GOWORK=off"}}.must("go", "build", "-o", home, krew+"krew", krew+"validate-krew-manifest")
 	manifest := filepath.Join(dir, "zonelect.yaml")
-	must(t, dir, nil, filepath.Join(home, "validate-krew-manifest"), "-skip-install", "-manifest", manifest)
+	place{t: t, dir: dir}.must(filepath.Join(home, "validate-krew-manifest"), "-skip-install", "-manifest", manifest)
 	tried := 0
 	for name := range sums {
 		p := strings.Split(strings.TrimSuffix(strings.TrimSuffix(name, ".zip"), ".tar.gz"), "_")
@@ -153,13 +129,13 @@ func TestKrewInstallsTheReleaseOnEachPlatform(t *testing.T) {
 		}
 		tried++
 		root := t.TempDir()
-		must(t, dir, []string{"KREW_ROOT=" + root, "KREW_OS=" + p[2], "KREW_ARCH=" + p[3]}, filepath.Join(home, "krew"),
+		place{t, dir, []string{"KREW_ROOT=" + root, "KREW_OS=" + p[2], "KREW_ARCH=" + p[3]}}.must(filepath.Join(home, "krew"),
 			"install", "--manifest", manifest, "--archive", filepath.Join(dir, name))
 		if p[2] != runtime.GOOS || p[3] != runtime.GOARCH {
 			continue
 		}
 		installed := filepath.Join(root, "bin", "kubectl-zonelect")
-		if said := must(t, dir, nil, installed, "version", "--client"); !strings.HasPrefix(said, "Client Version: "+p[1]+" (commit ") || !strings.Contains(said, "\nclient-go Version: v0.") ||
+		if said := (place{t: t, dir: dir}).must(installed, "version", "--client"); !strings.HasPrefix(said, "Client Version: "+p[1]+" (commit ") || !strings.Contains(said, "\nclient-go Version: v0.") ||
 			!strings.Contains(said, "\nModule: github.com/zonelect/zonelect/cmd/kubectl-zonelect\nLibrary Version: "+p[1]+"\n") {
 			t.Errorf("%s says %s", name, said)
 		}
@@ -175,7 +151,7 @@ func TestKrewInstallsTheReleaseOnEachPlatform(t *testing.T) {
 
 // TestThePackedChartIsTheChart: Helm renders the same from it.
 func TestThePackedChartIsTheChart(t *testing.T) {
-	dir, _ := release(t, made)
+	dir := made(t)
 	helm, err := testbed.BuildModule(t.Context(), "test/programs/helm", os.Stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +161,7 @@ func TestThePackedChartIsTheChart(t *testing.T) {
 		t.Fatalf("the release has the charts %q: %v", packed, err)
 	}
 	render := func(chart string) string {
-		return must(t, dir, []string{"HOME=" + t.TempDir()}, helm, "template", "my-operator", chart, "--namespace", "my-operator", "--set", "image.repository=example.com/my-operator,image.tag=v1")
+		return place{t, dir, []string{"HOME=" + t.TempDir()}}.must(helm, "template", "my-operator", chart, "--namespace", "my-operator", "--set", "image.repository=example.com/my-operator,image.tag=v1")
 	}
 	if got, want := render(packed[0]), render(filepath.Join(home, "a", "charts", "zonelect")); got != want || !strings.Contains(got, "kind: Deployment") {
 		t.Errorf("it renders\n%s\nand the chart\n%s", got, want)
@@ -195,7 +171,8 @@ func TestThePackedChartIsTheChart(t *testing.T) {
 // TestAProgramsContentsAreListed with the version of each module, and without what differs
 // between two builds.
 func TestAProgramsContentsAreListed(t *testing.T) {
-	dir, sums := release(t, made)
+	dir := made(t)
+	sums := sumsOf(t, dir)
 	listed := 0
 	for name := range sums {
 		if !strings.HasSuffix(name, ".cdx.json") {

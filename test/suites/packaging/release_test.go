@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package release_test
+package packaging_test
 
 import (
 	"debug/elf"

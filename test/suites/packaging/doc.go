@@ -1,0 +1,15 @@
+// Copyright The zonelect Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package packaging tests what users get.
+//
+//   - It lints and renders the Helm chart with Helm itself, and holds what is rendered against config
+//     and package operator. Package e2e installs the chart.
+//   - It releases the newest commit in a clone, and uses the release as a newcomer does: with nothing
+//     but Go, an empty module cache and what the README says. A directory stands in for the module
+//     proxy: Go itself fills it from the tags.
+//   - With ZONELECT_DIST it makes the files of a release of kubectl-zonelect, and does with them what
+//     builders and users do. That takes minutes for each platform.
+//
+// make packaging runs it.
+package packaging
