@@ -72,7 +72,7 @@ build/demo/virtual.html:
 
 # What the other tests on real control planes are of, and what they leave out. The test of the alerts
 # mostly waits, for Debian's prometheus and real candidates.
-LONG := ./suites/e2e/ ./suites/traces/ ./kit/testbed/
+LONG := ./suites/e2e/ ./suites/telemetry/ ./kit/testbed/
 SKIP :=
 FAILOVERS := 3
 
@@ -99,7 +99,7 @@ CHURN := 60s
 race: ## The race detector, and CHURN=60s of 50 electors; SHORT=: with the long simulations
 	go test -race $(SHORT) ./...
 	$(call each,cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus examples,go test -race $(SHORT) ./...)
-	cd test && go test -race $(SHORT) ./suites/telemetry/...
+	cd test && go test -race -short ./suites/telemetry/
 	ZONELECT_CHURN=$(CHURN) go test -race -count=1 -run InRealTime ./operator
 
 .PHONY: e2e

@@ -13,7 +13,7 @@ import (
 
 // received is what a collector received of a power loss. To take another one:
 //
-//	cd test && ZONELECT_FAILOVERS=1 go test -run /power_loss ./suites/traces/ -keep ../../../docs/pictures/failover.json
+//	cd test && ZONELECT_FAILOVERS=1 go test -run /power_loss ./suites/telemetry/ -keep ../../../docs/pictures/failover.json
 //
 //go:embed failover.json
 var received []byte

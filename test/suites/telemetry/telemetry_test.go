@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package telemetry_test checks what electors report to OpenTelemetry against
-// its SDK, which the root module does not depend on.
+// its SDK, which the root module does not depend on. On a control plane it reads
+// from what a real collector received how locks changed hands, and compares that
+// with what was seen from outside.
 package telemetry_test
 
 import (

@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package traces_test
+package telemetry_test
 
 import (
 	"context"
@@ -37,8 +37,8 @@ const (
 // example is the lock of examples/tracing.
 const example = "tracing"
 
-// locks are all locks that are led.
-func locks() []string {
+// allLocks are all locks that are led.
+func allLocks() []string {
 	all := []string{example}
 	for i := range heartLocks {
 		all = append(all, fmt.Sprint(hearts, "-", i))
@@ -46,9 +46,9 @@ func locks() []string {
 	return all
 }
 
-// stage is two candidates in each of two zones, one with a Lease and one with a heartbeat, and
+// fleet is two candidates in each of two zones, one with a Lease and one with a heartbeat, and
 // a collector that both send their spans to.
-type stage struct {
+type fleet struct {
 	*testbed.Testbed
 	ctx      context.Context
 	client   *kubernetes.Clientset
@@ -99,13 +99,13 @@ func network() testbed.NetworkKind {
 	return testbed.Auto
 }
 
-func newStage(t *testing.T, patience time.Duration) *stage {
+func newFleet(t *testing.T, patience time.Duration) *fleet {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	bed := trial.Bed(t, testbed.Config{Zones: []string{seats[0], seats[1], outside}, Network: network()})
 	client, err := kubernetes.NewForConfig(bed.Cluster.RESTConfig(outside))
 	must(t, err)
-	s := &stage{Testbed: bed, ctx: ctx, client: client, programs: build(t), running: map[string][]*candidate{}}
+	s := &fleet{Testbed: bed, ctx: ctx, client: client, programs: build(t), running: map[string][]*candidate{}}
 	t.Logf("the network is %s; the load of the machine is %s", bed.Network.Kind(), load())
 	s.outsider.all = map[uint64]sighting{}
 	for _, zone := range bed.Zones() {
@@ -137,7 +137,7 @@ service:
 `
 
 // collect starts the collector.
-func (s *stage) collect(t *testing.T) {
+func (s *fleet) collect(t *testing.T) {
 	t.Helper()
 	address, err := s.Network.Address(outside)
 	must(t, err)
@@ -170,7 +170,7 @@ func says(p *testbed.Process, words string) bool {
 }
 
 // until waits until the condition holds.
-func (s *stage) until(t *testing.T, what string, so func() bool) {
+func (s *fleet) until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
 	defer cancel()
@@ -184,7 +184,7 @@ func (s *stage) until(t *testing.T, what string, so func() bool) {
 }
 
 // start runs both candidates of a zone, in new pods.
-func (s *stage) start(t *testing.T, zone string) {
+func (s *fleet) start(t *testing.T, zone string) {
 	t.Helper()
 	s.starts++
 	s.running[zone] = []*candidate{s.startExample(t, zone), s.startHearts(t, zone)}
@@ -194,14 +194,14 @@ func (s *stage) start(t *testing.T, zone string) {
 }
 
 // pod makes a pod in a zone.
-func (s *stage) pod(t *testing.T, zone, lock string) (name, uid, node string) {
+func (s *fleet) pod(t *testing.T, zone, lock string) (name, uid, node string) {
 	t.Helper()
 	pod, err := s.Cluster.AddPod(s.ctx, zone, fmt.Sprintf("%s-%s-%d", lock, zone, s.starts), "default", nil)
 	must(t, err)
 	return pod.Name, string(pod.UID), pod.Spec.NodeName
 }
 
-func (s *stage) startExample(t *testing.T, zone string) *candidate {
+func (s *fleet) startExample(t *testing.T, zone string) *candidate {
 	t.Helper()
 	pod, uid, node := s.pod(t, zone, example)
 	p, err := s.StartProcess(zone, testbed.ProcessSpec{Name: pod, Path: s.programs.example, Env: []string{
@@ -219,7 +219,7 @@ func (s *stage) startExample(t *testing.T, zone string) *candidate {
 	}}
 }
 
-func (s *stage) startHearts(t *testing.T, zone string) *candidate {
+func (s *fleet) startHearts(t *testing.T, zone string) *candidate {
 	t.Helper()
 	pod, uid, node := s.pod(t, zone, hearts)
 	seat, err := trial.Start(s.ctx, s.Testbed, trial.Zonelect, zone, hearts, pod,
@@ -256,7 +256,7 @@ func (c *candidate) terms() map[string][]term {
 }
 
 // leader returns the zone of the newest term of a lock.
-func (s *stage) leader(lock string, since time.Time) (zone string, newest term) {
+func (s *fleet) leader(lock string, since time.Time) (zone string, newest term) {
 	for z, all := range s.running {
 		for _, c := range all {
 			for _, x := range c.terms()[lock] {
@@ -279,9 +279,9 @@ func other(zone string) string {
 
 // gather waits until a zone leads all locks, and has renewed all of them twice, so that the
 // candidates in the other zone have seen it. It hands over those that another zone leads.
-func (s *stage) gather(t *testing.T, zone string) {
+func (s *fleet) gather(t *testing.T, zone string) {
 	t.Helper()
-	for _, lock := range locks() {
+	for _, lock := range allLocks() {
 		s.until(t, lock+" is led", func() bool { in, _ := s.leader(lock, time.Time{}); return in != "" })
 		if in, _ := s.leader(lock, time.Time{}); in != zone {
 			since := time.Now()
@@ -290,7 +290,7 @@ func (s *stage) gather(t *testing.T, zone string) {
 		}
 	}
 	since := time.Now()
-	for _, lock := range locks() {
+	for _, lock := range allLocks() {
 		s.until(t, lock+" is renewed twice", func() bool { n, _ := s.outsider.renewals(lock, since); return n >= 2 })
 	}
 }

@@ -1,9 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package traces_test reads from what a real OpenTelemetry collector received how locks
-// changed hands, and compares that with what was seen from outside.
-package traces_test
+package telemetry_test
 
 import (
 	"flag"
@@ -53,7 +51,7 @@ func rounds(t *testing.T) int {
 // so. ZONELECT_FAILOVERS is the number of each.
 func TestACollectorGetsEachFailoverAsItWasSeenFromOutside(t *testing.T) {
 	n := rounds(t)
-	s := newStage(t, time.Duration(n)*2*time.Minute+3*time.Minute)
+	s := newFleet(t, time.Duration(n)*2*time.Minute+3*time.Minute)
 	for _, kind := range []struct {
 		name string
 		fail func(t *testing.T, zone string)
@@ -65,7 +63,7 @@ func TestACollectorGetsEachFailoverAsItWasSeenFromOutside(t *testing.T) {
 				s.gather(t, zone)
 				since := time.Now()
 				kind.fail(t, zone)
-				for _, lock := range locks() {
+				for _, lock := range allLocks() {
 					lockKind, _, _ := strings.Cut(lock, "-")
 					all[lockKind] = append(all[lockKind], s.compare(t, lock, zone, since))
 				}
@@ -81,7 +79,7 @@ func TestACollectorGetsEachFailoverAsItWasSeenFromOutside(t *testing.T) {
 }
 
 // alive reports whether all programs of a zone run.
-func (s *stage) alive(zone string) bool {
+func (s *fleet) alive(zone string) bool {
 	return !slices.ContainsFunc(s.running[zone], func(c *candidate) bool {
 		select {
 		case <-c.Done():
@@ -93,7 +91,7 @@ func (s *stage) alive(zone string) bool {
 }
 
 // replace starts new candidates in a zone, in new pods.
-func (s *stage) replace(t *testing.T, zone string) {
+func (s *fleet) replace(t *testing.T, zone string) {
 	t.Helper()
 	must(t, s.Restore(s.ctx, zone))
 	for _, c := range s.running[zone] {
@@ -103,7 +101,7 @@ func (s *stage) replace(t *testing.T, zone string) {
 }
 
 // handOver moves a lock, as people do.
-func (s *stage) handOver(t *testing.T, lock, to string) {
+func (s *fleet) handOver(t *testing.T, lock, to string) {
 	t.Helper()
 	s.starts++
 	p, err := s.StartProcess(outside, testbed.ProcessSpec{
@@ -117,15 +115,15 @@ func (s *stage) handOver(t *testing.T, lock, to string) {
 	}
 }
 
-func (s *stage) handAllOver(t *testing.T, zone string) {
+func (s *fleet) handAllOver(t *testing.T, zone string) {
 	t.Helper()
-	for _, lock := range locks() {
+	for _, lock := range allLocks() {
 		s.handOver(t, lock, other(zone))
 	}
 }
 
 // kill kills the leaders at any moment between two renewals.
-func (s *stage) kill(t *testing.T, zone string) {
+func (s *fleet) kill(t *testing.T, zone string) {
 	t.Helper()
 	time.Sleep(rand.N(2 * time.Second))
 	for _, c := range s.running[zone] {
@@ -135,7 +133,7 @@ func (s *stage) kill(t *testing.T, zone string) {
 }
 
 // losePower does the same to the zone.
-func (s *stage) losePower(t *testing.T, zone string) {
+func (s *fleet) losePower(t *testing.T, zone string) {
 	t.Helper()
 	time.Sleep(rand.N(2 * time.Second))
 	must(t, s.CutPower(s.ctx, zone))
@@ -160,7 +158,7 @@ func (a agreement) worst() time.Duration {
 
 // compare reads a failover away from a zone from what the collector received, and compares it
 // with what was seen.
-func (s *stage) compare(t *testing.T, lock, from string, since time.Time) agreement {
+func (s *fleet) compare(t *testing.T, lock, from string, since time.Time) agreement {
 	t.Helper()
 	var to term
 	s.until(t, lock+" is led again", func() bool { _, to = s.leader(lock, since); return to.token != 0 })
@@ -233,7 +231,7 @@ func wantPhases(t *testing.T, span spans.Failover) {
 }
 
 // wantLink checks that the span leads to that of the last term in the zone that failed.
-func (s *stage) wantLink(t *testing.T, span spans.Failover, all []spans.Failover, from string, to term) {
+func (s *fleet) wantLink(t *testing.T, span spans.Failover, all []spans.Failover, from string, to term) {
 	t.Helper()
 	var former term
 	for _, c := range s.running[from] {

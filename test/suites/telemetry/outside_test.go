@@ -1,7 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package traces_test
+package telemetry_test
 
 import (
 	"context"
