@@ -1,7 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package compat_test
+//go:build !core && !long
+
+package e2e_test
 
 import (
 	"context"
@@ -190,12 +192,5 @@ func (g *gate) wait(ctx context.Context, ch <-chan struct{}) error {
 		return context.Cause(ctx)
 	case <-g.over:
 		return errOver
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

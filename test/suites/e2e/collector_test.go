@@ -1,9 +1,9 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat_test tests what a candidate must do for versions of Kubernetes
-// that are not the newest.
-package compat_test
+//go:build !core && !long
+
+package e2e_test
 
 import (
 	"context"
@@ -35,10 +35,10 @@ const (
 	withoutM7 = "--settle=-1s"
 	// renewDeadline is how long a cut-off candidate goes on leading.
 	renewDeadline = 3 * time.Second
-	// atOnce is how many operators are tested at the same time.
-	atOnce = 5
-	// patience is how long each step may take on a busy machine.
-	patience = 40 * time.Second
+	// sideBySide is how many operators are tested at the same time.
+	sideBySide = 5
+	// eachStep is how long each step may take on a busy machine.
+	eachStep = 40 * time.Second
 )
 
 // cluster is a control plane whose garbage collector is behind a gate.
@@ -79,7 +79,7 @@ func TestWithoutSettlingACollectorOfOldMakesTwoLeaders(t *testing.T) {
 	c := newCluster(t, bareCollector)
 	for i := range 6 {
 		deaf := i%2 == 0
-		o := c.newOperator(t, fmt.Sprintf("bare-%d", i))
+		o := c.newWorkload(t, fmt.Sprintf("bare-%d", i))
 		o.replaceBehindTheCollector(t, withoutM7)
 		o.await(t, o.next, "leading")
 		o.letDelete(t, deaf)
@@ -100,14 +100,14 @@ func TestACollectorOfOldNeverMakesTwoLeaders(t *testing.T) {
 		spread = 3500 * time.Millisecond
 	)
 	c := newCluster(t, bareCollector)
-	tickets := make(chan struct{}, atOnce)
+	tickets := make(chan struct{}, sideBySide)
 	var all sync.WaitGroup
 	for i := range runs {
 		all.Go(func() {
 			tickets <- struct{}{}
 			defer func() { <-tickets }()
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				o := c.newOperator(t, fmt.Sprintf("settled-%d", i))
+				o := c.newWorkload(t, fmt.Sprintf("settled-%d", i))
 				o.settles(t, spread*time.Duration(i)/runs, i%2 == 0)
 			})
 		})
@@ -117,7 +117,7 @@ func TestACollectorOfOldNeverMakesTwoLeaders(t *testing.T) {
 
 // settles lets the delete land so long after the next candidate has added
 // itself to the shield's owners.
-func (o *operator) settles(t *testing.T, late time.Duration, deaf bool) {
+func (o *workload) settles(t *testing.T, late time.Duration, deaf bool) {
 	o.replaceBehindTheCollector(t)
 	time.Sleep(late)
 	o.letDelete(t, deaf)
@@ -142,7 +142,7 @@ func (o *operator) settles(t *testing.T, late time.Duration, deaf bool) {
 func TestACollectorThatComparesVersionsMakesNoTwoLeadersEvenWithoutSettling(t *testing.T) {
 	c := newCluster(t, "")
 	for i := range 4 {
-		o := c.newOperator(t, fmt.Sprintf("new-%d", i))
+		o := c.newWorkload(t, fmt.Sprintf("new-%d", i))
 		o.replaceBehindTheCollector(t, withoutM7)
 		o.await(t, o.next, "leading")
 		o.letDelete(t, i%2 == 0)
@@ -160,7 +160,7 @@ func TestACollectorThatComparesVersionsMakesNoTwoLeadersEvenWithoutSettling(t *t
 // makes such a change to a shield whose owners are all gone, but others can.
 func TestACollectorThatComparesVersionsForgetsThemAfterSomebodyElsesChange(t *testing.T) {
 	c := newCluster(t, "")
-	o := c.newOperator(t, "touched")
+	o := c.newWorkload(t, "touched")
 	o.endFirst(t, withoutM7)
 	_, err := o.client.CoreV1().ConfigMaps(o.namespace).Patch(t.Context(), lock, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"touched":"yes"}}}`), metav1.PatchOptions{})
@@ -185,9 +185,9 @@ func TestACollectorThatComparesVersionsForgetsThemAfterSomebodyElsesChange(t *te
 	o.kill(t, o.legacy, o.next)
 }
 
-// operator is one operator in a namespace of its own, whose only candidate is
+// workload is an operator in a namespace of its own, whose only candidate is
 // replaced while a legacy pod waits for the shield to go.
-type operator struct {
+type workload struct {
 	*cluster
 	namespace string
 	legacy    *trial.Seat
@@ -199,15 +199,15 @@ type operator struct {
 	creation *held // the legacy pod's
 }
 
-func (c *cluster) newOperator(t *testing.T, namespace string) *operator {
+func (c *cluster) newWorkload(t *testing.T, namespace string) *workload {
 	t.Helper()
 	_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	must(t, err)
-	return &operator{cluster: c, namespace: namespace, ended: map[*trial.Seat]time.Time{}}
+	return &workload{cluster: c, namespace: namespace, ended: map[*trial.Seat]time.Time{}}
 }
 
 // start runs a program in a pod of its own.
-func (o *operator) start(t *testing.T, kind trial.Kind, name string, more ...string) *trial.Seat {
+func (o *workload) start(t *testing.T, kind trial.Kind, name string, more ...string) *trial.Seat {
 	t.Helper()
 	name = o.namespace + "-" + name
 	pod, err := o.Cluster.AddPod(t.Context(), zone, name, o.namespace, map[string]string{"app": lock})
@@ -225,7 +225,7 @@ func (o *operator) start(t *testing.T, kind trial.Kind, name string, more ...str
 // replaceBehindTheCollector starts the next candidate after the collector has
 // looked at the first one's shield, and before the delete that follows. That
 // delete and a create by the legacy pod are under way when it returns.
-func (o *operator) replaceBehindTheCollector(t *testing.T, how ...string) {
+func (o *workload) replaceBehindTheCollector(t *testing.T, how ...string) {
 	t.Helper()
 	o.endFirst(t, how...)
 	o.startNext(t, how...)
@@ -233,7 +233,7 @@ func (o *operator) replaceBehindTheCollector(t *testing.T, how ...string) {
 
 // endFirst ends the only candidate, and waits until the collector wants to
 // delete its shield.
-func (o *operator) endFirst(t *testing.T, how ...string) {
+func (o *workload) endFirst(t *testing.T, how ...string) {
 	t.Helper()
 	first := o.start(t, trial.Zonelect, "first", how...)
 	o.await(t, first, "leading")
@@ -249,11 +249,11 @@ func (o *operator) endFirst(t *testing.T, how ...string) {
 	o.within(t, o.deletion.arrived, "the collector's delete")
 }
 
-func (o *operator) configMaps() string { return "/api/v1/namespaces/" + o.namespace + "/configmaps" }
+func (o *workload) configMaps() string { return "/api/v1/namespaces/" + o.namespace + "/configmaps" }
 
 // startNext starts the next candidate and waits until it has added itself to
 // the shield's owners.
-func (o *operator) startNext(t *testing.T, how ...string) {
+func (o *workload) startNext(t *testing.T, how ...string) {
 	t.Helper()
 	o.path = newGate(t)
 	o.path.lead(t, o.Cluster.RESTConfig(zone))
@@ -263,7 +263,7 @@ func (o *operator) startNext(t *testing.T, how ...string) {
 
 // letDelete lets the collector's delete land, and right after it the legacy
 // pod's create. A deaf candidate sees neither.
-func (o *operator) letDelete(t *testing.T, deaf bool) {
+func (o *workload) letDelete(t *testing.T, deaf bool) {
 	t.Helper()
 	if deaf {
 		o.path.cut()
@@ -275,7 +275,7 @@ func (o *operator) letDelete(t *testing.T, deaf bool) {
 }
 
 // wantAnswer fails unless the collector's delete got that status.
-func (o *operator) wantAnswer(t *testing.T, status int) {
+func (o *workload) wantAnswer(t *testing.T, status int) {
 	t.Helper()
 	if o.deletion.status != status {
 		t.Fatalf("the collector's delete was answered with %d, want %d", o.deletion.status, status)
@@ -283,19 +283,19 @@ func (o *operator) wantAnswer(t *testing.T, status int) {
 }
 
 // within waits until ch is closed.
-func (o *operator) within(t *testing.T, ch <-chan struct{}, what string) {
+func (o *workload) within(t *testing.T, ch <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(patience):
+	case <-time.After(eachStep):
 		t.Fatalf("%s did not come", what)
 	}
 }
 
 // await returns when the program first printed the event.
-func (o *operator) await(t *testing.T, s *trial.Seat, event string) time.Time {
+func (o *workload) await(t *testing.T, s *trial.Seat, event string) time.Time {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), eachStep)
 	defer cancel()
 	e, err := s.Await(ctx, event, time.Time{})
 	must(t, err)
@@ -303,10 +303,10 @@ func (o *operator) await(t *testing.T, s *trial.Seat, event string) time.Time {
 }
 
 // awaitOwners waits until the ConfigMap has that many owners.
-func (o *operator) awaitOwners(t *testing.T, count int) {
+func (o *workload) awaitOwners(t *testing.T, count int) {
 	t.Helper()
 	var last *corev1.ConfigMap
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(5 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < eachStep; time.Sleep(5 * time.Millisecond) {
 		var err error
 		last, err = o.client.CoreV1().ConfigMaps(o.namespace).Get(t.Context(), lock, metav1.GetOptions{})
 		must(t, err)
@@ -317,7 +317,7 @@ func (o *operator) awaitOwners(t *testing.T, count int) {
 	t.Fatalf("the ConfigMap has not %d owners: %+v", count, last.ObjectMeta)
 }
 
-func (o *operator) kill(t *testing.T, seats ...*trial.Seat) {
+func (o *workload) kill(t *testing.T, seats ...*trial.Seat) {
 	t.Helper()
 	for _, s := range seats {
 		must(t, s.Kill())
@@ -326,13 +326,13 @@ func (o *operator) kill(t *testing.T, seats ...*trial.Seat) {
 	}
 }
 
-func (o *operator) removePod(t *testing.T, s *trial.Seat) {
+func (o *workload) removePod(t *testing.T, s *trial.Seat) {
 	t.Helper()
 	must(t, o.client.CoreV1().Pods(o.namespace).Delete(t.Context(), s.Identity, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 }
 
 // terms are the terms of a program until now, or until its process was ended.
-func (o *operator) terms(s *trial.Seat) history.History {
+func (o *workload) terms(s *trial.Seat) history.History {
 	end, ended := o.ended[s]
 	if !ended {
 		end = time.Now()
@@ -342,7 +342,7 @@ func (o *operator) terms(s *trial.Seat) history.History {
 
 // overlap is the longest time for which the candidate and the legacy pod both
 // led.
-func (o *operator) overlap() time.Duration {
+func (o *workload) overlap() time.Duration {
 	all := append(o.terms(o.next), o.terms(o.legacy)...).Overlaps()
 	return history.Longest(slices.DeleteFunc(all, func(x history.Overlap) bool { return x.First.Legacy == x.Second.Legacy }))
 }
