@@ -26,7 +26,7 @@ ACTIONLINT_VERSION := v1.7.12
 
 # The modules of the workspace, and those outside it.
 MODULES := . cmd/kubectl-zonelect cmd/zonelect-sidecar operator/ctrlruntime operator/prometheus examples test
-OUTSIDE_MODULES := test/programs/controlplane test/programs/collector test/programs/helm test/programs/kubectl test/suites/scale/plots
+OUTSIDE_MODULES := test/programs/controlplane test/programs/collector test/programs/helm test/programs/kubectl test/suites/bench/plots
 
 # The modules that a release tags.
 PUBLISHED := $(filter-out test,$(MODULES))
@@ -43,6 +43,7 @@ ARGS :=
 RUN :=
 DIST :=
 OUTSIDE :=
+OF :=
 
 .DEFAULT_GOAL := help
 
@@ -188,11 +189,9 @@ fuzz: ## Each fuzz target for FUZZTIME=60s (half an hour)
 			echo "$$p: $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$p; \
 		done; done; done
 
-OF := elections
-
 .PHONY: bench
 bench: ## What elections cost beside client-go (10 min); OF=scale, latency or seconds, with ARGS
-	cd test && $(if $(filter elections,$(OF)),go test -v -count=1 -timeout 25m ./suites/bench/,go run ./suites/$(OF)) $(ARGS)
+	cd test && $(if $(OF),go run ./suites/$(if $(filter seconds,$(OF)),seconds,bench $(OF)) $(ARGS),go test -v -count=1 -timeout 25m -run 'Handover|Follower|Killed|APage' ./suites/bench/)
 
 .PHONY: candidate
 candidate: ## The program that tests and demos elect, as build/bin/candidate

@@ -1,10 +1,7 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench_test checks what an election may cost: in time when the leader
-// changes, and in requests while it does not. It also measures bare writes and
-// client-go's elector, for comparison; the tests judge only zonelect.
-package bench_test
+package main_test
 
 import (
 	"context"

@@ -58,7 +58,7 @@ func TestWhatIsBesideTheLockComesBehindASlowServerToo(t *testing.T) {
 							}}},
 						})
 					}
-					r, err := trial(inPod, cfg, w, timing, "default", "lock", 3*time.Minute)
+					r, err := tryOut(inPod, cfg, w, timing, "default", "lock", 3*time.Minute)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -105,7 +105,7 @@ func in(t *testing.T, kind string, w weather, timing election.Timing) (r row) {
 	t.Helper()
 	behind(t, w, func(_ *apitest.Server, cfg *rest.Config) {
 		var err error
-		if r, err = trial(by[kind], cfg, w, timing, "default", "lock", span); err != nil {
+		if r, err = tryOut(by[kind], cfg, w, timing, "default", "lock", span); err != nil {
 			t.Error(err)
 		}
 	})

@@ -93,9 +93,9 @@ type row struct {
 // candidates is how many compete for each lock.
 const candidates = 2
 
-// trial lets candidates of one kind compete for a lock for span, and measures them from their
+// tryOut lets candidates of one kind compete for a lock for span, and measures them from their
 // start. begin starts the weather.
-func trial(elect elect, cfg *rest.Config, w weather, timing election.Timing, namespace, name string, span time.Duration) (row, error) {
+func tryOut(elect elect, cfg *rest.Config, w weather, timing election.Timing, namespace, name string, span time.Duration) (row, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
 	defer wait.Wait()

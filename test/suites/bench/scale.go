@@ -1,9 +1,6 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command scale measures what many elections in few processes cost, and how soon another
-// process leads, beside client-go's electors, on a real control plane in three zones. It
-// prints tables with ratios, and what got worse since the baseline.
 package main
 
 import (
@@ -12,11 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/zonelect/zonelect/test/kit/testbed"
@@ -33,16 +28,9 @@ type plan struct {
 	span       time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, args []string) error {
+// scale measures what many elections in few processes cost, and how soon another process leads,
+// in three zones. It prints tables with ratios, and what got worse since the baseline.
+func scale(ctx context.Context, args []string) error {
 	root, err := testbed.Root()
 	if err != nil {
 		return err
@@ -56,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	span := f.Duration("span", 10*time.Second, "how long to measure what goes on")
 	update := f.Bool("update", false, "make what was measured the baseline of these populations")
 	show := f.Bool("show", false, "measure nothing, and print the tables of the baseline")
-	baseline := f.String("baseline", filepath.Join(root, "test", "suites", "scale", "baseline.json"), "file of the baseline")
+	baseline := f.String("baseline", filepath.Join(root, "test", "suites", "bench", "baseline.json"), "file of the baseline")
 	into := f.String("into", filepath.Join(root, "build", "scale"), "directory for the results: scale.json, scale.md")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -1,4 +1,4 @@
-module github.com/zonelect/zonelect/test/suites/scale/plots
+module github.com/zonelect/zonelect/test/suites/bench/plots
 
 go 1.26.0
 

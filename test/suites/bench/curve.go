@@ -102,13 +102,13 @@ func (w weather) from(start time.Time) delays {
 	return d
 }
 
-var seconds = []float64{0.1, 0.5, 1, 2.1, 3, 4, 5, 6, 8}
+var lengths = []float64{0.1, 0.5, 1, 2.1, 3, 4, 5, 6, 8}
 
 // all lists the weathers that are measured.
 func all() (list []weather) {
 	for _, p := range places {
 		for _, s := range shapes {
-			for _, d := range seconds {
+			for _, d := range lengths {
 				list = append(list, weather{place: p, shape: s, delay: time.Duration(d * float64(time.Second))})
 			}
 		}

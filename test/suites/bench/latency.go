@@ -1,11 +1,6 @@
 // Copyright The zonelect Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command latency shows how elections work on a real control plane that is slow: two
-// candidates of zonelect, as README's program, and two of each of client-go's electors, in many
-// kinds of weather. Proxies delay requests and answers, webhooks delay writes, and etcd stands
-// still. All candidates in one place run side by side. It prints the share of time with a
-// leader, from the start of the candidates.
 package main
 
 import (
@@ -36,24 +31,24 @@ var timings = []election.Timing{
 	{LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RenewInterval: 5 * time.Second},
 }
 
-func main() {
-	span := flag.Duration("for", 4*time.Minute, "how long to measure in each place")
-	match := flag.String("run", "", "measure only the weathers that match, such as 'writes land late, (constant|steps), 4s'")
-	rounds := flag.Int("handovers", 0, "measure this many handovers among 3 and 10 candidates that know nobody, in place of weathers")
-	flag.Parse()
-	if err := run(*match, *span, *rounds); err != nil {
-		fmt.Fprintln(os.Stderr, "latency:", err)
-		os.Exit(1)
+// latency shows how elections work on a control plane that is slow: two candidates of zonelect,
+// as README's program, and two of each of client-go's electors, in many kinds of weather. Proxies
+// delay requests and answers, webhooks delay writes, and etcd stands still. All candidates in one
+// place run side by side. It prints the share of time with a leader, from the start of the
+// candidates.
+func latency(ctx context.Context, args []string) error {
+	f := flag.NewFlagSet("latency", flag.ContinueOnError)
+	span := f.Duration("for", 4*time.Minute, "how long to measure in each place")
+	match := f.String("run", "", "measure only the weathers that match, such as 'writes land late, (constant|steps), 4s'")
+	rounds := f.Int("handovers", 0, "measure this many handovers among 3 and 10 candidates that know nobody, in place of weathers")
+	if err := f.Parse(args); err != nil {
+		return err
 	}
-}
-
-func run(match string, span time.Duration, rounds int) error {
-	wanted, err := regexp.Compile(match)
+	wanted, err := regexp.Compile(*match)
 	if err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
 	klog.SetLogger(logr.Discard()) // client-go's elector logs each request that fails
-	ctx := context.Background()
 	b, err := testbed.Start(ctx, testbed.Config{Zones: []string{"za"}, Network: testbed.Links, Progress: os.Stderr})
 	if err != nil {
 		return err
@@ -61,10 +56,10 @@ func run(match string, span time.Duration, rounds int) error {
 	defer b.Close()
 	cfg := b.Cluster.RESTConfig("za")
 	cfg.Dial, cfg.QPS = (&net.Dialer{}).DialContext, -1
-	s := &site{Testbed: b, config: cfg, hooks: startHooks(), span: span}
+	s := &site{Testbed: b, config: cfg, hooks: startHooks(), span: *span}
 	defer s.hooks.Close()
-	if rounds > 0 {
-		return s.handovers(ctx, rounds)
+	if *rounds > 0 {
+		return s.handovers(ctx, *rounds)
 	}
 	var rows []row
 	for _, batch := range batches(wanted) {
@@ -136,7 +131,7 @@ func (s *site) measure(ctx context.Context, batch []weather) (rows []row, err er
 		for k, timing := range timings {
 			for n, kind := range kinds {
 				wait.Go(func() {
-					r, err := trial(by[kind], s.config, w, timing, namespaces[i], fmt.Sprintf("lock-%d-%d", k, n), s.span)
+					r, err := tryOut(by[kind], s.config, w, timing, namespaces[i], fmt.Sprintf("lock-%d-%d", k, n), s.span)
 					r.Kind = kind
 					mu.Lock()
 					defer mu.Unlock()
