@@ -71,8 +71,7 @@ build/demo/virtual.html:
 	@echo "Open $@ meanwhile: an outage of the API, a loss of power and a handover."
 	@echo "Compiling the demo. The first time takes about three minutes on two cores."
 
-# What the other tests on real control planes are of, and what they leave out. The test of the alerts
-# mostly waits, for Debian's prometheus and real candidates.
+# The packages of the other tests on real control planes, and which tests to leave out.
 LONG := ./suites/e2e/ ./suites/telemetry/ ./kit/testbed/
 SKIP :=
 FAILOVERS := 3
